@@ -1,0 +1,26 @@
+//! The executor's core: what is true of agents, contacts and runs, and what may become of it.
+//!
+//! Pure and total: no clock, no database, no bus. `decide` says what an input does; what it lacks
+//! it names as a [`Need`] and is asked again.
+
+pub mod agent;
+pub mod contact;
+pub mod decide;
+pub mod definition;
+pub mod effect;
+pub mod expression;
+pub mod input;
+pub mod need;
+pub mod plan;
+pub mod refusal;
+pub mod run;
+pub mod view;
+
+pub use agent::Agent;
+pub use contact::Contact;
+pub use decide::{Decision, Verdict, decide};
+pub use effect::{Answer, Effect, StepRow};
+pub use input::{Input, RunInput};
+pub use need::{Aggregate, Fact, Found, Key, Lookup, Need, PlanFact};
+pub use refusal::Refusal;
+pub use run::Run;

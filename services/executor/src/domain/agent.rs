@@ -1,0 +1,131 @@
+//! An agent: a name whose newest version new runs take.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::AppliedAgent;
+use holdpoint_contracts::run::{AgentView, PlannedStepView};
+use holdpoint_ids::{AgentName, Workspace};
+use serde::{Deserialize, Serialize};
+
+use super::decide::{Decision, Verdict};
+use super::effect::{Answer, Effect};
+use super::need::{Aggregate, Fact, Need, PlanFact};
+use super::plan::{Action, Plan};
+use super::refusal::Refusal;
+
+/// An agent's control state; its versions are rows of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Whose.
+    pub workspace: Workspace,
+    /// Its name.
+    pub name: AgentName,
+    /// Rises with every decision.
+    pub version: u64,
+    /// The newest version of its plan, from 1.
+    pub newest: u32,
+    /// Digest of that plan: the same text again is no new version.
+    pub digest: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// When the newest version came.
+    pub updated_at: DateTime<Utc>,
+}
+
+impl Agent {
+    /// The agent for lists.
+    #[must_use]
+    pub fn view(&self) -> AgentView {
+        AgentView {
+            agent: self.name.clone(),
+            version: self.newest,
+            status: "active".to_owned(),
+            description: self.description.clone(),
+            steps: Vec::new(),
+            updated_at: self.updated_at,
+        }
+    }
+}
+
+/// Makes an agent or a new version of it.
+pub(crate) fn apply(
+    agent: Option<&Agent>,
+    workspace: &Workspace,
+    name: &AgentName,
+    text: &str,
+    now: DateTime<Utc>,
+) -> Verdict {
+    let plan = match Plan::compile(text) {
+        Ok(plan) if plan.agent == name.as_str() => plan,
+        Ok(plan) => {
+            let said = plan.agent;
+            return Verdict::Refused(Refusal::OtherAgent {
+                asked: name.clone(),
+                said,
+            });
+        }
+        Err(faults) => return Verdict::Refused(Refusal::InvalidAgent(faults)),
+    };
+    let digest = plan.digest();
+    if let Some(agent) = agent.filter(|agent| agent.digest == digest) {
+        return Verdict::Unchanged(Answer::Agent(applied(agent, &plan, false)));
+    }
+    let next = Agent {
+        workspace: workspace.clone(),
+        name: name.clone(),
+        version: agent.map_or(0, |agent| agent.version) + 1,
+        newest: agent.map_or(0, |agent| agent.newest) + 1,
+        digest,
+        description: plan.description.clone(),
+        updated_at: now,
+    };
+    let answer = Answer::Agent(applied(&next, &plan, true));
+    let need = Need::Plan(workspace.clone(), name.clone(), next.newest);
+    let fact = Fact::Plan(std::sync::Arc::new(PlanFact::new(plan.clone())));
+    let effect = Effect::AgentVersion {
+        workspace: workspace.clone(),
+        agent: name.clone(),
+        version: next.newest,
+        plan,
+    };
+    Verdict::Decided(Box::new(Decision {
+        state: Aggregate::Agent(next),
+        effects: vec![effect],
+        facts: vec![(need, fact)],
+        answer,
+    }))
+}
+
+fn applied(agent: &Agent, plan: &Plan, changed: bool) -> AppliedAgent {
+    AppliedAgent {
+        agent: AgentView {
+            steps: planned_steps(plan),
+            ..agent.view()
+        },
+        changed,
+    }
+}
+
+/// The steps of a plan as the API shows them.
+#[must_use]
+pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
+    let id_of = |index: &usize| plan.steps.get(*index).map(|step| step.id.clone());
+    plan.steps
+        .iter()
+        .map(|step| {
+            let (tool, args, duration_ms) = match &step.action {
+                Action::Tool { tool, args } => (Some(tool.clone()), Some(args.clone()), None),
+                Action::Wait { duration_ms } => (None, None, Some(*duration_ms)),
+            };
+            PlannedStepView {
+                id: step.id.clone(),
+                kind: step.action.kind().to_owned(),
+                action: step.action.describe(),
+                needs: step.needs.iter().filter_map(id_of).collect(),
+                when: step.when.clone(),
+                tool,
+                args,
+                duration_ms,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,162 @@
+//! Decides what an input does: which aggregate it is for, and which rule answers it.
+
+mod advance;
+mod control;
+mod start;
+mod turn;
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::TimerAnswer;
+use holdpoint_contracts::steps::{Grant, ResultAnswer};
+
+use super::effect::{Answer, Effect};
+use super::input::{Input, RunInput};
+use super::need::{Aggregate, Fact, Lookup, Need};
+use super::refusal::Refusal;
+use super::run::Run;
+use super::{agent, contact};
+use turn::{Stop, Turn};
+
+/// What a decision came to.
+#[derive(Debug)]
+pub enum Verdict {
+    /// The state changes.
+    Decided(Box<Decision>),
+    /// Nothing changes, and the caller is told so.
+    Unchanged(Answer),
+    /// Not without these.
+    Need(Vec<Need>),
+    /// The rules say no.
+    Refused(Refusal),
+}
+
+/// The next state of an aggregate and what goes with it.
+#[derive(Debug)]
+pub struct Decision {
+    /// Its version is one above the one decided on.
+    pub state: Aggregate,
+    /// In the order in which they are to happen.
+    pub effects: Vec<Effect>,
+    /// What later decisions of the same batch may find.
+    pub facts: Vec<(Need, Fact)>,
+    /// For the caller.
+    pub answer: Answer,
+}
+
+/// Decides what an input does to its aggregate. Total and pure: same arguments, same answer. A
+/// refusal changes nothing.
+#[must_use]
+pub fn decide(
+    state: Option<&Aggregate>,
+    input: &Input,
+    look: Lookup<'_>,
+    now: DateTime<Utc>,
+) -> Verdict {
+    match input {
+        Input::ApplyAgent {
+            workspace,
+            agent: name,
+            text,
+        } => {
+            let known = match state {
+                Some(Aggregate::Agent(agent)) => Some(agent),
+                None | Some(Aggregate::Contact(_) | Aggregate::Run(_)) => None,
+            };
+            agent::apply(known, workspace, name, text, now)
+        }
+        Input::Contact {
+            workspace,
+            contact: id,
+            input,
+        } => {
+            let known = match state {
+                Some(Aggregate::Contact(contact)) => Some(contact),
+                None | Some(Aggregate::Agent(_) | Aggregate::Run(_)) => None,
+            };
+            contact::decide(known, workspace, id, input)
+        }
+        Input::Run {
+            workspace,
+            run,
+            input,
+        } => {
+            let known = match state {
+                Some(Aggregate::Run(run)) => Some(run),
+                None | Some(Aggregate::Agent(_) | Aggregate::Contact(_)) => None,
+            };
+            match (known, input) {
+                (None, RunInput::Start { .. }) => start::start(workspace, *run, input, look, now),
+                (Some(known), _) if known.workspace == *workspace => {
+                    settle(decide_run(known, input, look, now))
+                }
+                (Some(_), RunInput::Start { .. }) => Verdict::Refused(Refusal::RunIdTaken(*run)),
+                (Some(_) | None, _) => Verdict::Refused(Refusal::RunNotFound(*run)),
+            }
+        }
+    }
+}
+
+fn settle(result: Result<Verdict, Stop>) -> Verdict {
+    match result {
+        Ok(verdict) => verdict,
+        Err(Stop::Need(needs)) => Verdict::Need(needs),
+        Err(Stop::Refused(refusal)) => Verdict::Refused(refusal),
+    }
+}
+
+/// One arm an input: what it does to a run that is there.
+fn decide_run(
+    run: &Run,
+    input: &RunInput,
+    look: Lookup<'_>,
+    now: DateTime<Utc>,
+) -> Result<Verdict, Stop> {
+    let turn = Turn::new(run, look, now);
+    match input {
+        // The caller asks again under the same id: it is told what there is.
+        RunInput::Start { .. } => Ok(Verdict::Unchanged(Answer::Run(Box::new(run.view())))),
+        RunInput::Pause { by } => control::pause(turn, by),
+        RunInput::Resume { by, mode } => control::resume(turn, by, *mode),
+        RunInput::Cancel { by, reason } => control::cancel(turn, by, reason.as_deref()),
+        RunInput::TimerFired { hold, rev } => control::timer_fired(turn, *hold, *rev),
+        RunInput::StartStep {
+            node,
+            step,
+            dispatch,
+            delivery,
+        } => work::start(turn, node, step, *dispatch, *delivery),
+        RunInput::StepResult {
+            node,
+            step,
+            dispatch,
+            result,
+            error_code,
+        } => {
+            let report = work::Report {
+                node,
+                step,
+                dispatch: *dispatch,
+                result,
+                error_code,
+            };
+            work::report(turn, &report)
+        }
+    }
+}
+
+/// Answers that change nothing.
+const fn stale_timer() -> Verdict {
+    Verdict::Unchanged(Answer::Timer(TimerAnswer::Stale))
+}
+
+const fn granted(grant: Grant) -> Verdict {
+    Verdict::Unchanged(Answer::Grant(grant))
+}
+
+const fn known_result() -> Verdict {
+    Verdict::Unchanged(Answer::Result(ResultAnswer::Known))
+}

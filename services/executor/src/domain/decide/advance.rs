@@ -1,0 +1,309 @@
+//! The one place that begins steps: conditions, holds, hand-outs, and the end of a run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::run::{ActionResult, Failure, FailureClass};
+use holdpoint_contracts::steps::HandOut;
+use holdpoint_ids::HoldId;
+use serde_json::{Value, json};
+
+use crate::domain::effect::Effect;
+use crate::domain::expression::{self, Condition, Reference};
+use crate::domain::need::{Fact, Found, INPUT, Need, PlanFact};
+use crate::domain::plan::{Action, PlannedStep, Seen};
+use crate::domain::run::{Alarm, Handed, Hold, Phase, StepPhase, after};
+
+use super::turn::{RowData, Stop, Turn};
+
+/// What one step can see.
+#[derive(Default)]
+struct Seeing {
+    input: Option<Arc<Value>>,
+    contact: Option<Arc<Value>>,
+    results: BTreeMap<String, Value>,
+}
+
+/// Begins every step whose turn has come, until none is left that could begin; ends the run when
+/// all its steps have ended. Does nothing while the run is paused or over.
+pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Stop> {
+    if !turn.run.moves() {
+        return Ok(());
+    }
+    let plan = turn.plan()?;
+    loop {
+        let ready = ready_steps(turn, &plan);
+        if ready.is_empty() {
+            break;
+        }
+        // All that the ready steps lack is asked for at once.
+        let mut seeing = Vec::with_capacity(ready.len());
+        let mut unknown = Vec::new();
+        for index in ready {
+            seeing.push((index, see(turn, &plan, index, &mut unknown)));
+        }
+        if !unknown.is_empty() {
+            return Err(Stop::Need(unknown));
+        }
+        for (index, seen) in seeing {
+            begin(turn, &plan, index, &seen);
+            if turn.run.is_final() {
+                return Ok(());
+            }
+        }
+    }
+    if turn.run.steps.iter().all(|step| step.phase.is_settled()) {
+        complete(turn);
+    }
+    Ok(())
+}
+
+fn ready_steps(turn: &Turn<'_>, plan: &PlanFact) -> Vec<usize> {
+    let settled = |need: &usize| turn.step(*need).is_some_and(|step| step.phase.is_settled());
+    let steps = plan.plan.steps.iter().zip(&turn.run.steps).enumerate();
+    steps
+        .filter(|(_, (planned, step))| {
+            matches!(step.phase, StepPhase::Planned) && planned.needs.iter().all(settled)
+        })
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// Looks up what a step refers to; what nobody has looked up yet is added to `unknown`.
+fn see(turn: &Turn<'_>, plan: &PlanFact, index: usize, unknown: &mut Vec<Need>) -> Seeing {
+    let mut seeing = Seeing::default();
+    let mut look = |need: Need| match turn.look(&need) {
+        Found::Here(Fact::Value(value) | Fact::Contact(value)) => Some(value),
+        Found::Absent | Found::Here(Fact::Agent(_) | Fact::Plan(_) | Fact::Run(_)) => None,
+        Found::Unknown => {
+            unknown.push(need);
+            None
+        }
+    };
+    for reference in plan.references.get(index).into_iter().flatten() {
+        match reference {
+            Reference::Input => seeing.input = look(Need::Value(turn.run.id, INPUT.to_owned())),
+            Reference::Contact => {
+                let contact = turn.run.contact.clone();
+                let need = contact.map(|id| Need::Contact(turn.run.workspace.clone(), id));
+                seeing.contact = need.and_then(&mut look);
+            }
+            Reference::Step(other) => {
+                let Some(step) = turn.step(*other) else {
+                    continue;
+                };
+                // Only what has completed has a result; anything else stays unresolved.
+                if !matches!(step.phase, StepPhase::Completed { .. }) {
+                    continue;
+                }
+                let value = look(Need::Value(turn.run.id, step.id.clone()));
+                let value = value.map_or(Value::Null, |value| (*value).clone());
+                seeing.results.insert(step.id.clone(), value);
+            }
+            Reference::Run => {}
+        }
+    }
+    seeing
+}
+
+/// Begins one step, skips it, or fails it.
+fn begin(turn: &mut Turn<'_>, plan: &PlanFact, index: usize, seeing: &Seeing) {
+    let Some(planned) = plan.plan.steps.get(index) else {
+        return;
+    };
+    let run_value = json!({
+        "id": turn.run.id,
+        "agent": turn.run.agent,
+        "started_at": turn.run.created_at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+    });
+    let null = Value::Null;
+    let seen = Seen {
+        input: seeing.input.as_deref().unwrap_or(&null),
+        contact: seeing.contact.as_deref(),
+        run: &run_value,
+        results: seeing.results.clone(),
+    };
+    let scope = plan.plan.scope(index, seen);
+    if let Some(when) = &planned.when {
+        match expression::evaluate(when, &scope) {
+            Ok(condition) if condition.holds => {}
+            Ok(condition) => return skip(turn, index, when, &condition),
+            Err(error) => return fail_step(turn, index, error.code(), &error.to_string(), None),
+        }
+    }
+    match &planned.action {
+        Action::Wait { duration_ms } => wait(turn, index, *duration_ms),
+        Action::Tool { tool, args } => match expression::resolve(args, &scope) {
+            Ok(args) => hand_out(turn, index, tool, args, planned),
+            Err(error) => fail_step(turn, index, error.code(), &error.to_string(), None),
+        },
+    }
+}
+
+fn skip(turn: &mut Turn<'_>, index: usize, when: &str, condition: &Condition) {
+    let now = turn.now;
+    let Some(step) = turn.step_mut(index) else {
+        return;
+    };
+    step.phase = StepPhase::Skipped { at: now };
+    let id = step.id.clone();
+    turn.row(index, RowData::default());
+    turn.event(
+        EventType::StepSkipped,
+        Some(&id),
+        format!("Skipped: `{when}` does not hold."),
+        json!({ "condition": when, "values": condition.values }),
+    );
+}
+
+/// Opens a timer hold (S0-AC1). Its alarm is the waker.
+fn wait(turn: &mut Turn<'_>, index: usize, length_ms: u64) {
+    let (now, rev) = (turn.now, turn.run.version);
+    turn.run.holds += 1;
+    let id = HoldId {
+        run: turn.run.id,
+        number: turn.run.holds,
+    };
+    let due = after(now, length_ms);
+    let Some(step) = turn.step_mut(index) else {
+        return;
+    };
+    let alarm = Alarm::Set { rev, at: now, due };
+    step.phase = StepPhase::Waiting(Hold {
+        id,
+        since: now,
+        length_ms,
+        alarm,
+    });
+    let step = step.id.clone();
+    turn.row(index, RowData::default());
+    let workspace = turn.run.workspace.clone();
+    turn.effect(Effect::Timer {
+        workspace,
+        hold: id,
+        rev,
+        due: Some(due),
+    });
+    turn.event(
+        EventType::RunWaiting,
+        Some(&step),
+        will_resume(length_ms),
+        json!({ "hold": id, "kind": "timer", "resume_at": due, "duration_ms": length_ms }),
+    );
+}
+
+/// The literal text of S0-AC1.
+pub(super) fn will_resume(ms: u64) -> String {
+    format!(
+        "Agent paused. Will resume in {}.",
+        describe(Duration::from_millis(ms))
+    )
+}
+
+fn hand_out(turn: &mut Turn<'_>, index: usize, tool: &str, args: Value, planned: &PlannedStep) {
+    let Ok(tool_name) = tool.parse() else {
+        return fail_step(
+            turn,
+            index,
+            "invalid_tool",
+            &format!("`{tool}` is no tool's name"),
+            None,
+        );
+    };
+    let handed = Handed {
+        at: turn.now,
+        idempotent: is_idempotent(tool, &args),
+    };
+    let Some(step) = turn.step_mut(index) else {
+        return;
+    };
+    step.dispatch += 1;
+    step.attempts += 1;
+    step.phase = StepPhase::Queued(handed.clone());
+    let (dispatch, attempt) = (step.dispatch, step.attempts);
+    let data = RowData {
+        tool: Some(tool.to_owned()),
+        request: Some(args.clone()),
+        ..RowData::default()
+    };
+    turn.row(index, data);
+    turn.event(
+        EventType::StepCalled,
+        Some(&planned.id),
+        planned.action.describe(),
+        json!({ "tool": tool, "args": args, "dispatch": dispatch, "attempt": attempt }),
+    );
+    let hand_out = HandOut {
+        workspace: turn.run.workspace.clone(),
+        run: turn.run.id,
+        agent: turn.run.agent.clone(),
+        step: planned.id.clone(),
+        dispatch,
+        attempt,
+        tool: tool_name,
+        args,
+        contact: turn.run.contact.clone(),
+        idempotent: handed.idempotent,
+        at: turn.now,
+    };
+    turn.effect(Effect::HandOut(Box::new(hand_out)));
+}
+
+/// Whether doing a step twice does no harm: `log` never does, others where the author says so.
+fn is_idempotent(tool: &str, args: &Value) -> bool {
+    tool == "log"
+        || args
+            .get("idempotent")
+            .and_then(Value::as_bool)
+            .unwrap_or(false)
+}
+
+/// A step failed for good: so does the run.
+pub(super) fn fail_step(
+    turn: &mut Turn<'_>,
+    index: usize,
+    code: &str,
+    message: &str,
+    response: Option<ActionResult>,
+) {
+    let now = turn.now;
+    let Some(step) = turn.step_mut(index) else {
+        return;
+    };
+    step.phase = StepPhase::Failed { at: now };
+    let id = step.id.clone();
+    let data = RowData {
+        response,
+        error_code: Some(code.to_owned()),
+        ..RowData::default()
+    };
+    turn.row(index, data);
+    let data = json!({ "code": code });
+    turn.event(EventType::StepFailed, Some(&id), message.to_owned(), data);
+    turn.fail(Failure {
+        class: FailureClass::Agent,
+        code: code.to_owned(),
+        message: format!("{id}: {message}"),
+    });
+}
+
+fn complete(turn: &mut Turn<'_>) {
+    let count =
+        |is: fn(&StepPhase) -> bool| turn.run.steps.iter().filter(|step| is(&step.phase)).count();
+    let done = count(|phase| matches!(phase, StepPhase::Completed { .. }));
+    let skipped = count(|phase| matches!(phase, StepPhase::Skipped { .. }));
+    let steps = if done == 1 { "step" } else { "steps" };
+    let summary = match skipped {
+        0 => format!("{done} {steps} done."),
+        _ => format!("{done} {steps} done, {skipped} skipped."),
+    };
+    turn.end(Phase::Completed {
+        at: turn.now,
+        summary: summary.clone(),
+    });
+    let data = json!({ "done": done, "skipped": skipped });
+    turn.event(EventType::RunCompleted, None, summary, data);
+}

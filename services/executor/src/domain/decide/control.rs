@@ -1,0 +1,270 @@
+//! What stops a run and lets it go on: pause, resume, cancel, and time.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::executor::TimerAnswer;
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{Failure, FailureClass, PauseScope, PausedBy, ResumeMode};
+use holdpoint_ids::HoldId;
+use serde_json::json;
+
+use crate::domain::effect::{Answer, Effect};
+use crate::domain::refusal::Refusal;
+use crate::domain::run::{Alarm, Hold, Phase, StepPhase, after, millis_between};
+
+use super::turn::{RowData, Stop, Turn};
+use super::{Verdict, advance, stale_timer};
+
+fn unchanged(turn: &Turn<'_>) -> Verdict {
+    // The version rose only in the making; nothing of this turn is kept.
+    let mut run = turn.run.clone();
+    run.version -= 1;
+    Verdict::Unchanged(Answer::Changed(Box::new(run.changed(false))))
+}
+
+fn refuse_final(turn: &Turn<'_>) -> Result<(), Stop> {
+    if turn.run.is_final() {
+        return Err(Stop::Refused(Refusal::RunFinal(
+            turn.run.id,
+            turn.run.status(),
+        )));
+    }
+    Ok(())
+}
+
+/// Freezes the run (S0-AC4): its alarms are cleared and what was left of them is kept; queued
+/// steps do not start; running ones finish and are kept.
+pub(super) fn pause(mut turn: Turn<'_>, by: &Actor) -> Result<Verdict, Stop> {
+    refuse_final(&turn)?;
+    if turn
+        .run
+        .pauses
+        .iter()
+        .any(|pause| pause.scope == PauseScope::Run)
+    {
+        return Ok(unchanged(&turn));
+    }
+    let in_flight = turn
+        .run
+        .steps
+        .iter()
+        .filter(|step| matches!(step.phase, StepPhase::Working(_)))
+        .map(|step| step.id.clone())
+        .collect();
+    for index in 0..turn.run.steps.len() {
+        freeze(&mut turn, index);
+    }
+    let pause = PausedBy {
+        scope: PauseScope::Run,
+        by: by.0.clone(),
+        at: turn.now,
+        in_flight,
+    };
+    turn.run.pauses.push(pause);
+    let message = turn.run.message();
+    let data = json!({ "scope": "run", "by": by });
+    turn.event(EventType::RunPaused, None, message, data);
+    Ok(turn.changed())
+}
+
+fn freeze(turn: &mut Turn<'_>, index: usize) {
+    let (now, rev, workspace) = (turn.now, turn.run.version, turn.run.workspace.clone());
+    let Some(step) = turn.step_mut(index) else {
+        return;
+    };
+    let StepPhase::Waiting(hold) = &mut step.phase else {
+        return;
+    };
+    let Alarm::Set { due, .. } = hold.alarm else {
+        return;
+    };
+    hold.alarm = Alarm::Frozen {
+        remaining_ms: millis_between(now, due),
+        due,
+    };
+    let hold = hold.id;
+    turn.effect(Effect::Timer {
+        workspace,
+        hold,
+        rev,
+        due: None,
+    });
+}
+
+/// Lifts the run's own pause; once none is left, waits go on by `mode` and steps start again.
+pub(super) fn resume(mut turn: Turn<'_>, by: &Actor, mode: ResumeMode) -> Result<Verdict, Stop> {
+    refuse_final(&turn)?;
+    if turn.run.pauses.is_empty() {
+        return Ok(unchanged(&turn));
+    }
+    turn.run
+        .pauses
+        .retain(|pause| pause.scope != PauseScope::Run);
+    if turn.run.pauses.is_empty() {
+        thaw_all(&mut turn, by, mode)?;
+    }
+    Ok(turn.changed())
+}
+
+fn thaw_all(turn: &mut Turn<'_>, by: &Actor, mode: ResumeMode) -> Result<(), Stop> {
+    let mut elapsed = Vec::new();
+    for index in 0..turn.run.steps.len() {
+        match turn.step(index).map(|step| step.phase.clone()) {
+            Some(StepPhase::Waiting(hold)) => {
+                if !thaw(turn, index, &hold, mode) {
+                    elapsed.push(index);
+                }
+            }
+            // Its hand-out may have been dropped while the run stood still. As if its turn came
+            // now: the higher number fences the old hand-out off, and condition and arguments
+            // see the world as it is after the pause.
+            Some(StepPhase::Queued(_)) => {
+                if let Some(step) = turn.step_mut(index) {
+                    step.phase = StepPhase::Planned;
+                }
+            }
+            Some(
+                StepPhase::Planned
+                | StepPhase::Working(_)
+                | StepPhase::Uncertain(_)
+                | StepPhase::Completed { .. }
+                | StepPhase::Failed { .. }
+                | StepPhase::Skipped { .. }
+                | StepPhase::Cancelled { .. },
+            )
+            | None => {}
+        }
+    }
+    let left = turn
+        .run
+        .resume_at()
+        .map(|due| millis_between(turn.now, due));
+    let message = match left {
+        Some(ms) => {
+            let left = describe(Duration::from_millis(ms));
+            format!("Resumed by {by}; will go on in {left}.")
+        }
+        None => format!("Resumed by {by}."),
+    };
+    let data = json!({ "by": by, "mode": mode, "resume_at": turn.run.resume_at() });
+    turn.event(EventType::RunResumed, None, message, data);
+    for index in elapsed {
+        end_wait(turn, index);
+    }
+    advance::advance(turn)
+}
+
+/// Sets a frozen hold's alarm again; false if nothing of the wait is left.
+fn thaw(turn: &mut Turn<'_>, index: usize, hold: &Hold, mode: ResumeMode) -> bool {
+    let Alarm::Frozen {
+        remaining_ms,
+        due: before,
+    } = hold.alarm
+    else {
+        return true;
+    };
+    let due = match mode {
+        ResumeMode::Continue => after(turn.now, remaining_ms),
+        ResumeMode::KeepDeadline => before,
+        ResumeMode::Restart => after(turn.now, hold.length_ms),
+        ResumeMode::Now => turn.now,
+    };
+    if due <= turn.now {
+        return false;
+    }
+    let alarm = Alarm::Set {
+        rev: turn.run.version,
+        at: turn.now,
+        due,
+    };
+    set_alarm(turn, index, hold, alarm, due);
+    true
+}
+
+fn set_alarm(turn: &mut Turn<'_>, index: usize, hold: &Hold, alarm: Alarm, due: DateTime<Utc>) {
+    let (rev, workspace) = (turn.run.version, turn.run.workspace.clone());
+    if let Some(step) = turn.step_mut(index) {
+        step.phase = StepPhase::Waiting(Hold {
+            alarm,
+            ..hold.clone()
+        });
+    }
+    turn.effect(Effect::Timer {
+        workspace,
+        hold: hold.id,
+        rev,
+        due: Some(due),
+    });
+}
+
+/// Ends the run for good (S2-R13).
+pub(super) fn cancel(
+    mut turn: Turn<'_>,
+    by: &Actor,
+    reason: Option<&str>,
+) -> Result<Verdict, Stop> {
+    if matches!(turn.run.phase, Phase::Cancelled { .. }) {
+        return Ok(unchanged(&turn));
+    }
+    refuse_final(&turn)?;
+    let message = match reason {
+        Some(reason) => format!("Cancelled by {by}: {reason}"),
+        None => format!("Cancelled by {by}."),
+    };
+    let failure = Failure {
+        class: FailureClass::Cancelled,
+        code: "cancelled".to_owned(),
+        message: message.clone(),
+    };
+    turn.end(Phase::Cancelled {
+        at: turn.now,
+        failure,
+    });
+    let data = json!({ "by": by, "reason": reason });
+    turn.event(EventType::RunCancelled, None, message, data);
+    Ok(turn.changed())
+}
+
+/// An alarm is due (S0-AC2). One that was moved, frozen or cleared meanwhile changes nothing: the
+/// due time in the database decides, the bus is the wake-up.
+pub(super) fn timer_fired(mut turn: Turn<'_>, hold: HoldId, rev: u64) -> Result<Verdict, Stop> {
+    let waiting = turn.run.holds().find(|(_, open)| open.id == hold);
+    let is_current = waiting.is_some_and(|(_, open)| match open.alarm {
+        Alarm::Set { rev: set, .. } => set == rev,
+        Alarm::Frozen { .. } => false,
+    });
+    let Some(index) = waiting
+        .filter(|_| is_current)
+        .and_then(|(step, _)| turn.run.steps.iter().position(|one| one.id == step.id))
+    else {
+        return Ok(stale_timer());
+    };
+    let step = turn.step(index).map(|step| step.id.clone());
+    turn.event(
+        EventType::RunResumed,
+        step.as_deref(),
+        "The wait is over; going on.".to_owned(),
+        json!({ "hold": hold, "by": "timer" }),
+    );
+    end_wait(&mut turn, index);
+    advance::advance(&mut turn)?;
+    Ok(turn.decided(Answer::Timer(TimerAnswer::Applied)))
+}
+
+fn end_wait(turn: &mut Turn<'_>, index: usize) {
+    let now = turn.now;
+    let Some(step) = turn.step_mut(index) else {
+        return;
+    };
+    let StepPhase::Waiting(hold) = &step.phase else {
+        return;
+    };
+    let waited_ms = millis_between(hold.since, now);
+    step.phase = StepPhase::Completed { at: now };
+    let id = step.id.clone();
+    turn.row(index, RowData::default());
+    turn.value(id, json!({ "waited_ms": waited_ms, "resumed_at": now }));
+}

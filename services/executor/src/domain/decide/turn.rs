@@ -1,0 +1,259 @@
+//! One decision on a run in the making: the next state, and what goes with it.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::history::{EventType, HistoryItem};
+use holdpoint_contracts::run::{ActionResult, Failure};
+use serde_json::Value;
+
+use crate::domain::effect::{Answer, Effect, StepRow};
+use crate::domain::need::{Aggregate, Fact, Found, Lookup, Need, PlanFact};
+use crate::domain::refusal::Refusal;
+use crate::domain::run::{Phase, Run, Step, StepPhase};
+
+use super::{Decision, Verdict};
+
+/// Why a decision cannot be finished now.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// Not without these.
+    Need(Vec<Need>),
+    /// The rules say no.
+    Refused(Refusal),
+}
+
+/// What a step's row gets besides where the step stands.
+#[derive(Debug, Default)]
+pub(super) struct RowData {
+    pub(super) tool: Option<String>,
+    pub(super) request: Option<Value>,
+    pub(super) response: Option<ActionResult>,
+    pub(super) error_code: Option<String>,
+}
+
+/// One decision in the making.
+pub(super) struct Turn<'a> {
+    pub(super) run: Run,
+    pub(super) now: DateTime<Utc>,
+    look: Lookup<'a>,
+    effects: Vec<Effect>,
+    items: Vec<HistoryItem>,
+    values: Vec<(String, Arc<Value>)>,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(run: &Run, look: Lookup<'a>, now: DateTime<Utc>) -> Self {
+        let run = Run {
+            version: run.version + 1,
+            ..run.clone()
+        };
+        Self {
+            run,
+            now,
+            look,
+            effects: Vec::new(),
+            items: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Looks something up: a value of this very decision first.
+    pub(super) fn look(&self, need: &Need) -> Found {
+        if let Need::Value(_, name) = need
+            && let Some((_, value)) = self.values.iter().find(|(known, _)| known == name)
+        {
+            return Found::Here(Fact::Value(Arc::clone(value)));
+        }
+        (self.look)(need)
+    }
+
+    /// The plan of the run.
+    pub(super) fn plan(&self) -> Result<Arc<PlanFact>, Stop> {
+        let run = &self.run;
+        let need = Need::Plan(run.workspace.clone(), run.agent.clone(), run.plan);
+        match self.look(&need) {
+            Found::Here(Fact::Plan(plan)) => Ok(plan),
+            Found::Unknown => Err(Stop::Need(vec![need])),
+            Found::Absent | Found::Here(_) => Err(Stop::Refused(Refusal::PlanMissing(
+                run.agent.clone(),
+                run.plan,
+            ))),
+        }
+    }
+
+    /// Where a step of that id is in the plan.
+    pub(super) fn position(&self, step: &str) -> Result<usize, Stop> {
+        self.run
+            .steps
+            .iter()
+            .position(|one| one.id == step)
+            .ok_or_else(|| Stop::Refused(Refusal::StepNotFound(self.run.id, step.to_owned())))
+    }
+
+    pub(super) fn step(&self, index: usize) -> Option<&Step> {
+        self.run.steps.get(index)
+    }
+
+    pub(super) fn step_mut(&mut self, index: usize) -> Option<&mut Step> {
+        self.run.steps.get_mut(index)
+    }
+
+    pub(super) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Adds an item to the run's history.
+    pub(super) fn event(
+        &mut self,
+        kind: EventType,
+        step: Option<&str>,
+        message: String,
+        data: Value,
+    ) {
+        self.run.seq += 1;
+        self.items.push(HistoryItem {
+            seq: self.run.seq,
+            kind,
+            at: self.now,
+            run: self.run.id,
+            step: step.map(str::to_owned),
+            message,
+            data,
+        });
+    }
+
+    /// Keeps a value for later steps.
+    pub(super) fn value(&mut self, name: String, value: Value) {
+        let value = Arc::new(value);
+        self.values.push((name.clone(), Arc::clone(&value)));
+        self.effects.push(Effect::Value {
+            run: self.run.id,
+            name,
+            value,
+        });
+    }
+
+    /// Stores where a step stands.
+    pub(super) fn row(&mut self, index: usize, data: RowData) {
+        let Some(step) = self.run.steps.get(index) else {
+            return;
+        };
+        let working = match &step.phase {
+            StepPhase::Working(working) | StepPhase::Uncertain(working) => Some(working),
+            StepPhase::Planned
+            | StepPhase::Queued(_)
+            | StepPhase::Waiting(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => None,
+        };
+        let started_at = match &step.phase {
+            StepPhase::Waiting(hold) => Some(hold.since),
+            StepPhase::Queued(handed) => Some(handed.at),
+            StepPhase::Planned
+            | StepPhase::Working(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => None,
+        };
+        let row = StepRow {
+            run: self.run.id,
+            step: step.id.clone(),
+            status: step.phase.status(),
+            tool: data.tool,
+            request: data.request,
+            response: data.response,
+            error_code: data.error_code,
+            claimed_by: working.map(|working| working.node.clone()),
+            claimed_at: working.map(|working| working.since),
+            started_at,
+            ended_at: step.phase.is_settled().then_some(self.now),
+            attempts: step.attempts,
+            dispatch: step.dispatch,
+        };
+        self.effects.push(Effect::Step(Box::new(row)));
+    }
+
+    /// Ends the run: everything that is left of it is revoked, its holds are closed.
+    pub(super) fn end(&mut self, phase: Phase) {
+        for index in 0..self.run.steps.len() {
+            self.revoke(index);
+        }
+        self.run.phase = phase;
+        self.run.pauses.clear();
+    }
+
+    /// A step that has not ended is cancelled; its hand-out is fenced off.
+    fn revoke(&mut self, index: usize) {
+        let (rev, now) = (self.run.version, self.now);
+        let workspace = self.run.workspace.clone();
+        let Some(step) = self
+            .run
+            .steps
+            .get_mut(index)
+            .filter(|step| !step.phase.is_settled())
+        else {
+            return;
+        };
+        let was_planned = matches!(step.phase, StepPhase::Planned);
+        if let StepPhase::Waiting(hold) = &step.phase {
+            let timer = Effect::Timer {
+                workspace,
+                hold: hold.id,
+                rev,
+                due: None,
+            };
+            self.effects.push(timer);
+        }
+        step.dispatch += 1;
+        step.phase = StepPhase::Cancelled { at: now };
+        if !was_planned {
+            self.row(index, RowData::default());
+        }
+    }
+
+    /// Ends the run as failed, with everything that was still moving.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        let message = failure.message.clone();
+        let data = serde_json::json!({ "class": failure.class, "code": failure.code });
+        self.end(Phase::Failed {
+            at: self.now,
+            failure,
+        });
+        self.event(EventType::RunFailed, None, message, data);
+    }
+
+    /// The run as the caller of a command is shown it.
+    pub(super) fn changed(self) -> Verdict {
+        let answer = Answer::Changed(Box::new(self.run.changed(true)));
+        self.decided(answer)
+    }
+
+    /// The finished decision.
+    pub(super) fn decided(mut self, answer: Answer) -> Verdict {
+        if !self.items.is_empty() {
+            self.effects.push(Effect::History {
+                workspace: self.run.workspace.clone(),
+                run: self.run.id,
+                items: self.items,
+            });
+        }
+        let run = self.run.id;
+        let facts = self
+            .values
+            .into_iter()
+            .map(|(name, value)| (Need::Value(run, name), Fact::Value(value)))
+            .collect();
+        let state = Aggregate::Run(self.run);
+        Verdict::Decided(Box::new(Decision {
+            state,
+            effects: self.effects,
+            facts,
+            answer,
+        }))
+    }
+}

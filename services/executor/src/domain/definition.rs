@@ -1,0 +1,396 @@
+//! An agent as its author writes it, and everything that can be wrong with it.
+//!
+//! Owns the fields and step kinds this release knows, the ones that are documented and still to
+//! come, and the faults that are answered (422 `invalid_agent`). It must never stop at the first
+//! fault: an author mends a file in one go. It must never guess what was meant either.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "JSON and CEL values are not ours: what is not named here is refused or kept as it is"
+)]
+
+mod fields;
+mod graph;
+mod lines;
+mod read;
+mod step;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::domain::expression::{self, Complaint, Names};
+use crate::domain::plan::{Action, OnPause, Plan, PlannedStep};
+use lines::Lines;
+use step::Draft;
+
+pub(super) use fields::nearest;
+
+/// Longest agent text, in bytes.
+pub const MAX_TEXT: usize = 1_048_576;
+/// Most steps of an agent.
+pub const MAX_STEPS: usize = 1_000;
+/// Longest name of an agent, a tool or a step, in characters.
+pub const MAX_NAME: usize = 100;
+/// Longest description, in characters.
+const MAX_DESCRIPTION: usize = 2_000;
+/// Most faults that are answered; the rest is counted in one more.
+const MAX_FAULTS: usize = 100;
+
+/// One thing that is wrong with an agent: an entry of `errors` in the 422.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// Line in the text, from 1, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// Id of the step it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The offending bit as it was written.
+    pub text: String,
+    /// What is wrong and what to write instead.
+    pub message: String,
+    /// Known names that look like the one that was written, best first.
+    pub nearest: Vec<String>,
+}
+
+/// Reads an agent, YAML or JSON, and compiles it.
+///
+/// # Errors
+/// Every [`Fault`] that was found, in the order of the text; at most 100 and one that counts the
+/// rest.
+pub(super) fn compile(text: &str) -> Result<Plan, Vec<Fault>> {
+    let fields = read::agent(text).map_err(|fault| vec![fault])?;
+    let mut review = Review {
+        lines: Lines::of(text),
+        faults: Vec::new(),
+    };
+    let plan = review.agent(&fields);
+    match plan {
+        Some(plan) if review.faults.is_empty() => Ok(plan),
+        Some(_) | None => Err(limited(review.faults)),
+    }
+}
+
+fn limited(mut faults: Vec<Fault>) -> Vec<Fault> {
+    let more = faults.len().saturating_sub(MAX_FAULTS);
+    if more > 0 {
+        faults.truncate(MAX_FAULTS);
+        faults.push(Fault {
+            line: None,
+            step: None,
+            text: String::new(),
+            message: format!("There are {more} more faults."),
+            nearest: Vec::new(),
+        });
+    }
+    faults
+}
+
+/// Where a fault is.
+#[derive(Debug, Clone, Copy)]
+enum Place<'a> {
+    /// A field of the agent itself, or the agent as a whole.
+    Agent(Option<&'a str>),
+    /// A step by position and id, and its field if it is about one.
+    Step(usize, &'a str, Option<&'a str>),
+}
+
+/// One pass over an agent that collects faults.
+struct Review<'t> {
+    lines: Lines<'t>,
+    faults: Vec<Fault>,
+}
+
+impl Review<'_> {
+    fn fault(&mut self, place: Place<'_>, complaint: Complaint) {
+        let (line, step) = match place {
+            Place::Agent(field) => (field.and_then(|field| self.lines.field(field)), None),
+            Place::Step(at, id, field) => (self.lines.step(at, field), Some(id.to_owned())),
+        };
+        let Complaint {
+            text,
+            message,
+            nearest,
+        } = complaint;
+        self.faults.push(Fault {
+            line,
+            step,
+            text,
+            message,
+            nearest,
+        });
+    }
+
+    fn agent(&mut self, fields: &Map<String, Value>) -> Option<Plan> {
+        for name in fields.keys() {
+            if let Some(complaint) = fields::agent_field(name) {
+                self.fault(Place::Agent(Some(name)), complaint);
+            }
+        }
+        let agent = self.name(fields);
+        let description = self.description(fields.get("description"));
+        let on_pause = self.on_pause(fields.get("on_pause"));
+        let drafts = self.drafts(fields)?;
+        let steps = self.steps(drafts);
+        Some(Plan {
+            agent: agent?,
+            description,
+            on_pause,
+            steps,
+        })
+    }
+
+    fn name(&mut self, fields: &Map<String, Value>) -> Option<String> {
+        let complaint = match fields.get("agent") {
+            Some(Value::String(name)) if is_name(name) => return Some(name.clone()),
+            Some(other) => plain(
+                &shown(other),
+                "The name of an agent has 1 to 100 letters, digits, dots, underscores or hyphens and starts with a letter or digit.",
+            ),
+            None => plain("agent", "An agent needs a name: `agent: NAME`."),
+        };
+        self.fault(Place::Agent(Some("agent")), complaint);
+        None
+    }
+
+    fn description(&mut self, value: Option<&Value>) -> Option<String> {
+        match value? {
+            Value::Null => None,
+            Value::String(text) if text.chars().count() <= MAX_DESCRIPTION => Some(text.clone()),
+            other => {
+                let said =
+                    format!("`description` is a text of at most {MAX_DESCRIPTION} characters.");
+                self.fault(
+                    Place::Agent(Some("description")),
+                    plain(&shown(other), &said),
+                );
+                None
+            }
+        }
+    }
+
+    fn on_pause(&mut self, value: Option<&Value>) -> OnPause {
+        match value {
+            None => OnPause::default(),
+            Some(Value::String(word)) if word == "hold" => OnPause::Hold,
+            Some(Value::String(word)) if word == "cancel" => OnPause::Cancel,
+            Some(other) => {
+                let text = shown(other);
+                let near = nearest(&text, ["hold", "cancel"].into_iter());
+                let complaint = plain(&text, "`on_pause` is `hold` or `cancel`.");
+                self.fault(
+                    Place::Agent(Some("on_pause")),
+                    Complaint {
+                        nearest: near,
+                        ..complaint
+                    },
+                );
+                OnPause::default()
+            }
+        }
+    }
+
+    fn drafts(&mut self, fields: &Map<String, Value>) -> Option<Vec<Draft>> {
+        let complaint = match fields.get("steps") {
+            Some(Value::Array(steps)) if (1..=MAX_STEPS).contains(&steps.len()) => {
+                let drafts = steps
+                    .iter()
+                    .enumerate()
+                    .map(|(at, step)| self.draft(at, step));
+                return Some(drafts.collect());
+            }
+            Some(Value::Array(steps)) if steps.is_empty() => {
+                plain("steps", "An agent has at least one step.")
+            }
+            Some(Value::Array(steps)) => plain(
+                "steps",
+                &format!(
+                    "An agent has at most {MAX_STEPS} steps; this one has {}.",
+                    steps.len()
+                ),
+            ),
+            Some(other) => plain(&shown(other), "`steps` is a list of steps."),
+            // What is written instead of steps has been refused by name already.
+            None if fields.contains_key("instructions") => return None,
+            None => plain("steps", "An agent needs `steps`."),
+        };
+        self.fault(Place::Agent(Some("steps")), complaint);
+        None
+    }
+
+    /// Puts the steps together: ids to indexes, order, and all that expressions name.
+    fn steps(&mut self, drafts: Vec<Draft>) -> Vec<PlannedStep> {
+        let ids = self.unique_ids(&drafts);
+        let needs = self.needs(&drafts, &ids);
+        let before = match graph::before(&needs) {
+            Ok(before) => Some(before),
+            Err(circle) => {
+                self.circle(&circle, &drafts);
+                None
+            }
+        };
+        for (at, draft) in drafts.iter().enumerate() {
+            // Without an order only the names can be checked.
+            let before = before
+                .as_ref()
+                .and_then(|rows| rows.get(at))
+                .map(Vec::as_slice);
+            self.expressions(
+                at,
+                draft,
+                Names {
+                    steps: &ids,
+                    before,
+                },
+            );
+        }
+        drafts
+            .into_iter()
+            .zip(needs)
+            .filter_map(|(draft, needs)| {
+                Some(PlannedStep {
+                    id: draft.id,
+                    needs,
+                    when: draft.when,
+                    claim_timeout_ms: draft.claim_timeout_ms,
+                    action: draft.action?,
+                })
+            })
+            .collect()
+    }
+
+    fn unique_ids(&mut self, drafts: &[Draft]) -> BTreeMap<String, usize> {
+        let mut ids = BTreeMap::new();
+        for (at, draft) in drafts.iter().enumerate() {
+            if ids.contains_key(&draft.id) {
+                let said = format!(
+                    "The id `{}` is used by another step before; ids are unique.",
+                    draft.id
+                );
+                self.fault(
+                    Place::Step(at, &draft.id, Some("id")),
+                    plain(&draft.id, &said),
+                );
+            } else {
+                ids.insert(draft.id.clone(), at);
+            }
+        }
+        for (at, draft) in drafts.iter().enumerate() {
+            let dots = draft
+                .id
+                .match_indices('.')
+                .filter_map(|(dot, _)| draft.id.get(..dot));
+            let shadowed = dots.into_iter().find(|part| ids.contains_key(*part));
+            if let Some(part) = shadowed {
+                let said = format!(
+                    "`${}` could also be a field of the step `{part}`; use another id.",
+                    draft.id
+                );
+                self.fault(
+                    Place::Step(at, &draft.id, Some("id")),
+                    plain(&draft.id, &said),
+                );
+            }
+        }
+        ids
+    }
+
+    fn needs(&mut self, drafts: &[Draft], ids: &BTreeMap<String, usize>) -> Vec<Vec<usize>> {
+        let mut all = Vec::with_capacity(drafts.len());
+        for (at, draft) in drafts.iter().enumerate() {
+            let Some(names) = &draft.needs else {
+                all.push(at.checked_sub(1).into_iter().collect());
+                continue;
+            };
+            let mut needs = Vec::with_capacity(names.len());
+            for name in names {
+                match ids.get(name) {
+                    Some(&index) if index == at => {
+                        let complaint = plain(name, "A step cannot need itself.");
+                        self.fault(Place::Step(at, &draft.id, Some("needs")), complaint);
+                    }
+                    Some(&index) => needs.push(index),
+                    None => {
+                        let near = nearest(name, ids.keys().map(String::as_str));
+                        let said = format!("There is no step `{name}` in this agent.");
+                        let complaint = Complaint {
+                            nearest: near,
+                            ..plain(name, &said)
+                        };
+                        self.fault(Place::Step(at, &draft.id, Some("needs")), complaint);
+                    }
+                }
+            }
+            needs.sort_unstable();
+            needs.dedup();
+            all.push(needs);
+        }
+        all
+    }
+
+    fn circle(&mut self, circle: &[usize], drafts: &[Draft]) {
+        let Some((&at, first)) = circle.first().and_then(|at| Some((at, drafts.get(*at)?))) else {
+            return;
+        };
+        let ids = circle.iter().chain([&at]).filter_map(|at| drafts.get(*at));
+        let ids: Vec<&str> = ids.map(|draft| draft.id.as_str()).collect();
+        let said = format!(
+            "These steps need each other in a circle: {}.",
+            ids.join(" needs ")
+        );
+        self.fault(
+            Place::Step(at, &first.id, Some("needs")),
+            plain(&first.id, &said),
+        );
+    }
+
+    fn expressions(&mut self, at: usize, draft: &Draft, names: Names<'_>) {
+        let refused = draft
+            .when
+            .as_deref()
+            .and_then(|when| expression::check(when, names).err());
+        if let Some(complaint) = refused {
+            self.fault(Place::Step(at, &draft.id, Some("when")), complaint);
+        }
+        if let Some(Action::Tool { args, .. }) = &draft.action {
+            for complaint in expression::check_args(args, names).1 {
+                self.fault(Place::Step(at, &draft.id, Some("args")), complaint);
+            }
+        }
+    }
+}
+
+/// Whether a text is a name of an agent, a tool or a step:
+/// `[A-Za-z0-9][A-Za-z0-9._-]{0,99}`.
+fn is_name(text: &str) -> bool {
+    text.len() <= MAX_NAME
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+fn plain(text: &str, message: &str) -> Complaint {
+    Complaint {
+        text: text.to_owned(),
+        message: message.to_owned(),
+        nearest: Vec::new(),
+    }
+}
+
+/// A value as it is quoted in a fault: texts without quotes, the rest as JSON, both cut.
+fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(80) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}

@@ -1,0 +1,80 @@
+//! Where in the text a step or a field is.
+//!
+//! Owns a light look at block YAML, by indentation. It must never be wrong: where the text is not
+//! plain block YAML (JSON, flow style) it answers nothing, and the step id has to do.
+
+/// Lines of the steps of an agent.
+pub(super) struct Lines<'t> {
+    lines: Vec<&'t str>,
+    /// First line of each step, from 0.
+    steps: Vec<usize>,
+    /// Line after the last step.
+    end: usize,
+}
+
+impl<'t> Lines<'t> {
+    /// Looks for `steps:` at the left edge and the `-` of its items.
+    pub(super) fn of(text: &'t str) -> Self {
+        let lines: Vec<&str> = text.lines().collect();
+        let mut found = Self {
+            steps: Vec::new(),
+            end: lines.len(),
+            lines,
+        };
+        let Some(start) = found.field("steps") else {
+            return found;
+        };
+        let mut indent = None;
+        for (at, line) in found.lines.iter().enumerate().skip(start) {
+            let content = line.trim_start();
+            if content.is_empty() || content.starts_with('#') {
+                continue;
+            }
+            let spaces = line.len() - content.len();
+            let is_item = content == "-" || content.starts_with("- ");
+            let expected = *indent.get_or_insert(spaces);
+            if spaces < expected || (spaces == expected && !is_item) {
+                found.end = at;
+                break;
+            }
+            if spaces == expected {
+                found.steps.push(at);
+            }
+        }
+        found
+    }
+
+    /// Line of a field of the agent, from 1.
+    pub(super) fn field(&self, name: &str) -> Option<usize> {
+        self.lines
+            .iter()
+            .position(|line| is_field(line, name))
+            .map(|at| at + 1)
+    }
+
+    /// Line of a step, or of one of its fields if it is found, from 1.
+    pub(super) fn step(&self, step: usize, field: Option<&str>) -> Option<usize> {
+        let start = *self.steps.get(step)?;
+        let end = self.steps.get(step + 1).copied().unwrap_or(self.end);
+        let first = self.lines.get(start)?;
+        let inner = first.find('-')? + 1;
+        let gap = first.get(inner..)?;
+        let indent = inner + (gap.len() - gap.trim_start().len());
+        let at = field.and_then(|name| {
+            (start..end).find(|&at| {
+                let line = self.lines.get(at).copied().unwrap_or_default();
+                let blank = if at == start { inner } else { indent };
+                let before = line.get(..blank.min(indent)).unwrap_or_default();
+                let is_inside = at == start || before.trim().is_empty();
+                is_inside && line.get(indent..).is_some_and(|rest| is_field(rest, name))
+            })
+        });
+        Some(at.unwrap_or(start) + 1)
+    }
+}
+
+fn is_field(line: &str, name: &str) -> bool {
+    let rest = line.strip_prefix(name);
+    rest.and_then(|rest| rest.trim_start().strip_prefix(':'))
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r']))
+}

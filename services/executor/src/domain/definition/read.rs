@@ -1,0 +1,207 @@
+//! YAML or JSON text to a JSON value, within limits.
+//!
+//! Owns what keeps a small text from becoming a large value (YAML aliases) and where a syntax
+//! error is. It must never know what an agent is, except that it is an object.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::{Fault, MAX_TEXT, shown};
+
+/// Most values in one text, counted with every alias followed.
+const MAX_VALUES: usize = 100_000;
+/// Deepest nesting of objects and lists.
+const MAX_NESTING: usize = 64;
+
+/// Reads an agent text to its fields.
+pub(super) fn agent(text: &str) -> Result<Map<String, Value>, Fault> {
+    if text.len() > MAX_TEXT {
+        let said = format!(
+            "An agent has at most {MAX_TEXT} bytes; this one has {}.",
+            text.len()
+        );
+        return Err(fault(None, String::new(), said));
+    }
+    match value(text)? {
+        Value::Object(fields) => Ok(fields),
+        other => Err(fault(
+            None,
+            shown(&other),
+            "An agent is an object with `agent: NAME` and `steps`.".to_owned(),
+        )),
+    }
+}
+
+fn value(text: &str) -> Result<Value, Fault> {
+    let json = is_json(text).then(|| from_json(text));
+    match json {
+        Some(Ok(value)) => return Ok(value),
+        // Flow YAML starts with a brace too; it has no quote after it.
+        Some(Err(fault))
+            if text
+                .trim_start()
+                .trim_start_matches('{')
+                .trim_start()
+                .starts_with('"') =>
+        {
+            return Err(fault);
+        }
+        Some(Err(_)) | None => {}
+    }
+    let values = Cell::new(0);
+    let seed = Seed {
+        values: &values,
+        depth: 0,
+    };
+    seed.deserialize(serde_norway::Deserializer::from_str(text))
+        .map_err(|error| {
+            let line = error.location().map(|location| location.line());
+            syntax_fault(text, line, "YAML", &error.to_string())
+        })
+}
+
+fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
+fn from_json(text: &str) -> Result<Value, Fault> {
+    let values = Cell::new(0);
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let seed = Seed {
+        values: &values,
+        depth: 0,
+    };
+    let read = seed
+        .deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value));
+    read.map_err(|error| syntax_fault(text, Some(error.line()), "JSON", &error.to_string()))
+}
+
+fn syntax_fault(text: &str, line: Option<usize>, language: &str, error: &str) -> Fault {
+    let bit = line
+        .and_then(|line| text.lines().nth(line.saturating_sub(1)))
+        .unwrap_or_default();
+    let bit = shown(&Value::from(bit.trim()));
+    let error = error.strip_prefix(".: ").unwrap_or(error);
+    fault(
+        line,
+        bit,
+        format!("The text is no valid {language}: {error}."),
+    )
+}
+
+fn fault(line: Option<usize>, text: String, message: String) -> Fault {
+    Fault {
+        line,
+        step: None,
+        text,
+        message,
+        nearest: Vec::new(),
+    }
+}
+
+/// Builds a value while it counts.
+#[derive(Clone, Copy)]
+struct Seed<'c> {
+    values: &'c Cell<usize>,
+    depth: usize,
+}
+
+impl Seed<'_> {
+    fn deeper<E: Error>(self) -> Result<Self, E> {
+        if self.depth >= MAX_NESTING {
+            return Err(E::custom(format_args!(
+                "it is nested deeper than {MAX_NESTING}"
+            )));
+        }
+        Ok(Self {
+            depth: self.depth + 1,
+            ..self
+        })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.values.set(self.values.get() + 1);
+        if self.values.get() > MAX_VALUES {
+            return Err(D::Error::custom(format_args!(
+                "it has more than {MAX_VALUES} values"
+            )));
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a plain value without a tag")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    /// How the YAML reader says that there is no document at all.
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
+        Ok(Value::Bool(flag))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(Value::from(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(Value::from(number))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
+        let number = Number::from_f64(number);
+        number
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("a number must be finite"))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::from(text))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
+        Ok(Value::String(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let seed = self.deeper()?;
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(seed)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let seed = self.deeper()?;
+        let mut fields = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if fields.contains_key(&key) {
+                return Err(A::Error::custom(format_args!(
+                    "the field `{key}` is there twice"
+                )));
+            }
+            let field = entries.next_value_seed(seed)?;
+            fields.insert(key, field);
+        }
+        Ok(Value::Object(fields))
+    }
+}

@@ -1,0 +1,340 @@
+//! Agents as authors write them, and what they are told.
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn faults(text: &str) -> Vec<Fault> {
+    compile(text).unwrap_err()
+}
+
+/// Each fault as `line step text | message | nearest`, which is what an author reads.
+fn told(text: &str) -> Vec<String> {
+    let show = |fault: Fault| {
+        let line = fault
+            .line
+            .map_or_else(|| "-".to_owned(), |line| line.to_string());
+        let step = fault.step.unwrap_or_else(|| "-".to_owned());
+        format!(
+            "{line} {step} {} | {} | {}",
+            fault.text,
+            fault.message,
+            fault.nearest.join(",")
+        )
+    };
+    faults(text).into_iter().map(show).collect()
+}
+
+fn one_step(step: &str) -> Vec<String> {
+    told(&format!(
+        "agent: a\nsteps:\n  - {}\n",
+        step.replace('\n', "\n    ")
+    ))
+}
+
+#[test]
+fn every_fault_is_told_at_once_with_its_line() {
+    let text = "\
+agent: my agent
+on_puase: hold
+steps:
+  - tool: send_email
+    when: contcat.replied == false
+    arg: {}
+  # a comment
+  - id: step-01
+    wait: 91 days
+  - wait: 0s
+    needs: [stpe-01, step-03]
+";
+    assert_eq!(
+        told(text),
+        [
+            "2 - on_puase | An agent has no field `on_puase`; this release knows `agent`, `description`, `on_pause`, `steps`. | on_pause",
+            "1 - my agent | The name of an agent has 1 to 100 letters, digits, dots, underscores or hyphens and starts with a letter or digit. | ",
+            "6 step-01 arg | A step has no field `arg`; this release knows `id`, `tool`, `args`, `wait`, `when`, `needs`, `claim_timeout`. | args",
+            "8 step-02 step-01 | `step-01` is the id of another position; here write `step-02`, a name, or nothing. | ",
+            "9 step-02 91 days | `wait` is at most 90 days. | ",
+            "10 step-03 0s | `wait` cannot be 0; the shortest is 1 second. | ",
+            "11 step-03 stpe-01 | There is no step `stpe-01` in this agent. | step-01,step-02,step-03",
+            "11 step-03 step-03 | A step cannot need itself. | ",
+            "5 step-01 contcat | `contcat` is not known here; an expression may use `input`, `contact`, `run` and the results of earlier steps, such as `$step-01`. | contact",
+        ]
+    );
+}
+
+#[test]
+fn documented_fields_of_later_releases_are_refused_as_such() {
+    assert_eq!(
+        told("agent: a\ninstructions: |\n  Wait 5 days\n"),
+        ["2 - instructions | This release does not have `instructions` yet. | "]
+    );
+    for field in [
+        "ask", "handoff", "wait_for", "delegate", "run", "finish", "for_each", "retry", "timeout",
+        "on_error", "approval",
+    ] {
+        let said = one_step(&format!("wait: 1d\n{field}: {{}}"));
+        assert_eq!(
+            said,
+            [format!(
+                "4 step-01 {field} | This release does not have `{field}` yet. | "
+            )]
+        );
+    }
+    assert_eq!(
+        one_step("ask: {}"),
+        ["3 step-01 ask | This release does not have `ask` yet. | "]
+    );
+    for field in ["inputs", "planner", "ask_missing_inputs"] {
+        let said = told(&format!("agent: a\n{field}: x\nsteps: [{{wait: 1d}}]"));
+        assert_eq!(
+            said,
+            [format!(
+                "2 - {field} | This release does not have `{field}` yet. | "
+            )]
+        );
+    }
+}
+
+/// S0-AC8, S3-R7
+#[test]
+fn waits_are_between_a_second_and_ninety_days() {
+    for (wait, ms) in [
+        ("5 days", 432_000_000),
+        ("90 days", 7_776_000_000),
+        ("1s", 1_000),
+        ("1d12h", 129_600_000),
+    ] {
+        let plan = compile(&format!("agent: a\nsteps:\n  - wait: {wait}\n")).unwrap();
+        assert_eq!(plan.steps[0].action, Action::Wait { duration_ms: ms });
+    }
+    for (wait, said) in [
+        ("7776000001ms", "`wait` is at most 90 days."),
+        ("0 days", "`wait` cannot be 0; the shortest is 1 second."),
+        ("999ms", "`wait` is at least 1 second."),
+        (
+            "5",
+            "`wait` is a duration with a unit, such as `5 days` or `1d12h`.",
+        ),
+        (
+            "2 business days",
+            "This release does not have a wait by business days yet; write a duration such as `5 days`.",
+        ),
+        (
+            "2026-12-24",
+            "This release does not have a wait until a date yet; write a duration such as `5 days`.",
+        ),
+        (
+            "$input.days",
+            "This release does not have a wait by placeholder yet; write a duration such as `5 days`.",
+        ),
+        (
+            "5 fortnights",
+            "`fortnights` is no unit; use ms, s, m, h, d, w or milliseconds, seconds, minutes, hours, days, weeks.",
+        ),
+    ] {
+        assert_eq!(
+            one_step(&format!("wait: {wait}")),
+            [format!("3 step-01 {wait} | {said} | ")]
+        );
+    }
+    assert_eq!(
+        one_step("wait: 1s\nclaim_timeout: 500ms"),
+        ["4 step-01 500ms | `claim_timeout` is at least 1 second. | "]
+    );
+}
+
+#[test]
+fn a_step_does_exactly_one_thing() {
+    assert_eq!(
+        one_step("id: x"),
+        ["3 x  | A step says what it does: `tool: NAME` or `wait: DURATION`. | "]
+    );
+    assert_eq!(
+        one_step("tool: t\nwait: 1d"),
+        ["4 step-01 wait | A step is either a `tool` or a `wait`; make it two steps. | "]
+    );
+    assert_eq!(
+        one_step("wait: 1d\nargs: {}"),
+        ["4 step-01 args | `args` belongs to a `tool`; a `wait` has none. | "]
+    );
+    assert_eq!(
+        one_step("tool: t\nargs: [1]"),
+        ["4 step-01 [1] | `args` is an object with a field for each argument. | "]
+    );
+    assert_eq!(
+        one_step("wait: 1d\nwhen: \"{{ true }}\""),
+        ["4 step-01 {{ true }} | A condition is CEL already; write it without `{{ }}`. | "]
+    );
+    assert_eq!(
+        told("agent: a\nsteps: [5]\n"),
+        ["- step-01 5 | A step is an object, such as `tool: send_email` with `args`. | "]
+    );
+}
+
+/// S2-R1
+#[test]
+fn ids_are_unique_and_mean_one_thing() {
+    let said = |ids: [&str; 2]| {
+        told(&format!(
+            "agent: a\nsteps:\n- {{id: {}, wait: 1d}}\n- {{id: {}, wait: 1d}}\n",
+            ids[0], ids[1]
+        ))
+    };
+    assert_eq!(
+        said(["x", "x"]),
+        ["4 x x | The id `x` is used by another step before; ids are unique. | "]
+    );
+    assert_eq!(
+        said(["x", "x.y"]),
+        ["4 x.y x.y | `$x.y` could also be a field of the step `x`; use another id. | "]
+    );
+    assert_eq!(
+        said(["x", "input"]),
+        ["4 step-02 input | `$input` means something else in placeholders; use another id. | "]
+    );
+    assert_eq!(said(["x", "step-07"]).len(), 1);
+    assert!(compile("agent: a\nsteps: [{id: step-01, wait: 1d}, {id: step-2, wait: 1d}]").is_ok());
+}
+
+#[test]
+fn steps_that_need_each_other_are_refused() {
+    let text = "agent: a\nsteps:\n- {id: a, wait: 1d, needs: [c]}\n- {id: b, wait: 1d}\n- {id: c, wait: 1d}\n";
+    assert_eq!(
+        told(text),
+        ["3 a a | These steps need each other in a circle: a needs c needs b needs a. | "]
+    );
+}
+
+/// S2-R8
+#[test]
+fn placeholders_are_checked_when_the_plan_is_made() {
+    let said = told(
+        "agent: a
+steps:
+  - id: one
+    tool: t
+  - id: two
+    tool: t
+    needs: []
+    args:
+      a: $one.x
+      b: [\"$step-09.x\", \"Hi {{ contcat.name }}\", \"{{ input.x\", \"$inptu.x\", \"$input is it\", \"$5.00\", \"$$one.x\"]
+",
+    );
+    assert_eq!(
+        said,
+        [
+            "8 two $one | `$one` is not done before this step, so its result cannot be used here; add `one` to `needs`. | ",
+            "8 two $step-09 | There is no step `step-09` in this agent. | ",
+            "8 two contcat | `contcat` is not known here; an expression may use `input`, `contact`, `run` and the results of earlier steps, such as `$step-01`. | contact",
+            "8 two {{ input.x | A `{{` is not closed by `}}`. | ",
+            "8 two $inptu.x | This looks like a placeholder and names nothing that is known here; if it is meant as plain text, write `$$` for the `$`. | $input",
+            "8 two $input is it | A text that starts with a placeholder must be that placeholder alone; inside text write `{{ }}`, and for a plain `$` write `$$`. | ",
+        ]
+    );
+}
+
+#[test]
+fn syntax_errors_tell_their_line() {
+    assert_eq!(
+        told("agent: a\nsteps:\n  - wait: [1\n"),
+        [
+            "4 -  | The text is no valid YAML: did not find expected ',' or ']' at line 4 column 1, while parsing a flow sequence at line 3 column 11. | "
+        ]
+    );
+    assert_eq!(
+        told("{\"agent\": \"a\",\n \"steps\": [}"),
+        ["2 - \"steps\": [} | The text is no valid JSON: expected value at line 2 column 12. | "]
+    );
+    assert!(told("agent: a\nagent: b\n")[0].contains("the field `agent` is there twice"));
+    assert_eq!(
+        told("just text"),
+        ["- - just text | An agent is an object with `agent: NAME` and `steps`. | "]
+    );
+    assert!(told("agent: !x y\n")[0].contains("a plain value without a tag"));
+    assert_eq!(told(""), told("~"));
+}
+
+#[test]
+fn a_small_text_cannot_become_a_large_agent() {
+    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..9 {
+        let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
+        writeln!(text, "a{level}: &a{level} [{aliases}]").unwrap();
+    }
+    assert!(
+        told(&text)[0].contains("it has more than 100000 values"),
+        "{:?}",
+        told(&text)
+    );
+    let deep = format!("agent: a\nsteps: {}{}", "[".repeat(100), "]".repeat(100));
+    assert!(
+        told(&deep)[0].contains("it is nested deeper than 64"),
+        "{:?}",
+        told(&deep)
+    );
+    assert_eq!(
+        faults(&" ".repeat(MAX_TEXT + 1))[0].message,
+        "An agent has at most 1048576 bytes; this one has 1048577."
+    );
+}
+
+#[test]
+fn the_number_of_steps_and_of_faults_is_limited() {
+    let agent = |n: usize, step: &str| format!("agent: a\nsteps:\n{}", step.repeat(n));
+    assert_eq!(
+        compile(&agent(1_000, "- wait: 1d\n")).unwrap().steps[999].id,
+        "step-1000"
+    );
+    assert_eq!(
+        faults(&agent(1_001, "- wait: 1d\n"))[0].message,
+        "An agent has at most 1000 steps; this one has 1001."
+    );
+    assert_eq!(
+        told("agent: a\nsteps: []\n"),
+        ["2 - steps | An agent has at least one step. | "]
+    );
+    let many = faults(&agent(1_000, "- wait: 0s\n"));
+    assert_eq!(
+        (many.len(), many[100].message.as_str()),
+        (101, "There are 900 more faults.")
+    );
+}
+
+#[test]
+fn faults_are_answered_in_the_documented_form() {
+    let fault = &faults("agent: a\nsteps:\n  - wiat: 1d\n")[0];
+    assert_eq!(
+        serde_json::to_value(fault).unwrap(),
+        json!({"line": 3, "step": "step-01", "text": "wiat", "nearest": ["wait"],
+            "message": "A step has no field `wiat`; this release knows `id`, `tool`, `args`, `wait`, `when`, `needs`, `claim_timeout`."})
+    );
+}
+
+proptest! {
+    /// Whatever is sent, the answer is a plan or at least one fault.
+    #[test]
+    fn any_text_is_an_agent_or_has_a_fault(text in any::<String>()) {
+        if let Err(faults) = compile(&text) {
+            prop_assert!(!faults.is_empty());
+        }
+    }
+
+    /// As above, with texts that look like agents.
+    #[test]
+    fn any_agent_like_text_compiles_or_has_a_fault(
+        parts in prop::collection::vec(prop::sample::select(vec![
+            "agent: a\n", "steps:\n", "  - ", "- ", "id: ", "x", "wait: ", "1d", "tool: t\n", "    ", "args: ", "{", "}", "[", "]", "when: ",
+            "\n", "needs: ", "\"", ":", ",", "true", "&a ", "*a", "<<: ", "|\n", "$x.y", "{{ input.x }}", "1", "~", "!t ", "\t",
+        ]), 0..30)
+    ) {
+        let text = parts.concat();
+        if let Err(faults) = compile(&text) {
+            prop_assert!(!faults.is_empty());
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Placeholders in arguments, and conditions (`when`), over what a run knows.
+//!
+//! Owns their syntax, what they may name, their limits and what happens when something is
+//! missing. It must never read a clock, a file or a table: all it sees is the [`Scope`] that it is
+//! given. The one thing it keeps is a bounded memory of compiled texts, which changes no answer.
+//!
+//! Two notations mean the same: `$step-01.orders[0].id` as a whole text, and `{{ CEL }}` anywhere
+//! in a text. A text that is one placeholder keeps the type of its value. `$$name` is the text
+//! `$name`.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "JSON and CEL values are not ours: what is not named here is refused or kept as it is"
+)]
+
+mod check;
+mod program;
+mod syntax;
+mod template;
+mod value;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use program::{Program, Trouble};
+use template::{Piece, Text};
+
+pub use check::{Complaint, MAX_PLACEHOLDERS, Names, check, check_args};
+
+/// Longest condition or `{{ }}`, in characters. Longer is refused when the plan is made.
+pub const MAX_LENGTH: usize = 2_048;
+/// Deepest nesting of brackets in a condition or `{{ }}`; counted before the parser sees it.
+pub const MAX_DEPTH: usize = 16;
+/// Largest resolved arguments, in bytes of text. Beyond it the step fails with
+/// `arguments_too_large`, so that a short template cannot fill the memory.
+pub const MAX_RESOLVED: usize = 1_048_576;
+
+/// What an expression needs to be loaded before it can be evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reference {
+    /// The result of the step with this index in the plan.
+    Step(usize),
+    /// The input of the run.
+    Input,
+    /// The contact of the run, as it is now.
+    Contact,
+    /// The run itself: `id`, `agent`, `started_at`.
+    Run,
+}
+
+/// What a run knows at the moment an expression is evaluated.
+#[derive(Debug, Clone)]
+pub struct Scope<'a> {
+    /// `input`: what the run was started with.
+    pub input: &'a Value,
+    /// `contact`, if the run has one; looked up when the step starts, never remembered.
+    pub contact: Option<&'a Value>,
+    /// `run`: `{id, agent, started_at}`.
+    pub run: &'a Value,
+    /// Result data of the steps that have some, by step id.
+    pub steps: BTreeMap<String, Value>,
+    /// Step ids that exist in the plan, with or without a result: what tells the placeholder
+    /// `$find.x` of a skipped step from plain text. `Plan::scope` fills it in.
+    pub ids: BTreeSet<String>,
+}
+
+/// Why arguments could not be resolved (S2-R8). The step fails.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// There is nothing at this path, or `null` where text is needed.
+    #[error("Nothing is known at `{path}`.")]
+    Unresolved {
+        /// The path as it was written.
+        path: String,
+    },
+    /// The value is there and the expression cannot be computed from it.
+    #[error("`{expression}` cannot be computed: {message}.")]
+    Failed {
+        /// The CEL text as it was written.
+        expression: String,
+        /// What the evaluator says.
+        message: String,
+    },
+    /// The resolved arguments are larger than [`MAX_RESOLVED`].
+    #[error("The resolved arguments are larger than {MAX_RESOLVED} bytes.")]
+    TooLarge,
+}
+
+impl ResolveError {
+    /// The stable code that the failed step carries.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Unresolved { .. } => "unresolved_placeholder",
+            Self::Failed { .. } => "expression_failed",
+            Self::TooLarge => "arguments_too_large",
+        }
+    }
+}
+
+/// Why a condition has no answer. It is then neither true nor false: the step fails, nothing is
+/// sent and nothing is skipped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EvalError {
+    /// Something the condition looks at is not there.
+    #[error("The condition cannot be decided: `{key}` is missing.")]
+    Undetermined {
+        /// The missing path, for example `contact.replied`.
+        key: String,
+    },
+    /// The answer is something else than true or false.
+    #[error("The condition must be true or false, and is {found}.")]
+    NotBoolean {
+        /// The kind of value that came out.
+        found: String,
+    },
+    /// The values are there and the condition cannot be computed from them.
+    #[error("The condition cannot be decided: {message}.")]
+    Failed {
+        /// What the evaluator says.
+        message: String,
+    },
+}
+
+impl EvalError {
+    /// The stable code that the failed step carries.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Undetermined { .. } | Self::Failed { .. } => "condition_undetermined",
+            Self::NotBoolean { .. } => "condition_not_boolean",
+        }
+    }
+}
+
+/// The answer of a condition, and what it was based on (S0-AC5: the log keeps the values).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// Whether the step is to be done.
+    pub holds: bool,
+    /// Each path the condition names with the value that was seen; large values are described
+    /// (`list of 512`) and paths that only `has()` asks for and that are missing are left out.
+    pub values: BTreeMap<String, Value>,
+}
+
+/// Fills in every placeholder of `args` (S2-R8). Keys of objects are left as they are.
+///
+/// # Errors
+/// [`ResolveError`], for the first placeholder that cannot be filled in.
+pub fn resolve(args: &Value, scope: &Scope<'_>) -> Result<Value, ResolveError> {
+    let mut budget = MAX_RESOLVED;
+    resolve_within(args, scope, &mut budget)
+}
+
+/// Decides a condition on the values of `scope` (S0-AC5, S2-R8).
+///
+/// # Errors
+/// [`EvalError`] when there is no true or false to be had.
+pub fn evaluate(condition: &str, scope: &Scope<'_>) -> Result<Condition, EvalError> {
+    let known = |id: &str| scope.knows(id);
+    let program = Program::compile(condition, &known).map_err(|complaint| EvalError::Failed {
+        message: complaint.message,
+    })?;
+    let answer = program.run(scope).map_err(|trouble| match trouble {
+        Trouble::Missing { path } => EvalError::Undetermined { key: path },
+        Trouble::Failed { message } => EvalError::Failed { message },
+    })?;
+    match answer {
+        Value::Bool(holds) => Ok(Condition {
+            holds,
+            values: program.values(scope),
+        }),
+        other => Err(EvalError::NotBoolean {
+            found: value::kind(&other).to_owned(),
+        }),
+    }
+}
+
+impl Scope<'_> {
+    fn knows(&self, id: &str) -> bool {
+        self.ids.contains(id) || self.steps.contains_key(id)
+    }
+
+    fn root(&self, name: &str) -> Option<&Value> {
+        match name {
+            "input" => Some(self.input),
+            "contact" => self.contact,
+            "run" => Some(self.run),
+            step => self.steps.get(step),
+        }
+    }
+}
+
+fn resolve_within(
+    args: &Value,
+    scope: &Scope<'_>,
+    budget: &mut usize,
+) -> Result<Value, ResolveError> {
+    match args {
+        Value::String(text) => resolve_text(text, scope, budget),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| resolve_within(item, scope, budget))
+            .collect::<Result<_, _>>()
+            .map(Value::Array),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, field)| Ok((key.clone(), resolve_within(field, scope, budget)?)))
+            .collect::<Result<_, _>>()
+            .map(Value::Object),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(args.clone()),
+    }
+}
+
+fn resolve_text(text: &str, scope: &Scope<'_>, budget: &mut usize) -> Result<Value, ResolveError> {
+    let known = |id: &str| scope.knows(id);
+    let rest = match template::read(text, &known) {
+        Text::Path(path) => {
+            let found = path
+                .find(scope)
+                .ok()
+                .ok_or_else(|| ResolveError::Unresolved {
+                    path: text.to_owned(),
+                })?;
+            spend(budget, value::size(found))?;
+            return Ok(found.clone());
+        }
+        Text::Malformed => {
+            return Err(ResolveError::Unresolved {
+                path: value::cut(text, 200),
+            });
+        }
+        Text::Template(rest) | Text::Escaped(rest) => rest,
+    };
+    let pieces = template::pieces(rest).map_err(|complaint| ResolveError::Failed {
+        expression: value::cut(text, 200),
+        message: complaint.message,
+    })?;
+    if let [Piece::Expression(expression)] = pieces.as_slice() {
+        let found = compute(expression, scope)?;
+        spend(budget, value::size(&found))?;
+        return Ok(found);
+    }
+    interpolate(&pieces, scope, budget)
+}
+
+fn interpolate(
+    pieces: &[Piece<'_>],
+    scope: &Scope<'_>,
+    budget: &mut usize,
+) -> Result<Value, ResolveError> {
+    let mut text = String::new();
+    for piece in pieces {
+        let part = match piece {
+            Piece::Literal(literal) => (*literal).to_owned(),
+            Piece::Expression(expression) => match compute(expression, scope)? {
+                Value::String(found) => found,
+                Value::Null => {
+                    return Err(ResolveError::Unresolved {
+                        path: (*expression).to_owned(),
+                    });
+                }
+                other => other.to_string(),
+            },
+        };
+        spend(budget, part.len())?;
+        text.push_str(&part);
+    }
+    Ok(Value::String(text))
+}
+
+fn compute(expression: &str, scope: &Scope<'_>) -> Result<Value, ResolveError> {
+    let known = |id: &str| scope.knows(id);
+    let failed = |message| ResolveError::Failed {
+        expression: expression.to_owned(),
+        message,
+    };
+    let program =
+        Program::compile(expression, &known).map_err(|complaint| failed(complaint.message))?;
+    program.run(scope).map_err(|trouble| match trouble {
+        Trouble::Missing { path } => ResolveError::Unresolved { path },
+        Trouble::Failed { message } => failed(message),
+    })
+}
+
+fn spend(budget: &mut usize, bytes: usize) -> Result<(), ResolveError> {
+    *budget = budget.checked_sub(bytes).ok_or(ResolveError::TooLarge)?;
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! The look at expressions when the plan is made.
+//!
+//! Owns what an expression may name and what its author is told about a name that is not known.
+//! It must never evaluate: a plan is made before there are values.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::program::Program;
+use super::template::{self, Piece, Text};
+use super::{Reference, syntax, value};
+use crate::domain::definition::nearest;
+
+/// Most placeholders in the arguments of one step.
+pub const MAX_PLACEHOLDERS: usize = 1_000;
+
+/// What the expressions of one step may name when the plan is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<'a> {
+    /// Every step id of the plan with its index.
+    pub steps: &'a BTreeMap<String, usize>,
+    /// By step index, whether it is done before this step. `None` does not look at the order.
+    pub before: Option<&'a [bool]>,
+}
+
+/// What an expression cannot be accepted for, when the plan is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    /// The offending bit as it was written.
+    pub text: String,
+    /// What is wrong and what to write instead.
+    pub message: String,
+    /// Known names that look like the one that was written, best first.
+    pub nearest: Vec<String>,
+}
+
+/// Checks a condition when the plan is made: limits, syntax, and that all it names exists and is
+/// done before. Returns what it refers to.
+///
+/// # Errors
+/// [`Complaint`], with the nearest names.
+pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, Complaint> {
+    let known = |id: &str| names.steps.contains_key(id);
+    let program = Program::compile(condition, &known)?;
+    program.roots().map(|root| names.reference(root)).collect()
+}
+
+/// Checks every placeholder in arguments when the plan is made, and returns what they refer to
+/// together with all that is wrong.
+#[must_use]
+pub fn check_args(args: &Value, names: Names<'_>) -> (BTreeSet<Reference>, Vec<Complaint>) {
+    let mut review = Review {
+        names,
+        found: BTreeSet::new(),
+        complaints: Vec::new(),
+        placeholders: 0,
+    };
+    review.value(args);
+    if review.placeholders > MAX_PLACEHOLDERS {
+        review.complaints.push(Complaint {
+            text: "args".to_owned(),
+            message: format!(
+                "The arguments of a step hold at most {MAX_PLACEHOLDERS} placeholders; these hold {}.",
+                review.placeholders
+            ),
+            nearest: Vec::new(),
+        });
+    }
+    (review.found, review.complaints)
+}
+
+impl Names<'_> {
+    fn reference(&self, root: &str) -> Result<Reference, Complaint> {
+        match root {
+            "input" => return Ok(Reference::Input),
+            "contact" => return Ok(Reference::Contact),
+            "run" => return Ok(Reference::Run),
+            "item" => return Err(later_item()),
+            _ => {}
+        }
+        let Some(&index) = self.steps.get(root) else {
+            return Err(self.unknown(root));
+        };
+        let comes_before = |before: &[bool]| before.get(index).copied().unwrap_or(false);
+        if self.before.is_none_or(comes_before) {
+            return Ok(Reference::Step(index));
+        }
+        Err(Complaint {
+            text: format!("${root}"),
+            message: format!(
+                "`${root}` is not done before this step, so its result cannot be used here; add `{root}` to `needs`."
+            ),
+            nearest: Vec::new(),
+        })
+    }
+
+    fn unknown(&self, root: &str) -> Complaint {
+        let steps = self.steps.keys().map(String::as_str);
+        let near = nearest(root, syntax::ROOTS.into_iter().chain(steps));
+        let nearest = near
+            .into_iter()
+            .map(|name| {
+                if self.steps.contains_key(&name) {
+                    format!("${name}")
+                } else {
+                    name
+                }
+            })
+            .collect();
+        let text = if syntax::looks_like_step(root) {
+            format!("${root}")
+        } else {
+            root.to_owned()
+        };
+        let message = if syntax::looks_like_step(root) {
+            format!("There is no step `{root}` in this agent.")
+        } else {
+            format!(
+                "`{root}` is not known here; an expression may use `input`, `contact`, `run` and the results of earlier steps, such as `$step-01`."
+            )
+        };
+        Complaint {
+            text,
+            message,
+            nearest,
+        }
+    }
+}
+
+fn later_item() -> Complaint {
+    Complaint {
+        text: "$item".to_owned(),
+        message: "`$item` belongs to `for_each`, which this release does not have yet.".to_owned(),
+        nearest: Vec::new(),
+    }
+}
+
+/// One pass over the arguments of a step when the plan is made.
+struct Review<'a> {
+    names: Names<'a>,
+    found: BTreeSet<Reference>,
+    complaints: Vec<Complaint>,
+    placeholders: usize,
+}
+
+impl Review<'_> {
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => self.text(text),
+            Value::Array(items) => items.iter().for_each(|item| self.value(item)),
+            Value::Object(fields) => fields.values().for_each(|field| self.value(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        let steps = self.names.steps;
+        let known = |id: &str| steps.contains_key(id);
+        match template::read(text, &known) {
+            Text::Path(path) => {
+                self.placeholders += 1;
+                self.take(&path.root);
+            }
+            Text::Malformed => self.complaints.push(malformed(text)),
+            Text::Template(rest) => {
+                if let Some(near) = template::misspelt(rest, steps.keys()) {
+                    self.complaints.push(misspelt(rest, near));
+                }
+                self.pieces(rest);
+            }
+            Text::Escaped(rest) => self.pieces(rest),
+        }
+    }
+
+    fn pieces(&mut self, text: &str) {
+        let pieces = match template::pieces(text) {
+            Ok(pieces) => pieces,
+            Err(complaint) => return self.complaints.push(complaint),
+        };
+        for piece in pieces {
+            let Piece::Expression(expression) = piece else {
+                continue;
+            };
+            self.placeholders += 1;
+            match check(expression, self.names) {
+                Ok(references) => self.found.extend(references),
+                Err(complaint) => self.complaints.push(complaint),
+            }
+        }
+    }
+
+    fn take(&mut self, root: &str) {
+        match self.names.reference(root) {
+            Ok(reference) => {
+                self.found.insert(reference);
+            }
+            Err(complaint) => self.complaints.push(complaint),
+        }
+    }
+}
+
+fn malformed(text: &str) -> Complaint {
+    Complaint {
+        text: value::cut(text, 80),
+        message: "A text that starts with a placeholder must be that placeholder alone; inside text write `{{ }}`, and for a plain `$` write `$$`.".to_owned(),
+        nearest: Vec::new(),
+    }
+}
+
+fn misspelt(text: &str, near: Vec<String>) -> Complaint {
+    Complaint {
+        text: value::cut(text, 80),
+        message: "This looks like a placeholder and names nothing that is known here; if it is meant as plain text, write `$$` for the `$`.".to_owned(),
+        nearest: near,
+    }
+}

@@ -1,0 +1,245 @@
+//! Compiled CEL: guards before the parser, what a program names, and its evaluation.
+//!
+//! Owns the memory of compiled texts (bounded) and the one shared root context. It must never let
+//! a text reach the parser before length and nesting are counted: deep nesting would overflow
+//! the stack, which is an abort and no error.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use cel::{Context, ExecutionError};
+use serde_json::Value;
+
+use super::syntax::{self, Known};
+use super::template::{Miss, Path, Segment};
+use super::walk::{self, MAX_LOOP, Named, Walk};
+use super::{Complaint, MAX_DEPTH, MAX_LENGTH, Scope, value};
+
+/// Most compiled texts that are remembered; when it is full all are forgotten.
+const MAX_REMEMBERED: usize = 4_096;
+static ROOT: LazyLock<Context<'static, 'static>> = LazyLock::new(Context::default);
+static REMEMBERED: LazyLock<Mutex<HashMap<String, Arc<Program>>>> =
+    LazyLock::new(|| Mutex::new(HashMap::new()));
+
+/// A compiled expression with all the paths it names.
+#[derive(Debug)]
+pub(super) struct Program {
+    program: cel::Program,
+    named: Vec<Named>,
+    /// The expression is this path and nothing else.
+    whole: Option<Path>,
+    loops: usize,
+}
+
+/// Why a program has no result.
+pub(super) enum Trouble {
+    /// A path it needs leads nowhere.
+    Missing { path: String },
+    /// Anything else.
+    Failed { message: String },
+}
+
+impl Program {
+    /// Guards, then compiles, or remembers.
+    pub(super) fn compile(text: &str, known: Known<'_>) -> Result<Arc<Self>, Complaint> {
+        guard(text)?;
+        let source = syntax::rewrite(text, known);
+        let remembered = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = remembered.get(&source) {
+            return Ok(Arc::clone(program));
+        }
+        drop(remembered);
+        let program = Arc::new(Self::parse(text, &source)?);
+        let mut remembered = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
+        if remembered.len() >= MAX_REMEMBERED {
+            remembered.clear();
+        }
+        remembered.insert(source, Arc::clone(&program));
+        Ok(program)
+    }
+
+    fn parse(text: &str, source: &str) -> Result<Self, Complaint> {
+        let program = cel::Program::compile(source).map_err(|errors| {
+            let first = errors
+                .errors
+                .first()
+                .map_or_else(String::new, |error| error.msg.clone());
+            let said = value::cut(first.lines().next().unwrap_or_default(), 160);
+            complaint(
+                text,
+                format!(
+                    "This is no valid expression: {}.",
+                    said.trim_end_matches('.')
+                ),
+            )
+        })?;
+        let mut walk = Walk::default();
+        walk.expression(program.expression(), 0);
+        if let Some(first) = walk.refused.into_iter().next() {
+            return Err(Complaint {
+                text: value::cut(text, 200),
+                ..first
+            });
+        }
+        let whole = walk::path_of(program.expression(), &[]).filter(|path| !walk::is_type(path));
+        Ok(Self {
+            whole,
+            named: walk.named,
+            loops: walk.deepest_loop,
+            program,
+        })
+    }
+
+    /// The names of all that must be loaded: `input`, `contact`, `run`, step ids.
+    pub(super) fn roots(&self) -> impl Iterator<Item = &str> {
+        let roots: BTreeSet<&str> = self.named.iter().map(|n| n.path.root.as_str()).collect();
+        roots.into_iter()
+    }
+
+    /// Evaluates on what a run knows.
+    pub(super) fn run(&self, scope: &Scope<'_>) -> Result<Value, Trouble> {
+        if let Some(path) = &self.whole {
+            let found = path.find(scope).ok();
+            return found.cloned().ok_or_else(|| Trouble::Missing {
+                path: path.to_string(),
+            });
+        }
+        self.guard_loops(scope)?;
+        let mut context = ROOT.new_inner_scope();
+        for root in self.roots() {
+            if let Some(value) = scope.root(root) {
+                context.add_variable_from_value(syntax::identifier(root), self.bound(root, value));
+            }
+        }
+        let result = self
+            .program
+            .execute(&context)
+            .map_err(|error| self.trouble(&error, scope))?;
+        value::from_cel(&result).ok_or_else(|| Trouble::Failed {
+            message: "the result is no JSON value".to_owned(),
+        })
+    }
+
+    /// Each path with the value that is there.
+    pub(super) fn values(&self, scope: &Scope<'_>) -> BTreeMap<String, Value> {
+        self.named
+            .iter()
+            .filter_map(|named| {
+                let seen = named.path.find(scope).ok()?;
+                Some((named.path.to_string(), value::shown(seen)))
+            })
+            .collect()
+    }
+
+    /// The part of a root that is looked at: only the fields that are named, so that a condition
+    /// on one field does not copy a large input.
+    fn bound(&self, root: &str, whole: &Value) -> cel::Value {
+        let mut keys = BTreeSet::new();
+        for named in self.named.iter().filter(|named| named.path.root == root) {
+            match named.path.segments.first() {
+                Some(Segment::Key(key)) => keys.insert(key.as_str()),
+                Some(Segment::Index(_)) | None => return value::to_cel(whole),
+            };
+        }
+        match whole {
+            Value::Object(fields) => {
+                value::fields_to_cel(fields.iter().filter(|(key, _)| keys.contains(key.as_str())))
+            }
+            other => value::to_cel(other),
+        }
+    }
+
+    fn guard_loops(&self, scope: &Scope<'_>) -> Result<(), Trouble> {
+        let limit = MAX_LOOP.get(self.loops).copied().unwrap_or(0);
+        if self.loops == 0 {
+            return Ok(());
+        }
+        let values = self
+            .named
+            .iter()
+            .filter_map(|named| named.path.find(scope).ok());
+        let longest = values.map(value::longest).max().unwrap_or(0);
+        if longest <= limit {
+            return Ok(());
+        }
+        Err(Trouble::Failed {
+            message: format!(
+                "it goes through a list of {longest}, and at most {limit} are allowed"
+            ),
+        })
+    }
+
+    /// CEL names only the last key of what is missing; the paths tell the whole way.
+    fn trouble(&self, error: &ExecutionError, scope: &Scope<'_>) -> Trouble {
+        let key = match error {
+            ExecutionError::NoSuchKey(key) | ExecutionError::UndeclaredReference(key) => {
+                Some(key.as_str())
+            }
+            _ => None,
+        };
+        let needed = self.named.iter().filter(|named| !named.tested);
+        let missing: Vec<(&Path, Miss)> = needed
+            .filter_map(|named| Some((&named.path, named.path.find(scope).err()?)))
+            .collect();
+        let by_key = missing.iter().find(|(_, miss)| match miss {
+            Miss::Absent(name) => {
+                key.is_some_and(|key| key == syntax::identifier(name) || key == name)
+            }
+            Miss::NoContainer => false,
+        });
+        let other = missing.iter().find(|(_, miss)| match miss {
+            Miss::NoContainer => matches!(error, ExecutionError::NoSuchOverload(_)),
+            Miss::Absent(_) => matches!(error, ExecutionError::IndexOutOfBounds(_)),
+        });
+        match (by_key.or(other), error) {
+            (Some((path, _)), _) => Trouble::Missing {
+                path: path.to_string(),
+            },
+            (None, ExecutionError::NoSuchKey(key)) => Trouble::Missing {
+                path: key.to_string(),
+            },
+            (None, error) => Trouble::Failed {
+                message: message(error),
+            },
+        }
+    }
+}
+
+/// What the evaluator says, short: its debug texts can hold whole values.
+fn message(error: &ExecutionError) -> String {
+    let said = match error {
+        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
+            "a number is divided by zero".to_owned()
+        }
+        ExecutionError::IndexOutOfBounds(_) => "the list has no such item".to_owned(),
+        ExecutionError::Overflow(..) => "a number is too large".to_owned(),
+        other => other.to_string(),
+    };
+    value::cut(&said, 200)
+}
+
+fn guard(text: &str) -> Result<(), Complaint> {
+    let length = text.chars().count();
+    if length > MAX_LENGTH {
+        let said =
+            format!("An expression has at most {MAX_LENGTH} characters; this one has {length}.");
+        return Err(complaint(text, said));
+    }
+    let depth = syntax::nesting(text);
+    if depth > MAX_DEPTH {
+        let said = format!("Brackets are nested {depth} deep; at most {MAX_DEPTH} are allowed.");
+        return Err(complaint(text, said));
+    }
+    if text.trim().is_empty() {
+        return Err(complaint(text, "The expression is empty.".to_owned()));
+    }
+    Ok(())
+}
+
+pub(super) fn complaint(text: &str, message: String) -> Complaint {
+    Complaint {
+        text: value::cut(text, 200),
+        message,
+        nearest: Vec::new(),
+    }
+}

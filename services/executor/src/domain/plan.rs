@@ -1,0 +1,216 @@
+//! A compiled agent: what runs go by.
+//!
+//! Owns the stored form of a plan: once made it never changes, and its JSON is stable, so that a
+//! run goes on with the plan that it started with. It must never hold anything that is not
+//! decided when the plan is made (S0-AC8: what is wrong is refused here and not at wake).
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use std::time::Duration;
+
+use holdpoint_contracts::duration;
+
+use crate::domain::definition::{self, Fault};
+use crate::domain::expression::{self, Names, Reference, Scope};
+
+/// An agent that was found to be right.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Name of the agent.
+    pub agent: String,
+    /// What it is for, in its author's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What a pause does to runs that wait.
+    #[serde(default)]
+    pub on_pause: OnPause,
+    /// The steps in the order they were written; at least one.
+    pub steps: Vec<PlannedStep>,
+}
+
+/// What a pause of the agent does to its runs in a wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnPause {
+    /// The wait is kept, and goes on at resume.
+    #[default]
+    Hold,
+    /// The runs that wait are cancelled.
+    Cancel,
+}
+
+/// One step of a plan. Its id is the same in plan, log, event and row (S2-R1).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedStep {
+    /// `step-01`, or the name its author gave it; unique in the plan.
+    pub id: String,
+    /// Indexes of the steps that must be final before, ascending; empty: nothing.
+    pub needs: Vec<usize>,
+    /// CEL; without it the step is always done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// How long a claim may be silent, in milliseconds; without it the tool's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_timeout_ms: Option<u64>,
+    /// What it does.
+    pub action: Action,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Action {
+    /// Calls a tool.
+    Tool {
+        /// Its registered name.
+        tool: String,
+        /// Its arguments with placeholders as they were written; always an object.
+        args: Value,
+    },
+    /// Waits.
+    Wait {
+        /// From 1 s to 90 days, in milliseconds.
+        duration_ms: u64,
+    },
+}
+
+impl Action {
+    /// `tool` or `wait`.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Tool { .. } => "tool",
+            Self::Wait { .. } => "wait",
+        }
+    }
+
+    /// One line for people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Tool { tool, .. } => format!("Call {tool}"),
+            Self::Wait { duration_ms } => {
+                format!(
+                    "Wait {}",
+                    duration::describe(Duration::from_millis(*duration_ms))
+                )
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// Reads an agent, YAML or JSON, and compiles it.
+    ///
+    /// # Errors
+    /// Every [`Fault`] that was found (422 `invalid_agent`).
+    pub fn compile(text: &str) -> Result<Self, Vec<Fault>> {
+        definition::compile(text)
+    }
+
+    /// SHA-256, as hex, of the plan's JSON with sorted keys: two plans with the same digest do the
+    /// same, so applying an unchanged agent makes no new version.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let json = serde_json::to_value(self).unwrap_or_default();
+        let mut canonical = String::new();
+        write_canonical(&json, &mut canonical);
+        let hash = Sha256::digest(canonical.as_bytes());
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// What must be loaded to do the step at `index`: all that its condition and arguments name.
+    /// Empty for an index that the plan does not have.
+    #[must_use]
+    pub fn references(&self, index: usize) -> BTreeSet<Reference> {
+        let Some(step) = self.steps.get(index) else {
+            return BTreeSet::new();
+        };
+        let steps: BTreeMap<String, usize> = self
+            .steps
+            .iter()
+            .enumerate()
+            .map(|(at, step)| (step.id.clone(), at))
+            .collect();
+        let names = Names {
+            steps: &steps,
+            before: None,
+        };
+        let mut found = match &step.action {
+            Action::Tool { args, .. } => expression::check_args(args, names).0,
+            Action::Wait { .. } => BTreeSet::new(),
+        };
+        if let Some(when) = &step.when {
+            found.extend(expression::check(when, names).unwrap_or_default());
+        }
+        found
+    }
+
+    /// What the step at `index` can see, from what was loaded for its references. `results` holds
+    /// the result data of steps by id; those of the plan that have none are known as such.
+    #[must_use]
+    pub fn scope<'a>(&self, index: usize, seen: Seen<'a>) -> Scope<'a> {
+        let ids = self
+            .references(index)
+            .into_iter()
+            .filter_map(|reference| match reference {
+                Reference::Step(at) => self.steps.get(at).map(|step| step.id.clone()),
+                Reference::Input | Reference::Contact | Reference::Run => None,
+            });
+        Scope {
+            ids: ids.collect(),
+            input: seen.input,
+            contact: seen.contact,
+            run: seen.run,
+            steps: seen.results,
+        }
+    }
+}
+
+/// What was loaded for a step.
+#[derive(Debug, Clone)]
+pub struct Seen<'a> {
+    /// What the run was started with.
+    pub input: &'a Value,
+    /// The contact as it is now, if the run has one.
+    pub contact: Option<&'a Value>,
+    /// `{id, agent, started_at}`.
+    pub run: &'a Value,
+    /// Result data by step id.
+    pub results: BTreeMap<String, Value>,
+}
+
+/// JSON without spaces and with the keys of every object in order.
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            out.push('{');
+            for (at, (key, field)) in sorted.into_iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                write_canonical(field, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                write_canonical(item, out);
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push_str(&value.to_string());
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Every way the executor says no. The codes are stable; the words may change.
+
+use holdpoint_contracts::problem::{FieldError, Problem};
+use holdpoint_contracts::run::RunStatus;
+use holdpoint_ids::{AgentName, ContactId, RunId};
+
+use super::contact::CONTACT_BYTES_MAX;
+use super::definition::Fault;
+
+/// Why an input changes nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Refusal {
+    /// The agent's text is wrong; every fault that was found.
+    InvalidAgent(Vec<Fault>),
+    /// The text speaks of another agent than the command.
+    OtherAgent {
+        /// The command's.
+        asked: AgentName,
+        /// The text's.
+        said: String,
+    },
+    /// There is no such agent.
+    AgentNotFound(AgentName),
+    /// There is no such contact (asked for by itself).
+    ContactNotFound(ContactId),
+    /// A run was to be started about a contact that is not known.
+    UnknownContact(ContactId),
+    /// More than a contact may hold.
+    ContactTooLarge {
+        /// Whose.
+        id: ContactId,
+        /// How much it would be.
+        bytes: usize,
+    },
+    /// There is no such run in this workspace.
+    RunNotFound(RunId),
+    /// The run's id is taken, by another workspace.
+    RunIdTaken(RunId),
+    /// Nothing can happen to the run any more.
+    RunFinal(RunId, RunStatus),
+    /// The labels break a limit.
+    Labels(String),
+    /// A worker speaks of a step that the run does not have.
+    StepNotFound(RunId, String),
+    /// The version of the plan that a run was started with is gone: a broken invariant.
+    PlanMissing(AgentName, u32),
+}
+
+impl Refusal {
+    /// How it is told to whoever asked.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::InvalidAgent(faults) => invalid_agent(faults),
+            Self::OtherAgent { asked, said } => Problem::invalid_body(format!(
+                "the text is of agent `{said}`, the command of agent `{asked}`"
+            )),
+            Self::AgentNotFound(agent) => {
+                Problem::not_found(format!("there is no agent `{agent}` in this workspace"))
+            }
+            Self::ContactNotFound(contact) => {
+                Problem::not_found(format!("there is no contact `{contact}` in this workspace"))
+            }
+            Self::UnknownContact(contact) => Problem::new(
+                422,
+                "unknown_contact",
+                format!(
+                    "there is no contact `{contact}`: put it first, or start the run with the \
+                     contact as an object with its `id`"
+                ),
+            ),
+            Self::ContactTooLarge { id, bytes } => Problem::new(
+                413,
+                "too_large",
+                format!(
+                    "contact `{id}` would be {bytes} bytes of JSON; {CONTACT_BYTES_MAX} is the most"
+                ),
+            ),
+            Self::RunNotFound(run) => {
+                Problem::not_found(format!("there is no run `{run}` in this workspace"))
+            }
+            Self::RunIdTaken(run) => Problem::new(
+                409,
+                "id_taken",
+                format!("the id `{run}` is taken; make a fresh one"),
+            ),
+            Self::RunFinal(run, status) => Problem::new(
+                409,
+                "run_final",
+                format!("run `{run}` is {status}; nothing can happen to it any more"),
+            ),
+            Self::Labels(what) => Problem::invalid_body(what.clone()),
+            Self::StepNotFound(run, step) => {
+                Problem::not_found(format!("run `{run}` has no step `{step}`"))
+            }
+            Self::PlanMissing(agent, version) => Problem::new(
+                500,
+                "plan_missing",
+                format!("version {version} of `{agent}` is gone"),
+            ),
+        }
+    }
+}
+
+/// 422 `invalid_agent`: says what, where and what was perhaps meant, for each fault.
+#[must_use]
+pub fn invalid_agent(faults: &[Fault]) -> Problem {
+    let detail = match faults {
+        [only] => only.message.clone(),
+        _ => format!("the agent has {} faults", faults.len()),
+    };
+    let errors = faults
+        .iter()
+        .map(|fault| FieldError {
+            line: fault.line,
+            step: fault.step.clone(),
+            pointer: None,
+            text: fault.text.clone(),
+            message: fault.message.clone(),
+            nearest: fault.nearest.clone(),
+        })
+        .collect();
+    Problem::new(422, "invalid_agent", detail).with_errors(errors)
+}

@@ -1,0 +1,317 @@
+//! A run: where its steps stand, what keeps it, who stopped it.
+//!
+//! A phase carries its data, so that "waiting without a hold" cannot be written. A pause is an
+//! overlay beside the phase: resuming needs no memory of what was before.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{Clocks, Failure, PausedBy, RunStatus, StepStatus};
+use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
+use serde::{Deserialize, Serialize};
+
+/// Most labels of one run, and most characters of a label's name or value.
+pub const LABELS_MAX: usize = 32;
+/// See [`LABELS_MAX`].
+pub const LABEL_CHARS_MAX: usize = 200;
+
+/// Control state only: results and context are rows of their own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// Whose.
+    pub workspace: Workspace,
+    /// Which agent.
+    pub agent: AgentName,
+    /// Which version of its plan; never changes.
+    pub plan: u32,
+    /// About whom.
+    pub contact: Option<ContactId>,
+    /// Given at the start.
+    pub labels: BTreeMap<String, String>,
+    /// Who started it.
+    pub started_by: Actor,
+    /// When it was accepted.
+    pub created_at: DateTime<Utc>,
+    /// Rises by one with every decision that changes anything.
+    pub version: u64,
+    /// Number of the newest history item.
+    pub seq: u64,
+    /// Number of holds that were opened so far.
+    pub holds: u32,
+    /// Whether it is over, and how.
+    pub phase: Phase,
+    /// In the order of the plan.
+    pub steps: Vec<Step>,
+    /// Who stopped it; it moves only while this is empty.
+    pub pauses: Vec<PausedBy>,
+    /// Where its time went.
+    pub clocks: Clocks,
+}
+
+/// Whether a run is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Phase {
+    /// Something may still happen.
+    Live,
+    /// All steps ended.
+    Completed {
+        /// When.
+        at: DateTime<Utc>,
+        /// One sentence.
+        summary: String,
+    },
+    /// A step failed for good.
+    Failed {
+        /// When.
+        at: DateTime<Utc>,
+        /// Why.
+        failure: Failure,
+    },
+    /// Somebody ended it.
+    Cancelled {
+        /// When.
+        at: DateTime<Utc>,
+        /// By whom and why.
+        failure: Failure,
+    },
+}
+
+/// A step of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// As in the plan (S2-R1).
+    pub id: String,
+    /// Where it stands.
+    pub phase: StepPhase,
+    /// Number of its current hand-out: only ever rises, and fences all that a worker sends.
+    pub dispatch: u64,
+    /// Tries of the tool so far.
+    pub attempts: u32,
+}
+
+/// Where a step stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum StepPhase {
+    /// Its turn has not come.
+    Planned,
+    /// Handed out. A worker may have started it without asking, if it is idempotent.
+    Queued(Handed),
+    /// Granted to a worker.
+    Working(Working),
+    /// A hold keeps it.
+    Waiting(Hold),
+    /// A worker was granted it and never reported, and doing it twice would do harm.
+    Uncertain(Working),
+    /// Done.
+    Completed {
+        /// When.
+        at: DateTime<Utc>,
+    },
+    /// Did not succeed.
+    Failed {
+        /// When.
+        at: DateTime<Utc>,
+    },
+    /// Its condition did not hold.
+    Skipped {
+        /// When.
+        at: DateTime<Utc>,
+    },
+    /// The run ended first.
+    Cancelled {
+        /// When.
+        at: DateTime<Utc>,
+    },
+}
+
+/// A hand-out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Handed {
+    /// When.
+    pub at: DateTime<Utc>,
+    /// Whether doing it twice does no harm.
+    pub idempotent: bool,
+}
+
+/// A grant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Working {
+    /// As it was handed out.
+    pub handed: Handed,
+    /// To whom.
+    pub node: NodeName,
+    /// For which delivery: the same one asking again is a repetition, another one is not.
+    pub delivery: u64,
+    /// When.
+    pub since: DateTime<Utc>,
+}
+
+/// Why a step does not go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hold {
+    /// Its id.
+    pub id: HoldId,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// How long the plan has it wait, in milliseconds.
+    pub length_ms: u64,
+    /// The alarm that ends it.
+    pub alarm: Alarm,
+}
+
+/// The alarm of a hold. The wish itself is with the scheduler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Alarm {
+    /// The scheduler will say when it is due.
+    Set {
+        /// Version of the run that set it.
+        rev: u64,
+        /// When it was set.
+        at: DateTime<Utc>,
+        /// When it is due.
+        due: DateTime<Utc>,
+    },
+    /// A pause has stopped the clock.
+    Frozen {
+        /// What was left, in milliseconds.
+        remaining_ms: u64,
+        /// When it would have been due.
+        due: DateTime<Utc>,
+    },
+}
+
+impl Run {
+    /// Whether nothing can happen any more.
+    #[must_use]
+    pub const fn is_final(&self) -> bool {
+        match self.phase {
+            Phase::Live => false,
+            Phase::Completed { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => true,
+        }
+    }
+
+    /// Whether steps may start: live, and nobody has stopped it.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        !self.is_final() && self.pauses.is_empty()
+    }
+
+    /// Where it stands; a pause leaves it as it is.
+    #[must_use]
+    pub fn status(&self) -> RunStatus {
+        match self.phase {
+            Phase::Completed { .. } => RunStatus::Completed,
+            Phase::Failed { .. } => RunStatus::Failed,
+            Phase::Cancelled { .. } => RunStatus::Cancelled,
+            Phase::Live => self.live_status(),
+        }
+    }
+
+    fn live_status(&self) -> RunStatus {
+        let any = |is: fn(&StepPhase) -> bool| self.steps.iter().any(|step| is(&step.phase));
+        if any(|phase| matches!(phase, StepPhase::Uncertain(_))) {
+            RunStatus::AwaitingInput
+        } else if any(|phase| matches!(phase, StepPhase::Queued(_) | StepPhase::Working(_))) {
+            RunStatus::Running
+        } else if any(|phase| matches!(phase, StepPhase::Waiting(_))) {
+            RunStatus::Waiting
+        } else if any(|phase| !matches!(phase, StepPhase::Planned)) {
+            RunStatus::Running
+        } else {
+            RunStatus::Queued
+        }
+    }
+
+    /// When it ended.
+    #[must_use]
+    pub const fn ended_at(&self) -> Option<DateTime<Utc>> {
+        match self.phase {
+            Phase::Live => None,
+            Phase::Completed { at, .. }
+            | Phase::Failed { at, .. }
+            | Phase::Cancelled { at, .. } => Some(at),
+        }
+    }
+
+    /// When it goes on by itself; none while paused, or while no alarm is set.
+    #[must_use]
+    pub fn resume_at(&self) -> Option<DateTime<Utc>> {
+        self.holds()
+            .filter_map(|(_, hold)| match hold.alarm {
+                Alarm::Set { due, .. } => Some(due),
+                Alarm::Frozen { .. } => None,
+            })
+            .min()
+    }
+
+    /// The open holds, each with its step.
+    pub fn holds(&self) -> impl Iterator<Item = (&Step, &Hold)> {
+        self.steps.iter().filter_map(|step| match &step.phase {
+            StepPhase::Waiting(hold) => Some((step, hold)),
+            StepPhase::Planned
+            | StepPhase::Queued(_)
+            | StepPhase::Working(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => None,
+        })
+    }
+}
+
+impl StepPhase {
+    /// Whether nothing more happens to the step.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        match self {
+            Self::Completed { .. }
+            | Self::Failed { .. }
+            | Self::Skipped { .. }
+            | Self::Cancelled { .. } => true,
+            Self::Planned
+            | Self::Queued(_)
+            | Self::Working(_)
+            | Self::Waiting(_)
+            | Self::Uncertain(_) => false,
+        }
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn status(&self) -> StepStatus {
+        match self {
+            Self::Planned => StepStatus::Planned,
+            Self::Queued(_) => StepStatus::Queued,
+            Self::Working(_) => StepStatus::InProgress,
+            Self::Waiting(_) => StepStatus::Waiting,
+            Self::Uncertain(_) => StepStatus::Uncertain,
+            Self::Completed { .. } => StepStatus::Completed,
+            Self::Failed { .. } => StepStatus::Failed,
+            Self::Skipped { .. } => StepStatus::Skipped,
+            Self::Cancelled { .. } => StepStatus::Cancelled,
+        }
+    }
+}
+
+/// Time from `from` to `to` in whole milliseconds; none if it has passed.
+#[must_use]
+pub fn millis_between(from: DateTime<Utc>, to: DateTime<Utc>) -> u64 {
+    u64::try_from((to - from).num_milliseconds()).unwrap_or(0)
+}
+
+/// The instant `ms` milliseconds after `from`; the last there is, if that is out of range.
+#[must_use]
+pub fn after(from: DateTime<Utc>, ms: u64) -> DateTime<Utc> {
+    i64::try_from(ms)
+        .ok()
+        .and_then(TimeDelta::try_milliseconds)
+        .and_then(|length| from.checked_add_signed(length))
+        .unwrap_or(DateTime::<Utc>::MAX_UTC)
+}

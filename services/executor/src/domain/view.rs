@@ -1,0 +1,172 @@
+//! A run as the API shows it: derived from its state, never stored.
+
+use std::time::Duration;
+
+use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::run::{ChangedRun, Failure, HoldKind, RunView, StepView, WaitingOn};
+use serde_json::{Value, json};
+
+use super::effect::StepRow;
+use super::plan::{Action, Plan};
+use super::run::{Alarm, Phase, Run, StepPhase, millis_between};
+
+impl Run {
+    /// The run without its steps.
+    #[must_use]
+    pub fn view(&self) -> RunView {
+        RunView {
+            id: self.id,
+            agent: self.agent.clone(),
+            version: self.plan,
+            status: self.status(),
+            resume_at: self.resume_at(),
+            message: self.message(),
+            contact: self.contact.clone(),
+            labels: self.labels.clone(),
+            waiting_on: self.waiting_on(),
+            paused_by: self.pauses.clone(),
+            steps: Vec::new(),
+            result: self.result(),
+            failure: self.failure().cloned(),
+            clocks: self.clocks,
+            created_at: self.created_at,
+            ended_at: self.ended_at(),
+        }
+    }
+
+    /// The run after a command.
+    #[must_use]
+    pub fn changed(&self, changed: bool) -> ChangedRun {
+        ChangedRun {
+            run: self.view(),
+            changed,
+        }
+    }
+
+    /// One sentence: what is going on (S0-AC1, S0-AC4).
+    #[must_use]
+    pub fn message(&self) -> String {
+        match &self.phase {
+            Phase::Completed { summary, .. } => return summary.clone(),
+            Phase::Failed { failure, .. } | Phase::Cancelled { failure, .. } => {
+                return failure.message.clone();
+            }
+            Phase::Live => {}
+        }
+        if let Some(pause) = self.pauses.last() {
+            let left = self.holds().find_map(|(_, hold)| match hold.alarm {
+                Alarm::Frozen { remaining_ms, .. } => Some(remaining_ms),
+                Alarm::Set { .. } => None,
+            });
+            return match left {
+                Some(ms) => {
+                    let left = describe(Duration::from_millis(ms));
+                    format!(
+                        "Paused by {}; {} hold has {left} left.",
+                        pause.by,
+                        HoldKind::Timer
+                    )
+                }
+                None => format!("Paused by {}.", pause.by),
+            };
+        }
+        self.live_message()
+    }
+
+    fn live_message(&self) -> String {
+        let next = self.holds().find_map(|(_, hold)| match hold.alarm {
+            Alarm::Set { at, due, .. } => Some(millis_between(at, due)),
+            Alarm::Frozen { .. } => None,
+        });
+        let at_work = self.steps.iter().find_map(|step| match step.phase {
+            StepPhase::Queued(_) => Some(format!("{} waits for a worker.", step.id)),
+            StepPhase::Working(_) => Some(format!("{} is running.", step.id)),
+            StepPhase::Uncertain(_) => Some(format!(
+                "{} may have happened: its worker was granted the start and never reported.",
+                step.id
+            )),
+            StepPhase::Planned
+            | StepPhase::Waiting(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => None,
+        });
+        match (at_work, next) {
+            (Some(message), _) => message,
+            (None, Some(ms)) => {
+                format!(
+                    "Agent paused. Will resume in {}.",
+                    describe(Duration::from_millis(ms))
+                )
+            }
+            (None, None) => "Accepted.".to_owned(),
+        }
+    }
+
+    fn waiting_on(&self) -> Vec<WaitingOn> {
+        self.holds()
+            .map(|(step, hold)| {
+                let (until, remaining_ms) = match hold.alarm {
+                    Alarm::Set { due, .. } => (Some(due), None),
+                    Alarm::Frozen { remaining_ms, .. } => (None, Some(remaining_ms)),
+                };
+                WaitingOn {
+                    id: hold.id,
+                    kind: HoldKind::Timer,
+                    step: step.id.clone(),
+                    since: hold.since,
+                    until,
+                    remaining_ms,
+                    then: "The remaining steps run.".to_owned(),
+                }
+            })
+            .collect()
+    }
+
+    fn result(&self) -> Option<Value> {
+        match &self.phase {
+            Phase::Completed { summary, .. } => Some(json!({ "summary": summary })),
+            Phase::Live | Phase::Failed { .. } | Phase::Cancelled { .. } => None,
+        }
+    }
+
+    const fn failure(&self) -> Option<&Failure> {
+        match &self.phase {
+            Phase::Failed { failure, .. } | Phase::Cancelled { failure, .. } => Some(failure),
+            Phase::Live | Phase::Completed { .. } => None,
+        }
+    }
+
+    /// The run's steps: the plan says what they do, the rows what came of them.
+    #[must_use]
+    pub fn step_views(&self, plan: &Plan, mut rows: Vec<StepRow>) -> Vec<StepView> {
+        let planned = plan.steps.iter().zip(&self.steps);
+        planned
+            .map(|(planned, step)| {
+                let row = rows.iter().position(|row| row.step == step.id);
+                let row = row.map(|place| rows.swap_remove(place));
+                let tool = match &planned.action {
+                    Action::Tool { tool, .. } => tool.parse().ok(),
+                    Action::Wait { .. } => None,
+                };
+                StepView {
+                    id: step.id.clone(),
+                    kind: planned.action.kind().to_owned(),
+                    status: step.phase.status(),
+                    tool,
+                    action: planned.action.describe(),
+                    request: row.as_ref().and_then(|row| row.request.clone()),
+                    response: row.as_ref().and_then(|row| row.response.clone()),
+                    error_code: row.as_ref().and_then(|row| row.error_code.clone()),
+                    dispatch: step.dispatch,
+                    attempts: step.attempts,
+                    claimed_by: row.as_ref().and_then(|row| row.claimed_by.clone()),
+                    claimed_at: row.as_ref().and_then(|row| row.claimed_at),
+                    started_at: row.as_ref().and_then(|row| row.started_at),
+                    ended_at: row.as_ref().and_then(|row| row.ended_at),
+                }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! The executor: owns agents, contacts, runs, their steps and their history.
+//!
+//! It decides in `domain`, translates in `inbound` and `outbound`, keeps rows in `store` and
+//! answers questions in `queries`; the loop around all that is the kernel's.
+
+pub mod domain;
+mod inbound;
+mod outbound;
+mod queries;
+mod service;
+mod store;
+
+use std::sync::Arc;
+
+use holdpoint_bus::{BusError, StreamUse};
+use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries};
+use holdpoint_store::{StoreError, migrate, open_readers};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use service::Executor;
+
+/// Connections that answer queries.
+const READERS: u32 = 4;
+
+/// The executor could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecutorError {
+    /// Its tables are not to be had.
+    #[error("cannot prepare the executor's tables")]
+    Store(#[from] StoreError),
+    /// The bus refused.
+    #[error("cannot attach the executor to the bus")]
+    Bus(#[from] BusError),
+    /// The kernel did not start.
+    #[error("cannot start the executor")]
+    Kernel(#[from] KernelError),
+}
+
+/// Starts the executor; it ends with `stop`, when `tracker` is empty.
+///
+/// # Errors
+/// [`ExecutorError`] when tables or bus are not to be had.
+pub async fn start(
+    deps: &Deps,
+    stop: CancellationToken,
+    tracker: &TaskTracker,
+) -> Result<Handle<Executor>, ExecutorError> {
+    migrate::<holdpoint_migrations::executor::Migrator>(&deps.store).await?;
+    // The streams it publishes to must be there before it publishes.
+    for wanted in [
+        StreamUse::Steps,
+        StreamUse::Commands(holdpoint_contracts::scheduler::SERVICE),
+    ] {
+        deps.bus.provide_stream(wanted).await?;
+    }
+    let handle = holdpoint_kernel::start(deps, Arc::new(Executor), stop.clone(), tracker).await?;
+    let readers = open_readers(&deps.store, READERS).await?;
+    let queries = Arc::new(queries::ExecutorQueries::new(readers));
+    serve_queries(&deps.bus, queries, stop, tracker).await?;
+    Ok(handle)
+}

@@ -1,0 +1,249 @@
+//! Questions that change nothing, answered from the rows beside the writer.
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use holdpoint_contracts::executor::{
+    GetAgent, GetContact, GetHistory, GetRun, HistoryPage, ListAgents, ListContacts, ListRuns,
+    PlanAgent, PlannedAgent, SERVICE,
+};
+use holdpoint_contracts::message::Query;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::run::{AgentView, ContactView, Page, RunView};
+use holdpoint_contracts::subject::Parts;
+use holdpoint_ids::{RunId, Workspace};
+use holdpoint_kernel::Queries;
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseConnection;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::domain::agent::planned_steps;
+use crate::domain::plan::Plan;
+use crate::domain::refusal::invalid_agent;
+use crate::domain::{Agent, Contact, Refusal, Run};
+use crate::store;
+
+/// Most items of one page.
+const LIMIT_MAX: u64 = 500;
+
+/// Answers the executor's queries.
+#[derive(Debug)]
+pub(crate) struct ExecutorQueries {
+    db: DatabaseConnection,
+}
+
+impl Queries for ExecutorQueries {
+    const NAME: &'static str = SERVICE;
+
+    fn answer<'a>(
+        &'a self,
+        parts: &'a Parts,
+        body: &'a [u8],
+    ) -> BoxFuture<'a, Result<Value, Problem>> {
+        async move {
+            let workspace = &parts.workspace;
+            match parts.verb.as_str() {
+                PlanAgent::NAME => plan(&read(body)?).and_then(json),
+                GetAgent::NAME => self.agent(workspace, &read(body)?).await.and_then(json),
+                ListAgents::NAME => self.agents(workspace, &read(body)?).await.and_then(json),
+                GetContact::NAME => self.contact(workspace, read(body)?).await.and_then(json),
+                ListContacts::NAME => self.contacts(workspace, &read(body)?).await.and_then(json),
+                GetRun::NAME => self.run(workspace, &read(body)?).await.and_then(json),
+                ListRuns::NAME => self.runs(workspace, &read(body)?).await.and_then(json),
+                GetHistory::NAME => self.history(workspace, &read(body)?).await.and_then(json),
+                other => Err(Problem::not_found(format!(
+                    "the executor has no query `{other}`"
+                ))),
+            }
+        }
+        .boxed()
+    }
+}
+
+fn read<Q: Query>(body: &[u8]) -> Result<Q, Problem> {
+    serde_json::from_slice(body)
+        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", Q::NAME)))
+}
+
+fn json(answer: impl Serialize) -> Result<Value, Problem> {
+    serde_json::to_value(answer).map_err(|error| {
+        tracing::error!(%error, "an answer that cannot be written");
+        Problem::internal()
+    })
+}
+
+fn failed(error: &StoreError) -> Problem {
+    tracing::error!(error = error as &dyn std::error::Error, "a query failed");
+    Problem::unavailable("the executor's tables cannot be read now; try again")
+}
+
+fn limit(asked: u64) -> Result<u64, Problem> {
+    if (1..=LIMIT_MAX).contains(&asked) {
+        return Ok(asked);
+    }
+    Err(Problem::new(
+        400,
+        "invalid_query",
+        format!("`limit` is 1 to {LIMIT_MAX}, not {asked}"),
+    ))
+}
+
+fn plan(query: &PlanAgent) -> Result<PlannedAgent, Problem> {
+    let plan = Plan::compile(&query.text).map_err(|faults| invalid_agent(&faults))?;
+    let agent = plan
+        .agent
+        .parse()
+        .map_err(|error| Problem::invalid_body(format!("{error}")))?;
+    Ok(PlannedAgent {
+        agent,
+        steps: planned_steps(&plan),
+    })
+}
+
+/// One page; one item more was asked for, to know whether there are more.
+fn page<T>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> String) -> Page<T> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next_cursor = items.last().filter(|_| more).map(cursor);
+    Page { items, next_cursor }
+}
+
+impl ExecutorQueries {
+    pub(crate) const fn new(db: DatabaseConnection) -> Self {
+        Self { db }
+    }
+
+    async fn agent(&self, workspace: &Workspace, query: &GetAgent) -> Result<AgentView, Problem> {
+        let found = store::agents(&self.db, workspace, &[&query.agent]).await;
+        let Some(agent) = found.map_err(|error| failed(&error))?.into_iter().next() else {
+            return Err(Refusal::AgentNotFound(query.agent.clone()).problem());
+        };
+        let plan = self.plan_of(workspace, &agent.name, agent.newest).await?;
+        Ok(AgentView {
+            steps: planned_steps(&plan),
+            ..agent.view()
+        })
+    }
+
+    async fn plan_of(
+        &self,
+        workspace: &Workspace,
+        agent: &holdpoint_ids::AgentName,
+        version: u32,
+    ) -> Result<Plan, Problem> {
+        store::plan(&self.db, workspace, agent, version)
+            .await
+            .map_err(|error| failed(&error))?
+            .ok_or_else(|| Refusal::PlanMissing(agent.clone(), version).problem())
+    }
+
+    async fn agents(
+        &self,
+        workspace: &Workspace,
+        query: &ListAgents,
+    ) -> Result<Page<AgentView>, Problem> {
+        let limit = limit(query.limit)?;
+        let agents = store::list_agents(&self.db, workspace, query.cursor.as_deref(), limit + 1)
+            .await
+            .map_err(|error| failed(&error))?;
+        let views = agents.iter().map(Agent::view).collect();
+        Ok(page(views, limit, |view: &AgentView| {
+            view.agent.to_string()
+        }))
+    }
+
+    async fn contact(
+        &self,
+        workspace: &Workspace,
+        query: GetContact,
+    ) -> Result<ContactView, Problem> {
+        let found = store::contacts(&self.db, workspace, &[&query.contact]).await;
+        let found = found.map_err(|error| failed(&error))?;
+        let known = found
+            .iter()
+            .find(|contact| !contact.deleted)
+            .map(Contact::view);
+        known.ok_or_else(|| Refusal::ContactNotFound(query.contact).problem())
+    }
+
+    async fn contacts(
+        &self,
+        workspace: &Workspace,
+        query: &ListContacts,
+    ) -> Result<Page<ContactView>, Problem> {
+        let limit = limit(query.limit)?;
+        let contacts =
+            store::list_contacts(&self.db, workspace, query.cursor.as_deref(), limit + 1)
+                .await
+                .map_err(|error| failed(&error))?;
+        let views = contacts.iter().map(Contact::view).collect();
+        Ok(page(views, limit, |view: &ContactView| view.id.to_string()))
+    }
+
+    async fn find_run(&self, workspace: &Workspace, run: RunId) -> Result<Run, Problem> {
+        store::run(&self.db, workspace, run)
+            .await
+            .map_err(|error| failed(&error))?
+            .ok_or_else(|| Refusal::RunNotFound(run).problem())
+    }
+
+    async fn run(&self, workspace: &Workspace, query: &GetRun) -> Result<RunView, Problem> {
+        let run = self.find_run(workspace, query.run).await?;
+        let plan = self.plan_of(workspace, &run.agent, run.plan).await?;
+        let rows = store::steps_of(&self.db, run.id)
+            .await
+            .map_err(|error| failed(&error))?;
+        Ok(RunView {
+            steps: run.step_views(&plan, rows),
+            ..run.view()
+        })
+    }
+
+    async fn runs(
+        &self,
+        workspace: &Workspace,
+        query: &ListRuns,
+    ) -> Result<Page<RunView>, Problem> {
+        let limit = limit(query.limit)?;
+        let bad = |detail: String| Problem::new(400, "invalid_query", detail);
+        let before = query.cursor.as_deref().map(str::parse).transpose();
+        let before = before.map_err(|_: holdpoint_ids::IdError| {
+            bad("`cursor` is not one that a page before gave".to_owned())
+        })?;
+        let label = query.label.as_deref().map(|label| {
+            let pair = label.split_once('=');
+            pair.ok_or_else(|| bad(format!("`label` is `name=value`, not `{label}`")))
+        });
+        let filter = store::Filter {
+            workspace,
+            status: query.status,
+            agent: query.agent.as_ref(),
+            label: label.transpose()?,
+            created_after: query.created_after,
+            before,
+            limit: limit + 1,
+        };
+        let runs = store::list_runs(&self.db, &filter)
+            .await
+            .map_err(|error| failed(&error))?;
+        let views = runs.iter().map(Run::view).collect();
+        Ok(page(views, limit, |view: &RunView| view.id.to_string()))
+    }
+
+    async fn history(
+        &self,
+        workspace: &Workspace,
+        query: &GetHistory,
+    ) -> Result<HistoryPage, Problem> {
+        let run = self.find_run(workspace, query.run).await?;
+        let items = store::history_after(&self.db, run.id, query.after, limit(query.limit)?)
+            .await
+            .map_err(|error| failed(&error))?;
+        Ok(HistoryPage {
+            items,
+            last_seq: run.seq,
+            run_final: run.is_final(),
+        })
+    }
+}

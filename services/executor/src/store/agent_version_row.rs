@@ -1,0 +1,116 @@
+//! Table `agent_versions`: plans, which never change.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::{AgentName, Workspace};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use sea_orm::ActiveValue::Set;
+use sea_orm::Condition;
+use sea_orm::entity::prelude::*;
+
+use crate::domain::plan::Plan;
+use crate::domain::{Fact, Need, PlanFact};
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "agent_versions")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub workspace: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub agent: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub version: i32,
+    pub plan: String,
+    pub created_at: DateTimeUtc,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken("agent_versions", error)
+}
+
+fn read(row: &Model) -> Result<Plan, StoreError> {
+    serde_json::from_str(&row.plan).map_err(broken)
+}
+
+/// One version of an agent.
+pub(crate) async fn one(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    agent: &AgentName,
+    version: u32,
+) -> Result<Option<Plan>, StoreError> {
+    let version = i32::try_from(version).map_err(broken)?;
+    let key = (workspace.to_string(), agent.to_string(), version);
+    Entity::find_by_id(key)
+        .one(db)
+        .await?
+        .as_ref()
+        .map(read)
+        .transpose()
+}
+
+/// The plans that a batch needs; there are few, and they are kept in memory after.
+pub(crate) async fn find(
+    db: &impl ConnectionTrait,
+    wanted: &[(&Workspace, &AgentName, u32)],
+) -> Result<Vec<(Need, Fact)>, StoreError> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut any = Condition::any();
+    for (workspace, agent, version) in wanted {
+        let version = i32::try_from(*version).map_err(broken)?;
+        let all = Condition::all()
+            .add(COLUMN.workspace.eq(workspace.as_str()))
+            .add(COLUMN.agent.eq(agent.as_str()))
+            .add(COLUMN.version.eq(version));
+        any = any.add(all);
+    }
+    let rows = Entity::find().filter(any).all(db).await?;
+    rows.iter()
+        .map(|row| {
+            let need = Need::Plan(
+                row.workspace.parse().map_err(broken)?,
+                row.agent.parse().map_err(broken)?,
+                u32::try_from(row.version).map_err(broken)?,
+            );
+            Ok((need, Fact::Plan(Arc::new(PlanFact::new(read(row)?)))))
+        })
+        .collect()
+}
+
+pub(crate) fn active(
+    workspace: &Workspace,
+    agent: &AgentName,
+    version: u32,
+    plan: &Plan,
+    now: DateTime<Utc>,
+) -> Result<ActiveModel, StoreError> {
+    Ok(ActiveModel {
+        workspace: Set(workspace.to_string()),
+        agent: Set(agent.to_string()),
+        version: Set(i32::try_from(version).map_err(broken)?),
+        plan: Set(serde_json::to_string(plan).map_err(broken)?),
+        created_at: Set(now),
+    })
+}
+
+pub(crate) async fn insert(
+    db: &impl ConnectionTrait,
+    rows: Vec<ActiveModel>,
+) -> Result<(), StoreError> {
+    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
+        Entity::insert_many(chunk.to_vec())
+            .exec_without_returning(db)
+            .await?;
+    }
+    Ok(())
+}

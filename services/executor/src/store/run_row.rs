@@ -1,0 +1,162 @@
+//! Table `runs`: control state, and the columns that runs are found by.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::run::RunStatus;
+use holdpoint_ids::{AgentName, RunId, Workspace};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::LikeExpr;
+use sea_orm::{QueryOrder, QuerySelect};
+
+use crate::domain::{Key, Run};
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "runs")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: Uuid,
+    pub workspace: String,
+    pub agent: String,
+    pub status: String,
+    pub version: i64,
+    pub prior_version: i64,
+    pub state: String,
+    pub labels: String,
+    pub created_at: DateTimeUtc,
+    pub resume_at: Option<DateTimeUtc>,
+    pub ended_at: Option<DateTimeUtc>,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// Which runs a list is to have.
+#[derive(Debug)]
+pub(crate) struct Filter<'f> {
+    pub(crate) workspace: &'f Workspace,
+    pub(crate) status: Option<RunStatus>,
+    pub(crate) agent: Option<&'f AgentName>,
+    /// Name and value.
+    pub(crate) label: Option<(&'f str, &'f str)>,
+    pub(crate) created_after: Option<DateTime<Utc>>,
+    /// Only older ones than this.
+    pub(crate) before: Option<RunId>,
+    pub(crate) limit: u64,
+}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken("runs", error)
+}
+
+fn read(row: &Model) -> Result<Run, StoreError> {
+    serde_json::from_str(&row.state).map_err(broken)
+}
+
+pub(crate) async fn load(db: &impl ConnectionTrait, ids: &[RunId]) -> Result<Vec<Run>, StoreError> {
+    let mut runs = Vec::with_capacity(ids.len());
+    for chunk in ids.chunks(ROWS_PER_STATEMENT) {
+        let ids = chunk.iter().map(|id| id.uuid());
+        for row in &Entity::find().filter(COLUMN.id.is_in(ids)).all(db).await? {
+            runs.push(read(row)?);
+        }
+    }
+    Ok(runs)
+}
+
+/// One run of a workspace.
+pub(crate) async fn one(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    id: RunId,
+) -> Result<Option<Run>, StoreError> {
+    let row = Entity::find_by_id(id.uuid())
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .one(db)
+        .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// Runs, newest first.
+pub(crate) async fn list(
+    db: &impl ConnectionTrait,
+    filter: &Filter<'_>,
+) -> Result<Vec<Run>, StoreError> {
+    let mut query = Entity::find().filter(COLUMN.workspace.eq(filter.workspace.as_str()));
+    if let Some(status) = filter.status {
+        query = query.filter(COLUMN.status.eq(status.as_str()));
+    }
+    if let Some(agent) = filter.agent {
+        query = query.filter(COLUMN.agent.eq(agent.as_str()));
+    }
+    if let Some((name, value)) = filter.label {
+        query = query.filter(Column::Labels.like(label_pattern(name, value)?));
+    }
+    if let Some(after) = filter.created_after {
+        query = query.filter(COLUMN.created_at.gt(after));
+    }
+    if let Some(before) = filter.before {
+        query = query.filter(COLUMN.id.lt(before.uuid()));
+    }
+    let rows = query
+        .order_by_desc(Column::Id)
+        .limit(filter.limit)
+        .all(db)
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// `"name":"value"` as it stands in the row's JSON.
+fn label_pattern(name: &str, value: &str) -> Result<LikeExpr, StoreError> {
+    let json = |text: &str| serde_json::to_string(text).map_err(broken);
+    let pair = format!("{}:{}", json(name)?, json(value)?);
+    let escaped = pair
+        .replace('\\', "\\\\")
+        .replace('%', "\\%")
+        .replace('_', "\\_");
+    Ok(LikeExpr::new(format!("%{escaped}%")).escape('\\'))
+}
+
+pub(crate) async fn save(
+    db: &impl ConnectionTrait,
+    runs: &[(&Run, u64)],
+) -> Result<Vec<Key>, StoreError> {
+    let columns = ["status", "state", "resume_at", "ended_at"];
+    let mut losers = Vec::new();
+    for chunk in runs.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|(run, read)| active(run, *read));
+        let won: HashSet<Uuid> = Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
+            .on_conflict(guarded("runs", &["id"], &columns))
+            .exec_with_returning_keys(db)
+            .await?
+            .into_iter()
+            .collect();
+        let lost = chunk
+            .iter()
+            .filter(|(run, _)| !won.contains(&run.id.uuid()));
+        losers.extend(lost.map(|(run, _)| Key::Run(run.id)));
+    }
+    Ok(losers)
+}
+
+fn active(run: &Run, read: u64) -> Result<ActiveModel, StoreError> {
+    Ok(ActiveModel {
+        id: Set(run.id.uuid()),
+        workspace: Set(run.workspace.to_string()),
+        agent: Set(run.agent.to_string()),
+        status: Set(run.status().as_str().to_owned()),
+        version: Set(i64::try_from(run.version).map_err(broken)?),
+        prior_version: Set(i64::try_from(read).map_err(broken)?),
+        state: Set(serde_json::to_string(run).map_err(broken)?),
+        labels: Set(serde_json::to_string(&run.labels).map_err(broken)?),
+        created_at: Set(run.created_at),
+        resume_at: Set(run.resume_at()),
+        ended_at: Set(run.ended_at()),
+    })
+}

@@ -1,0 +1,88 @@
+//! Table `run_values`: what a run was started with, and what its steps returned.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use holdpoint_ids::RunId;
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::OnConflict;
+use serde_json::Value;
+
+use crate::domain::{Fact, Need};
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "run_values")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub run_id: Uuid,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub name: String,
+    pub value: String,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken("run_values", error)
+}
+
+pub(crate) async fn find(
+    db: &impl ConnectionTrait,
+    wanted: &[(RunId, &str)],
+) -> Result<Vec<(Need, Fact)>, StoreError> {
+    let mut found = Vec::with_capacity(wanted.len());
+    for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
+        // One query for all: runs and names apart, the pairs that nobody asked for are left out.
+        let runs: BTreeSet<_> = chunk.iter().map(|(run, _)| run.uuid()).collect();
+        let names: BTreeSet<_> = chunk.iter().map(|(_, name)| *name).collect();
+        let asked: HashSet<_> = chunk
+            .iter()
+            .map(|(run, name)| (run.uuid(), *name))
+            .collect();
+        let rows = Entity::find()
+            .filter(COLUMN.run_id.is_in(runs))
+            .filter(COLUMN.name.is_in(names))
+            .all(db)
+            .await?;
+        for row in rows
+            .into_iter()
+            .filter(|row| asked.contains(&(row.run_id, row.name.as_str())))
+        {
+            let value: Value = serde_json::from_str(&row.value).map_err(broken)?;
+            let need = Need::Value(RunId::from_uuid(row.run_id), row.name);
+            found.push((need, Fact::Value(Arc::new(value))));
+        }
+    }
+    Ok(found)
+}
+
+pub(crate) fn active(run: RunId, name: &str, value: &Value) -> Result<ActiveModel, StoreError> {
+    Ok(ActiveModel {
+        run_id: Set(run.uuid()),
+        name: Set(name.to_owned()),
+        value: Set(serde_json::to_string(value).map_err(broken)?),
+    })
+}
+
+pub(crate) async fn insert(
+    db: &impl ConnectionTrait,
+    rows: Vec<ActiveModel>,
+) -> Result<(), StoreError> {
+    let newest = OnConflict::columns([Column::RunId, Column::Name])
+        .update_column(Column::Value)
+        .to_owned();
+    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
+        Entity::insert_many(chunk.to_vec())
+            .on_conflict(newest.clone())
+            .exec_without_returning(db)
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Table `steps`: what each step was asked and what came back (S2-R15).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+
+use holdpoint_contracts::run::StepStatus;
+use holdpoint_ids::RunId;
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Alias, Expr, Func, OnConflict};
+
+use crate::domain::StepRow;
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "steps")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub run_id: Uuid,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub step_id: String,
+    pub status: String,
+    pub tool: Option<String>,
+    pub request: Option<String>,
+    pub response: Option<String>,
+    pub error_code: Option<String>,
+    pub claimed_by: Option<String>,
+    pub claimed_at: Option<DateTimeUtc>,
+    pub started_at: Option<DateTimeUtc>,
+    pub ended_at: Option<DateTimeUtc>,
+    pub attempts: i32,
+    pub dispatch: i64,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// What the decisions of one batch say of one step: the last word on each field.
+#[derive(Debug, Default)]
+pub(crate) struct Merged<'r>(Vec<&'r StepRow>);
+
+impl<'r> Merged<'r> {
+    pub(crate) fn add(&mut self, row: &'r StepRow) {
+        self.0.push(row);
+    }
+
+    fn last<T>(&self, field: impl Fn(&'r StepRow) -> Option<T>) -> Option<T> {
+        self.0.iter().rev().find_map(|row| field(row))
+    }
+
+    fn into_active(self) -> Result<Option<ActiveModel>, StoreError> {
+        let Some(newest) = self.0.last() else {
+            return Ok(None);
+        };
+        let json = |error: serde_json::Error| broken(error);
+        let request = self.last(|row| row.request.as_ref());
+        let response = self.last(|row| row.response.as_ref());
+        Ok(Some(ActiveModel {
+            run_id: Set(newest.run.uuid()),
+            step_id: Set(newest.step.clone()),
+            status: Set(newest.status.as_str().to_owned()),
+            tool: Set(self.last(|row| row.tool.clone())),
+            request: Set(request
+                .map(serde_json::to_string)
+                .transpose()
+                .map_err(json)?),
+            response: Set(response
+                .map(serde_json::to_string)
+                .transpose()
+                .map_err(json)?),
+            error_code: Set(self.last(|row| row.error_code.clone())),
+            claimed_by: Set(self.last(|row| row.claimed_by.as_ref().map(ToString::to_string))),
+            claimed_at: Set(self.last(|row| row.claimed_at)),
+            started_at: Set(self.last(|row| row.started_at)),
+            ended_at: Set(self.last(|row| row.ended_at)),
+            attempts: Set(i32::try_from(newest.attempts).map_err(broken)?),
+            dispatch: Set(i64::try_from(newest.dispatch).map_err(broken)?),
+        }))
+    }
+}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken("steps", error)
+}
+
+/// The rows of one run.
+pub(crate) async fn of_run(
+    db: &impl ConnectionTrait,
+    run: RunId,
+) -> Result<Vec<StepRow>, StoreError> {
+    let rows = Entity::find()
+        .filter(COLUMN.run_id.eq(run.uuid()))
+        .all(db)
+        .await?;
+    rows.into_iter().map(read).collect()
+}
+
+fn read(row: Model) -> Result<StepRow, StoreError> {
+    let parse = |text: &str| serde_json::from_str(text).map_err(broken);
+    let response = row
+        .response
+        .as_deref()
+        .map(serde_json::from_str)
+        .transpose();
+    Ok(StepRow {
+        run: RunId::from_uuid(row.run_id),
+        step: row.step_id,
+        status: status(&row.status)?,
+        tool: row.tool,
+        request: row.request.as_deref().map(parse).transpose()?,
+        response: response.map_err(broken)?,
+        error_code: row.error_code,
+        claimed_by: row
+            .claimed_by
+            .map(|node| node.parse())
+            .transpose()
+            .map_err(broken)?,
+        claimed_at: row.claimed_at,
+        started_at: row.started_at,
+        ended_at: row.ended_at,
+        attempts: u32::try_from(row.attempts).map_err(broken)?,
+        dispatch: u64::try_from(row.dispatch).map_err(broken)?,
+    })
+}
+
+fn status(text: &str) -> Result<StepStatus, StoreError> {
+    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(broken)
+}
+
+/// Writes rows; a field that is not set keeps what the row has.
+pub(crate) async fn upsert(
+    db: &impl ConnectionTrait,
+    merged: impl Iterator<Item = Merged<'_>>,
+) -> Result<(), StoreError> {
+    let rows = merged
+        .map(Merged::into_active)
+        .filter_map(Result::transpose);
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
+        Entity::insert_many(chunk.to_vec())
+            .on_conflict(keeping_what_is_not_set())
+            .exec_without_returning(db)
+            .await?;
+    }
+    Ok(())
+}
+
+fn keeping_what_is_not_set() -> OnConflict {
+    let kept = [
+        Column::Tool,
+        Column::Request,
+        Column::Response,
+        Column::ErrorCode,
+        Column::ClaimedBy,
+        Column::ClaimedAt,
+        Column::StartedAt,
+        Column::EndedAt,
+    ];
+    let mut conflict = OnConflict::columns([Column::RunId, Column::StepId]);
+    conflict.update_columns([Column::Status, Column::Attempts, Column::Dispatch]);
+    for column in kept {
+        let fresh = Expr::col((Alias::new("excluded"), column));
+        let old = Expr::col((Alias::new("steps"), column));
+        conflict.value(column, Func::coalesce([fresh, old]));
+    }
+    conflict
+}

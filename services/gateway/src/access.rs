@@ -1,0 +1,43 @@
+//! One id and one line in the log for every request. Paths and statuses, never headers or queries.
+
+use std::time::Instant;
+
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use tracing::Instrument as _;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest id that is taken over from the caller.
+const ID_MAX: usize = 128;
+
+/// Gives the request an id (the caller's, if it has a sensible one), and logs how it ended.
+pub(crate) async fn log(request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let given = request
+        .headers()
+        .get(REQUEST_ID)
+        .and_then(|value| value.to_str().ok());
+    let id = given
+        .filter(|id| is_sensible(id))
+        .map_or_else(fresh, str::to_owned);
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let span = tracing::info_span!("http", request = id);
+    let mut response = next.run(request).instrument(span.clone()).await;
+    let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis());
+    span.in_scope(|| tracing::info!(%method, path, status, %ms, "answered"));
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+fn fresh() -> String {
+    format!("{:016x}", rand::random::<u64>())
+}
+
+fn is_sensible(id: &str) -> bool {
+    (1..=ID_MAX).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic())
+}

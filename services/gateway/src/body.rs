@@ -1,0 +1,357 @@
+//! Bodies: read within limits, checked for their type, digested for the caller's idempotency key.
+
+use std::time::Duration;
+
+use axum::body::Body as HttpBody;
+use axum::extract::{FromRequest, FromRequestParts, OriginalUri, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use futures_util::StreamExt;
+use holdpoint_contracts::{Asked, FieldError, Problem};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+use crate::caller::{Bearer, quoted};
+use crate::problem::Refused;
+
+/// The largest body, in bytes.
+pub(crate) const BODY_MAX: usize = 1024 * 1024;
+/// What is read of a body that is too large, so that its sender sees the answer and not a reset.
+const DRAIN_MAX: usize = 8 * 1024 * 1024;
+/// How long a body may take to arrive.
+const ARRIVAL_MAX: Duration = Duration::from_secs(30);
+/// Longest `Idempotency-Key`, in characters.
+const KEY_MAX: usize = 255;
+
+/// A body that has arrived, and the key it was sent under.
+#[derive(Debug)]
+pub(crate) struct Body {
+    /// The caller's key and what was asked under it.
+    pub(crate) key: Option<Asked>,
+    bytes: Vec<u8>,
+    media_type: Option<String>,
+}
+
+impl FromRequest<App> for Body {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refused> {
+        let (mut parts, body) = request.into_parts();
+        let Bearer(holder) = Bearer::from_request_parts(&mut parts, app).await?;
+        let caller_key = idempotency_key(&parts.headers)?;
+        let bytes = tokio::time::timeout(ARRIVAL_MAX, read(body))
+            .await
+            .map_err(|_elapsed| Problem::new(408, "body_too_slow", "the body did not arrive"))??;
+        let key = caller_key.map(|key| Asked {
+            key: scoped(&[&holder.workspace, &holder.user, &route(&parts), &key]),
+            digest: digest(&parts, &bytes),
+        });
+        let media_type = parts.headers.get(header::CONTENT_TYPE).map(media_type);
+        Ok(Self {
+            key,
+            bytes,
+            media_type,
+        })
+    }
+}
+
+impl Body {
+    /// What the JSON body says.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        if !self.bytes.is_empty() {
+            self.must_be("JSON (`application/json`)", is_json)?;
+        }
+        from_json(&self.bytes)
+    }
+
+    /// The same where no body means `{}`.
+    pub(crate) fn json_or_empty<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        if self.bytes.is_empty() {
+            from_json(b"{}")
+        } else {
+            self.json()
+        }
+    }
+
+    /// The text of an agent, YAML or JSON.
+    pub(crate) fn agent_text(&self) -> Result<&str, Problem> {
+        self.must_be(
+            "YAML or JSON (`application/yaml`, `application/json`, `text/…`)",
+            |it| {
+                is_json(it)
+                    || is_text(it)
+                    || matches!(it, "application/yaml" | "application/x-yaml")
+            },
+        )?;
+        if self.media_type.as_deref().is_some_and(is_json) {
+            any_json(&self.bytes)?;
+        }
+        self.text()
+    }
+
+    /// The text of a batch, one JSON value a line.
+    pub(crate) fn lines(&self) -> Result<&str, Problem> {
+        self.must_be("one JSON value a line (`application/x-ndjson`)", |it| {
+            is_json(it)
+                || is_text(it)
+                || matches!(
+                    it,
+                    "application/x-ndjson" | "application/ndjson" | "application/jsonl"
+                )
+        })?;
+        self.text()
+    }
+
+    fn text(&self) -> Result<&str, Problem> {
+        std::str::from_utf8(&self.bytes)
+            .map_err(|error| Problem::new(400, "invalid_text", format!("not UTF-8: {error}")))
+    }
+
+    /// A body of no stated type is taken as what the route expects.
+    fn must_be(&self, expected: &str, is: impl Fn(&str) -> bool) -> Result<(), Problem> {
+        match self.media_type.as_deref() {
+            Some(found) if !is(found) => Err(Problem::new(
+                415,
+                "unsupported_media_type",
+                format!("`{}` is not taken here; send {expected}", quoted(found)),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// The same key for one part of what was asked under it.
+pub(crate) fn key_of_part(key: &Asked, part: &str, content: &[u8]) -> Asked {
+    Asked {
+        key: scoped(&[&key.key, part]),
+        digest: format!("{:x}", Sha256::digest(content)),
+    }
+}
+
+/// Reads an object: what is no JSON is 400, what is JSON of another shape is 422 and says where.
+pub(crate) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let value = any_json(bytes)?;
+    // Said here because serde would take an array for the fields in their order.
+    if !value.is_object() {
+        return Err(invalid_field("", "a JSON object is expected"));
+    }
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let pointer = pointer(error.path());
+        let message = quoted_message(&error.into_inner().to_string());
+        invalid_field(&pointer, &message)
+    })
+}
+
+/// 422 about one field, or about the whole body where the pointer is empty.
+pub(crate) fn invalid_field(pointer: &str, message: &str) -> Problem {
+    let at = if pointer.is_empty() {
+        "the body"
+    } else {
+        pointer
+    };
+    Problem::invalid_body(format!("{at}: {message}")).with_errors(vec![FieldError {
+        pointer: Some(pointer.to_owned()),
+        message: message.to_owned(),
+        ..FieldError::default()
+    }])
+}
+
+fn any_json(bytes: &[u8]) -> Result<Value, Problem> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Problem::new(400, "invalid_json", format!("this is no JSON: {error}")))
+}
+
+fn quoted_message(message: &str) -> String {
+    message.chars().take(500).collect()
+}
+
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    path.iter()
+        .fold(String::new(), |pointer, segment| match segment {
+            Segment::Seq { index } => format!("{pointer}/{index}"),
+            Segment::Map { key } => {
+                format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+            }
+            Segment::Enum { .. } | Segment::Unknown => pointer,
+        })
+}
+
+/// Reads up to the limit; what is beyond is read and dropped, within a limit of its own.
+async fn read(body: HttpBody) -> Result<Vec<u8>, Problem> {
+    let mut stream = body.into_data_stream();
+    let mut bytes = Vec::new();
+    let mut total = 0_usize;
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|error| {
+            Problem::new(400, "invalid_body", format!("the body broke off: {error}"))
+        })?;
+        total = total.saturating_add(chunk.len());
+        if total <= BODY_MAX {
+            bytes.extend_from_slice(&chunk);
+        } else if total > DRAIN_MAX {
+            break;
+        }
+    }
+    if total > BODY_MAX {
+        let detail = format!("a body has {BODY_MAX} bytes at most");
+        return Err(Problem::new(413, "too_large", detail));
+    }
+    Ok(bytes)
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    value
+        .to_str()
+        .ok()
+        .filter(|key| {
+            (1..=KEY_MAX).contains(&key.len()) && key.chars().all(|c| c.is_ascii_graphic())
+        })
+        .map(|key| Some(key.to_owned()))
+        .ok_or_else(|| {
+            let detail = format!("`Idempotency-Key` is 1 to {KEY_MAX} visible ASCII characters");
+            Problem::new(400, "invalid_idempotency_key", detail)
+        })
+}
+
+/// Method and path as the caller wrote them.
+fn route(parts: &Parts) -> String {
+    let path = parts
+        .extensions
+        .get::<OriginalUri>()
+        .map_or(parts.uri.path(), |it| it.0.path());
+    format!("{} {path}", parts.method)
+}
+
+/// Digest of the body, and of the query where there is one.
+fn digest(parts: &Parts, bytes: &[u8]) -> String {
+    let mut digest = Sha256::new_with_prefix(bytes);
+    if let Some(query) = parts.uri.query() {
+        digest.update(b"\0?");
+        digest.update(query.as_bytes());
+    }
+    format!("{:x}", digest.finalize())
+}
+
+/// Digest of several texts of which none can reach into its neighbour.
+fn scoped(texts: &[&str]) -> String {
+    let mut digest = Sha256::new();
+    for text in texts {
+        digest.update(text.len().to_be_bytes());
+        digest.update(text.as_bytes());
+    }
+    format!("{:x}", digest.finalize())
+}
+
+fn media_type(value: &axum::http::HeaderValue) -> String {
+    let text = String::from_utf8_lossy(value.as_bytes());
+    text.split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
+}
+
+fn is_json(media_type: &str) -> bool {
+    media_type == "application/json"
+        || media_type.starts_with("application/") && media_type.ends_with("+json")
+}
+
+fn is_text(media_type: &str) -> bool {
+    media_type.starts_with("text/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Start {
+        #[serde(default, rename = "labels")]
+        _labels: std::collections::BTreeMap<String, String>,
+    }
+
+    #[test]
+    fn what_is_no_json_is_400_and_json_of_another_shape_is_422_and_says_where() {
+        let problem = from_json::<Start>(b"{").unwrap_err();
+        assert_eq!(
+            (problem.status, problem.code.as_str()),
+            (400, "invalid_json")
+        );
+        let problem = from_json::<Start>(br#"{"labels": {"a/b": 1}}"#).unwrap_err();
+        assert_eq!(
+            (problem.status, problem.code.as_str()),
+            (422, "invalid_body")
+        );
+        assert_eq!(problem.errors[0].pointer.as_deref(), Some("/labels/a~1b"));
+        let problem = from_json::<Start>(br#"{"lables": {}}"#).unwrap_err();
+        assert!(
+            problem.detail.contains("unknown field `lables`"),
+            "{}",
+            problem.detail
+        );
+    }
+
+    #[test]
+    fn keys_differ_by_workspace_actor_route_and_key() {
+        let mut keys = vec![
+            scoped(&["a", "owner", "POST /x", "k"]),
+            scoped(&["b", "owner", "POST /x", "k"]),
+            scoped(&["a", "other", "POST /x", "k"]),
+            scoped(&["a", "owner", "POST /y", "k"]),
+            scoped(&["a", "owner", "POST /x", "l"]),
+            scoped(&["ao", "wner", "POST /x", "k"]),
+        ];
+        assert!(keys.iter().all(|key| key.len() == 64));
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 6);
+    }
+
+    #[test]
+    fn a_part_has_a_key_of_its_own_that_is_the_same_each_time() {
+        let whole = Asked {
+            key: scoped(&["k"]),
+            digest: String::new(),
+        };
+        assert_eq!(
+            key_of_part(&whole, "#1", b"x"),
+            key_of_part(&whole, "#1", b"x")
+        );
+        assert_ne!(
+            key_of_part(&whole, "#1", b"x").key,
+            key_of_part(&whole, "#2", b"x").key
+        );
+        assert_ne!(
+            key_of_part(&whole, "#1", b"x").digest,
+            key_of_part(&whole, "#1", b"y").digest
+        );
+    }
+
+    #[test]
+    fn an_idempotency_key_is_short_and_visible() {
+        let with = |value: &str| {
+            let headers = [(
+                header::HeaderName::from_static("idempotency-key"),
+                value.parse().unwrap(),
+            )];
+            idempotency_key(&headers.into_iter().collect())
+        };
+        assert_eq!(with("a-1").unwrap().as_deref(), Some("a-1"));
+        assert!(with(&"x".repeat(255)).is_ok());
+        for bad in [String::new(), "x".repeat(256), "a b".to_owned()] {
+            assert_eq!(
+                with(&bad).unwrap_err().code,
+                "invalid_idempotency_key",
+                "{bad}"
+            );
+        }
+    }
+}

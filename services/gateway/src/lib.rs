@@ -1,0 +1,190 @@
+//! The gateway: HTTP and live events at the edge, and the tokens that open it.
+//!
+//! It owns tokens and nothing else: it translates a request into a command or a query, asks the
+//! owner over the bus, and answers. It must never hold a rule of the domain, never read another
+//! service's table, and never write a token into a log.
+
+mod access;
+mod app;
+mod body;
+mod caller;
+mod params;
+mod problem;
+mod router;
+mod routes;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::serve::ListenerExt;
+use futures_util::future::BoxFuture;
+use holdpoint_bus::Bus;
+use holdpoint_clock::Clock;
+use holdpoint_ids::Workspace;
+use holdpoint_store::{Location, StoreError};
+use sea_orm::{DatabaseConnection, DbErr};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+
+/// Readers of the gateway's database: one statement a request.
+const READERS: u32 = 4;
+
+/// How long requests that are under way may take once the end was asked for.
+const END_WAIT: Duration = Duration::from_secs(10);
+
+/// Lists the mails that were kept as files instead of sent, newest last.
+pub type Mails = Arc<dyn Fn() -> BoxFuture<'static, io::Result<Vec<Value>>> + Send + Sync>;
+
+/// What the gateway works with.
+#[derive(Clone)]
+pub struct Deps {
+    /// Where commands and queries go.
+    pub bus: Bus,
+    /// The one source of time.
+    pub clock: Clock,
+    /// The gateway's own database.
+    pub store: Location,
+    /// Answers `GET /mails`; none: there is no such route.
+    pub mails: Option<Mails>,
+}
+
+impl fmt::Debug for Deps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deps")
+            .field("mails", &self.mails.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How the gateway is set up.
+#[derive(Debug, Clone, Copy)]
+pub struct Config {
+    /// Where to listen; port 0 takes a free one.
+    pub http: SocketAddr,
+}
+
+/// The gateway could not start, or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The address is taken or not ours.
+    #[error("cannot listen on {address}: give another --http")]
+    Listen {
+        /// What was asked for.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The listener broke while serving.
+    #[error("cannot serve HTTP any longer")]
+    Serve(#[source] io::Error),
+    /// The database could not be opened or brought up to date.
+    #[error("cannot open the gateway's database")]
+    Store(#[from] StoreError),
+    /// A statement failed.
+    #[error("cannot write to the gateway's database")]
+    Write(#[from] DbErr),
+}
+
+/// A gateway that listens; connections are taken once [`Gateway::serve`] runs.
+pub struct Gateway {
+    address: SocketAddr,
+    listener: TcpListener,
+    router: Router,
+    writer: DatabaseConnection,
+    clock: Clock,
+    closing: CancellationToken,
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Brings the database up to date and binds the listener.
+///
+/// # Errors
+/// [`GatewayError`] when the address is taken or the database cannot be used.
+pub async fn start(deps: Deps, config: Config) -> Result<Gateway, GatewayError> {
+    holdpoint_store::migrate::<holdpoint_migrations::gateway::Migrator>(&deps.store).await?;
+    let writer = holdpoint_store::open_writer(&deps.store).await?;
+    let readers = holdpoint_store::open_readers(&deps.store, READERS).await?;
+    let listen = |source| GatewayError::Listen {
+        address: config.http,
+        source,
+    };
+    let listener = TcpListener::bind(config.http).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    let closing = CancellationToken::new();
+    let clock = deps.clock.clone();
+    let app = App::new(deps, readers, closing.clone());
+    Ok(Gateway {
+        address,
+        listener,
+        router: router::router(app),
+        writer,
+        clock,
+        closing,
+    })
+}
+
+impl Gateway {
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Makes a token for the user `owner` of a workspace. It does not expire, and earlier ones stay
+    /// valid; only its digest is stored, so it can be shown this once.
+    ///
+    /// # Errors
+    /// [`GatewayError::Write`] when it cannot be stored.
+    pub async fn owner_token(&self, workspace: &Workspace) -> Result<String, GatewayError> {
+        Ok(store::tokens::mint(&self.writer, workspace, "owner", self.clock.now()).await?)
+    }
+
+    /// Takes connections until `stop`; then ends live streams, lets requests finish for at most
+    /// ten seconds, and returns.
+    ///
+    /// # Errors
+    /// [`GatewayError::Serve`] when the listener breaks.
+    pub async fn serve(self, stop: CancellationToken) -> Result<(), GatewayError> {
+        let closing = self.closing.clone();
+        let ended = stop.clone();
+        let shutdown = async move {
+            ended.cancelled().await;
+            closing.cancel();
+        };
+        let listener = self.listener.tap_io(|connection| {
+            if let Err(error) = connection.set_nodelay(true) {
+                tracing::debug!(%error, "a connection without TCP_NODELAY");
+            }
+        });
+        let serving = axum::serve(listener, self.router).with_graceful_shutdown(shutdown);
+        let too_long = async {
+            stop.cancelled().await;
+            tokio::time::sleep(END_WAIT).await;
+        };
+        tokio::select! {
+            served = serving => served.map_err(GatewayError::Serve),
+            () = too_long => {
+                tracing::warn!("some requests did not end in time and were cut off");
+                Ok(())
+            }
+        }
+    }
+}

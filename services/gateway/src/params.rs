@@ -1,0 +1,151 @@
+//! Filters and pages in the query of a URL. What is not known is refused, never ignored.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, Query};
+use axum::http::Uri;
+use axum::http::request::Parts;
+use holdpoint_contracts::Problem;
+use serde::de::DeserializeOwned;
+
+use crate::app::App;
+use crate::caller::quoted;
+use crate::problem::Refused;
+
+/// Items of a page unless `limit` says more or less.
+const LIMIT_DEFAULT: u64 = 100;
+/// The most items of a page.
+const LIMIT_MAX: u64 = 500;
+/// Longest value of a filter or cursor.
+const VALUE_MAX: usize = 1_024;
+
+/// What stood in the query, each name once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Params(BTreeMap<String, String>);
+
+impl FromRequestParts<App> for Params {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, Refused> {
+        Ok(Self::read(&parts.uri)?)
+    }
+}
+
+impl Params {
+    fn read(uri: &Uri) -> Result<Self, Problem> {
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|error| invalid(format!("the query cannot be read: {error}")))?;
+        let mut found = BTreeMap::new();
+        for (name, value) in pairs {
+            if value.len() > VALUE_MAX {
+                let name = quoted(&name);
+                return Err(invalid(format!(
+                    "`{name}` is longer than {VALUE_MAX} characters"
+                )));
+            }
+            if found.insert(name.clone(), value).is_some() {
+                return Err(invalid(format!("`{}` is given twice", quoted(&name))));
+            }
+        }
+        Ok(Self(found))
+    }
+
+    /// The same if it holds nothing but these names.
+    pub(crate) fn only(self, known: &[&str]) -> Result<Self, Problem> {
+        match self.0.keys().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(self),
+            Some(name) if known.is_empty() => Err(invalid(format!(
+                "`{}` is not known; this takes no query",
+                quoted(name)
+            ))),
+            Some(name) => Err(invalid(format!(
+                "`{}` is not known; known are {}",
+                quoted(name),
+                known.join(", ")
+            ))),
+        }
+    }
+
+    /// One value, read as what it must be.
+    pub(crate) fn read_as<T: FromStr<Err: Display>>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, Problem> {
+        let Some(text) = self.0.get(name) else {
+            return Ok(None);
+        };
+        text.parse()
+            .map(Some)
+            .map_err(|error| invalid(format!("`{name}={}` will not do: {error}", quoted(text))))
+    }
+
+    /// One value that is a word of an enumeration, as it is written in bodies.
+    pub(crate) fn read_word<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Problem> {
+        let Some(text) = self.0.get(name) else {
+            return Ok(None);
+        };
+        serde_json::from_value(text.as_str().into())
+            .map(Some)
+            .map_err(|error| invalid(format!("`{name}={}` will not do: {error}", quoted(text))))
+    }
+
+    /// `limit`, from 1 to 500.
+    pub(crate) fn limit(&self) -> Result<u64, Problem> {
+        match self.read_as("limit")? {
+            None => Ok(LIMIT_DEFAULT),
+            Some(limit) if (1..=LIMIT_MAX).contains(&limit) => Ok(limit),
+            Some(limit) => Err(invalid(format!(
+                "`limit={limit}` will not do; it is from 1 to {LIMIT_MAX}"
+            ))),
+        }
+    }
+}
+
+/// 400: something in the query will not do.
+pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
+    Problem::new(400, "invalid_query", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(query: &str) -> Result<Params, Problem> {
+        let uri = format!("/runs?{query}")
+            .parse()
+            .map_err(|_error| invalid("no URI"))?;
+        Params::read(&uri)?.only(&["limit", "status"])
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_with_what_is() {
+        let problem = params("stauts=failed").unwrap_err();
+        assert_eq!(
+            (problem.status, problem.code.as_str()),
+            (400, "invalid_query")
+        );
+        assert_eq!(
+            problem.detail,
+            "`stauts` is not known; known are limit, status"
+        );
+    }
+
+    #[test]
+    fn a_limit_is_from_1_to_500() {
+        assert_eq!(params("").unwrap().limit().unwrap(), 100);
+        assert_eq!(params("limit=500").unwrap().limit().unwrap(), 500);
+        for query in ["limit=0", "limit=501", "limit=-1", "limit=x", "limit="] {
+            let problem = params(query).unwrap().limit().unwrap_err();
+            assert_eq!(problem.code, "invalid_query", "{query}");
+        }
+    }
+
+    #[test]
+    fn a_name_stands_once_and_a_value_is_short() {
+        assert!(params("limit=1&limit=2").is_err());
+        assert!(params(&format!("status={}", "x".repeat(2_000))).is_err());
+        assert!(params("status=%ff").is_ok_and(|it| it.read_as::<u8>("status").is_err()));
+    }
+}

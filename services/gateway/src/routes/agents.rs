@@ -1,0 +1,134 @@
+//! `/agents`: definitions, and starting runs of them.
+
+mod batch;
+mod start;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::{ApplyAgent, GetAgent, ListAgents, PlanAgent, PlannedAgent};
+use holdpoint_contracts::run::{AgentView, Page};
+use holdpoint_ids::AgentName;
+use serde::Deserialize;
+
+use crate::app::App;
+use crate::body::Body;
+use crate::caller::{Caller, Named};
+use crate::params::Params;
+use crate::problem::Refused;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/agents", get(list).post(apply))
+        .route("/agents/plan", post(plan))
+        .route("/agents/{agent}", get(show))
+        .route("/agents/{agent}/runs", post(start::one))
+        .route("/agents/{agent}/runs:batch", post(batch::many))
+}
+
+async fn apply(State(app): State<App>, caller: Caller, body: Body) -> Result<Response, Refused> {
+    let text = body.agent_text()?;
+    let agent = match name_in(text) {
+        Some(agent) => agent,
+        // The executor says what is wrong with the text, or what it is called after all.
+        None => plan_of(&app, &caller, text).await?.agent,
+    };
+    let text = text.to_owned();
+    let applied = app
+        .ask(&caller, body.key, ApplyAgent { agent, text })
+        .await?;
+    let status = if applied.changed {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(applied)).into_response())
+}
+
+async fn plan(
+    State(app): State<App>,
+    caller: Caller,
+    body: Body,
+) -> Result<Json<PlannedAgent>, Refused> {
+    Ok(Json(plan_of(&app, &caller, body.agent_text()?).await?))
+}
+
+async fn plan_of(app: &App, caller: &Caller, text: &str) -> Result<PlannedAgent, Problem> {
+    app.bus
+        .query(
+            &caller.workspace,
+            &PlanAgent {
+                text: text.to_owned(),
+            },
+        )
+        .await
+}
+
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Page<AgentView>>, Refused> {
+    let params = params.only(&["limit", "cursor"])?;
+    let query = ListAgents {
+        limit: params.limit()?,
+        cursor: params.read_as("cursor")?,
+    };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+}
+
+async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Named(agent): Named<AgentName>,
+) -> Result<Json<AgentView>, Refused> {
+    Ok(Json(
+        app.bus
+            .query(&caller.workspace, &GetAgent { agent })
+            .await?,
+    ))
+}
+
+/// The agent's name, if the text says one; everything else is read by the executor alone.
+fn name_in(text: &str) -> Option<AgentName> {
+    #[derive(Deserialize)]
+    struct Name {
+        agent: AgentName,
+    }
+    serde_json::from_str::<Name>(text)
+        .ok()
+        .or_else(|| serde_norway::from_str::<Name>(text).ok())
+        .map(|name| name.agent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_is_read_from_yaml_and_json() {
+        for text in [
+            "agent: outreach\ninstructions: |\n  Wait 5 days\n",
+            r#"{"agent":"outreach"}"#,
+        ] {
+            assert_eq!(name_in(text).unwrap().as_str(), "outreach", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_a_readable_name_has_none() {
+        for text in [
+            "",
+            "agent: [1]",
+            "agent: -x",
+            "steps: []",
+            "{",
+            "agent: a\nagent: b",
+        ] {
+            assert_eq!(name_in(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `POST /agents/{agent}/runs`: one run.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use holdpoint_contracts::executor::{PutContact, StartRun};
+use holdpoint_contracts::run::RunView;
+use holdpoint_contracts::{Asked, Problem};
+use holdpoint_ids::{AgentName, ContactId, RunId};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::body::{Body, invalid_field};
+use crate::caller::{Caller, Named};
+use crate::params::Params;
+use crate::problem::Refused;
+
+/// Body of a start; also one line of a batch.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StartBody {
+    #[serde(default)]
+    input: Value,
+    #[serde(default)]
+    contact: Option<ContactBody>,
+    #[serde(default, deserialize_with = "or_null")]
+    labels: BTreeMap<String, String>,
+}
+
+/// Whom a run is about: somebody known, or somebody to be stored first.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum ContactBody {
+    Known(String),
+    New(Map<String, Value>),
+}
+
+pub(super) async fn one(
+    State(app): State<App>,
+    caller: Caller,
+    Named(agent): Named<AgentName>,
+    params: Params,
+    body: Body,
+) -> Result<(StatusCode, Json<RunView>), Refused> {
+    params.only(&[])?;
+    let start = body.json_or_empty()?;
+    let run = begin(&app, &caller, agent, start, body.key).await?;
+    Ok((StatusCode::CREATED, Json(run)))
+}
+
+/// Stores the contact if it came along, then starts.
+pub(super) async fn begin(
+    app: &App,
+    caller: &Caller,
+    agent: AgentName,
+    start: StartBody,
+    key: Option<Asked>,
+) -> Result<RunView, Problem> {
+    let contact = match start.contact {
+        None => None,
+        Some(ContactBody::Known(id)) => Some(contact_id("/contact", &id)?),
+        Some(ContactBody::New(fields)) => {
+            let put = put_contact(fields)?;
+            let contact = put.contact.clone();
+            // Under the caller's key too: asking again must not undo what was learnt since.
+            let key = key.as_ref().map(|key| Asked {
+                key: format!("{}/contact", key.key),
+                digest: key.digest.clone(),
+            });
+            app.ask(caller, key, put).await?;
+            Some(contact)
+        }
+    };
+    let StartBody { input, labels, .. } = start;
+    let run = RunId::fresh();
+    app.ask(
+        caller,
+        key,
+        StartRun {
+            run,
+            agent,
+            input,
+            contact,
+            labels,
+        },
+    )
+    .await
+}
+
+fn put_contact(mut fields: Map<String, Value>) -> Result<PutContact, Problem> {
+    match fields.remove("id") {
+        Some(Value::String(id)) => Ok(PutContact {
+            contact: contact_id("/contact/id", &id)?,
+            fields,
+        }),
+        Some(_) | None => Err(invalid_field(
+            "/contact/id",
+            "a contact has an `id`, a text",
+        )),
+    }
+}
+
+fn contact_id(pointer: &str, id: &str) -> Result<ContactId, Problem> {
+    id.parse()
+        .map_err(|error: holdpoint_ids::IdError| invalid_field(pointer, &error.to_string()))
+}
+
+/// `null` says the same as leaving it out.
+fn or_null<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::from_json;
+
+    #[test]
+    fn a_contact_is_an_id_or_an_object_with_one() {
+        let known: StartBody = from_json(br#"{"contact": "c1"}"#).unwrap();
+        assert_eq!(known.contact, Some(ContactBody::Known("c1".to_owned())));
+        let new: StartBody = from_json(br#"{"contact": {"id": "c1", "name": "Ada"}}"#).unwrap();
+        let Some(ContactBody::New(fields)) = new.contact else {
+            panic!("not new")
+        };
+        let put = put_contact(fields).unwrap();
+        assert_eq!(put.contact.as_str(), "c1");
+        assert_eq!(put.fields.len(), 1);
+    }
+
+    #[test]
+    fn a_contact_without_an_id_is_refused_and_says_where() {
+        for fields in [
+            Map::new(),
+            Map::from_iter([("id".to_owned(), Value::from(7))]),
+        ] {
+            let problem = put_contact(fields).unwrap_err();
+            assert_eq!(problem.code, "invalid_body");
+            assert_eq!(problem.errors[0].pointer.as_deref(), Some("/contact/id"));
+        }
+    }
+
+    #[test]
+    fn null_says_the_same_as_nothing() {
+        let body = br#"{"input": null, "contact": null, "labels": null}"#;
+        assert_eq!(from_json::<StartBody>(body).unwrap(), StartBody::default());
+    }
+}

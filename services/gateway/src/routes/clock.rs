@@ -1,0 +1,155 @@
+//! `/v1/clock`: what time it is, and moving it where it is a test clock.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use chrono::SecondsFormat;
+use holdpoint_contracts::scheduler::{AdvanceClock, AdvancedClock};
+use holdpoint_contracts::{Asked, Problem, duration};
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::body::{Body, invalid_field};
+use crate::caller::Bearer;
+use crate::problem::Refused;
+
+/// The farthest that one advance goes: 400 days.
+const BY_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+/// How long an advance waits, in real time, for what it woke.
+const SETTLE_MS_DEFAULT: u64 = 10_000;
+/// The longest it can be told to wait.
+const SETTLE_MS_MAX: u64 = 60_000;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/v1/clock", get(now))
+        .route("/v1/clock/advance", post(advance))
+}
+
+#[derive(Debug, Serialize)]
+struct Now {
+    /// With milliseconds, also where they are zero.
+    now: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AdvanceBody {
+    by: String,
+    #[serde(default)]
+    settle_ms: Option<u64>,
+}
+
+async fn now(State(app): State<App>) -> Json<Now> {
+    Json(Now {
+        now: app.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true),
+    })
+}
+
+/// Advances queue: each begins when the one before has come to rest.
+async fn advance(
+    State(app): State<App>,
+    _bearer: Bearer,
+    body: Body,
+) -> Result<Json<AdvancedClock>, Refused> {
+    if !app.clock.is_test() {
+        let detail = "this clock is not moved; start with `--test-clock`";
+        return Err(Refused(Problem::not_found(detail)));
+    }
+    let advance = read(&body.json_or_empty()?)?;
+    let mut last = app.advances.lock().await;
+    if let Some(known) = answered_before(last.as_ref(), body.key.as_ref())? {
+        return Ok(Json(known));
+    }
+    let advanced = app.bus.advance_clock(&advance).await?;
+    *last = body.key.map(|key| (key, advanced.clone()));
+    Ok(Json(advanced))
+}
+
+fn read(body: &AdvanceBody) -> Result<AdvanceClock, Problem> {
+    let by = duration::parse(&body.by).map_err(|error| invalid_field("/by", &error.to_string()))?;
+    if by.is_zero() || by > BY_MAX {
+        return Err(invalid_field(
+            "/by",
+            "time moves on by more than nothing and at most 400 days",
+        ));
+    }
+    let settle_ms = body.settle_ms.unwrap_or(SETTLE_MS_DEFAULT);
+    if settle_ms > SETTLE_MS_MAX {
+        return Err(invalid_field(
+            "/settle_ms",
+            &format!("it is {SETTLE_MS_MAX} at most"),
+        ));
+    }
+    let by_ms =
+        u64::try_from(by.as_millis()).map_err(|error| invalid_field("/by", &error.to_string()))?;
+    Ok(AdvanceClock { by_ms, settle_ms })
+}
+
+/// Asked again under the key of the last advance: the same answer, and time stays where it is.
+fn answered_before(
+    last: Option<&(Asked, AdvancedClock)>,
+    key: Option<&Asked>,
+) -> Result<Option<AdvancedClock>, Problem> {
+    match (last, key) {
+        (Some((known, answer)), Some(key)) if known.key == key.key => {
+            if known.digest == key.digest {
+                return Ok(Some(answer.clone()));
+            }
+            let detail = "this `Idempotency-Key` was used for another advance";
+            Err(Problem::new(422, "idempotency_key_reused", detail))
+        }
+        (Some(_) | None, Some(_) | None) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by(text: &str) -> Result<AdvanceClock, Problem> {
+        read(&AdvanceBody {
+            by: text.to_owned(),
+            settle_ms: None,
+        })
+    }
+
+    #[test]
+    fn an_advance_is_more_than_nothing_and_at_most_400_days() {
+        let five_days = AdvanceClock {
+            by_ms: 432_000_000,
+            settle_ms: 10_000,
+        };
+        assert_eq!(by("5d").unwrap(), five_days);
+        assert!(by("400d").is_ok());
+        for text in ["0s", "400d1ms", "5", "", "-1d"] {
+            let problem = by(text).unwrap_err();
+            assert_eq!(problem.errors[0].pointer.as_deref(), Some("/by"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_same_key_moves_time_once() {
+        let key = |key: &str, digest: &str| Asked {
+            key: key.to_owned(),
+            digest: digest.to_owned(),
+        };
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let answer = AdvancedClock {
+            now,
+            settled: true,
+            unsettled: Vec::new(),
+        };
+        let last = (key("a", "1"), answer.clone());
+        let again = |asked: &Asked| answered_before(Some(&last), Some(asked));
+        assert_eq!(again(&key("a", "1")).unwrap(), Some(answer));
+        assert_eq!(again(&key("b", "1")).unwrap(), None);
+        assert_eq!(
+            again(&key("a", "2")).unwrap_err().code,
+            "idempotency_key_reused"
+        );
+        assert_eq!(answered_before(Some(&last), None).unwrap(), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! `/contacts`: whom runs are about.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::{
+    DeleteContact, GetContact, ListContacts, PatchContact, PutContact,
+};
+use holdpoint_contracts::run::{ContactView, Page};
+use holdpoint_ids::ContactId;
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::body::{Body, invalid_field};
+use crate::caller::{Caller, Named};
+use crate::params::Params;
+use crate::problem::Refused;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().route("/contacts", get(list)).route(
+        "/contacts/{contact}",
+        get(show).put(put).patch(patch).delete(forget),
+    )
+}
+
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Page<ContactView>>, Refused> {
+    let params = params.only(&["limit", "cursor"])?;
+    let query = ListContacts {
+        limit: params.limit()?,
+        cursor: params.read_as("cursor")?,
+    };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+}
+
+async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Named(contact): Named<ContactId>,
+) -> Result<Json<ContactView>, Refused> {
+    Ok(Json(
+        app.bus
+            .query(&caller.workspace, &GetContact { contact })
+            .await?,
+    ))
+}
+
+async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    Named(contact): Named<ContactId>,
+    body: Body,
+) -> Result<Json<ContactView>, Refused> {
+    let fields = without_id(body.json()?, &contact)?;
+    Ok(Json(
+        app.ask(&caller, body.key, PutContact { contact, fields })
+            .await?,
+    ))
+}
+
+/// RFC 7386.
+async fn patch(
+    State(app): State<App>,
+    caller: Caller,
+    Named(contact): Named<ContactId>,
+    body: Body,
+) -> Result<Json<ContactView>, Refused> {
+    let patch = without_id(body.json()?, &contact)?;
+    Ok(Json(
+        app.ask(&caller, body.key, PatchContact { contact, patch })
+            .await?,
+    ))
+}
+
+async fn forget(
+    State(app): State<App>,
+    caller: Caller,
+    Named(contact): Named<ContactId>,
+) -> Result<StatusCode, Refused> {
+    app.ask(&caller, None, DeleteContact { contact }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The id stands in the path; a body may say it again, and nothing else.
+fn without_id(
+    mut fields: Map<String, Value>,
+    contact: &ContactId,
+) -> Result<Map<String, Value>, Problem> {
+    match fields.remove("id") {
+        Some(id) if id != contact.as_str() => Err(invalid_field(
+            "/id",
+            "an id does not change; it is the one in the path",
+        )),
+        Some(_) | None => Ok(fields),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_the_path_is_the_only_one() {
+        let fields = |id: &str| Map::from_iter([("id".to_owned(), Value::from(id))]);
+        let contact = "c1".parse().unwrap();
+        assert!(without_id(fields("c1"), &contact).unwrap().is_empty());
+        assert_eq!(without_id(fields("c2"), &contact).unwrap_err().status, 422);
+    }
+}

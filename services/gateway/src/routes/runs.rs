@@ -1,0 +1,133 @@
+//! `/runs`: what runs, and stopping, resuming and ending it.
+
+mod events;
+
+use axum::extract::State;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::{CancelRun, GetRun, ListRuns, PauseRun, ResumeRun};
+use holdpoint_contracts::run::{ChangedRun, Page, ResumeMode, RunView};
+use holdpoint_ids::RunId;
+use serde::Deserialize;
+
+use crate::app::App;
+use crate::body::Body;
+use crate::caller::{Caller, Named};
+use crate::params::{Params, invalid};
+use crate::problem::Refused;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/runs", get(list))
+        .route("/runs/{run}", get(show))
+        .route("/runs/{run}/events", get(events::events))
+        .route("/runs/{run}/pause", post(pause))
+        .route("/runs/{run}/resume", post(resume))
+        .route("/runs/{run}/cancel", post(cancel))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PauseBody {}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResumeBody {
+    #[serde(default)]
+    mode: Option<ResumeMode>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CancelBody {
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Page<RunView>>, Refused> {
+    let known = [
+        "status",
+        "agent",
+        "label",
+        "created_after",
+        "limit",
+        "cursor",
+    ];
+    let params = params.only(&known)?;
+    let label: Option<String> = params.read_as("label")?;
+    if label.as_ref().is_some_and(|label| !label.contains('=')) {
+        return Err(Refused(invalid("`label` is `name=value`")));
+    }
+    let query = ListRuns {
+        limit: params.limit()?,
+        cursor: params.read_as("cursor")?,
+        status: params.read_as("status")?,
+        agent: params.read_as("agent")?,
+        label,
+        created_after: params.read_as::<DateTime<Utc>>("created_after")?,
+    };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+}
+
+async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Named(run): Named<RunId>,
+) -> Result<Json<RunView>, Refused> {
+    Ok(Json(
+        app.bus.query(&caller.workspace, &GetRun { run }).await?,
+    ))
+}
+
+/// Freezes the run (S0-AC4).
+async fn pause(
+    State(app): State<App>,
+    caller: Caller,
+    Named(run): Named<RunId>,
+    params: Params,
+    body: Body,
+) -> Result<Json<ChangedRun>, Refused> {
+    params.only(&[])?;
+    let PauseBody {} = body.json_or_empty()?;
+    Ok(Json(app.ask(&caller, body.key, PauseRun { run }).await?))
+}
+
+/// Lets it go on; the mode stands in the body or in the query, the body's counts (S0-AC4).
+async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    Named(run): Named<RunId>,
+    params: Params,
+    body: Body,
+) -> Result<Json<ChangedRun>, Refused> {
+    let params = params.only(&["mode"])?;
+    let ResumeBody { mode } = body.json_or_empty()?;
+    let mode = match mode {
+        Some(mode) => mode,
+        None => params.read_word("mode")?.unwrap_or_default(),
+    };
+    Ok(Json(
+        app.ask(&caller, body.key, ResumeRun { run, mode }).await?,
+    ))
+}
+
+/// Ends it (S2-R13).
+async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    Named(run): Named<RunId>,
+    params: Params,
+    body: Body,
+) -> Result<Json<ChangedRun>, Refused> {
+    params.only(&[])?;
+    let CancelBody { reason } = body.json_or_empty()?;
+    Ok(Json(
+        app.ask(&caller, body.key, CancelRun { run, reason })
+            .await?,
+    ))
+}

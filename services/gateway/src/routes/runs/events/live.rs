@@ -1,0 +1,181 @@
+//! The live end of a run's history, as server-sent events.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::http::HeaderName;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, StreamExt};
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::{self, GetHistory, HistoryPage};
+use holdpoint_contracts::history::{HistoryItem, Nudge};
+use holdpoint_ids::RunId;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::wrong_last_event_id;
+use crate::app::App;
+use crate::caller::Caller;
+
+/// Items that are asked for at a time.
+const PAGE: u64 = 500;
+/// Items that wait for a slow reader; then no more are asked for.
+const AHEAD: usize = 64;
+/// A lost nudge is made up for after this time.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// A comment as a sign of life, so that proxies keep the connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// One reader of one run.
+struct Live {
+    app: App,
+    caller: Caller,
+    run: RunId,
+    /// Number of the last item that was handed over.
+    after: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Everything after `resumed`, or else after `after`, and then what comes, until the run is final.
+pub(super) async fn stream(
+    app: App,
+    caller: Caller,
+    run: RunId,
+    after: u64,
+    resumed: Option<u64>,
+) -> Result<Response, Problem> {
+    let permit = app.stream_permit()?;
+    let nudges = app
+        .bus
+        .live(&caller.workspace, executor::SERVICE)
+        .await
+        .map_err(|error| {
+            tracing::warn!(%error, "no live events");
+            Problem::unavailable("live events cannot be had at the moment; try again")
+        })?;
+    let after = resumed.unwrap_or(after);
+    let live = Live {
+        app,
+        caller,
+        run,
+        after,
+        _permit: permit,
+    };
+    let first = live.page().await?;
+    if resumed.is_some_and(|seq| seq > first.last_seq) {
+        return Err(wrong_last_event_id(
+            "is greater than the number of the newest event",
+        ));
+    }
+    let (items, receiver) = mpsc::channel(AHEAD);
+    tokio::spawn(live.follow(first, nudges, items));
+    let sse =
+        Sse::new(ReceiverStream::new(receiver).map(|item| Ok::<_, Infallible>(as_event(&item))))
+            .keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
+    Ok(([(BUFFERING, "no")], sse).into_response())
+}
+
+impl Live {
+    async fn page(&self) -> Result<HistoryPage, Problem> {
+        let query = GetHistory {
+            run: self.run,
+            after: self.after,
+            limit: PAGE,
+        };
+        self.app.bus.query(&self.caller.workspace, &query).await
+    }
+
+    /// Hands over page after page; returns when the run is final and all was handed over, when the
+    /// reader has gone, or when the gateway ends.
+    async fn follow(
+        mut self,
+        first: HistoryPage,
+        mut nudges: impl Stream<Item = Nudge> + Unpin,
+        items: mpsc::Sender<HistoryItem>,
+    ) {
+        let closing = self.app.closing.clone();
+        let following = async {
+            let mut page = first;
+            while self.hand_over(page, &items).await {
+                self.news(&mut nudges).await;
+                page = match self.next_page().await {
+                    Some(page) => page,
+                    None => return,
+                };
+            }
+        };
+        tokio::select! {
+            () = following => {}
+            () = items.closed() => {}
+            () = closing.cancelled() => {}
+        }
+    }
+
+    /// Hands over this page and what follows it; whether there is more to wait for.
+    async fn hand_over(
+        &mut self,
+        mut page: HistoryPage,
+        items: &mpsc::Sender<HistoryItem>,
+    ) -> bool {
+        loop {
+            let is_empty = page.items.is_empty();
+            for item in page.items {
+                self.after = item.seq;
+                if items.send(item).await.is_err() {
+                    return false;
+                }
+            }
+            if self.after >= page.last_seq || is_empty {
+                return !page.run_final;
+            }
+            page = match self.next_page().await {
+                Some(next) => next,
+                None => return false,
+            };
+        }
+    }
+
+    /// The next page, asked for until the executor answers; none when the run is gone.
+    async fn next_page(&self) -> Option<HistoryPage> {
+        loop {
+            match self.page().await {
+                Ok(page) => return Some(page),
+                Err(problem) if problem.is_transient() => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(problem) => {
+                    tracing::warn!(%problem, run = %self.run, "live events end early");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Waits for a nudge about this run, or until it is time to look again.
+    async fn news(&self, nudges: &mut (impl Stream<Item = Nudge> + Unpin)) {
+        let again = Instant::now() + LOOK_AGAIN;
+        let nudged = async {
+            while let Some(nudge) = nudges.next().await {
+                let news = |(run, seq): &(RunId, u64)| *run == self.run && *seq > self.after;
+                if nudge.runs.iter().any(news) {
+                    return;
+                }
+            }
+            // The subscription has ended with its connection; the clock goes on.
+            std::future::pending::<()>().await;
+        };
+        drop(tokio::time::timeout_at(again, nudged).await);
+    }
+}
+
+fn as_event(item: &HistoryItem) -> Event {
+    let event = Event::default()
+        .id(item.seq.to_string())
+        .event(item.kind.as_str());
+    event.json_data(item).unwrap_or_else(|error| {
+        tracing::error!(%error, "a history item that cannot be written");
+        Event::default().comment("an item that cannot be shown")
+    })
+}

@@ -1,0 +1,22 @@
+//! Row of `tokens`.
+#![expect(unreachable_pub, reason = "the derive makes public items around it")]
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "tokens")]
+pub struct Model {
+    #[sea_orm(primary_key)]
+    pub id: i64,
+    pub workspace: String,
+    pub user_name: String,
+    #[sea_orm(unique)]
+    pub token_sha256: String,
+    pub created_at: DateTimeUtc,
+    pub expires_at: Option<DateTimeUtc>,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

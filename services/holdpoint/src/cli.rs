@@ -1,0 +1,305 @@
+//! What can be typed: commands, options and their help. It holds no behaviour.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use chrono::{DateTime, Utc};
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use holdpoint_contracts::run::RunStatus;
+use serde_json::Value;
+
+use crate::value;
+
+/// Where `up` keeps its tables unless told otherwise, and where clients look for its address.
+pub(crate) const DATA_DIR_DEFAULT: &str = "holdpoint-data";
+
+const AFTER_HELP: &str = "\
+Connection: --url and --token, or HOLDPOINT_URL and HOLDPOINT_TOKEN, or what a running `holdpoint up`
+has written to cli.json in its data directory. Instants are shown in UTC.
+
+Exit codes:
+  0    ok                           5    timed out, or accepted and not yet done
+  1    failed                       6    conflict
+  2    wrong usage                  7    Holdpoint cannot be reached
+  3    not found                    130  interrupted
+  4    rejected, or forbidden
+
+NO_COLOR switches colour off, CLICOLOR_FORCE=1 switches it on without a terminal.";
+
+/// Durable runs of AI agents: they wait, ask, hand off, and survive restarts.
+#[derive(Parser)]
+#[command(name = "holdpoint", version, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Args, Default)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct GlobalArgs {
+    /// Address of Holdpoint [default: http://127.0.0.1:7878]
+    #[arg(long, global = true, env = "HOLDPOINT_URL")]
+    pub(crate) url: Option<String>,
+    /// Token that the address wants
+    #[arg(long, global = true, env = "HOLDPOINT_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// Workspace [default: default]
+    #[arg(long, global = true, env = "HOLDPOINT_WORKSPACE")]
+    pub(crate) workspace: Option<String>,
+    /// Data directory of `up` [env: HOLDPOINT_DATA=] [default: holdpoint-data]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Print the bodies of the API instead of tables
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+impl GlobalArgs {
+    /// The data directory: the option, else `HOLDPOINT_DATA`, else `./holdpoint-data`.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        let from_environment = || {
+            let dir = std::env::var_os("HOLDPOINT_DATA").filter(|dir| !dir.is_empty())?;
+            Some(PathBuf::from(dir))
+        };
+        let dir = self.data.clone().or_else(from_environment);
+        dir.unwrap_or_else(|| PathBuf::from(DATA_DIR_DEFAULT))
+    }
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run everything in this one process
+    Up(UpArgs),
+    /// Show it all at work, in a temporary directory
+    Demo(DemoArgs),
+    /// Describe agents
+    #[command(subcommand)]
+    Agent(AgentCommand),
+    /// Start, follow and steer runs
+    #[command(subcommand)]
+    Run(RunCommand),
+    /// Keep the contacts that runs are about
+    #[command(subcommand)]
+    Contact(ContactCommand),
+    /// Read the clock, or move it where it is a test clock
+    #[command(subcommand)]
+    Clock(ClockCommand),
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+/// How `up` runs. `data` and `json` are options of every command and are filled in from there.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct UpArgs {
+    /// Where everything is kept.
+    #[arg(skip)]
+    pub(crate) data: PathBuf,
+    /// Print one line of JSON when ready.
+    #[arg(skip)]
+    pub(crate) json: bool,
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
+    pub(crate) http: SocketAddr,
+    /// A NATS server that runs already, instead of an own one
+    #[arg(long, value_name = "URL")]
+    pub(crate) nats_url: Option<String>,
+    /// Let time stand still until `clock advance` moves it
+    #[arg(long)]
+    pub(crate) test_clock: bool,
+}
+
+/// How the demo runs. `data` is the option of every command, if it was given.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct DemoArgs {
+    /// Where to keep everything, instead of a temporary directory.
+    #[arg(skip)]
+    pub(crate) data: Option<PathBuf>,
+    /// No pauses between the lines
+    #[arg(long)]
+    pub(crate) fast: bool,
+    /// Contacts of your own: a column `id`, others become fields
+    #[arg(long, value_name = "CSV")]
+    pub(crate) contacts: Option<PathBuf>,
+    /// An agent of your own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) agent: Option<PathBuf>,
+}
+
+/// Commands about agents.
+#[derive(Subcommand)]
+pub(crate) enum AgentCommand {
+    /// Store agents; a changed text makes a new version
+    Apply {
+        /// YAML or JSON; `-` is standard input
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// List agents
+    List(PageArgs),
+    /// Show one agent with its steps
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Show what a text compiles to; nothing is stored
+    Plan {
+        /// YAML or JSON; `-` is standard input
+        file: PathBuf,
+    },
+}
+
+/// Commands about runs.
+#[derive(Subcommand)]
+pub(crate) enum RunCommand {
+    /// Start a run, or one for each row of a file
+    Start(StartArgs),
+    /// List runs, newest first
+    List {
+        #[command(flatten)]
+        filter: FilterArgs,
+        /// Only later ones, RFC 3339
+        #[arg(long, value_name = "INSTANT")]
+        created_after: Option<DateTime<Utc>>,
+        #[command(flatten)]
+        page: PageArgs,
+    },
+    /// Show one run: what it waits for, who paused it, its steps
+    Show {
+        /// Its id
+        run: String,
+    },
+    /// Follow a run until it ends; exits 0 completed, 1 failed, 4 cancelled
+    Watch {
+        /// Its id
+        run: String,
+    },
+    /// Freeze runs: their clocks stop
+    Pause(ManyArgs),
+    /// Let paused runs go on
+    Resume {
+        #[command(flatten)]
+        which: ManyArgs,
+        /// How waits go on: with the time left, to the old due time, from the start, or ending now
+        #[arg(long, value_parser = value::resume_mode())]
+        mode: Option<String>,
+    },
+    /// End runs for good
+    Cancel {
+        #[command(flatten)]
+        which: ManyArgs,
+        /// Why, for people
+        #[arg(long)]
+        reason: Option<String>,
+    },
+}
+
+/// What to start.
+#[derive(Args)]
+pub(crate) struct StartArgs {
+    /// Which agent
+    pub(crate) agent: String,
+    /// What its steps see as `$input`: JSON, or a file that holds it
+    #[arg(long, value_name = "JSON", value_parser = value::json_or_file)]
+    pub(crate) input: Option<Value>,
+    /// Whom it is about: the id of a contact, or a JSON object with `id`
+    #[arg(long, value_name = "JSON|ID", value_parser = value::contact)]
+    pub(crate) contact: Option<Value>,
+    /// To find it again; may be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = value::label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// One run a row: column `id` is the contact, other columns are its fields
+    #[arg(long, value_name = "FILE", conflicts_with = "contact")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Follow until it ends
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+/// Which runs, by what they have in common.
+#[derive(Args, Default)]
+pub(crate) struct FilterArgs {
+    /// Only of this agent
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// Only with this status
+    #[arg(long)]
+    pub(crate) status: Option<RunStatus>,
+    /// Only with this label
+    #[arg(long, value_name = "NAME=VALUE", value_parser = value::label)]
+    pub(crate) label: Option<(String, String)>,
+}
+
+/// Runs by id, or all that a filter finds.
+#[derive(Args)]
+pub(crate) struct ManyArgs {
+    /// Ids; or say which with --agent, --status, --label
+    #[arg(
+        value_name = "RUN",
+        required_unless_present_any = ["agent", "status", "label"],
+        conflicts_with_all = ["agent", "status", "label"]
+    )]
+    pub(crate) runs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+}
+
+/// Which part of a list.
+#[derive(Args)]
+pub(crate) struct PageArgs {
+    /// At most so many, 1 to 500
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=500))]
+    pub(crate) limit: u64,
+    /// Go on where the page before ended
+    #[arg(long)]
+    pub(crate) cursor: Option<String>,
+}
+
+/// Commands about contacts.
+#[derive(Subcommand)]
+pub(crate) enum ContactCommand {
+    /// Store a contact; what was known of it before is replaced
+    Put {
+        /// A JSON object with `id`, or a file that holds one
+        #[arg(value_name = "FILE|JSON", value_parser = value::contact_object)]
+        contact: Value,
+    },
+    /// Show one contact
+    Show {
+        /// Its id
+        id: String,
+    },
+    /// List contacts
+    List(PageArgs),
+    /// Change some fields: `replied=true score=7 note=` (empty removes; JSON is taken as JSON)
+    Set {
+        /// Its id
+        id: String,
+        /// What changes
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = value::field)]
+        fields: Vec<(String, Value)>,
+    },
+}
+
+/// Commands about the clock.
+#[derive(Subcommand)]
+pub(crate) enum ClockCommand {
+    /// Show what time it is for Holdpoint
+    Show,
+    /// Move a test clock on; everything due until then happens in order
+    Advance {
+        /// How far, for example `5d` or `1d12h`
+        #[arg(value_parser = value::duration)]
+        by: String,
+    },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! The live history of one run: in order, without a gap, across lost connections.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt};
+use holdpoint_contracts::history::HistoryItem;
+use reqwest::{Method, Url, header};
+
+use super::sse::{Frame, Parser, TooLong};
+use super::{Client, ClientError};
+
+/// Silence after which a connection is taken for dead; a living one sends comments.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// Tries in a row without a byte before it is given up.
+const TRIES_MAX: u32 = 10;
+/// Pause before the first new try; it doubles up to [`BACKOFF_MAX`].
+const BACKOFF: Duration = Duration::from_millis(200);
+const BACKOFF_MAX: Duration = Duration::from_secs(3);
+
+/// What a live history says next.
+#[derive(Debug, Clone)]
+pub(crate) enum Live {
+    /// Something happened; also as it came.
+    Item(Box<HistoryItem>, String),
+    /// Items before this point are no longer kept.
+    Reset,
+}
+
+type Bytes = Pin<Box<dyn Stream<Item = Result<Vec<u8>, reqwest::Error>> + Send>>;
+
+/// A live history that is being followed.
+pub(crate) struct Events {
+    client: Client,
+    url: Url,
+    after: u64,
+    connection: Option<(Bytes, Parser)>,
+    frames: VecDeque<Frame>,
+    tries: u32,
+}
+
+impl Events {
+    pub(super) fn new(client: Client, url: Url, after: u64) -> Self {
+        let frames = VecDeque::new();
+        Self {
+            client,
+            url,
+            after,
+            connection: None,
+            frames,
+            tries: 0,
+        }
+    }
+
+    /// Waits for what comes next, connecting again from the last item where it must. It does not
+    /// end by itself: the caller stops at the event it waits for.
+    ///
+    /// # Errors
+    /// When Holdpoint refuses, or cannot be reached for some time.
+    pub(crate) async fn next(&mut self) -> Result<Live, ClientError> {
+        loop {
+            while let Some(frame) = self.frames.pop_front() {
+                if let Some(live) = self.understand(frame)? {
+                    return Ok(live);
+                }
+            }
+            self.read_more().await?;
+        }
+    }
+
+    fn understand(&mut self, frame: Frame) -> Result<Option<Live>, ClientError> {
+        if let Some(seq) = frame.id.as_deref().and_then(|id| id.parse().ok()) {
+            self.after = seq;
+        }
+        if frame.event == "reset" {
+            return Ok(Some(Live::Reset));
+        }
+        if frame.data.is_empty() {
+            return Ok(None);
+        }
+        let item: HistoryItem =
+            serde_json::from_str(&frame.data).map_err(|error| ClientError::NotUnderstood {
+                reason: error.to_string(),
+            })?;
+        self.after = item.seq;
+        Ok(Some(Live::Item(Box::new(item), frame.data)))
+    }
+
+    /// One piece of the stream, or a new connection in place of a lost one.
+    async fn read_more(&mut self) -> Result<(), ClientError> {
+        let Some((bytes, parser)) = &mut self.connection else {
+            return self.connect().await;
+        };
+        match tokio::time::timeout(SILENCE_MAX, bytes.next()).await {
+            Ok(Some(Ok(chunk))) => {
+                let frames = parser
+                    .feed(&chunk)
+                    .map_err(|TooLong| ClientError::NotUnderstood {
+                        reason: "an event without end".to_owned(),
+                    })?;
+                self.frames.extend(frames);
+                self.tries = 1;
+            }
+            Ok(Some(Err(_)) | None) | Err(_) => self.connection = None,
+        }
+        Ok(())
+    }
+
+    async fn connect(&mut self) -> Result<(), ClientError> {
+        if self.tries > 0 {
+            let pause = BACKOFF.saturating_mul(1 << self.tries.min(8));
+            tokio::time::sleep(pause.min(BACKOFF_MAX)).await;
+        }
+        self.tries += 1;
+        let mut request = self
+            .client
+            .authorized(Method::GET, self.url.clone())
+            .header(header::ACCEPT, "text/event-stream");
+        if self.after > 0 {
+            request = request.header("Last-Event-ID", self.after.to_string());
+        }
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(_) if self.tries < TRIES_MAX && self.after > 0 => return Ok(()),
+            Err(error) => return Err(self.client.unreachable(&error)),
+        };
+        let status = response.status();
+        if !status.is_success() {
+            let text = response.text().await.unwrap_or_default();
+            if status.as_u16() == 503 && self.tries < TRIES_MAX {
+                return Ok(());
+            }
+            return Err(ClientError::refused(status.as_u16(), text));
+        }
+        if self.tries >= TRIES_MAX {
+            return Err(ClientError::TimedOut);
+        }
+        let bytes = response
+            .bytes_stream()
+            .map(|chunk| chunk.map(|chunk| chunk.to_vec()));
+        self.connection = Some((Box::pin(bytes), Parser::default()));
+        Ok(())
+    }
+}

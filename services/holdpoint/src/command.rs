@@ -1,0 +1,85 @@
+//! The commands that are clients of the API: ask, then show the answer as a table or verbatim.
+
+mod agent;
+mod clock;
+mod contact;
+mod run;
+
+use std::process::ExitCode;
+
+use chrono::{DateTime, Utc};
+use clap::CommandFactory;
+use clap_complete::Shell;
+use serde_json::{Value, json};
+
+use crate::cli::{Cli, GlobalArgs, PageArgs};
+use crate::client::{Client, ClientError};
+use crate::connection::Connection;
+use crate::exit::Outcome;
+use crate::output;
+
+/// What a command works with.
+pub(crate) struct Session {
+    /// To ask.
+    pub(crate) client: Client,
+    /// Whether programs read the answer.
+    pub(crate) json: bool,
+}
+
+/// One group of commands.
+pub(crate) trait ClientCommand {
+    /// Asks and prints.
+    async fn perform(self, session: &Session) -> anyhow::Result<Outcome>;
+}
+
+/// Carries out a command against the API, until it is done or ctrl-c.
+pub(crate) async fn client(
+    global: &GlobalArgs,
+    command: impl ClientCommand,
+) -> anyhow::Result<ExitCode> {
+    let client = Client::new(Connection::find(global)?)?;
+    let session = Session {
+        client,
+        json: global.json,
+    };
+    tokio::select! {
+        outcome = Box::pin(command.perform(&session)) => Ok(outcome?.into()),
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            output::live_end();
+            Ok(Outcome::Interrupted.into())
+        }
+    }
+}
+
+/// Prints completions for a shell.
+pub(crate) fn completions(shell: Shell) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "holdpoint", &mut script);
+    Ok(output::raw(&script)?)
+}
+
+/// `limit` and `cursor` as they stand in a query.
+fn page_query(page: &PageArgs) -> Vec<(&'static str, String)> {
+    let mut query = vec![("limit", page.limit.to_string())];
+    query.extend(page.cursor.clone().map(|cursor| ("cursor", cursor)));
+    query
+}
+
+/// Says how to see the rest of a list.
+fn note_more(next_cursor: Option<&str>) {
+    if let Some(cursor) = next_cursor {
+        output::note(&format!("there are more: --cursor {cursor}"));
+    }
+}
+
+/// An instant as tables show it, in UTC.
+fn instant(at: DateTime<Utc>) -> String {
+    at.format("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// One of several results for programs: the body verbatim, or a line that says what failed.
+fn refusal_line(what: &str, name: &str, error: &ClientError) -> String {
+    let problem = serde_json::to_value(error.problem()).unwrap_or(Value::Null);
+    json!({ what: name, "problem": problem }).to_string()
+}

@@ -1,0 +1,142 @@
+//! `agent`: describing what runs do.
+
+use std::path::{Path, PathBuf};
+
+use holdpoint_contracts::run::{AgentView, Page, PlannedStepView};
+
+use super::{ClientCommand, Session, instant, note_more, page_query, refusal_line};
+use crate::cli::{AgentCommand, PageArgs};
+use crate::client::{Body, ClientError};
+use crate::exit::Outcome;
+use crate::output;
+use crate::table::{Rows, one_line};
+use crate::value::read_text;
+
+impl ClientCommand for AgentCommand {
+    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Apply { files } => apply(session, &files).await,
+            Self::List(page) => list(session, &page).await,
+            Self::Show { name } => show(session, &name).await,
+            Self::Plan { file } => plan(session, &file).await,
+        }
+    }
+}
+
+/// Each file by itself: one that is refused does not keep the next from being stored.
+async fn apply(session: &Session, files: &[PathBuf]) -> anyhow::Result<Outcome> {
+    let mut outcomes = Vec::with_capacity(files.len());
+    for file in files {
+        let text = read_text(file)?;
+        match session.client.apply_agent(&text).await {
+            Ok(applied) => {
+                outcomes.push(Outcome::Ok);
+                print_applied(session, &applied)?;
+            }
+            Err(error) if files.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                outcomes.push(error.outcome());
+                print_refused(session, file, &error)?;
+            }
+        }
+    }
+    Ok(Outcome::of_many(outcomes))
+}
+
+fn print_applied(session: &Session, applied: &Body<AgentView>) -> anyhow::Result<()> {
+    if session.json {
+        return Ok(output::line(&applied.text)?);
+    }
+    let agent = &applied.value;
+    let what = if applied.status == 201 {
+        "stored"
+    } else {
+        "unchanged"
+    };
+    let steps = agent.steps.len();
+    let plural = if steps == 1 { "" } else { "s" };
+    let (name, version) = (&agent.agent, agent.version);
+    Ok(output::line(&format!(
+        "{name}  version {version}  {steps} step{plural}  {what}"
+    ))?)
+}
+
+fn print_refused(session: &Session, file: &Path, error: &ClientError) -> anyhow::Result<()> {
+    let file = file.display().to_string();
+    if session.json {
+        output::line(&refusal_line("file", &file, error))?;
+    }
+    output::note(&format!("error: {file}: {error}"));
+    Ok(())
+}
+
+async fn list(session: &Session, page: &PageArgs) -> anyhow::Result<Outcome> {
+    let answer: Body<Page<AgentView>> = session.client.get("agents", &page_query(page)).await?;
+    if session.json {
+        output::line(&answer.text)?;
+        return Ok(Outcome::Ok);
+    }
+    let mut rows = Rows::new(&["AGENT", "VERSION", "STATUS", "UPDATED", "DESCRIPTION"]);
+    for agent in &answer.value.items {
+        rows.push([
+            agent.agent.to_string(),
+            agent.version.to_string(),
+            agent.status.clone(),
+            instant(agent.updated_at),
+            agent.description.clone().unwrap_or_default(),
+        ]);
+    }
+    if rows.is_empty() {
+        output::note("no agents yet; `holdpoint agent apply FILE` makes one");
+    } else {
+        output::line(&rows.render())?;
+    }
+    note_more(answer.value.next_cursor.as_deref());
+    Ok(Outcome::Ok)
+}
+
+async fn show(session: &Session, name: &str) -> anyhow::Result<Outcome> {
+    let answer = session.client.agent(name).await?;
+    if session.json {
+        output::line(&answer.text)?;
+        return Ok(Outcome::Ok);
+    }
+    let agent = &answer.value;
+    let mut text = format!("agent    {} (version {})\n", agent.agent, agent.version);
+    text.push_str(&format!(
+        "status   {}\nupdated  {}\n",
+        agent.status,
+        instant(agent.updated_at)
+    ));
+    if let Some(description) = &agent.description {
+        text.push_str(&format!("for      {}\n", one_line(description)));
+    }
+    output::line(&text)?;
+    output::line(&steps_table(&agent.steps))?;
+    Ok(Outcome::Ok)
+}
+
+async fn plan(session: &Session, file: &Path) -> anyhow::Result<Outcome> {
+    let answer = session.client.plan_agent(&read_text(file)?).await?;
+    if session.json {
+        output::line(&answer.text)?;
+    } else {
+        output::line(&format!("agent  {}\n", answer.value.agent))?;
+        output::line(&steps_table(&answer.value.steps))?;
+    }
+    Ok(Outcome::Ok)
+}
+
+fn steps_table(steps: &[PlannedStepView]) -> String {
+    let mut rows = Rows::new(&["STEP", "KIND", "ACTION", "NEEDS", "WHEN"]);
+    for step in steps {
+        rows.push([
+            step.id.clone(),
+            step.kind.clone(),
+            step.action.clone(),
+            step.needs.join(", "),
+            step.when.clone().unwrap_or_default(),
+        ]);
+    }
+    rows.render()
+}

@@ -1,0 +1,122 @@
+//! What a person reads of runs and their events.
+
+use holdpoint_contracts::history::{EventType, HistoryItem};
+use holdpoint_contracts::run::RunView;
+use serde_json::{Value, json};
+
+use super::watch::{ending, event_line};
+use super::{filter_query, show};
+use crate::cli::FilterArgs;
+use crate::exit::Outcome;
+
+const RUN: &str = "run_00000000000000000000000000000001";
+
+fn run(more: &Value) -> RunView {
+    let mut run = json!({
+        "id": RUN, "agent": "outreach", "version": 2, "status": "waiting",
+        "resume_at": "2026-01-06T12:00:00Z", "message": "Agent paused. Will resume in 5 days.",
+        "contact": "c-1", "labels": {"team": "a"},
+        "waiting_on": [{
+            "id": "hold_00000000000000000000000000000001-1", "kind": "timer", "step": "step-02",
+            "since": "2026-01-01T12:00:00Z", "until": "2026-01-06T12:00:00Z",
+            "remaining_ms": null, "then": "step-03 starts",
+        }],
+        "paused_by": [], "steps": [], "result": null, "failure": null,
+        "clocks": {"active_ms": 0, "queued_ms": 0, "human_ms": 0},
+        "created_at": "2026-01-01T12:00:00Z", "ended_at": null,
+    });
+    run.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    serde_json::from_value(run).unwrap()
+}
+
+#[test]
+fn a_waiting_run_says_what_it_waits_for_and_how_long() {
+    let now = "2026-01-02T13:00:00Z".parse().unwrap();
+    let expected = format!(
+        "run        {RUN}\n\
+         agent      outreach (version 2)\n\
+         status     waiting\n\
+         message    Agent paused. Will resume in 5 days.\n\
+         contact    c-1\n\
+         label      team=a\n\
+         created    2026-01-01 12:00:00\n\
+         waits for  timer (step-02), 3 days 23 hours left, until 2026-01-06 12:00:00; then: step-03 starts"
+    );
+    assert_eq!(show::facts(&run(&json!({})), Some(now)), expected);
+}
+
+#[test]
+fn a_paused_run_says_who_stopped_it_and_what_is_left() {
+    let paused = run(&json!({
+        "waiting_on": [{
+            "id": "hold_00000000000000000000000000000001-1", "kind": "timer", "step": "step-02",
+            "since": "2026-01-01T12:00:00Z", "until": null,
+            "remaining_ms": 7_200_000, "then": "step-03 starts",
+        }],
+        "paused_by": [{
+            "scope": "run", "by": "owner", "at": "2026-01-02T12:00:00Z", "in_flight": ["step-01"],
+        }],
+    }));
+    let text = show::facts(&paused, None);
+    assert!(
+        text.contains("2 hours left when the clock was stopped"),
+        "{text}"
+    );
+    assert!(
+        text.contains("by owner at 2026-01-02 12:00:00; still at work: step-01"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_failed_run_says_whose_doing_and_its_code() {
+    let failed = run(&json!({
+        "status": "failed", "waiting_on": [],
+        "failure": {"class": "agent", "code": "tool_failed", "message": "mail bounced"},
+    }));
+    let text = show::facts(&failed, None);
+    assert!(
+        text.contains("failure    mail bounced (tool_failed, agent)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_event_is_one_line() {
+    let item: HistoryItem = serde_json::from_value(json!({
+        "seq": 2, "type": "step.succeeded", "at": "2026-01-01T12:00:01.500Z", "run": RUN,
+        "step": "step-01", "message": "Email \"Introduction\" sent\nto Ada", "data": {},
+    }))
+    .unwrap();
+    assert_eq!(
+        event_line(&item),
+        "12:00:01  step-01     step.succeeded      Email \"Introduction\" sent to Ada"
+    );
+}
+
+#[test]
+fn watching_ends_when_the_run_does() {
+    let codes: Vec<_> = EventType::ALL
+        .into_iter()
+        .filter_map(ending)
+        .map(Outcome::code)
+        .collect();
+    assert_eq!(codes, [0, 1, 4]);
+}
+
+#[test]
+fn a_filter_asks_for_what_was_given() {
+    let filter = FilterArgs {
+        status: Some("waiting".parse().unwrap()),
+        label: Some(("team".to_owned(), "a".to_owned())),
+        ..FilterArgs::default()
+    };
+    let expected = [
+        ("status", "waiting".to_owned()),
+        ("label", "team=a".to_owned()),
+    ];
+    assert_eq!(filter_query(&filter), expected);
+    assert!(filter_query(&FilterArgs::default()).is_empty());
+}

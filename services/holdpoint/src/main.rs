@@ -1,0 +1,99 @@
+//! The `holdpoint` binary: everything in one process, and the command line that speaks to it.
+//!
+//! Commands other than `up` and `demo` are clients of the REST API and know nothing that the API
+//! does not say.
+
+mod cli;
+mod client;
+mod command;
+mod connection;
+mod demo;
+mod exit;
+mod output;
+mod table;
+mod up;
+mod value;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::client::ClientError;
+use crate::exit::Outcome;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misunderstood(&error),
+    };
+    let json = cli.global.json;
+    match start(cli) {
+        Ok(code) => code,
+        Err(error) => report(&error, json).into(),
+    }
+}
+
+fn start(cli: Cli) -> anyhow::Result<ExitCode> {
+    // Fails only when there is one already, which will do.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let code = runtime.block_on(dispatch(cli));
+    runtime.shutdown_background();
+    code
+}
+
+async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    let Cli { global, command } = cli;
+    match command {
+        Command::Up(mut args) => {
+            args.data = global.data_dir();
+            args.json = global.json;
+            Box::pin(up::run(args)).await
+        }
+        Command::Demo(mut args) => {
+            args.data = global.data;
+            Box::pin(demo::run(args)).await
+        }
+        Command::Completions { shell } => {
+            command::completions(shell)?;
+            Ok(Outcome::Ok.into())
+        }
+        Command::Agent(command) => command::client(&global, command).await,
+        Command::Run(command) => command::client(&global, command).await,
+        Command::Contact(command) => command::client(&global, command).await,
+        Command::Clock(command) => command::client(&global, command).await,
+    }
+}
+
+/// Help and version go to stdout and are no error; a wrong word is usage.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    drop(error.print());
+    if error.use_stderr() {
+        Outcome::Usage.into()
+    } else {
+        Outcome::Ok.into()
+    }
+}
+
+/// Tells what went wrong, and gives the code to end with. A reader that went away is no error.
+fn report(error: &anyhow::Error, json: bool) -> Outcome {
+    let is_broken_pipe = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
+    if error
+        .downcast_ref::<io::Error>()
+        .is_some_and(is_broken_pipe)
+    {
+        return Outcome::Ok;
+    }
+    let body = error
+        .downcast_ref::<ClientError>()
+        .and_then(ClientError::body);
+    if let Some(body) = body.filter(|_| json) {
+        drop(output::line(body));
+    }
+    output::note(&format!("error: {error:#}"));
+    Outcome::of_error(error)
+}

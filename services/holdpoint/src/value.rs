@@ -1,0 +1,218 @@
+//! Single values as people type them, on the command line and in the cells of a table.
+//!
+//! What looks like a number but would not come back the same (a leading zero, more digits than a
+//! program can count) stays a text, so that postcodes and phone numbers survive.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, anyhow, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use holdpoint_contracts::duration as durations;
+use holdpoint_ids::ContactId;
+use serde_json::{Map, Value};
+
+/// Largest whole number that every JSON reader keeps exactly.
+const WHOLE_MAX: u64 = 1 << 53;
+/// Largest file or standard input that is read, in bytes; the API takes no larger body.
+const FILE_MAX: u64 = 1024 * 1024;
+
+/// `true`, `false` and numbers by their type, everything else as text.
+pub(crate) fn typed(text: &str) -> Value {
+    if text.eq_ignore_ascii_case("true") {
+        return Value::Bool(true);
+    }
+    if text.eq_ignore_ascii_case("false") {
+        return Value::Bool(false);
+    }
+    number(text).unwrap_or_else(|| Value::from(text))
+}
+
+fn number(text: &str) -> Option<Value> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = match digits.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (digits, None),
+    };
+    let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !all_digits(whole) || whole.len() > 1 && whole.starts_with('0') {
+        return None;
+    }
+    whole
+        .parse::<u64>()
+        .ok()
+        .filter(|whole| *whole <= WHOLE_MAX)?;
+    match fraction {
+        None => text.parse::<i64>().ok().map(Value::from),
+        Some(fraction) if all_digits(fraction) && fraction.len() <= 15 => {
+            text.parse::<f64>().ok().map(Value::from)
+        }
+        Some(_) => None,
+    }
+}
+
+/// `key=value` of a contact: empty removes, JSON in `{}`, `[]` or `""` is taken as it is.
+pub(crate) fn field(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = pair(text)?;
+    let value = match value.trim() {
+        "" | "null" => Value::Null,
+        json if json.starts_with(['{', '[', '"']) => serde_json::from_str(json)
+            .map_err(|error| format!("the value of `{name}` is no JSON: {error}"))?,
+        plain => typed(plain),
+    };
+    if name == "id" {
+        return Err("an id does not change".to_owned());
+    }
+    Ok((name, value))
+}
+
+/// `name=value` of a label.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+    pair(text).map(|(name, value)| (name, value.to_owned()))
+}
+
+fn pair(text: &str) -> Result<(String, &str), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value)),
+        Some(_) | None => Err("write it as name=value".to_owned()),
+    }
+}
+
+/// A duration, checked here and sent as it was written.
+pub(crate) fn duration(text: &str) -> Result<String, durations::DurationError> {
+    durations::parse(text).map(|_| text.to_owned())
+}
+
+/// The words for how a wait goes on.
+pub(crate) fn resume_mode() -> impl TypedValueParser<Value = String> {
+    PossibleValuesParser::new(["continue", "keep_deadline", "restart", "now"])
+}
+
+/// JSON as it stands, or the file that holds it.
+pub(crate) fn json_or_file(text: &str) -> anyhow::Result<Value> {
+    let start = text.trim_start();
+    let is_json = start.starts_with(['{', '[', '"']) || serde_json::from_str::<Value>(text).is_ok();
+    if is_json {
+        return serde_json::from_str(text).map_err(|error| anyhow!("this is no JSON: {error}"));
+    }
+    let path = Path::new(text);
+    let content = read_text(path)?;
+    serde_json::from_str(&content)
+        .map_err(|error| anyhow!("{} holds no JSON: {error}", path.display()))
+}
+
+/// A JSON object with an `id`, or the file that holds it.
+pub(crate) fn contact_object(text: &str) -> anyhow::Result<Value> {
+    let value = json_or_file(text)?;
+    contact_id(&value)?;
+    Ok(value)
+}
+
+/// A contact's id, or a JSON object with one.
+pub(crate) fn contact(text: &str) -> anyhow::Result<Value> {
+    if text.trim_start().starts_with('{') {
+        return contact_object(text);
+    }
+    Ok(Value::from(text.parse::<ContactId>()?.as_str()))
+}
+
+/// The id inside a contact's object.
+pub(crate) fn contact_id(contact: &Value) -> anyhow::Result<ContactId> {
+    let fields: &Map<String, Value> = contact.as_object().context("a contact is a JSON object")?;
+    match fields.get("id") {
+        Some(Value::String(id)) => Ok(id.parse()?),
+        Some(_) => bail!("the `id` of a contact is a text"),
+        None => bail!("a contact needs an `id`"),
+    }
+}
+
+/// A whole text file, or standard input for `-`.
+pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
+    let mut content = String::new();
+    let source: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        let file = std::fs::File::open(path);
+        Box::new(file.map_err(|error| anyhow!("cannot read {}: {error}", path.display()))?)
+    };
+    source
+        .take(FILE_MAX + 1)
+        .read_to_string(&mut content)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    if content.len() as u64 > FILE_MAX {
+        bail!(
+            "{} is larger than 1 MiB, the most that is taken",
+            path.display()
+        );
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_cell_keeps_its_type_and_never_changes_its_text() {
+        let cases = [
+            ("true", json!(true)),
+            ("FALSE", json!(false)),
+            ("7", json!(7)),
+            ("-3", json!(-3)),
+            ("0", json!(0)),
+            ("1.5", json!(1.5)),
+            ("-0.25", json!(-0.25)),
+        ];
+        for (text, value) in cases {
+            assert_eq!(typed(text), value, "{text}");
+        }
+        let texts = [
+            "01234",
+            "+49 30 1",
+            "1e5",
+            "1.",
+            ".5",
+            "1.2.3",
+            "-",
+            "--1",
+            "NaN",
+            "yes",
+            "1_000",
+            "9007199254740993",
+            "0x10",
+            "2026-01-01",
+        ];
+        for text in texts {
+            assert_eq!(typed(text), json!(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_field_is_typed_quoted_or_removed() {
+        assert_eq!(
+            field("replied=true").unwrap(),
+            ("replied".to_owned(), json!(true))
+        );
+        assert_eq!(field("zip=\"7\"").unwrap().1, json!("7"));
+        assert_eq!(field("deals=[{\"a\":1}]").unwrap().1, json!([{"a": 1}]));
+        assert_eq!(field("note=").unwrap().1, Value::Null);
+        assert_eq!(field("eq=a=b").unwrap().1, json!("a=b"));
+        for bad in ["replied", "=x", "deals=[1", "id=c2"] {
+            assert!(field(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_contact_is_an_id_or_an_object_with_one() {
+        assert_eq!(contact("c-1").unwrap(), json!("c-1"));
+        assert_eq!(
+            contact(r#"{"id":"c-1","vip":true}"#).unwrap()["vip"],
+            json!(true)
+        );
+        for bad in ["c 1", r#"{"name":"x"}"#, r#"{"id":7}"#, r#"{"id":"c1""#] {
+            assert!(contact(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What can go wrong with the bus.
+
+use async_nats::jetstream;
+
+/// The bus did not do what was asked; trying again may help.
+#[derive(Debug, thiserror::Error)]
+pub enum BusError {
+    /// No connection could be made.
+    #[error("cannot connect to NATS at {url}")]
+    Connect {
+        /// Where it was tried.
+        url: String,
+        /// Why.
+        #[source]
+        source: async_nats::ConnectError,
+    },
+    /// A core subscription was refused.
+    #[error("cannot subscribe")]
+    Subscribe(#[from] async_nats::SubscribeError),
+    /// A core message was not sent.
+    #[error("cannot send")]
+    Send(#[from] async_nats::PublishError),
+    /// JetStream did not store a message.
+    #[error("JetStream did not store the message")]
+    Publish(#[from] jetstream::context::PublishError),
+    /// A stream could not be made or brought up to date.
+    #[error("cannot provide stream {stream}")]
+    Stream {
+        /// Which.
+        stream: String,
+        /// Why.
+        #[source]
+        source: jetstream::context::CreateStreamError,
+    },
+    /// A stream could not be looked at.
+    #[error("cannot look at stream {stream}: {reason}")]
+    Look {
+        /// Which.
+        stream: String,
+        /// Why.
+        reason: String,
+    },
+    /// A durable consumer could not be made.
+    #[error("cannot provide consumer {consumer} of {stream}")]
+    Consumer {
+        /// Whose.
+        stream: String,
+        /// Which.
+        consumer: String,
+        /// Why.
+        #[source]
+        source: jetstream::stream::ConsumerError,
+    },
+    /// A pull could not be opened.
+    #[error("cannot pull from consumer {consumer}: {reason}")]
+    Pull {
+        /// Which.
+        consumer: String,
+        /// Why.
+        reason: String,
+    },
+}

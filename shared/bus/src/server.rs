@@ -1,0 +1,251 @@
+//! NATS without set-up: finds a server, takes back the one a killed parent left, or starts one.
+//!
+//! Owns the way from "nothing installed" to a URL that answers, and the end of what it started.
+//! It never stops a server that it was given, never uses one that is too old, and never waits
+//! without a limit. Streams and messages are not its business.
+
+mod binary;
+mod child;
+mod container;
+mod info;
+mod place;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use tracing::{info, warn};
+
+pub use self::info::{OLDEST, ServerVersion, check};
+use self::{child::Running, place::Place};
+
+/// What the caller wants from [`provide`].
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Holds everything a started server leaves on disk: `nats/` (its store), `nats-server.pid`,
+    /// `nats-server.log`, `nats-ports/` and `nats.lock`. Made when missing.
+    pub data_dir: PathBuf,
+    /// `--nats-url`: a server somebody else runs. May carry a token (`nats://token@host:4222`)
+    /// and may be a comma-separated list.
+    pub url: Option<String>,
+}
+
+/// Where the server of a [`Provided`] came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Somebody else runs it; it is never stopped.
+    Given,
+    /// A live child of an earlier process on the same data directory; ours, stopped by `stop`.
+    Adopted {
+        /// Its process id.
+        pid: u32,
+    },
+    /// A child of this process.
+    Started {
+        /// Its process id.
+        pid: u32,
+        /// The program that runs.
+        binary: PathBuf,
+    },
+    /// A Docker container, started now or left by an earlier process on the same data directory.
+    Container {
+        /// Its full id.
+        id: String,
+    },
+}
+
+/// A NATS server that answers and is new enough.
+///
+/// Dropping it leaves a started server running, as a killed process would: the next [`provide`]
+/// on the same data directory takes it back. Call [`Provided::stop`] to end it.
+#[derive(Debug)]
+pub struct Provided {
+    /// What clients connect to.
+    pub url: String,
+    /// Where it came from.
+    pub origin: Origin,
+    /// What its greeting said.
+    pub version: ServerVersion,
+    child: Option<tokio::process::Child>,
+    lock: Option<std::fs::File>,
+}
+
+/// Why there is no NATS server. Each message says where, and how to mend it.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// `--nats-url` holds no host.
+    #[error("`{url}` is no NATS address: give --nats-url as nats://host:4222")]
+    Address {
+        /// As given.
+        url: String,
+    },
+    /// No connection, or no greeting in time.
+    #[error("no NATS server answers at {at}: start it, or mend --nats-url")]
+    Unreachable {
+        /// Host and port.
+        at: String,
+        /// What the connection said.
+        source: std::io::Error,
+    },
+    /// Something answers there that does not speak NATS.
+    #[error("{at} does not greet like a NATS server: look at the port of --nats-url")]
+    NotNats {
+        /// Host and port.
+        at: String,
+    },
+    /// The server lacks message schedules, which timers need.
+    #[error("the NATS server at {at} is {version}, Holdpoint needs {OLDEST} or newer: upgrade it")]
+    TooOld {
+        /// Host and port.
+        at: String,
+        /// What it is.
+        version: ServerVersion,
+    },
+    /// The server keeps no streams.
+    #[error("the NATS server at {at} runs without JetStream: start it with `-js -sd DIR`")]
+    NoJetStream {
+        /// Host and port.
+        at: String,
+    },
+    /// Another live Holdpoint process has this data directory.
+    #[error("another holdpoint process is using {}: stop it, or give another --data", dir.display())]
+    InUse {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// The data directory cannot be used.
+    #[error("cannot use {}: make it writable, or give another --data", path.display())]
+    Disk {
+        /// The file or folder in question.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// `HOLDPOINT_NATS_SERVER` names a program that will not do.
+    #[error("HOLDPOINT_NATS_SERVER={}: {why}; name a nats-server {OLDEST} or newer, or unset it", path.display())]
+    Named {
+        /// As named.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A program was there, but no server came of it.
+    #[error("{} did not become a NATS server: {why} (log: {})", binary.display(), log.display())]
+    NotStarted {
+        /// The program.
+        binary: PathBuf,
+        /// What happened.
+        why: String,
+        /// Where its own words are.
+        log: PathBuf,
+    },
+    /// Nothing was given, and every way of getting one failed.
+    #[error("no NATS server could be had:{tried}\nOr run one yourself and give --nats-url.")]
+    NoWay {
+        /// One line for each way: what was tried, why it failed, how to mend it.
+        tried: String,
+    },
+}
+
+/// Answers with a NATS server: the given one, else the one a killed parent left on this data
+/// directory, else one started from `HOLDPOINT_NATS_SERVER`, the `PATH`, the pinned download, or
+/// the Docker image `HOLDPOINT_NATS_IMAGE`, in this order.
+///
+/// # Errors
+/// [`ServerError`] says what was tried and how to mend it.
+pub async fn provide(settings: Settings) -> Result<Provided, ServerError> {
+    if let Some(url) = settings.url {
+        let version = check(&url).await?;
+        return Ok(Provided::new(url, Origin::Given, version));
+    }
+    let place = Place::open(&settings.data_dir)?;
+    let lock = place.lock()?;
+    let mut provided = match adopted(&place).await {
+        Some(provided) => provided,
+        None => started(&place).await?,
+    };
+    info!(url = provided.url, origin = ?provided.origin, version = %provided.version, "NATS is there");
+    provided.lock = Some(lock);
+    Ok(provided)
+}
+
+async fn adopted(place: &Place) -> Option<Provided> {
+    if let Some((pid, url, version)) = child::adopt(place).await {
+        return Some(Provided::new(url, Origin::Adopted { pid }, version));
+    }
+    let (id, url, version) = container::adopt(place).await?;
+    Some(Provided::new(url, Origin::Container { id }, version))
+}
+
+async fn started(place: &Place) -> Result<Provided, ServerError> {
+    let mut tried = String::new();
+    if let Some(binary) = binary::find(&mut tried).await? {
+        let Running {
+            child,
+            pid,
+            url,
+            version,
+        } = child::start(&binary, place).await?;
+        let mut provided = Provided::new(url, Origin::Started { pid, binary }, version);
+        provided.child = Some(child);
+        return Ok(provided);
+    }
+    match container::start(place).await {
+        Ok((id, url, version)) => Ok(Provided::new(url, Origin::Container { id }, version)),
+        Err(why) => {
+            binary::note(&mut tried, &why);
+            Err(ServerError::NoWay { tried })
+        }
+    }
+}
+
+/// Kills, at once, the server process that a killed parent left on `data_dir`. Says whether there
+/// was one. For tests that kill their parents; containers are left to `docker rm`.
+pub fn kill_leftover(data_dir: &Path) -> bool {
+    let Some(place) = Place::existing(data_dir) else {
+        return false;
+    };
+    child::find(&place).is_some_and(|pid| process::kill_now(pid, &place))
+}
+
+impl Provided {
+    fn new(url: String, origin: Origin, version: ServerVersion) -> Self {
+        Self {
+            url,
+            origin,
+            version,
+            child: None,
+            lock: None,
+        }
+    }
+
+    /// Ends what [`provide`] started or took back: asks, waits 10 s, then kills. A given server is
+    /// left alone.
+    pub async fn stop(mut self) {
+        match (&self.origin, self.child.take()) {
+            (Origin::Given, _) => {}
+            (Origin::Started { pid, .. } | Origin::Adopted { pid }, Some(mut child)) => {
+                process::end_child(*pid, &mut child).await;
+            }
+            (Origin::Started { pid, .. } | Origin::Adopted { pid }, None) => {
+                process::end_stranger(*pid).await;
+            }
+            (Origin::Container { id }, _) => {
+                if let Err(why) = container::stop(id).await {
+                    warn!(id, why, "the NATS container was not stopped");
+                }
+            }
+        }
+        drop(self.lock.take());
+    }
+
+    /// The server's process id, when it is a process of this machine that is ours.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        match &self.origin {
+            Origin::Started { pid, .. } | Origin::Adopted { pid } => Some(*pid),
+            Origin::Given | Origin::Container { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Where a started server's files lie under the data directory, and the lock that keeps two
+//! Holdpoint processes from using one directory.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::ServerError;
+
+/// A data directory by its absolute path, so that a later process finds the same one.
+#[derive(Debug)]
+pub(super) struct Place {
+    root: PathBuf,
+}
+
+impl Place {
+    /// Makes the folders that are missing.
+    pub(super) fn open(dir: &Path) -> Result<Self, ServerError> {
+        let disk = |source: io::Error| ServerError::Disk {
+            path: dir.to_owned(),
+            source,
+        };
+        fs::create_dir_all(dir).map_err(disk)?;
+        let place = Self {
+            root: fs::canonicalize(dir).map_err(disk)?,
+        };
+        fs::create_dir_all(place.store()).map_err(disk)?;
+        fs::create_dir_all(place.ports_dir()).map_err(disk)?;
+        Ok(place)
+    }
+
+    /// Without making anything.
+    pub(super) fn existing(dir: &Path) -> Option<Self> {
+        Some(Self {
+            root: fs::canonicalize(dir).ok()?,
+        })
+    }
+
+    /// Held for the life of a `Provided`; the system frees it when the process is killed, and the
+    /// server child does not inherit it.
+    pub(super) fn lock(&self) -> Result<File, ServerError> {
+        let path = self.root.join("nats.lock");
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(|source| ServerError::Disk {
+                path: path.clone(),
+                source,
+            })?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(ServerError::InUse {
+                dir: self.root.clone(),
+            }),
+            Err(TryLockError::Error(source)) => Err(ServerError::Disk { path, source }),
+        }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Streams on disk.
+    pub(super) fn store(&self) -> PathBuf {
+        self.root.join("nats")
+    }
+
+    /// The server writes `NAME_PID.ports` here once it listens.
+    pub(super) fn ports_dir(&self) -> PathBuf {
+        self.root.join("nats-ports")
+    }
+
+    /// For people; finding the process does not rely on it.
+    pub(super) fn pid_file(&self) -> PathBuf {
+        self.root.join("nats-server.pid")
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.root.join("nats-server.log")
+    }
+
+    /// The id of a server that runs as a container.
+    pub(super) fn container_file(&self) -> PathBuf {
+        self.root.join("nats-container.id")
+    }
+
+    /// The URL that the server with this process id wrote, if it listens yet.
+    pub(super) fn url_of(&self, pid: u32) -> Option<String> {
+        let suffix = format!("_{pid}.ports");
+        let file = fs::read_dir(self.ports_dir())
+            .ok()?
+            .flatten()
+            .find(|entry| entry.file_name().to_string_lossy().ends_with(&suffix))?;
+        let ports: serde_json::Value = serde_json::from_slice(&fs::read(file.path()).ok()?).ok()?;
+        Some(ports.get("nats")?.get(0)?.as_str()?.to_owned())
+    }
+
+    /// Forgets the ports of servers that were killed: process ids come round again.
+    pub(super) fn forget_ports(&self) {
+        for entry in fs::read_dir(self.ports_dir())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            if let Err(error) = fs::remove_file(entry.path()) {
+                tracing::warn!(path = %entry.path().display(), %error, "stale ports file stays");
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The one source of time: every service asks the [`Clock`], no core ever does.
+//!
+//! Instants are UTC, cut to milliseconds where they are made, so that a value read back from any
+//! database equals the one that was written. A test clock stands still until it is moved, never
+//! goes back, and is kept in a file so that a restart goes on where it stood.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use chrono::{DateTime, SubsecRound, Utc};
+use tokio::sync::watch;
+
+/// A file of a test clock could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ClockError {
+    /// The file is there but holds no instant.
+    #[error(
+        "the test clock's file {path} holds no RFC 3339 instant: remove it, or the data folder"
+    )]
+    Unreadable {
+        /// Where the instant was looked for.
+        path: PathBuf,
+    },
+    /// The file system said no.
+    #[error("cannot keep the test clock in {path}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Gives the time, and tells those who wait that it has come.
+#[derive(Debug, Clone)]
+pub struct Clock(Arc<Kind>);
+
+#[derive(Debug)]
+enum Kind {
+    System,
+    Test(TestClock),
+}
+
+#[derive(Debug)]
+struct TestClock {
+    now: watch::Sender<DateTime<Utc>>,
+    file: Mutex<Option<PathBuf>>,
+}
+
+impl Clock {
+    /// The machine's clock.
+    #[must_use]
+    pub fn system() -> Self {
+        Self(Arc::new(Kind::System))
+    }
+
+    /// A clock that stands at `now` until it is moved; kept nowhere.
+    #[must_use]
+    pub fn standing_at(now: DateTime<Utc>) -> Self {
+        Self::test(now, None)
+    }
+
+    /// A clock that starts at the real time, or where `file` says it stood.
+    ///
+    /// # Errors
+    /// [`ClockError`] when the file holds no instant or cannot be read or written.
+    pub fn kept_in(file: &Path) -> Result<Self, ClockError> {
+        let io = |source| ClockError::Io {
+            path: file.to_owned(),
+            source,
+        };
+        let now =
+            match std::fs::read_to_string(file) {
+                Ok(text) => text.trim().parse::<DateTime<Utc>>().ok().ok_or_else(|| {
+                    ClockError::Unreadable {
+                        path: file.to_owned(),
+                    }
+                })?,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Self::system().now(),
+                Err(error) => return Err(io(error)),
+            };
+        write(file, now).map_err(io)?;
+        Ok(Self::test(now, Some(file.to_owned())))
+    }
+
+    fn test(now: DateTime<Utc>, file: Option<PathBuf>) -> Self {
+        let now = watch::Sender::new(now.trunc_subsecs(3));
+        Self(Arc::new(Kind::Test(TestClock {
+            now,
+            file: Mutex::new(file),
+        })))
+    }
+
+    /// Whether this clock stands still until it is moved.
+    #[must_use]
+    pub fn is_test(&self) -> bool {
+        matches!(*self.0, Kind::Test(_))
+    }
+
+    /// The time, UTC, to the millisecond.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    pub fn now(&self) -> DateTime<Utc> {
+        match &*self.0 {
+            Kind::System => Utc::now().trunc_subsecs(3),
+            Kind::Test(clock) => *clock.now.borrow(),
+        }
+    }
+
+    /// Moves a test clock on to `to`; an earlier instant and the machine's clock stay as they are.
+    ///
+    /// # Errors
+    /// [`ClockError::Io`] when the new time cannot be kept; then it has not moved.
+    pub fn move_to(&self, to: DateTime<Utc>) -> Result<(), ClockError> {
+        let Kind::Test(clock) = &*self.0 else {
+            return Ok(());
+        };
+        let file = clock.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let to = to.trunc_subsecs(3);
+        if to <= *clock.now.borrow() {
+            return Ok(());
+        }
+        if let Some(path) = &*file {
+            write(path, to).map_err(|source| ClockError::Io {
+                path: path.clone(),
+                source,
+            })?;
+        }
+        clock.now.send_replace(to);
+        Ok(())
+    }
+
+    /// Waits until the clock shows `due` or later.
+    pub async fn reached(&self, due: DateTime<Utc>) {
+        match &*self.0 {
+            Kind::System => loop {
+                let Ok(left) = (due - self.now()).to_std() else {
+                    return;
+                };
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left).await;
+            },
+            Kind::Test(clock) => {
+                let mut now = clock.now.subscribe();
+                // The sender lives as long as `self`, so waiting cannot fail.
+                drop(now.wait_for(|now| *now >= due).await);
+            }
+        }
+    }
+}
+
+/// Writes beside the file and renames, so that a kill leaves the old instant or the new one.
+fn write(file: &Path, now: DateTime<Utc>) -> std::io::Result<()> {
+    let beside = file.with_extension("new");
+    std::fs::write(
+        &beside,
+        now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+    )?;
+    std::fs::rename(beside, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_test_clock_stands_still_and_never_goes_back() {
+        let clock = Clock::standing_at(at("2026-01-01T00:00:00.123456Z"));
+        assert_eq!(clock.now(), at("2026-01-01T00:00:00.123Z"));
+        clock.move_to(at("2026-01-06T00:00:00Z")).unwrap();
+        clock.move_to(at("2026-01-02T00:00:00Z")).unwrap();
+        assert_eq!(clock.now(), at("2026-01-06T00:00:00Z"));
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_woken_when_the_time_has_come() {
+        let clock = Clock::standing_at(at("2026-01-01T00:00:00Z"));
+        let waiter = clock.clone();
+        let waiting = tokio::spawn(async move { waiter.reached(at("2026-01-02T00:00:00Z")).await });
+        clock.move_to(at("2026-01-02T00:00:00Z")).unwrap();
+        waiting.await.unwrap();
+    }
+
+    #[test]
+    fn a_restart_goes_on_where_the_clock_stood() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("clock");
+        let clock = Clock::kept_in(&file).unwrap();
+        let later = clock.now() + chrono::TimeDelta::days(5);
+        clock.move_to(later).unwrap();
+        assert_eq!(Clock::kept_in(&file).unwrap().now(), later);
+        std::fs::write(&file, "yesterday").unwrap();
+        assert!(matches!(
+            Clock::kept_in(&file),
+            Err(ClockError::Unreadable { .. })
+        ));
+    }
+}

@@ -1,0 +1,136 @@
+//! What happened to a run, numbered without gaps.
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::RunId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What kind of thing happened; the words of the API page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EventType {
+    /// The run was accepted.
+    #[serde(rename = "run.started")]
+    RunStarted,
+    /// A hold was opened and keeps the run.
+    #[serde(rename = "run.waiting")]
+    RunWaiting,
+    /// A hold ended, or the last pause was lifted.
+    #[serde(rename = "run.resumed")]
+    RunResumed,
+    /// Somebody paused it.
+    #[serde(rename = "run.paused")]
+    RunPaused,
+    /// It needs an answer from a person.
+    #[serde(rename = "run.awaiting_input")]
+    RunAwaitingInput,
+    /// All steps ended.
+    #[serde(rename = "run.completed")]
+    RunCompleted,
+    /// It failed.
+    #[serde(rename = "run.failed")]
+    RunFailed,
+    /// Somebody ended it.
+    #[serde(rename = "run.cancelled")]
+    RunCancelled,
+    /// A step was handed out (S2-R11).
+    #[serde(rename = "step.called")]
+    StepCalled,
+    /// A step's result came.
+    #[serde(rename = "step.succeeded")]
+    StepSucceeded,
+    /// A step failed.
+    #[serde(rename = "step.failed")]
+    StepFailed,
+    /// A condition did not hold; `data.values` has the values seen.
+    #[serde(rename = "step.skipped")]
+    StepSkipped,
+    /// A result came too late; kept as evidence, never applied.
+    #[serde(rename = "step.late_result")]
+    StepLateResult,
+}
+
+impl EventType {
+    /// Every type, in the order of the API page.
+    pub const ALL: [Self; 13] = [
+        Self::RunStarted,
+        Self::RunWaiting,
+        Self::RunResumed,
+        Self::RunPaused,
+        Self::RunAwaitingInput,
+        Self::RunCompleted,
+        Self::RunFailed,
+        Self::RunCancelled,
+        Self::StepCalled,
+        Self::StepSucceeded,
+        Self::StepFailed,
+        Self::StepSkipped,
+        Self::StepLateResult,
+    ];
+
+    /// The word in bodies, rows and streams.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RunStarted => "run.started",
+            Self::RunWaiting => "run.waiting",
+            Self::RunResumed => "run.resumed",
+            Self::RunPaused => "run.paused",
+            Self::RunAwaitingInput => "run.awaiting_input",
+            Self::RunCompleted => "run.completed",
+            Self::RunFailed => "run.failed",
+            Self::RunCancelled => "run.cancelled",
+            Self::StepCalled => "step.called",
+            Self::StepSucceeded => "step.succeeded",
+            Self::StepFailed => "step.failed",
+            Self::StepSkipped => "step.skipped",
+            Self::StepLateResult => "step.late_result",
+        }
+    }
+}
+
+impl std::fmt::Display for EventType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryItem {
+    /// From 1, without gaps within a run; also the id of the live event.
+    pub seq: u64,
+    /// What kind.
+    #[serde(rename = "type")]
+    pub kind: EventType,
+    /// When, by the executor's clock.
+    pub at: DateTime<Utc>,
+    /// Whose.
+    pub run: RunId,
+    /// Which step, where it concerns one.
+    pub step: Option<String>,
+    /// One sentence for people.
+    pub message: String,
+    /// What a program wants to know.
+    pub data: Value,
+}
+
+/// Core message, one a batch and workspace: these runs have new history. It may be lost; whoever
+/// reads history from a number on misses nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nudge {
+    /// Runs, each with the number of its newest item.
+    pub runs: Vec<(RunId, u64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S2-R11
+    #[test]
+    fn the_word_of_every_type_is_what_serde_writes() {
+        for kind in EventType::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Every message on the bus and every body at the edge: its type, its subject, its name.
+//!
+//! Modules are named after the service that handles a command or publishes an event. No subject is
+//! written as text anywhere else. Commands are strict (unknown fields are refused), events and
+//! views are tolerant for readers. This crate holds no rule and does no I/O.
+
+pub mod duration;
+pub mod executor;
+pub mod history;
+pub mod message;
+pub mod problem;
+pub mod run;
+pub mod scheduler;
+pub mod steps;
+pub mod subject;
+
+pub use message::{Actor, Asked, Command, Envelope, Query, Reply};
+pub use problem::{FieldError, Problem};

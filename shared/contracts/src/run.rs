@@ -1,0 +1,418 @@
+//! What the outside sees of agents, contacts, runs and their steps.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Where a run stands (`run.status`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// Accepted; nothing was handed out yet.
+    Queued,
+    /// At least one step is with a worker or on its way there.
+    Running,
+    /// Everything that is left waits for time, a signal, a handoff or a child.
+    Waiting,
+    /// Stands at a risky step.
+    AwaitingApproval,
+    /// Stands at a question.
+    AwaitingInput,
+    /// Suspended with a snapshot.
+    PausedForIntervention,
+    /// All steps ended.
+    Completed,
+    /// A step failed for good, or the run could not go on.
+    Failed,
+    /// Somebody ended it.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// Every status, in the order of the API page.
+    pub const ALL: [Self; 9] = [
+        Self::Queued,
+        Self::Running,
+        Self::Waiting,
+        Self::AwaitingApproval,
+        Self::AwaitingInput,
+        Self::PausedForIntervention,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// The word in bodies, rows and tables.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::AwaitingApproval => "awaiting_approval",
+            Self::AwaitingInput => "awaiting_input",
+            Self::PausedForIntervention => "paused_for_intervention",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing can happen to the run any more.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+impl std::fmt::Display for RunStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for RunStatus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or_else(|| {
+                let known: Vec<_> = Self::ALL.iter().map(|status| status.as_str()).collect();
+                format!(
+                    "`{text}` is no status of a run; known are {}",
+                    known.join(", ")
+                )
+            })
+    }
+}
+
+/// Where a step stands (`step.status`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    /// Its turn has not come.
+    Planned,
+    /// Waits for an approval.
+    WaitingConfirm,
+    /// Handed out; no worker has started it yet as far as is known.
+    Queued,
+    /// Reserved by a worker.
+    Claimed,
+    /// A worker was granted to start it.
+    InProgress,
+    /// A hold keeps it.
+    Waiting,
+    /// Its worker went silent.
+    Stale,
+    /// Its worker may or may not have done it; a person decides.
+    Uncertain,
+    /// Done.
+    Completed,
+    /// Did not succeed.
+    Failed,
+    /// Its condition did not hold, or it was rejected.
+    Skipped,
+    /// The run ended first.
+    Cancelled,
+}
+
+impl StepStatus {
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Planned => "planned",
+            Self::WaitingConfirm => "waiting_confirm",
+            Self::Queued => "queued",
+            Self::Claimed => "claimed",
+            Self::InProgress => "in_progress",
+            Self::Waiting => "waiting",
+            Self::Stale => "stale",
+            Self::Uncertain => "uncertain",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl std::fmt::Display for StepStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Whose doing a failed or cancelled run is; success rates count `agent` only (S0-NFR).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// The agent's plan or one of its tools.
+    Agent,
+    /// Nobody answered in time.
+    HumanTimeout,
+    /// A rule or a person said no.
+    Policy,
+    /// The system or something it needs.
+    Infra,
+    /// Somebody cancelled it.
+    Cancelled,
+}
+
+/// Why a run failed or was cancelled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Whose doing.
+    pub class: FailureClass,
+    /// Stable, snake case.
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+/// What every action returns (S0-R5).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActionResult {
+    /// Whether the tool did what it was asked.
+    pub success: bool,
+    /// One sentence for people.
+    pub description: String,
+    /// Sanitised: no secret, path, SQL or stack.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// What the tool returned.
+    #[serde(default)]
+    pub data: Value,
+    /// How long the tool took, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// What kind of thing makes a run wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldKind {
+    /// Time.
+    Timer,
+}
+
+impl std::fmt::Display for HoldKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Timer => f.write_str("timer"),
+        }
+    }
+}
+
+/// One hold that keeps a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitingOn {
+    /// Also the request's id where a person is asked.
+    pub id: HoldId,
+    /// What it waits for.
+    pub kind: HoldKind,
+    /// The step that waits.
+    pub step: String,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// Until when; none while the clock is stopped by a pause.
+    pub until: Option<DateTime<Utc>>,
+    /// What is left of the wait, in milliseconds, while a pause has stopped the clock.
+    pub remaining_ms: Option<u64>,
+    /// What happens then.
+    pub then: String,
+}
+
+/// What a pause was put on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseScope {
+    /// This run alone.
+    Run,
+}
+
+/// One pause; a run moves only when none is left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PausedBy {
+    /// What it was put on.
+    pub scope: PauseScope,
+    /// Who did it.
+    pub by: String,
+    /// When; clocks stand since then.
+    pub at: DateTime<Utc>,
+    /// Steps that were with a worker at that time; they finish and are kept.
+    pub in_flight: Vec<String>,
+}
+
+/// How a resumed wait goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResumeMode {
+    /// With the time that was left when it was paused.
+    #[default]
+    Continue,
+    /// At the due time it had before, or at once if that has passed.
+    KeepDeadline,
+    /// From the start: the whole wait again.
+    Restart,
+    /// The wait ends now.
+    Now,
+}
+
+/// Three clocks of a run, in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clocks {
+    /// Steps at work.
+    pub active_ms: u64,
+    /// Steps handed out and not yet started.
+    pub queued_ms: u64,
+    /// Waiting for people.
+    pub human_ms: u64,
+}
+
+/// One step as the API shows it (S2-R15).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepView {
+    /// The same in plan, log, event and row (S2-R1).
+    pub id: String,
+    /// `tool` or `wait`.
+    pub kind: String,
+    /// Where it stands.
+    pub status: StepStatus,
+    /// What it calls.
+    pub tool: Option<ToolName>,
+    /// One line for people: what this step does.
+    pub action: String,
+    /// The arguments as they were resolved.
+    pub request: Option<Value>,
+    /// What came back.
+    pub response: Option<ActionResult>,
+    /// Stable code of a failure.
+    pub error_code: Option<String>,
+    /// Number of the current hand-out; only ever rises.
+    pub dispatch: u64,
+    /// Tries of the tool.
+    pub attempts: u32,
+    /// The worker that was granted the start.
+    pub claimed_by: Option<NodeName>,
+    /// When it was granted.
+    pub claimed_at: Option<DateTime<Utc>>,
+    /// When it began: started, or began to wait.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub ended_at: Option<DateTime<Utc>>,
+}
+
+/// One run as the API shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunView {
+    /// Its id.
+    pub id: RunId,
+    /// Which agent.
+    pub agent: AgentName,
+    /// Which version of it.
+    pub version: u32,
+    /// Where it stands; a pause leaves it as it is.
+    pub status: RunStatus,
+    /// When the run goes on by itself; none while paused.
+    pub resume_at: Option<DateTime<Utc>>,
+    /// One sentence: what is going on.
+    pub message: String,
+    /// Whom it is about.
+    pub contact: Option<ContactId>,
+    /// Given at the start.
+    pub labels: BTreeMap<String, String>,
+    /// What keeps it.
+    pub waiting_on: Vec<WaitingOn>,
+    /// Who stopped it.
+    pub paused_by: Vec<PausedBy>,
+    /// In the order of the plan; only in the view of a single run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepView>,
+    /// `{summary}` once completed.
+    pub result: Option<Value>,
+    /// Why it failed or was cancelled.
+    pub failure: Option<Failure>,
+    /// Where its time went.
+    pub clocks: Clocks,
+    /// When it was accepted.
+    pub created_at: DateTime<Utc>,
+    /// When it ended.
+    pub ended_at: Option<DateTime<Utc>>,
+}
+
+/// A run after a command, and whether the command changed anything.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangedRun {
+    /// The run as it now stands.
+    #[serde(flatten)]
+    pub run: RunView,
+    /// False: it was so already.
+    pub changed: bool,
+}
+
+/// One step of an agent as it was compiled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedStepView {
+    /// `step-01` unless named.
+    pub id: String,
+    /// `tool` or `wait`.
+    pub kind: String,
+    /// One line for people.
+    pub action: String,
+    /// Steps that must have ended before.
+    pub needs: Vec<String>,
+    /// Condition in CEL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// What it calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Arguments with their placeholders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Value>,
+    /// Length of a wait in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// An agent as the API shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentView {
+    /// Its name.
+    pub agent: AgentName,
+    /// Rises with every change.
+    pub version: u32,
+    /// `active`.
+    pub status: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// In order; only in the view of a single agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<PlannedStepView>,
+    /// When this version came.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A contact: its id and whatever else is known of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ContactView {
+    /// Chosen by whoever brought it.
+    pub id: ContactId,
+    /// Everything else: `name`, `email`, `replied`, …
+    #[serde(flatten)]
+    pub fields: serde_json::Map<String, Value>,
+}
+
+/// One page of a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// At most `limit` of them.
+    pub items: Vec<T>,
+    /// Ask with it for the next page; none at the end.
+    pub next_cursor: Option<String>,
+}

@@ -1,0 +1,187 @@
+//! Subjects, streams and durable consumers, as `DESIGN.md` lays them out.
+//!
+//! Workspace first, so that permissions and tenancy are the server's too. A dot in a name is
+//! written `~`. The core subjects (`ask`, `get`, `live`) lie outside every stream: a request there
+//! is answered by a service and never by JetStream.
+
+use holdpoint_ids::{Workspace, subject_token};
+
+/// Work queue of the executor's commands.
+pub const COMMANDS_EXECUTOR: &str = "HP_CMD_EXECUTOR";
+/// Work queue of the scheduler's commands.
+pub const COMMANDS_SCHEDULER: &str = "HP_CMD_SCHEDULER";
+/// Work queue of reserved hand-outs of steps.
+pub const STEPS: &str = "HP_STEPS";
+/// Schedules of alarm buckets, and what they fire.
+pub const TIMERS: &str = "HP_TIMERS";
+
+/// Subjects that [`STEPS`] stores.
+pub const STEPS_FILTER: &str = "hp.*.steps.>";
+/// Subjects that [`TIMERS`] stores.
+pub const TIMERS_FILTER: &str = "hp.timers.>";
+/// What the scheduler's durable consumer takes from [`TIMERS`].
+pub const TIMERS_DUE_FILTER: &str = "hp.timers.due.>";
+
+/// Number of shards that alarm buckets are spread over.
+pub const TIMER_SHARDS: u32 = 1;
+
+/// The stream of one service's commands.
+#[must_use]
+pub fn commands_stream(service: &str) -> String {
+    format!("HP_CMD_{}", service.to_ascii_uppercase())
+}
+
+/// All commands of one service, in all workspaces.
+#[must_use]
+pub fn commands_filter(service: &str) -> String {
+    format!("hp.*.cmd.{service}.>")
+}
+
+/// One command, stored until its owner has handled it.
+#[must_use]
+pub fn command(workspace: &Workspace, service: &str, partition: u32, verb: &str) -> String {
+    format!("hp.{workspace}.cmd.{service}.{partition}.{verb}")
+}
+
+/// The same command asked by core request: answered after the commit, stored nowhere.
+#[must_use]
+pub fn ask(workspace: &Workspace, service: &str, partition: u32, verb: &str) -> String {
+    format!("hp.{workspace}.ask.{service}.{partition}.{verb}")
+}
+
+/// All core requests for commands of one service.
+#[must_use]
+pub fn asks_filter(service: &str) -> String {
+    format!("hp.*.ask.{service}.>")
+}
+
+/// A question that changes nothing, by core request.
+#[must_use]
+pub fn query(workspace: &Workspace, service: &str, name: &str) -> String {
+    format!("hp.{workspace}.get.{service}.{name}")
+}
+
+/// All queries of one service.
+#[must_use]
+pub fn queries_filter(service: &str) -> String {
+    format!("hp.*.get.{service}.*")
+}
+
+/// One core message a batch of a service: whose history has grown (`history::Nudge`).
+#[must_use]
+pub fn live(workspace: &Workspace, service: &str) -> String {
+    format!("hp.{workspace}.live.{service}")
+}
+
+/// Hand-outs of one queue; the queue is the tool unless said.
+#[must_use]
+pub fn steps(workspace: &Workspace, queue: &str) -> String {
+    format!("hp.{workspace}.steps.{}", subject_token(queue))
+}
+
+/// Hand-outs of one queue in all workspaces.
+#[must_use]
+pub fn steps_queue_filter(queue: &str) -> String {
+    format!("hp.*.steps.{}", subject_token(queue))
+}
+
+/// Durable consumer of one queue.
+#[must_use]
+pub fn steps_consumer(queue: &str) -> String {
+    format!("steps-{}", subject_token(queue))
+}
+
+/// Where the schedule of one bucket lies: all alarms of a shard that are due within one second.
+#[must_use]
+pub fn timer_bucket(shard: u32, second: i64) -> String {
+    format!("hp.timers.bucket.{shard}.{second}")
+}
+
+/// Where a bucket arrives, a margin before its second.
+#[must_use]
+pub fn timer_due(shard: u32) -> String {
+    format!("hp.timers.due.{shard}")
+}
+
+/// Moves the test clock; only there with `--test-clock`.
+pub const CLOCK_ADVANCE: &str = "hp.sys.clock.advance";
+
+/// What a command, ask or query subject says: workspace, service and verb (or query name).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts {
+    /// First token after `hp`.
+    pub workspace: Workspace,
+    /// The service that handles it.
+    pub service: String,
+    /// The verb of a command, the name of a query.
+    pub verb: String,
+}
+
+/// Reads a subject made by [`command`], [`ask`] or [`query`].
+#[must_use]
+pub fn parse(subject: &str) -> Option<Parts> {
+    let mut tokens = subject.split('.');
+    if tokens.next() != Some("hp") {
+        return None;
+    }
+    let workspace = tokens.next()?.parse().ok()?;
+    let kind = tokens.next()?;
+    let service = tokens.next()?.to_owned();
+    let verb = match kind {
+        "cmd" | "ask" => {
+            tokens.next()?.parse::<u32>().ok()?;
+            tokens.next()?
+        }
+        "get" => tokens.next()?,
+        _ => return None,
+    };
+    tokens.next().is_none().then(|| Parts {
+        workspace,
+        service,
+        verb: verb.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// M-1
+    #[test]
+    fn a_subject_says_workspace_service_and_verb() {
+        let workspace: Workspace = "acme".parse().unwrap();
+        let parts = parse(&command(&workspace, "executor", 3, "start_run")).unwrap();
+        assert_eq!(
+            (parts.service.as_str(), parts.verb.as_str()),
+            ("executor", "start_run")
+        );
+        assert_eq!(
+            parse(&ask(&workspace, "executor", 3, "start_run")).unwrap(),
+            parts
+        );
+        assert_eq!(
+            parse(&query(&workspace, "executor", "run")).unwrap().verb,
+            "run"
+        );
+    }
+
+    #[test]
+    fn garbage_is_no_subject() {
+        for subject in [
+            "",
+            "hp",
+            "hp.a.cmd.x",
+            "hp.a.cmd.x.y.z",
+            "hp.a.cmd.x.1.z.more",
+            "x.a.get.b.c",
+        ] {
+            assert_eq!(parse(subject), None, "{subject}");
+        }
+    }
+
+    #[test]
+    fn a_queue_with_a_dot_stays_one_token() {
+        assert_eq!(steps_queue_filter("crm.find"), "hp.*.steps.crm~find");
+        assert_eq!(steps_consumer("crm.find"), "steps-crm~find");
+    }
+}

@@ -1,0 +1,331 @@
+//! Typed names and ids, and the partition that an id belongs to.
+//!
+//! Ids sort by the time of their making (UUIDv7) and carry a readable prefix, so that a log line
+//! says what it speaks of. This crate is the only place that makes random ids; it knows nothing of
+//! storage, bus or HTTP.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Number of partitions of every command subject (`<p>` in `hp.<ws>.cmd.<service>.<p>.<verb>`).
+pub const PARTITIONS: u32 = 16;
+
+/// Longest name of a workspace, agent, contact or tool, in characters.
+pub const NAME_CHARS_MAX: usize = 100;
+
+/// The text is no id or name of the wanted kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no {kind}: expected {expected}")]
+pub struct IdError {
+    /// What was expected, e.g. `run id`.
+    pub kind: &'static str,
+    /// The rule that the text breaks, in words.
+    pub expected: &'static str,
+    /// The text as it came.
+    pub text: String,
+}
+
+/// The partition of an aggregate id: CRC-32 (IEEE) of its text, modulo [`PARTITIONS`].
+#[must_use]
+pub fn partition(id: &str) -> u32 {
+    crc32fast::hash(id.as_bytes()) % PARTITIONS
+}
+
+/// A name as one token of a subject or of a consumer's name: a dot is written `~`.
+#[must_use]
+pub fn subject_token(name: &str) -> String {
+    name.replace('.', "~")
+}
+
+macro_rules! uuid_id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $kind:literal, $expected:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// Makes a fresh id. Only shells call this; cores get ids with their input.
+            #[must_use]
+            #[expect(clippy::disallowed_methods, reason = "this crate is where ids are made")]
+            pub fn fresh() -> Self {
+                Self(Uuid::now_v7())
+            }
+
+            /// The id around a known UUID: tests, simulations and rows.
+            #[must_use]
+            pub const fn from_uuid(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+
+            /// The UUID inside.
+            #[must_use]
+            pub const fn uuid(self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0.simple())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                text.strip_prefix($prefix)
+                    .filter(|rest| rest.len() == 32)
+                    .and_then(|rest| Uuid::try_parse(rest).ok())
+                    .map(Self)
+                    .ok_or_else(|| IdError { kind: $kind, expected: $expected, text: text.to_owned() })
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+
+            fn try_from(text: String) -> Result<Self, IdError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.to_string()
+            }
+        }
+    };
+}
+
+uuid_id!(
+    /// One execution of one agent version.
+    RunId,
+    "run_",
+    "run id",
+    "`run_` and 32 hexadecimal digits"
+);
+uuid_id!(
+    /// One command on its way; the caller's retries carry the same one.
+    CommandId,
+    "cmd_",
+    "command id",
+    "`cmd_` and 32 hexadecimal digits"
+);
+
+/// A hold of a run: the run's id and the number of the hold within the run.
+///
+/// Derived, not drawn, so that a core can name a hold without randomness, and so that whoever has
+/// a hold's id knows its run without a look-up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HoldId {
+    /// The run that is held.
+    pub run: RunId,
+    /// Counts the holds of that run from 1.
+    pub number: u32,
+}
+
+impl fmt::Display for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hold_{}-{}", self.run.uuid().simple(), self.number)
+    }
+}
+
+impl fmt::Debug for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for HoldId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let parse = || {
+            let (run, number) = text.strip_prefix("hold_")?.split_once('-')?;
+            let run = Uuid::try_parse(run).ok().filter(|_| run.len() == 32)?;
+            Some(Self {
+                run: RunId::from_uuid(run),
+                number: number.parse().ok()?,
+            })
+        };
+        parse().ok_or_else(|| IdError {
+            kind: "hold id",
+            expected: "`hold_`, 32 hexadecimal digits, `-` and a number",
+            text: text.to_owned(),
+        })
+    }
+}
+
+impl TryFrom<String> for HoldId {
+    type Error = IdError;
+
+    fn try_from(text: String) -> Result<Self, IdError> {
+        text.parse()
+    }
+}
+
+impl From<HoldId> for String {
+    fn from(id: HoldId) -> Self {
+        id.to_string()
+    }
+}
+
+/// Letters, digits, `.`, `_`, `-`; starts with a letter or digit; at most [`NAME_CHARS_MAX`].
+fn is_name(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    text.len() <= NAME_CHARS_MAX
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(allowed)
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $expected:literal, $also:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                let also: fn(&str) -> bool = $also;
+                if is_name(text) && also(text) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    let (kind, expected) = ($kind, $expected);
+                    Err(IdError { kind, expected, text: text.chars().take(200).collect() })
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+
+            fn try_from(text: String) -> Result<Self, IdError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+    };
+}
+
+name!(
+    /// A tenant; first token of every subject, column of every row.
+    Workspace,
+    "workspace name",
+    "1 to 100 letters, digits, `_` or `-`, starting with a letter or digit",
+    |text| !text.contains('.')
+);
+name!(
+    /// An agent's name within its workspace.
+    AgentName,
+    "agent name",
+    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
+    |_| true
+);
+name!(
+    /// A tool's name.
+    ToolName,
+    "tool name",
+    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
+    |_| true
+);
+name!(
+    /// A contact's id, chosen by whoever brings the contact.
+    ContactId,
+    "contact id",
+    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
+    |_| true
+);
+name!(
+    /// A worker process in the mesh.
+    NodeName,
+    "node name",
+    "1 to 100 letters, digits, `_` or `-`, starting with a letter or digit",
+    |text| !text.contains('.')
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_read_back_what_they_print() {
+        let run = RunId::fresh();
+        assert_eq!(run.to_string().parse::<RunId>().unwrap(), run);
+        let hold = HoldId { run, number: 3 };
+        assert_eq!(hold.to_string().parse::<HoldId>().unwrap(), hold);
+    }
+
+    #[test]
+    fn garbage_is_no_id_and_the_error_says_what_was_expected() {
+        for text in [
+            "",
+            "run_",
+            "run_xyz",
+            "hold_1-2",
+            "run_0193aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee",
+        ] {
+            let error = text.parse::<RunId>().unwrap_err();
+            assert!(
+                error.to_string().contains("32 hexadecimal digits"),
+                "{error}"
+            );
+            assert!(text.parse::<HoldId>().is_err());
+        }
+    }
+
+    #[test]
+    fn names_keep_dots_out_of_workspaces() {
+        assert!("my.agent-1".parse::<AgentName>().is_ok());
+        assert!("my.space".parse::<Workspace>().is_err());
+        assert!("-x".parse::<AgentName>().is_err());
+        assert!("x".repeat(101).parse::<AgentName>().is_err());
+        assert_eq!(subject_token("crm.find"), "crm~find");
+    }
+
+    /// M-1: other languages must find the same partition.
+    #[test]
+    fn the_partition_is_crc32_modulo_sixteen() {
+        assert_eq!(crc32fast::hash(b"123456789"), 0xCBF4_3926);
+        assert_eq!(partition("123456789"), 0x6);
+    }
+}

@@ -1,0 +1,214 @@
+//! One batch, one transaction: load, decide, save, record, outbox, commit.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use holdpoint_bus::Outgoing;
+use holdpoint_contracts::message::Reply;
+use holdpoint_store::{StoreError, begin_write};
+use sea_orm::{DatabaseConnection, DatabaseTransaction};
+use serde::Serialize;
+
+use crate::decide::{Batch, Decided};
+use crate::idempotency::{self, Seen};
+use crate::task::Task;
+use crate::{Changed, Service, outbox};
+
+/// States of aggregates that are kept in memory between batches.
+const HOT_STATES_MAX: usize = 50_000;
+
+/// Constant facts that are kept in memory.
+const CONSTANTS_MAX: usize = 10_000;
+
+/// The writer's memory: valid while this process alone writes the tables.
+pub(crate) struct Memory<S: Service> {
+    pub(crate) hot: HashMap<S::Key, S::State>,
+    pub(crate) constants: HashMap<S::Need, S::Fact>,
+    pub(crate) exclusive: bool,
+}
+
+impl<S: Service> Memory<S> {
+    pub(crate) fn new(exclusive: bool) -> Self {
+        Self {
+            hot: HashMap::new(),
+            constants: HashMap::new(),
+            exclusive,
+        }
+    }
+
+    fn trim(&mut self) {
+        if self.hot.len() > HOT_STATES_MAX {
+            self.hot.clear();
+        }
+        if self.constants.len() > CONSTANTS_MAX {
+            self.constants.clear();
+        }
+    }
+}
+
+/// Why a batch was not committed; nothing of it has happened.
+#[derive(Debug)]
+pub(crate) enum Fault<K> {
+    /// Somebody else wrote these first.
+    Lost(Vec<K>),
+    /// The database refused.
+    Store(StoreError),
+}
+
+impl<K, E: Into<StoreError>> From<E> for Fault<K> {
+    fn from(error: E) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// What a committed batch leaves to be done.
+pub(crate) struct Committed {
+    /// The outbox row that keeps `outgoing`.
+    pub(crate) outbox: Option<i64>,
+    pub(crate) outgoing: Vec<Outgoing>,
+    pub(crate) nudges: Vec<(String, Bytes)>,
+    /// One body for each task of the batch.
+    pub(crate) replies: Vec<Bytes>,
+}
+
+/// Commits a batch of tasks, or nothing of it.
+pub(crate) async fn commit<S: Service>(
+    db: &DatabaseConnection,
+    service: &S,
+    memory: &mut Memory<S>,
+    tasks: &[Task<S>],
+    published: &[i64],
+    now: DateTime<Utc>,
+) -> Result<Committed, Fault<S::Key>> {
+    let tx = begin_write(db).await?;
+    outbox::forget(&tx, published).await?;
+    let seen = idempotency::seen(&tx, tasks.iter().filter_map(|task| task.asked.as_ref())).await?;
+    let Memory {
+        hot,
+        constants,
+        exclusive,
+    } = memory;
+    let mut batch = Batch {
+        service,
+        slots: HashMap::new(),
+        found: HashMap::new(),
+        constants,
+        effects: Vec::new(),
+        now,
+    };
+    let fresh: Vec<_> = tasks
+        .iter()
+        .map(|task| seen.answer(task.asked.as_ref()).is_none())
+        .collect();
+    let inputs: Vec<_> = tasks
+        .iter()
+        .zip(&fresh)
+        .filter(|(_, fresh)| **fresh)
+        .flat_map(|(task, _)| &task.inputs)
+        .collect();
+    let mut cached = |key: &S::Key| if *exclusive { hot.remove(key) } else { None };
+    let answers = batch.decide_all(&tx, &inputs, &mut cached).await?;
+    save(&tx, service, &batch, now).await?;
+    let replies = replies::<S>(tasks, &seen, answers);
+    idempotency::remember(&tx, tasks, &fresh, &replies, now).await?;
+    let outgoing = service.outbound(&batch.effects);
+    let outbox = outbox::keep(&tx, &outgoing, now).await?;
+    tx.commit().await?;
+    let nudges = service.nudges(&batch.effects);
+    let slots = batch.slots;
+    if memory.exclusive {
+        let states = slots
+            .into_iter()
+            .filter_map(|(key, slot)| Some((key, slot.state?)));
+        memory
+            .hot
+            .extend(states.filter(|(_, state)| S::is_hot(state)));
+    }
+    memory.trim();
+    Ok(Committed {
+        outbox,
+        outgoing,
+        nudges,
+        replies: replies.into_iter().map(|reply| reply.body).collect(),
+    })
+}
+
+async fn save<S: Service>(
+    tx: &DatabaseTransaction,
+    service: &S,
+    batch: &Batch<'_, S>,
+    now: DateTime<Utc>,
+) -> Result<(), Fault<S::Key>> {
+    let mut changed: Vec<Changed<'_, S>> = batch
+        .slots
+        .iter()
+        .filter(|(_, slot)| slot.changed)
+        .filter_map(|(key, slot)| {
+            Some(Changed {
+                key,
+                state: slot.state.as_ref()?,
+                read_version: slot.read_version,
+            })
+        })
+        .collect();
+    // In one order, so that two replicas that write the same rows do not wait for each other.
+    changed.sort_by(|one, other| one.key.cmp(other.key));
+    let losers = service.save(tx, &changed, now).await?;
+    if !losers.is_empty() {
+        return Err(Fault::Lost(losers));
+    }
+    service.record(tx, &batch.effects, now).await?;
+    Ok(())
+}
+
+/// The answer to one task.
+pub(crate) struct TaskReply {
+    pub(crate) body: Bytes,
+    /// Whether it was done; only that is remembered under an idempotency key.
+    pub(crate) is_ok: bool,
+}
+
+fn replies<S: Service>(tasks: &[Task<S>], seen: &Seen, answers: Vec<Decided<S>>) -> Vec<TaskReply> {
+    let mut answers = answers.into_iter();
+    tasks
+        .iter()
+        .map(|task| match seen.answer(task.asked.as_ref()) {
+            Some(body) => TaskReply { body, is_ok: false },
+            None if task.many => {
+                let list: Vec<_> = answers
+                    .by_ref()
+                    .take(task.inputs.len())
+                    .map(Reply::from)
+                    .collect();
+                TaskReply {
+                    body: write(&Reply::Ok(list)),
+                    is_ok: true,
+                }
+            }
+            None => {
+                let answer = answers.next().map_or_else(
+                    || Reply::Problem(holdpoint_contracts::Problem::internal()),
+                    Reply::from,
+                );
+                TaskReply {
+                    is_ok: matches!(answer, Reply::Ok(_)),
+                    body: write(&answer),
+                }
+            }
+        })
+        .collect()
+}
+
+/// A reply as JSON; a body that cannot be written is a fault of ours and is told as one.
+pub(crate) fn write<T: Serialize>(reply: &T) -> Bytes {
+    serde_json::to_vec(reply).map_or_else(
+        |error| {
+            tracing::error!(%error, "an answer that cannot be written");
+            Bytes::from_static(
+                br#"{"problem":{"status":500,"code":"internal","detail":"an answer that cannot be written"}}"#,
+            )
+        },
+        Bytes::from,
+    )
+}

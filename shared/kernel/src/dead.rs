@@ -1,0 +1,49 @@
+//! Dead letters: messages that cannot be handled, kept with the reason.
+
+use chrono::{DateTime, Utc};
+use holdpoint_store::{StoreError, begin_write};
+use sea_orm::entity::prelude::*;
+use sea_orm::{ActiveValue::Set, DatabaseConnection};
+
+use crate::task::Raw;
+
+mod row {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "the entity macro generates a nested save that begins"
+    )]
+    use sea_orm::entity::prelude::*;
+
+    #[sea_orm::model]
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "dead_letters")]
+    pub struct Model {
+        #[sea_orm(primary_key)]
+        pub id: i64,
+        pub subject: String,
+        pub body: String,
+        pub reason: String,
+        pub created_at: DateTimeUtc,
+    }
+
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+/// Keeps a message that cannot be handled.
+pub(crate) async fn bury(
+    db: &DatabaseConnection,
+    raw: &Raw,
+    reason: &str,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let tx = begin_write(db).await?;
+    let row = row::ActiveModel {
+        subject: Set(raw.subject.clone()),
+        body: Set(String::from_utf8_lossy(&raw.body).replace('\0', "\u{fffd}")),
+        reason: Set(reason.to_owned()),
+        created_at: Set(now),
+        ..Default::default()
+    };
+    row::Entity::insert(row).exec_without_returning(&tx).await?;
+    Ok(tx.commit().await?)
+}

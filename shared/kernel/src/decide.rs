@@ -1,0 +1,213 @@
+//! Lets the core decide a batch, one input after the other, in memory.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseTransaction;
+
+use crate::{Decision, Facts, Outcome, Service};
+
+/// How often one input may ask for more.
+const ROUNDS_MAX: u32 = 4;
+
+/// An aggregate within a batch.
+#[derive(Debug)]
+pub(crate) struct Slot<S: Service> {
+    pub(crate) state: Option<S::State>,
+    /// The version in the database; 0: there is none.
+    pub(crate) read_version: u64,
+    pub(crate) changed: bool,
+}
+
+/// Everything that a batch has in memory.
+pub(crate) struct Batch<'a, S: Service> {
+    pub(crate) service: &'a S,
+    pub(crate) slots: HashMap<S::Key, Slot<S>>,
+    pub(crate) found: HashMap<S::Need, Option<S::Fact>>,
+    pub(crate) constants: &'a mut HashMap<S::Need, S::Fact>,
+    pub(crate) effects: Vec<S::Effect>,
+    pub(crate) now: DateTime<Utc>,
+}
+
+/// One input waiting to be decided.
+struct Pending<'i, S: Service> {
+    place: usize,
+    key: S::Key,
+    input: &'i S::Input,
+    rounds: u32,
+}
+
+/// What an input came to.
+pub(crate) type Decided<S> = Result<<S as Service>::Answer, Problem>;
+
+impl<S: Service> Batch<'_, S> {
+    /// Decides inputs in order; inputs of one aggregate never overtake each other.
+    pub(crate) async fn decide_all(
+        &mut self,
+        db: &DatabaseTransaction,
+        inputs: &[&S::Input],
+        cached: &mut impl FnMut(&S::Key) -> Option<S::State>,
+    ) -> Result<Vec<Decided<S>>, StoreError> {
+        let mut answers: Vec<Option<Decided<S>>> = inputs.iter().map(|_| None).collect();
+        let mut pending: Vec<Pending<'_, S>> = inputs
+            .iter()
+            .enumerate()
+            .map(|(place, &input)| Pending {
+                place,
+                key: S::key(input),
+                input,
+                rounds: 0,
+            })
+            .collect();
+        let keys = pending.iter().map(|one| one.key.clone()).collect();
+        self.load(db, keys, cached).await?;
+        while !pending.is_empty() {
+            let (left, needs) = self.round(pending, &mut answers);
+            pending = left;
+            self.provide(db, needs, cached).await?;
+        }
+        Ok(answers
+            .into_iter()
+            .map(|answer| answer.unwrap_or_else(|| Err(Problem::internal())))
+            .collect())
+    }
+
+    /// One pass over what is pending: returns what must wait, and what it waits for.
+    fn round<'i>(
+        &mut self,
+        pending: Vec<Pending<'i, S>>,
+        answers: &mut [Option<Decided<S>>],
+    ) -> (Vec<Pending<'i, S>>, BTreeSet<S::Need>) {
+        let mut blocked = HashSet::new();
+        let mut left = Vec::new();
+        let mut needs = BTreeSet::new();
+        for mut one in pending {
+            if blocked.contains(&one.key) {
+                left.push(one);
+                continue;
+            }
+            let answer = match self.decide_one(&one) {
+                Outcome::Decided(decision) => Ok(self.apply(&one.key, decision)),
+                Outcome::Unchanged(answer) => Ok(answer),
+                Outcome::Refused(refusal) => {
+                    tracing::debug!(key = ?one.key, ?refusal, "refused");
+                    Err(self.service.problem(&refusal))
+                }
+                Outcome::Need(more) if one.rounds < ROUNDS_MAX => {
+                    one.rounds += 1;
+                    blocked.insert(one.key.clone());
+                    needs.extend(more);
+                    left.push(one);
+                    continue;
+                }
+                Outcome::Need(more) => {
+                    tracing::error!(key = ?one.key, needs = ?more, "a decision that always needs more");
+                    Err(Problem::internal())
+                }
+            };
+            if let Some(place) = answers.get_mut(one.place) {
+                *place = Some(answer);
+            }
+        }
+        (left, needs)
+    }
+
+    fn decide_one(&self, one: &Pending<'_, S>) -> Outcome<S> {
+        let state = self
+            .slots
+            .get(&one.key)
+            .and_then(|slot| slot.state.as_ref());
+        let facts = Facts {
+            slots: &self.slots,
+            found: &self.found,
+            constants: self.constants,
+        };
+        self.service.decide(state, one.input, &facts, self.now)
+    }
+
+    fn apply(&mut self, key: &S::Key, decision: Decision<S>) -> S::Answer {
+        let slot = self.slots.entry(key.clone()).or_insert(Slot {
+            state: None,
+            read_version: 0,
+            changed: false,
+        });
+        slot.state = Some(decision.state);
+        slot.changed = true;
+        self.effects.extend(decision.effects);
+        for (need, fact) in decision.facts {
+            self.found.insert(need, Some(fact));
+        }
+        decision.answer
+    }
+
+    /// Brings in what decisions lack: other aggregates, and facts in one query a table.
+    async fn provide(
+        &mut self,
+        db: &DatabaseTransaction,
+        needs: BTreeSet<S::Need>,
+        cached: &mut impl FnMut(&S::Key) -> Option<S::State>,
+    ) -> Result<(), StoreError> {
+        let (aggregates, facts): (Vec<_>, Vec<_>) = needs
+            .into_iter()
+            .partition(|need| S::aggregate(need).is_some());
+        let keys = aggregates.iter().filter_map(S::aggregate).collect();
+        self.load(db, keys, cached).await?;
+        let unknown: Vec<_> = facts
+            .into_iter()
+            .filter(|need| !self.found.contains_key(need))
+            .collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        for (need, fact) in self.service.find(db, &unknown).await? {
+            if S::is_constant(&need) {
+                self.constants.insert(need.clone(), fact.clone());
+            }
+            self.found.insert(need, Some(fact));
+        }
+        for need in unknown {
+            self.found.entry(need).or_insert(None);
+        }
+        Ok(())
+    }
+
+    async fn load(
+        &mut self,
+        db: &DatabaseTransaction,
+        keys: BTreeSet<S::Key>,
+        cached: &mut impl FnMut(&S::Key) -> Option<S::State>,
+    ) -> Result<(), StoreError> {
+        let mut missing = Vec::new();
+        for key in keys {
+            if self.slots.contains_key(&key) {
+                continue;
+            }
+            let state = cached(&key);
+            if state.is_none() {
+                missing.push(key.clone());
+            }
+            self.insert(key, state);
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        for (key, state) in self.service.load(db, &missing).await? {
+            self.insert(key, Some(state));
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, key: S::Key, state: Option<S::State>) {
+        let read_version = state.as_ref().map_or(0, S::version);
+        self.slots.insert(
+            key,
+            Slot {
+                state,
+                read_version,
+                changed: false,
+            },
+        );
+    }
+}

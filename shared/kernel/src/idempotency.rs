@@ -1,0 +1,104 @@
+//! The same key with the same content is done once and answered alike.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::message::{Asked, Reply};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use sea_orm::entity::prelude::*;
+use sea_orm::{ActiveValue::Set, DatabaseTransaction};
+
+use crate::Service;
+use crate::commit::{TaskReply, write};
+use crate::task::Task;
+
+mod row {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "the entity macro generates a nested save that begins"
+    )]
+    use sea_orm::entity::prelude::*;
+
+    #[sea_orm::model]
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "idempotency")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub key: String,
+        pub digest: String,
+        pub answer: String,
+        pub created_at: DateTimeUtc,
+    }
+
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+/// The keys of a batch that were used before.
+pub(crate) struct Seen(HashMap<String, (String, String)>);
+
+impl Seen {
+    /// The answer to a key that was used before: the same one, or a refusal for another body.
+    pub(crate) fn answer(&self, asked: Option<&Asked>) -> Option<Bytes> {
+        let asked = asked?;
+        let (digest, answer) = self.0.get(&asked.key)?;
+        if *digest == asked.digest {
+            return Some(Bytes::from(answer.clone()));
+        }
+        Some(write(&Reply::<()>::Problem(Problem::new(
+            422,
+            "idempotency_key_reused",
+            "this Idempotency-Key was used for another body; take a new key for a new request",
+        ))))
+    }
+}
+
+/// Looks up the keys of a batch in one query. A key that comes twice in one batch is loaded as
+/// unseen; the second insert then fails and its task is decided again alone.
+pub(crate) async fn seen<'a>(
+    db: &DatabaseTransaction,
+    asked: impl Iterator<Item = &'a Asked>,
+) -> Result<Seen, StoreError> {
+    let keys: Vec<_> = asked.map(|asked| asked.key.clone()).collect();
+    if keys.is_empty() {
+        return Ok(Seen(HashMap::new()));
+    }
+    let rows = row::Entity::find()
+        .filter(row::COLUMN.key.is_in(keys))
+        .all(db)
+        .await?;
+    Ok(Seen(
+        rows.into_iter()
+            .map(|row| (row.key, (row.digest, row.answer)))
+            .collect(),
+    ))
+}
+
+/// Remembers what was done under which key.
+pub(crate) async fn remember<S: Service>(
+    db: &DatabaseTransaction,
+    tasks: &[Task<S>],
+    fresh: &[bool],
+    replies: &[TaskReply],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let mut rows = Vec::new();
+    for ((task, fresh), reply) in tasks.iter().zip(fresh).zip(replies) {
+        let Some(asked) = task.asked.as_ref().filter(|_| *fresh && reply.is_ok) else {
+            continue;
+        };
+        rows.push(row::ActiveModel {
+            key: Set(asked.key.clone()),
+            digest: Set(asked.digest.clone()),
+            answer: Set(String::from_utf8_lossy(&reply.body).into_owned()),
+            created_at: Set(now),
+        });
+    }
+    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
+        row::Entity::insert_many(chunk.to_vec())
+            .exec_without_returning(db)
+            .await?;
+    }
+    Ok(())
+}

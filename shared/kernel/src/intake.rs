@@ -1,0 +1,150 @@
+//! How messages come in: core requests of callers who wait, and the durable consumer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use holdpoint_bus::{Bus, BusError, StreamUse};
+use holdpoint_contracts::message::Reply;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::subject;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::Service;
+use crate::commit::write;
+use crate::start::Activity;
+use crate::task::{Origin, Raw, Settlement, Task};
+
+/// Header that names the inbox where the sender of a stored command waits for its answer.
+const REPLY_HEADER: &str = "hp-reply";
+
+/// How long a delivery may take until the bus gives it out again.
+const ACK_WAIT: Duration = Duration::from_secs(30);
+
+/// Where messages go.
+pub(crate) struct Intake<S: Service> {
+    pub(crate) service: Arc<S>,
+    pub(crate) bus: Bus,
+    pub(crate) tasks: mpsc::Sender<Task<S>>,
+    pub(crate) activity: Activity,
+    pub(crate) stop: CancellationToken,
+}
+
+impl<S: Service> Clone for Intake<S> {
+    fn clone(&self) -> Self {
+        Self {
+            service: Arc::clone(&self.service),
+            bus: self.bus.clone(),
+            tasks: self.tasks.clone(),
+            activity: self.activity.clone(),
+            stop: self.stop.clone(),
+        }
+    }
+}
+
+impl<S: Service> Intake<S> {
+    /// Takes core requests until it is told to stop.
+    pub(crate) async fn asks(self, mut requests: async_nats::Subscriber) {
+        while let Some(Some(message)) = self.stop.run_until_cancelled(requests.next()).await {
+            let origin = Origin::Ask {
+                reply: message.reply.map(|reply| reply.to_string()),
+            };
+            self.take(message.subject.to_string(), message.payload, origin)
+                .await;
+        }
+        if let Err(error) = requests.unsubscribe().await {
+            tracing::debug!(%error, "while stopping");
+        }
+    }
+
+    /// Opens the subscription for core requests; replicas share them.
+    pub(crate) async fn subscribe(&self) -> Result<async_nats::Subscriber, BusError> {
+        let filter = subject::asks_filter(S::NAME);
+        Ok(self
+            .bus
+            .client()
+            .queue_subscribe(filter, S::NAME.to_owned())
+            .await?)
+    }
+
+    /// Takes stored commands until it is told to stop; opens the pull again when it breaks.
+    pub(crate) async fn commands(self) {
+        let filter = subject::commands_filter(S::NAME);
+        while !self.stop.is_cancelled() {
+            let wanted = StreamUse::Commands(S::NAME);
+            match self.bus.pull(wanted, S::NAME, &filter, ACK_WAIT).await {
+                Ok(messages) => self.pull(messages).await,
+                Err(error) => tracing::warn!(%error, "no commands can be pulled; trying again"),
+            }
+            self.stop
+                .run_until_cancelled(tokio::time::sleep(Duration::from_secs(1)))
+                .await;
+        }
+    }
+
+    async fn pull(&self, mut messages: async_nats::jetstream::consumer::pull::Stream) {
+        while let Some(Some(message)) = self.stop.run_until_cancelled(messages.next()).await {
+            match message {
+                Ok(message) => {
+                    let (message, acker) = message.split();
+                    let reply = reply_inbox(message.headers.as_ref());
+                    let origin = Origin::Stream { acker, reply };
+                    self.take(message.subject.to_string(), message.payload, origin)
+                        .await;
+                }
+                // A missing heartbeat is an item, not the end.
+                Err(error) => tracing::debug!(%error, service = S::NAME, "while pulling"),
+            }
+        }
+    }
+
+    async fn take(&self, subject: String, body: Bytes, origin: Origin) {
+        let decoded = subject::parse(&subject)
+            .ok_or_else(|| {
+                Problem::new(400, "invalid_subject", format!("`{subject}` is no command"))
+            })
+            .and_then(|parts| self.service.decode(&parts, &body));
+        match decoded {
+            Ok(request) => {
+                let raw = Raw { subject, body };
+                let task = Task {
+                    inputs: request.inputs,
+                    many: request.many,
+                    asked: request.asked,
+                    origin,
+                    raw,
+                };
+                self.submit(task).await;
+            }
+            Err(problem) => self.refuse(&subject, origin, problem).await,
+        }
+    }
+
+    /// Puts a task before the writer; waits while it has its hands full.
+    pub(crate) async fn submit(&self, task: Task<S>) {
+        self.activity.in_flight.fetch_add(1, Ordering::AcqRel);
+        if self.tasks.send(task).await.is_err() {
+            self.activity.in_flight.fetch_sub(1, Ordering::AcqRel);
+            tracing::debug!(
+                service = S::NAME,
+                "stopping: a message is left to the next start"
+            );
+        }
+    }
+
+    async fn refuse(&self, subject: &str, origin: Origin, problem: Problem) {
+        tracing::warn!(service = S::NAME, subject, %problem, "a message that cannot be read");
+        let body = write(&Reply::<()>::Problem(problem));
+        origin.settle(&self.bus, Some(body), Settlement::Done).await;
+    }
+}
+
+fn reply_inbox(headers: Option<&HeaderMap>) -> Option<String> {
+    let inbox = headers?.get(REPLY_HEADER)?.as_str();
+    // Anything else could make the service publish a command in somebody's name.
+    inbox.starts_with("_INBOX").then(|| inbox.to_owned())
+}

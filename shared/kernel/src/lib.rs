@@ -1,0 +1,206 @@
+//! The one loop of every service.
+//!
+//! Messages come in ([`intake`]), one database thread takes what is there, loads the aggregates,
+//! lets the service's pure core decide one by one in memory, and saves everything in one
+//! transaction with an outbox row ([`writer`], [`commit`], [`decide`]); a publisher then sends,
+//! answers and acks ([`publisher`]). A service has no loop and no transaction of its own.
+//!
+//! Invariants: nothing is published or answered that was not committed; a message is acked after
+//! its commit; what cannot be handled becomes a dead letter; of two writers of one aggregate one
+//! wins and the other decides again.
+
+mod commit;
+mod dead;
+mod decide;
+mod facts;
+mod idempotency;
+mod intake;
+mod outbox;
+mod publisher;
+mod queries;
+mod start;
+mod task;
+mod writer;
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use holdpoint_bus::Outgoing;
+use holdpoint_contracts::message::Asked;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::subject::Parts;
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseTransaction;
+use serde::Serialize;
+
+pub use facts::{Facts, Found, GivenFacts};
+pub use queries::{Queries, serve_queries};
+pub use start::{Activity, Deps, Handle, KernelError, start};
+
+/// A service: a pure core, its rows, and the translation of both to and from messages.
+#[expect(
+    async_fn_in_trait,
+    reason = "the database thread awaits these itself, so none need be Send"
+)]
+pub trait Service: Send + Sync + Sized + 'static {
+    /// As in subjects.
+    const NAME: &'static str;
+    /// Names one aggregate.
+    type Key: Clone + Eq + Hash + Ord + Debug + Send;
+    /// An aggregate's control state.
+    type State: Clone + Debug + Send;
+    /// Everything that can happen to one aggregate.
+    type Input: Debug + Send;
+    /// Something a decision may lack.
+    type Need: Clone + Eq + Hash + Ord + Debug + Send;
+    /// What is found for a need. Cheap to clone.
+    type Fact: Clone + Debug + Send;
+    /// What is to be stored beside the state, sent, or both.
+    type Effect: Send;
+    /// Every way to say no.
+    type Refusal: Debug + Send;
+    /// What the caller is told.
+    type Answer: Serialize + Send;
+
+    /// The aggregate that an input is for.
+    fn key(input: &Self::Input) -> Self::Key;
+
+    /// Decides what an input does. Total and pure: same arguments, same answer.
+    fn decide(
+        &self,
+        state: Option<&Self::State>,
+        input: &Self::Input,
+        facts: &Facts<'_, Self>,
+        now: DateTime<Utc>,
+    ) -> Outcome<Self>;
+
+    /// The aggregate that a need asks for, where it asks for one: its state in the batch counts.
+    fn aggregate(need: &Self::Need) -> Option<Self::Key>;
+
+    /// What other aggregates may know of this one.
+    fn fact(state: &Self::State) -> Self::Fact;
+
+    /// Whether what is found for a need never changes, and so may be kept.
+    fn is_constant(need: &Self::Need) -> bool;
+
+    /// Rises by one with every decision that changes the state.
+    fn version(state: &Self::State) -> u64;
+
+    /// Whether more is likely to happen to it soon, so that it is worth keeping in memory.
+    fn is_hot(state: &Self::State) -> bool;
+
+    /// How a refusal is told.
+    fn problem(&self, refusal: &Self::Refusal) -> Problem;
+
+    /// Reads a command's body into inputs.
+    ///
+    /// # Errors
+    /// A [`Problem`] that says what is wrong with the body.
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<Request<Self::Input>, Problem>;
+
+    /// Loads aggregates in one query a table; unknown ones are left out.
+    async fn load(
+        &self,
+        db: &DatabaseTransaction,
+        keys: &[Self::Key],
+    ) -> Result<Vec<(Self::Key, Self::State)>, StoreError>;
+
+    /// Loads what decisions lack, in one query a table; what is not there is left out.
+    async fn find(
+        &self,
+        db: &DatabaseTransaction,
+        needs: &[Self::Need],
+    ) -> Result<Vec<(Self::Need, Self::Fact)>, StoreError>;
+
+    /// Saves states, each only if the row is still at the version it was read at; returns those
+    /// that were not saved because somebody was faster.
+    async fn save(
+        &self,
+        db: &DatabaseTransaction,
+        changed: &[Changed<'_, Self>],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Self::Key>, StoreError>;
+
+    /// Stores what belongs beside the states, in multi-row statements.
+    async fn record(
+        &self,
+        db: &DatabaseTransaction,
+        effects: &[Self::Effect],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError>;
+
+    /// The messages that effects ask for; they leave through the outbox of the same transaction.
+    fn outbound(&self, effects: &[Self::Effect]) -> Vec<Outgoing>;
+
+    /// Core messages that may be lost: subject and body.
+    fn nudges(&self, effects: &[Self::Effect]) -> Vec<(String, Bytes)>;
+}
+
+/// What a decision came to.
+pub enum Outcome<S: Service> {
+    /// The state changes.
+    Decided(Decision<S>),
+    /// Nothing changes, and the caller is told so: a repetition, or a no-op.
+    Unchanged(S::Answer),
+    /// Not without these.
+    Need(Vec<S::Need>),
+    /// The rules say no; nothing changes.
+    Refused(S::Refusal),
+}
+
+/// The next state of an aggregate and what goes with it.
+pub struct Decision<S: Service> {
+    /// Its version is one above the one decided on.
+    pub state: S::State,
+    /// In the order in which they are to happen.
+    pub effects: Vec<S::Effect>,
+    /// What later decisions of the same batch may find.
+    pub facts: Vec<(S::Need, S::Fact)>,
+    /// For the caller, after the commit.
+    pub answer: S::Answer,
+}
+
+/// A state to save.
+#[derive(Debug)]
+pub struct Changed<'a, S: Service> {
+    /// Which aggregate.
+    pub key: &'a S::Key,
+    /// As it is to be.
+    pub state: &'a S::State,
+    /// The version that was read; 0: there was none.
+    pub read_version: u64,
+}
+
+/// One message: an input, or several that are committed together.
+#[derive(Debug)]
+pub struct Request<I> {
+    /// In order.
+    pub inputs: Vec<I>,
+    /// Whether the answer is a list, one for each input.
+    pub many: bool,
+    /// The caller's idempotency key.
+    pub asked: Option<Asked>,
+}
+
+impl<I> Request<I> {
+    /// A command for one aggregate.
+    pub fn one(input: I, asked: Option<Asked>) -> Self {
+        Self {
+            inputs: vec![input],
+            many: false,
+            asked,
+        }
+    }
+
+    /// Several, each answered by itself.
+    #[must_use]
+    pub fn many(inputs: Vec<I>) -> Self {
+        Self {
+            inputs,
+            many: true,
+            asked: None,
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Puts the pieces together and starts them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use holdpoint_bus::{Bus, BusError, StreamUse};
+use holdpoint_clock::Clock;
+use holdpoint_store::{Checkpoints, Location, StoreError, open_writer};
+use sea_orm::DatabaseConnection;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::commit::Memory;
+use crate::intake::Intake;
+use crate::publisher::{Published, UNPUBLISHED_MAX};
+use crate::task::{Origin, Raw, Task};
+use crate::writer::Writer;
+use crate::{Service, outbox, publisher};
+
+/// Tasks that wait for the database thread; senders wait beyond it.
+const TASKS_MAX: usize = 4_096;
+
+/// What a service runs on.
+#[derive(Debug, Clone)]
+pub struct Deps {
+    /// The bus.
+    pub bus: Bus,
+    /// The time.
+    pub clock: Clock,
+    /// Its own tables.
+    pub store: Location,
+}
+
+/// A kernel could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// Its tables cannot be opened.
+    #[error("cannot open the tables of the {service} service")]
+    Store {
+        /// Whose.
+        service: &'static str,
+        /// Why.
+        #[source]
+        source: StoreError,
+    },
+    /// Its stream or consumer cannot be had.
+    #[error("cannot attach the {service} service to the bus")]
+    Bus {
+        /// Whose.
+        service: &'static str,
+        /// Why.
+        #[source]
+        source: BusError,
+    },
+    /// The database thread could not be started.
+    #[error("cannot start the database thread of the {service} service")]
+    Thread {
+        /// Whose.
+        service: &'static str,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The database thread ended before it was ready.
+    #[error("the database thread of the {service} service ended while starting")]
+    Ended {
+        /// Whose.
+        service: &'static str,
+    },
+}
+
+/// How busy a kernel is; all clones share the counts.
+#[derive(Debug, Clone, Default)]
+pub struct Activity {
+    /// Tasks that were taken in and are not yet committed, published and answered.
+    pub(crate) in_flight: Arc<AtomicUsize>,
+    /// Tasks that are through, since the start.
+    pub(crate) handled: Arc<AtomicUsize>,
+}
+
+impl Activity {
+    /// Tasks on their way through.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Acquire)
+    }
+
+    /// Tasks that are through, since the start; only rises.
+    #[must_use]
+    pub fn handled(&self) -> usize {
+        self.handled.load(Ordering::Acquire)
+    }
+}
+
+/// How a service's own wheels and sweepers reach its kernel. Cheap to clone.
+pub struct Handle<S: Service>(Intake<S>);
+
+impl<S: Service> std::fmt::Debug for Handle<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Handle").field(&S::NAME).finish()
+    }
+}
+
+impl<S: Service> Clone for Handle<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: Service> Handle<S> {
+    /// Has inputs decided in one batch; returns once they are committed and published, or given up
+    /// because the service stops.
+    pub async fn submit(&self, inputs: Vec<S::Input>) {
+        let (done, through) = oneshot::channel();
+        let raw = Raw {
+            subject: format!("internal.{}", S::NAME),
+            body: Bytes::new(),
+        };
+        let origin = Origin::Internal { done };
+        self.0
+            .submit(Task {
+                inputs,
+                many: true,
+                asked: None,
+                origin,
+                raw,
+            })
+            .await;
+        // An error means that the service stops; whoever submitted comes again after the start.
+        drop(through.await);
+    }
+
+    /// How busy it is.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        self.0.activity.clone()
+    }
+}
+
+/// Starts a service's kernel: its stream, its database thread, its publisher and its intake. It
+/// ends with `stop`: finishes what it took in, publishes it, and leaves the rest to the next start.
+///
+/// # Errors
+/// [`KernelError`] when the tables or the bus are not to be had.
+pub async fn start<S: Service>(
+    deps: &Deps,
+    service: Arc<S>,
+    stop: CancellationToken,
+    tracker: &TaskTracker,
+) -> Result<Handle<S>, KernelError> {
+    let on_bus = |source| KernelError::Bus {
+        service: S::NAME,
+        source,
+    };
+    deps.bus
+        .provide_stream(StreamUse::Commands(S::NAME))
+        .await
+        .map_err(on_bus)?;
+    let activity = Activity::default();
+    let published = Published::default();
+    let (tasks, inbox) = mpsc::channel(TASKS_MAX);
+    let (publishing, batches) = mpsc::channel(UNPUBLISHED_MAX);
+    let writer = Thread {
+        service: Arc::clone(&service),
+        clock: deps.clock.clone(),
+        tasks: inbox,
+        publishing,
+        published: published.clone(),
+        activity: activity.clone(),
+    };
+    let left_behind = writer.start(deps.store.clone()).await?;
+    republish(&deps.bus, &published, left_behind).await;
+    tracker.spawn(publisher::run(
+        deps.bus.clone(),
+        batches,
+        published,
+        activity.clone(),
+    ));
+    let intake = Intake {
+        service,
+        bus: deps.bus.clone(),
+        tasks,
+        activity,
+        stop,
+    };
+    let requests = intake.subscribe().await.map_err(on_bus)?;
+    tracker.spawn(intake.clone().asks(requests));
+    tracker.spawn(intake.clone().commands());
+    Ok(Handle(intake))
+}
+
+/// Sends what an earlier process committed and may not have published.
+async fn republish(
+    bus: &Bus,
+    published: &Published,
+    rows: Vec<(i64, Vec<holdpoint_bus::Outgoing>)>,
+) {
+    if rows.is_empty() {
+        return;
+    }
+    tracing::info!(
+        batches = rows.len(),
+        "publishing what the process before left in its outbox"
+    );
+    for (row, messages) in rows {
+        publisher::publish(bus, messages).await;
+        published.put_back(vec![row]);
+    }
+}
+
+type LeftBehind = Vec<(i64, Vec<holdpoint_bus::Outgoing>)>;
+
+/// What the database thread is given.
+struct Thread<S: Service> {
+    service: Arc<S>,
+    clock: Clock,
+    tasks: mpsc::Receiver<Task<S>>,
+    publishing: mpsc::Sender<publisher::Publishing>,
+    published: Published,
+    activity: Activity,
+}
+
+impl<S: Service> Thread<S> {
+    /// Starts the thread; returns the outbox rows that it found.
+    async fn start(self, store: Location) -> Result<LeftBehind, KernelError> {
+        let (ready, started) = oneshot::channel();
+        let io = |source| KernelError::Thread {
+            service: S::NAME,
+            source,
+        };
+        // The store is used on its own thread and runtime only; blocking on it inside another
+        // runtime would panic.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(io)?;
+        std::thread::Builder::new()
+            .name(format!("{}-db", S::NAME))
+            .spawn(move || runtime.block_on(self.run(&store, ready)))
+            .map_err(io)?;
+        started
+            .await
+            .map_err(|_| KernelError::Ended { service: S::NAME })?
+            .map_err(|source| KernelError::Store {
+                service: S::NAME,
+                source,
+            })
+    }
+
+    async fn run(self, store: &Location, ready: oneshot::Sender<Result<LeftBehind, StoreError>>) {
+        let (db, checkpoints, left_behind) = match open(store).await {
+            Ok(opened) => opened,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        if ready.send(Ok(left_behind)).is_err() {
+            return;
+        }
+        let Self {
+            service,
+            clock,
+            tasks,
+            publishing,
+            published,
+            activity,
+        } = self;
+        let memory = Memory::new(store.is_exclusive());
+        Writer {
+            service,
+            db,
+            clock,
+            memory,
+            tasks,
+            publishing,
+            published,
+            activity,
+        }
+        .run()
+        .await;
+        drop(checkpoints);
+    }
+}
+
+async fn open(
+    store: &Location,
+) -> Result<(DatabaseConnection, Checkpoints, LeftBehind), StoreError> {
+    let db = open_writer(store).await?;
+    let checkpoints = Checkpoints::start(store).await?;
+    let left_behind = outbox::left_behind(&db).await?;
+    Ok((db, checkpoints, left_behind))
+}

@@ -1,0 +1,91 @@
+//! One message on its way through the kernel, and how its sender is answered.
+
+use async_nats::jetstream::AckKind;
+use async_nats::jetstream::message::Acker;
+use bytes::Bytes;
+use holdpoint_bus::Bus;
+use holdpoint_contracts::message::Asked;
+use tokio::sync::oneshot;
+
+use crate::Service;
+
+/// A decoded message and where it came from.
+pub(crate) struct Task<S: Service> {
+    pub(crate) inputs: Vec<S::Input>,
+    pub(crate) many: bool,
+    pub(crate) asked: Option<Asked>,
+    pub(crate) origin: Origin,
+    /// As it came, for the dead letter.
+    pub(crate) raw: Raw,
+}
+
+/// A message as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Raw {
+    pub(crate) subject: String,
+    pub(crate) body: Bytes,
+}
+
+/// Where a task came from: decides who is told what.
+pub(crate) enum Origin {
+    /// A core request: its sender waits.
+    Ask {
+        /// Where the answer goes.
+        reply: Option<String>,
+    },
+    /// A durable consumer: acked after the commit.
+    Stream {
+        /// Of this delivery.
+        acker: Acker,
+        /// The sender's inbox, from the header `hp-reply`.
+        reply: Option<String>,
+    },
+    /// The service itself: a wheel, a sweeper.
+    Internal {
+        /// Told once all is committed and published.
+        done: oneshot::Sender<()>,
+    },
+}
+
+/// What becomes of a task that was not committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settlement {
+    /// Handled: ack.
+    Done,
+    /// Not now: have it delivered again later.
+    Again,
+}
+
+/// Delay before a message is delivered again.
+const AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+
+impl Origin {
+    /// Sends the answer and settles the delivery. Both may be lost: senders ask again, and the bus
+    /// delivers again.
+    pub(crate) async fn settle(self, bus: &Bus, body: Option<Bytes>, settlement: Settlement) {
+        match self {
+            Self::Ask { reply } => answer(bus, reply, body).await,
+            Self::Stream { acker, reply } => {
+                answer(bus, reply, body).await;
+                let kind = match settlement {
+                    Settlement::Done => AckKind::Ack,
+                    Settlement::Again => AckKind::Nak(Some(AGAIN_AFTER)),
+                };
+                if let Err(error) = acker.ack_with(kind).await {
+                    tracing::warn!(%error, "an ack was not sent; the message will come again");
+                }
+            }
+            // Who waits may have given up; that is its business.
+            Self::Internal { done } => drop(done.send(())),
+        }
+    }
+}
+
+async fn answer(bus: &Bus, reply: Option<String>, body: Option<Bytes>) {
+    let (Some(reply), Some(body)) = (reply, body) else {
+        return;
+    };
+    if let Err(error) = bus.send(reply, body).await {
+        tracing::warn!(%error, "an answer was not sent; the caller will ask again");
+    }
+}

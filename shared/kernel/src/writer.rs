@@ -1,0 +1,310 @@
+//! The database thread: takes what is there, commits it as one batch, hands it to the publisher.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::message::Reply;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_store::StoreError;
+use sea_orm::{DatabaseConnection, DbErr, RuntimeErr};
+use tokio::sync::mpsc;
+
+use crate::commit::{Committed, Fault, Memory, commit, write};
+use crate::publisher::{Published, Publishing, Settled};
+use crate::start::Activity;
+use crate::task::{Settlement, Task};
+use crate::{Service, dead, outbox};
+
+/// Commands of one batch; counted in commands, for one message may bring many.
+const BATCH_COMMANDS_MAX: usize = 1_000;
+
+/// Messages taken from the channel at once.
+const TAKE_MAX: usize = 1_000;
+
+/// How long a published outbox row may wait for the next commit before it is deleted by itself.
+const FORGET_AFTER: Duration = Duration::from_millis(50);
+
+/// How often a batch is tried again while the database is away, and how long it waits between.
+const TRIES_MAX: u32 = 6;
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// Everything the database thread works with.
+pub(crate) struct Writer<S: Service> {
+    pub(crate) service: Arc<S>,
+    pub(crate) db: DatabaseConnection,
+    pub(crate) clock: Clock,
+    pub(crate) memory: Memory<S>,
+    pub(crate) tasks: mpsc::Receiver<Task<S>>,
+    pub(crate) publishing: mpsc::Sender<Publishing>,
+    pub(crate) published: Published,
+    pub(crate) activity: Activity,
+}
+
+/// A batch in the making.
+struct Group<S: Service> {
+    tasks: Vec<Task<S>>,
+    tries: u32,
+}
+
+impl<S: Service> Writer<S> {
+    /// Works until all senders of tasks are gone, then deletes what was published meanwhile.
+    pub(crate) async fn run(mut self) {
+        let mut backlog = Vec::new();
+        loop {
+            if backlog.is_empty() && !self.take(&mut backlog).await {
+                break;
+            }
+            let tasks = first_batch(&mut backlog);
+            self.process(tasks).await;
+        }
+        drop(self.publishing);
+        self.published.wait_until_idle().await;
+        forget(&self.db, &self.published.drain()).await;
+        if let Err(error) = self.db.close().await {
+            tracing::warn!(%error, "the database was not closed cleanly");
+        }
+    }
+
+    /// Waits for tasks; false once there will be no more.
+    async fn take(&mut self, backlog: &mut Vec<Task<S>>) -> bool {
+        loop {
+            let waiting = self.tasks.recv_many(backlog, TAKE_MAX);
+            match tokio::time::timeout(FORGET_AFTER, waiting).await {
+                Ok(taken) => return taken > 0,
+                Err(_) if self.published.is_empty() => {
+                    return self.tasks.recv_many(backlog, TAKE_MAX).await > 0;
+                }
+                Err(_) => forget(&self.db, &self.published.drain()).await,
+            }
+        }
+    }
+
+    /// Commits a batch; what cannot be committed together is tried apart.
+    async fn process(&mut self, tasks: Vec<Task<S>>) {
+        let mut groups = vec![Group { tasks, tries: 0 }];
+        while let Some(group) = groups.pop() {
+            if group.tasks.is_empty() {
+                continue;
+            }
+            let published = self.published.drain();
+            let now = self.clock.now();
+            let committed = commit(
+                &self.db,
+                &*self.service,
+                &mut self.memory,
+                &group.tasks,
+                &published,
+                now,
+            );
+            match committed.await {
+                Ok(committed) => self.hand_over(group.tasks, committed).await,
+                Err(fault) => {
+                    self.published.put_back(published);
+                    self.memory.hot.clear();
+                    self.part(group, fault, &mut groups).await;
+                }
+            }
+        }
+    }
+
+    /// Decides how a batch that was not committed goes on.
+    async fn part(&self, group: Group<S>, fault: Fault<S::Key>, groups: &mut Vec<Group<S>>) {
+        let tries = group.tries + 1;
+        match fault {
+            Fault::Lost(keys) if tries < TRIES_MAX => {
+                tracing::debug!(?keys, "somebody was faster; deciding again");
+                part_losers(group.tasks, &keys, tries, groups);
+            }
+            Fault::Store(error) if is_transient(&error) && tries < TRIES_MAX => {
+                tracing::warn!(error = %chain(&error), tries, "the database is away or busy; trying again");
+                tokio::time::sleep(TRY_AGAIN_AFTER * tries).await;
+                groups.push(Group {
+                    tasks: group.tasks,
+                    tries,
+                });
+            }
+            Fault::Lost(_) => {
+                self.give_up(group.tasks, "too many writers of the same rows")
+                    .await
+            }
+            Fault::Store(error) if is_transient(&error) => {
+                self.give_up(group.tasks, &chain(&error)).await;
+            }
+            Fault::Store(error) if group.tasks.len() > 1 => {
+                tracing::warn!(error = %chain(&error), tasks = group.tasks.len(), "a batch failed; trying its parts");
+                part_halves(group.tasks, groups);
+            }
+            Fault::Store(error) => self.bury(group.tasks, &chain(&error)).await,
+        }
+    }
+
+    async fn hand_over(&self, tasks: Vec<Task<S>>, committed: Committed) {
+        let Committed {
+            outbox,
+            outgoing,
+            nudges,
+            replies,
+        } = committed;
+        let settled = tasks
+            .into_iter()
+            .zip(replies)
+            .map(|(task, body)| Settled {
+                origin: task.origin,
+                body: Some(body),
+                settlement: Settlement::Done,
+            })
+            .collect();
+        self.publish(Publishing {
+            outbox,
+            outgoing,
+            nudges,
+            settled,
+        })
+        .await;
+    }
+
+    /// Nothing was done: callers may ask again, deliveries come again.
+    async fn give_up(&self, tasks: Vec<Task<S>>, reason: &str) {
+        tracing::error!(service = S::NAME, tasks = tasks.len(), reason, "put back");
+        let problem = Problem::unavailable("the service's database is away or busy; try again");
+        self.settle_all(tasks, &problem, Settlement::Again).await;
+    }
+
+    /// Trying again cannot help: keep the message and tell the caller.
+    async fn bury(&self, tasks: Vec<Task<S>>, reason: &str) {
+        for task in &tasks {
+            tracing::error!(
+                service = S::NAME,
+                subject = task.raw.subject,
+                reason,
+                "a dead letter"
+            );
+            if let Err(error) = dead::bury(&self.db, &task.raw, reason, self.clock.now()).await {
+                tracing::error!(error = %chain(&error), "a dead letter could not be kept");
+            }
+        }
+        self.settle_all(tasks, &Problem::internal(), Settlement::Done)
+            .await;
+    }
+
+    async fn settle_all(&self, tasks: Vec<Task<S>>, problem: &Problem, settlement: Settlement) {
+        let body: Bytes = write(&Reply::<()>::Problem(problem.clone()));
+        let settled = tasks
+            .into_iter()
+            .map(|task| Settled {
+                origin: task.origin,
+                body: Some(body.clone()),
+                settlement,
+            })
+            .collect();
+        self.publish(Publishing {
+            settled,
+            ..Publishing::default()
+        })
+        .await;
+    }
+
+    async fn publish(&self, publishing: Publishing) {
+        self.published.begin();
+        let tasks = publishing.settled.len();
+        if self.publishing.send(publishing).await.is_err() {
+            // Only while the process ends; the outbox row is published by the next one.
+            tracing::warn!(
+                service = S::NAME,
+                "committed and left to the next start to publish"
+            );
+            self.published.end(None);
+            self.activity.in_flight.fetch_sub(tasks, Ordering::AcqRel);
+        }
+    }
+}
+
+async fn forget(db: &DatabaseConnection, published: &[i64]) {
+    if let Err(error) = outbox::forget(db, published).await {
+        tracing::warn!(error = %chain(&error), "published messages stay in the outbox and go out again");
+    }
+}
+
+/// Takes whole tasks until the batch is full.
+fn first_batch<S: Service>(backlog: &mut Vec<Task<S>>) -> Vec<Task<S>> {
+    let mut commands = 0;
+    let full = backlog.iter().position(|task| {
+        commands += task.inputs.len();
+        commands > BATCH_COMMANDS_MAX
+    });
+    // A single task above the limit still goes, alone.
+    let rest = full.map(|place| backlog.split_off(place.max(1)));
+    std::mem::replace(backlog, rest.unwrap_or_default())
+}
+
+/// Those who lost decide again alone; the others go on together. Groups are taken from the end.
+fn part_losers<S: Service>(
+    tasks: Vec<Task<S>>,
+    keys: &[S::Key],
+    tries: u32,
+    groups: &mut Vec<Group<S>>,
+) {
+    let keys: HashSet<_> = keys.iter().collect();
+    let touches = |task: &Task<S>| {
+        task.inputs
+            .iter()
+            .any(|input| keys.contains(&S::key(input)))
+    };
+    let (losers, others): (Vec<_>, Vec<_>) = tasks.into_iter().partition(touches);
+    groups.extend(losers.into_iter().rev().map(|task| Group {
+        tasks: vec![task],
+        tries,
+    }));
+    groups.push(Group {
+        tasks: others,
+        tries: 0,
+    });
+}
+
+fn part_halves<S: Service>(mut tasks: Vec<Task<S>>, groups: &mut Vec<Group<S>>) {
+    let second = tasks.split_off(tasks.len() / 2);
+    groups.push(Group {
+        tasks: second,
+        tries: 0,
+    });
+    groups.push(Group { tasks, tries: 0 });
+}
+
+/// Whether the same may succeed later: the database is away, busy, or shutting down.
+fn is_transient(error: &StoreError) -> bool {
+    let StoreError::Database(error) = error else {
+        return false;
+    };
+    match error {
+        DbErr::ConnectionAcquire(_) | DbErr::Conn(_) => true,
+        DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)) => {
+            use sea_orm::sqlx::Error;
+            match &**error {
+                Error::Io(_) | Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed => {
+                    true
+                }
+                Error::Database(error) => error.code().is_some_and(|code| {
+                    matches!(&*code, "5" | "6" | "13" | "40001" | "40P01" | "57P01")
+                }),
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// An error with everything that caused it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,196 @@
+//! The way to a service's own database: SQLite file or Postgres schema.
+//!
+//! Connections, write transactions and migrations; no query of any service. Statements cost, not
+//! rows: batches are multi-row statements, see `holdpoint-kernel`.
+
+mod checkpoint;
+mod guard;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
+use sea_orm::{
+    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend,
+    DbErr, SqliteTransactionMode, TransactionOptions, TransactionTrait,
+};
+use sea_orm_migration::MigratorTrait;
+
+pub use checkpoint::Checkpoints;
+pub use guard::guarded;
+
+/// Rows of one multi-row statement: SQLite takes 32,766 bound values, Postgres 65,535.
+pub const ROWS_PER_STATEMENT: usize = 500;
+
+/// How long a writer waits for another one on the same SQLite file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a query waits for a free connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A service's tables could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database said no, or is away.
+    #[error("the database refused")]
+    Database(#[from] DbErr),
+    /// The folder of a SQLite file could not be made.
+    #[error("cannot make the folder of {path}")]
+    Folder {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A row breaks an invariant: trying again cannot help.
+    #[error("a row of `{table}` cannot be read: {reason}")]
+    BrokenRow {
+        /// Which table.
+        table: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl StoreError {
+    /// A row that breaks an invariant.
+    pub fn broken(table: &'static str, reason: impl std::fmt::Display) -> Self {
+        Self::BrokenRow {
+            table,
+            reason: reason.to_string(),
+        }
+    }
+}
+
+/// Where a service's tables are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// A file that this process alone writes.
+    Sqlite(PathBuf),
+    /// A schema of its own in a Postgres database.
+    Postgres {
+        /// `postgres://…`
+        url: String,
+        /// The service's schema.
+        schema: String,
+    },
+}
+
+impl Location {
+    /// Whether one process owns the tables, so that what it wrote last is what is there.
+    #[must_use]
+    pub const fn is_exclusive(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
+}
+
+/// Opens the one connection that writes (SQLite), or a small pool (Postgres).
+///
+/// # Errors
+/// [`StoreError`] when the database cannot be opened.
+pub async fn open_writer(location: &Location) -> Result<DatabaseConnection, StoreError> {
+    open(location, if location.is_exclusive() { 1 } else { 4 }).await
+}
+
+/// Opens a pool for queries.
+///
+/// # Errors
+/// [`StoreError`] when the database cannot be opened.
+pub async fn open_readers(
+    location: &Location,
+    connections: u32,
+) -> Result<DatabaseConnection, StoreError> {
+    open(location, connections).await
+}
+
+async fn open(location: &Location, connections: u32) -> Result<DatabaseConnection, StoreError> {
+    let mut options = match location {
+        Location::Sqlite(path) => {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder).map_err(|source| StoreError::Folder {
+                    path: path.clone(),
+                    source,
+                })?;
+            }
+            ConnectOptions::new(format!("sqlite://{}?mode=rwc", path.display()))
+        }
+        Location::Postgres { url, .. } => ConnectOptions::new(url),
+    };
+    options
+        .max_connections(connections)
+        .min_connections(1)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .sqlx_logging(false)
+        .record_stmt_in_spans(false)
+        .test_before_acquire(!location.is_exclusive());
+    match location {
+        Location::Sqlite(_) => {
+            // Checkpoints are made by a thread and connection of their own.
+            options.map_sqlx_sqlite_opts(|sqlite| {
+                sqlite
+                    .journal_mode(SqliteJournalMode::Wal)
+                    .synchronous(SqliteSynchronous::Full)
+                    .busy_timeout(BUSY_TIMEOUT)
+                    .foreign_keys(true)
+                    .pragma("wal_autocheckpoint", "0")
+                    .pragma("cache_size", "-65536")
+                    .statement_cache_capacity(500)
+            });
+        }
+        Location::Postgres { schema, .. } => {
+            options.set_schema_search_path(schema);
+        }
+    }
+    Ok(Database::connect(options).await?)
+}
+
+/// Begins a transaction that writes; on SQLite it takes the write lock at once.
+///
+/// # Errors
+/// [`StoreError`] when the database is away or busy for too long.
+pub async fn begin_write(db: &DatabaseConnection) -> Result<DatabaseTransaction, StoreError> {
+    let options = TransactionOptions {
+        sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+        ..TransactionOptions::default()
+    };
+    Ok(db.begin_with_options(options).await?)
+}
+
+/// Brings a service's tables up to date; several instances may do so at once.
+///
+/// # Errors
+/// [`StoreError`] when a migration fails; then none of it has happened.
+pub async fn migrate<M: MigratorTrait>(location: &Location) -> Result<(), StoreError> {
+    if let Location::Postgres { schema, .. } = location {
+        return migrate_postgres::<M>(location, schema).await;
+    }
+    let db = open_writer(location).await?;
+    M::up(&db, None).await?;
+    Ok(db.close().await?)
+}
+
+/// sea-orm's migrator takes no lock, so several at once collide: hold an advisory one meanwhile.
+async fn migrate_postgres<M: MigratorTrait>(
+    location: &Location,
+    schema: &str,
+) -> Result<(), StoreError> {
+    let db = open(location, 4).await?;
+    let lock = begin_write(&db).await?;
+    let key = i64::from(schema.bytes().fold(17_u32, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
+    }));
+    lock.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({key})"))
+        .await?;
+    db.execute_unprepared(&format!(r#"CREATE SCHEMA IF NOT EXISTS "{schema}""#))
+        .await?;
+    M::up(&db, None).await?;
+    lock.commit().await?;
+    Ok(db.close().await?)
+}
+
+/// Whether a statement for SQLite or one for Postgres is wanted, where the two differ.
+#[must_use]
+pub fn is_sqlite(db: &impl ConnectionTrait) -> bool {
+    db.get_database_backend() == DbBackend::Sqlite
+}

@@ -1,0 +1,35 @@
+//! Whether there is a Docker engine, and whether it must be there.
+
+use std::{env, time::Duration};
+
+use anyhow::Context as _;
+use testcontainers::core::client::docker_client_instance;
+use tokio::time::timeout;
+
+/// A live engine answers within milliseconds.
+const PING_WAIT: Duration = Duration::from_secs(3);
+/// Start of a container, a pull included.
+pub(crate) const START_WAIT: Duration = Duration::from_secs(180);
+
+/// CI sets it: what cannot run in a container fails.
+pub(crate) fn required() -> bool {
+    env::var("HOLDPOINT_TEST_REQUIRE_DOCKER").is_ok_and(|value| value == "1")
+}
+
+/// Asks the engine whether it is there.
+pub(crate) async fn ping() -> anyhow::Result<()> {
+    let docker = docker_client_instance().await.context("no Docker")?;
+    timeout(PING_WAIT, docker.ping())
+        .await
+        .context("Docker does not answer")??;
+    Ok(())
+}
+
+/// Name and tag of the image in `variable`.
+pub(crate) fn image(variable: &str, default: &str) -> (String, String) {
+    let image = env::var(variable).unwrap_or_else(|_| default.to_owned());
+    match image.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => (name.to_owned(), tag.to_owned()),
+        Some(_) | None => (image, "latest".to_owned()),
+    }
+}

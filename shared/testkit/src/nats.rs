@@ -1,0 +1,144 @@
+//! A NATS server for one test: a container, or else a process of this machine.
+
+use anyhow::{Context as _, bail};
+use holdpoint_bus::server::{self, Provided, Settings};
+use tempfile::TempDir;
+use testcontainers::{
+    ContainerAsync, GenericImage, ImageExt as _,
+    core::{IntoContainerPort as _, Mount, WaitFor},
+    runners::AsyncRunner as _,
+};
+use tokio::time::timeout;
+
+use crate::docker;
+
+/// A NATS server with JetStream and an empty store. Gone at drop.
+#[derive(Debug)]
+pub struct TestNats {
+    /// What clients connect to.
+    pub url: String,
+    _server: Server,
+}
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "held for their drop")]
+enum Server {
+    Container(Box<ContainerAsync<GenericImage>>),
+    Process(Box<Process>),
+}
+
+#[derive(Debug)]
+struct Process {
+    provided: Option<Provided>,
+    dir: TempDir,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.provided.take());
+        server::kill_leftover(self.dir.path());
+    }
+}
+
+/// Starts a NATS server: the image `HOLDPOINT_TEST_NATS_IMAGE` in a container, else a process.
+/// Prints which and why.
+///
+/// # Errors
+/// When neither comes up, or `HOLDPOINT_TEST_REQUIRE_DOCKER=1` and there is no container.
+pub async fn nats() -> anyhow::Result<TestNats> {
+    let (name, tag) = docker::image("HOLDPOINT_TEST_NATS_IMAGE", "nats:2.15");
+    let why = match container(&name, &tag).await {
+        Ok(started) => {
+            println!("nats: container of {name}:{tag} at {}", started.url);
+            return Ok(started);
+        }
+        Err(why) => why,
+    };
+    if docker::required() {
+        bail!("Docker is required here, but no container of {name}:{tag} came up: {why:#}");
+    }
+    let started = process().await?;
+    println!(
+        "nats: local process at {}, for want of a container: {why:#}",
+        started.url
+    );
+    Ok(started)
+}
+
+async fn container(name: &str, tag: &str) -> anyhow::Result<TestNats> {
+    docker::ping().await?;
+    let start = GenericImage::new(name, tag)
+        .with_exposed_port(4222.tcp())
+        .with_wait_for(WaitFor::message_on_stderr("Server is ready"))
+        .with_cmd(["-js", "-sd", "/data"])
+        .with_mount(Mount::tmpfs_mount("/data"))
+        .start();
+    let container = timeout(docker::START_WAIT, start)
+        .await
+        .context("start of the container")??;
+    let port = container.get_host_port_ipv4(4222).await?;
+    // Not `localhost`, which may first be tried as ::1, where another server can listen.
+    let url = format!("nats://127.0.0.1:{port}");
+    server::check(&url).await?;
+    Ok(TestNats {
+        url,
+        _server: Server::Container(Box::new(container)),
+    })
+}
+
+async fn process() -> anyhow::Result<TestNats> {
+    let dir = tempfile::tempdir()?;
+    let settings = Settings {
+        data_dir: dir.path().to_owned(),
+        url: None,
+    };
+    let provided = server::provide(settings).await?;
+    let url = provided.url.clone();
+    let process = Process {
+        provided: Some(provided),
+        dir,
+    };
+    Ok(TestNats {
+        url,
+        _server: Server::Process(Box::new(process)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn stores_a_message(url: &str) -> anyhow::Result<u64> {
+        let client = async_nats::connect(url).await?;
+        let jetstream = async_nats::jetstream::new(client);
+        let name = "T".to_owned();
+        let config = async_nats::jetstream::stream::Config {
+            name,
+            ..Default::default()
+        };
+        jetstream.create_stream(config).await?;
+        Ok(jetstream.publish("T", "x".into()).await?.await?.sequence)
+    }
+
+    #[tokio::test]
+    async fn a_nats_server_is_had_and_goes_with_its_test() {
+        let nats = nats().await.unwrap();
+        assert_eq!(stores_a_message(&nats.url).await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_process_way_works_and_ends_at_drop() {
+        let nats = process().await.unwrap();
+        assert_eq!(stores_a_message(&nats.url).await.unwrap(), 1);
+        let url = nats.url.clone();
+        drop(nats);
+        let gone = async || server::check(&url).await.err();
+        crate::until(
+            std::time::Duration::from_secs(5),
+            "the server to be gone",
+            gone,
+        )
+        .await
+        .unwrap();
+    }
+}

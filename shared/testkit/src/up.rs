@@ -1,0 +1,355 @@
+//! A real `holdpoint up` as a child process, to be killed, ended and started again on its data.
+//! Its output goes to files in its temporary folder, which go with it; a failure shows their end.
+
+mod http;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow, bail};
+use holdpoint_bus::server;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+use tempfile::TempDir;
+use tokio::{
+    process::{Child, Command},
+    time::timeout,
+};
+
+pub use self::http::Answer;
+use crate::until;
+
+/// A start on full data brings up NATS, migrates and reads everything that is open.
+const START_WAIT: Duration = Duration::from_secs(60);
+const END_WAIT: Duration = Duration::from_secs(30);
+/// Lines of its stderr that a failure shows.
+const TAIL: usize = 60;
+
+/// How `holdpoint up` is started.
+#[derive(Clone, Debug, Default)]
+pub struct UpOptions {
+    /// `--nats-url`; `None` lets it run a server of its own.
+    pub nats_url: Option<String>,
+    /// `--test-clock`: time stands until [`Up::clock_advance`].
+    pub test_clock: bool,
+    /// Further arguments.
+    pub args: Vec<String>,
+    /// Further variables of its environment.
+    pub env: Vec<(String, String)>,
+}
+
+/// What it prints first, as one line of JSON.
+#[derive(Clone, Debug, Deserialize)]
+struct Hello {
+    url: String,
+    workspace: String,
+    /// Shown once: a later start on the same data may leave it out.
+    token: Option<String>,
+    nats_url: String,
+}
+
+/// A running `holdpoint up` on a data directory of its own. Killed at drop, with the NATS server
+/// that it started.
+#[derive(Debug)]
+pub struct Up {
+    /// Base of its HTTP interface, such as `http://127.0.0.1:40123`.
+    pub url: String,
+    /// The workspace it made at its first start.
+    pub workspace: String,
+    /// Bearer token for that workspace.
+    pub token: String,
+    /// The NATS server it uses.
+    pub nats_url: String,
+    program: PathBuf,
+    options: UpOptions,
+    client: reqwest::Client,
+    child: Child,
+    home: TempDir,
+}
+
+impl Up {
+    /// Starts it on an empty data directory and waits until it has said hello.
+    ///
+    /// # Errors
+    /// When the program is missing, ends, or says nothing within 60 s; with the end of its stderr.
+    pub async fn start(options: UpOptions) -> anyhow::Result<Self> {
+        Self::start_program(holdpoint_binary()?, options).await
+    }
+
+    async fn start_program(program: PathBuf, options: UpOptions) -> anyhow::Result<Self> {
+        let home = tempfile::tempdir()?;
+        let (child, hello) = launch(&program, &options, home.path()).await?;
+        let token = hello.token.context("the first start told no token")?;
+        Ok(Self {
+            url: hello.url,
+            workspace: hello.workspace,
+            token,
+            nats_url: hello.nats_url,
+            program,
+            options,
+            client: http::client()?,
+            child,
+            home,
+        })
+    }
+
+    /// Starts it again on the same data; kills it first if it still runs. The port changes.
+    ///
+    /// # Errors
+    /// As [`Up::start`].
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.kill9().await?;
+        let (child, hello) = launch(&self.program, &self.options, self.home.path()).await?;
+        self.child = child;
+        self.url = hello.url;
+        self.workspace = hello.workspace;
+        self.nats_url = hello.nats_url;
+        if let Some(token) = hello.token {
+            self.token = token;
+        }
+        Ok(())
+    }
+
+    /// Kills it without a word, as a power cut would; its own NATS server stays.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub async fn kill9(&mut self) -> anyhow::Result<()> {
+        self.child.kill().await.context("kill -9")
+    }
+
+    /// Asks it to end (SIGTERM) and waits until it has.
+    ///
+    /// # Errors
+    /// When it has not ended within 30 s.
+    pub async fn terminate(&mut self) -> anyhow::Result<ExitStatus> {
+        if let Some(pid) = self.child.id() {
+            let pid = i32::try_from(pid)
+                .ok()
+                .and_then(Pid::from_raw)
+                .context("process id")?;
+            kill_process(pid, Signal::TERM)?;
+        }
+        let ended = timeout(END_WAIT, self.child.wait()).await;
+        Ok(
+            ended
+                .with_context(|| format!("still there after SIGTERM:{}", self.stderr_tail()))??,
+        )
+    }
+
+    /// Waits until it ends by itself, as at a crash point.
+    ///
+    /// # Errors
+    /// When it has not ended by the deadline.
+    pub async fn ended(&mut self, deadline: Duration) -> anyhow::Result<ExitStatus> {
+        Ok(timeout(deadline, self.child.wait())
+            .await
+            .context("it goes on")??)
+    }
+
+    /// Its data directory.
+    #[must_use]
+    pub fn data_dir(&self) -> PathBuf {
+        data_dir(self.home.path())
+    }
+
+    /// Changes what the next [`Up::restart`] starts with.
+    pub fn options_mut(&mut self) -> &mut UpOptions {
+        &mut self.options
+    }
+
+    /// The last lines of its stderr.
+    #[must_use]
+    pub fn stderr_tail(&self) -> String {
+        stderr_tail(self.home.path())
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        if let Err(error) = self.child.start_kill() {
+            println!("holdpoint up was not killed: {error}");
+        }
+        if self.options.nats_url.is_none() {
+            server::kill_leftover(&self.data_dir());
+        }
+        if std::thread::panicking() {
+            println!("stderr of holdpoint up:{}", self.stderr_tail());
+        }
+    }
+}
+
+/// The built `holdpoint` program: `HOLDPOINT_BIN`, else the one beside the running test's `deps`
+/// folder.
+///
+/// # Errors
+/// When there is none; `cargo build -p holdpoint` makes it, `cargo xtask test` does it for you.
+pub fn holdpoint_binary() -> anyhow::Result<PathBuf> {
+    let path = match env::var_os("HOLDPOINT_BIN") {
+        Some(path) => PathBuf::from(path),
+        None => env::current_exe()?
+            .parent()
+            .and_then(Path::parent)
+            .ok_or_else(|| anyhow!("the test program lies in no target folder"))?
+            .join("holdpoint"),
+    };
+    if !path.is_file() {
+        bail!(
+            "no {}: run `cargo build -p holdpoint`, or set HOLDPOINT_BIN",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
+async fn launch(
+    program: &Path,
+    options: &UpOptions,
+    home: &Path,
+) -> anyhow::Result<(Child, Hello)> {
+    let (stdout, stderr) = (home.join("stdout"), home.join("stderr"));
+    let mut command = Command::new(program);
+    command
+        .args(["up", "--json", "--http", "127.0.0.1:0", "--data"])
+        .arg(data_dir(home));
+    if let Some(url) = &options.nats_url {
+        command.args(["--nats-url", url]);
+    }
+    if options.test_clock {
+        command.arg("--test-clock");
+    }
+    command
+        .args(&options.args)
+        .envs(options.env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(&stdout)?)
+        .stderr(
+            fs::File::options()
+                .create(true)
+                .append(true)
+                .open(&stderr)?,
+        )
+        .kill_on_drop(true);
+    let mut child = command.spawn().context("holdpoint up")?;
+    let hello = until(START_WAIT, "the first line of holdpoint up", async || {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(Err(anyhow!("holdpoint up ended with {status}")));
+        }
+        let text = fs::read_to_string(&stdout).ok()?;
+        let (line, _) = text.split_once('\n')?;
+        Some(serde_json::from_str::<Hello>(line).with_context(|| format!("hello: {line}")))
+    })
+    .await;
+    let hello = hello.and_then(|hello| hello);
+    Ok((
+        child,
+        hello.with_context(|| format!("stderr:{}", stderr_tail(home)))?,
+    ))
+}
+
+fn data_dir(home: &Path) -> PathBuf {
+    home.join("data")
+}
+
+fn stderr_tail(home: &Path) -> String {
+    let text = fs::read_to_string(home.join("stderr")).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().rev().take(TAIL).collect();
+    lines
+        .iter()
+        .rev()
+        .fold(String::new(), |all, line| format!("{all}\n  {line}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// Says hello, notes its arguments, and answers each request with what it was asked.
+    const STAND_IN: &str = r#"#!/usr/bin/env python3
+import http.server, json, sys
+class Echo(http.server.BaseHTTPRequestHandler):
+    def answer(self):
+        body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
+        said = json.dumps([self.command, self.path, self.headers["authorization"], body]).encode()
+        self.send_response(201)
+        self.send_header("content-length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+print(*sys.argv[1:], file=sys.stderr, flush=True)
+url = f"http://127.0.0.1:{server.server_port}"
+hello = {"url": url, "workspace": "w", "token": "t", "nats_url": "nats://n"}
+print(json.dumps(hello), flush=True)
+server.serve_forever()
+"#;
+
+    fn program(folder: &Path, text: &str) -> PathBuf {
+        let path = folder.join("holdpoint");
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[tokio::test]
+    async fn a_child_is_asked_killed_started_again_and_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = UpOptions {
+            test_clock: true,
+            ..Default::default()
+        };
+        let stand_in = program(folder.path(), STAND_IN);
+        let mut up = Up::start_program(stand_in, options).await.unwrap();
+        let said = up.stderr_tail();
+        assert!(
+            said.contains("up --json --http 127.0.0.1:0 --data") && said.contains("--test-clock")
+        );
+
+        let (status, body) = up.post("/runs", &json!({"a": 1})).await.unwrap();
+        assert_eq!(
+            (status, body),
+            (
+                201,
+                json!(["POST", "/v1/workspaces/w/runs", "Bearer t", "{\"a\":1}"])
+            )
+        );
+        let (_, body) = up.get("runs").await.unwrap();
+        assert_eq!(
+            body,
+            json!(["GET", "/v1/workspaces/w/runs", "Bearer t", ""])
+        );
+        let body = up.clock_advance("5d").await.unwrap();
+        assert_eq!(
+            body,
+            json!(["POST", "/v1/clock/advance", "Bearer t", "{\"by\":\"5d\"}"])
+        );
+
+        up.kill9().await.unwrap();
+        assert!(up.get("runs").await.is_err());
+        up.restart().await.unwrap();
+        assert_eq!(up.delete("runs/1").await.unwrap().0, 201);
+        assert!(!up.terminate().await.unwrap().success());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_child_is_told_with_its_own_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let broken = program(folder.path(), "#!/bin/sh\necho broken >&2\nexit 3\n");
+        let error = Up::start_program(broken, UpOptions::default())
+            .await
+            .unwrap_err();
+        let text = format!("{error:#}");
+        assert!(
+            text.contains("broken") && text.contains("exit status: 3"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,5 @@
+//! holdpoint-worker
+
+pub mod targets;
+pub mod tool;
+pub mod tools;

@@ -1,0 +1,137 @@
+//! What a tool is to the worker: one named asynchronous call with a result.
+//!
+//! Owns the shape of a call and of its result. It must know nothing of the bus, of leases or of
+//! retries: whoever calls a tool decides whether and when it is called again.
+
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+pub use futures_util::future::BoxFuture;
+
+/// What a tool gets for one attempt (S2-R10).
+#[derive(Clone)]
+pub struct ToolCall {
+    /// Workspace that the run belongs to.
+    pub workspace: String,
+    /// Id of the run.
+    pub run: String,
+    /// Name of the agent whose run it is.
+    pub agent: String,
+    /// Id of the step, unique in the run.
+    pub step: String,
+    /// Counts the calls of this step from 1.
+    pub attempt: u32,
+    /// Fencing token of this hand-out; rises with every new one (S4-R2).
+    pub dispatch: u64,
+    /// Arguments after all placeholders were resolved.
+    pub args: serde_json::Value,
+    /// Id of the run's contact, if it has one.
+    pub contact: Option<String>,
+    /// `<run>/<step>`: the same for every attempt, so that an effect can be made once.
+    pub idempotency_key: String,
+    /// The time of the call. A tool must not read any other clock.
+    pub now: DateTime<Utc>,
+    /// Secret with which the called party may act for this step; never logged.
+    pub step_token: Option<String>,
+    /// W3C trace context of the step.
+    pub traceparent: Option<String>,
+}
+
+impl fmt::Debug for ToolCall {
+    /// Leaves out the token and the arguments, which may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolCall")
+            .field("workspace", &self.workspace)
+            .field("run", &self.run)
+            .field("step", &self.step)
+            .field("attempt", &self.attempt)
+            .field("dispatch", &self.dispatch)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call achieved; becomes the step's response (S0-R5).
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSuccess {
+    /// One sentence for people, without a full stop.
+    pub description: String,
+    /// What later steps refer to as `$step-01.…`.
+    pub data: serde_json::Value,
+}
+
+/// Why a call failed. Both texts are stored and shown to people (S0-R5).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolFailure {
+    /// Stable snake_case name of the kind of failure, for programs.
+    pub code: String,
+    /// For people: no secret, path, SQL or stack.
+    pub message: String,
+}
+
+impl ToolFailure {
+    /// A failure with a stable code and a message that is already fit to be shown (S0-R5).
+    #[must_use]
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
+/// Outcome of one attempt.
+pub type ToolResult = Result<ToolSuccess, ToolFailure>;
+
+/// Something that a step can call. A call may come twice for one step (a worker can die between
+/// effect and report), so effects use [`ToolCall::idempotency_key`] wherever the other side can.
+pub trait Tool: Send + Sync + 'static {
+    /// The name by which steps call it.
+    fn name(&self) -> &str;
+
+    /// Makes one attempt. Dropping the future abandons it.
+    ///
+    /// # Errors
+    /// [`ToolFailure`] when the step's attempt failed; the executor decides about another.
+    fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult>;
+}
+
+/// Makes a tool of an asynchronous closure.
+pub fn tool_fn<F, Fut>(name: impl Into<String>, run: F) -> ToolFn<F>
+where
+    F: Fn(ToolCall) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ToolResult> + Send + 'static,
+{
+    ToolFn {
+        name: name.into(),
+        run,
+    }
+}
+
+/// A tool made by [`tool_fn`].
+pub struct ToolFn<F> {
+    name: String,
+    run: F,
+}
+
+impl<F> fmt::Debug for ToolFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolFn")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F, Fut> Tool for ToolFn<F>
+where
+    F: Fn(ToolCall) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ToolResult> + Send + 'static,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin((self.run)(call.clone()))
+    }
+}

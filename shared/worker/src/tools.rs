@@ -1,0 +1,103 @@
+//! The tools that every installation has.
+//!
+//! Owns the list of built-in tools and how their arguments are read. Each tool is a file below.
+//! No tool may put anything into a failure's message that it did not write itself, except the
+//! name of an argument, an address that the author of the step wrote, or a number: messages are
+//! stored and shown (S0-R5).
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::tool::{Tool, ToolFailure};
+
+pub mod http_request;
+pub mod log;
+pub mod send_email;
+pub mod update_contact;
+
+pub use http_request::HttpRequest;
+pub use log::Log;
+pub use send_email::{Mail, MailTransport, SendEmail};
+pub use update_contact::{ContactPatcher, UpdateContact};
+
+/// Largest result that is kept in the step row, in bytes of JSON; larger ones fail the step.
+pub const MAX_INLINE_RESULT: usize = 256 * 1024;
+
+/// Longest piece of somebody's text that a message quotes, in characters.
+const MAX_QUOTE: usize = 200;
+
+/// All built-in tools: `log`, `http_request`, `send_email`, `update_contact`.
+#[must_use]
+pub fn builtin(
+    http: HttpRequest,
+    email: SendEmail,
+    contacts: Arc<dyn ContactPatcher>,
+) -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(Log),
+        Arc::new(http),
+        Arc::new(email),
+        Arc::new(UpdateContact::new(contacts)),
+    ]
+}
+
+/// Reads the arguments of `tool`. Unknown ones are refused, so that a typing error is not
+/// silently another call.
+///
+/// # Errors
+/// Code `invalid_args`; the message names the argument and says how to mend it. It never quotes
+/// a value, which may be a secret (S0-R5).
+pub(crate) fn read_args<T: DeserializeOwned>(tool: &str, args: &Value) -> Result<T, ToolFailure> {
+    if !args.is_object() {
+        return Err(invalid_args(
+            tool,
+            "they must be an object with a name for every argument",
+        ));
+    }
+    serde_path_to_error::deserialize(args).map_err(|error| {
+        let path = error.path().to_string();
+        let text = error.inner().to_string();
+        invalid_args(tool, &describe_fault(&path, &text))
+    })
+}
+
+/// A failure with code `invalid_args`.
+pub(crate) fn invalid_args(tool: &str, fault: &str) -> ToolFailure {
+    ToolFailure::new(
+        "invalid_args",
+        format!("Arguments of {tool} are wrong: {fault}."),
+    )
+}
+
+/// The first [`MAX_QUOTE`] characters, with control characters replaced by blanks.
+pub(crate) fn quote(text: &str) -> String {
+    text.chars()
+        .take(MAX_QUOTE)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+/// Turns serde's words into a hint. serde quotes values in `invalid type: string "…", expected …`,
+/// so only what follows the last `expected` is kept of those.
+fn describe_fault(path: &str, text: &str) -> String {
+    if text.starts_with("missing field") {
+        return format!("{text}; add it");
+    }
+    if text.starts_with("unknown field") {
+        return format!("{}; rename or remove it", quote(text));
+    }
+    if text.starts_with("unknown variant") {
+        let known = text.rsplit_once("expected ").map_or("", |(_, known)| known);
+        return format!("`{}` must be {known}", quote(path));
+    }
+    match text.rsplit_once(", expected ") {
+        Some((_, "a map")) => format!("`{}` must be an object", quote(path)),
+        Some((_, expected)) => format!("`{}` must be {expected}", quote(path)),
+        None => format!("`{}` is not what is expected there", quote(path)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,392 @@
+//! `http_request {method?, url, headers?, body?}`: one HTTP call.
+//!
+//! Owns the limits, the headers that tell the called party which step calls, and redirects. It
+//! must never follow a hop that [`TargetPolicy`] has not seen, nor carry secrets to another
+//! origin than the one the step named.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use holdpoint_contracts::duration;
+use reqwest::{
+    Method, StatusCode,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::{MAX_INLINE_RESULT, invalid_args, quote, read_args};
+use crate::{
+    targets::{self, TargetPolicy},
+    tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess},
+};
+
+const NAME: &str = "http_request";
+
+/// Largest request body, in bytes.
+pub const MAX_REQUEST_BODY: usize = 1024 * 1024;
+
+/// Largest response body, in bytes: what a step row keeps inline.
+pub const MAX_RESPONSE_BODY: usize = MAX_INLINE_RESULT;
+
+/// Longest time for a call, with all its redirects and the whole answer.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many redirects are followed.
+pub const MAX_REDIRECTS: usize = 5;
+
+const MAX_HEADERS: usize = 64;
+
+/// Headers that the connection owns: setting them could smuggle a second request.
+const RESERVED: [&str; 8] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// The tool `http_request`.
+#[derive(Debug, Clone)]
+pub struct HttpRequest {
+    policy: TargetPolicy,
+    client: reqwest::Client,
+    timeout: Duration,
+}
+
+impl HttpRequest {
+    /// The tool under an address policy; `timeout` is for a call with all its redirects
+    /// ([`DEFAULT_TIMEOUT`] is the usual one). A `rustls` provider must be installed before.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn new(policy: TargetPolicy, timeout: Duration) -> Result<Self, reqwest::Error> {
+        let client = policy.client(timeout)?;
+        Ok(Self {
+            policy,
+            client,
+            timeout,
+        })
+    }
+
+    async fn run(&self, call: &ToolCall) -> ToolResult {
+        let args: Args = read_args(NAME, &call.args)?;
+        let mut request = Outgoing::new(args, call)?;
+        for _hop in 0..=MAX_REDIRECTS {
+            let response = self.send(&request).await?;
+            match redirect_target(&response, &request.url)? {
+                Some(next) => request.follow(response.status(), next),
+                None => return self.read(response, &request).await,
+            }
+        }
+        Err(ToolFailure::new(
+            "too_many_redirects",
+            format!("The address redirected more than {MAX_REDIRECTS} times."),
+        ))
+    }
+
+    async fn send(&self, request: &Outgoing) -> Result<reqwest::Response, ToolFailure> {
+        self.policy
+            .check(&request.url)
+            .map_err(|reason| refused(&reason))?;
+        let mut builder = self
+            .client
+            .request(request.method.clone(), request.url.clone())
+            .headers(request.headers.clone());
+        if let Some(body) = &request.body {
+            builder = builder.body(body.clone());
+        }
+        builder.send().await.map_err(|error| self.failure(&error))
+    }
+
+    async fn read(&self, mut response: reqwest::Response, request: &Outgoing) -> ToolResult {
+        let status = response.status();
+        if status.is_client_error() || status.is_server_error() {
+            return Err(ToolFailure::new(
+                "http_status",
+                format!("{} answered {status}.", request.host()),
+            ));
+        }
+        let headers = shown_headers(response.headers());
+        let is_json = headers
+            .get(CONTENT_TYPE.as_str())
+            .is_some_and(|kind| is_json(kind));
+        let mut bytes = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if bytes.len() + chunk.len() > MAX_RESPONSE_BODY => {
+                    return Err(too_large());
+                }
+                Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
+                Ok(None) => break,
+                Err(error) => return Err(self.failure(&error)),
+            }
+        }
+        let parsed = if is_json {
+            serde_json::from_slice::<Value>(&bytes).ok()
+        } else {
+            None
+        };
+        let body =
+            parsed.unwrap_or_else(|| Value::from(String::from_utf8_lossy(&bytes).into_owned()));
+        let data = json!({ "status": status.as_u16(), "headers": headers, "body": body });
+        // Escapes and headers can make the stored text longer than the body was.
+        if data.to_string().len() > MAX_RESPONSE_BODY {
+            return Err(too_large());
+        }
+        Ok(ToolSuccess {
+            description: format!("{} {} answered {status}", request.method, request.host()),
+            data,
+        })
+    }
+
+    /// reqwest's own texts quote the whole URL, which may hold a secret, so none is passed on.
+    fn failure(&self, error: &reqwest::Error) -> ToolFailure {
+        if let Some(reason) = targets::refusal(error) {
+            return refused(reason);
+        }
+        if error.is_timeout() {
+            return self.timed_out();
+        }
+        if error.is_connect() {
+            return ToolFailure::new("connect_failed", "The address could not be reached.");
+        }
+        ToolFailure::new("http_failed", "The connection failed during the request.")
+    }
+
+    fn timed_out(&self) -> ToolFailure {
+        let within = duration::describe(self.timeout);
+        ToolFailure::new("timeout", format!("No full answer within {within}."))
+    }
+}
+
+impl Tool for HttpRequest {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move {
+            match tokio::time::timeout(self.timeout, self.run(call)).await {
+                Ok(result) => result,
+                Err(_elapsed) => Err(self.timed_out()),
+            }
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    #[serde(default = "get")]
+    method: String,
+    url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    body: Option<Value>,
+    /// Read by the executor, which decides about retries by it.
+    #[serde(default, rename = "idempotent")]
+    _idempotent: bool,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+/// One request as it goes out, changed by each redirect.
+struct Outgoing {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Option<Vec<u8>>,
+}
+
+impl Outgoing {
+    fn new(args: Args, call: &ToolCall) -> Result<Self, ToolFailure> {
+        let method = read_method(&args.method)?;
+        let url = Url::parse(&args.url).map_err(|fault| {
+            let fault = format!("`url` is no absolute address ({fault}); write https://…");
+            invalid_args(NAME, &fault)
+        })?;
+        let mut headers = read_headers(&args.headers)?;
+        let body = args.body.filter(|body| !body.is_null()).map(|body| {
+            let (kind, bytes) = match body.as_str() {
+                Some(text) => ("text/plain; charset=utf-8", text.as_bytes().to_vec()),
+                None => ("application/json", body.to_string().into_bytes()),
+            };
+            headers
+                .entry(CONTENT_TYPE)
+                .or_insert(HeaderValue::from_static(kind));
+            bytes
+        });
+        if body
+            .as_ref()
+            .is_some_and(|body| body.len() > MAX_REQUEST_BODY)
+        {
+            return Err(ToolFailure::new(
+                "request_too_large",
+                format!("The request body is larger than {MAX_REQUEST_BODY} bytes."),
+            ));
+        }
+        add_identity(&mut headers, call)?;
+        Ok(Self {
+            method,
+            url,
+            headers,
+            body,
+        })
+    }
+
+    fn host(&self) -> String {
+        quote(self.url.host_str().unwrap_or("the server"))
+    }
+
+    /// Goes on at `next` as browsers do: 303 turns into GET, and so does a POST at 301 or 302.
+    /// Another origin gets none of the step's headers but the type of the body: the step token
+    /// and what the author wrote may be secrets meant for the first origin only.
+    fn follow(&mut self, status: StatusCode, next: Url) {
+        let was_post = self.method == Method::POST;
+        let to_get = match status {
+            StatusCode::SEE_OTHER => self.method != Method::HEAD,
+            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => was_post,
+            _other => false,
+        };
+        if to_get {
+            self.method = Method::GET;
+            self.body = None;
+            self.headers.remove(CONTENT_TYPE);
+        }
+        if self.url.origin() != next.origin() {
+            let kind = self.headers.remove(CONTENT_TYPE);
+            self.headers.clear();
+            if let Some(kind) = kind {
+                self.headers.insert(CONTENT_TYPE, kind);
+            }
+        }
+        self.url = next;
+    }
+}
+
+fn read_method(text: &str) -> Result<Method, ToolFailure> {
+    let known = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::OPTIONS,
+    ];
+    known
+        .into_iter()
+        .find(|method| method.as_str().eq_ignore_ascii_case(text))
+        .ok_or_else(|| {
+            invalid_args(
+                NAME,
+                "`method` must be GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS",
+            )
+        })
+}
+
+fn read_headers(given: &BTreeMap<String, String>) -> Result<HeaderMap, ToolFailure> {
+    if given.len() > MAX_HEADERS {
+        let fault = format!("`headers` has more than {MAX_HEADERS} entries");
+        return Err(invalid_args(NAME, &fault));
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let lower = name.to_ascii_lowercase();
+        if RESERVED.contains(&lower.as_str()) || lower.starts_with("holdpoint-") {
+            let fault = format!("`headers` may not set {}; remove it", quote(name));
+            return Err(invalid_args(NAME, &fault));
+        }
+        let (Ok(name), Ok(value)) = (
+            HeaderName::try_from(lower.as_str()),
+            HeaderValue::from_str(value),
+        ) else {
+            let fault = format!(
+                "header {} has a name or value that HTTP cannot carry (line break?)",
+                quote(name)
+            );
+            return Err(invalid_args(NAME, &fault));
+        };
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// Which step calls (API.md, "Tools"). An `Idempotency-Key` of the author stays: what is written
+/// in the step is the same for every attempt as well.
+fn add_identity(headers: &mut HeaderMap, call: &ToolCall) -> Result<(), ToolFailure> {
+    let value = |text: &str| {
+        HeaderValue::from_str(text).map_err(|_fault| {
+            ToolFailure::new("http_failed", "The call's identity fits no HTTP header.")
+        })
+    };
+    headers.insert("holdpoint-run", value(&call.run)?);
+    headers.insert("holdpoint-step", value(&call.step)?);
+    headers.insert("holdpoint-attempt", HeaderValue::from(call.attempt));
+    if let Some(token) = &call.step_token {
+        let mut token = value(token)?;
+        token.set_sensitive(true);
+        headers.insert("holdpoint-token", token);
+    }
+    if let Some(traceparent) = &call.traceparent {
+        headers.insert("traceparent", value(traceparent)?);
+    }
+    if !headers.contains_key("idempotency-key") {
+        headers.insert("idempotency-key", value(&call.idempotency_key)?);
+    }
+    Ok(())
+}
+
+fn redirect_target(response: &reqwest::Response, from: &Url) -> Result<Option<Url>, ToolFailure> {
+    let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+    let Some(location) = response.headers().get(LOCATION).filter(|_| is_redirect) else {
+        return Ok(None);
+    };
+    let next = location.to_str().ok().and_then(|text| from.join(text).ok());
+    match next {
+        Some(next) => Ok(Some(next)),
+        None => Err(ToolFailure::new(
+            "http_failed",
+            "The answer redirects to something that is no address.",
+        )),
+    }
+}
+
+fn is_json(content_type: &str) -> bool {
+    let kind = content_type.split(';').next().unwrap_or_default().trim();
+    let kind = kind.to_ascii_lowercase();
+    kind == "application/json" || kind == "text/json" || kind.ends_with("+json")
+}
+
+/// Names in lower case; what came several times is joined by commas.
+fn shown_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let mut shown: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in headers {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        shown
+            .entry(name.as_str().to_owned())
+            .and_modify(|all| {
+                all.push_str(", ");
+                all.push_str(&value);
+            })
+            .or_insert_with(|| value.clone().into_owned());
+    }
+    shown
+}
+
+fn refused(reason: &targets::TargetRefused) -> ToolFailure {
+    ToolFailure::new("target_refused", format!("Not called: {reason}."))
+}
+
+fn too_large() -> ToolFailure {
+    ToolFailure::new(
+        "response_too_large",
+        format!("The answer is larger than {MAX_RESPONSE_BODY} bytes, the limit of a result."),
+    )
+}

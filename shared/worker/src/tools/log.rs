@@ -1,0 +1,58 @@
+//! `log {message, level?}`: writes a line to the log of the worker's process.
+//!
+//! Owns nothing but that line; it must have no other effect.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{quote, read_args};
+use crate::tool::{BoxFuture, Tool, ToolCall, ToolResult, ToolSuccess};
+
+/// The tool `log`: the message goes to the log with run and step, and is the result's data.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Log;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    message: String,
+    #[serde(default)]
+    level: Level,
+    /// Read by the executor, which decides about retries by it.
+    #[serde(default, rename = "idempotent")]
+    _idempotent: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+enum Level {
+    Debug,
+    #[default]
+    Info,
+    Warn,
+    Error,
+}
+
+impl Tool for Log {
+    fn name(&self) -> &'static str {
+        "log"
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move {
+            let args: Args = read_args("log", &call.args)?;
+            let (run, step, said) = (call.run.as_str(), call.step.as_str(), &args.message);
+            // `?said` escapes line breaks: a message cannot forge a line of the log.
+            match args.level {
+                Level::Debug => tracing::debug!(run, step, ?said, "agent log"),
+                Level::Info => tracing::info!(run, step, ?said, "agent log"),
+                Level::Warn => tracing::warn!(run, step, ?said, "agent log"),
+                Level::Error => tracing::error!(run, step, ?said, "agent log"),
+            }
+            Ok(ToolSuccess {
+                description: format!("Logged \"{}\"", quote(said)),
+                data: json!({ "message": said }),
+            })
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! How a composed mail leaves: to an SMTP server or into a folder.
+//!
+//! Owns the choice between the two and what of their errors may be told. A server's URL holds a
+//! password and a folder is a path: neither may appear in any text (S0-R5).
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use lettre::{
+    AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor, transport::smtp::PoolConfig,
+};
+
+use super::maildir;
+use crate::tool::ToolFailure;
+
+/// Longest time for one command to the mail server.
+const SMTP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Connections kept open to the mail server.
+const MAX_CONNECTIONS: u32 = 4;
+
+/// Where mails go.
+#[derive(Clone)]
+pub enum MailTransport {
+    /// To a mail server. A second delivery has the same Message-ID, but may arrive twice.
+    Smtp(AsyncSmtpTransport<Tokio1Executor>),
+    /// Kept as files in this Maildir, listed by [`super::list`]. A second delivery replaces the
+    /// first.
+    Maildir(PathBuf),
+}
+
+impl fmt::Debug for MailTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Smtp(_) => "MailTransport::Smtp",
+            Self::Maildir(_) => "MailTransport::Maildir",
+        })
+    }
+}
+
+/// What is wrong with the settings of mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MailTransportError {
+    /// The URL is not quoted: it may hold a password.
+    #[error(
+        "HOLDPOINT_SMTP_URL is no address of a mail server; write smtp://host:25, smtp://user:password@host?tls=required or smtps://user:password@host"
+    )]
+    Url,
+    /// The sender's address cannot be read.
+    #[error("HOLDPOINT_MAIL_FROM is no mail address; write `Name <name@example.org>`")]
+    From,
+}
+
+impl MailTransport {
+    /// Chooses by the value of `HOLDPOINT_SMTP_URL`; unset or empty keeps mails in `maildir`.
+    /// Must be called within a tokio runtime, where the pool of connections is tended.
+    ///
+    /// # Errors
+    /// [`MailTransportError::Url`] when the value is no `smtp:` or `smtps:` URL.
+    pub fn from_env(
+        smtp_url: Option<&str>,
+        maildir: impl Into<PathBuf>,
+    ) -> Result<Self, MailTransportError> {
+        let Some(url) = smtp_url.filter(|url| !url.trim().is_empty()) else {
+            return Ok(Self::Maildir(maildir.into()));
+        };
+        match AsyncSmtpTransport::<Tokio1Executor>::from_url(url.trim()) {
+            Ok(builder) => Ok(Self::Smtp(
+                builder
+                    .timeout(Some(SMTP_TIMEOUT))
+                    .pool_config(PoolConfig::new().max_size(MAX_CONNECTIONS))
+                    .build(),
+            )),
+            Err(_may_quote_the_password) => Err(MailTransportError::Url),
+        }
+    }
+
+    /// Returns when the server has taken the mail, or when it is on disk.
+    pub(super) async fn deliver(&self, message: Message, key: &str) -> Result<(), ToolFailure> {
+        match self {
+            Self::Smtp(server) => match server.send(message).await {
+                Ok(_response) => Ok(()),
+                Err(error) => Err(smtp_failure(&error)),
+            },
+            Self::Maildir(dir) => {
+                let (dir, key) = (dir.clone(), key.to_owned());
+                let write = move || maildir::deliver(&dir, &key, &message.formatted());
+                match tokio::task::spawn_blocking(write).await {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(error)) => {
+                        tracing::warn!(error = %error, "mail could not be stored");
+                        Err(not_sent("The mail could not be stored."))
+                    }
+                    Err(_stopped) => {
+                        Err(not_sent("The worker stopped before the mail was stored."))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Tells the server's code, never its words: they are not ours and may quote anything.
+fn smtp_failure(error: &lettre::transport::smtp::Error) -> ToolFailure {
+    let code = error.status().map(u16::from);
+    match code {
+        Some(code) if error.is_permanent() => ToolFailure::new(
+            "mail_refused",
+            format!("The mail server refused the mail with code {code}."),
+        ),
+        Some(code) => not_sent(&format!(
+            "The mail server could not take the mail now, code {code}."
+        )),
+        None if error.is_timeout() => not_sent("The mail server did not answer in time."),
+        None => not_sent("The mail server could not be reached or did not speak SMTP."),
+    }
+}
+
+fn not_sent(message: &str) -> ToolFailure {
+    ToolFailure::new("mail_not_sent", message)
+}

@@ -1,0 +1,223 @@
+use std::sync::{Arc, Mutex};
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use super::{ContactPatcher, HttpRequest, Log, MailTransport, SendEmail, UpdateContact, builtin};
+use crate::{
+    targets::TargetPolicy,
+    tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolSuccess, tool_fn},
+};
+
+mod http;
+
+/// A call of step `step-01` of run `run_1` at a fixed time.
+pub(super) fn call(args: Value) -> ToolCall {
+    ToolCall {
+        workspace: "default".to_owned(),
+        run: "run_1".to_owned(),
+        agent: "outreach".to_owned(),
+        step: "step-01".to_owned(),
+        attempt: 2,
+        dispatch: 7,
+        args,
+        contact: Some("ann".to_owned()),
+        idempotency_key: "run_1/step-01".to_owned(),
+        now: "2026-03-01T09:00:00Z".parse::<DateTime<Utc>>().unwrap(),
+        step_token: Some("st_secret".to_owned()),
+        traceparent: None,
+    }
+}
+
+pub(super) async fn failure(tool: &dyn Tool, args: Value) -> ToolFailure {
+    tool.call(&call(args)).await.unwrap_err()
+}
+
+/// What was asked of the owner of contacts.
+#[derive(Default)]
+struct Contacts {
+    patches: Mutex<Vec<(String, String, Value, String)>>,
+    refuse: Option<&'static str>,
+}
+
+impl ContactPatcher for Contacts {
+    fn patch<'a>(
+        &'a self,
+        workspace: &'a str,
+        contact: &'a str,
+        patch: Value,
+        idempotency_key: &'a str,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            if let Some(reason) = self.refuse {
+                return Err(reason.to_owned());
+            }
+            self.patches.lock().unwrap().push((
+                workspace.to_owned(),
+                contact.to_owned(),
+                patch,
+                idempotency_key.to_owned(),
+            ));
+            Ok(())
+        })
+    }
+}
+
+/// S0-R5
+#[tokio::test]
+async fn a_logged_message_is_the_result() {
+    let done = Log
+        .call(&call(json!({ "message": "hello", "level": "warn" })))
+        .await;
+    assert_eq!(
+        done,
+        Ok(ToolSuccess {
+            description: "Logged \"hello\"".to_owned(),
+            data: json!({ "message": "hello" }),
+        })
+    );
+    assert!(Log.call(&call(json!({ "message": "" }))).await.is_ok());
+}
+
+/// S0-R5
+#[tokio::test]
+async fn wrong_arguments_are_named_and_their_values_are_not_quoted() {
+    let email = {
+        let mail = MailTransport::Maildir("nowhere".into());
+        SendEmail::new(mail, None).unwrap()
+    };
+    let contacts = UpdateContact::new(Arc::new(Contacts::default()));
+    let cases: [(&dyn Tool, Value, &str); 8] = [
+        (
+            &Log,
+            json!(null),
+            "they must be an object with a name for every argument",
+        ),
+        (&Log, json!({}), "missing field `message`; add it"),
+        (&Log, json!({ "message": 5 }), "`message` must be a string"),
+        (
+            &Log,
+            json!({ "message": "m", "level": "loud" }),
+            "`level` must be one of `debug`, `info`, `warn`, `error`",
+        ),
+        (
+            &Log,
+            json!({ "message": "m", "text": "hunter2" }),
+            "unknown field `text`, expected one of `message`, `level`, `idempotent`; rename or remove it",
+        ),
+        (
+            &email,
+            json!({ "to": ["hunter2, expected hunter2"], "subject": "s", "body": "b" }),
+            "`to` must be a string",
+        ),
+        (
+            &contacts,
+            json!({ "set": "hunter2" }),
+            "`set` must be an object",
+        ),
+        (
+            &contacts,
+            json!({ "set": {} }),
+            "`set` is empty; name at least one field to set, or null to remove it",
+        ),
+    ];
+    for (tool, args, fault) in cases {
+        let failure = failure(tool, args).await;
+        assert_eq!(failure.code, "invalid_args");
+        assert_eq!(
+            failure.message,
+            format!("Arguments of {} are wrong: {fault}.", tool.name())
+        );
+        assert!(!failure.message.contains("hunter2"), "{failure:?}");
+    }
+}
+
+/// S2-R10
+#[tokio::test]
+async fn a_closure_is_a_tool_that_sees_the_whole_call() {
+    let tool = tool_fn("greet", |call: ToolCall| async move {
+        Ok(ToolSuccess {
+            description: format!("{} {} {}", call.workspace, call.run, call.attempt),
+            data: call.args,
+        })
+    });
+    let done = tool.call(&call(json!({ "a": 1 }))).await.unwrap();
+    assert_eq!(tool.name(), "greet");
+    assert_eq!(done.description, "default run_1 2");
+    assert_eq!(done.data, json!({ "a": 1 }));
+}
+
+/// S0-R5
+#[test]
+fn a_call_in_the_log_shows_neither_token_nor_arguments() {
+    let shown = format!("{:?}", call(json!({ "password": "hunter2" })));
+    assert!(shown.contains("run_1"));
+    assert!(
+        !shown.contains("st_secret") && !shown.contains("hunter2"),
+        "{shown}"
+    );
+}
+
+/// S0-R5
+#[tokio::test]
+async fn a_contact_is_patched_once_for_one_step() {
+    let contacts = Arc::new(Contacts::default());
+    let tool = UpdateContact::new(Arc::<Contacts>::clone(&contacts));
+    let args = json!({ "set": { "stage": "won", "note": null } });
+    let done = tool.call(&call(args)).await.unwrap();
+    assert_eq!(done.description, "Contact ann updated: note, stage");
+    assert_eq!(
+        done.data,
+        json!({ "contact": "ann", "set": { "stage": "won", "note": null } })
+    );
+    let other = json!({ "set": { "stage": "won" }, "contact": "bob" });
+    tool.call(&call(other)).await.unwrap();
+    let patches = contacts.patches.lock().unwrap();
+    let key = "run_1/step-01".to_owned();
+    assert_eq!(patches[0].0, "default");
+    assert_eq!(patches[0].1, "ann");
+    assert_eq!(patches[0].2, json!({ "stage": "won", "note": null }));
+    assert_eq!(patches[0].3, key);
+    assert_eq!(patches[1].1, "bob");
+}
+
+/// S0-R5
+#[tokio::test]
+async fn a_contact_that_cannot_be_updated_fails_the_step_with_its_reason() {
+    let tool = UpdateContact::new(Arc::new(Contacts {
+        refuse: Some("Contact ann does not exist."),
+        ..Contacts::default()
+    }));
+    let args = json!({ "set": { "stage": "won" } });
+    let refused = failure(&tool, args.clone()).await;
+    assert_eq!(refused.code, "contact_not_updated");
+    assert_eq!(refused.message, "Contact ann does not exist.");
+
+    let mut without = call(args);
+    without.contact = None;
+    let none = tool.call(&without).await.unwrap_err();
+    assert_eq!(none.code, "no_contact");
+
+    let renamed = failure(&tool, json!({ "set": { "id": "x" } })).await;
+    assert_eq!(renamed.code, "invalid_args");
+}
+
+/// S2-R10
+#[tokio::test]
+async fn every_built_in_tool_has_the_name_that_steps_use() {
+    http::install_tls();
+    let tools = builtin(
+        HttpRequest::new(
+            TargetPolicy::AllowPrivate,
+            super::http_request::DEFAULT_TIMEOUT,
+        )
+        .unwrap(),
+        SendEmail::new(MailTransport::Maildir("nowhere".into()), None).unwrap(),
+        Arc::new(Contacts::default()),
+    );
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
+    assert_eq!(
+        names,
+        ["log", "http_request", "send_email", "update_contact"]
+    );
+}

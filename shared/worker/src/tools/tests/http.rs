@@ -1,0 +1,342 @@
+//! `http_request` against a server on loopback that answers what a test tells it.
+
+use std::{net::SocketAddr, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+};
+
+use super::{
+    super::{
+        HttpRequest,
+        http_request::{DEFAULT_TIMEOUT, MAX_REQUEST_BODY, MAX_RESPONSE_BODY},
+    },
+    call, failure,
+};
+use crate::{
+    targets::TargetPolicy,
+    tool::{Tool, ToolFailure},
+};
+
+pub(super) fn install_tls() {
+    // The second test of the process finds it installed.
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .ok();
+}
+
+fn tool(policy: TargetPolicy) -> HttpRequest {
+    install_tls();
+    HttpRequest::new(policy, DEFAULT_TIMEOUT).unwrap()
+}
+
+/// A server that gives the n-th connection the n-th answer and shows each request as it came.
+async fn server(answers: Vec<Vec<u8>>) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let (seen, requests) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            seen.send(read_request(&mut stream).await).unwrap();
+            // A client that has read enough may be gone.
+            stream.write_all(&answer).await.ok();
+            stream.shutdown().await.ok();
+        }
+    });
+    (at, requests)
+}
+
+async fn read_request(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let mut buffer = [0_u8; 4096];
+    loop {
+        let count = stream.read(&mut buffer).await.unwrap();
+        bytes.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            assert!(count > 0, "the request ended in its head");
+            continue;
+        };
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .map_or(0, |length| length.parse::<usize>().unwrap());
+        if body.len() >= length || count == 0 {
+            return text;
+        }
+    }
+}
+
+fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}"
+    )
+    .into_bytes()
+}
+
+async fn failed(policy: TargetPolicy, args: Value) -> ToolFailure {
+    failure(&tool(policy), args).await
+}
+
+/// S2-R10
+#[tokio::test]
+async fn a_call_says_which_step_calls_and_its_answer_is_the_result() {
+    let body = r#"{"ok":true}"#;
+    let (at, mut requests) = server(vec![answer(
+        "201 Created",
+        "content-type: application/json\r\n",
+        body,
+    )])
+    .await;
+    let args = json!({
+        "method": "post",
+        "url": format!("http://{at}/orders?id=1"),
+        "headers": { "X-Shop": "main" },
+        "body": { "amount": 5 },
+        "idempotent": true,
+    });
+    let mut call = call(args);
+    call.traceparent = Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned());
+    let done = tool(TargetPolicy::AllowPrivate).call(&call).await.unwrap();
+    assert_eq!(done.data["status"], 201);
+    assert_eq!(done.data["body"], json!({ "ok": true }));
+    assert_eq!(done.data["headers"]["content-type"], "application/json");
+    assert_eq!(done.description, "POST 127.0.0.1 answered 201 Created");
+    let request = requests.recv().await.unwrap();
+    for line in [
+        "POST /orders?id=1 HTTP/1.1\r\n",
+        "holdpoint-run: run_1\r\n",
+        "holdpoint-step: step-01\r\n",
+        "holdpoint-attempt: 2\r\n",
+        "holdpoint-token: st_secret\r\n",
+        "idempotency-key: run_1/step-01\r\n",
+        "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n",
+        "x-shop: main\r\n",
+        "content-type: application/json\r\n",
+        "\r\n\r\n{\"amount\":5}",
+    ] {
+        assert!(request.contains(line), "{line:?} is not in {request}");
+    }
+}
+
+/// S0-R5
+#[tokio::test]
+async fn a_text_answer_is_kept_as_text() {
+    let (at, mut requests) =
+        server(vec![answer("200 OK", "x-a: 1\r\nx-a: 2\r\n", "{\"no\"")]).await;
+    let mut call = call(json!({ "url": format!("http://{at}/") }));
+    call.step_token = None;
+    let done = tool(TargetPolicy::AllowPrivate).call(&call).await.unwrap();
+    assert_eq!(done.data["body"], "{\"no\"");
+    assert_eq!(done.data["headers"]["x-a"], "1, 2");
+    let request = requests.recv().await.unwrap();
+    assert!(request.starts_with("GET / HTTP/1.1\r\n"));
+    assert!(!request.contains("holdpoint-token"));
+}
+
+/// S0-R5
+#[tokio::test]
+async fn an_error_status_fails_the_step_and_tells_only_the_status() {
+    let (at, _requests) = server(vec![answer("503 Service Unavailable", "", "pg://secret")]).await;
+    let url = format!("http://{at}/?key=hunter2");
+    let failure = failed(TargetPolicy::AllowPrivate, json!({ "url": url })).await;
+    assert_eq!(failure.code, "http_status");
+    assert_eq!(
+        failure.message,
+        "127.0.0.1 answered 503 Service Unavailable."
+    );
+}
+
+/// S0-R5
+#[tokio::test]
+async fn an_answer_above_the_limit_of_a_result_fails_the_step() {
+    let fits = "a".repeat(MAX_RESPONSE_BODY - 1024);
+    let too_long = "a".repeat(MAX_RESPONSE_BODY + 1);
+    let grows_when_escaped = "\u{1}".repeat(MAX_RESPONSE_BODY / 2);
+    let (at, _requests) = server(vec![
+        answer("200 OK", "", &fits),
+        answer("200 OK", "", &too_long),
+        answer("200 OK", "", &grows_when_escaped),
+    ])
+    .await;
+    let tool = tool(TargetPolicy::AllowPrivate);
+    let args = json!({ "url": format!("http://{at}/") });
+    let done = tool.call(&call(args.clone())).await.unwrap();
+    assert_eq!(done.data["body"], Value::from(fits));
+    for _ in 0..2 {
+        let failure = failure(&tool, args.clone()).await;
+        assert_eq!(failure.code, "response_too_large");
+        assert!(failure.message.contains("262144 bytes"), "{failure:?}");
+    }
+}
+
+/// S0-R5
+#[tokio::test]
+async fn a_redirect_to_another_origin_carries_no_token_and_no_header_of_the_step() {
+    let (second, mut second_requests) = server(vec![answer("200 OK", "", "there")]).await;
+    let location = format!("location: http://{second}/next\r\n");
+    let (first, mut first_requests) = server(vec![
+        answer("307 Temporary Redirect", "location: /again\r\n", ""),
+        answer("307 Temporary Redirect", &location, ""),
+    ])
+    .await;
+    let args = json!({
+        "method": "POST",
+        "url": format!("http://{first}/"),
+        "headers": { "x-api-key": "hunter2" },
+        "body": { "a": 1 },
+    });
+    let done = tool(TargetPolicy::AllowPrivate)
+        .call(&call(args))
+        .await
+        .unwrap();
+    assert_eq!(done.data["body"], "there");
+    for path in ["POST / ", "POST /again "] {
+        let request = first_requests.recv().await.unwrap();
+        assert!(request.starts_with(path), "{request}");
+        assert!(request.contains("holdpoint-token") && request.contains("hunter2"));
+    }
+    let request = second_requests.recv().await.unwrap();
+    assert!(
+        request.starts_with("POST /next ") && request.ends_with("{\"a\":1}"),
+        "{request}"
+    );
+    assert!(
+        !request.contains("st_secret") && !request.contains("hunter2"),
+        "{request}"
+    );
+}
+
+/// S0-R5
+#[tokio::test]
+async fn a_post_that_is_redirected_by_303_becomes_a_get_without_body() {
+    let (at, mut requests) = server(vec![
+        answer("303 See Other", "location: /done\r\n", ""),
+        answer("200 OK", "", ""),
+    ])
+    .await;
+    let args = json!({ "method": "POST", "url": format!("http://{at}/"), "body": "text" });
+    tool(TargetPolicy::AllowPrivate)
+        .call(&call(args))
+        .await
+        .unwrap();
+    let first = requests.recv().await.unwrap();
+    assert!(first.contains("text/plain"));
+    let second = requests.recv().await.unwrap();
+    assert!(
+        second.starts_with("GET /done ") && !second.contains("content-type"),
+        "{second}"
+    );
+}
+
+/// S0-R5
+#[tokio::test]
+async fn the_sixth_redirect_is_not_followed() {
+    let hop = || answer("302 Found", "location: /\r\n", "");
+    let (at, mut requests) = server((0..6).map(|_| hop()).collect()).await;
+    let args = json!({ "url": format!("http://{at}/") });
+    let failure = failed(TargetPolicy::AllowPrivate, args).await;
+    assert_eq!(failure.code, "too_many_redirects");
+    let mut count = 0;
+    while requests.recv().await.is_some() {
+        count += 1;
+    }
+    assert_eq!(count, 6);
+}
+
+/// S0-R5
+#[tokio::test]
+async fn private_targets_are_refused_as_address_as_name_and_after_a_redirect() {
+    for url in [
+        "http://127.0.0.1:9/",
+        "http://[::1]:9/",
+        "http://localhost:9/?key=hunter2",
+        "http://169.254.169.254/latest/",
+        "ftp://example.com/",
+    ] {
+        let failure = failed(TargetPolicy::PublicOnly, json!({ "url": url })).await;
+        assert_eq!(failure.code, "target_refused", "{url}: {failure:?}");
+        assert!(!failure.message.contains("hunter2"));
+    }
+    let (at, _requests) = server(vec![answer(
+        "302 Found",
+        "location: file:///etc/passwd\r\n",
+        "",
+    )])
+    .await;
+    let args = json!({ "url": format!("http://{at}/") });
+    let hop = failed(TargetPolicy::AllowPrivate, args).await;
+    assert_eq!(hop.code, "target_refused");
+}
+
+/// S0-R5
+#[tokio::test]
+async fn a_server_that_never_answers_is_given_up_on() {
+    install_tls();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let tool = HttpRequest::new(TargetPolicy::AllowPrivate, Duration::from_millis(50)).unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let silent = failure(&tool, json!({ "url": url })).await;
+    assert_eq!(silent.code, "timeout");
+    assert_eq!(silent.message, "No full answer within 50 milliseconds.");
+}
+
+/// S0-R5
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_without_its_address() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/?key=hunter2", listener.local_addr().unwrap());
+    drop(listener);
+    let absent = failed(TargetPolicy::AllowPrivate, json!({ "url": url })).await;
+    assert_eq!(absent.code, "connect_failed");
+    assert_eq!(absent.message, "The address could not be reached.");
+}
+
+/// S0-R5
+#[tokio::test]
+async fn a_request_that_cannot_be_made_says_what_to_change() {
+    let big = "a".repeat(MAX_REQUEST_BODY + 1);
+    let cases = [
+        (
+            json!({ "url": "/relative" }),
+            "invalid_args",
+            "`url` is no absolute address",
+        ),
+        (
+            json!({ "url": "http://a/", "method": "BREW" }),
+            "invalid_args",
+            "`method` must be GET",
+        ),
+        (
+            json!({ "url": "http://a/", "headers": { "Holdpoint-Token": "x" } }),
+            "invalid_args",
+            "may not set Holdpoint-Token",
+        ),
+        (
+            json!({ "url": "http://a/", "headers": { "Host": "x" } }),
+            "invalid_args",
+            "may not set Host",
+        ),
+        (
+            json!({ "url": "http://a/", "headers": { "x-a": "hunter2\r\nx-b: 1" } }),
+            "invalid_args",
+            "header x-a has a name or value",
+        ),
+        (
+            json!({ "url": "http://a/", "body": big }),
+            "request_too_large",
+            "1048576 bytes",
+        ),
+    ];
+    for (args, code, part) in cases {
+        let failure = failed(TargetPolicy::AllowPrivate, args).await;
+        assert_eq!(failure.code, code);
+        assert!(failure.message.contains(part), "{failure:?}");
+        assert!(!failure.message.contains("hunter2"), "{failure:?}");
+    }
+}

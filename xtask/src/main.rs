@@ -1,0 +1,36 @@
+//! `cargo xtask …`: what the repository does with itself. Uses only Rust, gcc and Python, and
+//! installs Docker only when it is root and was told that Docker is required.
+#![expect(clippy::print_stdout, reason = "a program for the terminal")]
+
+mod docker;
+mod images;
+mod shell;
+mod test;
+mod tidy;
+
+use std::{env, process::ExitCode};
+
+const USAGE: &str = "\
+cargo xtask test [ARGS]   set up what tests need, build, run `cargo test --workspace ARGS`
+cargo xtask tidy          check what the compiler does not: layers, lengths, subjects, licences
+cargo xtask images        make the images that tests use, where they are missing";
+
+fn main() -> ExitCode {
+    let mut arguments = env::args().skip(1);
+    let done = match arguments.next().as_deref() {
+        Some("test") => test::run(&arguments.collect::<Vec<_>>()),
+        Some("tidy") => tidy::run(),
+        Some("images") => images::run(),
+        Some(_) | None => {
+            println!("{USAGE}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

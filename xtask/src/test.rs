@@ -1,0 +1,139 @@
+//! `cargo xtask test`: everything between a fresh clone and the sum of all tests.
+
+use std::{
+    env,
+    io::{BufRead as _, BufReader, Write as _, stdout},
+    process::Stdio,
+};
+
+use anyhow::{Context as _, bail};
+
+use crate::{
+    docker, images,
+    shell::{command, output, show},
+};
+
+/// What all test programs together said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    passed: u64,
+    failed: u64,
+}
+
+impl Totals {
+    /// Adds a line such as `test result: ok. 5 passed; 0 failed; 0 ignored; …`; others are nothing.
+    fn add(&mut self, line: &str) {
+        let Some((_, counts)) = line
+            .strip_prefix("test result: ")
+            .and_then(|l| l.split_once(". "))
+        else {
+            return;
+        };
+        for count in counts.split("; ") {
+            match count.split_once(' ') {
+                Some((number, "passed")) => self.passed += number.parse().unwrap_or(0),
+                Some((number, "failed")) => self.failed += number.parse().unwrap_or(0),
+                Some(_) | None => {}
+            }
+        }
+    }
+}
+
+/// Sets up, builds, runs, and closes with `N passed, N failed` alone on a line.
+pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let required = env::var("HOLDPOINT_TEST_REQUIRE_DOCKER").is_ok_and(|value| value == "1");
+    // Held to the end: dropping it stops an engine that was started here.
+    let _engine = if required {
+        let engine = docker::engine()?;
+        images::make()?;
+        Some(engine)
+    } else {
+        None
+    };
+    let variables = variables(docker::answers());
+    show(&mut command("cargo", &["build", "--package", "holdpoint"]))?;
+    let mut test = command("cargo", &["test", "--workspace", "--no-fail-fast"]);
+    test.args(arguments).envs(variables).stdout(Stdio::piped());
+    let mut child = test.spawn().context("cargo test")?;
+    let mut totals = Totals::default();
+    let lines = BufReader::new(child.stdout.take().context("cargo test has no output")?);
+    for line in lines.lines() {
+        let line = line?;
+        writeln!(stdout(), "{line}")?;
+        totals.add(&line);
+    }
+    let status = child.wait()?;
+    println!("{} passed, {} failed", totals.passed, totals.failed);
+    if !status.success() {
+        bail!("cargo test ended with {status}");
+    }
+    if totals.passed == 0 {
+        bail!("no test ran");
+    }
+    Ok(())
+}
+
+/// Names images that are here, so that no test tries to pull; what the caller set stays.
+fn variables(docker: bool) -> Vec<(&'static str, String)> {
+    let mut variables = Vec::new();
+    if let Ok(target) = target_dir() {
+        variables.push(("HOLDPOINT_BIN", format!("{target}/debug/holdpoint")));
+    }
+    if !docker {
+        println!(
+            "xtask: no Docker answers: NATS runs as a process, Postgres only if a URL is given"
+        );
+        return variables;
+    }
+    for (name, image) in [
+        ("HOLDPOINT_TEST_NATS_IMAGE", images::NATS),
+        ("HOLDPOINT_TEST_POSTGRES_IMAGE", images::POSTGRES),
+    ] {
+        if env::var_os(name).is_some() {
+            continue;
+        }
+        if images::exists(image) {
+            println!("xtask: {name}={image}");
+            variables.push((name, image.to_owned()));
+        } else {
+            println!("xtask: no image {image} (`cargo xtask images` makes it); tests try to pull");
+        }
+    }
+    variables
+}
+
+fn target_dir() -> anyhow::Result<String> {
+    let arguments = ["metadata", "--no-deps", "--format-version", "1"];
+    let metadata: serde_json::Value =
+        serde_json::from_str(&output(&mut command("cargo", &arguments))?)?;
+    let target = metadata
+        .get("target_directory")
+        .and_then(serde_json::Value::as_str);
+    Ok(target
+        .context("cargo metadata names no target directory")?
+        .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_all_programs_are_summed() {
+        let mut totals = Totals::default();
+        for line in [
+            "running 2 tests",
+            "test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s",
+            "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
+        ] {
+            totals.add(line);
+        }
+        assert_eq!(
+            totals,
+            Totals {
+                passed: 8,
+                failed: 2
+            }
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! `cargo xtask tidy`: the rules that the compiler and clippy do not know. Each check answers with
+//! the lines that break it; nothing is changed.
+
+mod layers;
+mod sources;
+
+use std::fs;
+
+use anyhow::bail;
+
+use crate::shell::root;
+
+/// Crates that would bring C build tools or a second TLS: one ring-based rustls is enough.
+const BANNED: [&str; 6] = [
+    "aws-lc-rs",
+    "aws-lc-sys",
+    "openssl-sys",
+    "native-tls",
+    "cmake",
+    "openssl",
+];
+
+/// Runs all checks, prints what they found.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let mut found = layers::check(&layers::workspace()?);
+    found.extend(banned(&fs::read_to_string(root().join("Cargo.lock"))?));
+    let sources = sources::all()?;
+    for source in &sources {
+        found.extend(source.too_long());
+        found.extend(source.foreign_in_domain());
+        found.extend(source.subject_literals());
+    }
+    for one in &found {
+        println!("tidy: {one}");
+    }
+    if !found.is_empty() {
+        bail!("{} untidy", found.len());
+    }
+    println!("tidy: {} files, all rules hold", sources.len());
+    Ok(())
+}
+
+fn banned(lock: &str) -> Vec<String> {
+    let name = |krate: &&str| {
+        lock.lines()
+            .any(|line| line == format!("name = \"{krate}\""))
+    };
+    BANNED
+        .iter()
+        .filter(|krate| name(krate))
+        .map(|krate| format!("Cargo.lock holds {krate}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn banned_crates_are_found_by_their_whole_name() {
+        let lock = "name = \"cmake\"\nversion = \"1\"\nname = \"openssl-probe\"\n";
+        assert_eq!(banned(lock), ["Cargo.lock holds cmake"]);
+    }
+}

@@ -1,0 +1,219 @@
+//! Rules on single Rust files: length, what a domain may import, where subjects are spelled.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::shell::root;
+
+const LINES_MAX: usize = 500;
+const FOLDERS: [&str; 5] = ["migrations", "services", "shared", "tests", "xtask"];
+/// What a pure core may know. Anything else would bring time, randomness or the outside in.
+const DOMAIN_MAY: [&str; 13] = [
+    "std",
+    "core",
+    "chrono",
+    "serde",
+    "serde_json",
+    "thiserror",
+    "cel",
+    "sha2",
+    "holdpoint_ids",
+    "holdpoint_contracts",
+    "crate",
+    "super",
+    "self",
+];
+/// Named anywhere in a domain, also without an import.
+const DOMAIN_NEVER: [&str; 5] = [
+    "sea_orm::",
+    "tokio::",
+    "async_nats::",
+    "axum::",
+    "reqwest::",
+];
+/// The beginning of a subject, as a literal. Put together so that this file does not hold it.
+const SUBJECT: &str = concat!("\"", "h", "p.");
+
+/// A Rust file, by its path from the root.
+#[derive(Debug)]
+pub(crate) struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+/// All of ours.
+pub(crate) fn all() -> anyhow::Result<Vec<Source>> {
+    let root = root();
+    let mut folders: Vec<PathBuf> = FOLDERS.iter().map(|folder| root.join(folder)).collect();
+    let mut sources = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path)?;
+                sources.push(Source {
+                    path: path.strip_prefix(&root)?.to_owned(),
+                    text,
+                });
+            }
+        }
+    }
+    sources.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(sources)
+}
+
+impl Source {
+    /// A file beyond the limit is to be split by what its parts own.
+    pub(crate) fn too_long(&self) -> Option<String> {
+        let lines = self.text.lines().count();
+        (lines > LINES_MAX).then(|| {
+            format!(
+                "{}: {lines} lines, at most {LINES_MAX}",
+                self.path.display()
+            )
+        })
+    }
+
+    /// Imports in a service's `domain` that it must not have.
+    pub(crate) fn foreign_in_domain(&self) -> Vec<String> {
+        let in_domain = self
+            .path
+            .iter()
+            .any(|part| part == "domain" || part == "domain.rs");
+        if !in_domain || self.is_test_file() {
+            return Vec::new();
+        }
+        let own = modules(&self.text);
+        self.code_lines(|line| {
+            let line = line.trim_start();
+            if line.starts_with("//") {
+                return None;
+            }
+            if let Some(name) = DOMAIN_NEVER.iter().find(|name| line.contains(**name)) {
+                return Some(format!("a domain does not know {name}"));
+            }
+            let first = imported(line)?;
+            let fine = DOMAIN_MAY.contains(&first) || own.contains(&first);
+            (!fine).then(|| format!("a domain does not import {first}"))
+        })
+    }
+
+    /// Subjects spelled outside the contracts.
+    pub(crate) fn subject_literals(&self) -> Vec<String> {
+        if self.path.starts_with("shared/contracts") || self.is_test_file() {
+            return Vec::new();
+        }
+        let spelled = |line: &str| line.contains(SUBJECT) && !line.trim_start().starts_with("//");
+        self.code_lines(|line| {
+            spelled(line).then(|| "subjects are constants in shared/contracts".to_owned())
+        })
+    }
+
+    /// Files of tests only, and everything under a folder `tests`.
+    fn is_test_file(&self) -> bool {
+        let tests = |part: &std::ffi::OsStr| part == "tests" || part == "tests.rs";
+        self.path.iter().any(tests)
+    }
+
+    /// What `judge` says of the lines before the tests at the end of the file.
+    fn code_lines(&self, judge: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        let code = self
+            .text
+            .split("#[cfg(test)]\nmod tests {")
+            .next()
+            .unwrap_or_default()
+            .lines();
+        let path: &Path = &self.path;
+        code.enumerate()
+            .filter_map(|(at, line)| {
+                judge(line).map(|why| format!("{}:{}: {why}", path.display(), at + 1))
+            })
+            .collect()
+    }
+}
+
+/// The first name of the path that a line imports.
+fn imported(line: &str) -> Option<&str> {
+    let (_, path) = line.split_once("use ").filter(|(before, _)| {
+        before.is_empty() || (before.starts_with("pub") && !before.contains("//"))
+    })?;
+    path.trim_start_matches("::")
+        .split([':', ';', ' ', '{'])
+        .next()
+        .filter(|name| !name.is_empty())
+}
+
+/// The modules that a file declares: `use part::Name` of its own `mod part`.
+fn modules(text: &str) -> Vec<&str> {
+    text.lines()
+        .filter_map(|line| line.split_once("mod ")?.1.strip_suffix(';'))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(path: &str, text: &str) -> Source {
+        Source {
+            path: path.into(),
+            text: text.into(),
+        }
+    }
+
+    #[test]
+    fn a_domain_imports_only_what_is_pure() {
+        let text = "mod part;\nuse part::Part;\nuse std::fmt;\npub use crate::domain::X;\n\
+                    use rand::Rng;\nfn f() { tokio::spawn(g()) }\n";
+        let found = source("services/x/src/domain/decide.rs", text).foreign_in_domain();
+        assert_eq!(
+            found,
+            [
+                "services/x/src/domain/decide.rs:5: a domain does not import rand",
+                "services/x/src/domain/decide.rs:6: a domain does not know tokio::",
+            ]
+        );
+        assert!(
+            source("services/x/src/domain/tests.rs", text)
+                .foreign_in_domain()
+                .is_empty()
+        );
+        assert!(
+            source("services/x/src/store.rs", text)
+                .foreign_in_domain()
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn subjects_are_spelled_in_the_contracts_and_in_tests() {
+        let text =
+            format!("const A: &str = {SUBJECT}x\";\n#[cfg(test)]\nmod tests {{ {SUBJECT}y\" }}\n");
+        assert_eq!(
+            source("services/x/src/a.rs", &text)
+                .subject_literals()
+                .len(),
+            1
+        );
+        assert!(
+            source("shared/contracts/src/a.rs", &text)
+                .subject_literals()
+                .is_empty()
+        );
+        assert!(
+            source("tests/src/a.rs", &text)
+                .subject_literals()
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn long_files_are_told() {
+        assert!(source("a.rs", &"x\n".repeat(500)).too_long().is_none());
+        assert!(source("a.rs", &"x\n".repeat(501)).too_long().is_some());
+    }
+}
