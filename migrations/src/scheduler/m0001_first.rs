@@ -21,7 +21,7 @@ impl MigrationTrait for Migration {
                 Table::create()
                     .table("alarms")
                     .col(string("workspace"))
-                    .col(string("owner").check(Expr::cust("owner IN ('executor')")))
+                    .col(string("owner"))
                     .col(string("id"))
                     .col(big_integer("version"))
                     .col(big_integer("prior_version"))

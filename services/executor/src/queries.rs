@@ -208,7 +208,7 @@ impl ExecutorQueries {
         let limit = limit(query.limit)?;
         let bad = |detail: String| Problem::new(400, "invalid_query", detail);
         let before = query.cursor.as_deref().map(str::parse).transpose();
-        let before = before.map_err(|_: holdpoint_ids::IdError| {
+        let before = before.map_err(|_no_id: holdpoint_ids::IdError| {
             bad("`cursor` is not one that a page before gave".to_owned())
         })?;
         let label = query.label.as_deref().map(|label| {

@@ -38,7 +38,7 @@ pub(crate) async fn load(
         match key {
             Key::Agent(workspace, agent) => agents.entry(workspace).or_default().push(agent),
             Key::Contact(workspace, contact) => {
-                contacts.entry(workspace).or_default().push(contact)
+                contacts.entry(workspace).or_default().push(contact);
             }
             Key::Run(run) => runs.push(*run),
         }

@@ -128,9 +128,6 @@ pub(crate) struct DemoArgs {
     /// Contacts of your own: a column `id`, others become fields
     #[arg(long, value_name = "CSV")]
     pub(crate) contacts: Option<PathBuf>,
-    /// An agent of your own
-    #[arg(long, value_name = "FILE")]
-    pub(crate) agent: Option<PathBuf>,
 }
 
 /// Commands about agents.

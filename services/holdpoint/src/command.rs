@@ -3,7 +3,7 @@
 mod agent;
 mod clock;
 mod contact;
-mod run;
+pub(crate) mod run;
 
 use std::process::ExitCode;
 

@@ -1,11 +1,101 @@
-//! `demo`: everything at work.
+//! `demo`: a whole system in a temporary folder, driven through a story on real input.
+//!
+//! It reads contacts from a CSV file and an agent from `examples/`, sends real mail into a maildir,
+//! waits five days on the virtual clock, is paused and resumed on the way, and follows up with who
+//! did not reply. It ends well only if the mails on disk are exactly the expected ones.
 
+mod mails;
+mod story;
+mod timeline;
+
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::cli::DemoArgs;
+use anyhow::Context;
 
-/// Placeholder until the demo is written.
-#[expect(clippy::unused_async, reason = "placeholder")]
+use crate::cli::DemoArgs;
+use crate::client::Client;
+use crate::command::run::table_file;
+use crate::connection::Connection;
+use crate::exit::Outcome;
+use crate::output;
+use crate::up::{Settings, System};
+
+/// Where the example files are, seen from the project's folder.
+const CONTACTS: &str = "examples/contacts.csv";
+const AGENT: &str = "examples/outreach.yaml";
+
+/// The same files as they were built in, for a binary that was taken elsewhere.
+const CONTACTS_BUILT_IN: &str = include_str!("../../../examples/contacts.csv");
+const AGENT_BUILT_IN: &str = include_str!("../../../examples/outreach.yaml");
+
+/// Plays the story; the folder goes with the demo unless it was named.
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`demo` is not written yet ({args:?})")
+    holdpoint_telemetry::start(holdpoint_telemetry::Default::Warn);
+    let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let data = args
+        .data
+        .clone()
+        .unwrap_or_else(|| temporary.path().join("data"));
+    let contacts = table_file::read(&input(args.contacts.as_deref(), &temporary)?)?;
+    let agent = std::fs::read_to_string(AGENT).unwrap_or_else(|_| AGENT_BUILT_IN.to_owned());
+    output::line("Starting scheduler, executor, gateway, a worker and JetStream …")?;
+    let settings = Settings {
+        data: data.clone(),
+        http: ([127, 0, 0, 1], 0).into(),
+        nats_url: None,
+        test_clock: true,
+    };
+    let system = Box::pin(System::start(settings)).await?;
+    let told = tokio::select! {
+        told = Box::pin(tell(&system, &args, &agent, &contacts, &data)) => told,
+        _ = tokio::signal::ctrl_c() => {
+            output::note("interrupted");
+            Ok(Outcome::Interrupted)
+        }
+    };
+    system.stop().await;
+    Ok(told?.into())
+}
+
+/// The file of contacts: one's own, the project's, or the one that was built in.
+fn input(own: Option<&Path>, temporary: &tempfile::TempDir) -> anyhow::Result<PathBuf> {
+    if let Some(own) = own {
+        return Ok(own.to_owned());
+    }
+    if Path::new(CONTACTS).exists() {
+        return Ok(PathBuf::from(CONTACTS));
+    }
+    let path = temporary.path().join("contacts.csv");
+    std::fs::write(&path, CONTACTS_BUILT_IN)?;
+    Ok(path)
+}
+
+async fn tell(
+    system: &System,
+    args: &DemoArgs,
+    agent: &str,
+    contacts: &[table_file::Row],
+    data: &Path,
+) -> anyhow::Result<Outcome> {
+    let connection = Connection {
+        url: system.url.clone(),
+        token: Some(system.token.clone()),
+        workspace: system.workspace.to_string(),
+    };
+    let client = Client::new(connection)?;
+    let mut story = story::Story::new(client, args.fast, contacts)?;
+    story.tell(agent).await?;
+    let faults = mails::check(&data.join("mails"), &story.expected_mails())?;
+    if faults.is_empty() {
+        let count = story.expected_mails().len();
+        output::line(&format!(
+            "\nAll {count} mails on disk are exactly the expected ones."
+        ))?;
+        return Ok(Outcome::Ok);
+    }
+    for fault in faults {
+        output::note(&format!("error: {fault}"));
+    }
+    Ok(Outcome::Failed)
 }

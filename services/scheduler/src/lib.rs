@@ -1,1 +1,117 @@
-//! holdpoint-scheduler
+//! The scheduler: owns alarms. An alarm clock that never decides what a due time means.
+//!
+//! The row is the truth. Buckets of alarms are armed on the bus ([`arming`]), come back through a
+//! durable consumer ([`buckets`]), are held until their instant ([`wheel`]) and fire through the
+//! kernel; a sweeper ([`sweep`]) makes good what the bus has lost. With a test clock, [`advance`]
+//! brings the buckets instead.
+
+mod advance;
+mod arming;
+mod buckets;
+pub mod domain;
+mod inbound;
+mod outbound;
+mod service;
+mod settling;
+mod store;
+mod sweep;
+mod wheel;
+
+use std::sync::Arc;
+
+use holdpoint_bus::{BusError, StreamUse};
+use holdpoint_contracts::{executor, subject};
+use holdpoint_kernel::{Deps, Handle, KernelError};
+use holdpoint_store::{StoreError, migrate, open_readers};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::advance::Advance;
+use crate::arming::Arming;
+use crate::buckets::{Buckets, Loader};
+use crate::settling::Rest;
+use crate::sweep::Sweeper;
+use crate::wheel::Wheel;
+
+pub use service::Scheduler;
+pub use settling::Settling;
+
+/// Connections that look for due alarms.
+const READERS: u32 = 2;
+
+/// The scheduler could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SchedulerError {
+    /// Its tables are not to be had.
+    #[error("cannot prepare the scheduler's tables")]
+    Store(#[from] StoreError),
+    /// The bus refused.
+    #[error("cannot attach the scheduler to the bus")]
+    Bus(#[from] BusError),
+    /// The kernel did not start.
+    #[error("cannot start the scheduler")]
+    Kernel(#[from] KernelError),
+}
+
+/// Starts the scheduler; it ends with `stop`, when `tracker` is empty. Alarms that came due while
+/// none was there are fired at once. With a test clock it answers [`subject::CLOCK_ADVANCE`].
+///
+/// # Errors
+/// [`SchedulerError`] when tables or bus are not to be had.
+pub async fn start(
+    deps: &Deps,
+    settling: Settling,
+    stop: CancellationToken,
+    tracker: &TaskTracker,
+) -> Result<Handle<Scheduler>, SchedulerError> {
+    migrate::<holdpoint_migrations::scheduler::Migrator>(&deps.store).await?;
+    // What it publishes to and looks at must be there before it does.
+    for wanted in [
+        StreamUse::Timers,
+        StreamUse::Commands(executor::SERVICE),
+        StreamUse::Steps,
+    ] {
+        deps.bus.provide_stream(wanted).await?;
+    }
+    let Deps { bus, clock, store } = deps;
+    let arming = Arc::new(Arming::new(clock.clone()));
+    let service = Arc::new(Scheduler {
+        arming: Arc::clone(&arming),
+    });
+    let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
+    let loader = Loader {
+        db: open_readers(store, READERS).await?,
+        wheel: Wheel::start(handle.clone(), clock.clone(), stop.clone(), tracker),
+        clock: clock.clone(),
+    };
+    let buckets = Buckets {
+        bus: bus.clone(),
+        loader: loader.clone(),
+        tracker: tracker.clone(),
+    };
+    tracker.spawn(buckets.run(stop.clone()));
+    let sweeper = Sweeper {
+        bus: bus.clone(),
+        loader: loader.clone(),
+        arming,
+        armed_until: None,
+    };
+    sweeper.start().await?;
+    tracker.spawn(sweeper.run(stop.clone()));
+    if clock.is_test() {
+        let requests = bus.client().subscribe(subject::CLOCK_ADVANCE).await;
+        let advance = Advance {
+            bus: bus.clone(),
+            rest: Rest {
+                bus: bus.clone(),
+                loader,
+                settling,
+            },
+        };
+        tracker.spawn(advance.run(requests.map_err(BusError::from)?, stop));
+    }
+    Ok(handle)
+}
+
+#[cfg(test)]
+mod tests;

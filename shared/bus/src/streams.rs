@@ -47,7 +47,7 @@ impl StreamUse<'_> {
             // Neither age nor bytes are bounded: that would drop schedules before they fire.
             Self::Timers => Config {
                 name: subject::TIMERS.into(),
-                subjects: vec![subject::TIMERS_FILTER.into()],
+                subjects: subject::TIMERS_FILTERS.map(str::to_owned).to_vec(),
                 allow_message_schedules: true,
                 allow_message_ttl: true,
                 allow_rollup: true,

@@ -181,6 +181,7 @@ pub struct TimerFired {
     /// As it was set; an older one is dropped and counted.
     pub rev: u64,
     /// When it was due.
+    #[serde(with = "crate::instant")]
     pub due: DateTime<Utc>,
 }
 
@@ -276,6 +277,7 @@ pub struct ListRuns {
     /// Only with this label, `name=value`.
     pub label: Option<String>,
     /// Only later ones.
+    #[serde(default, with = "crate::instant::option")]
     pub created_after: Option<DateTime<Utc>>,
 }
 query!(ListRuns, "runs", Page<RunView>);

@@ -103,6 +103,7 @@ pub struct HistoryItem {
     #[serde(rename = "type")]
     pub kind: EventType,
     /// When, by the executor's clock.
+    #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
     /// Whose.
     pub run: RunId,

@@ -7,6 +7,7 @@
 pub mod duration;
 pub mod executor;
 pub mod history;
+pub mod instant;
 pub mod message;
 pub mod problem;
 pub mod run;

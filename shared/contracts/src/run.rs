@@ -218,8 +218,10 @@ pub struct WaitingOn {
     /// The step that waits.
     pub step: String,
     /// Since when.
+    #[serde(with = "crate::instant")]
     pub since: DateTime<Utc>,
     /// Until when; none while the clock is stopped by a pause.
+    #[serde(default, with = "crate::instant::option")]
     pub until: Option<DateTime<Utc>>,
     /// What is left of the wait, in milliseconds, while a pause has stopped the clock.
     pub remaining_ms: Option<u64>,
@@ -243,6 +245,7 @@ pub struct PausedBy {
     /// Who did it.
     pub by: String,
     /// When; clocks stand since then.
+    #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
     /// Steps that were with a worker at that time; they finish and are kept.
     pub in_flight: Vec<String>,
@@ -300,10 +303,13 @@ pub struct StepView {
     /// The worker that was granted the start.
     pub claimed_by: Option<NodeName>,
     /// When it was granted.
+    #[serde(default, with = "crate::instant::option")]
     pub claimed_at: Option<DateTime<Utc>>,
     /// When it began: started, or began to wait.
+    #[serde(default, with = "crate::instant::option")]
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
+    #[serde(default, with = "crate::instant::option")]
     pub ended_at: Option<DateTime<Utc>>,
 }
 
@@ -319,6 +325,7 @@ pub struct RunView {
     /// Where it stands; a pause leaves it as it is.
     pub status: RunStatus,
     /// When the run goes on by itself; none while paused.
+    #[serde(default, with = "crate::instant::option")]
     pub resume_at: Option<DateTime<Utc>>,
     /// One sentence: what is going on.
     pub message: String,
@@ -340,8 +347,10 @@ pub struct RunView {
     /// Where its time went.
     pub clocks: Clocks,
     /// When it was accepted.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// When it ended.
+    #[serde(default, with = "crate::instant::option")]
     pub ended_at: Option<DateTime<Utc>>,
 }
 
@@ -395,6 +404,7 @@ pub struct AgentView {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<PlannedStepView>,
     /// When this version came.
+    #[serde(with = "crate::instant")]
     pub updated_at: DateTime<Utc>,
 }
 

@@ -27,6 +27,7 @@ pub struct SetTimer {
     /// Rises with every wish.
     pub rev: u64,
     /// When to fire; none: not at all.
+    #[serde(default, with = "crate::instant::option")]
     pub due: Option<DateTime<Utc>>,
 }
 
@@ -75,6 +76,7 @@ pub struct AdvanceClock {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdvancedClock {
     /// The time now.
+    #[serde(with = "crate::instant")]
     pub now: DateTime<Utc>,
     /// Whether everything that was woken has come to rest.
     pub settled: bool,

@@ -32,6 +32,7 @@ pub struct HandOut {
     /// Whether doing it twice does no harm: a fresh first delivery may then start at once.
     pub idempotent: bool,
     /// When the executor decided it.
+    #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
 }
 

@@ -17,8 +17,8 @@ pub const TIMERS: &str = "HP_TIMERS";
 
 /// Subjects that [`STEPS`] stores.
 pub const STEPS_FILTER: &str = "hp.*.steps.>";
-/// Subjects that [`TIMERS`] stores.
-pub const TIMERS_FILTER: &str = "hp.timers.>";
+/// Subjects that [`TIMERS`] stores. Not all of `hp.timers`: a workspace may be called `timers`.
+pub const TIMERS_FILTERS: [&str; 2] = ["hp.timers.bucket.>", TIMERS_DUE_FILTER];
 /// What the scheduler's durable consumer takes from [`TIMERS`].
 pub const TIMERS_DUE_FILTER: &str = "hp.timers.due.>";
 

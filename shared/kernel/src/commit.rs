@@ -72,15 +72,26 @@ pub(crate) struct Committed {
     pub(crate) replies: Vec<Bytes>,
 }
 
+/// What is to be committed together.
+pub(crate) struct Bundle<'b, S: Service> {
+    pub(crate) tasks: &'b [Task<S>],
+    /// Outbox rows that are published: forgotten in the same transaction.
+    pub(crate) published: &'b [i64],
+    pub(crate) now: DateTime<Utc>,
+}
+
 /// Commits a batch of tasks, or nothing of it.
 pub(crate) async fn commit<S: Service>(
     db: &DatabaseConnection,
     service: &S,
     memory: &mut Memory<S>,
-    tasks: &[Task<S>],
-    published: &[i64],
-    now: DateTime<Utc>,
+    bundle: &Bundle<'_, S>,
 ) -> Result<Committed, Fault<S::Key>> {
+    let Bundle {
+        tasks,
+        published,
+        now,
+    } = *bundle;
     let tx = begin_write(db).await?;
     outbox::forget(&tx, published).await?;
     let seen = idempotency::seen(&tx, tasks.iter().filter_map(|task| task.asked.as_ref())).await?;

@@ -19,6 +19,7 @@ mod row {
         clippy::disallowed_methods,
         reason = "the entity macro generates a nested save that begins"
     )]
+    #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
     use sea_orm::entity::prelude::*;
 
     #[sea_orm::model]

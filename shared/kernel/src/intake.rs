@@ -92,7 +92,10 @@ impl<S: Service> Intake<S> {
                 Ok(message) => {
                     let (message, acker) = message.split();
                     let reply = reply_inbox(message.headers.as_ref());
-                    let origin = Origin::Stream { acker, reply };
+                    let origin = Origin::Stream {
+                        acker: Box::new(acker),
+                        reply,
+                    };
                     self.take(message.subject.to_string(), message.payload, origin)
                         .await;
                 }

@@ -58,11 +58,11 @@ pub trait Service: Send + Sync + Sized + 'static {
     /// What is found for a need. Cheap to clone.
     type Fact: Clone + Debug + Send;
     /// What is to be stored beside the state, sent, or both.
-    type Effect: Send;
+    type Effect: Debug + Send;
     /// Every way to say no.
     type Refusal: Debug + Send;
     /// What the caller is told.
-    type Answer: Serialize + Send;
+    type Answer: Serialize + Debug + Send;
 
     /// The aggregate that an input is for.
     fn key(input: &Self::Input) -> Self::Key;
@@ -139,6 +139,7 @@ pub trait Service: Send + Sync + Sized + 'static {
 }
 
 /// What a decision came to.
+#[derive(Debug)]
 pub enum Outcome<S: Service> {
     /// The state changes.
     Decided(Decision<S>),
@@ -151,6 +152,7 @@ pub enum Outcome<S: Service> {
 }
 
 /// The next state of an aggregate and what goes with it.
+#[derive(Debug)]
 pub struct Decision<S: Service> {
     /// Its version is one above the one decided on.
     pub state: S::State,

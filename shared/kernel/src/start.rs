@@ -242,7 +242,7 @@ impl<S: Service> Thread<S> {
             .map_err(io)?;
         started
             .await
-            .map_err(|_| KernelError::Ended { service: S::NAME })?
+            .map_err(|_gone| KernelError::Ended { service: S::NAME })?
             .map_err(|source| KernelError::Store {
                 service: S::NAME,
                 source,

@@ -36,7 +36,7 @@ pub(crate) enum Origin {
     /// A durable consumer: acked after the commit.
     Stream {
         /// Of this delivery.
-        acker: Acker,
+        acker: Box<Acker>,
         /// The sender's inbox, from the header `hp-reply`.
         reply: Option<String>,
     },

@@ -13,7 +13,7 @@ use holdpoint_store::StoreError;
 use sea_orm::{DatabaseConnection, DbErr, RuntimeErr};
 use tokio::sync::mpsc;
 
-use crate::commit::{Committed, Fault, Memory, commit, write};
+use crate::commit::{Bundle, Committed, Fault, Memory, commit, write};
 use crate::publisher::{Published, Publishing, Settled};
 use crate::start::Activity;
 use crate::task::{Settlement, Task};
@@ -91,15 +91,12 @@ impl<S: Service> Writer<S> {
                 continue;
             }
             let published = self.published.drain();
-            let now = self.clock.now();
-            let committed = commit(
-                &self.db,
-                &*self.service,
-                &mut self.memory,
-                &group.tasks,
-                &published,
-                now,
-            );
+            let bundle = Bundle {
+                tasks: &group.tasks,
+                published: &published,
+                now: self.clock.now(),
+            };
+            let committed = commit(&self.db, &*self.service, &mut self.memory, &bundle);
             match committed.await {
                 Ok(committed) => self.hand_over(group.tasks, committed).await,
                 Err(fault) => {
@@ -129,7 +126,7 @@ impl<S: Service> Writer<S> {
             }
             Fault::Lost(_) => {
                 self.give_up(group.tasks, "too many writers of the same rows")
-                    .await
+                    .await;
             }
             Fault::Store(error) if is_transient(&error) => {
                 self.give_up(group.tasks, &chain(&error)).await;
@@ -275,6 +272,10 @@ fn part_halves<S: Service>(mut tasks: Vec<Task<S>>, groups: &mut Vec<Group<S>>) 
 }
 
 /// Whether the same may succeed later: the database is away, busy, or shutting down.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "foreign enums of many kinds: what is not named here is the message's own fault"
+)]
 fn is_transient(error: &StoreError) -> bool {
     let StoreError::Database(error) = error else {
         return false;

@@ -1,1 +1,35 @@
-//! holdpoint-telemetry
+//! Logs: one line an event, to standard error, so that standard output stays for data.
+//!
+//! The level comes from `HOLDPOINT_LOG` (or `RUST_LOG`), for instance `info` or
+//! `warn,holdpoint_executor=debug`; the form from `HOLDPOINT_LOG_FORMAT`, `text` or `json`.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+/// What is logged when nobody says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Default {
+    /// For services: what an operator wants to read at night.
+    Info,
+    /// For commands that show their own output.
+    Warn,
+}
+
+/// Starts logging; a second call changes nothing.
+pub fn start(default: Default) {
+    let wanted = std::env::var("HOLDPOINT_LOG").or_else(|_| std::env::var("RUST_LOG"));
+    let default = match default {
+        Default::Info => "info,sqlx=warn,async_nats=warn",
+        Default::Warn => "warn",
+    };
+    let filter = EnvFilter::new(wanted.as_deref().unwrap_or(default));
+    let is_json = std::env::var("HOLDPOINT_LOG_FORMAT").is_ok_and(|format| format == "json");
+    let builder = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
+    // An error means that logging has been started before, which is what is wanted.
+    let started = if is_json { builder.json().try_init() } else { builder.try_init() };
+    drop(started);
+}

@@ -3,6 +3,7 @@
     clippy::disallowed_methods,
     reason = "the entity macro generates a nested save that begins"
 )]
+#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

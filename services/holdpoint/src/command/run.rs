@@ -3,7 +3,7 @@
 mod batch;
 mod many;
 mod show;
-mod table_file;
+pub(crate) mod table_file;
 mod watch;
 
 use std::collections::BTreeMap;

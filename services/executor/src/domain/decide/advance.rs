@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ActionResult, Failure, FailureClass};
 use holdpoint_contracts::steps::HandOut;
 use holdpoint_ids::HoldId;
@@ -117,7 +118,7 @@ fn begin(turn: &mut Turn<'_>, plan: &PlanFact, index: usize, seeing: &Seeing) {
     let run_value = json!({
         "id": turn.run.id,
         "agent": turn.run.agent,
-        "started_at": turn.run.created_at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+        "started_at": instant::write(turn.run.created_at),
     });
     let null = Value::Null;
     let seen = Seen {
@@ -191,7 +192,7 @@ fn wait(turn: &mut Turn<'_>, index: usize, length_ms: u64) {
         EventType::RunWaiting,
         Some(&step),
         will_resume(length_ms),
-        json!({ "hold": id, "kind": "timer", "resume_at": due, "duration_ms": length_ms }),
+        json!({ "hold": id, "kind": "timer", "resume_at": instant::write(due), "duration_ms": length_ms }),
     );
 }
 

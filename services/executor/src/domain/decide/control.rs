@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::instant;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{Failure, FailureClass, PauseScope, PausedBy, ResumeMode};
 use holdpoint_ids::HoldId;
@@ -149,7 +150,7 @@ fn thaw_all(turn: &mut Turn<'_>, by: &Actor, mode: ResumeMode) -> Result<(), Sto
         }
         None => format!("Resumed by {by}."),
     };
-    let data = json!({ "by": by, "mode": mode, "resume_at": turn.run.resume_at() });
+    let data = json!({ "by": by, "mode": mode, "resume_at": turn.run.resume_at().map(instant::write) });
     turn.event(EventType::RunResumed, None, message, data);
     for index in elapsed {
         end_wait(turn, index);
@@ -266,5 +267,5 @@ fn end_wait(turn: &mut Turn<'_>, index: usize) {
     step.phase = StepPhase::Completed { at: now };
     let id = step.id.clone();
     turn.row(index, RowData::default());
-    turn.value(id, json!({ "waited_ms": waited_ms, "resumed_at": now }));
+    turn.value(id, json!({ "waited_ms": waited_ms, "resumed_at": instant::write(now) }));
 }

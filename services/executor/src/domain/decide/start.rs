@@ -1,13 +1,15 @@
 //! A run begins.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::Clocks;
-use holdpoint_ids::{RunId, Workspace};
+use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
 use serde_json::json;
 
+use crate::domain::agent::Agent;
 use crate::domain::effect::Answer;
 use crate::domain::input::RunInput;
 use crate::domain::need::{Fact, Found, INPUT, Lookup, Need};
@@ -46,29 +48,7 @@ fn try_start(
         return Err(Stop::Refused(Refusal::RunNotFound(id)));
     };
     check_labels(labels)?;
-    let mut needs = vec![Need::Agent(workspace.clone(), agent.clone())];
-    needs.extend(
-        contact
-            .iter()
-            .map(|contact| Need::Contact(workspace.clone(), contact.clone())),
-    );
-    let unknown: Vec<_> = needs
-        .iter()
-        .filter(|need| matches!(look(need), Found::Unknown))
-        .cloned()
-        .collect();
-    if !unknown.is_empty() {
-        return Err(Stop::Need(unknown));
-    }
-    if let Some(contact) = contact
-        && let Found::Absent = look(&Need::Contact(workspace.clone(), contact.clone()))
-    {
-        return Err(Stop::Refused(Refusal::UnknownContact(contact.clone())));
-    }
-    let Found::Here(Fact::Agent(known)) = look(&Need::Agent(workspace.clone(), agent.clone()))
-    else {
-        return Err(Stop::Refused(Refusal::AgentNotFound(agent.clone())));
-    };
+    let known = newest(workspace, agent, contact.as_ref(), look)?;
     let fresh = Run {
         id,
         workspace: workspace.clone(),
@@ -111,6 +91,39 @@ fn try_start(
     advance::advance(&mut turn)?;
     let answer = Answer::Run(Box::new(turn.run.view()));
     Ok(turn.decided(answer))
+}
+
+/// The agent as it is now; refuses when it or the contact is not there.
+fn newest(
+    workspace: &Workspace,
+    agent: &AgentName,
+    contact: Option<&ContactId>,
+    look: Lookup<'_>,
+) -> Result<Arc<Agent>, Stop> {
+    let mut needs = vec![Need::Agent(workspace.clone(), agent.clone())];
+    needs.extend(
+        contact
+            .into_iter()
+            .map(|contact| Need::Contact(workspace.clone(), contact.clone())),
+    );
+    let unknown: Vec<_> = needs
+        .iter()
+        .filter(|need| matches!(look(need), Found::Unknown))
+        .cloned()
+        .collect();
+    if !unknown.is_empty() {
+        return Err(Stop::Need(unknown));
+    }
+    if let Some(contact) = contact
+        && let Found::Absent = look(&Need::Contact(workspace.clone(), contact.clone()))
+    {
+        return Err(Stop::Refused(Refusal::UnknownContact(contact.clone())));
+    }
+    let Found::Here(Fact::Agent(known)) = look(&Need::Agent(workspace.clone(), agent.clone()))
+    else {
+        return Err(Stop::Refused(Refusal::AgentNotFound(agent.clone())));
+    };
+    Ok(known)
 }
 
 fn planned(id: &str) -> Step {

@@ -20,17 +20,17 @@ const ROWS_MAX: usize = 100_000;
 
 /// One contact and where it stands.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// Line of the file, from 1.
-    pub(super) line: u64,
+    pub(crate) line: u64,
     /// Its id.
-    pub(super) id: ContactId,
+    pub(crate) id: ContactId,
     /// Its fields with its id, as a run is started with.
-    pub(super) contact: Value,
+    pub(crate) contact: Value,
 }
 
 /// Reads a file of contacts.
-pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Row>> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Row>> {
     let file =
         std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     rows(file).with_context(|| path.display().to_string())

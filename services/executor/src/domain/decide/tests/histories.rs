@@ -1,0 +1,273 @@
+//! What holds in every history: the checks of [`World::give`] after each of many random inputs.
+
+use chrono::TimeDelta;
+use holdpoint_contracts::run::ResumeMode;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::world::{Heard, World, broken, done, owner, start_input};
+use crate::domain::RunInput;
+use crate::domain::plan::{Action, OnPause, Plan, PlannedStep};
+
+/// What happens next. Steps and hold numbers are taken modulo what there is.
+#[derive(Debug, Clone)]
+enum Move {
+    Start,
+    Pause,
+    Resume(ResumeMode),
+    Cancel,
+    /// The scheduler fires the next alarm in time.
+    Due,
+    /// An alarm with a number that may be old or never was.
+    Stray {
+        hold: u32,
+        rev: u64,
+    },
+    Ask {
+        step: usize,
+        dispatch: Dispatch,
+        node: bool,
+        delivery: u64,
+    },
+    Report {
+        step: usize,
+        dispatch: Dispatch,
+        fails: bool,
+    },
+    Replied(bool),
+    Pass(i64),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Dispatch {
+    Current,
+    Before,
+    After,
+}
+
+fn a_dispatch() -> impl Strategy<Value = Dispatch> {
+    prop_oneof![
+        6 => Just(Dispatch::Current),
+        1 => Just(Dispatch::Before),
+        1 => Just(Dispatch::After),
+    ]
+}
+
+fn a_move() -> impl Strategy<Value = Move> {
+    let mode = prop_oneof![
+        Just(ResumeMode::Continue),
+        Just(ResumeMode::KeepDeadline),
+        Just(ResumeMode::Restart),
+        Just(ResumeMode::Now),
+    ];
+    prop_oneof![
+        1 => Just(Move::Start),
+        3 => Just(Move::Pause),
+        4 => mode.prop_map(Move::Resume),
+        1 => Just(Move::Cancel),
+        6 => Just(Move::Due),
+        1 => (0_u32..4, 0_u64..20).prop_map(|(hold, rev)| Move::Stray { hold, rev }),
+        8 => (0_usize..6, a_dispatch(), any::<bool>(), 1_u64..3).prop_map(
+            |(step, dispatch, node, delivery)| Move::Ask { step, dispatch, node, delivery }
+        ),
+        8 => (0_usize..6, a_dispatch(), prop::bool::weighted(0.1)).prop_map(
+            |(step, dispatch, fails)| Move::Report { step, dispatch, fails }
+        ),
+        1 => any::<bool>().prop_map(Move::Replied),
+        2 => (0_i64..200_000_000).prop_map(Move::Pass),
+    ]
+}
+
+fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8)> {
+    let wait = (1_u64..90).prop_map(|days| Action::Wait {
+        duration_ms: days * 86_400_000,
+    });
+    let tool = (any::<bool>(), 0_u8..8).prop_map(|(idempotent, kind)| Action::Tool {
+        tool: "send_email".to_owned(),
+        args: match kind {
+            // Fails where the first step has no such result, or is not done.
+            0 => json!({ "idempotent": idempotent, "what": "$step-01.n" }),
+            1 => json!({ "idempotent": idempotent, "to": "{{ contact.email }}" }),
+            _ => json!({ "idempotent": idempotent }),
+        },
+    });
+    let when = prop_oneof![
+        4 => Just(None),
+        1 => Just(Some("contact.replied == false".to_owned())),
+        1 => Just(Some("input.go == true".to_owned())),
+    ];
+    (prop_oneof![2 => wait, 3 => tool], when, any::<u8>())
+}
+
+/// Up to six steps, each after any of those before it.
+fn a_plan() -> impl Strategy<Value = Plan> {
+    prop::collection::vec(a_step(), 1..=6).prop_map(|steps| Plan {
+        agent: "outreach".to_owned(),
+        description: None,
+        on_pause: OnPause::Hold,
+        steps: steps
+            .into_iter()
+            .enumerate()
+            .map(|(index, (action, when, needs))| PlannedStep {
+                id: format!("step-{:02}", index + 1),
+                needs: (0..index).filter(|need| needs & (1 << need) != 0).collect(),
+                when,
+                claim_timeout_ms: None,
+                action,
+            })
+            .collect(),
+    })
+}
+
+/// The move as an input; none if it is the world and not the run that changes.
+fn input(world: &mut World, next: &Move) -> Option<RunInput> {
+    let step = |world: &World, step: usize, dispatch: Dispatch| {
+        let steps = world.run.as_ref().map(|run| run.steps.as_slice());
+        let steps = steps.unwrap_or_default();
+        let step = steps.get(step % steps.len().max(1))?;
+        let number = match dispatch {
+            Dispatch::Current => step.dispatch,
+            Dispatch::Before => step.dispatch.saturating_sub(1),
+            Dispatch::After => step.dispatch + 1,
+        };
+        Some((step.id.clone(), number))
+    };
+    match next {
+        Move::Start => Some(start_input()),
+        Move::Pause => Some(RunInput::Pause { by: owner() }),
+        Move::Resume(mode) => Some(RunInput::Resume {
+            by: owner(),
+            mode: *mode,
+        }),
+        Move::Cancel => Some(RunInput::Cancel {
+            by: owner(),
+            reason: None,
+        }),
+        Move::Due => {
+            let set = world.timers.iter();
+            let set = set.filter_map(|(hold, (rev, due))| Some((due.as_ref()?, *hold, *rev)));
+            let (due, hold, rev) = set.min().map(|(due, hold, rev)| (*due, hold, rev))?;
+            world.now = world.now.max(due);
+            Some(RunInput::TimerFired { hold, rev })
+        }
+        Move::Stray { hold, rev } => Some(RunInput::TimerFired {
+            hold: holdpoint_ids::HoldId {
+                run: super::world::run_id(),
+                number: *hold,
+            },
+            rev: *rev,
+        }),
+        Move::Ask {
+            step: place,
+            dispatch,
+            node,
+            delivery,
+        } => {
+            let (step, dispatch) = step(world, *place, *dispatch)?;
+            let node = if *node { "node-a" } else { "node-b" };
+            Some(RunInput::StartStep {
+                node: node.parse().unwrap(),
+                step,
+                dispatch,
+                delivery: *delivery,
+            })
+        }
+        Move::Report {
+            step: place,
+            dispatch,
+            fails,
+        } => {
+            let (step, dispatch) = step(world, *place, *dispatch)?;
+            Some(RunInput::StepResult {
+                node: "node-a".parse().unwrap(),
+                step,
+                dispatch,
+                result: if *fails {
+                    broken()
+                } else {
+                    done(json!({ "n": 1 }))
+                },
+                error_code: fails.then(|| "http_status".to_owned()),
+            })
+        }
+        Move::Replied(replied) => {
+            let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
+            world.contact = Some(contact);
+            None
+        }
+        Move::Pass(ms) => {
+            world.pass(TimeDelta::milliseconds(*ms));
+            None
+        }
+    }
+}
+
+fn live(plan: Plan, moves: &[Move], times: usize) -> World {
+    let mut world = World::of_plan(plan);
+    world.give(start_input());
+    for next in moves {
+        let Some(input) = input(&mut world, next) else {
+            continue;
+        };
+        world.give(input.clone());
+        for _ in 1..times {
+            let again = world.give(input.clone());
+            assert!(
+                !matches!(again, Heard::Decided(_)),
+                "{input:?} twice: {again:?}"
+            );
+        }
+    }
+    world
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    /// Nothing waits without a waker; dispatch never sinks; final states absorb; no gaps; the
+    /// wish is the alarm: see `World::give`.
+    #[test]
+    fn every_history_keeps_every_invariant(plan in a_plan(), moves in prop::collection::vec(a_move(), 0..60)) {
+        live(plan, &moves, 1);
+    }
+
+    /// Each input given twice does what it does once.
+    #[test]
+    fn twice_is_once(plan in a_plan(), moves in prop::collection::vec(a_move(), 0..40)) {
+        let once = live(plan.clone(), &moves, 1);
+        let twice = live(plan, &moves, 2);
+        prop_assert_eq!(once.run, twice.run);
+        prop_assert_eq!(once.trace, twice.trace);
+    }
+
+    /// Same history, same effects.
+    #[test]
+    fn a_history_can_be_replayed(plan in a_plan(), moves in prop::collection::vec(a_move(), 0..40)) {
+        let (first, second) = (live(plan.clone(), &moves, 1), live(plan, &moves, 1));
+        prop_assert_eq!(first.trace, second.trace);
+        prop_assert_eq!(first.run, second.run);
+    }
+
+    /// Left to itself (alarms fire, workers do what they are given) every run ends.
+    #[test]
+    fn every_run_that_is_left_to_itself_ends(plan in a_plan(), moves in prop::collection::vec(a_move(), 0..40)) {
+        let mut world = live(plan, &moves, 1);
+        if !world.run().is_final() {
+            world.resume(ResumeMode::Continue);
+        }
+        for _ in 0..40 {
+            if world.run().is_final() {
+                break;
+            }
+            let open = world.run().steps.iter().find(|step| {
+                use crate::domain::run::StepPhase::{Queued, Uncertain, Working};
+                matches!(step.phase, Queued(_) | Working(_) | Uncertain(_))
+            });
+            match open.map(|step| step.id.clone()) {
+                Some(step) => drop(world.report(&step, done(Value::Null))),
+                None => drop(world.fire_next()),
+            }
+        }
+        prop_assert!(world.run().is_final(), "{:?}", world.run());
+    }
+}

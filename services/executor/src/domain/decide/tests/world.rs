@@ -1,0 +1,510 @@
+//! A run, all that a decision on it can look at, and the checks that hold after every decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::executor::TimerAnswer;
+use holdpoint_contracts::history::{EventType, HistoryItem};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{ActionResult, ResumeMode, RunStatus, RunView};
+use holdpoint_contracts::steps::{Grant, HandOut, ResultAnswer};
+use holdpoint_ids::{HoldId, RunId, Workspace};
+use serde_json::{Value, json};
+
+use crate::domain::plan::Plan;
+use crate::domain::run::{Alarm, Phase, Run, StepPhase};
+use crate::domain::{
+    Agent, Aggregate, Answer, Effect, Fact, Found, Input, Need, PlanFact, Refusal, RunInput,
+    StepRow, Verdict, decide,
+};
+
+/// How often one decision may ask for more; the kernel gives up soon after.
+const ROUNDS_MAX: usize = 3;
+
+/// What came of one input.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Decided(Answer),
+    Unchanged(Answer),
+    Refused(Refusal),
+}
+
+/// The run under test and what is around it.
+#[derive(Clone)]
+pub(super) struct World {
+    pub(super) now: DateTime<Utc>,
+    pub(super) run: Option<Run>,
+    pub(super) contact: Option<Value>,
+    pub(super) has_agent: bool,
+    /// What the scheduler was told, as it would keep it: an older wish changes nothing.
+    pub(super) timers: BTreeMap<HoldId, (u64, Option<DateTime<Utc>>)>,
+    /// Everything that was handed out, in order.
+    pub(super) handed: Vec<HandOut>,
+    pub(super) history: Vec<HistoryItem>,
+    pub(super) rows: BTreeMap<String, StepRow>,
+    /// Every decision's effects, as text.
+    pub(super) trace: Vec<String>,
+    plan: Arc<PlanFact>,
+    values: BTreeMap<String, Arc<Value>>,
+    /// Hand-outs whose message was dropped: nobody brings them again.
+    dropped: BTreeSet<(String, u64)>,
+}
+
+pub(super) fn owner() -> Actor {
+    Actor("owner".to_owned())
+}
+
+pub(super) fn acme() -> Workspace {
+    "acme".parse().unwrap()
+}
+
+pub(super) fn run_id() -> RunId {
+    RunId::from_uuid(sea_orm::prelude::Uuid::from_u128(
+        0x0192_0000_0000_7000_8000_0000_0000_0001,
+    ))
+}
+
+pub(super) fn done(data: Value) -> ActionResult {
+    ActionResult {
+        success: true,
+        description: "Done.".to_owned(),
+        error: None,
+        data,
+        duration_ms: 7,
+    }
+}
+
+pub(super) fn broken() -> ActionResult {
+    ActionResult {
+        success: false,
+        description: "It did not work.".to_owned(),
+        error: Some("The server answered 500.".to_owned()),
+        data: Value::Null,
+        duration_ms: 7,
+    }
+}
+
+impl World {
+    /// An agent with these steps (YAML), and a contact who has not replied.
+    pub(super) fn of(steps: &str) -> Self {
+        let text = format!("agent: outreach\nsteps:\n{steps}");
+        Self::of_plan(Plan::compile(&text).unwrap_or_else(|faults| panic!("{faults:?}\n{text}")))
+    }
+
+    pub(super) fn of_plan(plan: Plan) -> Self {
+        Self {
+            now: "2026-03-02T09:00:00Z".parse().unwrap(),
+            run: None,
+            contact: Some(json!({ "id": "ada", "email": "ada@x.example", "replied": false })),
+            has_agent: true,
+            timers: BTreeMap::new(),
+            handed: Vec::new(),
+            history: Vec::new(),
+            rows: BTreeMap::new(),
+            trace: Vec::new(),
+            plan: Arc::new(PlanFact::new(plan)),
+            values: BTreeMap::new(),
+            dropped: BTreeSet::new(),
+        }
+    }
+
+    /// The same, with the run started.
+    pub(super) fn started(steps: &str) -> Self {
+        let mut world = Self::of(steps);
+        world.start();
+        world
+    }
+
+    pub(super) fn start(&mut self) -> RunView {
+        match self.give(start_input()) {
+            Heard::Decided(Answer::Run(view)) => *view,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn run(&self) -> &Run {
+        self.run.as_ref().unwrap()
+    }
+
+    pub(super) fn view(&self) -> RunView {
+        self.run().view()
+    }
+
+    pub(super) fn status(&self) -> RunStatus {
+        self.run().status()
+    }
+
+    pub(super) fn phase(&self, step: &str) -> &StepPhase {
+        let found = self.run().steps.iter().find(|one| one.id == step);
+        &found.unwrap_or_else(|| panic!("no step {step}")).phase
+    }
+
+    pub(super) fn dispatch(&self, step: &str) -> u64 {
+        let found = self.run().steps.iter().find(|one| one.id == step);
+        found.unwrap_or_else(|| panic!("no step {step}")).dispatch
+    }
+
+    pub(super) fn pass(&mut self, length: TimeDelta) {
+        self.now += length;
+    }
+
+    pub(super) fn pause(&mut self) -> Heard {
+        self.give(RunInput::Pause { by: owner() })
+    }
+
+    pub(super) fn resume(&mut self, mode: ResumeMode) -> Heard {
+        self.give(RunInput::Resume { by: owner(), mode })
+    }
+
+    pub(super) fn cancel(&mut self) -> Heard {
+        let reason = Some("no longer needed".to_owned());
+        self.give(RunInput::Cancel {
+            by: owner(),
+            reason,
+        })
+    }
+
+    /// The scheduler fires what it was told to, at its due time.
+    pub(super) fn fire_next(&mut self) -> Option<TimerAnswer> {
+        let set = self.timers.iter();
+        let set = set.filter_map(|(hold, (rev, due))| Some((due.as_ref()?, *hold, *rev)));
+        let (due, hold, rev) = set.min()?;
+        self.now = self.now.max(*due);
+        Some(self.fire(hold, rev))
+    }
+
+    pub(super) fn fire(&mut self, hold: HoldId, rev: u64) -> TimerAnswer {
+        match self.give(RunInput::TimerFired { hold, rev }) {
+            Heard::Decided(Answer::Timer(answer)) | Heard::Unchanged(Answer::Timer(answer)) => {
+                answer
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A node asks to start the newest hand-out of a step, on its first delivery.
+    pub(super) fn ask(&mut self, node: &str, step: &str) -> Grant {
+        self.ask_as(node, step, self.dispatch(step), 1)
+    }
+
+    pub(super) fn ask_as(&mut self, node: &str, step: &str, dispatch: u64, delivery: u64) -> Grant {
+        let input = RunInput::StartStep {
+            node: node.parse().unwrap(),
+            step: step.to_owned(),
+            dispatch,
+            delivery,
+        };
+        match self.give(input) {
+            Heard::Decided(Answer::Grant(grant)) | Heard::Unchanged(Answer::Grant(grant)) => grant,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn report(&mut self, step: &str, result: ActionResult) -> ResultAnswer {
+        self.report_as(step, self.dispatch(step), result)
+    }
+
+    pub(super) fn report_as(
+        &mut self,
+        step: &str,
+        dispatch: u64,
+        result: ActionResult,
+    ) -> ResultAnswer {
+        let input = RunInput::StepResult {
+            node: "node-a".parse().unwrap(),
+            step: step.to_owned(),
+            dispatch,
+            error_code: (!result.success).then(|| "http_status".to_owned()),
+            result,
+        };
+        match self.give(input) {
+            Heard::Decided(Answer::Result(answer)) | Heard::Unchanged(Answer::Result(answer)) => {
+                answer
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn events(&self) -> Vec<EventType> {
+        self.history.iter().map(|item| item.kind).collect()
+    }
+
+    pub(super) fn event(&self, kind: EventType) -> &HistoryItem {
+        let found = self.history.iter().rev().find(|item| item.kind == kind);
+        found.unwrap_or_else(|| panic!("no {kind:?} in {:?}", self.events()))
+    }
+
+    /// Gives one input, keeps what comes of it, and checks all that must hold.
+    pub(super) fn give(&mut self, input: RunInput) -> Heard {
+        self.give_from(acme(), input)
+    }
+
+    pub(super) fn give_from(&mut self, workspace: Workspace, input: RunInput) -> Heard {
+        let asked_to_start = match &input {
+            RunInput::StartStep { step, dispatch, .. } => Some((step.clone(), *dispatch)),
+            RunInput::Start { .. }
+            | RunInput::Pause { .. }
+            | RunInput::Resume { .. }
+            | RunInput::Cancel { .. }
+            | RunInput::TimerFired { .. }
+            | RunInput::StepResult { .. } => None,
+        };
+        let input = Input::Run {
+            workspace,
+            run: run_id(),
+            input,
+        };
+        let heard = match self.decide(&input) {
+            Verdict::Decided(decision) => {
+                let Aggregate::Run(next) = decision.state else {
+                    panic!("a run became something else");
+                };
+                self.check_step(&next, &decision.effects);
+                self.run = Some(next);
+                self.trace.push(format!("{:?}", decision.effects));
+                self.keep(decision.effects);
+                Heard::Decided(decision.answer)
+            }
+            Verdict::Unchanged(answer) => {
+                self.check_unchanged(&answer);
+                Heard::Unchanged(answer)
+            }
+            Verdict::Refused(refusal) => Heard::Refused(refusal),
+            Verdict::Need(needs) => panic!("still needs {needs:?}"),
+        };
+        if let (
+            Heard::Decided(Answer::Grant(Grant::Drop))
+            | Heard::Unchanged(Answer::Grant(Grant::Drop)),
+            Some(message),
+        ) = (&heard, asked_to_start)
+        {
+            self.dropped.insert(message);
+        }
+        self.check_state();
+        heard
+    }
+
+    /// Asks as the kernel does: nothing is known until it was asked for.
+    fn decide(&self, input: &Input) -> Verdict {
+        let state = self.run.clone().map(Aggregate::Run);
+        let mut known = BTreeSet::new();
+        for _ in 0..=ROUNDS_MAX {
+            let look = |need: &Need| match known.contains(need) {
+                true => self.find(need),
+                false => Found::Unknown,
+            };
+            match decide(state.as_ref(), input, &look, self.now) {
+                Verdict::Need(more) => {
+                    assert!(more.iter().any(|need| !known.contains(need)), "{more:?}");
+                    known.extend(more);
+                }
+                verdict => return verdict,
+            }
+        }
+        panic!("{input:?} asks for more again and again: {known:?}");
+    }
+
+    fn find(&self, need: &Need) -> Found {
+        let fact = match need {
+            Need::Agent(workspace, name) => self.has_agent.then(|| {
+                Fact::Agent(Arc::new(Agent {
+                    workspace: workspace.clone(),
+                    name: name.clone(),
+                    version: 3,
+                    newest: 3,
+                    digest: String::new(),
+                    description: None,
+                    updated_at: self.now,
+                }))
+            }),
+            Need::Contact(..) => {
+                let contact = self.contact.clone();
+                contact.map(|contact| Fact::Contact(Arc::new(contact)))
+            }
+            Need::Plan(_, _, version) => (*version == 3).then(|| Fact::Plan(self.plan.clone())),
+            Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
+        };
+        fact.map_or(Found::Absent, Found::Here)
+    }
+
+    fn keep(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::AgentVersion { .. } => panic!("a run makes no agents"),
+                Effect::Value { name, value, .. } => {
+                    self.values.insert(name, value);
+                }
+                Effect::Step(row) => {
+                    self.rows.insert(row.step.clone(), *row);
+                }
+                Effect::HandOut(hand_out) => self.handed.push(*hand_out),
+                Effect::Timer { hold, rev, due, .. } => {
+                    let newest = self.timers.get(&hold).is_none_or(|(known, _)| rev > *known);
+                    assert!(newest, "the scheduler would ignore rev {rev} of {hold}");
+                    self.timers.insert(hold, (rev, due));
+                }
+                Effect::History { items, .. } => self.history.extend(items),
+            }
+        }
+    }
+
+    /// What must hold between a state and the next.
+    fn check_step(&self, next: &Run, effects: &[Effect]) {
+        let (version, seq) = self
+            .run
+            .as_ref()
+            .map_or((0, 0), |run| (run.version, run.seq));
+        assert_eq!(next.version, version + 1, "the version rises by one");
+        let items = effects.iter().filter_map(|effect| match effect {
+            Effect::History { items, .. } => Some(items),
+            _ => None,
+        });
+        let numbers: Vec<_> = items.flatten().map(|item| item.seq).collect();
+        let expected: Vec<_> = (seq + 1..=next.seq).collect();
+        assert_eq!(numbers, expected, "history is numbered without gaps");
+        for effect in effects {
+            let Effect::HandOut(hand_out) = effect else {
+                continue;
+            };
+            assert!(next.pauses.is_empty(), "a paused run hands nothing out");
+            let step = next.steps.iter().find(|one| one.id == hand_out.step);
+            let current = step.map(|one| one.dispatch);
+            assert!(
+                current == Some(hand_out.dispatch) || next.is_final(),
+                "handed out as {}, is {current:?}",
+                hand_out.dispatch
+            );
+        }
+        let Some(before) = &self.run else { return };
+        for (old, new) in before.steps.iter().zip(&next.steps) {
+            assert!(new.dispatch >= old.dispatch, "dispatch sinks");
+            if old.phase.is_settled() {
+                assert_eq!(old.phase, new.phase, "what has ended stays as it is");
+            }
+        }
+        if before.is_final() {
+            assert_eq!(before.phase, next.phase);
+            let evidence = effects.iter().all(|effect| match effect {
+                Effect::History { items, .. } => items
+                    .iter()
+                    .all(|item| item.kind == EventType::StepLateResult),
+                _ => false,
+            });
+            assert!(evidence, "a final run keeps evidence and nothing else");
+        }
+    }
+
+    fn check_unchanged(&self, answer: &Answer) {
+        match answer {
+            Answer::Changed(changed) => {
+                assert!(!changed.changed);
+                assert_eq!(changed.run, self.view());
+            }
+            Answer::Run(view) => assert_eq!(**view, self.view()),
+            _ => {}
+        }
+    }
+
+    /// What must hold of every state.
+    fn check_state(&self) {
+        let Some(run) = &self.run else { return };
+        let text = serde_json::to_string(run).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Run>(&text).unwrap(),
+            *run,
+            "stored and read"
+        );
+        assert_eq!(run.ended_at().is_some(), run.status().is_final());
+        assert_eq!(run.is_final(), !matches!(run.phase, Phase::Live));
+        self.check_alarms(run);
+        self.check_wakers(run);
+        for step in &run.steps {
+            let row = self.rows.get(&step.id);
+            let said = row.map(|row| (row.status, row.dispatch));
+            match step.phase {
+                StepPhase::Planned => assert_eq!(said, None, "{}", step.id),
+                // Never begun: there is no row to be told.
+                StepPhase::Cancelled { .. } if said.is_none() => {}
+                _ => assert_eq!(
+                    said,
+                    Some((step.phase.status(), step.dispatch)),
+                    "{}",
+                    step.id
+                ),
+            }
+        }
+    }
+
+    /// What the scheduler was told is what the run wants.
+    fn check_alarms(&self, run: &Run) {
+        let wanted: BTreeMap<_, _> = run
+            .holds()
+            .filter_map(|(_, hold)| match hold.alarm {
+                Alarm::Set { rev, due, .. } => Some((hold.id, (rev, Some(due)))),
+                Alarm::Frozen { .. } => None,
+            })
+            .collect();
+        let mut told = self.timers.clone();
+        told.retain(|hold, (_, due)| due.is_some() && !self.has_fired(run, *hold));
+        assert_eq!(told, wanted, "the wish is the alarm");
+        for (_, hold) in run.holds() {
+            let frozen = matches!(hold.alarm, Alarm::Frozen { .. });
+            assert_eq!(
+                frozen,
+                !run.pauses.is_empty(),
+                "frozen while paused and only then"
+            );
+        }
+    }
+
+    /// A fired alarm is over for the scheduler without a word.
+    fn has_fired(&self, run: &Run, hold: HoldId) -> bool {
+        let is_open = run.holds().any(|(_, open)| open.id == hold);
+        let told = self.timers.get(&hold).and_then(|(_, due)| *due);
+        !is_open && told.is_some_and(|due| due <= self.now)
+    }
+
+    /// Nothing waits without a waker.
+    fn check_wakers(&self, run: &Run) {
+        if run.is_final() || !run.pauses.is_empty() {
+            return;
+        }
+        let mut wakers = run.holds().count();
+        for step in &run.steps {
+            let is_out = match &step.phase {
+                StepPhase::Queued(_) | StepPhase::Working(_) => true,
+                StepPhase::Uncertain(_) => {
+                    wakers += 1;
+                    false
+                }
+                _ => false,
+            };
+            if !is_out {
+                continue;
+            }
+            let message = (step.id.clone(), step.dispatch);
+            assert!(
+                !self.dropped.contains(&message),
+                "{message:?} was dropped and is waited for"
+            );
+            let handed = |one: &HandOut| one.step == step.id && one.dispatch == step.dispatch;
+            assert!(
+                self.handed.iter().any(handed),
+                "{message:?} was never handed out"
+            );
+            wakers += 1;
+        }
+        assert!(wakers > 0, "nothing will ever wake {run:?}");
+    }
+}
+
+pub(super) fn start_input() -> RunInput {
+    RunInput::Start {
+        agent: "outreach".parse().unwrap(),
+        input: json!({ "go": true, "customer": "c-7" }),
+        contact: Some("ada".parse().unwrap()),
+        labels: BTreeMap::new(),
+        by: owner(),
+    }
+}

@@ -1,0 +1,277 @@
+//! All services, the built-in worker and the bus in one process: started in order, stopped in
+//! reverse.
+
+use std::fs::{File, TryLockError};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use holdpoint_bus::Bus;
+use holdpoint_bus::server::{self, Provided};
+use holdpoint_clock::Clock;
+use holdpoint_gateway::Gateway;
+use holdpoint_ids::Workspace;
+use holdpoint_kernel::Deps;
+use holdpoint_scheduler::Settling;
+use holdpoint_store::Location;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::connection::WORKSPACE_DEFAULT;
+
+use super::tools;
+
+/// Longest time that services get to finish what they took in.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Longest time until everything must be ready.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// How often readiness is looked at while starting.
+const READY_LOOK: Duration = Duration::from_millis(20);
+
+/// What to start, and where.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Everything that is kept.
+    pub(crate) data: PathBuf,
+    /// Where to listen; port 0 takes a free one.
+    pub(crate) http: SocketAddr,
+    /// A bus to use instead of one of our own.
+    pub(crate) nats_url: Option<String>,
+    /// Whether time stands still until it is moved.
+    pub(crate) test_clock: bool,
+}
+
+/// A running system.
+pub(crate) struct System {
+    pub(crate) url: String,
+    pub(crate) token: String,
+    pub(crate) workspace: Workspace,
+    pub(crate) nats_url: String,
+    edge: Part,
+    worker: Part,
+    services: Part,
+    nats: Provided,
+    _lock: File,
+}
+
+/// Things that stop together.
+#[derive(Default)]
+struct Part {
+    stop: CancellationToken,
+    tracker: TaskTracker,
+}
+
+impl Part {
+    /// Tells them to stop and waits until they have, within bounds.
+    async fn stop(self, name: &str) {
+        self.stop.cancel();
+        self.tracker.close();
+        if tokio::time::timeout(STOP_WITHIN, self.tracker.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                part = name,
+                "did not stop in time; the next start goes on from the tables"
+            );
+        }
+    }
+}
+
+impl System {
+    /// Starts everything and returns once it is ready.
+    ///
+    /// # Errors
+    /// When the folder is in use, the bus is not to be had, or a service does not start.
+    pub(crate) async fn start(settings: Settings) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&settings.data)
+            .with_context(|| format!("cannot make the data folder {}", settings.data.display()))?;
+        let lock = lock(&settings.data)?;
+        let wanted = server::Settings {
+            data_dir: settings.data.clone(),
+            url: settings.nats_url.clone(),
+        };
+        let nats = server::provide(wanted).await?;
+        tracing::info!(url = nats.url, version = %nats.version, origin = ?nats.origin, "bus");
+        match Self::start_on(&settings, &nats.url).await {
+            Ok(started) => Ok(started.on(nats, lock)),
+            Err(error) => {
+                nats.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn start_on(settings: &Settings, nats_url: &str) -> anyhow::Result<Started> {
+        let clock = if settings.test_clock {
+            Clock::kept_in(&settings.data.join("clock"))?
+        } else {
+            Clock::system()
+        };
+        let services = Part::default();
+        start_services(settings, nats_url, &clock, &services).await?;
+        let worker = Part::default();
+        let bus = Bus::connect(nats_url, "worker").await?;
+        let mails = settings.data.join("mails");
+        let builtin = tools::worker(bus, clock.clone(), &mails)?;
+        let stop = worker.stop.clone();
+        worker.tracker.spawn(async move {
+            if let Err(error) = builtin.run(stop).await {
+                tracing::error!(error = &error as &dyn std::error::Error, "the worker ended");
+            }
+        });
+        let gateway = start_gateway(settings, nats_url, clock, mails).await?;
+        let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
+        let token = gateway.owner_token(&workspace).await?;
+        let url = format!("http://{}", gateway.address());
+        let edge = Part::default();
+        let stop = edge.stop.clone();
+        edge.tracker.spawn(async move {
+            if let Err(error) = gateway.serve(stop).await {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the gateway ended"
+                );
+            }
+        });
+        until_ready(&url).await?;
+        let nats_url = nats_url.to_owned();
+        Ok(Started {
+            url,
+            token,
+            workspace,
+            nats_url,
+            edge,
+            worker,
+            services,
+        })
+    }
+
+    /// Stops everything in reverse: callers, the worker, the services, the bus.
+    pub(crate) async fn stop(self) {
+        self.edge.stop("gateway").await;
+        self.worker.stop("worker").await;
+        self.services.stop("services").await;
+        self.nats.stop().await;
+    }
+}
+
+/// A system without what it stands on.
+struct Started {
+    url: String,
+    token: String,
+    workspace: Workspace,
+    nats_url: String,
+    edge: Part,
+    worker: Part,
+    services: Part,
+}
+
+impl Started {
+    fn on(self, nats: Provided, lock: File) -> System {
+        let Self {
+            url,
+            token,
+            workspace,
+            nats_url,
+            edge,
+            worker,
+            services,
+        } = self;
+        System {
+            url,
+            token,
+            workspace,
+            nats_url,
+            edge,
+            worker,
+            services,
+            nats,
+            _lock: lock,
+        }
+    }
+}
+
+/// Two processes on one folder would each believe that they alone write the tables.
+fn lock(data: &Path) -> anyhow::Result<File> {
+    let path = data.join("up.lock");
+    let file = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => bail!(
+            "{} is in use by another `holdpoint up`: stop that one, or take another --data folder",
+            data.display()
+        ),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+        }
+    }
+}
+
+/// Every service has its own connection and its own tables, as it would as a process of its own.
+async fn start_services(
+    settings: &Settings,
+    nats_url: &str,
+    clock: &Clock,
+    part: &Part,
+) -> anyhow::Result<()> {
+    let deps = async |name: &str| -> anyhow::Result<Deps> {
+        Ok(Deps {
+            bus: Bus::connect(nats_url, name).await?,
+            clock: clock.clone(),
+            store: Location::Sqlite(settings.data.join(format!("{name}.db"))),
+        })
+    };
+    let settling = Settling::default();
+    let scheduler = deps("scheduler").await?;
+    let alarms = holdpoint_scheduler::start(
+        &scheduler,
+        settling.clone(),
+        part.stop.clone(),
+        &part.tracker,
+    )
+    .await?;
+    settling.add("scheduler", alarms.activity());
+    let executor = deps("executor").await?;
+    let runs = holdpoint_executor::start(&executor, part.stop.clone(), &part.tracker).await?;
+    settling.add("executor", runs.activity());
+    Ok(())
+}
+
+async fn start_gateway(
+    settings: &Settings,
+    nats_url: &str,
+    clock: Clock,
+    mails: PathBuf,
+) -> anyhow::Result<Gateway> {
+    let deps = holdpoint_gateway::Deps {
+        bus: Bus::connect(nats_url, "gateway").await?,
+        clock,
+        store: Location::Sqlite(settings.data.join("gateway.db")),
+        mails: Some(tools::mails(mails)),
+    };
+    let config = holdpoint_gateway::Config {
+        http: settings.http,
+    };
+    Ok(holdpoint_gateway::start(deps, config).await?)
+}
+
+async fn until_ready(url: &str) -> anyhow::Result<()> {
+    let client = reqwest::Client::builder().no_proxy().build()?;
+    let started = std::time::Instant::now();
+    loop {
+        let answer = client.get(format!("{url}/readyz")).send().await;
+        let reason = match answer {
+            Ok(answer) if answer.status().is_success() => return Ok(()),
+            Ok(answer) => answer.text().await.unwrap_or_default(),
+            Err(error) => error.to_string(),
+        };
+        if started.elapsed() > READY_WITHIN {
+            bail!("not ready after {} s: {reason}", READY_WITHIN.as_secs());
+        }
+        tokio::time::sleep(READY_LOOK).await;
+    }
+}

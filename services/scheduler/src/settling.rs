@@ -1,0 +1,146 @@
+//! Whether everything has come to rest, as far as it can be seen from here. Reads, and changes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use holdpoint_bus::{Bus, BusError, StreamUse};
+use holdpoint_contracts::{executor, scheduler};
+use holdpoint_kernel::Activity;
+use tokio::time::Instant;
+
+use crate::buckets::{CONSUMER, Loader};
+use crate::store;
+
+/// Real time between two looks.
+const LOOK: Duration = Duration::from_millis(3);
+
+/// The kernels of this process, by the names of their services; `up` fills it in.
+#[derive(Debug, Clone, Default)]
+pub struct Settling {
+    /// How busy each is.
+    pub kernels: Arc<Mutex<Vec<(String, Activity)>>>,
+}
+
+impl Settling {
+    /// Counts one more kernel in.
+    pub fn add(&self, service: &str, activity: Activity) {
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        kernels.push((service.to_owned(), activity));
+    }
+}
+
+/// Looks at everything that can be on its way.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    pub(crate) bus: Bus,
+    pub(crate) loader: Loader,
+    pub(crate) settling: Settling,
+}
+
+/// What was seen at one look.
+struct Look {
+    /// What moves, in words, by what it is.
+    restless: BTreeMap<String, String>,
+    /// Everything that the kernels have handled so far.
+    handled: usize,
+}
+
+impl Rest {
+    /// Waits until two looks in a row see nothing move and nothing handled between them, at most for
+    /// `cap`. What did not come to rest is added to `unsettled` and never waited for again.
+    pub(crate) async fn wait(&self, cap: Duration, unsettled: &mut BTreeMap<String, String>) {
+        let deadline = Instant::now() + cap;
+        let mut before = None;
+        loop {
+            let mut look = self.look().await;
+            look.restless
+                .retain(|what, _| !unsettled.contains_key(what));
+            if look.restless.is_empty() && before == Some(look.handled) {
+                return;
+            }
+            if Instant::now() >= deadline {
+                if look.restless.is_empty() {
+                    let text = "work keeps coming".to_owned();
+                    look.restless.insert("activity".to_owned(), text);
+                }
+                unsettled.append(&mut look.restless);
+                return;
+            }
+            before = look.restless.is_empty().then_some(look.handled);
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn look(&self) -> Look {
+        let mut restless = BTreeMap::new();
+        let mut saw = |what: &str, text: Option<String>| {
+            if let Some(text) = text {
+                restless.insert(what.to_owned(), text);
+            }
+        };
+        let kernels = self.kernels();
+        for (name, activity) in &kernels {
+            let busy = activity.in_flight();
+            let text = format!("{name}: {busy} messages are being handled");
+            saw(&format!("kernel {name}"), (busy > 0).then_some(text));
+        }
+        let held = self.loader.wheel.held();
+        let text = format!("wheel: {held} alarms are being fired");
+        saw("wheel", (held > 0).then_some(text));
+        let (executor, scheduler, steps, buckets, overdue) = tokio::join!(
+            self.bus.stored(StreamUse::Commands(executor::SERVICE)),
+            self.bus.stored(StreamUse::Commands(scheduler::SERVICE)),
+            self.bus.stored(StreamUse::Steps),
+            self.bus.backlog(StreamUse::Timers, CONSUMER),
+            self.overdue(),
+        );
+        saw(
+            "executor commands",
+            count(executor, "executor: {} messages of commands wait"),
+        );
+        saw(
+            "scheduler commands",
+            count(scheduler, "scheduler: {} messages of commands wait"),
+        );
+        saw(
+            "steps",
+            count(steps, "step queue: {} steps wait for a worker"),
+        );
+        let buckets = buckets.map(|left| left.pending + left.unacked);
+        saw(
+            "buckets",
+            count(buckets, "timers: {} buckets are being read"),
+        );
+        saw("overdue", overdue);
+        let handled = kernels.iter().map(|(_, it)| it.handled()).sum();
+        Look { restless, handled }
+    }
+
+    fn kernels(&self) -> Vec<(String, Activity)> {
+        self.settling
+            .kernels
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The table has the last word: an alarm that is due and pending has not yet fired.
+    async fn overdue(&self) -> Option<String> {
+        match store::next_due(&self.loader.db, None).await {
+            Ok(Some(due)) if due <= self.loader.clock.now() => {
+                Some(format!("timers: an alarm due at {due} has not fired"))
+            }
+            Ok(_) => None,
+            Err(error) => Some(format!("timers: {error}")),
+        }
+    }
+}
+
+fn count(found: Result<u64, BusError>, text: &str) -> Option<String> {
+    match found {
+        Ok(0) => None,
+        Ok(count) => Some(text.replace("{}", &count.to_string())),
+        Err(error) => Some(error.to_string()),
+    }
+}

@@ -1,0 +1,254 @@
+//! Table `alarms`: the only place with its queries. Rows never leave it.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_ids::Workspace;
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::SimpleExpr;
+use sea_orm::{QueryOrder, QuerySelect};
+
+use crate::arming::Bucket;
+use crate::domain::{Alarm, Key, Owner, Phase};
+
+const TABLE: &str = "alarms";
+const PENDING: &str = "pending";
+const FIRED: &str = "fired";
+const CLEARED: &str = "cleared";
+
+/// Rows that one look at the table brings.
+pub(crate) const PAGE: u64 = 5_000;
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "alarms")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub workspace: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub owner: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    pub version: i64,
+    pub prior_version: i64,
+    pub rev: i64,
+    pub shard: i32,
+    pub status: String,
+    pub due_at: Option<DateTimeUtc>,
+    pub updated_at: DateTimeUtc,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// An alarm that is to be fired; sorts by its due time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DueAlarm {
+    pub(crate) due: DateTime<Utc>,
+    pub(crate) key: Key,
+    pub(crate) rev: u64,
+}
+
+/// Loads alarms; unknown ones are left out.
+pub(crate) async fn load(
+    db: &impl ConnectionTrait,
+    keys: &[Key],
+) -> Result<Vec<Alarm>, StoreError> {
+    let mut groups: BTreeMap<(&Workspace, Owner), Vec<&str>> = BTreeMap::new();
+    for key in keys {
+        let group = groups.entry((&key.workspace, key.owner));
+        group.or_default().push(&key.id);
+    }
+    let mut alarms = Vec::with_capacity(keys.len());
+    for ((workspace, owner), ids) in groups {
+        for ids in ids.chunks(ROWS_PER_STATEMENT) {
+            let rows = Entity::find()
+                .filter(COLUMN.workspace.eq(workspace.as_str()))
+                .filter(COLUMN.owner.eq(owner.name()))
+                .filter(COLUMN.id.is_in(ids.iter().copied()))
+                .all(db)
+                .await?;
+            for row in rows {
+                alarms.push(read(row)?);
+            }
+        }
+    }
+    Ok(alarms)
+}
+
+/// Saves alarms, each with the version it was read at; returns those that somebody else wrote first.
+pub(crate) async fn save(
+    db: &impl ConnectionTrait,
+    alarms: &[(&Alarm, u64)],
+    now: DateTime<Utc>,
+) -> Result<Vec<Key>, StoreError> {
+    let keys = ["workspace", "owner", "id"];
+    let columns = ["rev", "status", "due_at", "updated_at"];
+    let mut losers = Vec::new();
+    for chunk in alarms.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|(alarm, read)| active(alarm, *read, now));
+        let won: HashSet<_> = Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
+            .on_conflict(guarded(TABLE, &keys, &columns))
+            .exec_with_returning_keys(db)
+            .await?
+            .into_iter()
+            .collect();
+        let key = |key: &Key| {
+            let owner = key.owner.name().to_owned();
+            (key.workspace.to_string(), owner, key.id.clone())
+        };
+        let lost = chunk
+            .iter()
+            .map(|(alarm, _)| &alarm.key)
+            .filter(|one| !won.contains(&key(one)));
+        losers.extend(lost.cloned());
+    }
+    Ok(losers)
+}
+
+/// A page of what is pending and due before `until`, in order, behind an alarm.
+pub(crate) async fn due(
+    db: &impl ConnectionTrait,
+    until: DateTime<Utc>,
+    behind: Option<&DueAlarm>,
+) -> Result<Vec<DueAlarm>, StoreError> {
+    let mut wanted = Entity::find()
+        .filter(pending())
+        .filter(COLUMN.due_at.lt(until));
+    if let Some(last) = behind {
+        // Says less than the cursor, but lets the index begin there.
+        wanted = wanted.filter(COLUMN.due_at.gte(last.due));
+    }
+    let columns = (Column::DueAt, Column::Workspace, Column::Owner, Column::Id);
+    let mut page = wanted.cursor_by(columns);
+    if let Some(DueAlarm { due, key, .. }) = behind {
+        page.after((
+            *due,
+            key.workspace.as_str(),
+            key.owner.name(),
+            key.id.as_str(),
+        ));
+    }
+    let rows = page.first(PAGE).all(db).await?;
+    let mut alarms = Vec::with_capacity(rows.len());
+    for row in rows {
+        let alarm = read(row)?;
+        if let Phase::Pending(due) = alarm.phase {
+            let Alarm { key, rev, .. } = alarm;
+            alarms.push(DueAlarm { due, key, rev });
+        }
+    }
+    Ok(alarms)
+}
+
+/// The due time that comes next, after an instant if one is given.
+pub(crate) async fn next_due(
+    db: &impl ConnectionTrait,
+    after: Option<DateTime<Utc>>,
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let mut wanted = Entity::find().filter(pending());
+    if let Some(after) = after {
+        wanted = wanted.filter(COLUMN.due_at.gt(after));
+    }
+    let first = wanted
+        .select_only()
+        .column_as(Column::DueAt.min(), "first")
+        .into_tuple::<Option<DateTimeUtc>>()
+        .one(db)
+        .await?;
+    Ok(first.flatten())
+}
+
+/// The buckets that have alarms due from `from` on and before `to`.
+pub(crate) async fn buckets(
+    db: &impl ConnectionTrait,
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
+) -> Result<BTreeSet<Bucket>, StoreError> {
+    let mut found = BTreeSet::new();
+    let mut from = from;
+    loop {
+        let rows = Entity::find()
+            .filter(pending())
+            .filter(COLUMN.due_at.gte(from))
+            .filter(COLUMN.due_at.lt(to))
+            .select_only()
+            .column(Column::Shard)
+            .column(Column::DueAt)
+            .order_by_asc(Column::DueAt)
+            .limit(PAGE)
+            .into_tuple::<(i32, DateTimeUtc)>()
+            .all(db)
+            .await?;
+        let Some((_, last)) = rows.last().copied() else {
+            return Ok(found);
+        };
+        let full = rows.len() as u64 == PAGE;
+        for (shard, due) in rows {
+            found.insert((u32::try_from(shard).map_err(broken)?, due.timestamp()));
+        }
+        if !full {
+            return Ok(found);
+        }
+        // The rest of a second that is known already says nothing new.
+        let next = DateTime::from_timestamp(last.timestamp(), 0).unwrap_or(last);
+        from = next + TimeDelta::seconds(1);
+    }
+}
+
+fn pending() -> SimpleExpr {
+    COLUMN.status.eq(PENDING)
+}
+
+fn broken(reason: impl std::fmt::Display) -> StoreError {
+    StoreError::broken(TABLE, reason)
+}
+
+fn read(row: Model) -> Result<Alarm, StoreError> {
+    let owner = Owner::named(&row.owner);
+    let key = Key {
+        workspace: row.workspace.parse().map_err(broken)?,
+        owner: owner.ok_or_else(|| broken(format!("no owner is called `{}`", row.owner)))?,
+        id: row.id,
+    };
+    let phase = match (row.status.as_str(), row.due_at) {
+        (PENDING, Some(due)) => Phase::Pending(due),
+        (FIRED, None) => Phase::Fired,
+        (CLEARED, None) => Phase::Cleared,
+        (status, due) => return Err(broken(format!("`{status}`, due {due:?}"))),
+    };
+    Ok(Alarm {
+        key,
+        version: u64::try_from(row.version).map_err(broken)?,
+        rev: u64::try_from(row.rev).map_err(broken)?,
+        phase,
+    })
+}
+
+fn active(alarm: &Alarm, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
+    let (status, due) = match alarm.phase {
+        Phase::Pending(due) => (PENDING, Some(due)),
+        Phase::Fired => (FIRED, None),
+        Phase::Cleared => (CLEARED, None),
+    };
+    Ok(ActiveModel {
+        workspace: Set(alarm.key.workspace.to_string()),
+        owner: Set(alarm.key.owner.name().to_owned()),
+        id: Set(alarm.key.id.clone()),
+        version: Set(i64::try_from(alarm.version).map_err(broken)?),
+        prior_version: Set(i64::try_from(read).map_err(broken)?),
+        rev: Set(i64::try_from(alarm.rev).map_err(broken)?),
+        shard: Set(i32::try_from(alarm.key.shard()).map_err(broken)?),
+        status: Set(status.to_owned()),
+        due_at: Set(due),
+        updated_at: Set(now),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Makes good what the bus has lost: arms buckets that enter the horizon, and fires what is overdue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_bus::{Bus, BusError};
+use holdpoint_store::StoreError;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use crate::arming::Arming;
+use crate::buckets::Loader;
+use crate::domain::HORIZON;
+use crate::store;
+
+/// Real time between two sweeps.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// An alarm that has not fired so long after its due time was missed by the bus.
+const OVERDUE: TimeDelta = TimeDelta::seconds(2);
+
+/// How far a sweep looks back behind the one before: what was committed while that one read.
+const OVERLAP: TimeDelta = TimeDelta::seconds(60);
+
+/// Schedules that are published together.
+const BUCKETS_PER_BATCH: usize = 1_000;
+
+/// Looks through the table, at the start and from time to time.
+#[derive(Debug)]
+pub(crate) struct Sweeper {
+    pub(crate) bus: Bus,
+    pub(crate) loader: Loader,
+    pub(crate) arming: Arc<Arming>,
+    /// Everything due before is armed.
+    pub(crate) armed_until: Option<DateTime<Utc>>,
+}
+
+/// A sweep was not finished; the next one does it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SweepError {
+    #[error("the table could not be read")]
+    Store(#[from] StoreError),
+    #[error("buckets could not be armed")]
+    Bus(#[from] BusError),
+}
+
+impl Sweeper {
+    /// Fires what came due while no scheduler was there.
+    pub(crate) async fn start(&self) -> Result<(), StoreError> {
+        let now = self.loader.clock.now();
+        let missed = self.loader.load(now + TimeDelta::milliseconds(1)).await?;
+        if missed.count > 0 {
+            tracing::info!(
+                alarms = missed.count,
+                "came due while no scheduler was there"
+            );
+        }
+        Ok(())
+    }
+
+    /// Sweeps until it is told to stop; never with a test clock, where moving it does the work.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        if self.loader.clock.is_test() {
+            return;
+        }
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            if let Err(error) = self.sweep().await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "a sweep failed; the next one makes it good"
+                );
+            }
+        }
+    }
+
+    async fn sweep(&mut self) -> Result<(), SweepError> {
+        let now = self.loader.clock.now();
+        let overdue = self.loader.load(now - OVERDUE).await?;
+        if overdue.count > 0 {
+            tracing::warn!(
+                alarms = overdue.count,
+                "overdue: their buckets have not come"
+            );
+        }
+        self.arming.prune();
+        let from = self
+            .armed_until
+            .map_or(now, |until| (until - OVERLAP).max(now));
+        let to = now + HORIZON;
+        let buckets: Vec<_> = store::buckets(&self.loader.db, from, to)
+            .await?
+            .into_iter()
+            .collect();
+        for buckets in buckets.chunks(BUCKETS_PER_BATCH) {
+            let alarms = buckets.iter().filter_map(|(shard, second)| {
+                Some((*shard, DateTime::from_timestamp(*second, 0)?))
+            });
+            let messages = self.arming.messages(alarms.clone());
+            self.bus.publish_all(messages).await?;
+            self.arming.armed(alarms);
+        }
+        self.armed_until = Some(to);
+        Ok(())
+    }
+}

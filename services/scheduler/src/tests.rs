@@ -1,0 +1,187 @@
+//! The whole scheduler, from the wish to the command that tells its owner.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use futures_util::StreamExt;
+use holdpoint_bus::{Outgoing, StreamUse};
+use holdpoint_clock::Clock;
+use holdpoint_contracts::scheduler::{DueBucket, SetAnswer, SetTimer};
+use holdpoint_contracts::subject;
+
+use bench::{Bench, DAY_MS, SOON, hold, ms, workspace};
+
+mod bench;
+
+/// S0-AC8: one within the margin, one that the server's schedule brings.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alarm_fires_once_soon_after_its_instant() {
+    let bench = Bench::with(Clock::system()).await;
+    let running = bench.start().await;
+    let (near, far) = (hold(), hold());
+    let now = bench.clock.now();
+    assert_eq!(
+        bench.set_one(&far, 1, now + ms(4_200)).await,
+        SetAnswer::Set
+    );
+    assert_eq!(bench.set_one(&near, 1, now + ms(300)).await, SetAnswer::Set);
+    assert_eq!(bench.set_one(&near, 1, now + ms(1)).await, SetAnswer::Stale);
+    let told = bench.told_of(2).await;
+    assert_eq!((told[0].0.as_str(), told[1].0.as_str()), (&*near, &*far));
+    for (_, rev, due, came) in &told {
+        println!("late by {} ms", (*came - due).num_milliseconds());
+        assert_eq!(*rev, 1);
+        assert!(
+            *came >= *due && *came - due < ms(1_500),
+            "{due} came {came}"
+        );
+    }
+    // Were one to come twice, it would come before a later one.
+    bench.set_one(&hold(), 1, bench.clock.now() + ms(50)).await;
+    assert_eq!(bench.told_of(3).await.len(), 3);
+    running.end().await;
+}
+
+/// The publisher tries until a message is stored: a refused schedule would stop it for good.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_that_is_late_is_taken_and_brings_its_bucket() {
+    let bench = Bench::with(Clock::system()).await;
+    bench.bus.provide_stream(StreamUse::Timers).await.unwrap();
+    let body = DueBucket {
+        shard: 0,
+        second: 1,
+    };
+    let message = Outgoing::json(subject::timer_bucket(0, 1), &body).unwrap();
+    let message = message
+        .header("Nats-Schedule", "@at 1970-01-01T00:00:00.000Z")
+        .header("Nats-Schedule-Target", subject::timer_due(0))
+        .header("Nats-Schedule-TTL", "60s");
+    bench.bus.publish_all(vec![message]).await.unwrap();
+    let pull = bench
+        .bus
+        .pull(StreamUse::Timers, "test", subject::TIMERS_DUE_FILTER, SOON);
+    let mut messages = pull.await.unwrap();
+    let came = tokio::time::timeout(SOON, messages.next()).await.unwrap();
+    let came: DueBucket = serde_json::from_slice(&came.unwrap().unwrap().payload).unwrap();
+    assert_eq!(came, body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storm_within_one_second_fires_each_alarm_once() {
+    let bench = Bench::with(Clock::system()).await;
+    let running = bench.start().await;
+    let second = bench.clock.now() + ms(3_000);
+    for chunk in 0..5_i64 {
+        let timers = (0..1_000_i64).map(|n| SetTimer {
+            id: hold(),
+            rev: 1,
+            due: Some(second + ms(chunk * 200 + n / 5)),
+        });
+        bench.set(timers.collect()).await;
+    }
+    let mut told = bench.told_of(5_000).await;
+    let mut late: Vec<_> = told
+        .iter()
+        .map(|it| (it.3 - it.2).num_milliseconds())
+        .collect();
+    late.sort_unstable();
+    println!(
+        "late by {} ms at the median, {} at 99 %, {} at most",
+        late[2_500], late[4_950], late[4_999]
+    );
+    assert!(late[0] >= 0, "none is early");
+    told.sort();
+    told.dedup_by(|one, two| one.0 == two.0);
+    assert_eq!(told.len(), 5_000);
+    running.end().await;
+}
+
+/// S0-AC8
+#[tokio::test(flavor = "multi_thread")]
+async fn ninety_days_pass_when_the_clock_is_moved_and_not_a_millisecond_before() {
+    let bench = Bench::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
+    let running = bench.start().await;
+    let id = hold();
+    let due = bench.clock.now() + TimeDelta::days(90);
+    bench.set_one(&id, 1, due).await;
+    let before = bench.advance(90 * DAY_MS - 1, 5_000).await;
+    assert_eq!((before.now, before.unsettled), (due - ms(1), vec![]));
+    assert_eq!(bench.told(), []);
+    let after = bench.advance(1, 5_000).await;
+    assert_eq!((after.now, after.unsettled), (due, vec![]));
+    assert_eq!(bench.told(), [(id, 1, due, due)]);
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_move_fires_every_alarm_at_its_own_instant() {
+    let bench = Bench::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
+    let running = bench.start().await;
+    let now = bench.clock.now();
+    let timers = [3, 1, 2, 1, 50_000, 900_000].map(|n| SetTimer {
+        id: hold(),
+        rev: 1,
+        due: Some(now + ms(n)),
+    });
+    bench.set(timers.to_vec()).await;
+    // What is due by the clock fires without a move, as with the real clock.
+    bench.set_one(&hold(), 1, now).await;
+    assert_eq!(bench.told_of(1).await[0].3, now);
+    let answer = bench.advance(DAY_MS, 5_000).await;
+    assert_eq!(answer.unsettled, Vec::<String>::new());
+    assert_eq!(answer.now, now + TimeDelta::days(1));
+    let told = bench.told();
+    assert_eq!(told.len(), 7);
+    assert!(told.iter().all(|(_, _, due, came)| due == came), "{told:?}");
+    assert!(told.is_sorted_by_key(|it| it.2));
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_no_worker_takes_is_named_and_waited_for_once() {
+    let bench = Bench::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
+    let running = bench.start().await;
+    let step = Outgoing::json(subject::steps(&workspace(), "nobody"), &()).unwrap();
+    bench.bus.publish_all(vec![step]).await.unwrap();
+    let now = bench.clock.now();
+    let timers = (1..=20).map(|n| SetTimer {
+        id: hold(),
+        rev: 1,
+        due: Some(now + ms(n)),
+    });
+    bench.set(timers.collect()).await;
+    let began = tokio::time::Instant::now();
+    let answer = bench.advance(1_000, 1_500).await;
+    println!("20 instants and one cap took {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(!answer.settled);
+    assert_eq!(answer.unsettled, ["step queue: 1 steps wait for a worker"]);
+    assert_eq!(answer.now, now + ms(1_000));
+    assert_eq!(bench.told().len(), 20);
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_scheduler_fires_what_came_due_while_it_was_down() {
+    let bench = Bench::with(Clock::system()).await;
+    let running = bench.start().await;
+    let id = hold();
+    let due = bench.clock.now() + ms(400);
+    bench.set_one(&id, 1, due).await;
+    running.end().await;
+    assert_eq!(bench.told(), []);
+    bench.clock.reached(due).await;
+    let running = bench.start().await;
+    assert_eq!(bench.told_of(1).await[0].0, id);
+    running.end().await;
+
+    let bench = Bench::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
+    let running = bench.start().await;
+    let due = bench.clock.now() + TimeDelta::days(3);
+    bench.set_one(&id, 1, due).await;
+    running.end().await;
+    bench.clock.move_to(due).unwrap();
+    let running = bench.start().await;
+    assert_eq!(bench.told_of(1).await, [(id, 1, due, due)]);
+    running.end().await;
+}

@@ -1,0 +1,150 @@
+//! A scheduler on a real NATS server and a SQLite file; the executor is played by the test.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::StreamExt;
+use holdpoint_bus::{Bus, StreamUse};
+use holdpoint_clock::Clock;
+use holdpoint_contracts::executor::{self, TimersFired};
+use holdpoint_contracts::message::{Actor, Envelope, Reply};
+use holdpoint_contracts::scheduler::{AdvanceClock, AdvancedClock, SetAnswer, SetTimer, SetTimers};
+use holdpoint_contracts::subject;
+use holdpoint_ids::{HoldId, RunId, Workspace};
+use holdpoint_kernel::Deps;
+use holdpoint_store::Location;
+use holdpoint_testkit::{TestNats, nats, until};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::{Settling, start};
+
+pub(super) const SOON: Duration = Duration::from_secs(20);
+pub(super) const DAY_MS: u64 = 86_400_000;
+
+/// What the executor was told: hold, rev, due time, and the clock when it came.
+pub(super) type Told = (String, u64, DateTime<Utc>, DateTime<Utc>);
+
+pub(super) struct Bench {
+    _nats: TestNats,
+    folder: tempfile::TempDir,
+    pub(super) bus: Bus,
+    pub(super) clock: Clock,
+    told: Arc<Mutex<Vec<Told>>>,
+}
+
+pub(super) struct Running {
+    stop: CancellationToken,
+    tracker: TaskTracker,
+}
+
+impl Running {
+    pub(super) async fn end(self) {
+        self.stop.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+pub(super) fn workspace() -> Workspace {
+    "acme".parse().unwrap()
+}
+
+pub(super) fn hold() -> String {
+    let run = RunId::fresh();
+    HoldId { run, number: 1 }.to_string()
+}
+
+pub(super) fn ms(count: i64) -> TimeDelta {
+    TimeDelta::milliseconds(count)
+}
+
+impl Bench {
+    pub(super) async fn with(clock: Clock) -> Self {
+        let nats = nats().await.unwrap();
+        let bus = Bus::connect(&nats.url, "test").await.unwrap();
+        let executor = StreamUse::Commands(executor::SERVICE);
+        bus.provide_stream(executor).await.unwrap();
+        let filter = subject::commands_filter(executor::SERVICE);
+        let pull = bus.pull(executor, "executor", &filter, SOON);
+        let mut messages = pull.await.unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (all, now) = (Arc::clone(&told), clock.clone());
+        tokio::spawn(async move {
+            while let Some(message) = messages.next().await {
+                let Ok(message) = message else { continue };
+                let body: Envelope<TimersFired> = serde_json::from_slice(&message.payload).unwrap();
+                let fired = body.command.fired.into_iter();
+                let fired = fired.map(|it| (it.id.to_string(), it.rev, it.due, now.now()));
+                all.lock().unwrap().extend(fired);
+                message.ack().await.unwrap();
+            }
+        });
+        Self {
+            _nats: nats,
+            folder: tempfile::tempdir().unwrap(),
+            bus,
+            clock,
+            told,
+        }
+    }
+
+    pub(super) async fn start(&self) -> Running {
+        let running = Running {
+            stop: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+        };
+        let deps = Deps {
+            bus: self.bus.clone(),
+            clock: self.clock.clone(),
+            store: Location::Sqlite(self.folder.path().join("scheduler.db")),
+        };
+        let settling = Settling::default();
+        let kernels = Arc::clone(&settling.kernels);
+        let handle = start(&deps, settling, running.stop.clone(), &running.tracker)
+            .await
+            .unwrap();
+        let activity = ("scheduler".to_owned(), handle.activity());
+        kernels.lock().unwrap().push(activity);
+        running
+    }
+
+    pub(super) async fn set(&self, timers: Vec<SetTimer>) -> Vec<Reply<SetAnswer>> {
+        let envelope = Envelope {
+            actor: Actor::service(executor::SERVICE),
+            key: None,
+            command: SetTimers {
+                owner: executor::SERVICE.into(),
+                timers,
+            },
+        };
+        self.bus.ask(&workspace(), &envelope).await.unwrap()
+    }
+
+    pub(super) async fn set_one(&self, id: &str, rev: u64, due: DateTime<Utc>) -> SetAnswer {
+        let timer = SetTimer {
+            id: id.into(),
+            rev,
+            due: Some(due),
+        };
+        match self.set(vec![timer]).await.remove(0) {
+            Reply::Ok(answer) => answer,
+            Reply::Problem(problem) => panic!("{problem}"),
+        }
+    }
+
+    pub(super) async fn advance(&self, by_ms: u64, settle_ms: u64) -> AdvancedClock {
+        let asked = AdvanceClock { by_ms, settle_ms };
+        self.bus.advance_clock(&asked).await.unwrap()
+    }
+
+    pub(super) fn told(&self) -> Vec<Told> {
+        self.told.lock().unwrap().clone()
+    }
+
+    pub(super) async fn told_of(&self, count: usize) -> Vec<Told> {
+        let enough = async || Some(self.told()).filter(|told| told.len() >= count);
+        until(SOON, "alarms to fire", enough).await.unwrap()
+    }
+}

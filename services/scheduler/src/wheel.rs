@@ -1,0 +1,175 @@
+//! Fires alarms at their instants: one task, the alarms of the next moments in order of due time.
+//!
+//! It holds copies; the table decides. An alarm that was moved or cleared meanwhile comes to nothing
+//! in the core.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use holdpoint_clock::Clock;
+use holdpoint_kernel::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Scheduler;
+use crate::domain::Input;
+use crate::store::DueAlarm;
+
+/// Alarms of one commit.
+const FIRED_PER_COMMIT: usize = 1_000;
+
+/// Least time between two commits: what comes due within it shares one.
+const PACE: Duration = Duration::from_millis(2);
+
+/// Loads that wait for the wheel; readers wait beyond it.
+const LOADS_MAX: usize = 16;
+
+/// How the wheel is reached. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Wheel {
+    loads: mpsc::Sender<Load>,
+    held: Arc<AtomicUsize>,
+}
+
+/// Alarms on their way into the wheel, and who waits until they have fired.
+#[derive(Debug)]
+struct Load {
+    alarms: Vec<DueAlarm>,
+    done: oneshot::Sender<()>,
+}
+
+impl Wheel {
+    /// Starts turning; ends with `stop`.
+    pub(crate) fn start(
+        handle: Handle<Scheduler>,
+        clock: Clock,
+        stop: CancellationToken,
+        tracker: &TaskTracker,
+    ) -> Self {
+        let (loads, inbox) = mpsc::channel(LOADS_MAX);
+        let held = Arc::new(AtomicUsize::new(0));
+        let turning = Turning {
+            handle,
+            clock,
+            inbox,
+            held: Arc::clone(&held),
+            alarms: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            loads: 0,
+            fired_at: None,
+        };
+        tracker.spawn(turning.run(stop));
+        Self { loads, held }
+    }
+
+    /// Hands alarms over. What comes back is told once all of them are fired and committed; it
+    /// fails when the wheel stops before.
+    pub(crate) async fn add(&self, alarms: Vec<DueAlarm>) -> oneshot::Receiver<()> {
+        let (done, fired) = oneshot::channel();
+        let count = alarms.len();
+        self.held.fetch_add(count, Ordering::AcqRel);
+        if self.loads.send(Load { alarms, done }).await.is_err() {
+            self.held.fetch_sub(count, Ordering::AcqRel);
+        }
+        fired
+    }
+
+    /// Alarms that were handed over and have not yet fired.
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Acquire)
+    }
+}
+
+struct Turning {
+    handle: Handle<Scheduler>,
+    clock: Clock,
+    inbox: mpsc::Receiver<Load>,
+    held: Arc<AtomicUsize>,
+    alarms: BTreeSet<DueAlarm>,
+    /// By the last due time of the load, and a number that keeps equal ones apart.
+    waiting: BTreeMap<(DateTime<Utc>, u64), oneshot::Sender<()>>,
+    loads: u64,
+    fired_at: Option<Instant>,
+}
+
+impl Turning {
+    async fn run(mut self, stop: CancellationToken) {
+        loop {
+            let next = self.alarms.first().map(|alarm| alarm.due);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                load = self.inbox.recv() => match load {
+                    Some(load) => self.insert(load),
+                    None => return,
+                },
+                () = turn(&self.clock, next, self.fired_at) => {
+                    self.fire(&stop).await;
+                    self.fired_at = Some(Instant::now());
+                }
+            }
+        }
+    }
+
+    fn insert(&mut self, load: Load) {
+        let Some(last) = load.alarms.iter().map(|alarm| alarm.due).max() else {
+            // Who waits may have given up; that is its business.
+            load.done.send(()).ok();
+            return;
+        };
+        let count = load.alarms.len();
+        let before = self.alarms.len();
+        self.alarms.extend(load.alarms);
+        let known = count - (self.alarms.len() - before);
+        self.held.fetch_sub(known, Ordering::AcqRel);
+        self.loads += 1;
+        self.waiting.insert((last, self.loads), load.done);
+    }
+
+    /// Fires all that is due by now, and tells those whose alarms these were.
+    async fn fire(&mut self, stop: &CancellationToken) {
+        let now = self.clock.now();
+        loop {
+            let due = self.alarms.iter().take_while(|alarm| alarm.due <= now);
+            let batch: Vec<_> = due.take(FIRED_PER_COMMIT).cloned().collect();
+            if batch.is_empty() {
+                break;
+            }
+            let inputs = batch.iter().map(|alarm| Input::Due {
+                key: alarm.key.clone(),
+                rev: alarm.rev,
+            });
+            self.handle.submit(inputs.collect()).await;
+            if stop.is_cancelled() {
+                // Perhaps not committed: left to the next start.
+                return;
+            }
+            for alarm in &batch {
+                self.alarms.remove(alarm);
+            }
+            self.held.fetch_sub(batch.len(), Ordering::AcqRel);
+        }
+        while let Some(first) = self.waiting.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            // Who waits may have given up; that is its business.
+            first.remove().send(()).ok();
+        }
+    }
+}
+
+/// Waits until the next alarm is due and the pace allows another commit.
+async fn turn(clock: &Clock, next: Option<DateTime<Utc>>, fired_at: Option<Instant>) {
+    let Some(next) = next else {
+        return std::future::pending().await;
+    };
+    clock.reached(next).await;
+    if let Some(fired_at) = fired_at {
+        tokio::time::sleep_until(fired_at + PACE).await;
+    }
+}

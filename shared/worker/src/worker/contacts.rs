@@ -1,0 +1,101 @@
+//! The way of `update_contact` to the executor, which owns contacts.
+
+use std::time::Duration;
+
+use holdpoint_bus::Bus;
+use holdpoint_contracts::executor::PatchContact;
+use holdpoint_contracts::message::{Actor, Asked, Envelope};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_ids::{ContactId, IdError, Workspace};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use crate::tool::BoxFuture;
+use crate::tools::ContactPatcher;
+
+/// How long a step waits for an executor that is away.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Patches contacts by the command `patch_contact`, once for one idempotency key.
+#[derive(Debug, Clone)]
+pub struct BusContacts {
+    bus: Bus,
+}
+
+impl BusContacts {
+    /// Over this connection.
+    #[must_use]
+    pub fn new(bus: Bus) -> Self {
+        Self { bus }
+    }
+
+    async fn send(
+        &self,
+        workspace: &Workspace,
+        envelope: &Envelope<PatchContact>,
+    ) -> Result<(), String> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.bus.ask(workspace, envelope).await {
+                Ok(_) => return Ok(()),
+                // The same key: done once, however often it is asked.
+                Err(problem) if problem.is_transient() && Instant::now() < end => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(Problem { detail, .. }) => return Err(detail),
+            }
+        }
+    }
+}
+
+impl ContactPatcher for BusContacts {
+    fn patch<'a>(
+        &'a self,
+        workspace: &'a str,
+        contact: &'a str,
+        patch: Value,
+        idempotency_key: &'a str,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let (workspace, envelope) = command(workspace, contact, patch, idempotency_key)?;
+            self.send(&workspace, &envelope).await
+        })
+    }
+}
+
+fn command(
+    workspace: &str,
+    contact: &str,
+    patch: Value,
+    idempotency_key: &str,
+) -> Result<(Workspace, Envelope<PatchContact>), String> {
+    let workspace = workspace
+        .parse()
+        .map_err(|error: IdError| error.to_string())?;
+    let contact: ContactId = contact
+        .parse()
+        .map_err(|error: IdError| error.to_string())?;
+    let Value::Object(patch) = patch else {
+        return Err("what to change must be an object of fields".to_owned());
+    };
+    let command = PatchContact { contact, patch };
+    let body = serde_json::to_vec(&command).map_err(|error| error.to_string())?;
+    let key = Asked {
+        key: format!("{idempotency_key}:contact"),
+        digest: format!("{:x}", Sha256::digest(body)),
+    };
+    let actor = Actor::service("worker");
+    let key = Some(key);
+    Ok((
+        workspace,
+        Envelope {
+            actor,
+            key,
+            command,
+        },
+    ))
+}

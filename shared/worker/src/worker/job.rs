@@ -1,0 +1,183 @@
+//! The way of one delivered step: hold, ask where needed, call, report.
+//!
+//! Owns the order of these. It must never call a tool before its delivery is held, and never ack
+//! before the result is safe.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_nats::jetstream::{AckKind, Message};
+use holdpoint_clock::Clock;
+use holdpoint_contracts::steps::{HandOut, StartStep, StepResult};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::asking::{Asker, Word};
+use super::held::{Delivery, Held};
+use super::outcome::{self, Outcome};
+use super::results::{Kept, Reporter};
+use crate::tool::{Tool, ToolCall};
+
+/// A message older than this may have been granted to somebody else: ask.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A step that started without asking tells the executor when it has run for this long.
+const TELL_AFTER: Duration = Duration::from_millis(500);
+
+/// Until a step comes again that nobody could say anything about …
+const AGAIN_SOON: Duration = Duration::from_secs(1);
+
+/// … and after this many deliveries more rarely.
+const SOON_MAX: u64 = 30;
+const AGAIN_LATER: Duration = Duration::from_secs(30);
+
+/// What all jobs of a worker use.
+pub(super) struct Bench {
+    pub(super) clock: Clock,
+    pub(super) result_max: usize,
+    pub(super) held: Held,
+    pub(super) asker: Asker,
+    pub(super) reporter: Reporter,
+}
+
+/// How a message came.
+struct Arrival {
+    delivery: u64,
+    age: Duration,
+    reply: String,
+    traceparent: Option<String>,
+}
+
+/// Does one delivered step. The place is free again when the tool is done and its result kept.
+pub(super) async fn work(
+    bench: Arc<Bench>,
+    tool: Arc<dyn Tool>,
+    message: Message,
+    place: OwnedSemaphorePermit,
+) {
+    let Some(arrival) = arrival(&message) else {
+        tracing::error!(subject = %message.subject, "a delivery without JetStream's reply subject");
+        return;
+    };
+    let hand_out = match serde_json::from_slice::<HandOut>(&message.payload) {
+        Ok(hand_out) => hand_out,
+        Err(error) => {
+            tracing::error!(subject = %message.subject, %error, "a step that cannot be read");
+            bench.held.answer(arrival.reply, AckKind::Term).await;
+            return;
+        }
+    };
+    drop(message);
+    let Some(delivery) = bench.held.take(&hand_out, &arrival.reply) else {
+        return;
+    };
+    bench.start(tool, hand_out, arrival, delivery).await;
+    drop(place);
+}
+
+impl Bench {
+    async fn start(
+        &self,
+        tool: Arc<dyn Tool>,
+        hand_out: HandOut,
+        arrival: Arrival,
+        delivery: Delivery,
+    ) {
+        let start = StartStep {
+            run: hand_out.run,
+            step: hand_out.step.clone(),
+            dispatch: hand_out.dispatch,
+            delivery: arrival.delivery,
+        };
+        let may_start_at_once =
+            hand_out.idempotent && arrival.delivery <= 1 && arrival.age <= FRESH;
+        if !may_start_at_once {
+            match self.asker.may_start(&hand_out.workspace, &start).await {
+                Word::Start => {}
+                Word::Forget => return delivery.ack().await,
+                Word::Later => return delivery.give_back(again_after(arrival.delivery)).await,
+            }
+        }
+        let call = self.tool_call(&hand_out, arrival.traceparent);
+        let mut calling = pin!(outcome::call(tool, call, self.result_max));
+        let done = if may_start_at_once {
+            tokio::select! {
+                done = &mut calling => done,
+                // Its answer changes nothing: what has begun is finished, and judged by dispatch.
+                () = self.tell(&hand_out, &start) => calling.await,
+            }
+        } else {
+            calling.await
+        };
+        self.report(hand_out, done, delivery).await;
+    }
+
+    async fn tell(&self, hand_out: &HandOut, start: &StartStep) {
+        tokio::time::sleep(TELL_AFTER).await;
+        self.asker.may_start(&hand_out.workspace, start).await;
+    }
+
+    fn tool_call(&self, hand_out: &HandOut, traceparent: Option<String>) -> ToolCall {
+        ToolCall {
+            workspace: hand_out.workspace.to_string(),
+            run: hand_out.run.to_string(),
+            agent: hand_out.agent.to_string(),
+            step: hand_out.step.clone(),
+            attempt: hand_out.attempt,
+            dispatch: hand_out.dispatch,
+            args: hand_out.args.clone(),
+            contact: hand_out.contact.as_ref().map(ToString::to_string),
+            idempotency_key: hand_out.idempotency_key(),
+            now: self.clock.now(),
+            step_token: None,
+            traceparent,
+        }
+    }
+
+    async fn report(&self, hand_out: HandOut, done: Outcome, delivery: Delivery) {
+        let result = StepResult {
+            run: hand_out.run,
+            step: hand_out.step,
+            dispatch: hand_out.dispatch,
+            result: done.result,
+            error_code: done.error_code,
+        };
+        let kept = Kept { result, delivery };
+        self.reporter.keep(hand_out.workspace, kept).await;
+    }
+}
+
+fn arrival(message: &Message) -> Option<Arrival> {
+    let info = message.info().ok()?;
+    let published = u64::try_from(info.published.unix_timestamp_nanos()).unwrap_or(0);
+    Some(Arrival {
+        delivery: u64::try_from(info.delivered).unwrap_or(u64::MAX),
+        age: age(Duration::from_nanos(published)),
+        reply: message.reply.as_ref()?.to_string(),
+        traceparent: message
+            .headers
+            .as_ref()
+            .and_then(|headers| headers.get("traceparent"))
+            .map(ToString::to_string),
+    })
+}
+
+/// By the worker's own clock: a wrong one costs a request or an early start, never more.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the age of a message is real time, also where a test clock stands still"
+)]
+fn age(published: Duration) -> Duration {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .saturating_sub(published)
+}
+
+fn again_after(delivery: u64) -> Duration {
+    if delivery <= SOON_MAX {
+        AGAIN_SOON
+    } else {
+        AGAIN_LATER
+    }
+}

@@ -1,0 +1,157 @@
+//! Calls a tool and makes what the executor keeps of it (S0-R5).
+//!
+//! Owns the limits and the cleaning of what comes back. A panic in a tool ends here, as a failure
+//! of that step and of nothing else.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdpoint_contracts::run::ActionResult;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::tool::{Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tools::MAX_INLINE_RESULT;
+
+/// Longest description or error that is kept, in characters.
+const TEXT_MAX: usize = 2_000;
+
+/// Longest code of a failure, in characters.
+const CODE_MAX: usize = 100;
+
+/// What one attempt came to.
+#[derive(Debug, PartialEq)]
+pub(super) struct Outcome {
+    pub(super) result: ActionResult,
+    pub(super) error_code: Option<String>,
+}
+
+/// Largest result in bytes, where the bus takes messages of `max_payload`: two must fit into one.
+pub(super) fn result_max(max_payload: usize) -> usize {
+    MAX_INLINE_RESULT.min(max_payload / 2)
+}
+
+/// Calls the tool in a task of its own, which ends with this future.
+pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize) -> Outcome {
+    let name = tool.name().to_owned();
+    let began = Instant::now();
+    let task = AbortOnDropHandle::new(tokio::spawn(async move { tool.call(&call).await }));
+    let result = task.await.unwrap_or_else(|error| {
+        tracing::error!(tool = name, %error, "a tool panicked");
+        let text = format!("The tool {name} broke down; the log of its worker says more.");
+        Err(ToolFailure::new("tool_panicked", text))
+    });
+    outcome(within(result, result_max), began.elapsed())
+}
+
+/// Length as JSON, without making it.
+pub(super) fn json_bytes<T: Serialize>(value: &T) -> usize {
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+fn within(result: ToolResult, most: usize) -> ToolResult {
+    let success = result?;
+    let bytes = json_bytes(&success.data);
+    if bytes > most {
+        let text = format!(
+            "The tool returned {bytes} bytes, and a step keeps {most} at most. Let it return \
+             less, or store it elsewhere and return where."
+        );
+        return Err(ToolFailure::new("result_too_large", text));
+    }
+    Ok(success)
+}
+
+fn outcome(result: ToolResult, took: Duration) -> Outcome {
+    let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    match result {
+        Ok(ToolSuccess { description, data }) => Outcome {
+            result: ActionResult {
+                success: true,
+                description: clean(&description, TEXT_MAX),
+                error: None,
+                data,
+                duration_ms,
+            },
+            error_code: None,
+        },
+        Err(ToolFailure { code, message }) => {
+            let message = clean(&message, TEXT_MAX);
+            Outcome {
+                result: ActionResult {
+                    success: false,
+                    description: message.clone(),
+                    error: Some(message),
+                    data: Value::Null,
+                    duration_ms,
+                },
+                error_code: Some(clean(&code, CODE_MAX)),
+            }
+        }
+    }
+}
+
+/// At most `most` characters, blanks in place of control characters.
+fn clean(text: &str, most: usize) -> String {
+    text.chars()
+        .take(most)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// S0-R5
+    #[test]
+    fn a_result_that_is_too_large_fails_with_the_limit() {
+        let large = |length: usize| {
+            Ok(ToolSuccess {
+                description: "Read".to_owned(),
+                data: json!("x".repeat(length)),
+            })
+        };
+        assert!(within(large(MAX_INLINE_RESULT - 2), MAX_INLINE_RESULT).is_ok());
+        let failure = within(large(MAX_INLINE_RESULT - 1), MAX_INLINE_RESULT).unwrap_err();
+        assert_eq!(failure.code, "result_too_large");
+        assert!(failure.message.contains("262144"), "{failure}");
+    }
+
+    /// S0-R5
+    #[test]
+    fn texts_lose_control_characters_and_are_cut() {
+        let message = format!("bad\u{1b}[2J\nline{}", "é".repeat(3_000));
+        let made = outcome(
+            Err(ToolFailure::new("nope", message)),
+            Duration::from_millis(7),
+        );
+        let error = made.result.error.unwrap();
+        assert_eq!(error.chars().count(), TEXT_MAX);
+        assert!(error.starts_with("bad [2J line") && !error.contains(char::is_control));
+        assert_eq!(made.error_code.as_deref(), Some("nope"));
+        assert_eq!((made.result.success, made.result.duration_ms), (false, 7));
+    }
+}

@@ -1,0 +1,252 @@
+//! A real bus, a worker on it, and an executor that answers as the test wants.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use holdpoint_bus::server::{self, Provided, Settings};
+use holdpoint_bus::{Bus, Outgoing, StreamUse};
+use holdpoint_contracts::executor::PatchContact;
+use holdpoint_contracts::message::{Command, Envelope, Reply};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::run::ContactView;
+use holdpoint_contracts::steps::{
+    Grant, HandOut, ResultAnswer, StartStep, StartSteps, StepResult, StepResults,
+};
+use holdpoint_contracts::subject;
+use holdpoint_ids::{RunId, Workspace};
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::super::{Worker, WorkerError, WorkerOptions};
+use crate::tool::{ToolCall, ToolSuccess, tool_fn};
+
+/// Asks until `probe` says yes, at most for `seconds`.
+pub(super) async fn until(seconds: u64, what: &str, mut probe: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while !probe().await {
+        assert!(Instant::now() < end, "waited {seconds} s for: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+pub(super) struct Scene {
+    pub(super) bus: Bus,
+    server: Provided,
+    _dir: tempfile::TempDir,
+}
+
+impl Scene {
+    pub(super) async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let server = server::provide(Settings {
+            data_dir: dir.path().to_owned(),
+            url: None,
+        })
+        .await
+        .unwrap();
+        let bus = Bus::connect(&server.url, "test").await.unwrap();
+        bus.provide_stream(StreamUse::Steps).await.unwrap();
+        Self {
+            bus,
+            server,
+            _dir: dir,
+        }
+    }
+
+    pub(super) async fn publish(&self, steps: &[HandOut]) {
+        let messages = steps.iter().map(|step| {
+            let subject = subject::steps(&step.workspace, step.tool.as_str());
+            Outgoing::json(subject, step).unwrap()
+        });
+        self.bus.publish_all(messages.collect()).await.unwrap();
+    }
+
+    pub(super) async fn stored(&self) -> u64 {
+        self.bus.stored(StreamUse::Steps).await.unwrap()
+    }
+
+    pub(super) async fn all_acked(&self) {
+        until(15, "every step is acked", async || self.stored().await == 0).await;
+    }
+
+    pub(super) async fn end(self) {
+        self.server.stop().await;
+    }
+}
+
+pub(super) fn workspace() -> Workspace {
+    "acme".parse().unwrap()
+}
+
+/// A step of a run of its own, for the tool `work`.
+pub(super) fn step(idempotent: bool) -> HandOut {
+    HandOut {
+        workspace: workspace(),
+        run: RunId::fresh(),
+        agent: "outreach".parse().unwrap(),
+        step: "step-01".to_owned(),
+        dispatch: 1,
+        attempt: 1,
+        tool: "work".parse().unwrap(),
+        args: json!({ "say": "hello" }),
+        contact: None,
+        idempotent,
+        at: "2026-03-01T09:00:00Z".parse().unwrap(),
+    }
+}
+
+/// A worker whose tool `work` waits for a leave, one for each call.
+pub(super) struct Working {
+    pub(super) calls: Arc<AtomicUsize>,
+    pub(super) leaves: Arc<Semaphore>,
+    pub(super) stop: CancellationToken,
+    run: AbortOnDropHandle<Result<(), WorkerError>>,
+}
+
+impl Working {
+    pub(super) fn start(scene: &Scene, concurrency: usize, leaves: usize) -> Self {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let leaves = Arc::new(Semaphore::new(leaves));
+        let (counted, gate) = (Arc::clone(&calls), Arc::clone(&leaves));
+        let tool = tool_fn("work", move |call: ToolCall| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.acquire().await.unwrap().forget();
+                assert_ne!(call.args["say"], "panic", "as it was told");
+                Ok(ToolSuccess {
+                    description: "Done".to_owned(),
+                    data: call.args,
+                })
+            }
+        });
+        let mut options = WorkerOptions::new("local-7f3a".parse().unwrap());
+        options.concurrency = concurrency;
+        let stop = CancellationToken::new();
+        let worker = Worker::new(scene.bus.clone(), options).tool(Arc::new(tool));
+        let run = AbortOnDropHandle::new(tokio::spawn(worker.run(stop.clone())));
+        Self {
+            calls,
+            leaves,
+            stop,
+            run,
+        }
+    }
+
+    pub(super) fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    pub(super) async fn called(&self, times: usize) {
+        until(15, "the tool is called", async || self.calls() >= times).await;
+    }
+
+    pub(super) async fn ended(self) {
+        self.run.await.unwrap().unwrap();
+    }
+}
+
+/// What the executor was asked, and how it answers.
+#[derive(Clone, Default)]
+pub(super) struct Said {
+    pub(super) starts: Vec<StartStep>,
+    pub(super) results: Vec<Vec<StepResult>>,
+    /// Steps on the bus when a refused report came.
+    pub(super) stored_at_refusal: Vec<u64>,
+    pub(super) patches: Vec<Envelope<PatchContact>>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Manner {
+    pub(super) grant: Grant,
+    /// So many reports are answered by 503.
+    pub(super) refusals: usize,
+    /// So many questions to start are not answered at all.
+    pub(super) silences: usize,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self {
+            grant: Grant::Go,
+            refusals: 0,
+            silences: 0,
+        }
+    }
+}
+
+pub(super) struct Executor {
+    said: Arc<Mutex<Said>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Executor {
+    pub(super) async fn start(scene: &Scene, manner: Manner) -> Self {
+        let said = Arc::new(Mutex::new(Said::default()));
+        let filter = subject::asks_filter("executor");
+        let mut asked = scene.bus.client().subscribe(filter).await.unwrap();
+        scene.bus.flush(Duration::from_secs(5)).await;
+        let (bus, seen, mut manner) = (scene.bus.clone(), Arc::clone(&said), manner);
+        let task = tokio::spawn(async move {
+            while let Some(message) = asked.next().await {
+                let verb = subject::parse(&message.subject).unwrap().verb;
+                let answer = answer(&verb, &message.payload, &bus, &seen, &mut manner).await;
+                if let Some(answer) = answer {
+                    let reply = message.reply.unwrap().to_string();
+                    bus.send(reply, answer.into()).await.unwrap();
+                }
+            }
+        });
+        Self {
+            said,
+            _task: AbortOnDropHandle::new(task),
+        }
+    }
+
+    pub(super) fn said(&self) -> Said {
+        self.said.lock().unwrap().clone()
+    }
+}
+
+async fn answer(
+    verb: &str,
+    body: &[u8],
+    bus: &Bus,
+    seen: &Mutex<Said>,
+    manner: &mut Manner,
+) -> Option<Vec<u8>> {
+    if verb == StartSteps::VERB {
+        let asked: Envelope<StartSteps> = serde_json::from_slice(body).unwrap();
+        let grants = vec![Reply::Ok(manner.grant); asked.command.steps.len()];
+        seen.lock().unwrap().starts.extend(asked.command.steps);
+        if manner.silences > 0 {
+            manner.silences -= 1;
+            return None;
+        }
+        return Some(serde_json::to_vec(&Reply::Ok(grants)).unwrap());
+    }
+    if verb == PatchContact::VERB {
+        let asked: Envelope<PatchContact> = serde_json::from_slice(body).unwrap();
+        let contact = ContactView {
+            id: asked.command.contact.clone(),
+            fields: asked.command.patch.clone(),
+        };
+        seen.lock().unwrap().patches.push(asked);
+        return Some(serde_json::to_vec(&Reply::Ok(contact)).unwrap());
+    }
+    let asked: Envelope<StepResults> = serde_json::from_slice(body).unwrap();
+    if manner.refusals > 0 {
+        manner.refusals -= 1;
+        let stored = bus.stored(StreamUse::Steps).await.unwrap();
+        seen.lock().unwrap().stored_at_refusal.push(stored);
+        let problem: Reply<()> = Reply::Problem(Problem::unavailable("try again"));
+        return Some(serde_json::to_vec(&problem).unwrap());
+    }
+    let answers = vec![Reply::Ok(ResultAnswer::Applied); asked.command.results.len()];
+    seen.lock().unwrap().results.push(asked.command.results);
+    Some(serde_json::to_vec(&Reply::Ok(answers)).unwrap())
+}

@@ -1,0 +1,51 @@
+//! A killed process loses no wait.
+
+use serde_json::json;
+
+use crate::world::{World, log};
+
+/// M-2, S0-AC2: the alarm came due while nobody was there.
+#[tokio::test]
+async fn a_wait_that_came_due_while_everything_was_down_ends_at_the_start() {
+    let mut world = World::with_real_time().await;
+    world
+        .agent("short", json!([{ "wait": "3s" }, log("after")]))
+        .await;
+    let id = world.start_run("short", json!({})).await;
+    let waiting = world.until_status(&id, "waiting").await;
+    world.up.kill9().await.unwrap();
+    let due: chrono::DateTime<chrono::Utc> =
+        waiting["resume_at"].as_str().unwrap().parse().unwrap();
+    // Nothing runs: only time can pass here, and it is what is tested.
+    let left = (due - chrono::DateTime::<chrono::Utc>::from(std::time::SystemTime::now())).to_std();
+    tokio::time::sleep(left.unwrap_or_default()).await;
+    world.up.restart().await.unwrap();
+    world.until_status(&id, "completed").await;
+    let resumed = world
+        .history(&id)
+        .await
+        .iter()
+        .filter(|kind| *kind == "run.resumed")
+        .count();
+    assert_eq!(resumed, 1);
+}
+
+/// S0-AC1, M-2: the same on virtual time, which goes on where it stood.
+#[tokio::test]
+async fn a_long_wait_goes_on_after_a_kill() {
+    let mut world = World::with_test_clock().await;
+    world
+        .agent("patient", json!([{ "wait": "90 days" }, log("after")]))
+        .await;
+    let id = world.start_run("patient", json!({})).await;
+    world.advance("45 days").await;
+    let before = world.run(&id).await;
+    world.up.kill9().await.unwrap();
+    world.up.restart().await.unwrap();
+    let after = world.run(&id).await;
+    assert_eq!(before["resume_at"], after["resume_at"]);
+    world.advance("44 days").await;
+    assert_eq!(world.run(&id).await["status"], "waiting");
+    world.advance("1 day").await;
+    assert_eq!(world.run(&id).await["status"], "completed");
+}

@@ -1,0 +1,75 @@
+//! What is wrong is said: what, where, and how to mend it.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, log};
+
+fn assert_problem(answer: &(u16, Value), status: u16, code: &str) {
+    assert_eq!(
+        (answer.0, answer.1["code"].as_str()),
+        (status, Some(code)),
+        "{}",
+        answer.1
+    );
+    for field in ["type", "title", "status", "detail"] {
+        assert!(
+            !answer.1[field].is_null(),
+            "{field} is missing in {}",
+            answer.1
+        );
+    }
+}
+
+#[tokio::test]
+async fn wrong_agents_ids_and_bodies_are_refused_with_their_place() {
+    let world = World::with_test_clock().await;
+    let up = &world.up;
+    let wrong =
+        json!({ "agent": "a", "steps": [{ "tool": "log", "arguments": {} }, { "wait": "soon" }] });
+    let answer = up.post("/agents", &wrong).await.unwrap();
+    assert_problem(&answer, 422, "invalid_agent");
+    let errors = answer.1["errors"].as_array().unwrap();
+    assert!(errors.len() >= 2, "all faults at once: {errors:?}");
+    assert!(
+        errors
+            .iter()
+            .any(|error| error["nearest"] == json!(["args"])),
+        "{errors:?}"
+    );
+
+    world.agent("quick", json!([log("x")])).await;
+    let nobody = up.post("/agents/nobody/runs", &json!({})).await.unwrap();
+    assert_problem(&nobody, 404, "not_found");
+    let stranger = up
+        .post("/agents/quick/runs", &json!({ "contact": "stranger" }))
+        .await
+        .unwrap();
+    assert_problem(&stranger, 422, "unknown_contact");
+    assert_problem(&up.get("/runs/run_1").await.unwrap(), 404, "not_found");
+    let absent = "/runs/run_00000000000000000000000000000000";
+    assert_problem(&up.get(absent).await.unwrap(), 404, "not_found");
+    let limit = up.get("/runs?limit=501").await.unwrap();
+    assert_eq!(limit.0, 400, "{}", limit.1);
+    let filter = up.get("/runs?colour=red").await.unwrap();
+    assert_eq!(filter.0, 400, "{}", filter.1);
+    let cursor = up.get("/runs?cursor=xyz").await.unwrap();
+    assert_eq!(cursor.0, 400, "{}", cursor.1);
+    let mode = up
+        .post(&format!("{absent}/resume"), &json!({ "mode": "soon" }))
+        .await
+        .unwrap();
+    assert_problem(&mode, 422, "invalid_body");
+}
+
+#[tokio::test]
+async fn an_unchanged_agent_is_no_new_version() {
+    let world = World::with_test_clock().await;
+    let agent = json!({ "agent": "quick", "steps": [log("x")] });
+    let (status, first) = world.up.post("/agents", &agent).await.unwrap();
+    assert_eq!((status, &first["version"]), (201, &json!(1)));
+    let (status, same) = world.up.post("/agents", &agent).await.unwrap();
+    assert_eq!((status, &same["version"]), (200, &json!(1)));
+    let next = json!({ "agent": "quick", "steps": [log("y")] });
+    let (status, next) = world.up.post("/agents", &next).await.unwrap();
+    assert_eq!((status, &next["version"]), (201, &json!(2)));
+}

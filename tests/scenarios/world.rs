@@ -1,0 +1,136 @@
+//! What scenarios share: a system on a server of its own, and shorthands for its API.
+
+use std::time::Duration;
+
+use holdpoint_testkit::{TestNats, Up, UpOptions, nats, until};
+use serde_json::{Value, json};
+
+/// How long anything in a scenario may take in real time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running system and the server under it.
+pub(crate) struct World {
+    pub(crate) up: Up,
+    _nats: TestNats,
+}
+
+impl World {
+    /// A system whose time stands still until it is moved.
+    pub(crate) async fn with_test_clock() -> Self {
+        Self::start(true).await
+    }
+
+    /// A system on real time.
+    pub(crate) async fn with_real_time() -> Self {
+        Self::start(false).await
+    }
+
+    async fn start(test_clock: bool) -> Self {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let nats = nats().await.unwrap();
+        let nats_url = Some(nats.url.clone());
+        let up = Up::start(UpOptions {
+            nats_url,
+            test_clock,
+            ..UpOptions::default()
+        })
+        .await;
+        Self {
+            up: up.unwrap(),
+            _nats: nats,
+        }
+    }
+
+    /// Applies an agent of these steps.
+    pub(crate) async fn agent(&self, name: &str, steps: Value) {
+        let (status, body) = self
+            .up
+            .post("/agents", &json!({ "agent": name, "steps": steps }))
+            .await
+            .unwrap();
+        assert_eq!(status, 201, "{body}");
+    }
+
+    /// Starts a run; returns its id.
+    pub(crate) async fn start_run(&self, agent: &str, body: Value) -> String {
+        let path = format!("/agents/{agent}/runs");
+        let (status, run) = self.up.post(&path, &body).await.unwrap();
+        assert_eq!(status, 201, "{run}");
+        run["id"].as_str().unwrap().to_owned()
+    }
+
+    /// A run as it now stands.
+    pub(crate) async fn run(&self, id: &str) -> Value {
+        let (status, run) = self.up.get(&format!("/runs/{id}")).await.unwrap();
+        assert_eq!(status, 200, "{run}");
+        run
+    }
+
+    /// A command on a run that must succeed; returns the run.
+    pub(crate) async fn act(&self, id: &str, verb: &str, body: Value) -> Value {
+        let (status, run) = self
+            .up
+            .post(&format!("/runs/{id}/{verb}"), &body)
+            .await
+            .unwrap();
+        assert_eq!(status, 200, "{run}");
+        run
+    }
+
+    /// Moves the clock; what it woke must settle.
+    pub(crate) async fn advance(&self, by: &str) {
+        let moved = self.up.clock_advance(by).await.unwrap();
+        assert_eq!(moved["settled"], true, "{moved}");
+    }
+
+    /// Lets everything that is under way come to rest, a millisecond of virtual time later.
+    pub(crate) async fn settle(&self) {
+        self.advance("1ms").await;
+    }
+
+    /// Waits until a run has this status.
+    pub(crate) async fn until_status(&self, id: &str, status: &str) -> Value {
+        until(PATIENCE, &format!("run {id} is {status}"), async || {
+            let run = self.run(id).await;
+            (run["status"] == status).then_some(run)
+        })
+        .await
+        .unwrap()
+    }
+
+    /// The types of a run's history, in order.
+    pub(crate) async fn history(&self, id: &str) -> Vec<String> {
+        let items = self.items(id).await;
+        items
+            .iter()
+            .map(|item| item["type"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// A run's history.
+    pub(crate) async fn items(&self, id: &str) -> Vec<Value> {
+        let (status, page) = self
+            .up
+            .get(&format!("/runs/{id}/events?limit=500"))
+            .await
+            .unwrap();
+        assert_eq!(status, 200, "{page}");
+        page["items"].as_array().unwrap().clone()
+    }
+
+    /// Subjects of the mails that were sent to somebody.
+    pub(crate) async fn mails_to(&self, to: &str) -> Vec<String> {
+        let (status, page) = self.up.get("/mails").await.unwrap();
+        assert_eq!(status, 200, "{page}");
+        let mails = page["items"].as_array().unwrap();
+        let theirs = mails.iter().filter(|mail| mail["to"] == to);
+        theirs
+            .map(|mail| mail["subject"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+/// A step that writes a line to the log: idempotent, and done at once.
+pub(crate) fn log(message: &str) -> Value {
+    json!({ "tool": "log", "args": { "message": message } })
+}

@@ -1,0 +1,129 @@
+//! A small HTTP server on loopback that counts what it is asked: the outside world of scenarios.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    headers: BTreeMap<String, String>,
+}
+
+impl Call {
+    /// A header's value, or nothing.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+/// The server; it goes with the test.
+pub(crate) struct Shop {
+    address: std::net::SocketAddr,
+    calls: Arc<Mutex<Vec<Call>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Shop {
+    /// Answers at once.
+    pub(crate) async fn open() -> Self {
+        Self::slow(Duration::ZERO).await
+    }
+
+    /// Answers after some time, so that work is under way when something happens.
+    pub(crate) async fn slow(answer_after: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&calls);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer_all(stream, Arc::clone(&seen), answer_after));
+            }
+        });
+        Self {
+            address,
+            calls,
+            task,
+        }
+    }
+
+    /// Where to ask.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// What was asked so far.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        self.calls.lock().unwrap().clone()
+    }
+}
+
+async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: Duration) {
+    let mut bytes = Vec::new();
+    loop {
+        let Some((head, length)) = read_head(&mut stream, &mut bytes).await else {
+            return;
+        };
+        while bytes.len() < length {
+            if stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        bytes.drain(..length);
+        let mut lines = head.lines();
+        let path = lines
+            .next()
+            .unwrap_or_default()
+            .split(' ')
+            .nth(1)
+            .unwrap_or_default()
+            .to_owned();
+        let headers = lines
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+            .collect();
+        calls.lock().unwrap().push(Call { headers });
+        tokio::time::sleep(after).await;
+        let (status, body) = match path.as_str() {
+            "/broken" => ("500 Internal Server Error", r#"{"error":"broken"}"#),
+            _ => ("200 OK", r#"{"id":"o-1","total":12.5}"#),
+        };
+        let answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        if stream.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads up to the empty line; returns the head and the length of the body that follows it.
+async fn read_head(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<(String, usize)> {
+    loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+            bytes.drain(..end + 4);
+            let length = head
+                .lines()
+                .filter_map(|line| line.split_once(':'))
+                .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+                .and_then(|(_, value)| value.trim().parse().ok())
+                .unwrap_or(0);
+            return Some((head, length));
+        }
+        if stream.read_buf(bytes).await.unwrap_or(0) == 0 {
+            return None;
+        }
+    }
+}
