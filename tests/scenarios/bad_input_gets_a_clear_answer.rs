@@ -25,7 +25,7 @@ async fn wrong_agents_ids_and_bodies_are_refused_with_their_place() {
     let world = World::with_test_clock().await;
     let up = &world.up;
     let wrong =
-        json!({ "agent": "a", "steps": [{ "tool": "log", "arguments": {} }, { "wait": "soon" }] });
+        json!({ "agent": "a", "steps": [{ "tool": "log", "arg": {} }, { "wait": "soon" }] });
     let answer = up.post("/agents", &wrong).await.unwrap();
     assert_problem(&answer, 422, "invalid_agent");
     let errors = answer.1["errors"].as_array().unwrap();

@@ -27,7 +27,14 @@ pub(crate) async fn log(request: Request, next: Next) -> Response {
     let span = tracing::info_span!("http", request = id);
     let mut response = next.run(request).instrument(span.clone()).await;
     let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis());
-    span.in_scope(|| tracing::info!(%method, path, status, %ms, "answered"));
+    span.in_scope(|| {
+        // Probes ask every few seconds and say nothing while all is well.
+        if is_probe(&path) && status < 400 {
+            tracing::debug!(%method, path, status, %ms, "answered");
+        } else {
+            tracing::info!(%method, path, status, %ms, "answered");
+        }
+    });
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
@@ -40,4 +47,8 @@ fn fresh() -> String {
 
 fn is_sensible(id: &str) -> bool {
     (1..=ID_MAX).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic())
+}
+
+fn is_probe(path: &str) -> bool {
+    matches!(path, "/livez" | "/readyz")
 }

@@ -20,7 +20,7 @@ pub enum Default {
 pub fn start(default: Default) {
     let wanted = std::env::var("HOLDPOINT_LOG").or_else(|_| std::env::var("RUST_LOG"));
     let default = match default {
-        Default::Info => "info,sqlx=warn,async_nats=warn",
+        Default::Info => "info,sqlx=warn,async_nats=warn,sea_orm_migration=warn",
         Default::Warn => "warn",
     };
     let filter = EnvFilter::new(wanted.as_deref().unwrap_or(default));
@@ -30,6 +30,10 @@ pub fn start(default: Default) {
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     // An error means that logging has been started before, which is what is wanted.
-    let started = if is_json { builder.json().try_init() } else { builder.try_init() };
+    let started = if is_json {
+        builder.json().try_init()
+    } else {
+        builder.try_init()
+    };
     drop(started);
 }

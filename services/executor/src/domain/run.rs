@@ -16,6 +16,9 @@ pub const LABELS_MAX: usize = 32;
 /// See [`LABELS_MAX`].
 pub const LABEL_CHARS_MAX: usize = 200;
 
+/// Late results of one step that are kept as evidence; of more, the worker is only told.
+pub const LATE_RESULTS_MAX: usize = 16;
+
 /// Control state only: results and context are rows of their own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -91,6 +94,9 @@ pub struct Step {
     pub dispatch: u64,
     /// Tries of the tool so far.
     pub attempts: u32,
+    /// Hand-outs whose results came too late and were kept as evidence: each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late: Vec<u64>,
 }
 
 /// Where a step stands.

@@ -3,6 +3,7 @@
 
 use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -87,7 +88,11 @@ impl System {
     /// # Errors
     /// When the folder is in use, the bus is not to be had, or a service does not start.
     pub(crate) async fn start(settings: Settings) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(&settings.data)
+        // Contacts, mails and tokens are nobody else's business on this machine.
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&settings.data)
             .with_context(|| format!("cannot make the data folder {}", settings.data.display()))?;
         let lock = lock(&settings.data)?;
         let wanted = server::Settings {
@@ -95,7 +100,6 @@ impl System {
             url: settings.nats_url.clone(),
         };
         let nats = server::provide(wanted).await?;
-        tracing::info!(url = nats.url, version = %nats.version, origin = ?nats.origin, "bus");
         match Self::start_on(&settings, &nats.url).await {
             Ok(started) => Ok(started.on(nats, lock)),
             Err(error) => {

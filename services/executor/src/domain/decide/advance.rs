@@ -1,6 +1,6 @@
 //! The one place that begins steps: conditions, holds, hand-outs, and the end of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,10 +43,13 @@ pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Stop> {
         // All that the ready steps lack is asked for at once.
         let mut seeing = Vec::with_capacity(ready.len());
         let mut unknown = Vec::new();
-        for index in ready {
+        for &index in &ready {
             seeing.push((index, see(turn, &plan, index, &mut unknown)));
         }
         if !unknown.is_empty() {
+            for index in may_follow(turn, &plan, ready) {
+                see(turn, &plan, index, &mut unknown);
+            }
             return Err(Stop::Need(unknown));
         }
         for (index, seen) in seeing {
@@ -71,6 +74,38 @@ fn ready_steps(turn: &Turn<'_>, plan: &PlanFact) -> Vec<usize> {
         })
         .map(|(index, _)| index)
         .collect()
+}
+
+/// The steps whose turn comes in this very decision if those that are ready are skipped: what they
+/// lack is asked for with the rest, so that a chain of conditions costs one question.
+fn may_follow(turn: &Turn<'_>, plan: &PlanFact, ready: Vec<usize>) -> Vec<usize> {
+    let mut skipped: BTreeSet<usize> = ready.into_iter().collect();
+    let mut following = Vec::new();
+    loop {
+        let steps = plan.plan.steps.iter().zip(&turn.run.steps).enumerate();
+        let fresh: Vec<usize> = steps
+            .filter(|(index, (planned, step))| {
+                let ends = |need: &usize| {
+                    let has_condition = plan
+                        .plan
+                        .steps
+                        .get(*need)
+                        .is_some_and(|it| it.when.is_some());
+                    turn.step(*need).is_some_and(|step| step.phase.is_settled())
+                        || (has_condition && skipped.contains(need))
+                };
+                matches!(step.phase, StepPhase::Planned)
+                    && !skipped.contains(index)
+                    && planned.needs.iter().all(ends)
+            })
+            .map(|(index, _)| index)
+            .collect();
+        if fresh.is_empty() {
+            return following;
+        }
+        skipped.extend(&fresh);
+        following.extend(fresh);
+    }
 }
 
 /// Looks up what a step refers to; what nobody has looked up yet is added to `unknown`.

@@ -150,7 +150,8 @@ fn thaw_all(turn: &mut Turn<'_>, by: &Actor, mode: ResumeMode) -> Result<(), Sto
         }
         None => format!("Resumed by {by}."),
     };
-    let data = json!({ "by": by, "mode": mode, "resume_at": turn.run.resume_at().map(instant::write) });
+    let data =
+        json!({ "by": by, "mode": mode, "resume_at": turn.run.resume_at().map(instant::write) });
     turn.event(EventType::RunResumed, None, message, data);
     for index in elapsed {
         end_wait(turn, index);
@@ -267,5 +268,8 @@ fn end_wait(turn: &mut Turn<'_>, index: usize) {
     step.phase = StepPhase::Completed { at: now };
     let id = step.id.clone();
     turn.row(index, RowData::default());
-    turn.value(id, json!({ "waited_ms": waited_ms, "resumed_at": instant::write(now) }));
+    turn.value(
+        id,
+        json!({ "waited_ms": waited_ms, "resumed_at": instant::write(now) }),
+    );
 }

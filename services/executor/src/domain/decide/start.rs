@@ -132,6 +132,7 @@ fn planned(id: &str) -> Step {
         phase: StepPhase::Planned,
         dispatch: 0,
         attempts: 0,
+        late: Vec::new(),
     }
 }
 

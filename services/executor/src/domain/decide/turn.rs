@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::run::{ActionResult, Failure};
+use holdpoint_ids::HoldId;
 use serde_json::Value;
 
 use crate::domain::effect::{Answer, Effect, StepRow};
@@ -199,21 +200,47 @@ impl<'a> Turn<'a> {
         else {
             return;
         };
-        let was_planned = matches!(step.phase, StepPhase::Planned);
-        if let StepPhase::Waiting(hold) = &step.phase {
-            let timer = Effect::Timer {
-                workspace,
-                hold: hold.id,
-                rev,
-                due: None,
-            };
-            self.effects.push(timer);
-        }
+        // One that was queued before a pause has a row, though its turn is to come again.
+        let has_row = !matches!(step.phase, StepPhase::Planned) || step.dispatch > 0;
+        let hold = match &step.phase {
+            StepPhase::Waiting(hold) => Some(hold.id),
+            StepPhase::Planned
+            | StepPhase::Queued(_)
+            | StepPhase::Working(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => None,
+        };
         step.dispatch += 1;
         step.phase = StepPhase::Cancelled { at: now };
-        if !was_planned {
+        let id = step.id.clone();
+        let is_new = self.retract(&id, hold);
+        if let Some(hold) = hold.filter(|_| !is_new) {
+            self.effects.push(Effect::Timer {
+                workspace,
+                hold,
+                rev,
+                due: None,
+            });
+        }
+        if has_row {
             self.row(index, RowData::default());
         }
+    }
+
+    /// Takes back what this very decision has begun of a step: nobody was told yet, and a second
+    /// wish of the same number would be ignored. Returns whether its hold was among that.
+    fn retract(&mut self, step: &str, hold: Option<HoldId>) -> bool {
+        let before = self.effects.len();
+        let is_alarm = |effect: &Effect| matches!(effect, Effect::Timer { hold: set, .. } if Some(*set) == hold);
+        self.effects.retain(|effect| !is_alarm(effect));
+        let is_new = self.effects.len() < before;
+        let is_hand_out =
+            |effect: &Effect| matches!(effect, Effect::HandOut(out) if out.step == step);
+        self.effects.retain(|effect| !is_hand_out(effect));
+        is_new
     }
 
     /// Ends the run as failed, with everything that was still moving.

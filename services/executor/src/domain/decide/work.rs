@@ -7,7 +7,7 @@ use holdpoint_ids::NodeName;
 use serde_json::json;
 
 use crate::domain::effect::Answer;
-use crate::domain::run::{Handed, StepPhase, Working, millis_between};
+use crate::domain::run::{Handed, LATE_RESULTS_MAX, StepPhase, Working, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
 use super::{Verdict, advance, granted, known_result};
@@ -33,9 +33,6 @@ pub(super) fn start(
     let Some(current) = turn.step(index).filter(|step| step.dispatch == dispatch) else {
         return Ok(granted(Grant::Drop));
     };
-    if !turn.run.moves() {
-        return Ok(granted(Grant::Drop));
-    }
     let again = |handed: &Handed, turn: &Turn<'_>| Working {
         handed: handed.clone(),
         node: node.clone(),
@@ -43,10 +40,16 @@ pub(super) fn start(
         since: turn.now,
     };
     let (phase, grant) = match &current.phase {
+        // Paused: it is handed out anew on resume.
+        StepPhase::Queued(_) if !turn.run.moves() => return Ok(granted(Grant::Drop)),
         StepPhase::Queued(handed) => (StepPhase::Working(again(handed, &turn)), Grant::Go),
-        // The answer to its first request was lost on the way.
+        // The answer to its first request was lost on the way; a pause since then lets it finish.
         StepPhase::Working(held) if held.node == *node && held.delivery == delivery => {
             return Ok(granted(Grant::Go));
+        }
+        // Its worker is gone and nothing starts while paused: queued, so that resume hands it out.
+        StepPhase::Working(held) if held.handed.idempotent && !turn.run.moves() => {
+            (StepPhase::Queued(held.handed.clone()), Grant::Drop)
         }
         StepPhase::Working(held) if held.handed.idempotent => {
             (StepPhase::Working(again(&held.handed, &turn)), Grant::Go)
@@ -100,15 +103,17 @@ pub(super) fn report(mut turn: Turn<'_>, report: &Report<'_>) -> Result<Verdict,
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
         | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => return Ok(late(turn, report)),
+        | StepPhase::Cancelled { .. } => return Ok(late(turn, index, report)),
     };
     if !is_current || turn.run.is_final() {
-        return Ok(late(turn, report));
+        return Ok(late(turn, index, report));
     }
     // It had begun before the pause could stop it: it counts as running at that time.
     if queued.is_some() {
         for pause in &mut turn.run.pauses {
-            pause.in_flight.push(report.step.to_owned());
+            if !pause.in_flight.iter().any(|step| step == report.step) {
+                pause.in_flight.push(report.step.to_owned());
+            }
         }
     }
     let took = report.result.duration_ms;
@@ -149,8 +154,15 @@ fn apply(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), S
     advance::advance(turn)
 }
 
-/// Keeps what a fenced-off worker reports, and changes nothing else.
-fn late(mut turn: Turn<'_>, report: &Report<'_>) -> Verdict {
+/// Keeps what a fenced-off worker reports, once a hand-out, and changes nothing else.
+fn late(mut turn: Turn<'_>, index: usize, report: &Report<'_>) -> Verdict {
+    let Some(step) = turn.step_mut(index) else {
+        return known_result();
+    };
+    if step.late.contains(&report.dispatch) || step.late.len() >= LATE_RESULTS_MAX {
+        return Verdict::Unchanged(Answer::Result(ResultAnswer::Late));
+    }
+    step.late.push(report.dispatch);
     turn.event(
         EventType::StepLateResult,
         Some(report.step),

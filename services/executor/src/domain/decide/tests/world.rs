@@ -250,6 +250,13 @@ impl World {
             | RunInput::TimerFired { .. }
             | RunInput::StepResult { .. } => None,
         };
+        // What has fired is over for the scheduler, whatever it is told.
+        if let RunInput::TimerFired { hold, rev } = &input
+            && let Some((told, due)) = self.timers.get_mut(hold)
+            && told == rev
+        {
+            *due = None;
+        }
         let input = Input::Run {
             workspace,
             run: run_id(),
@@ -279,7 +286,11 @@ impl World {
             Some(message),
         ) = (&heard, asked_to_start)
         {
-            self.dropped.insert(message);
+            // A number that was never handed out is nobody's message.
+            let was_out = |one: &HandOut| (&one.step, one.dispatch) == (&message.0, message.1);
+            if self.handed.iter().any(was_out) {
+                self.dropped.insert(message);
+            }
         }
         self.check_state();
         heard
@@ -371,7 +382,7 @@ impl World {
             let step = next.steps.iter().find(|one| one.id == hand_out.step);
             let current = step.map(|one| one.dispatch);
             assert!(
-                current == Some(hand_out.dispatch) || next.is_final(),
+                current == Some(hand_out.dispatch) && !next.is_final(),
                 "handed out as {}, is {current:?}",
                 hand_out.dispatch
             );
@@ -446,7 +457,7 @@ impl World {
             })
             .collect();
         let mut told = self.timers.clone();
-        told.retain(|hold, (_, due)| due.is_some() && !self.has_fired(run, *hold));
+        told.retain(|_, (_, due)| due.is_some());
         assert_eq!(told, wanted, "the wish is the alarm");
         for (_, hold) in run.holds() {
             let frozen = matches!(hold.alarm, Alarm::Frozen { .. });
@@ -456,13 +467,6 @@ impl World {
                 "frozen while paused and only then"
             );
         }
-    }
-
-    /// A fired alarm is over for the scheduler without a word.
-    fn has_fired(&self, run: &Run, hold: HoldId) -> bool {
-        let is_open = run.holds().any(|(_, open)| open.id == hold);
-        let told = self.timers.get(&hold).and_then(|(_, due)| *due);
-        !is_open && told.is_some_and(|due| due <= self.now)
     }
 
     /// Nothing waits without a waker.
