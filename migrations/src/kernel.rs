@@ -27,6 +27,15 @@ pub(crate) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         )
         .await?;
     manager
+        .create_index(
+            Index::create()
+                .name("idempotency_by_created_at")
+                .table("idempotency")
+                .col("created_at")
+                .to_owned(),
+        )
+        .await?;
+    manager
         .create_table(
             Table::create()
                 .table("dead_letters")

@@ -51,7 +51,12 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         None
     };
     let variables = variables(docker::answers());
-    show(&mut command("cargo", &["build", "--package", "holdpoint"]))?;
+    // The same selection as the tests: another one would build the dependencies a second time,
+    // with other features.
+    show(&mut command(
+        "cargo",
+        &["build", "--workspace", "--all-targets"],
+    ))?;
     let mut test = command("cargo", &["test", "--workspace", "--no-fail-fast"]);
     test.args(arguments).envs(variables).stdout(Stdio::piped());
     let mut child = test.spawn().context("cargo test")?;

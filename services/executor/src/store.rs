@@ -8,6 +8,9 @@ mod run_row;
 mod run_value_row;
 mod step_row;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};

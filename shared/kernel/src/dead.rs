@@ -1,7 +1,7 @@
 //! Dead letters: messages that cannot be handled, kept with the reason.
 
 use chrono::{DateTime, Utc};
-use holdpoint_store::{StoreError, begin_write};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, begin_write};
 use sea_orm::entity::prelude::*;
 use sea_orm::{ActiveValue::Set, DatabaseConnection};
 
@@ -30,21 +30,25 @@ mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-/// Keeps a message that cannot be handled.
+/// Keeps messages that cannot be handled, each with the reason.
 pub(crate) async fn bury(
     db: &DatabaseConnection,
-    raw: &Raw,
-    reason: &str,
+    letters: &[(&Raw, String)],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let tx = begin_write(db).await?;
-    let row = row::ActiveModel {
-        subject: Set(raw.subject.clone()),
-        body: Set(String::from_utf8_lossy(&raw.body).replace('\0', "\u{fffd}")),
-        reason: Set(reason.to_owned()),
-        created_at: Set(now),
-        ..Default::default()
-    };
-    row::Entity::insert(row).exec_without_returning(&tx).await?;
+    for chunk in letters.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|(raw, reason)| row::ActiveModel {
+            subject: Set(raw.subject.clone()),
+            // Postgres takes no NUL in a text.
+            body: Set(String::from_utf8_lossy(&raw.body).replace('\0', "\u{fffd}")),
+            reason: Set(reason.replace('\0', "\u{fffd}")),
+            created_at: Set(now),
+            ..Default::default()
+        });
+        row::Entity::insert_many(rows)
+            .exec_without_returning(&tx)
+            .await?;
+    }
     Ok(tx.commit().await?)
 }

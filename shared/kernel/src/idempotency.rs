@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::message::{Asked, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
@@ -53,6 +53,18 @@ impl Seen {
             "this Idempotency-Key was used for another body; take a new key for a new request",
         ))))
     }
+}
+
+/// How long a key is remembered.
+const REMEMBERED_FOR: TimeDelta = TimeDelta::hours(24);
+
+/// Forgets keys that were used longer ago than they are remembered for.
+pub(crate) async fn trim(db: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<(), StoreError> {
+    row::Entity::delete_many()
+        .filter(row::COLUMN.created_at.lt(now - REMEMBERED_FOR))
+        .exec(db)
+        .await?;
+    Ok(())
 }
 
 /// Looks up the keys of a batch in one query. A key that comes twice in one batch is loaded as

@@ -111,20 +111,33 @@ impl<S: Service> Intake<S> {
                 Problem::new(400, "invalid_subject", format!("`{subject}` is no command"))
             })
             .and_then(|parts| self.service.decode(&parts, &body));
-        match decoded {
-            Ok(request) => {
-                let raw = Raw { subject, body };
-                let task = Task {
-                    inputs: request.inputs,
-                    many: request.many,
-                    asked: request.asked,
-                    origin,
-                    raw,
-                };
-                self.submit(task).await;
+        let raw = Raw { subject, body };
+        let task = match (decoded, origin) {
+            (Ok(request), origin) => Task {
+                inputs: request.inputs,
+                many: request.many,
+                asked: request.asked,
+                origin,
+                poison: None,
+                raw,
+            },
+            // Who waits is told and can mend it; nothing has to be kept.
+            (Err(problem), Origin::Ask { reply }) => {
+                tracing::info!(service = S::NAME, subject = raw.subject, %problem, "refused");
+                let body = write(&Reply::<()>::Problem(problem));
+                let origin = Origin::Ask { reply };
+                return origin.settle(&self.bus, Some(body), Settlement::Done).await;
             }
-            Err(problem) => self.refuse(&subject, origin, problem).await,
-        }
+            (Err(problem), origin) => Task {
+                inputs: Vec::new(),
+                many: false,
+                asked: None,
+                origin,
+                poison: Some(problem),
+                raw,
+            },
+        };
+        self.submit(task).await;
     }
 
     /// Puts a task before the writer; waits while it has its hands full.
@@ -137,12 +150,6 @@ impl<S: Service> Intake<S> {
                 "stopping: a message is left to the next start"
             );
         }
-    }
-
-    async fn refuse(&self, subject: &str, origin: Origin, problem: Problem) {
-        tracing::warn!(service = S::NAME, subject, %problem, "a message that cannot be read");
-        let body = write(&Reply::<()>::Problem(problem));
-        origin.settle(&self.bus, Some(body), Settlement::Done).await;
     }
 }
 

@@ -27,6 +27,9 @@ mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
+/// Largest message, in bytes: what a NATS server takes by default, less room for headers.
+const MESSAGE_BYTES_MAX: usize = (1 << 20) - 4_096;
+
 /// Keeps messages until they are published; returns the row's id.
 pub(crate) async fn keep(
     db: &DatabaseTransaction,
@@ -35,6 +38,14 @@ pub(crate) async fn keep(
 ) -> Result<Option<i64>, StoreError> {
     if messages.is_empty() {
         return Ok(None);
+    }
+    for message in messages {
+        // Refused before the commit: published it would be refused for ever.
+        let bytes = message.subject.len() + message.body.len();
+        if bytes > MESSAGE_BYTES_MAX {
+            let reason = format!("a message to {} has {bytes} bytes", message.subject);
+            return Err(StoreError::broken("outbox", reason));
+        }
     }
     let messages =
         serde_json::to_string(messages).map_err(|error| StoreError::broken("outbox", error))?;

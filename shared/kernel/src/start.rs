@@ -125,6 +125,7 @@ impl<S: Service> Handle<S> {
                 many: true,
                 asked: None,
                 origin,
+                poison: None,
                 raw,
             })
             .await;
@@ -275,6 +276,7 @@ impl<S: Service> Thread<S> {
             publishing,
             published,
             activity,
+            next_trim: None,
         }
         .run()
         .await;

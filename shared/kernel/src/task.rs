@@ -5,6 +5,7 @@ use async_nats::jetstream::message::Acker;
 use bytes::Bytes;
 use holdpoint_bus::Bus;
 use holdpoint_contracts::message::Asked;
+use holdpoint_contracts::problem::Problem;
 use tokio::sync::oneshot;
 
 use crate::Service;
@@ -15,6 +16,8 @@ pub(crate) struct Task<S: Service> {
     pub(crate) many: bool,
     pub(crate) asked: Option<Asked>,
     pub(crate) origin: Origin,
+    /// Why it cannot be handled at all, if so: then it has no inputs.
+    pub(crate) poison: Option<Problem>,
     /// As it came, for the dead letter.
     pub(crate) raw: Raw,
 }

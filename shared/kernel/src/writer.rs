@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
@@ -17,7 +18,7 @@ use crate::commit::{Bundle, Committed, Fault, Memory, commit, write};
 use crate::publisher::{Published, Publishing, Settled};
 use crate::start::Activity;
 use crate::task::{Settlement, Task};
-use crate::{Service, dead, outbox};
+use crate::{Service, dead, idempotency, outbox};
 
 /// Commands of one batch; counted in commands, for one message may bring many.
 const BATCH_COMMANDS_MAX: usize = 1_000;
@@ -27,6 +28,9 @@ const TAKE_MAX: usize = 1_000;
 
 /// How long a published outbox row may wait for the next commit before it is deleted by itself.
 const FORGET_AFTER: Duration = Duration::from_millis(50);
+
+/// How often old idempotency keys are forgotten.
+const TRIM_EVERY: TimeDelta = TimeDelta::hours(1);
 
 /// How often a batch is tried again while the database is away, and how long it waits between.
 const TRIES_MAX: u32 = 6;
@@ -42,6 +46,8 @@ pub(crate) struct Writer<S: Service> {
     pub(crate) publishing: mpsc::Sender<Publishing>,
     pub(crate) published: Published,
     pub(crate) activity: Activity,
+    /// When old idempotency keys are forgotten next.
+    pub(crate) next_trim: Option<DateTime<Utc>>,
 }
 
 /// A batch in the making.
@@ -59,7 +65,10 @@ impl<S: Service> Writer<S> {
                 break;
             }
             let tasks = first_batch(&mut backlog);
+            let (poison, tasks) = tasks.into_iter().partition(|task| task.poison.is_some());
+            self.bury(poison, "the message cannot be read").await;
             self.process(tasks).await;
+            self.trim_keys().await;
         }
         drop(self.publishing);
         self.published.wait_until_idle().await;
@@ -171,21 +180,46 @@ impl<S: Service> Writer<S> {
         self.settle_all(tasks, &problem, Settlement::Again).await;
     }
 
-    /// Trying again cannot help: keep the message and tell the caller.
+    /// Trying again cannot help: keep the messages with the reason, and tell the callers. Where not
+    /// even that succeeds, the messages come again.
     async fn bury(&self, tasks: Vec<Task<S>>, reason: &str) {
-        for task in &tasks {
+        if tasks.is_empty() {
+            return;
+        }
+        let letters: Vec<_> = tasks
+            .iter()
+            .map(|task| match &task.poison {
+                Some(problem) => (&task.raw, format!("{reason}: {problem}")),
+                None => (&task.raw, reason.to_owned()),
+            })
+            .collect();
+        for (raw, reason) in &letters {
             tracing::error!(
                 service = S::NAME,
-                subject = task.raw.subject,
+                subject = raw.subject,
                 reason,
                 "a dead letter"
             );
-            if let Err(error) = dead::bury(&self.db, &task.raw, reason, self.clock.now()).await {
-                tracing::error!(error = %chain(&error), "a dead letter could not be kept");
-            }
         }
-        self.settle_all(tasks, &Problem::internal(), Settlement::Done)
-            .await;
+        match dead::bury(&self.db, &letters, self.clock.now()).await {
+            Ok(()) => {
+                self.settle_all(tasks, &Problem::internal(), Settlement::Done)
+                    .await;
+            }
+            Err(error) => self.give_up(tasks, &chain(&error)).await,
+        }
+    }
+
+    /// Forgets idempotency keys that are too old, now and then.
+    async fn trim_keys(&mut self) {
+        let now = self.clock.now();
+        if self.next_trim.is_some_and(|next| now < next) {
+            return;
+        }
+        self.next_trim = Some(now + TRIM_EVERY);
+        if let Err(error) = idempotency::trim(&self.db, now).await {
+            tracing::warn!(error = %chain(&error), "old idempotency keys stay for now");
+        }
     }
 
     async fn settle_all(&self, tasks: Vec<Task<S>>, problem: &Problem, settlement: Settlement) {

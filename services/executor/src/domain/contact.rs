@@ -1,5 +1,8 @@
 //! A contact: whom a run is about. Conditions see it as it is when they are evaluated.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use holdpoint_contracts::run::ContactView;

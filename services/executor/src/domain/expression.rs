@@ -38,7 +38,7 @@ pub const MAX_LENGTH: usize = 2_048;
 pub const MAX_DEPTH: usize = 16;
 /// Largest resolved arguments, in bytes of text. Beyond it the step fails with
 /// `arguments_too_large`, so that a short template cannot fill the memory.
-pub const MAX_RESOLVED: usize = 1_048_576;
+pub const MAX_RESOLVED: usize = 256 * 1024;
 
 /// What an expression needs to be loaded before it can be evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

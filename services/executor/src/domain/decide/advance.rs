@@ -215,7 +215,19 @@ fn wait(turn: &mut Turn<'_>, index: usize, length_ms: u64) {
         alarm,
     });
     let step = step.id.clone();
-    turn.row(index, RowData::default());
+    // What every action returns (S0-R5): a wait says at once when it will end.
+    let response = ActionResult {
+        success: true,
+        description: format!("Waiting {}.", describe(Duration::from_millis(length_ms))),
+        error: None,
+        data: json!({ "scheduled": true, "resume_at": instant::write(due) }),
+        duration_ms: 0,
+    };
+    let data = RowData {
+        response: Some(response),
+        ..RowData::default()
+    };
+    turn.row(index, data);
     let workspace = turn.run.workspace.clone();
     turn.effect(Effect::Timer {
         workspace,
@@ -239,7 +251,16 @@ pub(super) fn will_resume(ms: u64) -> String {
     )
 }
 
+/// Largest arguments of a hand-out, in bytes of JSON: what the bus and every worker takes.
+pub(super) const ARGS_BYTES_MAX: usize = 256 * 1024;
+
 fn hand_out(turn: &mut Turn<'_>, index: usize, tool: &str, args: Value, planned: &PlannedStep) {
+    let bytes = serde_json::to_string(&args).map_or(usize::MAX, |text| text.len());
+    if bytes > ARGS_BYTES_MAX {
+        let message =
+            format!("the arguments are {bytes} bytes of JSON; {ARGS_BYTES_MAX} is the most");
+        return fail_step(turn, index, "arguments_too_large", &message, None);
+    }
     let Ok(tool_name) = tool.parse() else {
         return fail_step(
             turn,
@@ -270,7 +291,7 @@ fn hand_out(turn: &mut Turn<'_>, index: usize, tool: &str, args: Value, planned:
         EventType::StepCalled,
         Some(&planned.id),
         planned.action.describe(),
-        json!({ "tool": tool, "args": args, "dispatch": dispatch, "attempt": attempt }),
+        json!({ "tool": tool, "dispatch": dispatch, "attempt": attempt }),
     );
     let hand_out = HandOut {
         workspace: turn.run.workspace.clone(),

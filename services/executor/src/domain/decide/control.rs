@@ -8,7 +8,9 @@ use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{Failure, FailureClass, PauseScope, PausedBy, ResumeMode};
+use holdpoint_contracts::run::{
+    ActionResult, Failure, FailureClass, PauseScope, PausedBy, ResumeMode,
+};
 use holdpoint_ids::HoldId;
 use serde_json::json;
 
@@ -267,9 +269,18 @@ fn end_wait(turn: &mut Turn<'_>, index: usize) {
     let waited_ms = millis_between(hold.since, now);
     step.phase = StepPhase::Completed { at: now };
     let id = step.id.clone();
-    turn.row(index, RowData::default());
-    turn.value(
-        id,
-        json!({ "waited_ms": waited_ms, "resumed_at": instant::write(now) }),
-    );
+    let data = json!({ "waited_ms": waited_ms, "resumed_at": instant::write(now) });
+    let response = ActionResult {
+        success: true,
+        description: format!("Waited {}.", describe(Duration::from_millis(waited_ms))),
+        error: None,
+        data: data.clone(),
+        duration_ms: waited_ms,
+    };
+    let row = RowData {
+        response: Some(response),
+        ..RowData::default()
+    };
+    turn.row(index, row);
+    turn.value(id, data);
 }

@@ -1,0 +1,102 @@
+//! What can become of a contact.
+
+use serde_json::json;
+
+use super::*;
+
+fn fields(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        other => panic!("{other}"),
+    }
+}
+
+fn give(contact: Option<&Contact>, input: &ContactInput) -> Verdict {
+    let (workspace, id) = ("acme".parse().unwrap(), "ada".parse().unwrap());
+    decide(contact, &workspace, &id, input)
+}
+
+fn decided(contact: Option<&Contact>, input: &ContactInput) -> Contact {
+    match give(contact, input) {
+        Verdict::Decided(decision) => match decision.state {
+            Aggregate::Contact(contact) => contact,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn put(value: Value) -> Contact {
+    decided(None, &ContactInput::Put(fields(value)))
+}
+
+/// API: the id stands in the route; it is no field.
+#[test]
+fn what_was_put_is_all_that_is_known() {
+    let first = put(json!({ "id": "ada", "email": "ada@x.example" }));
+    assert_eq!((first.version, first.deleted), (1, false));
+    assert_eq!(first.fields, fields(json!({ "email": "ada@x.example" })));
+    let second = decided(Some(&first), &ContactInput::Put(fields(json!({ "n": 1 }))));
+    assert_eq!(second.version, 2);
+    assert_eq!(second.fields, fields(json!({ "n": 1 })));
+}
+
+/// API: merge patch (RFC 7386).
+#[test]
+fn a_patch_changes_what_it_names_and_null_removes() {
+    let known = put(json!({ "a": 1, "b": { "x": 1, "y": 2 }, "c": 3 }));
+    let patch =
+        json!({ "a": null, "b": { "x": null, "z": 4 }, "c": { "n": null, "m": 1 }, "d": [null] });
+    let next = decided(Some(&known), &ContactInput::Patch(fields(patch)));
+    let expected = json!({ "b": { "y": 2, "z": 4 }, "c": { "m": 1 }, "d": [null] });
+    assert_eq!(next.fields, fields(expected));
+}
+
+/// Twice is once.
+#[test]
+fn the_same_again_changes_nothing() {
+    let known = put(json!({ "replied": false }));
+    for input in [
+        ContactInput::Put(known.fields.clone()),
+        ContactInput::Patch(known.fields.clone()),
+        ContactInput::Patch(Map::new()),
+    ] {
+        let verdict = give(Some(&known), &input);
+        assert!(
+            matches!(verdict, Verdict::Unchanged(Answer::Contact(_))),
+            "{verdict:?}"
+        );
+    }
+}
+
+/// API: what is forgotten is as if it had never been, until it is put again.
+#[test]
+fn a_forgotten_contact_is_not_found_and_can_come_back() {
+    let known = put(json!({ "email": "ada@x.example" }));
+    let gone = decided(Some(&known), &ContactInput::Delete);
+    assert!(gone.deleted && gone.fields.is_empty());
+    for input in [ContactInput::Delete, ContactInput::Patch(Map::new())] {
+        for state in [None, Some(&gone)] {
+            let verdict = give(state, &input);
+            let not_found = matches!(verdict, Verdict::Refused(Refusal::ContactNotFound(_)));
+            assert!(not_found, "{verdict:?}");
+        }
+    }
+    let back = decided(Some(&gone), &ContactInput::Put(Map::new()));
+    assert_eq!((back.deleted, back.version), (false, 3));
+}
+
+/// STYLE 12: a contact has a limit, and a patch cannot get round it.
+#[test]
+fn more_than_a_contact_may_hold_is_refused() {
+    let half = "x".repeat(CONTACT_BYTES_MAX / 2);
+    let known = put(json!({ "one": half }));
+    let verdict = give(
+        Some(&known),
+        &ContactInput::Patch(fields(json!({ "two": half }))),
+    );
+    let Verdict::Refused(refusal @ Refusal::ContactTooLarge { .. }) = verdict else {
+        panic!("{verdict:?}");
+    };
+    assert_eq!(refusal.problem().status, 413);
+}

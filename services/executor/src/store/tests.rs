@@ -1,0 +1,623 @@
+//! One suite for both databases: SQLite always, Postgres where there is one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::history::{EventType, HistoryItem};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{ActionResult, Clocks, StepStatus};
+use holdpoint_ids::HoldId;
+use holdpoint_store::{Location, begin_write, is_sqlite, migrate, open_writer};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseConnection, EntityName, EntityTrait, Iterable, Statement,
+};
+use serde_json::json;
+
+use super::*;
+use crate::domain::plan::Plan;
+use crate::domain::run::{Alarm, Hold, Phase, Step, StepPhase};
+use crate::domain::{Agent, Contact, PlanFact, Run, StepRow};
+
+async fn sqlite() -> (tempfile::TempDir, DatabaseConnection) {
+    let dir = tempfile::tempdir().unwrap();
+    let location = Location::Sqlite(dir.path().join("executor.db"));
+    (dir, prepared(&location).await)
+}
+
+async fn prepared(location: &Location) -> DatabaseConnection {
+    migrate::<holdpoint_migrations::executor::Migrator>(location)
+        .await
+        .unwrap();
+    open_writer(location).await.unwrap()
+}
+
+/// The whole suite, each test in a schema of its own.
+#[tokio::test]
+async fn postgres_behaves_as_sqlite_does() {
+    let Some(postgres) = holdpoint_testkit::postgres().await.unwrap() else {
+        return;
+    };
+    let database = async |schema: &str| {
+        prepared(&Location::Postgres {
+            url: postgres.url.clone(),
+            schema: schema.to_owned(),
+        })
+        .await
+    };
+    comes_back(&database("comes_back").await).await;
+    one_winner(&database("one_winner").await).await;
+    columns(&database("columns").await).await;
+    steps_keep(&database("steps_keep").await).await;
+    labels(&database("labels").await).await;
+    lists(&database("lists").await).await;
+}
+
+#[tokio::test]
+async fn every_aggregate_comes_back_as_it_was_saved() {
+    let (_dir, db) = sqlite().await;
+    comes_back(&db).await;
+}
+
+/// STYLE, store conformance: a guarded update has one winner.
+#[tokio::test]
+async fn of_two_writers_of_one_row_one_wins_and_the_other_is_told() {
+    let (_dir, db) = sqlite().await;
+    one_winner(&db).await;
+}
+
+/// STYLE, store conformance: migrations equal entities.
+#[tokio::test]
+async fn the_migrated_columns_are_those_of_the_entities() {
+    let (_dir, db) = sqlite().await;
+    columns(&db).await;
+}
+
+/// S2-R15
+#[tokio::test]
+async fn a_step_row_keeps_what_a_later_word_does_not_set() {
+    let (_dir, db) = sqlite().await;
+    steps_keep(&db).await;
+}
+
+/// API `GET /runs?label=`
+#[tokio::test]
+async fn a_label_is_found_by_its_exact_text() {
+    let (_dir, db) = sqlite().await;
+    labels(&db).await;
+}
+
+#[tokio::test]
+async fn lists_have_an_order_a_limit_and_one_workspace() {
+    let (_dir, db) = sqlite().await;
+    lists(&db).await;
+}
+
+fn now() -> DateTime<Utc> {
+    "2026-03-02T09:00:00.123Z".parse().unwrap()
+}
+
+fn acme() -> Workspace {
+    "acme".parse().unwrap()
+}
+
+fn plan() -> Plan {
+    Plan::compile("agent: outreach\nsteps:\n  - wait: 5 days\n  - tool: log\n    args: { a: 1 }\n")
+        .unwrap()
+}
+
+fn agent() -> Agent {
+    Agent {
+        workspace: acme(),
+        name: "outreach".parse().unwrap(),
+        version: 1,
+        newest: 1,
+        digest: plan().digest(),
+        description: Some("Für ’n Test".to_owned()),
+        updated_at: now(),
+    }
+}
+
+fn contact(id: &str) -> Contact {
+    let fields =
+        json!({ "email": "a@x.example", "nul": "a\u{0}b", "deep": { "n": [1, null, 2.5] } });
+    Contact {
+        workspace: acme(),
+        id: id.parse().unwrap(),
+        version: 1,
+        fields: fields.as_object().unwrap().clone(),
+        deleted: false,
+    }
+}
+
+fn run() -> Run {
+    let id = RunId::fresh();
+    let hold = Hold {
+        id: HoldId { run: id, number: 1 },
+        since: now(),
+        length_ms: 86_400_000,
+        alarm: Alarm::Set {
+            rev: 1,
+            at: now(),
+            due: now() + TimeDelta::days(1),
+        },
+    };
+    Run {
+        id,
+        workspace: acme(),
+        agent: "outreach".parse().unwrap(),
+        plan: 1,
+        contact: Some("ada".parse().unwrap()),
+        labels: BTreeMap::new(),
+        started_by: Actor("owner".to_owned()),
+        created_at: now(),
+        version: 1,
+        seq: 2,
+        holds: 1,
+        phase: Phase::Live,
+        steps: vec![Step {
+            id: "step-01".to_owned(),
+            phase: StepPhase::Waiting(hold),
+            dispatch: 0,
+            attempts: 0,
+            late: vec![3],
+        }],
+        pauses: Vec::new(),
+        clocks: Clocks::default(),
+    }
+}
+
+/// Saves states as a batch would; returns who lost.
+async fn save_all(db: &DatabaseConnection, states: &[(Aggregate, u64)]) -> Vec<Key> {
+    let keys: Vec<Key> = states.iter().map(|(state, _)| key(state)).collect();
+    let changed: Vec<_> = states
+        .iter()
+        .zip(&keys)
+        .map(|((state, read_version), key)| Changed {
+            key,
+            state,
+            read_version: *read_version,
+        })
+        .collect();
+    let tx = begin_write(db).await.unwrap();
+    let losers = save(&tx, &changed, now()).await.unwrap();
+    tx.commit().await.unwrap();
+    losers
+}
+
+async fn record_all(db: &DatabaseConnection, effects: &[Effect]) {
+    let tx = begin_write(db).await.unwrap();
+    record(&tx, effects, now()).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+async fn load_all(db: &DatabaseConnection, keys: &[Key]) -> BTreeMap<Key, String> {
+    let tx = begin_write(db).await.unwrap();
+    let found = load(&tx, keys).await.unwrap();
+    tx.commit().await.unwrap();
+    let shown = found
+        .into_iter()
+        .map(|(key, state)| (key, format!("{state:?}")));
+    shown.collect()
+}
+
+fn key(state: &Aggregate) -> Key {
+    match state {
+        Aggregate::Agent(agent) => Key::Agent(agent.workspace.clone(), agent.name.clone()),
+        Aggregate::Contact(contact) => Key::Contact(contact.workspace.clone(), contact.id.clone()),
+        Aggregate::Run(run) => Key::Run(run.id),
+    }
+}
+
+async fn comes_back(db: &DatabaseConnection) {
+    let mut ended = run();
+    ended.phase = Phase::Completed {
+        at: now(),
+        summary: "1 step done.".to_owned(),
+    };
+    let states = [
+        Aggregate::Agent(agent()),
+        Aggregate::Contact(contact("ada")),
+        Aggregate::Contact(Contact {
+            deleted: true,
+            ..contact("gone")
+        }),
+        Aggregate::Run(run()),
+        Aggregate::Run(ended),
+    ];
+    let saved: Vec<_> = states.iter().map(|state| (state.clone(), 0)).collect();
+    assert_eq!(save_all(db, &saved).await, []);
+    let mut keys: Vec<_> = states.iter().map(key).collect();
+    keys.push(Key::Run(RunId::fresh()));
+    let expected = states
+        .iter()
+        .map(|state| (key(state), format!("{state:?}")));
+    assert_eq!(load_all(db, &keys).await, expected.collect());
+
+    let run = RunId::fresh();
+    let item = |seq| HistoryItem {
+        seq,
+        kind: EventType::StepCalled,
+        at: now(),
+        run,
+        step: Some("step-01".to_owned()),
+        message: "Call log".to_owned(),
+        data: json!({ "text": "\u{0}\"\\" }),
+    };
+    let history = |items: Vec<HistoryItem>| Effect::History {
+        workspace: acme(),
+        run,
+        items,
+    };
+    let value = |name: &str, value| Effect::Value {
+        run,
+        name: name.to_owned(),
+        value: Arc::new(value),
+    };
+    let effects = [
+        Effect::AgentVersion {
+            workspace: acme(),
+            agent: "outreach".parse().unwrap(),
+            version: 1,
+            plan: plan(),
+        },
+        value("$input", json!({ "n": 1 })),
+        value("step-01", json!(null)),
+        history(vec![item(1), item(2)]),
+        history(vec![item(3)]),
+    ];
+    record_all(db, &effects).await;
+    record_all(db, &[value("step-01", json!([2]))]).await;
+    let needs = [
+        Need::Plan(acme(), "outreach".parse().unwrap(), 1),
+        Need::Plan(acme(), "outreach".parse().unwrap(), 2),
+        Need::Value(run, "$input".to_owned()),
+        Need::Value(run, "step-01".to_owned()),
+        Need::Value(RunId::fresh(), "step-01".to_owned()),
+    ];
+    let tx = begin_write(db).await.unwrap();
+    let mut found = find(&tx, &needs).await.unwrap();
+    tx.commit().await.unwrap();
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    let expected = vec![
+        (
+            needs[0].clone(),
+            Fact::Plan(Arc::new(PlanFact::new(plan()))),
+        ),
+        (needs[2].clone(), Fact::Value(Arc::new(json!({ "n": 1 })))),
+        (needs[3].clone(), Fact::Value(Arc::new(json!([2])))),
+    ];
+    assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+
+    assert_eq!(
+        history_after(db, run, 0, 10).await.unwrap(),
+        [item(1), item(2), item(3)]
+    );
+    assert_eq!(
+        history_after(db, run, 1, 10).await.unwrap(),
+        [item(2), item(3)]
+    );
+    assert_eq!(history_after(db, run, 0, 1).await.unwrap(), [item(1)]);
+    assert_eq!(history_after(db, run, 3, 10).await.unwrap(), []);
+}
+
+async fn one_winner(db: &DatabaseConnection) {
+    let first = [
+        Aggregate::Agent(agent()),
+        Aggregate::Contact(contact("ada")),
+        Aggregate::Run(run()),
+    ];
+    let keys: Vec<_> = first.iter().map(key).collect();
+    let fresh: Vec<_> = first.iter().map(|state| (state.clone(), 0)).collect();
+    assert_eq!(save_all(db, &fresh).await, []);
+    assert_eq!(save_all(db, &fresh).await, keys, "there is a row already");
+
+    let (winner, loser) = (next(&first, "winner"), next(&first, "loser"));
+    let by_one = |states: &[Aggregate]| states.iter().map(|state| (state.clone(), 1)).collect();
+    let (winner, loser): (Vec<_>, Vec<_>) = (by_one(&winner), by_one(&loser));
+    assert_eq!(save_all(db, &winner).await, []);
+    let after = load_all(db, &keys).await;
+    assert!(
+        after.values().all(|text| text.contains("winner")),
+        "{after:?}"
+    );
+    assert_eq!(save_all(db, &loser).await, keys);
+    assert_eq!(
+        load_all(db, &keys).await,
+        after,
+        "the rows are as the winner left them"
+    );
+
+    let other = Aggregate::Contact(contact("bob"));
+    let mixed = [loser[1].clone(), (other.clone(), 0)];
+    assert_eq!(
+        save_all(db, &mixed).await,
+        [keys[1].clone()],
+        "only who lost"
+    );
+}
+
+/// The same aggregates one version on, each marked.
+fn next(states: &[Aggregate], mark: &str) -> Vec<Aggregate> {
+    let states = states.iter().cloned().map(|state| match state {
+        Aggregate::Agent(agent) => Aggregate::Agent(Agent {
+            version: 2,
+            description: Some(mark.to_owned()),
+            ..agent
+        }),
+        Aggregate::Contact(contact) => Aggregate::Contact(Contact {
+            version: 2,
+            fields: json!({ "by": mark }).as_object().unwrap().clone(),
+            ..contact
+        }),
+        Aggregate::Run(run) => Aggregate::Run(Run {
+            version: 2,
+            started_by: Actor(mark.to_owned()),
+            ..run
+        }),
+    });
+    states.collect()
+}
+
+async fn columns(db: &DatabaseConnection) {
+    same_columns(db, agent_row::Entity).await;
+    same_columns(db, agent_version_row::Entity).await;
+    same_columns(db, contact_row::Entity).await;
+    same_columns(db, history_row::Entity).await;
+    same_columns(db, run_row::Entity).await;
+    same_columns(db, run_value_row::Entity).await;
+    same_columns(db, step_row::Entity).await;
+    let owned = "agents agent_versions contacts history runs run_values steps";
+    let of_kernel = "outbox idempotency dead_letters executor_migrations";
+    let expected = owned.split(' ').chain(of_kernel.split(' '));
+    let sql = if is_sqlite(db) {
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+    } else {
+        "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = current_schema()"
+    };
+    let statement = Statement::from_string(db.get_database_backend(), sql);
+    let rows = db.query_all_raw(statement).await.unwrap();
+    let found: BTreeSet<String> = rows
+        .iter()
+        .map(|row| row.try_get("", "name").unwrap())
+        .collect();
+    assert_eq!(
+        found,
+        expected.map(str::to_owned).collect(),
+        "a table without an entity"
+    );
+}
+
+/// Name and whether it may be null, of every column.
+async fn same_columns<E: EntityTrait>(db: &DatabaseConnection, entity: E) {
+    let table = entity.table_name().to_owned();
+    let sql = if is_sqlite(db) {
+        format!("SELECT name, \"notnull\" = 0 AS nullable FROM pragma_table_info('{table}')")
+    } else {
+        format!(
+            "SELECT column_name::text AS name, is_nullable = 'YES' AS nullable FROM information_schema.columns \
+             WHERE table_schema = current_schema() AND table_name = '{table}'"
+        )
+    };
+    let statement = Statement::from_string(db.get_database_backend(), sql);
+    let rows = db.query_all_raw(statement).await.unwrap();
+    let migrated: BTreeMap<String, bool> = rows
+        .iter()
+        .map(|row| {
+            let nullable = row.try_get("", "nullable").unwrap();
+            (row.try_get("", "name").unwrap(), nullable)
+        })
+        .collect();
+    let named = E::Column::iter().map(|column| {
+        use sea_orm::IdenStatic as _;
+        (column.as_str().to_owned(), column.def().is_null())
+    });
+    assert_eq!(migrated, named.collect(), "table {table}");
+}
+
+async fn steps_keep(db: &DatabaseConnection) {
+    let run = RunId::fresh();
+    let bare = |status, dispatch| StepRow {
+        run,
+        step: "step-01".to_owned(),
+        status,
+        tool: None,
+        request: None,
+        response: None,
+        error_code: None,
+        claimed_by: None,
+        claimed_at: None,
+        started_at: None,
+        ended_at: None,
+        attempts: 1,
+        dispatch,
+    };
+    let queued = StepRow {
+        tool: Some("log".to_owned()),
+        request: Some(json!({ "a": 1 })),
+        started_at: Some(now()),
+        ..bare(StepStatus::Queued, 1)
+    };
+    let granted = StepRow {
+        claimed_by: Some("node-a".parse().unwrap()),
+        claimed_at: Some(now()),
+        ..bare(StepStatus::InProgress, 1)
+    };
+    let result = ActionResult {
+        success: false,
+        description: "No.".to_owned(),
+        error: Some("500".to_owned()),
+        data: json!(null),
+        duration_ms: 3,
+    };
+    let failed = StepRow {
+        response: Some(result),
+        error_code: Some("http_status".to_owned()),
+        ended_at: Some(now()),
+        ..bare(StepStatus::Failed, 2)
+    };
+    let expected = StepRow {
+        status: StepStatus::Failed,
+        dispatch: 2,
+        claimed_by: granted.claimed_by.clone(),
+        claimed_at: granted.claimed_at,
+        response: failed.response.clone(),
+        error_code: failed.error_code.clone(),
+        ended_at: failed.ended_at,
+        ..queued.clone()
+    };
+    let effect = |row: &StepRow| Effect::Step(Box::new(row.clone()));
+    // In one batch and in three: the same row.
+    record_all(db, &[effect(&queued)]).await;
+    record_all(db, &[effect(&granted)]).await;
+    record_all(db, &[effect(&failed)]).await;
+    assert_eq!(steps_of(db, run).await.unwrap(), [expected.clone()]);
+    let other = RunId::fresh();
+    let at_once = [queued, granted, failed].map(|row| StepRow { run: other, ..row });
+    record_all(db, &at_once.each_ref().map(effect)).await;
+    assert_eq!(
+        steps_of(db, other).await.unwrap(),
+        [StepRow {
+            run: other,
+            ..expected
+        }]
+    );
+}
+
+async fn labels(db: &DatabaseConnection) {
+    let pairs = [
+        ("env", "prod"),
+        ("Env", "prod"),
+        ("env", "Prod"),
+        ("env", "pro%"),
+        ("env", "pro_"),
+        ("e_v", "prod"),
+        ("env", "a\"b"),
+        ("env", "a\\b"),
+        ("env", "a\\\"b"),
+        ("x\"env", "prod"),
+        ("x,\"env", "prod"),
+        ("env", "prod\",\"y"),
+        ("env", ""),
+        ("env", "%"),
+        ("env", "'; DROP TABLE runs; --"),
+        ("env", "näxt\u{0}"),
+        ("both", "{\"env\":\"prod\"}"),
+    ];
+    let labelled = |pairs: &[(&str, &str)]| Run {
+        labels: pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect(),
+        ..run()
+    };
+    let runs: Vec<_> = pairs.iter().map(|pair| labelled(&[*pair])).collect();
+    let states: Vec<_> = runs
+        .iter()
+        .map(|run| (Aggregate::Run(run.clone()), 0))
+        .collect();
+    assert_eq!(save_all(db, &states).await, []);
+    let find = async |label: (&str, &str)| {
+        let found = list_runs(
+            db,
+            &Filter {
+                label: Some(label),
+                ..filter(&acme())
+            },
+        )
+        .await
+        .unwrap();
+        found.iter().map(|run| run.id).collect::<Vec<_>>()
+    };
+    for (pair, run) in pairs.iter().zip(&runs) {
+        assert_eq!(find(*pair).await, [run.id], "{pair:?}");
+    }
+    assert!(find(("env", "none")).await.is_empty());
+    let two = labelled(&[("a", "1"), ("z", "2")]);
+    assert_eq!(save_all(db, &[(Aggregate::Run(two.clone()), 0)]).await, []);
+    for pair in [("a", "1"), ("z", "2")] {
+        assert_eq!(find(pair).await, [two.id]);
+    }
+}
+
+fn filter(workspace: &Workspace) -> Filter<'_> {
+    Filter {
+        workspace,
+        status: None,
+        agent: None,
+        label: None,
+        created_after: None,
+        before: None,
+        limit: 100,
+    }
+}
+
+async fn lists(db: &DatabaseConnection) {
+    let runs: Vec<_> = (0..3).map(|_| run()).collect();
+    let mut states: Vec<_> = runs
+        .iter()
+        .map(|run| (Aggregate::Run(run.clone()), 0))
+        .collect();
+    for id in ["ada", "bob", "Zoe"] {
+        states.push((Aggregate::Contact(contact(id)), 0));
+    }
+    let gone = Contact {
+        deleted: true,
+        ..contact("gone")
+    };
+    states.push((Aggregate::Contact(gone), 0));
+    assert_eq!(save_all(db, &states).await, []);
+    let workspace = acme();
+    let ids = |runs: Vec<Run>| runs.iter().map(|run| run.id).collect::<Vec<_>>();
+    let newest = list_runs(
+        db,
+        &Filter {
+            limit: 2,
+            ..filter(&workspace)
+        },
+    )
+    .await
+    .unwrap();
+    assert_eq!(ids(newest), [runs[2].id, runs[1].id]);
+    let older = Filter {
+        before: Some(runs[1].id),
+        ..filter(&workspace)
+    };
+    assert_eq!(ids(list_runs(db, &older).await.unwrap()), [runs[0].id]);
+    let later = Filter {
+        created_after: Some(now()),
+        ..filter(&workspace)
+    };
+    assert_eq!(ids(list_runs(db, &later).await.unwrap()), []);
+    let before = now() - TimeDelta::milliseconds(1);
+    let since = Filter {
+        created_after: Some(before),
+        ..filter(&workspace)
+    };
+    assert_eq!(list_runs(db, &since).await.unwrap().len(), 3);
+
+    let other = "umbrella".parse().unwrap();
+    assert_eq!(ids(list_runs(db, &filter(&other)).await.unwrap()), []);
+    assert_eq!(super::run(db, &other, runs[0].id).await.unwrap(), None);
+    assert_eq!(
+        super::run(db, &workspace, runs[0].id).await.unwrap(),
+        Some(runs[0].clone())
+    );
+
+    let mut seen = Vec::new();
+    let mut after: Option<String> = None;
+    while let Some(contact) = list_contacts(db, &workspace, after.as_deref(), 1)
+        .await
+        .unwrap()
+        .pop()
+    {
+        after = Some(contact.id.to_string());
+        seen.push(contact.id.to_string());
+    }
+    seen.sort();
+    assert_eq!(
+        seen,
+        ["Zoe", "ada", "bob"],
+        "page by page, none twice, the forgotten left out"
+    );
+}
