@@ -1,6 +1,13 @@
 //! Scenarios: the `holdpoint` binary as a process of its own, on a real NATS server (a container,
 //! or a local process that says so) and real tables. Each file is named after what it shows.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a scenario ends where something is not as it should be"
+)]
+
+mod shop;
 mod world;
 
 mod a_cancelled_run_never_goes_on;

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use crate::shop;
 use crate::world::{World, log};
-
-#[path = "world/shop.rs"]
-mod shop;
 
 /// S2-R1, S2-R6, S2-R8, S2-R10, S2-R11, S2-R15, S0-R5
 #[tokio::test]

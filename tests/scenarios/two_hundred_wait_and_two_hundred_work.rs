@@ -7,10 +7,8 @@ use futures_util::future::join_all;
 use holdpoint_testkit::until;
 use serde_json::json;
 
+use crate::shop;
 use crate::world::{PATIENCE, World, log};
-
-#[path = "world/shop.rs"]
-mod shop;
 
 /// Runs of each kind.
 const RUNS: usize = 200;

@@ -100,13 +100,27 @@ fn plan(query: &PlanAgent) -> Result<PlannedAgent, Problem> {
     })
 }
 
-/// One page; one item more was asked for, to know whether there are more.
-fn page<T>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> String) -> Page<T> {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = items.len() > limit;
-    items.truncate(limit);
+/// Most bytes of JSON in one page: an answer must fit the bus, whatever its items hold.
+const PAGE_BYTES_MAX: usize = 512 * 1024;
+
+/// One page, bounded by items and by bytes; one item more was asked for, to know whether there are
+/// more.
+fn page<T: Serialize>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> String) -> Page<T> {
+    let fitting = fitting(&items).min(usize::try_from(limit).unwrap_or(usize::MAX));
+    let more = items.len() > fitting;
+    items.truncate(fitting);
     let next_cursor = items.last().filter(|_| more).map(cursor);
     Page { items, next_cursor }
+}
+
+/// How many items, at least one, are within [`PAGE_BYTES_MAX`].
+fn fitting<T: Serialize>(items: &[T]) -> usize {
+    let mut bytes = 0;
+    let beyond = items.iter().position(|item| {
+        bytes += serde_json::to_string(item).map_or(0, |text| text.len());
+        bytes > PAGE_BYTES_MAX
+    });
+    beyond.unwrap_or(items.len()).max(1)
 }
 
 impl ExecutorQueries {
@@ -237,9 +251,10 @@ impl ExecutorQueries {
         query: &GetHistory,
     ) -> Result<HistoryPage, Problem> {
         let run = self.find_run(workspace, query.run).await?;
-        let items = store::history_after(&self.db, run.id, query.after, limit(query.limit)?)
+        let mut items = store::history_after(&self.db, run.id, query.after, limit(query.limit)?)
             .await
             .map_err(|error| failed(&error))?;
+        items.truncate(fitting(&items));
         Ok(HistoryPage {
             items,
             last_seq: run.seq,

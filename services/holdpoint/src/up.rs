@@ -29,7 +29,12 @@ pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
         nats_url: args.nats_url.clone(),
         test_clock: args.test_clock,
     };
-    let system = Box::pin(System::start(settings)).await?;
+    let started = tokio::select! {
+        started = Box::pin(System::start(settings)) => started,
+        _ = interrupt.recv() => return Ok(given_up(&args)),
+        _ = terminate.recv() => return Ok(given_up(&args)),
+    };
+    let system = started?;
     leave_connection(&args.data, &system)?;
     greet(&args, &system)?;
     let interrupted = tokio::select! {
@@ -47,6 +52,14 @@ pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
     } else {
         Outcome::Ok.into()
     })
+}
+
+/// Stopped while starting: nothing was promised yet, and the bus survives being killed.
+fn given_up(args: &UpArgs) -> ExitCode {
+    if args.nats_url.is_none() {
+        holdpoint_bus::server::kill_leftover(&args.data);
+    }
+    Outcome::Interrupted.into()
 }
 
 fn greet(args: &UpArgs, system: &System) -> anyhow::Result<()> {

@@ -91,7 +91,7 @@ impl Rest {
         let (executor, scheduler, steps, buckets, overdue) = tokio::join!(
             self.bus.stored(StreamUse::Commands(executor::SERVICE)),
             self.bus.stored(StreamUse::Commands(scheduler::SERVICE)),
-            self.bus.stored(StreamUse::Steps),
+            self.bus.taken(StreamUse::Steps),
             self.bus.backlog(StreamUse::Timers, CONSUMER),
             self.overdue(),
         );
@@ -105,7 +105,7 @@ impl Rest {
         );
         saw(
             "steps",
-            count(steps, "step queue: {} steps wait for a worker"),
+            count(steps, "step queue: {} steps are with workers"),
         );
         let buckets = buckets.map(|left| left.pending + left.unacked);
         saw(

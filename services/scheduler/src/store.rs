@@ -137,7 +137,17 @@ pub(crate) async fn due(
     let rows = page.first(PAGE).all(db).await?;
     let mut alarms = Vec::with_capacity(rows.len());
     for row in rows {
-        let alarm = read(row)?;
+        // One row that cannot be read must not stop the others.
+        let alarm = match read(row) {
+            Ok(alarm) => alarm,
+            Err(error) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "an alarm is passed over"
+                );
+                continue;
+            }
+        };
         if let Phase::Pending(due) = alarm.phase {
             let Alarm { key, rev, .. } = alarm;
             alarms.push(DueAlarm { due, key, rev });

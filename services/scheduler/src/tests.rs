@@ -138,7 +138,7 @@ async fn one_move_fires_every_alarm_at_its_own_instant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_that_no_worker_takes_is_named_and_waited_for_once() {
+async fn a_step_that_no_worker_takes_does_not_hold_time_up() {
     let bench = Bench::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
     let running = bench.start().await;
     let step = Outgoing::json(subject::steps(&workspace(), "nobody"), &()).unwrap();
@@ -152,10 +152,8 @@ async fn a_step_that_no_worker_takes_is_named_and_waited_for_once() {
     bench.set(timers.collect()).await;
     let began = tokio::time::Instant::now();
     let answer = bench.advance(1_000, 1_500).await;
-    println!("20 instants and one cap took {:?}", began.elapsed());
     assert!(began.elapsed() < Duration::from_secs(10));
-    assert!(!answer.settled);
-    assert_eq!(answer.unsettled, ["step queue: 1 steps wait for a worker"]);
+    assert!(answer.settled, "nothing moves: {:?}", answer.unsettled);
     assert_eq!(answer.now, now + ms(1_000));
     assert_eq!(bench.told().len(), 20);
     running.end().await;

@@ -26,6 +26,9 @@ const FIRED_PER_COMMIT: usize = 1_000;
 /// Least time between two commits: what comes due within it shares one.
 const PACE: Duration = Duration::from_millis(2);
 
+/// Wait before a batch that was not committed is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
+
 /// Loads that wait for the wheel; readers wait beyond it.
 const LOADS_MAX: usize = 16;
 
@@ -139,14 +142,23 @@ impl Turning {
             if batch.is_empty() {
                 break;
             }
-            let inputs = batch.iter().map(|alarm| Input::Due {
-                key: alarm.key.clone(),
-                rev: alarm.rev,
-            });
-            self.handle.submit(inputs.collect()).await;
-            if stop.is_cancelled() {
-                // Perhaps not committed: left to the next start.
-                return;
+            let inputs: Vec<_> = batch
+                .iter()
+                .map(|alarm| Input::Due {
+                    key: alarm.key.clone(),
+                    rev: alarm.rev,
+                })
+                .collect();
+            while !self.handle.submit(inputs.clone()).await {
+                // Nothing of it is committed. They stay here and their bucket unacked, until the
+                // database is back; or they are left to the next start.
+                if stop
+                    .run_until_cancelled(tokio::time::sleep(AGAIN))
+                    .await
+                    .is_none()
+                {
+                    return;
+                }
             }
             for alarm in &batch {
                 self.alarms.remove(alarm);

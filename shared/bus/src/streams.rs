@@ -6,6 +6,7 @@ use async_nats::jetstream::consumer;
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::context::ConsumerInfoErrorKind;
 use async_nats::jetstream::stream::{Config, RetentionPolicy, StorageType};
+use futures_util::StreamExt;
 use holdpoint_contracts::subject;
 
 use crate::{Bus, BusError, PULL_EXPIRES, PULL_HEARTBEAT};
@@ -176,6 +177,30 @@ impl Bus {
             }),
             Err(error) => Err(look(error.to_string())),
         }
+    }
+
+    /// How many messages of a work queue are on their way to somebody: delivered or waiting for a
+    /// consumer that is there. Messages that no consumer takes are not counted.
+    ///
+    /// # Errors
+    /// [`BusError::Look`] when the server does not answer.
+    pub async fn taken(&self, wanted: StreamUse<'_>) -> Result<u64, BusError> {
+        let look = |reason: String| BusError::Look {
+            stream: wanted.name(),
+            reason,
+        };
+        let stream = self
+            .jetstream
+            .get_stream_no_info(wanted.name())
+            .await
+            .map_err(|error| look(error.to_string()))?;
+        let mut consumers = stream.consumers();
+        let mut taken = 0;
+        while let Some(consumer) = consumers.next().await {
+            let info = consumer.map_err(|error| look(error.to_string()))?;
+            taken += info.num_pending + info.num_ack_pending as u64;
+        }
+        Ok(taken)
     }
 
     /// How many messages a work queue holds: everything that was not acked.

@@ -5,7 +5,7 @@ use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::message::{Command, Reply};
+use crate::message::{Actor, Command, Reply};
 use crate::run::ActionResult;
 
 /// A dispatched step on its queue. A delivery of it only reserves; a grant starts.
@@ -31,6 +31,10 @@ pub struct HandOut {
     pub contact: Option<ContactId>,
     /// Whether doing it twice does no harm: a fresh first delivery may then start at once.
     pub idempotent: bool,
+    /// Who started the run.
+    pub user: Actor,
+    /// W3C trace context: one trace a run.
+    pub traceparent: String,
     /// When the executor decided it.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,

@@ -22,6 +22,9 @@ mod start;
 mod task;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Debug;
 use std::hash::Hash;
 

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::commit::write;
+use crate::task::fitting;
 
 /// Queries answered at the same time; the others wait their turn.
 const CONCURRENT_MAX: usize = 64;
@@ -73,7 +74,7 @@ async fn answer<Q: Queries>(bus: &Bus, queries: &Q, message: async_nats::Message
             message.subject
         ))),
     };
-    let body: Bytes = write(&Reply::from(result));
+    let body: Bytes = fitting(bus, write(&Reply::from(result)));
     if let Err(error) = bus.send(reply.to_string(), body).await {
         tracing::warn!(%error, "an answer was not sent");
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_clock::Clock;
 use holdpoint_store::{Checkpoints, Location, StoreError, open_writer};
@@ -110,9 +111,9 @@ impl<S: Service> Clone for Handle<S> {
 }
 
 impl<S: Service> Handle<S> {
-    /// Has inputs decided in one batch; returns once they are committed and published, or given up
-    /// because the service stops.
-    pub async fn submit(&self, inputs: Vec<S::Input>) {
+    /// Has inputs decided in one batch, and tells whether that was committed and published. If not,
+    /// nothing of it has happened: the database is away, or the service stops.
+    pub async fn submit(&self, inputs: Vec<S::Input>) -> bool {
         let (done, through) = oneshot::channel();
         let raw = Raw {
             subject: format!("internal.{}", S::NAME),
@@ -129,8 +130,8 @@ impl<S: Service> Handle<S> {
                 raw,
             })
             .await;
-        // An error means that the service stops; whoever submitted comes again after the start.
-        drop(through.await);
+        // An error means that the service stops.
+        through.await.unwrap_or(false)
     }
 
     /// How busy it is.
@@ -163,6 +164,7 @@ pub async fn start<S: Service>(
     let published = Published::default();
     let (tasks, inbox) = mpsc::channel(TASKS_MAX);
     let (publishing, batches) = mpsc::channel(UNPUBLISHED_MAX);
+    let (ended, end) = oneshot::channel();
     let writer = Thread {
         service: Arc::clone(&service),
         clock: deps.clock.clone(),
@@ -170,8 +172,11 @@ pub async fn start<S: Service>(
         publishing,
         published: published.clone(),
         activity: activity.clone(),
+        ended,
     };
     let left_behind = writer.start(deps.store.clone()).await?;
+    // The process must not end before the thread has closed its tables.
+    tracker.spawn(end.map(drop));
     republish(&deps.bus, &published, left_behind).await;
     tracker.spawn(publisher::run(
         deps.bus.clone(),
@@ -221,6 +226,8 @@ struct Thread<S: Service> {
     publishing: mpsc::Sender<publisher::Publishing>,
     published: Published,
     activity: Activity,
+    /// Gone when the thread has closed the tables.
+    ended: oneshot::Sender<()>,
 }
 
 impl<S: Service> Thread<S> {
@@ -265,6 +272,7 @@ impl<S: Service> Thread<S> {
             publishing,
             published,
             activity,
+            ended,
         } = self;
         let memory = Memory::new(store.is_exclusive());
         Writer {
@@ -281,6 +289,7 @@ impl<S: Service> Thread<S> {
         .run()
         .await;
         drop(checkpoints);
+        drop(ended);
     }
 }
 

@@ -4,11 +4,12 @@ use async_nats::jetstream::AckKind;
 use async_nats::jetstream::message::Acker;
 use bytes::Bytes;
 use holdpoint_bus::Bus;
-use holdpoint_contracts::message::Asked;
+use holdpoint_contracts::message::{Asked, Reply};
 use holdpoint_contracts::problem::Problem;
 use tokio::sync::oneshot;
 
 use crate::Service;
+use crate::commit::write;
 
 /// A decoded message and where it came from.
 pub(crate) struct Task<S: Service> {
@@ -45,8 +46,8 @@ pub(crate) enum Origin {
     },
     /// The service itself: a wheel, a sweeper.
     Internal {
-        /// Told once all is committed and published.
-        done: oneshot::Sender<()>,
+        /// Told whether all was committed and published.
+        done: oneshot::Sender<bool>,
     },
 }
 
@@ -55,6 +56,8 @@ pub(crate) enum Origin {
 pub(crate) enum Settlement {
     /// Handled: ack.
     Done,
+    /// Kept as a dead letter: ack.
+    Buried,
     /// Not now: have it delivered again later.
     Again,
 }
@@ -71,7 +74,7 @@ impl Origin {
             Self::Stream { acker, reply } => {
                 answer(bus, reply, body).await;
                 let kind = match settlement {
-                    Settlement::Done => AckKind::Ack,
+                    Settlement::Done | Settlement::Buried => AckKind::Ack,
                     Settlement::Again => AckKind::Nak(Some(AGAIN_AFTER)),
                 };
                 if let Err(error) = acker.ack_with(kind).await {
@@ -79,7 +82,7 @@ impl Origin {
                 }
             }
             // Who waits may have given up; that is its business.
-            Self::Internal { done } => drop(done.send(())),
+            Self::Internal { done } => drop(done.send(settlement == Settlement::Done)),
         }
     }
 }
@@ -88,7 +91,23 @@ async fn answer(bus: &Bus, reply: Option<String>, body: Option<Bytes>) {
     let (Some(reply), Some(body)) = (reply, body) else {
         return;
     };
+    let body = fitting(bus, body);
     if let Err(error) = bus.send(reply, body).await {
         tracing::warn!(%error, "an answer was not sent; the caller will ask again");
     }
+}
+
+/// The answer, or a problem where the bus would not take it: silence would leave the caller waiting.
+pub(crate) fn fitting(bus: &Bus, body: Bytes) -> Bytes {
+    let (bytes, most) = (body.len(), bus.max_payload());
+    if bytes <= most {
+        return body;
+    }
+    tracing::warn!(bytes, most, "an answer is too large for the bus");
+    let detail = format!("the answer is {bytes} bytes and the bus takes {most}; ask for less");
+    write(&Reply::<()>::Problem(Problem::new(
+        413,
+        "answer_too_large",
+        detail,
+    )))
 }

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::commit::{Bundle, Committed, Fault, Memory, commit, write};
 use crate::publisher::{Published, Publishing, Settled};
 use crate::start::Activity;
-use crate::task::{Settlement, Task};
+use crate::task::{Origin, Settlement, Task};
 use crate::{Service, dead, idempotency, outbox};
 
 /// Commands of one batch; counted in commands, for one message may bring many.
@@ -186,8 +186,10 @@ impl<S: Service> Writer<S> {
         if tasks.is_empty() {
             return;
         }
+        // What the service gave itself it gives itself again; there is no message to keep.
         let letters: Vec<_> = tasks
             .iter()
+            .filter(|task| !matches!(task.origin, Origin::Internal { .. }))
             .map(|task| match &task.poison {
                 Some(problem) => (&task.raw, format!("{reason}: {problem}")),
                 None => (&task.raw, reason.to_owned()),
@@ -203,7 +205,7 @@ impl<S: Service> Writer<S> {
         }
         match dead::bury(&self.db, &letters, self.clock.now()).await {
             Ok(()) => {
-                self.settle_all(tasks, &Problem::internal(), Settlement::Done)
+                self.settle_all(tasks, &Problem::internal(), Settlement::Buried)
                     .await;
             }
             Err(error) => self.give_up(tasks, &chain(&error)).await,
@@ -305,31 +307,40 @@ fn part_halves<S: Service>(mut tasks: Vec<Task<S>>, groups: &mut Vec<Group<S>>) 
     groups.push(Group { tasks, tries: 0 });
 }
 
-/// Whether the same may succeed later: the database is away, busy, or shutting down.
+/// Whether the same may succeed later. Only what the data itself breaks (a constraint, a value, a row
+/// that cannot be read) is the message's own fault; everything else may be mended meanwhile.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "foreign enums of many kinds: what is not named here is the message's own fault"
+    reason = "foreign errors: what is not known to be the data's fault is tried again"
 )]
 fn is_transient(error: &StoreError) -> bool {
     let StoreError::Database(error) = error else {
         return false;
     };
     match error {
-        DbErr::ConnectionAcquire(_) | DbErr::Conn(_) => true,
         DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)) => {
-            use sea_orm::sqlx::Error;
             match &**error {
-                Error::Io(_) | Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed => {
-                    true
+                sea_orm::sqlx::Error::Database(error) => {
+                    !error.code().is_some_and(|code| is_fault_of_data(&code))
                 }
-                Error::Database(error) => error.code().is_some_and(|code| {
-                    matches!(&*code, "5" | "6" | "13" | "40001" | "40P01" | "57P01")
-                }),
-                _ => false,
+                _ => true,
             }
         }
+        DbErr::ConnectionAcquire(_) | DbErr::Conn(_) => true,
         _ => false,
     }
+}
+
+/// SQLite: TOOBIG 18, CONSTRAINT 19, MISMATCH 20, ERROR 1 (a statement that cannot be), with the
+/// extended codes above them. Postgres: classes 22 (data), 23 (constraint), 42 (statement).
+fn is_fault_of_data(code: &str) -> bool {
+    if code.len() == 5 {
+        return ["22", "23", "42"]
+            .iter()
+            .any(|class| code.starts_with(class));
+    }
+    code.parse::<u32>()
+        .is_ok_and(|code| matches!(code & 0xff, 1 | 18 | 19 | 20))
 }
 
 /// An error with everything that caused it, in one line.

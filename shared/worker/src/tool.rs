@@ -31,6 +31,8 @@ pub struct ToolCall {
     pub idempotency_key: String,
     /// The time of the call. A tool must not read any other clock.
     pub now: DateTime<Utc>,
+    /// Who started the run.
+    pub user: String,
     /// Secret with which the called party may act for this step; never logged.
     pub step_token: Option<String>,
     /// W3C trace context of the step.

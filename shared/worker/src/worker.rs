@@ -42,7 +42,7 @@ pub const CONCURRENCY: usize = 64;
 pub const CONCURRENCY_MAX: usize = 4_096;
 
 /// How long a stopped worker waits for its tools and for their results to be confirmed.
-pub const DRAIN: Duration = Duration::from_secs(10);
+pub const DRAIN: Duration = Duration::from_secs(7);
 
 /// How a worker works.
 #[derive(Debug, Clone)]

@@ -7,6 +7,9 @@ use holdpoint_ids::{AgentName, ContactId, RunId};
 use super::contact::CONTACT_BYTES_MAX;
 use super::definition::Fault;
 
+/// Longest reason of a cancellation, in characters.
+pub const REASON_CHARS_MAX: usize = 2_000;
+
 /// Why an input changes nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Refusal {
@@ -40,6 +43,8 @@ pub enum Refusal {
     RunFinal(RunId, RunStatus),
     /// The labels break a limit.
     Labels(String),
+    /// The reason of a cancellation is longer than [`REASON_CHARS_MAX`].
+    ReasonTooLong,
     /// A worker speaks of a step that the run does not have.
     StepNotFound(RunId, String),
     /// The version of the plan that a run was started with is gone: a broken invariant.
@@ -90,6 +95,9 @@ impl Refusal {
                 format!("run `{run}` is {status}; nothing can happen to it any more"),
             ),
             Self::Labels(what) => Problem::invalid_body(what.clone()),
+            Self::ReasonTooLong => Problem::invalid_body(format!(
+                "`reason` has more than {REASON_CHARS_MAX} characters"
+            )),
             Self::StepNotFound(run, step) => {
                 Problem::not_found(format!("run `{run}` has no step `{step}`"))
             }

@@ -256,6 +256,15 @@ impl Run {
             .min()
     }
 
+    /// W3C trace context of a hand-out: the run is the trace, so that all its steps are found
+    /// together; the span is told apart by the version of the run and the hand-out.
+    #[must_use]
+    pub fn traceparent(&self, dispatch: u64) -> String {
+        let trace = self.id.uuid().simple();
+        let version = self.version & 0xffff_ffff;
+        format!("00-{trace}-{version:08x}{:08x}-01", dispatch & 0xffff_ffff)
+    }
+
     /// The open holds, each with its step.
     pub fn holds(&self) -> impl Iterator<Item = (&Step, &Hold)> {
         self.steps.iter().filter_map(|step| match &step.phase {

@@ -10,6 +10,27 @@ use super::effect::StepRow;
 use super::plan::{Action, Plan};
 use super::run::{Alarm, Phase, Run, StepPhase, millis_between};
 
+/// Most bytes of requests and responses in the view of one run.
+const VIEW_BYTES_MAX: usize = 512 * 1024;
+
+/// Leaves out what does not fit the view any more, and says how much that was.
+fn within(left: &mut usize, mut row: StepRow) -> StepRow {
+    let mut keep = |value: &mut Value| {
+        let bytes = serde_json::to_string(value).map_or(0, |text| text.len());
+        match left.checked_sub(bytes) {
+            Some(rest) => *left = rest,
+            None => *value = json!({ "omitted": true, "bytes": bytes }),
+        }
+    };
+    if let Some(request) = &mut row.request {
+        keep(request);
+    }
+    if let Some(response) = &mut row.response {
+        keep(&mut response.data);
+    }
+    row
+}
+
 impl Run {
     /// The run without its steps.
     #[must_use]
@@ -141,11 +162,13 @@ impl Run {
     /// The run's steps: the plan says what they do, the rows what came of them.
     #[must_use]
     pub fn step_views(&self, plan: &Plan, mut rows: Vec<StepRow>) -> Vec<StepView> {
+        let mut left = VIEW_BYTES_MAX;
         let planned = plan.steps.iter().zip(&self.steps);
         planned
             .map(|(planned, step)| {
                 let row = rows.iter().position(|row| row.step == step.id);
                 let row = row.map(|place| rows.swap_remove(place));
+                let row = row.map(|row| within(&mut left, row));
                 let tool = match &planned.action {
                     Action::Tool { tool, .. } => tool.parse().ok(),
                     Action::Wait { .. } => None,

@@ -10,11 +10,11 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, RunId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::LikeExpr;
-use sea_orm::{QueryOrder, QuerySelect};
+use sea_orm::sea_query::{Expr, ExprTrait, Func};
+use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use crate::domain::{Key, Run};
 
@@ -97,7 +97,7 @@ pub(crate) async fn list(
         query = query.filter(COLUMN.agent.eq(agent.as_str()));
     }
     if let Some((name, value)) = filter.label {
-        query = query.filter(Column::Labels.like(label_pattern(name, value)?));
+        query = query.filter(has_label(db, name, value)?);
     }
     if let Some(after) = filter.created_after {
         query = query.filter(COLUMN.created_at.gt(after));
@@ -113,15 +113,17 @@ pub(crate) async fn list(
     rows.iter().map(read).collect()
 }
 
-/// `"name":"value"` as it stands in the row's JSON.
-fn label_pattern(name: &str, value: &str) -> Result<LikeExpr, StoreError> {
+/// `"name":"value"` as it stands in the row's JSON, first or after another one. Compared byte by
+/// byte: `LIKE` would take `%` and `_` for more than they are and, on SQLite, `A` for `a`.
+fn has_label(db: &impl ConnectionTrait, name: &str, value: &str) -> Result<Condition, StoreError> {
     let json = |text: &str| serde_json::to_string(text).map_err(broken);
     let pair = format!("{}:{}", json(name)?, json(value)?);
-    let escaped = pair
-        .replace('\\', "\\\\")
-        .replace('%', "\\%")
-        .replace('_', "\\_");
-    Ok(LikeExpr::new(format!("%{escaped}%")).escape('\\'))
+    let place = if is_sqlite(db) { "instr" } else { "strpos" };
+    let stands = |before: char| {
+        let text = Expr::val(format!("{before}{pair}"));
+        Expr::expr(Func::cust(place).args([Expr::col(Column::Labels), text])).gt(0)
+    };
+    Ok(Condition::any().add(stands('{')).add(stands(',')))
 }
 
 pub(crate) async fn save(

@@ -1,23 +1,23 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod drift;
+mod samples;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{ActionResult, Clocks, StepStatus};
-use holdpoint_ids::HoldId;
-use holdpoint_store::{Location, begin_write, is_sqlite, migrate, open_writer};
-use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseConnection, EntityName, EntityTrait, Iterable, Statement,
-};
+use holdpoint_contracts::run::{ActionResult, StepStatus};
+use holdpoint_store::{Location, begin_write, migrate, open_writer};
+use sea_orm::DatabaseConnection;
 use serde_json::json;
 
 use super::*;
-use crate::domain::plan::Plan;
-use crate::domain::run::{Alarm, Hold, Phase, Step, StepPhase};
-use crate::domain::{Agent, Contact, PlanFact, Run, StepRow};
+use crate::domain::run::Phase;
+use crate::domain::{Contact, PlanFact, Run, StepRow};
+use drift::columns;
+use samples::{acme, agent, contact, next, now, plan, run};
 
 async fn sqlite() -> (tempfile::TempDir, DatabaseConnection) {
     let dir = tempfile::tempdir().unwrap();
@@ -46,6 +46,7 @@ async fn postgres_behaves_as_sqlite_does() {
         .await
     };
     comes_back(&database("comes_back").await).await;
+    values_and_history_come_back(&database("values").await).await;
     one_winner(&database("one_winner").await).await;
     columns(&database("columns").await).await;
     steps_keep(&database("steps_keep").await).await;
@@ -57,6 +58,7 @@ async fn postgres_behaves_as_sqlite_does() {
 async fn every_aggregate_comes_back_as_it_was_saved() {
     let (_dir, db) = sqlite().await;
     comes_back(&db).await;
+    values_and_history_come_back(&db).await;
 }
 
 /// STYLE, store conformance: a guarded update has one winner.
@@ -91,80 +93,6 @@ async fn a_label_is_found_by_its_exact_text() {
 async fn lists_have_an_order_a_limit_and_one_workspace() {
     let (_dir, db) = sqlite().await;
     lists(&db).await;
-}
-
-fn now() -> DateTime<Utc> {
-    "2026-03-02T09:00:00.123Z".parse().unwrap()
-}
-
-fn acme() -> Workspace {
-    "acme".parse().unwrap()
-}
-
-fn plan() -> Plan {
-    Plan::compile("agent: outreach\nsteps:\n  - wait: 5 days\n  - tool: log\n    args: { a: 1 }\n")
-        .unwrap()
-}
-
-fn agent() -> Agent {
-    Agent {
-        workspace: acme(),
-        name: "outreach".parse().unwrap(),
-        version: 1,
-        newest: 1,
-        digest: plan().digest(),
-        description: Some("Für ’n Test".to_owned()),
-        updated_at: now(),
-    }
-}
-
-fn contact(id: &str) -> Contact {
-    let fields =
-        json!({ "email": "a@x.example", "nul": "a\u{0}b", "deep": { "n": [1, null, 2.5] } });
-    Contact {
-        workspace: acme(),
-        id: id.parse().unwrap(),
-        version: 1,
-        fields: fields.as_object().unwrap().clone(),
-        deleted: false,
-    }
-}
-
-fn run() -> Run {
-    let id = RunId::fresh();
-    let hold = Hold {
-        id: HoldId { run: id, number: 1 },
-        since: now(),
-        length_ms: 86_400_000,
-        alarm: Alarm::Set {
-            rev: 1,
-            at: now(),
-            due: now() + TimeDelta::days(1),
-        },
-    };
-    Run {
-        id,
-        workspace: acme(),
-        agent: "outreach".parse().unwrap(),
-        plan: 1,
-        contact: Some("ada".parse().unwrap()),
-        labels: BTreeMap::new(),
-        started_by: Actor("owner".to_owned()),
-        created_at: now(),
-        version: 1,
-        seq: 2,
-        holds: 1,
-        phase: Phase::Live,
-        steps: vec![Step {
-            id: "step-01".to_owned(),
-            phase: StepPhase::Waiting(hold),
-            dispatch: 0,
-            attempts: 0,
-            late: vec![3],
-        }],
-        pauses: Vec::new(),
-        clocks: Clocks::default(),
-    }
 }
 
 /// Saves states as a batch would; returns who lost.
@@ -233,7 +161,9 @@ async fn comes_back(db: &DatabaseConnection) {
         .iter()
         .map(|state| (key(state), format!("{state:?}")));
     assert_eq!(load_all(db, &keys).await, expected.collect());
+}
 
+async fn values_and_history_come_back(db: &DatabaseConnection) {
     let run = RunId::fresh();
     let item = |seq| HistoryItem {
         seq,
@@ -337,84 +267,6 @@ async fn one_winner(db: &DatabaseConnection) {
     );
 }
 
-/// The same aggregates one version on, each marked.
-fn next(states: &[Aggregate], mark: &str) -> Vec<Aggregate> {
-    let states = states.iter().cloned().map(|state| match state {
-        Aggregate::Agent(agent) => Aggregate::Agent(Agent {
-            version: 2,
-            description: Some(mark.to_owned()),
-            ..agent
-        }),
-        Aggregate::Contact(contact) => Aggregate::Contact(Contact {
-            version: 2,
-            fields: json!({ "by": mark }).as_object().unwrap().clone(),
-            ..contact
-        }),
-        Aggregate::Run(run) => Aggregate::Run(Run {
-            version: 2,
-            started_by: Actor(mark.to_owned()),
-            ..run
-        }),
-    });
-    states.collect()
-}
-
-async fn columns(db: &DatabaseConnection) {
-    same_columns(db, agent_row::Entity).await;
-    same_columns(db, agent_version_row::Entity).await;
-    same_columns(db, contact_row::Entity).await;
-    same_columns(db, history_row::Entity).await;
-    same_columns(db, run_row::Entity).await;
-    same_columns(db, run_value_row::Entity).await;
-    same_columns(db, step_row::Entity).await;
-    let owned = "agents agent_versions contacts history runs run_values steps";
-    let of_kernel = "outbox idempotency dead_letters executor_migrations";
-    let expected = owned.split(' ').chain(of_kernel.split(' '));
-    let sql = if is_sqlite(db) {
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
-    } else {
-        "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = current_schema()"
-    };
-    let statement = Statement::from_string(db.get_database_backend(), sql);
-    let rows = db.query_all_raw(statement).await.unwrap();
-    let found: BTreeSet<String> = rows
-        .iter()
-        .map(|row| row.try_get("", "name").unwrap())
-        .collect();
-    assert_eq!(
-        found,
-        expected.map(str::to_owned).collect(),
-        "a table without an entity"
-    );
-}
-
-/// Name and whether it may be null, of every column.
-async fn same_columns<E: EntityTrait>(db: &DatabaseConnection, entity: E) {
-    let table = entity.table_name().to_owned();
-    let sql = if is_sqlite(db) {
-        format!("SELECT name, \"notnull\" = 0 AS nullable FROM pragma_table_info('{table}')")
-    } else {
-        format!(
-            "SELECT column_name::text AS name, is_nullable = 'YES' AS nullable FROM information_schema.columns \
-             WHERE table_schema = current_schema() AND table_name = '{table}'"
-        )
-    };
-    let statement = Statement::from_string(db.get_database_backend(), sql);
-    let rows = db.query_all_raw(statement).await.unwrap();
-    let migrated: BTreeMap<String, bool> = rows
-        .iter()
-        .map(|row| {
-            let nullable = row.try_get("", "nullable").unwrap();
-            (row.try_get("", "name").unwrap(), nullable)
-        })
-        .collect();
-    let named = E::Column::iter().map(|column| {
-        use sea_orm::IdenStatic as _;
-        (column.as_str().to_owned(), column.def().is_null())
-    });
-    assert_eq!(migrated, named.collect(), "table {table}");
-}
-
 async fn steps_keep(db: &DatabaseConnection) {
     let run = RunId::fresh();
     let bare = |status, dispatch| StepRow {
@@ -471,7 +323,10 @@ async fn steps_keep(db: &DatabaseConnection) {
     record_all(db, &[effect(&queued)]).await;
     record_all(db, &[effect(&granted)]).await;
     record_all(db, &[effect(&failed)]).await;
-    assert_eq!(steps_of(db, run).await.unwrap(), [expected.clone()]);
+    assert_eq!(
+        steps_of(db, run).await.unwrap(),
+        std::slice::from_ref(&expected)
+    );
     let other = RunId::fresh();
     let at_once = [queued, granted, failed].map(|row| StepRow { run: other, ..row });
     record_all(db, &at_once.each_ref().map(effect)).await;

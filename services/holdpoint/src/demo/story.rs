@@ -123,7 +123,7 @@ impl Story {
             };
             let run = self.client.start_run(agent, &start).await?.value.id;
             lead.run = Some(run);
-            timeline.follow(run, lead.id.clone()).await?;
+            timeline.follow(run, lead.id.clone())?;
         }
         // The clock stands; only real work is waited for here.
         let deadline = tokio::time::Instant::now() + INTRODUCTIONS_WITHIN;

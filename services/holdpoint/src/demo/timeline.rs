@@ -36,7 +36,7 @@ impl Timeline {
     }
 
     /// Follows a run to its end.
-    pub(super) async fn follow(&mut self, run: RunId, name: String) -> anyhow::Result<()> {
+    pub(super) fn follow(&mut self, run: RunId, name: String) -> anyhow::Result<()> {
         let mut events = self.client.events(&run.to_string(), 0)?;
         let (began, seen, printer) = (self.began, self.seen.clone(), Arc::clone(&self.printer));
         self.followers.spawn(async move {

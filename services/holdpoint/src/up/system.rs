@@ -16,6 +16,7 @@ use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_scheduler::Settling;
 use holdpoint_store::Location;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,8 +24,11 @@ use crate::connection::WORKSPACE_DEFAULT;
 
 use super::tools;
 
-/// Longest time that services get to finish what they took in.
+/// Longest time that everything together gets to finish what it took in.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Of that, what is left to the services and the bus once the edge and the worker have ended.
+const STOP_SERVICES: Duration = Duration::from_secs(2);
 
 /// Longest time until everything must be ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -67,10 +71,10 @@ struct Part {
 
 impl Part {
     /// Tells them to stop and waits until they have, within bounds.
-    async fn stop(self, name: &str) {
+    async fn stop(self, name: &str, by: Instant) {
         self.stop.cancel();
         self.tracker.close();
-        if tokio::time::timeout(STOP_WITHIN, self.tracker.wait())
+        if tokio::time::timeout_at(by, self.tracker.wait())
             .await
             .is_err()
         {
@@ -156,9 +160,10 @@ impl System {
 
     /// Stops everything in reverse: callers, the worker, the services, the bus.
     pub(crate) async fn stop(self) {
-        self.edge.stop("gateway").await;
-        self.worker.stop("worker").await;
-        self.services.stop("services").await;
+        let by = Instant::now() + STOP_WITHIN;
+        self.edge.stop("gateway", by - STOP_SERVICES).await;
+        self.worker.stop("worker", by - STOP_SERVICES).await;
+        self.services.stop("services", by).await;
         self.nats.stop().await;
     }
 }

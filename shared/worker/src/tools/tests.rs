@@ -25,6 +25,7 @@ pub(super) fn call(args: Value) -> ToolCall {
         idempotency_key: "run_1/step-01".to_owned(),
         now: "2026-03-01T09:00:00Z".parse::<DateTime<Utc>>().unwrap(),
         step_token: Some("st_secret".to_owned()),
+        user: "owner".to_owned(),
         traceparent: None,
     }
 }

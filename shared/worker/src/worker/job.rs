@@ -45,7 +45,6 @@ struct Arrival {
     delivery: u64,
     age: Duration,
     reply: String,
-    traceparent: Option<String>,
 }
 
 /// Does one delivered step. The place is free again when the tool is done and its result kept.
@@ -98,7 +97,7 @@ impl Bench {
                 Word::Later => return delivery.give_back(again_after(arrival.delivery)).await,
             }
         }
-        let call = self.tool_call(&hand_out, arrival.traceparent);
+        let call = self.tool_call(&hand_out);
         let mut calling = pin!(outcome::call(tool, call, self.result_max));
         let done = if may_start_at_once {
             tokio::select! {
@@ -117,7 +116,7 @@ impl Bench {
         self.asker.may_start(&hand_out.workspace, start).await;
     }
 
-    fn tool_call(&self, hand_out: &HandOut, traceparent: Option<String>) -> ToolCall {
+    fn tool_call(&self, hand_out: &HandOut) -> ToolCall {
         ToolCall {
             workspace: hand_out.workspace.to_string(),
             run: hand_out.run.to_string(),
@@ -129,8 +128,9 @@ impl Bench {
             contact: hand_out.contact.as_ref().map(ToString::to_string),
             idempotency_key: hand_out.idempotency_key(),
             now: self.clock.now(),
+            user: hand_out.user.to_string(),
             step_token: None,
-            traceparent,
+            traceparent: Some(hand_out.traceparent.clone()),
         }
     }
 
@@ -154,11 +154,6 @@ fn arrival(message: &Message) -> Option<Arrival> {
         delivery: u64::try_from(info.delivered).unwrap_or(u64::MAX),
         age: age(Duration::from_nanos(published)),
         reply: message.reply.as_ref()?.to_string(),
-        traceparent: message
-            .headers
-            .as_ref()
-            .and_then(|headers| headers.get("traceparent"))
-            .map(ToString::to_string),
     })
 }
 

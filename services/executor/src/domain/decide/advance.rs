@@ -304,6 +304,8 @@ fn hand_out(turn: &mut Turn<'_>, index: usize, tool: &str, args: Value, planned:
         args,
         contact: turn.run.contact.clone(),
         idempotent: handed.idempotent,
+        user: turn.run.started_by.clone(),
+        traceparent: turn.run.traceparent(dispatch),
         at: turn.now,
     };
     turn.effect(Effect::HandOut(Box::new(hand_out)));

@@ -15,7 +15,7 @@ use holdpoint_ids::HoldId;
 use serde_json::json;
 
 use crate::domain::effect::{Answer, Effect};
-use crate::domain::refusal::Refusal;
+use crate::domain::refusal::{REASON_CHARS_MAX, Refusal};
 use crate::domain::run::{Alarm, Hold, Phase, StepPhase, after, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
@@ -214,6 +214,9 @@ pub(super) fn cancel(
         return Ok(unchanged(&turn));
     }
     refuse_final(&turn)?;
+    if reason.is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
+        return Err(Stop::Refused(Refusal::ReasonTooLong));
+    }
     let message = match reason {
         Some(reason) => format!("Cancelled by {by}: {reason}"),
         None => format!("Cancelled by {by}."),

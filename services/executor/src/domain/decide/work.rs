@@ -12,6 +12,9 @@ use crate::domain::run::{Handed, LATE_RESULTS_MAX, StepPhase, Working, millis_be
 use super::turn::{RowData, Stop, Turn};
 use super::{Verdict, advance, granted, known_result};
 
+/// Longest failure text that a run keeps, in characters; the step's response has all of it.
+const ERROR_CHARS_MAX: usize = 2_000;
+
 /// What a worker reports.
 pub(super) struct Report<'r> {
     pub(super) node: &'r NodeName,
@@ -130,7 +133,8 @@ fn apply(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), S
     if !result.success {
         let code = report.error_code.as_deref().unwrap_or("failed");
         let message = result.error.as_deref().unwrap_or(&result.description);
-        advance::fail_step(turn, index, code, message, Some(result.clone()));
+        let message: String = message.chars().take(ERROR_CHARS_MAX).collect();
+        advance::fail_step(turn, index, code, &message, Some(result.clone()));
         return Ok(());
     }
     let now = turn.now;

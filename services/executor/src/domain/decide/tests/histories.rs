@@ -119,19 +119,20 @@ fn a_plan() -> impl Strategy<Value = Plan> {
     })
 }
 
+/// A step of the run and a number of a hand-out of it.
+fn place(world: &World, step: usize, dispatch: Dispatch) -> Option<(String, u64)> {
+    let steps = &world.run.as_ref()?.steps;
+    let step = steps.get(step % steps.len().max(1))?;
+    let number = match dispatch {
+        Dispatch::Current => step.dispatch,
+        Dispatch::Before => step.dispatch.saturating_sub(1),
+        Dispatch::After => step.dispatch + 1,
+    };
+    Some((step.id.clone(), number))
+}
+
 /// The move as an input; none if it is the world and not the run that changes.
 fn input(world: &mut World, next: &Move) -> Option<RunInput> {
-    let step = |world: &World, step: usize, dispatch: Dispatch| {
-        let steps = world.run.as_ref().map(|run| run.steps.as_slice());
-        let steps = steps.unwrap_or_default();
-        let step = steps.get(step % steps.len().max(1))?;
-        let number = match dispatch {
-            Dispatch::Current => step.dispatch,
-            Dispatch::Before => step.dispatch.saturating_sub(1),
-            Dispatch::After => step.dispatch + 1,
-        };
-        Some((step.id.clone(), number))
-    };
     match next {
         Move::Start => Some(start_input()),
         Move::Pause => Some(RunInput::Pause { by: owner() }),
@@ -158,12 +159,12 @@ fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             rev: *rev,
         }),
         Move::Ask {
-            step: place,
+            step,
             dispatch,
             node,
             delivery,
         } => {
-            let (step, dispatch) = step(world, *place, *dispatch)?;
+            let (step, dispatch) = place(world, *step, *dispatch)?;
             let node = if *node { "node-a" } else { "node-b" };
             Some(RunInput::StartStep {
                 node: node.parse().unwrap(),
@@ -173,11 +174,11 @@ fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             })
         }
         Move::Report {
-            step: place,
+            step,
             dispatch,
             fails,
         } => {
-            let (step, dispatch) = step(world, *place, *dispatch)?;
+            let (step, dispatch) = place(world, *step, *dispatch)?;
             Some(RunInput::StepResult {
                 node: "node-a".parse().unwrap(),
                 step,

@@ -1,0 +1,154 @@
+//! What must hold after every decision.
+
+use std::collections::BTreeMap;
+
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::steps::HandOut;
+
+use super::World;
+use crate::domain::run::{Alarm, Phase, Run, StepPhase};
+use crate::domain::{Answer, Effect};
+
+impl World {
+    /// What must hold between a state and the next.
+    pub(super) fn check_step(&self, next: &Run, effects: &[Effect]) {
+        let (version, seq) = self
+            .run
+            .as_ref()
+            .map_or((0, 0), |run| (run.version, run.seq));
+        assert_eq!(next.version, version + 1, "the version rises by one");
+        let items = effects.iter().filter_map(|effect| match effect {
+            Effect::History { items, .. } => Some(items),
+            _ => None,
+        });
+        let numbers: Vec<_> = items.flatten().map(|item| item.seq).collect();
+        let expected: Vec<_> = (seq + 1..=next.seq).collect();
+        assert_eq!(numbers, expected, "history is numbered without gaps");
+        for effect in effects {
+            let Effect::HandOut(hand_out) = effect else {
+                continue;
+            };
+            assert!(next.pauses.is_empty(), "a paused run hands nothing out");
+            let step = next.steps.iter().find(|one| one.id == hand_out.step);
+            let current = step.map(|one| one.dispatch);
+            assert!(
+                current == Some(hand_out.dispatch) && !next.is_final(),
+                "handed out as {}, is {current:?}",
+                hand_out.dispatch
+            );
+        }
+        let Some(before) = &self.run else { return };
+        for (old, new) in before.steps.iter().zip(&next.steps) {
+            assert!(new.dispatch >= old.dispatch, "dispatch sinks");
+            if old.phase.is_settled() {
+                assert_eq!(old.phase, new.phase, "what has ended stays as it is");
+            }
+        }
+        if before.is_final() {
+            assert_eq!(before.phase, next.phase);
+            let evidence = effects.iter().all(|effect| match effect {
+                Effect::History { items, .. } => items
+                    .iter()
+                    .all(|item| item.kind == EventType::StepLateResult),
+                _ => false,
+            });
+            assert!(evidence, "a final run keeps evidence and nothing else");
+        }
+    }
+
+    pub(super) fn check_unchanged(&self, answer: &Answer) {
+        match answer {
+            Answer::Changed(changed) => {
+                assert!(!changed.changed);
+                assert_eq!(changed.run, self.view());
+            }
+            Answer::Run(view) => assert_eq!(**view, self.view()),
+            _ => {}
+        }
+    }
+
+    /// What must hold of every state.
+    pub(super) fn check_state(&self) {
+        let Some(run) = &self.run else { return };
+        let text = serde_json::to_string(run).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Run>(&text).unwrap(),
+            *run,
+            "stored and read"
+        );
+        assert_eq!(run.ended_at().is_some(), run.status().is_final());
+        assert_eq!(run.is_final(), !matches!(run.phase, Phase::Live));
+        self.check_alarms(run);
+        self.check_wakers(run);
+        for step in &run.steps {
+            let row = self.rows.get(&step.id);
+            let said = row.map(|row| (row.status, row.dispatch));
+            match step.phase {
+                StepPhase::Planned => assert_eq!(said, None, "{}", step.id),
+                // Never begun: there is no row to be told.
+                StepPhase::Cancelled { .. } if said.is_none() => {}
+                _ => assert_eq!(
+                    said,
+                    Some((step.phase.status(), step.dispatch)),
+                    "{}",
+                    step.id
+                ),
+            }
+        }
+    }
+
+    /// What the scheduler was told is what the run wants.
+    fn check_alarms(&self, run: &Run) {
+        let wanted: BTreeMap<_, _> = run
+            .holds()
+            .filter_map(|(_, hold)| match hold.alarm {
+                Alarm::Set { rev, due, .. } => Some((hold.id, (rev, Some(due)))),
+                Alarm::Frozen { .. } => None,
+            })
+            .collect();
+        let mut told = self.timers.clone();
+        told.retain(|_, (_, due)| due.is_some());
+        assert_eq!(told, wanted, "the wish is the alarm");
+        for (_, hold) in run.holds() {
+            let frozen = matches!(hold.alarm, Alarm::Frozen { .. });
+            assert_eq!(
+                frozen,
+                !run.pauses.is_empty(),
+                "frozen while paused and only then"
+            );
+        }
+    }
+
+    /// Nothing waits without a waker.
+    fn check_wakers(&self, run: &Run) {
+        if run.is_final() || !run.pauses.is_empty() {
+            return;
+        }
+        let mut wakers = run.holds().count();
+        for step in &run.steps {
+            let is_out = match &step.phase {
+                StepPhase::Queued(_) | StepPhase::Working(_) => true,
+                StepPhase::Uncertain(_) => {
+                    wakers += 1;
+                    false
+                }
+                _ => false,
+            };
+            if !is_out {
+                continue;
+            }
+            let message = (step.id.clone(), step.dispatch);
+            assert!(
+                !self.dropped.contains(&message),
+                "{message:?} was dropped and is waited for"
+            );
+            let handed = |one: &HandOut| one.step == step.id && one.dispatch == step.dispatch;
+            assert!(
+                self.handed.iter().any(handed),
+                "{message:?} was never handed out"
+            );
+            wakers += 1;
+        }
+        assert!(wakers > 0, "nothing will ever wake {run:?}");
+    }
+}

@@ -1,0 +1,109 @@
+//! One of each aggregate.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::Clocks;
+use holdpoint_ids::{HoldId, RunId, Workspace};
+use serde_json::json;
+
+use crate::domain::plan::Plan;
+use crate::domain::run::{Alarm, Hold, Phase, Step, StepPhase};
+use crate::domain::{Agent, Aggregate, Contact, Run};
+
+pub(super) fn now() -> DateTime<Utc> {
+    "2026-03-02T09:00:00.123Z".parse().unwrap()
+}
+
+pub(super) fn acme() -> Workspace {
+    "acme".parse().unwrap()
+}
+
+pub(super) fn plan() -> Plan {
+    Plan::compile("agent: outreach\nsteps:\n  - wait: 5 days\n  - tool: log\n    args: { a: 1 }\n")
+        .unwrap()
+}
+
+pub(super) fn agent() -> Agent {
+    Agent {
+        workspace: acme(),
+        name: "outreach".parse().unwrap(),
+        version: 1,
+        newest: 1,
+        digest: plan().digest(),
+        description: Some("Für ’n Test".to_owned()),
+        updated_at: now(),
+    }
+}
+
+pub(super) fn contact(id: &str) -> Contact {
+    let fields =
+        json!({ "email": "a@x.example", "nul": "a\u{0}b", "deep": { "n": [1, null, 2.5] } });
+    Contact {
+        workspace: acme(),
+        id: id.parse().unwrap(),
+        version: 1,
+        fields: fields.as_object().unwrap().clone(),
+        deleted: false,
+    }
+}
+
+pub(super) fn run() -> Run {
+    let id = RunId::fresh();
+    let hold = Hold {
+        id: HoldId { run: id, number: 1 },
+        since: now(),
+        length_ms: 86_400_000,
+        alarm: Alarm::Set {
+            rev: 1,
+            at: now(),
+            due: now() + TimeDelta::days(1),
+        },
+    };
+    Run {
+        id,
+        workspace: acme(),
+        agent: "outreach".parse().unwrap(),
+        plan: 1,
+        contact: Some("ada".parse().unwrap()),
+        labels: BTreeMap::new(),
+        started_by: Actor("owner".to_owned()),
+        created_at: now(),
+        version: 1,
+        seq: 2,
+        holds: 1,
+        phase: Phase::Live,
+        steps: vec![Step {
+            id: "step-01".to_owned(),
+            phase: StepPhase::Waiting(hold),
+            dispatch: 0,
+            attempts: 0,
+            late: vec![3],
+        }],
+        pauses: Vec::new(),
+        clocks: Clocks::default(),
+    }
+}
+
+/// The same aggregates one version on, each marked.
+pub(super) fn next(states: &[Aggregate], mark: &str) -> Vec<Aggregate> {
+    let states = states.iter().cloned().map(|state| match state {
+        Aggregate::Agent(agent) => Aggregate::Agent(Agent {
+            version: 2,
+            description: Some(mark.to_owned()),
+            ..agent
+        }),
+        Aggregate::Contact(contact) => Aggregate::Contact(Contact {
+            version: 2,
+            fields: json!({ "by": mark }).as_object().unwrap().clone(),
+            ..contact
+        }),
+        Aggregate::Run(run) => Aggregate::Run(Run {
+            version: 2,
+            started_by: Actor(mark.to_owned()),
+            ..run
+        }),
+    });
+    states.collect()
+}
