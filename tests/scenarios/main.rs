@@ -11,6 +11,7 @@ mod shop;
 mod world;
 
 mod a_cancelled_run_never_goes_on;
+mod a_killed_up_finds_its_bus_again;
 mod a_paused_wait_keeps_its_remaining_time;
 mod a_reply_skips_the_follow_up;
 mod a_wait_pauses_and_resumes;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::SERVICE;
-use holdpoint_contracts::history::Nudge;
+use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::subject;
@@ -78,6 +78,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
             items,
         } = effect
         {
+            items.iter().for_each(log);
             let last = items.last().map_or(0, |item| item.seq);
             grown.entry(workspace).or_default().insert(*run, last);
         }
@@ -91,6 +92,27 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
             Some((subject::live(workspace, SERVICE), Bytes::from(body)))
         })
         .collect()
+}
+
+/// What an operator wants to read at night: runs that failed or stand still, and who did what.
+fn log(item: &HistoryItem) {
+    let HistoryItem {
+        run, kind, message, ..
+    } = item;
+    match kind {
+        EventType::RunFailed | EventType::RunAwaitingInput | EventType::StepLateResult => {
+            tracing::warn!(%run, %kind, message);
+        }
+        EventType::RunPaused | EventType::RunCancelled => tracing::info!(%run, %kind, message),
+        EventType::RunStarted
+        | EventType::RunWaiting
+        | EventType::RunResumed
+        | EventType::RunCompleted
+        | EventType::StepCalled
+        | EventType::StepSucceeded
+        | EventType::StepFailed
+        | EventType::StepSkipped => tracing::debug!(%run, %kind, message),
+    }
 }
 
 fn outgoing<T: Serialize>(subject: String, body: &T) -> Option<Outgoing> {

@@ -31,6 +31,8 @@ pub(crate) async fn log(request: Request, next: Next) -> Response {
         // Probes ask every few seconds and say nothing while all is well.
         if is_probe(&path) && status < 400 {
             tracing::debug!(%method, path, status, %ms, "answered");
+        } else if status >= 500 {
+            tracing::warn!(%method, path, status, %ms, "answered");
         } else {
             tracing::info!(%method, path, status, %ms, "answered");
         }

@@ -6,6 +6,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::GlobalArgs;
+use crate::exit::Usage;
 
 /// Where `up` listens unless told otherwise.
 pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:7878";
@@ -43,7 +44,16 @@ impl Connection {
         } else {
             read(&global.data_dir())?
         };
-        Ok(Self::complete(global, file))
+        let found = Self::complete(global, file);
+        if found.token.is_none() {
+            let path = global.data_dir().join(FILE_NAME);
+            anyhow::bail!(Usage(format!(
+                "no token: {} is not there, or for another address. Run this in the folder of \
+                 `holdpoint up`, or give --data DIR, --token or HOLDPOINT_TOKEN",
+                path.display()
+            )));
+        }
+        Ok(found)
     }
 
     /// A token that was written for one address is never sent to another.
@@ -140,9 +150,10 @@ mod tests {
             data: Some(dir.path().to_owned()),
             ..GlobalArgs::default()
         };
-        assert_eq!(
-            Connection::find(&global).map_err(drop).unwrap().url,
-            URL_DEFAULT
+        let told = Connection::find(&global).err().unwrap().to_string();
+        assert!(
+            told.contains("no token") && told.contains("--data"),
+            "{told}"
         );
         let path = dir.path().join(FILE_NAME);
         std::fs::write(

@@ -37,9 +37,15 @@ pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
     let system = started?;
     leave_connection(&args.data, &system)?;
     greet(&args, &system)?;
-    let interrupted = tokio::select! {
-        _ = interrupt.recv() => true,
-        _ = terminate.recv() => false,
+    let outcome = tokio::select! {
+        _ = interrupt.recv() => Outcome::Interrupted,
+        _ = terminate.recv() => Outcome::Ok,
+        () = system.bus_ended() => {
+            // Nothing is lost: what was not on the bus is in the tables. Whoever watches this
+            // process starts it again.
+            output::note("error: our nats-server has ended by itself; see nats-server.log in the data folder, and start `up` again");
+            Outcome::Failed
+        }
     };
     output::note("stopping: finishing what is at work, at most 10 s (again to stop at once)");
     tokio::select! {
@@ -47,11 +53,7 @@ pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
         _ = interrupt.recv() => output::note("stopped at once; the next start goes on from the tables"),
         _ = terminate.recv() => {}
     }
-    Ok(if interrupted {
-        Outcome::Interrupted.into()
-    } else {
-        Outcome::Ok.into()
-    })
+    Ok(outcome.into())
 }
 
 /// Stopped while starting: nothing was promised yet, and the bus survives being killed.

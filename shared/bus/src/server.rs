@@ -248,4 +248,20 @@ impl Provided {
             Origin::Given | Origin::Container { .. } => None,
         }
     }
+
+    /// Waits until our server's process has ended without being asked to; for ever where the server
+    /// is no process of ours.
+    pub async fn ended(&self) {
+        let Some(pid) = self.pid() else {
+            return std::future::pending().await;
+        };
+        // A zombie has no command line: it has ended, too.
+        let line = format!("/proc/{pid}/cmdline");
+        while std::fs::read(&line).is_ok_and(|line| !line.is_empty()) {
+            tokio::time::sleep(ENDED_LOOK).await;
+        }
+    }
 }
+
+/// How often it is looked whether the server's process has ended.
+const ENDED_LOOK: std::time::Duration = std::time::Duration::from_millis(500);

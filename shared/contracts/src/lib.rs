@@ -4,6 +4,8 @@
 //! written as text anywhere else. Commands are strict (unknown fields are refused), events and
 //! views are tolerant for readers. This crate holds no rule and does no I/O.
 
+#[cfg(test)]
+mod catalogue;
 pub mod duration;
 pub mod executor;
 pub mod history;

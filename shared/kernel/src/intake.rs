@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
+use async_nats::jetstream::AckKind;
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
@@ -22,8 +23,9 @@ use crate::task::{Origin, Raw, Settlement, Task};
 /// Header that names the inbox where the sender of a stored command waits for its answer.
 const REPLY_HEADER: &str = "hp-reply";
 
-/// How long a delivery may take until the bus gives it out again.
-const ACK_WAIT: Duration = Duration::from_secs(30);
+/// How long a delivery may take until the bus gives it out again: what was in flight at a kill waits
+/// this long. A second delivery while the first is still being handled is harmless.
+const ACK_WAIT: Duration = Duration::from_secs(10);
 
 /// Where messages go.
 pub(crate) struct Intake<S: Service> {
@@ -103,6 +105,7 @@ impl<S: Service> Intake<S> {
                 Err(error) => tracing::debug!(%error, service = S::NAME, "while pulling"),
             }
         }
+        give_back(messages).await;
     }
 
     async fn take(&self, subject: String, body: Bytes, origin: Origin) {
@@ -149,6 +152,15 @@ impl<S: Service> Intake<S> {
                 service = S::NAME,
                 "stopping: a message is left to the next start"
             );
+        }
+    }
+}
+
+/// What was pulled and not taken goes back at once, so that the next start need not wait for it.
+async fn give_back(mut messages: async_nats::jetstream::consumer::pull::Stream) {
+    while let Some(Some(Ok(message))) = messages.next().now_or_never() {
+        if let Err(error) = message.ack_with(AckKind::Nak(None)).await {
+            tracing::debug!(%error, "while stopping: a message comes again later");
         }
     }
 }

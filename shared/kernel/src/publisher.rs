@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use holdpoint_bus::{Bus, Outgoing};
 use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
 
 use crate::start::Activity;
 use crate::task::{Origin, Settlement};
@@ -97,10 +98,11 @@ pub(crate) async fn run(
     mut batches: mpsc::Receiver<Publishing>,
     published: Published,
     activity: Activity,
+    stop: CancellationToken,
 ) {
     while let Some(batch) = batches.recv().await {
         let tasks = batch.settled.len();
-        publish(&bus, batch.outgoing).await;
+        let is_published = publish(&bus, batch.outgoing, &stop).await;
         for (subject, body) in batch.nudges {
             if let Err(error) = bus.send(subject, body).await {
                 tracing::debug!(%error, "a nudge was not sent");
@@ -112,23 +114,28 @@ pub(crate) async fn run(
                 .settle(&bus, settled.body, settled.settlement)
                 .await;
         }
-        published.end(batch.outbox);
+        published.end(batch.outbox.filter(|_| is_published));
         activity.handled.fetch_add(tasks, Ordering::AcqRel);
         activity.in_flight.fetch_sub(tasks, Ordering::AcqRel);
     }
 }
 
-/// Tries until all are stored: the outbox row keeps them, and nothing newer may overtake.
-pub(crate) async fn publish(bus: &Bus, messages: Vec<Outgoing>) {
+/// Tries until all are stored: the outbox row keeps them, and nothing newer may overtake. Once the
+/// service is to stop, one failure is enough: the row stays, and the next start publishes it.
+pub(crate) async fn publish(bus: &Bus, messages: Vec<Outgoing>, stop: &CancellationToken) -> bool {
     let mut wait = RETRY_FIRST;
     while !messages.is_empty() {
-        match bus.publish_all(messages.clone()).await {
-            Ok(()) => return,
-            Err(error) => {
-                tracing::warn!(error = %chain(&error), messages = messages.len(), "not published; trying again");
-            }
+        let Err(error) = bus.publish_all(messages.clone()).await else {
+            return true;
+        };
+        let count = messages.len();
+        if stop.is_cancelled() {
+            tracing::warn!(error = %chain(&error), messages = count, "left in the outbox for the next start");
+            return false;
         }
-        tokio::time::sleep(wait).await;
+        tracing::warn!(error = %chain(&error), messages = count, "not published; trying again");
+        stop.run_until_cancelled(tokio::time::sleep(wait)).await;
         wait = (wait * 2).min(RETRY_MAX);
     }
+    true
 }

@@ -177,12 +177,13 @@ pub async fn start<S: Service>(
     let left_behind = writer.start(deps.store.clone()).await?;
     // The process must not end before the thread has closed its tables.
     tracker.spawn(end.map(drop));
-    republish(&deps.bus, &published, left_behind).await;
+    republish(&deps.bus, &published, left_behind, &stop).await;
     tracker.spawn(publisher::run(
         deps.bus.clone(),
         batches,
         published,
         activity.clone(),
+        stop.clone(),
     ));
     let intake = Intake {
         service,
@@ -198,11 +199,7 @@ pub async fn start<S: Service>(
 }
 
 /// Sends what an earlier process committed and may not have published.
-async fn republish(
-    bus: &Bus,
-    published: &Published,
-    rows: Vec<(i64, Vec<holdpoint_bus::Outgoing>)>,
-) {
+async fn republish(bus: &Bus, published: &Published, rows: LeftBehind, stop: &CancellationToken) {
     if rows.is_empty() {
         return;
     }
@@ -211,8 +208,9 @@ async fn republish(
         "publishing what the process before left in its outbox"
     );
     for (row, messages) in rows {
-        publisher::publish(bus, messages).await;
-        published.put_back(vec![row]);
+        if publisher::publish(bus, messages, stop).await {
+            published.put_back(vec![row]);
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub const CONCURRENCY: usize = 64;
 pub const CONCURRENCY_MAX: usize = 4_096;
 
 /// How long a stopped worker waits for its tools and for their results to be confirmed.
-pub const DRAIN: Duration = Duration::from_secs(7);
+pub const DRAIN: Duration = Duration::from_secs(8);
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -183,7 +183,7 @@ impl Worker {
         if drained.await.is_err() {
             tracing::warn!(
                 left = jobs.len(),
-                "stopped with unfinished steps; they come again"
+                "stopped with unfinished steps: idempotent ones start again, others will stand uncertain"
             );
         }
         drop(heartbeat);

@@ -28,13 +28,16 @@ use super::tools;
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// Of that, what is left to the services and the bus once the edge and the worker have ended.
-const STOP_SERVICES: Duration = Duration::from_secs(2);
+const STOP_SERVICES: Duration = Duration::from_secs(1);
 
 /// Longest time until everything must be ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// How often readiness is looked at while starting.
 const READY_LOOK: Duration = Duration::from_millis(20);
+
+/// The file in the data folder that keeps the time of a test clock.
+const CLOCK: &str = "clock";
 
 /// What to start, and where.
 #[derive(Debug, Clone)]
@@ -99,6 +102,7 @@ impl System {
             .create(&settings.data)
             .with_context(|| format!("cannot make the data folder {}", settings.data.display()))?;
         let lock = lock(&settings.data)?;
+        refuse_test_data(&settings)?;
         let wanted = server::Settings {
             data_dir: settings.data.clone(),
             url: settings.nats_url.clone(),
@@ -115,7 +119,7 @@ impl System {
 
     async fn start_on(settings: &Settings, nats_url: &str) -> anyhow::Result<Started> {
         let clock = if settings.test_clock {
-            Clock::kept_in(&settings.data.join("clock"))?
+            Clock::kept_in(&settings.data.join(CLOCK))?
         } else {
             Clock::system()
         };
@@ -156,6 +160,11 @@ impl System {
             worker,
             services,
         })
+    }
+
+    /// Waits until our own bus has ended without being asked to; a given one is not watched.
+    pub(crate) async fn bus_ended(&self) {
+        self.nats.ended().await;
     }
 
     /// Stops everything in reverse: callers, the worker, the services, the bus.
@@ -218,6 +227,20 @@ fn lock(data: &Path) -> anyhow::Result<File> {
             Err(error).with_context(|| format!("cannot lock {}", path.display()))
         }
     }
+}
+
+/// What was done on virtual time lies in a future that real time has not reached.
+fn refuse_test_data(settings: &Settings) -> anyhow::Result<()> {
+    let clock = settings.data.join(CLOCK);
+    if settings.test_clock || !clock.exists() {
+        return Ok(());
+    }
+    let at = std::fs::read_to_string(&clock).unwrap_or_default();
+    bail!(
+        "{} was used with a test clock, which stands at {at}: start with --test-clock, or take \
+         another --data folder",
+        settings.data.display()
+    )
 }
 
 /// Every service has its own connection and its own tables, as it would as a process of its own.

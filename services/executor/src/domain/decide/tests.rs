@@ -8,6 +8,7 @@ mod ending;
 mod histories;
 mod pausing;
 mod starting;
+mod table;
 mod waiting;
 mod working;
 mod world;

@@ -3,7 +3,7 @@
 //! The whole file is read and checked before anything is sent, so that a mistake in its last line
 //! does not leave half of it started.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 
@@ -43,9 +43,17 @@ fn rows(source: impl Read) -> anyhow::Result<Vec<Row>> {
     let heading = reader.headers()?.clone();
     let columns = columns(&heading)?;
     let mut rows = Vec::new();
+    let mut lines = BTreeMap::new();
     for record in reader.records() {
         let record = record.map_err(|error| Usage(unreadable(&error)))?;
-        rows.push(row(&columns, &record)?);
+        let row = row(&columns, &record)?;
+        if let Some(line) = lines.insert(row.id.clone(), row.line) {
+            bail!(Usage(format!(
+                "line {}: `{}` is in line {line}, too",
+                row.line, row.id
+            )));
+        }
+        rows.push(row);
         if rows.len() > ROWS_MAX {
             bail!(Usage(format!("more than {ROWS_MAX} rows; split the file")));
         }

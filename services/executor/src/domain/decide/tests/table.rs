@@ -1,0 +1,467 @@
+//! `docs/states.md`: what every input does in every phase, found out by trying it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use chrono::TimeDelta;
+use holdpoint_contracts::run::{ResumeMode, RunStatus};
+use holdpoint_ids::HoldId;
+use serde_json::json;
+
+use super::world::{Heard, World, broken, done, owner, run_id, start_input};
+use crate::domain::run::{Alarm, StepPhase};
+use crate::domain::{Answer, RunInput};
+
+/// The step that is looked at; one more follows it, so that its end need not end the run.
+const STEP: &str = "it";
+const IDEMPOTENT: &str = "
+  - id: it
+    tool: log
+    args: { message: hi }
+  - wait: 1 day
+";
+const ONCE_ONLY: &str = "
+  - id: it
+    tool: send_email
+    args: { to: x@x.example }
+  - wait: 1 day
+";
+const PLANNED: [&str; 2] = [
+    "  - wait: 1 day\n  - id: it\n    tool: log\n    args: { message: hi }\n",
+    "  - wait: 1 day\n  - id: it\n    tool: send_email\n    args: { to: x@x.example }\n",
+];
+const SKIPPED: &str = "
+  - id: it
+    when: contact.replied == true
+    tool: log
+    args: { message: hi }
+  - wait: 1 day
+";
+const WAITING: &str = "  - id: it\n    wait: 1 day\n  - wait: 1 day\n";
+
+/// A phase to be tried, for a step that may be done twice and for one that may not.
+struct Scene {
+    name: &'static str,
+    idempotent: World,
+    once_only: World,
+}
+
+/// An input to be tried.
+struct Column {
+    name: &'static str,
+    on_idempotent: bool,
+    input: fn(&World) -> RunInput,
+}
+
+/// Which table an input stands in. A new input must be thought about here.
+fn table_of(input: &RunInput) -> &'static str {
+    match input {
+        RunInput::Start { .. }
+        | RunInput::Pause { .. }
+        | RunInput::Resume { .. }
+        | RunInput::Cancel { .. } => "What people do",
+        RunInput::TimerFired { .. } => "What time does",
+        RunInput::StartStep { .. } => "What workers ask: `start_steps`",
+        RunInput::StepResult { .. } => "What workers report: `step_results`",
+    }
+}
+
+const TABLES: [&str; 4] = [
+    "What people do",
+    "What time does",
+    "What workers ask: `start_steps`",
+    "What workers report: `step_results`",
+];
+
+/// The row of a phase. A new phase must be thought about here.
+fn row_of(phase: &StepPhase) -> &'static str {
+    match phase {
+        StepPhase::Planned => "planned",
+        StepPhase::Queued(_) => "queued",
+        StepPhase::Working(_) => "in_progress",
+        StepPhase::Waiting(hold) => match hold.alarm {
+            Alarm::Set { .. } => "waiting (alarm set)",
+            Alarm::Frozen { .. } => "waiting (frozen)",
+        },
+        StepPhase::Uncertain(_) => "uncertain",
+        StepPhase::Completed { .. } => "completed",
+        StepPhase::Failed { .. } => "failed",
+        StepPhase::Skipped { .. } => "skipped",
+        StepPhase::Cancelled { .. } => "cancelled",
+    }
+}
+
+/// Handed out for the second time, so that there is an older hand-out.
+fn queued(steps: &str) -> World {
+    let mut world = World::started(steps);
+    world.pause();
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.dispatch(STEP), 2);
+    world
+}
+
+fn after(mut world: World, then: fn(&mut World)) -> World {
+    then(&mut world);
+    world
+}
+
+fn ask(world: &mut World) {
+    world.ask("node-a", STEP);
+}
+
+fn lose(world: &mut World) {
+    world.ask("node-a", STEP);
+    world.ask_as("node-b", STEP, 2, 2);
+}
+
+fn scenes() -> Vec<Scene> {
+    let both = |name: &'static str, make: &dyn Fn(&str) -> World| Scene {
+        name,
+        idempotent: make(IDEMPOTENT),
+        once_only: make(ONCE_ONLY),
+    };
+    let same = |name: &'static str, world: World| Scene {
+        name,
+        idempotent: world.clone(),
+        once_only: world,
+    };
+    let hold = |world: &mut World| {
+        world.pause();
+    };
+    let uncertain = |then: fn(&mut World)| after(after(queued(ONCE_ONLY), lose), then);
+    let [planned, planned_once] = PLANNED.map(World::started);
+    vec![
+        Scene {
+            name: "planned",
+            idempotent: planned.clone(),
+            once_only: planned_once.clone(),
+        },
+        Scene {
+            name: "planned, paused",
+            idempotent: after(planned, hold),
+            once_only: after(planned_once, hold),
+        },
+        both("queued", &queued),
+        both("queued, paused", &|steps| after(queued(steps), hold)),
+        both("in_progress", &|steps| after(queued(steps), ask)),
+        both("in_progress, paused", &|steps| {
+            after(after(queued(steps), ask), hold)
+        }),
+        same("waiting (alarm set)", again_waiting()),
+        same("waiting (frozen), paused", after(again_waiting(), hold)),
+        same("uncertain", uncertain(|_| {})),
+        same("uncertain, paused", uncertain(hold)),
+        both("completed", &|steps| {
+            after(queued(steps), |world| {
+                world.report(STEP, done(json!({})));
+            })
+        }),
+        both("failed", &|steps| {
+            after(queued(steps), |world| {
+                world.report(STEP, broken());
+            })
+        }),
+        same("skipped", World::started(SKIPPED)),
+        both("cancelled", &|steps| {
+            after(queued(steps), |world| {
+                world.cancel();
+            })
+        }),
+    ]
+}
+
+/// Its alarm was set twice, so that there is an older one.
+fn again_waiting() -> World {
+    let mut world = World::started(WAITING);
+    world.pass(TimeDelta::hours(1));
+    world.pause();
+    world.resume(ResumeMode::Continue);
+    world
+}
+
+/// The first hold of the run, and the number under which its alarm was set last.
+fn alarm(world: &World) -> (HoldId, u64) {
+    let id = HoldId {
+        run: run_id(),
+        number: 1,
+    };
+    let open = world.run().holds().find(|(_, hold)| hold.id == id);
+    let rev = open.map_or(0, |(_, hold)| match hold.alarm {
+        Alarm::Set { rev, .. } => rev,
+        // What was set before the pause: it may still be on its way.
+        Alarm::Frozen { .. } => world.run().version - 1,
+    });
+    (id, rev)
+}
+
+fn fired(world: &World, is_current: bool) -> RunInput {
+    // The step that is looked at has no hold of its own here: the next step's is not meant.
+    let number = match world.phase(STEP) {
+        StepPhase::Planned | StepPhase::Waiting(_) => 1,
+        StepPhase::Queued(_)
+        | StepPhase::Working(_)
+        | StepPhase::Uncertain(_)
+        | StepPhase::Completed { .. }
+        | StepPhase::Failed { .. }
+        | StepPhase::Skipped { .. }
+        | StepPhase::Cancelled { .. } => 99,
+    };
+    let (hold, rev) = alarm(world);
+    RunInput::TimerFired {
+        hold: HoldId { number, ..hold },
+        rev: if is_current {
+            rev
+        } else {
+            rev.saturating_sub(1)
+        },
+    }
+}
+
+fn asked(world: &World, node: &str, back: u64, delivery: u64) -> RunInput {
+    RunInput::StartStep {
+        node: node.parse().unwrap(),
+        step: STEP.to_owned(),
+        dispatch: world.dispatch(STEP).saturating_sub(back),
+        delivery,
+    }
+}
+
+fn reported(world: &World, is_ok: bool, back: u64) -> RunInput {
+    RunInput::StepResult {
+        node: "node-a".parse().unwrap(),
+        step: STEP.to_owned(),
+        dispatch: world.dispatch(STEP).saturating_sub(back),
+        result: if is_ok { done(json!({})) } else { broken() },
+        error_code: (!is_ok).then(|| "http_status".to_owned()),
+    }
+}
+
+fn resume(mode: ResumeMode) -> RunInput {
+    RunInput::Resume { by: owner(), mode }
+}
+
+fn columns() -> Vec<Column> {
+    let on = |on_idempotent, name, input| Column {
+        name,
+        on_idempotent,
+        input,
+    };
+    vec![
+        on(false, "start again, same id", |_| start_input()),
+        on(false, "pause", |_| RunInput::Pause { by: owner() }),
+        on(false, "resume `continue`", |_| resume(ResumeMode::Continue)),
+        on(false, "resume `now`", |_| resume(ResumeMode::Now)),
+        on(false, "cancel", |_| RunInput::Cancel {
+            by: owner(),
+            reason: None,
+        }),
+        on(false, "timer fired, current", |it| fired(it, true)),
+        on(false, "timer fired, stale", |it| fired(it, false)),
+        on(true, "idempotent, same delivery", |it| {
+            asked(it, "node-a", 0, 1)
+        }),
+        on(true, "idempotent, other delivery", |it| {
+            asked(it, "node-b", 0, 2)
+        }),
+        on(false, "not idempotent, same delivery", |it| {
+            asked(it, "node-a", 0, 1)
+        }),
+        on(false, "not idempotent, other delivery", |it| {
+            asked(it, "node-b", 0, 2)
+        }),
+        on(false, "older hand-out", |it| asked(it, "node-a", 1, 1)),
+        on(false, "ok, current", |it| reported(it, true, 0)),
+        on(false, "failed, current", |it| reported(it, false, 0)),
+        on(false, "ok, older", |it| reported(it, true, 1)),
+        on(false, "failed, older", |it| reported(it, false, 1)),
+    ]
+}
+
+fn word(answer: &Answer) -> String {
+    match answer {
+        Answer::Grant(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Answer::Result(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Answer::Timer(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Answer::Changed(_)
+        | Answer::Run(_)
+        | Answer::Agent(_)
+        | Answer::Contact(_)
+        | Answer::Nothing(()) => String::new(),
+    }
+}
+
+/// Tries one input on a copy of the scene; says what came of it, and the status if it is new.
+fn tried(scene: &Scene, column: &Column) -> (String, Option<RunStatus>) {
+    let from = if column.on_idempotent {
+        &scene.idempotent
+    } else {
+        &scene.once_only
+    };
+    let mut world = from.clone();
+    match world.give((column.input)(from)) {
+        Heard::Refused(refusal) => (format!("refused `{}`", refusal.problem().code), None),
+        Heard::Unchanged(answer) => (format!("unchanged{}", word(&answer)), None),
+        Heard::Decided(answer) => {
+            let (row, status) = (row_of(world.phase(STEP)), world.status());
+            let paused = match world.run().pauses.is_empty() {
+                true => "",
+                false => ", paused",
+            };
+            let anew = match world.handed.len() - from.handed.len() {
+                0 => "",
+                _ => ", handed out",
+            };
+            let cell = format!("{row} / {status}{paused}{anew}{}", word(&answer));
+            (cell, (status != from.status()).then_some(status))
+        }
+    }
+}
+
+/// How runs begin and end, for the table of statuses; in the others one more step follows.
+fn beginnings_and_ends() -> Vec<(&'static str, World)> {
+    let skipped = SKIPPED.trim_end().trim_end_matches("- wait: 1 day");
+    let once_only = ONCE_ONLY.trim_end().trim_end_matches("- wait: 1 day");
+    let last_wait = || World::started("  - id: it\n    wait: 1 day\n");
+    let unresolved = "  - id: it\n    tool: log\n    args: { message: $input.nobody }\n";
+    let report = |world: &mut World| {
+        world.report(STEP, done(json!({})));
+    };
+    let fire = |world: &mut World| {
+        world.fire_next();
+    };
+    let end_now = |world: &mut World| {
+        world.pause();
+        world.resume(ResumeMode::Now);
+    };
+    let meanwhile = |world: &mut World| {
+        world.pause();
+        world.report(STEP, done(json!({})));
+        world.resume(ResumeMode::Continue);
+    };
+    vec![
+        (
+            "a start whose first step calls a tool",
+            World::started(ONCE_ONLY),
+        ),
+        ("a start whose first step waits", World::started(WAITING)),
+        (
+            "a start of which nothing is left to do",
+            World::started(skipped),
+        ),
+        (
+            "a start whose first step cannot be resolved",
+            World::started(unresolved),
+        ),
+        (
+            "the last step's result, ok",
+            after(World::started(once_only), report),
+        ),
+        ("the last wait's alarm", after(last_wait(), fire)),
+        ("resume `now` of the last wait", after(last_wait(), end_now)),
+        (
+            "resume, when the last step ended during the pause",
+            after(World::started(once_only), meanwhile),
+        ),
+    ]
+}
+
+fn statuses(leads: &BTreeMap<RunStatus, Vec<String>>) -> String {
+    let mut text = String::from("| status | what leads there |\n|---|---|\n");
+    for status in RunStatus::ALL {
+        let ways = leads.get(&status).map_or_else(
+            || "nothing of what is tried here".to_owned(),
+            |ways| ways.join("; "),
+        );
+        writeln!(text, "| `{status}` | {ways} |").unwrap();
+    }
+    text
+}
+
+fn page() -> String {
+    let (scenes, columns) = (scenes(), columns());
+    let mut leads: BTreeMap<RunStatus, Vec<String>> = BTreeMap::new();
+    for (name, world) in beginnings_and_ends() {
+        leads.entry(world.status()).or_default().push(name.into());
+    }
+    let mut tables = String::new();
+    for table in TABLES {
+        let of_table = |column: &&Column| {
+            table_of(&(column.input)(&scenes.first().unwrap().once_only)) == table
+        };
+        let columns: Vec<&Column> = columns.iter().filter(of_table).collect();
+        assert!(!columns.is_empty(), "{table} has no columns");
+        let names: Vec<_> = columns.iter().map(|column| column.name).collect();
+        writeln!(tables, "\n### {table}\n").unwrap();
+        writeln!(tables, "| step, run | {} |", names.join(" | ")).unwrap();
+        writeln!(tables, "|---|{}", "---|".repeat(names.len())).unwrap();
+        for scene in &scenes {
+            let mut cells = Vec::new();
+            for column in &columns {
+                let (cell, status) = tried(scene, column);
+                if let Some(status) = status {
+                    let way = format!("{}: {}", scene.name, column.name);
+                    leads.entry(status).or_default().push(way);
+                }
+                cells.push(cell);
+            }
+            let status = scene.once_only.status();
+            writeln!(
+                tables,
+                "| {}, {status} | {} |",
+                scene.name,
+                cells.join(" | ")
+            )
+            .unwrap();
+        }
+    }
+    let statuses = statuses(&leads);
+    format!("{HEAD}\n## What leads to a run's status\n\n{statuses}\n{LEGEND}{tables}")
+}
+
+const HEAD: &str = "# States of runs and steps
+
+Written by `HOLDPOINT_WRITE_DOCS=1 cargo test -p holdpoint-executor states_table`, never by hand: every cell
+is what `domain::decide` answers. A status that nothing leads to is in the API and not yet in use.
+";
+
+const LEGEND: &str = "## What an input does to a step
+
+A row is the phase of a step `it` of a live run with one more step after it (a wait of one day), except where
+the phase has ended the run; `planned` stands behind a wait of one day. A cell is `step / run`, then `paused`
+if the run is, `handed out` if `it` or what follows goes to a worker, and `→` the answer to whoever asked.
+`unchanged` stores nothing; `refused` has the problem's code. Where nothing else is said the step must not be
+done twice. An uncertain, waiting or skipped step is the same one in every column.
+
+- *timer fired*: for the hold of the step (`planned`: of the step before); where there is none, for a hold
+  that is unknown. *Stale* is an older `rev`.
+- *same delivery*: node-a asks on its first delivery, as the one that was granted did. *Other*: node-b on the
+  second. `planned` was never handed out: its current number is 0, and so is its older one. A cancelled
+  step's number has risen with the cancellation, so that the number that was out is its older one.
+";
+
+/// The page is what the code does today.
+#[test]
+fn states_table_is_current() {
+    for scene in scenes() {
+        for world in [&scene.idempotent, &scene.once_only] {
+            let paused = match world.run().pauses.is_empty() {
+                true => "",
+                false => ", paused",
+            };
+            let found = format!("{}{paused}", row_of(world.phase(STEP)));
+            assert_eq!(found, scene.name, "the scene is not what it says");
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/states.md");
+    let wanted = page();
+    if std::env::var_os("HOLDPOINT_WRITE_DOCS").is_some() {
+        std::fs::write(&path, &wanted).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == wanted,
+        "docs/states.md is stale: HOLDPOINT_WRITE_DOCS=1 cargo test -p holdpoint-executor states_table \
+         rewrites it"
+    );
+}

@@ -1,0 +1,91 @@
+//! What the crate's own source says of its types: which there are, their fields, their comments.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// All source files of the crate but this catalogue, one after the other.
+pub(super) fn all() -> String {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|it| it == "rs"))
+        .filter(|path| !path.ends_with("catalogue.rs"))
+        .collect();
+    paths.sort();
+    let texts = paths.iter().map(|path| fs::read_to_string(path).unwrap());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Types that a trait is implemented for, by hand or by its macro.
+pub(super) fn declared(sources: &str, by_hand: &str, by_macro: &str) -> BTreeSet<String> {
+    let after = |mark: &str| -> Vec<String> {
+        let mark = format!("\n{mark}");
+        sources
+            .match_indices(&mark)
+            .map(|(at, _)| {
+                let rest = sources[at + mark.len()..].trim_start();
+                let end = rest.find(|c: char| !c.is_alphanumeric()).unwrap();
+                rest[..end].to_owned()
+            })
+            .collect()
+    };
+    after(by_hand).into_iter().chain(after(by_macro)).collect()
+}
+
+/// A field as its struct declares it.
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) type_name: String,
+    pub(super) comment: String,
+}
+
+/// The comment of a type in one line; nothing where it is not of this crate.
+pub(super) fn comment(sources: &str, type_name: &str) -> String {
+    declaration(sources, type_name).map_or_else(String::new, |at| above(&sources[..at]))
+}
+
+/// The public fields of a struct in their order; nothing where it is not one of this crate.
+pub(super) fn fields(sources: &str, type_name: &str) -> Vec<Field> {
+    let Some(at) = declaration(sources, type_name) else {
+        return Vec::new();
+    };
+    let text = &sources[at..];
+    let text = &text[..text.find("\n}").unwrap()];
+    let mut fields = Vec::new();
+    for (at, _) in text.match_indices("\n    pub ") {
+        let line = text[at + "\n    pub ".len()..].lines().next().unwrap();
+        let (name, type_name) = line.split_once(": ").unwrap();
+        fields.push(Field {
+            name: name.to_owned(),
+            type_name: type_name.trim_end_matches(',').to_owned(),
+            comment: above(&text[..at + 1]),
+        });
+    }
+    fields
+}
+
+fn declaration(sources: &str, type_name: &str) -> Option<usize> {
+    ["{", "<"]
+        .iter()
+        .find_map(|end| {
+            let gap = if *end == "{" { " " } else { "" };
+            sources.find(&format!("\npub struct {type_name}{gap}{end}"))
+        })
+        .map(|at| at + 1)
+}
+
+/// The comment that a text ends with, attributes left out.
+fn above(text: &str) -> String {
+    let mut lines: Vec<&str> = text
+        .lines()
+        .rev()
+        .map(str::trim)
+        .skip_while(|line| line.starts_with("#["))
+        .take_while(|line| line.starts_with("///"))
+        .map(|line| line.trim_start_matches("///").trim())
+        .collect();
+    lines.reverse();
+    lines.join(" ")
+}
