@@ -8,7 +8,7 @@ use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{StartSteps, StepResults};
 use holdpoint_contracts::subject::Parts;
-use holdpoint_ids::{RunId, Workspace};
+use holdpoint_ids::{HoldId, IdError, RunId, Workspace};
 use holdpoint_kernel::Request;
 
 use crate::domain::contact::ContactInput;
@@ -46,12 +46,13 @@ pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Probl
         }
         TimersFired::VERB => {
             let fired = read::<TimersFired>(body)?.command.fired;
-            many(fired, |it| {
-                let input = RunInput::TimerFired {
-                    hold: it.id,
-                    rev: it.rev,
-                };
-                run(workspace, it.id.run, input)
+            let fired = fired
+                .into_iter()
+                .map(|it| Ok((it.id.parse::<HoldId>()?, it.rev)))
+                .collect::<Result<Vec<_>, IdError>>()
+                .map_err(|error| Problem::invalid_body(error.to_string()))?;
+            many(fired, |(hold, rev)| {
+                run(workspace, hold.run, RunInput::TimerFired { hold, rev })
             })
         }
         StartSteps::VERB => {
@@ -94,6 +95,7 @@ fn decode_run(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
                 actor,
                 key,
                 command,
+                ..
             } = read::<StartRun>(body)?;
             let StartRun {
                 run: id,
@@ -116,6 +118,7 @@ fn decode_run(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
                 actor,
                 key,
                 command,
+                ..
             } = read::<PauseRun>(body)?;
             let input = RunInput::Pause { by: actor };
             Ok(Request::one(run(workspace, command.run, input), key))
@@ -125,6 +128,7 @@ fn decode_run(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
                 actor,
                 key,
                 command,
+                ..
             } = read::<ResumeRun>(body)?;
             let input = RunInput::Resume {
                 by: actor,
@@ -137,6 +141,7 @@ fn decode_run(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
                 actor,
                 key,
                 command,
+                ..
             } = read::<CancelRun>(body)?;
             let input = RunInput::Cancel {
                 by: actor,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::SERVICE;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
-use holdpoint_contracts::message::{Actor, Command, Envelope};
+use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{Workspace, partition};
@@ -57,11 +57,7 @@ pub(crate) fn messages(effects: &[Effect]) -> Vec<Outgoing> {
                 timers: timers.to_vec(),
             };
             let subject = command.subject(workspace);
-            let envelope = Envelope {
-                actor: Actor::service(SERVICE),
-                key: None,
-                command,
-            };
+            let envelope = Envelope::of_service(SERVICE, command);
             messages.extend(outgoing(subject, &envelope));
         }
     }
@@ -100,7 +96,10 @@ fn log(item: &HistoryItem) {
         run, kind, message, ..
     } = item;
     match kind {
-        EventType::RunFailed | EventType::RunAwaitingInput | EventType::StepLateResult => {
+        EventType::RunFailed
+        | EventType::RunAwaitingInput
+        | EventType::RunIncident
+        | EventType::StepLateResult => {
             tracing::warn!(%run, %kind, message);
         }
         EventType::RunPaused | EventType::RunCancelled => tracing::info!(%run, %kind, message),
@@ -111,7 +110,8 @@ fn log(item: &HistoryItem) {
         | EventType::StepCalled
         | EventType::StepSucceeded
         | EventType::StepFailed
-        | EventType::StepSkipped => tracing::debug!(%run, %kind, message),
+        | EventType::StepSkipped
+        | EventType::InputAnswered => tracing::debug!(%run, %kind, message),
     }
 }
 

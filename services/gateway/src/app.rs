@@ -52,6 +52,7 @@ impl App {
     ) -> Result<C::Answer, Problem> {
         let envelope = Envelope {
             actor: Actor(caller.user.clone()),
+            assertion: None,
             key,
             command,
         };

@@ -73,7 +73,9 @@ pub async fn start(
     ] {
         deps.bus.provide_stream(wanted).await?;
     }
-    let Deps { bus, clock, store } = deps;
+    let Deps {
+        bus, clock, store, ..
+    } = deps;
     let arming = Arc::new(Arming::new(clock.clone()));
     let service = Arc::new(Scheduler {
         arming: Arc::clone(&arming),

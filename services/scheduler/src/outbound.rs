@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::{TimerFired, TimersFired};
-use holdpoint_contracts::message::{Actor, Command, Envelope};
+use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::scheduler::SERVICE;
 use holdpoint_ids::{Workspace, partition};
 
-use crate::domain::{Effect, Key, Owner};
+use crate::domain::{Effect, Owner};
 
 /// Alarms of one message.
 const FIRED_PER_MESSAGE: usize = 500;
@@ -22,7 +22,11 @@ pub(crate) fn fired(effects: &[Effect]) -> Vec<Outgoing> {
             Effect::Fired { key, rev, due } => match key.owner {
                 Owner::Executor => {
                     let group = groups.entry((&key.workspace, partition(&key.id)));
-                    group.or_default().extend(of_hold(key, *rev, *due));
+                    group.or_default().push(TimerFired {
+                        id: key.id.clone(),
+                        rev: *rev,
+                        due: *due,
+                    });
                 }
             },
             Effect::Arm { .. } => {}
@@ -35,11 +39,7 @@ pub(crate) fn fired(effects: &[Effect]) -> Vec<Outgoing> {
                 fired: fired.to_vec(),
             };
             let subject = command.subject(workspace);
-            let envelope = Envelope {
-                actor: Actor::service(SERVICE),
-                key: None,
-                command,
-            };
+            let envelope = Envelope::of_service(SERVICE, command);
             messages.extend(json(subject, &envelope));
         }
     }
@@ -61,20 +61,12 @@ pub(crate) fn json<T: serde::Serialize>(subject: String, body: &T) -> Option<Out
         .ok()
 }
 
-fn of_hold(key: &Key, rev: u64, due: DateTime<Utc>) -> Option<TimerFired> {
-    let id = key
-        .id
-        .parse()
-        .inspect_err(|error| tracing::error!(%error, "an alarm of the executor that is no hold's"))
-        .ok()?;
-    Some(TimerFired { id, rev, due })
-}
-
 #[cfg(test)]
 mod tests {
     use holdpoint_ids::{HoldId, RunId};
 
     use super::*;
+    use crate::domain::Key;
 
     fn of(workspace: &str, id: String) -> Effect {
         Effect::Fired {

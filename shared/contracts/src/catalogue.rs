@@ -5,6 +5,7 @@
 
 mod golden;
 mod page;
+mod people;
 mod samples;
 mod source;
 
@@ -76,6 +77,7 @@ fn command<C: Command>(actor: &str, command: C, answer: C::Answer) -> Entry {
     let aggregate = Some(command.aggregate());
     let envelope = Envelope {
         actor: Actor(actor.to_owned()),
+        assertion: None,
         key: None,
         command,
     };
@@ -129,6 +131,11 @@ fn all() -> Vec<Entry> {
     entries.extend(samples::runs());
     entries.extend(samples::time());
     entries.extend(samples::work());
+    entries.extend(people::scopes_and_tools());
+    entries.extend(people::nodes());
+    entries.extend(people::holds());
+    entries.extend(people::requests());
+    entries.extend(people::users());
     entries.extend(samples::queries());
     entries.extend(samples::messages());
     entries

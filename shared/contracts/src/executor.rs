@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, ContactId, HoldId, RunId};
+use holdpoint_ids::{AgentName, ContactId, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -154,6 +154,127 @@ pub struct CancelRun {
 }
 command!(CancelRun, "cancel_run", ChangedRun, |it| it.run.to_string());
 
+/// Freezes an agent, or the whole workspace: every waiting run of it, whatever their number, and
+/// every later one (S0-AC4, S0-T6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PauseScope {
+    /// Which agent; none: the whole workspace.
+    pub agent: Option<AgentName>,
+    /// What becomes of runs that wait.
+    #[serde(default)]
+    pub waiting: PauseWaiting,
+    /// What becomes of runs that are started meanwhile.
+    #[serde(default)]
+    pub new: PauseNew,
+}
+command!(PauseScope, "pause_scope", ChangedScope, |it| scope_id(
+    it.agent.as_ref()
+));
+
+/// Lifts the pause of an agent or of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeScope {
+    /// Which agent; none: the whole workspace.
+    pub agent: Option<AgentName>,
+    /// How the waits of its runs go on.
+    #[serde(default)]
+    pub mode: ResumeMode,
+}
+command!(ResumeScope, "resume_scope", ChangedScope, |it| scope_id(
+    it.agent.as_ref()
+));
+
+/// Deletes an agent: its open runs fail from that commit on (S0-AC9); its name is free again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteAgent {
+    /// Which.
+    pub agent: AgentName,
+}
+command!(DeleteAgent, "delete_agent", ChangedScope, |it| scope_id(
+    Some(&it.agent)
+));
+
+fn scope_id(agent: Option<&AgentName>) -> String {
+    agent.map_or_else(|| "*".to_owned(), ToString::to_string)
+}
+
+/// What a pause of many does to those that wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseWaiting {
+    /// They stay `waiting`, with their clocks stopped.
+    #[default]
+    Hold,
+    /// They are cancelled: `Agent paused manually` (S0-T6.3).
+    Cancel,
+}
+
+/// What a pause of many does to runs that are started meanwhile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseNew {
+    /// Accepted, and stand paused.
+    #[default]
+    Accept,
+    /// Refused with 409 `agent_paused`.
+    Refuse,
+}
+
+/// A scope after a command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangedScope {
+    /// Which agent; none: the whole workspace.
+    pub agent: Option<AgentName>,
+    /// `active`, `paused` or `deleted`.
+    pub status: String,
+    /// Who paused it, and when; with the steps that were at work only where they are few.
+    pub paused_by: Option<crate::run::PausedBy>,
+    /// False: it was so already.
+    pub changed: bool,
+}
+
+/// How holds on people were closed; one message a batch of the handoff service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HoldsClosed {
+    /// At least one.
+    pub closed: Vec<crate::hold::HoldClosed>,
+}
+command!(
+    HoldsClosed,
+    "holds_closed",
+    Vec<crate::message::Reply<crate::hold::ClosedAnswer>>,
+    |it| it
+        .closed
+        .first()
+        .map(|first| first.id.to_string())
+        .unwrap_or_default()
+);
+
+/// Registers a tool that is an HTTP call, or changes it (`POST /tools`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PutTool {
+    /// What it is and whom it calls.
+    pub tool: crate::tool::ToolSpec,
+}
+command!(PutTool, "put_tool", crate::tool::ToolView, |it| it
+    .tool
+    .name
+    .to_string());
+
+/// Forgets a registered tool; steps that call it then fail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteTool {
+    /// Which.
+    pub name: holdpoint_ids::ToolName,
+}
+command!(DeleteTool, "delete_tool", (), |it| it.name.to_string());
+
 /// Alarms that have come due; one message a batch of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -168,7 +289,7 @@ command!(
     |it| it
         .fired
         .first()
-        .map(|first| first.id.to_string())
+        .map(|first| first.id.clone())
         .unwrap_or_default()
 );
 
@@ -176,8 +297,8 @@ command!(
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimerFired {
-    /// The hold it belongs to.
-    pub id: HoldId,
+    /// The owner's id for it: a hold's id, or `node_` and a node's name.
+    pub id: String,
     /// As it was set; an older one is dropped and counted.
     pub rev: u64,
     /// When it was due.
@@ -261,6 +382,32 @@ pub struct GetRun {
     pub run: RunId,
 }
 query!(GetRun, "run", RunView);
+
+/// Registered tools by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListTools {
+    /// 1 to 500.
+    pub limit: u64,
+    /// From the page before.
+    pub cursor: Option<String>,
+}
+query!(ListTools, "tools", Page<crate::tool::ToolView>);
+
+/// Nodes that work for this workspace, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListNodes {}
+query!(ListNodes, "nodes", Page<crate::steps::NodeView>);
+
+/// Leases that stand, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListClaims {
+    /// 1 to 500.
+    pub limit: u64,
+}
+query!(ListClaims, "claims", Page<crate::steps::ClaimView>);
 
 /// Runs, newest first, without their steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

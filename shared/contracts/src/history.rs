@@ -23,6 +23,12 @@ pub enum EventType {
     /// It needs an answer from a person.
     #[serde(rename = "run.awaiting_input")]
     RunAwaitingInput,
+    /// A question of it was answered.
+    #[serde(rename = "input.answered")]
+    InputAnswered,
+    /// A message about it could not be handled and lies among the dead letters.
+    #[serde(rename = "run.incident")]
+    RunIncident,
     /// All steps ended.
     #[serde(rename = "run.completed")]
     RunCompleted,
@@ -51,7 +57,7 @@ pub enum EventType {
 
 impl EventType {
     /// Every type, in the order of the API page.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::RunStarted,
         Self::RunWaiting,
         Self::RunResumed,
@@ -65,6 +71,8 @@ impl EventType {
         Self::StepFailed,
         Self::StepSkipped,
         Self::StepLateResult,
+        Self::InputAnswered,
+        Self::RunIncident,
     ];
 
     /// The word in bodies, rows and streams.
@@ -84,6 +92,8 @@ impl EventType {
             Self::StepFailed => "step.failed",
             Self::StepSkipped => "step.skipped",
             Self::StepLateResult => "step.late_result",
+            Self::InputAnswered => "input.answered",
+            Self::RunIncident => "run.incident",
         }
     }
 }

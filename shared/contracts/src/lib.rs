@@ -8,7 +8,9 @@
 mod catalogue;
 pub mod duration;
 pub mod executor;
+pub mod handoff;
 pub mod history;
+pub mod hold;
 pub mod instant;
 pub mod message;
 pub mod problem;
@@ -16,6 +18,7 @@ pub mod run;
 pub mod scheduler;
 pub mod steps;
 pub mod subject;
+pub mod tool;
 
 pub use message::{Actor, Asked, Command, Envelope, Query, Reply};
 pub use problem::{FieldError, Problem};

@@ -72,11 +72,27 @@ pub trait Query: Serialize + DeserializeOwned + Send {
 pub struct Envelope<C> {
     /// On whose behalf.
     pub actor: Actor,
+    /// Who the caller is, signed by the gateway (`holdpoint-auth`). Without it the command has the
+    /// rights that its subject has, and never the right to decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assertion: Option<String>,
     /// Given by the caller: the same key with the same content is done once and answered alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Asked>,
     /// The command itself.
     pub command: C,
+}
+
+impl<C> Envelope<C> {
+    /// A command of a service of Holdpoint that acts by itself.
+    pub fn of_service(service: &str, command: C) -> Self {
+        Self {
+            actor: Actor::service(service),
+            assertion: None,
+            key: None,
+            command,
+        }
+    }
 }
 
 /// An idempotency key in the caller's scope, and what was asked under it.

@@ -198,13 +198,30 @@ pub struct ActionResult {
 pub enum HoldKind {
     /// Time.
     Timer,
+    /// A person says yes or no.
+    Approval,
+    /// A person answers a question.
+    Input,
+    /// A person takes over for a while.
+    Handoff,
+}
+
+impl HoldKind {
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timer => "timer",
+            Self::Approval => "approval",
+            Self::Input => "input",
+            Self::Handoff => "handoff",
+        }
+    }
 }
 
 impl std::fmt::Display for HoldKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Timer => f.write_str("timer"),
-        }
+        f.write_str(self.as_str())
     }
 }
 
@@ -235,6 +252,10 @@ pub struct WaitingOn {
 pub enum PauseScope {
     /// This run alone.
     Run,
+    /// All runs of its agent.
+    Agent,
+    /// Everything in the workspace.
+    Workspace,
 }
 
 /// One pause; a run moves only when none is left.

@@ -31,6 +31,17 @@ pub struct HandOut {
     pub contact: Option<ContactId>,
     /// Whether doing it twice does no harm: a fresh first delivery may then start at once.
     pub idempotent: bool,
+    /// How long a grant lasts without a heartbeat, in milliseconds (S4-R6): the lease. A node beats
+    /// at a third of the shortest lease that it holds.
+    #[serde(default = "lease_default")]
+    pub claim_timeout_ms: u64,
+    /// Proves to the API that a call comes from this very hand-out: workspace, run, step,
+    /// dispatch, expiry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// For a tool that is registered as an HTTP call: whom to call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<crate::tool::HttpCall>,
     /// Who started the run.
     pub user: Actor,
     /// W3C trace context: one trace a run.
@@ -39,6 +50,19 @@ pub struct HandOut {
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
 }
+
+/// Lease of a step whose author names none: 30 s.
+pub const LEASE_DEFAULT_MS: u64 = 30_000;
+
+/// Shortest lease: 1 s.
+pub const LEASE_MIN_MS: u64 = 1_000;
+
+fn lease_default() -> u64 {
+    LEASE_DEFAULT_MS
+}
+
+/// Queue of tools that are registered as HTTP calls; the built-in node takes them.
+pub const HTTP_QUEUE: &str = "http-tool";
 
 impl HandOut {
     /// The same for every attempt of one (run, step).
@@ -147,4 +171,128 @@ impl Command for StepResults {
             .map(|result| result.run.to_string())
             .unwrap_or_default()
     }
+}
+
+/// A node is alive, and works on these; one message a node (S4-R3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beat {
+    /// Who.
+    pub node: NodeName,
+    /// What it can do.
+    pub tools: Vec<ToolName>,
+    /// The steps it works on: each a granted one.
+    pub working: Vec<Claimed>,
+    /// Steps that wait at the node for a place.
+    #[serde(default)]
+    pub queue_depth: u64,
+    /// The shortest lease among `working`, in milliseconds; [`LEASE_DEFAULT_MS`] when idle.
+    pub lease_ms: u64,
+}
+
+/// One step that a node works on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claimed {
+    /// Whose run: a node may work for several.
+    pub workspace: Workspace,
+    /// Which run.
+    pub run: RunId,
+    /// Which step.
+    pub step: String,
+    /// As in the hand-out.
+    pub dispatch: u64,
+}
+
+/// What the executor alone can tell a node (S4-R3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeatAnswer {
+    /// Steps that are not this node's any more (cancelled, taken over, ended): stop, report nothing.
+    pub stop: Vec<Claimed>,
+    /// Beat again within this time, in milliseconds.
+    pub again_ms: u64,
+}
+
+impl Command for Beat {
+    const SERVICE: &'static str = crate::executor::SERVICE;
+    const VERB: &'static str = "beat";
+    type Answer = BeatAnswer;
+
+    fn aggregate(&self) -> String {
+        self.node.to_string()
+    }
+}
+
+/// A node leaves: what it still holds is given out again at once, or stands uncertain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Goodbye {
+    /// Who.
+    pub node: NodeName,
+}
+
+impl Command for Goodbye {
+    const SERVICE: &'static str = crate::executor::SERVICE;
+    const VERB: &'static str = "goodbye";
+    type Answer = ();
+
+    fn aggregate(&self) -> String {
+        self.node.to_string()
+    }
+}
+
+/// Whether a node is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum NodeStatus {
+    /// It beats.
+    Up,
+    /// Its alarm went off; it is being asked.
+    Suspect,
+    /// It takes nothing more.
+    Draining,
+    /// Silent, or gone.
+    Down,
+}
+
+/// One node as the API shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// Its name.
+    pub node: NodeName,
+    /// Whether it is there.
+    pub status: NodeStatus,
+    /// When it last beat.
+    #[serde(with = "crate::instant")]
+    pub last_seen: DateTime<Utc>,
+    /// What it can do.
+    pub tools: Vec<ToolName>,
+    /// Steps that wait at the node for a place.
+    pub queue_depth: u64,
+    /// What it works on, `run/step`.
+    pub claimed_tasks: Vec<String>,
+}
+
+/// One lease as the API shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimView {
+    /// Which run.
+    pub run: RunId,
+    /// Which step.
+    pub step: String,
+    /// Who.
+    pub node: NodeName,
+    /// Number of the hand-out.
+    pub dispatch: u64,
+    /// When it was granted.
+    #[serde(with = "crate::instant")]
+    pub claimed_at: DateTime<Utc>,
+    /// When its node last beat.
+    #[serde(with = "crate::instant")]
+    pub heartbeat_at: DateTime<Utc>,
+    /// When the step last said how far it is.
+    #[serde(default, with = "crate::instant::option")]
+    pub progress_at: Option<DateTime<Utc>>,
+    /// Length of the lease in milliseconds.
+    pub claim_timeout: u64,
 }

@@ -10,6 +10,8 @@ use holdpoint_ids::{Workspace, subject_token};
 pub const COMMANDS_EXECUTOR: &str = "HP_CMD_EXECUTOR";
 /// Work queue of the scheduler's commands.
 pub const COMMANDS_SCHEDULER: &str = "HP_CMD_SCHEDULER";
+/// Work queue of the handoff service's commands.
+pub const COMMANDS_HANDOFF: &str = "HP_CMD_HANDOFF";
 /// Work queue of reserved hand-outs of steps.
 pub const STEPS: &str = "HP_STEPS";
 /// Schedules of alarm buckets, and what they fire.
@@ -102,6 +104,15 @@ pub fn timer_bucket(shard: u32, second: i64) -> String {
 pub fn timer_due(shard: u32) -> String {
     format!("hp.timers.due.{shard}")
 }
+
+/// Where a node is asked to beat at once (`steps::BeatNow`): core request, answered by any beat.
+#[must_use]
+pub fn node(name: &holdpoint_ids::NodeName) -> String {
+    format!("hp.sys.node.{name}")
+}
+
+/// Workspace of what belongs to no tenant: alarms of nodes. No tenant can have its name.
+pub const SYSTEM_WORKSPACE: &str = "sys";
 
 /// Moves the test clock; only there with `--test-clock`.
 pub const CLOCK_ADVANCE: &str = "hp.sys.clock.advance";

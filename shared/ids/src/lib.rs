@@ -126,7 +126,7 @@ uuid_id!(
 /// A hold of a run: the run's id and the number of the hold within the run.
 ///
 /// Derived, not drawn, so that a core can name a hold without randomness, and so that whoever has
-/// a hold's id knows its run without a look-up.
+/// a hold's id knows its run without a look-up. A hold that stands alone has the number 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HoldId {
@@ -134,6 +134,23 @@ pub struct HoldId {
     pub run: RunId,
     /// Counts the holds of that run from 1.
     pub number: u32,
+}
+
+impl HoldId {
+    /// The id of a hold that belongs to no run (M-6). Only shells call this.
+    #[must_use]
+    pub fn standalone() -> Self {
+        Self {
+            run: RunId::fresh(),
+            number: 0,
+        }
+    }
+
+    /// Whether no run is behind it: such a hold has the number 0.
+    #[must_use]
+    pub const fn is_standalone(self) -> bool {
+        self.number == 0
+    }
 }
 
 impl fmt::Display for HoldId {
@@ -272,6 +289,20 @@ name!(
     /// A contact's id, chosen by whoever brings the contact.
     ContactId,
     "contact id",
+    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
+    |_| true
+);
+name!(
+    /// A person (or program) with rights of its own; `@user.<name>`.
+    UserName,
+    "user name",
+    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
+    |_| true
+);
+name!(
+    /// A group of people; `@role.<name>`.
+    RoleName,
+    "role name",
     "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
     |_| true
 );

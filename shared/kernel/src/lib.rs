@@ -34,6 +34,7 @@ use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::Asked;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
+use holdpoint_ids::Workspace;
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseTransaction;
 use serde::Serialize;
@@ -137,8 +138,54 @@ pub trait Service: Send + Sync + Sized + 'static {
     /// The messages that effects ask for; they leave through the outbox of the same transaction.
     fn outbound(&self, effects: &[Self::Effect]) -> Vec<Outgoing>;
 
+    /// What effects want of other services: level, not edge. Each is a row until its receiver has
+    /// confirmed it; the kernel publishes it after the commit and sends it again until then.
+    fn wishes(&self, effects: &[Self::Effect]) -> Vec<Wish> {
+        let _none = effects;
+        Vec::new()
+    }
+
+    /// The command that carries wishes of one kind, workspace and partition: subject and body. The
+    /// receiver answers with one reply a wish, in their order.
+    ///
+    /// # Errors
+    /// When they cannot be written as JSON.
+    fn wish_message(
+        &self,
+        kind: &str,
+        workspace: &Workspace,
+        bodies: &[&str],
+    ) -> Result<Outgoing, serde_json::Error> {
+        let _unused = (workspace, bodies);
+        Err(serde::ser::Error::custom(format!(
+            "no wish is of kind `{kind}`"
+        )))
+    }
+
+    /// What becomes of an aggregate when a message about it had to be buried (a dead letter): an
+    /// incident on a run, for instance.
+    fn incident(&self, subject: &str, body: &[u8], reason: &str) -> Vec<Self::Input> {
+        let _unused = (subject, body, reason);
+        Vec::new()
+    }
+
     /// Core messages that may be lost: subject and body.
     fn nudges(&self, effects: &[Self::Effect]) -> Vec<(String, Bytes)>;
+}
+
+/// Something that another service is to make so: level, not edge (DESIGN, "The tables are enough").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// Which of the service's kinds ([`Service::wish_message`] knows them): `timer`, `hold`, ….
+    pub kind: &'static str,
+    /// Whose.
+    pub workspace: Workspace,
+    /// Names it within kind and workspace.
+    pub id: String,
+    /// Rises with every wish of the same id; the highest is the one that counts.
+    pub rev: u64,
+    /// JSON of one item of the command.
+    pub body: String,
 }
 
 /// What a decision came to.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use holdpoint_auth::Keys;
 use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_clock::Clock;
 use holdpoint_store::{Checkpoints, Location, StoreError, open_writer};
@@ -32,6 +33,8 @@ pub struct Deps {
     pub clock: Clock,
     /// Its own tables.
     pub store: Location,
+    /// Whose word counts.
+    pub keys: Keys,
 }
 
 /// A kernel could not be started.

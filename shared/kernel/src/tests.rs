@@ -52,7 +52,12 @@ impl World {
         let bus = Bus::connect(&nats.url, "test").await.unwrap();
         let clock = Clock::standing_at("2026-03-02T09:00:00Z".parse().unwrap());
         Self {
-            deps: Deps { bus, clock, store },
+            deps: Deps {
+                bus,
+                clock,
+                store,
+                keys: holdpoint_auth::Secrets::fresh().unwrap().keys().unwrap(),
+            },
             db,
             _nats: nats,
             _dir: dir,
@@ -145,6 +150,7 @@ impl Kernel {
 fn envelope(name: &str, by: i64, key: Option<Asked>) -> Envelope<Add> {
     Envelope {
         actor: Actor("owner".to_owned()),
+        assertion: None,
         key,
         command: Add {
             name: name.to_owned(),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use holdpoint_auth::Secrets;
 use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;
@@ -250,11 +251,13 @@ async fn start_services(
     clock: &Clock,
     part: &Part,
 ) -> anyhow::Result<()> {
+    let secrets = secrets(&settings.data)?;
     let deps = async |name: &str| -> anyhow::Result<Deps> {
         Ok(Deps {
             bus: Bus::connect(nats_url, name).await?,
             clock: clock.clone(),
             store: Location::Sqlite(settings.data.join(format!("{name}.db"))),
+            keys: secrets.keys()?,
         })
     };
     let settling = Settling::default();
@@ -271,6 +274,30 @@ async fn start_services(
     let runs = holdpoint_executor::start(&executor, part.stop.clone(), &part.tracker).await?;
     settling.add("executor", runs.activity());
     Ok(())
+}
+
+/// The secrets of this folder; made when it is new.
+fn secrets(data: &Path) -> anyhow::Result<Secrets> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let path = data.join("secrets.json");
+    if path.exists() {
+        let text = std::fs::read_to_string(&path)?;
+        return serde_json::from_str(&text)
+            .with_context(|| format!("{} cannot be read", path.display()));
+    }
+    let fresh = Secrets::fresh()?;
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    file.write_all(serde_json::to_string_pretty(&fresh)?.as_bytes())?;
+    file.sync_all()?;
+    Ok(fresh)
 }
 
 async fn start_gateway(

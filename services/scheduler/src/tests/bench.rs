@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use holdpoint_bus::{Bus, StreamUse};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::executor::{self, TimersFired};
-use holdpoint_contracts::message::{Actor, Envelope, Reply};
+use holdpoint_contracts::message::{Envelope, Reply};
 use holdpoint_contracts::scheduler::{AdvanceClock, AdvancedClock, SetAnswer, SetTimer, SetTimers};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{HoldId, RunId, Workspace};
@@ -99,6 +99,7 @@ impl Bench {
             bus: self.bus.clone(),
             clock: self.clock.clone(),
             store: Location::Sqlite(self.folder.path().join("scheduler.db")),
+            keys: holdpoint_auth::Secrets::fresh().unwrap().keys().unwrap(),
         };
         let settling = Settling::default();
         let kernels = Arc::clone(&settling.kernels);
@@ -111,14 +112,11 @@ impl Bench {
     }
 
     pub(super) async fn set(&self, timers: Vec<SetTimer>) -> Vec<Reply<SetAnswer>> {
-        let envelope = Envelope {
-            actor: Actor::service(executor::SERVICE),
-            key: None,
-            command: SetTimers {
-                owner: executor::SERVICE.into(),
-                timers,
-            },
+        let command = SetTimers {
+            owner: executor::SERVICE.into(),
+            timers,
         };
+        let envelope = Envelope::of_service(executor::SERVICE, command);
         self.bus.ask(&workspace(), &envelope).await.unwrap()
     }
 

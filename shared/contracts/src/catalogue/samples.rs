@@ -13,6 +13,7 @@ use crate::executor::{
     HistoryPage, ListAgents, ListContacts, ListRuns, PatchContact, PauseRun, PlanAgent,
     PlannedAgent, PutContact, ResumeRun, StartRun, TimerAnswer, TimerFired, TimersFired,
 };
+use crate::handoff::RequestTimersFired;
 use crate::history::{EventType, HistoryItem, Nudge};
 use crate::message::{Actor, Reply};
 use crate::problem::Problem;
@@ -27,15 +28,15 @@ use crate::{executor, scheduler, subject};
 
 const TEXT: &str = "agent: outreach\nsteps:\n  - wait: 5 days\n";
 
-fn at(time: &str) -> DateTime<Utc> {
+pub(super) fn at(time: &str) -> DateTime<Utc> {
     format!("2026-03-{time}Z").parse().unwrap()
 }
 
-fn run_id() -> RunId {
+pub(super) fn run_id() -> RunId {
     "run_01920000000070008000000000000001".parse().unwrap()
 }
 
-fn hold_id() -> HoldId {
+pub(super) fn hold_id() -> HoldId {
     HoldId {
         run: run_id(),
         number: 1,
@@ -275,11 +276,17 @@ pub(super) fn time() -> Vec<Entry> {
         due: Some(at("07T09:00:00")),
     };
     let fired = TimerFired {
-        id: hold_id(),
+        id: hold_id().to_string(),
         rev: 2,
         due: at("07T09:00:00"),
     };
+    let beat = |alarm: TimerFired| RequestTimersFired { fired: vec![alarm] };
     vec![
+        command(
+            "service:scheduler",
+            beat(fired.clone()),
+            vec![Reply::Ok(TimerAnswer::Applied)],
+        ),
         command(
             "service:scheduler",
             TimersFired { fired: vec![fired] },
@@ -357,7 +364,7 @@ pub(super) fn work() -> Vec<Entry> {
     ]
 }
 
-fn page<T>(item: T) -> Page<T> {
+pub(super) fn page<T>(item: T) -> Page<T> {
     Page {
         items: vec![item],
         next_cursor: Some("c3RlcC0wMQ".to_owned()),
@@ -424,6 +431,9 @@ pub(super) fn messages() -> Vec<Entry> {
         args: json!({ "email": "ada@lindqvist.example" }),
         contact: Some("c-ada".parse().unwrap()),
         idempotent: false,
+        claim_timeout_ms: 30_000,
+        token: Some("hps_eyJ9.c2ln".to_owned()),
+        http: None,
         user: Actor("owner".to_owned()),
         traceparent: "00-01920000000070008000000000000001-0000000100000001-01".to_owned(),
         at: at("02T09:00:00"),

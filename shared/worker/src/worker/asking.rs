@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use holdpoint_bus::Bus;
-use holdpoint_contracts::message::{Actor, Envelope, Reply};
+use holdpoint_contracts::message::{Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Grant, StartStep, StartSteps};
 use holdpoint_ids::{NodeName, Workspace};
@@ -102,11 +102,7 @@ async fn ask(bus: Bus, node: NodeName, workspace: Workspace, batch: Vec<Question
         .into_iter()
         .map(|question| (question.step, question.answer))
         .unzip();
-    let envelope = Envelope {
-        actor: Actor::service("worker"),
-        key: None,
-        command: StartSteps { node, steps },
-    };
+    let envelope = Envelope::of_service("worker", StartSteps { node, steps });
     let asked = Instant::now();
     let heard: Vec<Heard> = match bus.ask(&workspace, &envelope).await {
         Ok(replies) => replies.into_iter().map(word).map(Heard::Word).collect(),

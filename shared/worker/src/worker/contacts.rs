@@ -94,6 +94,7 @@ fn command(
         workspace,
         Envelope {
             actor,
+            assertion: None,
             key,
             command,
         },

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use holdpoint_bus::{Bus, BusError, Outgoing};
-use holdpoint_contracts::message::{Actor, Command, Envelope, Reply};
+use holdpoint_contracts::message::{Command, Envelope, Reply};
 use holdpoint_contracts::steps::{ResultAnswer, StepResult, StepResults};
 use holdpoint_ids::{NodeName, Workspace};
 use tokio::sync::mpsc;
@@ -105,14 +105,11 @@ impl Report {
     }
 
     fn envelope(&self, kept: &[Kept]) -> Envelope<StepResults> {
-        Envelope {
-            actor: Actor::service("worker"),
-            key: None,
-            command: StepResults {
-                node: self.node.clone(),
-                results: kept.iter().map(|kept| kept.result.clone()).collect(),
-            },
-        }
+        let command = StepResults {
+            node: self.node.clone(),
+            results: kept.iter().map(|kept| kept.result.clone()).collect(),
+        };
+        Envelope::of_service("worker", command)
     }
 
     /// The stream keeps them from here on, until the executor has handled them.

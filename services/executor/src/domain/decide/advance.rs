@@ -8,7 +8,7 @@ use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ActionResult, Failure, FailureClass};
-use holdpoint_contracts::steps::HandOut;
+use holdpoint_contracts::steps::{HandOut, LEASE_DEFAULT_MS};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
@@ -304,6 +304,9 @@ fn hand_out(turn: &mut Turn<'_>, index: usize, tool: &str, args: Value, planned:
         args,
         contact: turn.run.contact.clone(),
         idempotent: handed.idempotent,
+        claim_timeout_ms: LEASE_DEFAULT_MS,
+        token: None,
+        http: None,
         user: turn.run.started_by.clone(),
         traceparent: turn.run.traceparent(dispatch),
         at: turn.now,

@@ -62,6 +62,8 @@ pub(super) const fn ending(kind: EventType) -> Option<Outcome> {
         | EventType::StepSucceeded
         | EventType::StepFailed
         | EventType::StepSkipped
-        | EventType::StepLateResult => None,
+        | EventType::StepLateResult
+        | EventType::InputAnswered
+        | EventType::RunIncident => None,
     }
 }

@@ -1,0 +1,64 @@
+//! The secrets of one installation, and what each service needs of them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AuthError, Signer, StepKey, Trust, pack};
+
+/// What must be kept secret, and kept: tokens and assertions of before are worthless without it.
+/// Written to a file that only the operator can read.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Secrets {
+    /// Seed of the gateway's signing key.
+    pub assertion_seed: String,
+    /// Secret of step tokens, base64url of 32 bytes.
+    pub step_secret: String,
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secrets")
+    }
+}
+
+impl Secrets {
+    /// New ones.
+    ///
+    /// # Errors
+    /// [`AuthError::Malformed`] never.
+    pub fn fresh() -> Result<Self, AuthError> {
+        let random: [u8; 32] = rand::random();
+        Ok(Self {
+            assertion_seed: Signer::fresh().seed()?,
+            step_secret: pack(&random),
+        })
+    }
+
+    /// For the gateway.
+    ///
+    /// # Errors
+    /// [`AuthError::Malformed`] when the seed is none.
+    pub fn signer(&self) -> Result<Signer, AuthError> {
+        Signer::from_seed(&self.assertion_seed)
+    }
+
+    /// For every service.
+    ///
+    /// # Errors
+    /// [`AuthError::Malformed`] when a secret is none.
+    pub fn keys(&self) -> Result<Keys, AuthError> {
+        Ok(Keys {
+            trust: Trust::new(vec![self.signer()?.public_key()]),
+            steps: StepKey::new(&self.step_secret)?,
+        })
+    }
+}
+
+/// What a service needs to check who asks. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    /// Whose assertions count.
+    pub trust: Trust,
+    /// Makes and checks step tokens.
+    pub steps: StepKey,
+}

@@ -1,0 +1,214 @@
+//! The built-in roles, what each may do, and the one place that decides it.
+
+use holdpoint_contracts::Problem;
+use holdpoint_ids::RoleName;
+
+use crate::Claims;
+
+/// A role that grants rights. Any other role only names a group of people, for `@role.`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// Everything, also making owners.
+    Owner,
+    /// Everything but making owners.
+    Admin,
+    /// Runs the shop: agents, tools, runs, and every request.
+    Operator,
+    /// Starts runs, and decides what is put to them.
+    Member,
+    /// Looks.
+    Viewer,
+    /// A program that asks, and never decides.
+    Agent,
+}
+
+impl Role {
+    /// Every built-in role.
+    pub const ALL: [Self; 6] = [
+        Self::Owner,
+        Self::Admin,
+        Self::Operator,
+        Self::Member,
+        Self::Viewer,
+        Self::Agent,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Admin => "admin",
+            Self::Operator => "operator",
+            Self::Member => "member",
+            Self::Viewer => "viewer",
+            Self::Agent => "agent",
+        }
+    }
+
+    /// The built-in role of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name)
+    }
+}
+
+/// Something that not everybody may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Right {
+    /// Look at agents, runs, requests, contacts.
+    Look,
+    /// Start runs, open holds, change contacts.
+    Ask,
+    /// Decide a request that is put to the caller.
+    Decide,
+    /// Pause, resume, cancel, suspend runs; agents and tools; decide any request.
+    Operate,
+    /// Users, tokens, policies, the test clock, the whole workspace.
+    Administer,
+    /// Make or unmake owners.
+    Own,
+}
+
+impl Right {
+    /// Every right.
+    pub const ALL: [Self; 6] = [
+        Self::Look,
+        Self::Ask,
+        Self::Decide,
+        Self::Operate,
+        Self::Administer,
+        Self::Own,
+    ];
+
+    /// The word in messages and tables.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Look => "look",
+            Self::Ask => "ask",
+            Self::Decide => "decide",
+            Self::Operate => "operate",
+            Self::Administer => "administer",
+            Self::Own => "own",
+        }
+    }
+}
+
+/// Whether a built-in role has a right.
+#[must_use]
+pub const fn may(role: Role, right: Right) -> bool {
+    match (role, right) {
+        (Role::Owner, _)
+        | (
+            Role::Admin,
+            Right::Look | Right::Ask | Right::Decide | Right::Operate | Right::Administer,
+        )
+        | (Role::Operator, Right::Look | Right::Ask | Right::Decide | Right::Operate)
+        | (Role::Member, Right::Look | Right::Ask | Right::Decide)
+        | (Role::Viewer, Right::Look)
+        | (Role::Agent, Right::Look | Right::Ask) => true,
+        (Role::Admin, Right::Own)
+        | (Role::Operator, Right::Administer | Right::Own)
+        | (Role::Member, Right::Operate | Right::Administer | Right::Own)
+        | (
+            Role::Viewer,
+            Right::Ask | Right::Decide | Right::Operate | Right::Administer | Right::Own,
+        )
+        | (Role::Agent, Right::Decide | Right::Operate | Right::Administer | Right::Own) => false,
+    }
+}
+
+/// The one authorization function: every command handler calls it. `claims` is none for a command
+/// without an assertion: that has the rights its subject has (NATS permissions say who may publish
+/// it), and never the right to decide, to administer or to own.
+///
+/// # Errors
+/// 403 `forbidden`, with what would be needed.
+pub fn authorize(claims: Option<&Claims>, right: Right) -> Result<(), Problem> {
+    let allowed = match claims {
+        None => matches!(right, Right::Look | Right::Ask | Right::Operate),
+        Some(claims) => claims
+            .roles
+            .iter()
+            .map(RoleName::as_str)
+            .filter_map(Role::named)
+            .any(|role| may(role, right)),
+    };
+    if allowed {
+        return Ok(());
+    }
+    let needed: Vec<_> = Role::ALL
+        .into_iter()
+        .filter(|role| may(*role, right))
+        .map(Role::as_str)
+        .collect();
+    let who = claims.map_or_else(
+        || "a command without a signed assertion".to_owned(),
+        |claims| format!("`{}`", claims.user),
+    );
+    Err(Problem::new(
+        403,
+        "forbidden",
+        format!(
+            "{who} may not {}; that needs one of the roles {}",
+            right.as_str(),
+            needed.join(", ")
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims(roles: &[&str]) -> Claims {
+        Claims {
+            workspace: "acme".parse().unwrap(),
+            user: "ada".parse().unwrap(),
+            roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
+            expires_at: chrono::DateTime::UNIX_EPOCH,
+        }
+    }
+
+    /// DESIGN, Identity: an agent's token can ask, never decide.
+    #[test]
+    fn an_agent_asks_and_never_decides() {
+        let agent = claims(&["agent"]);
+        assert!(authorize(Some(&agent), Right::Ask).is_ok());
+        for right in [Right::Decide, Right::Operate, Right::Administer, Right::Own] {
+            let refused = authorize(Some(&agent), right).unwrap_err();
+            assert_eq!((refused.status, refused.code.as_str()), (403, "forbidden"));
+        }
+    }
+
+    /// DESIGN, Subjects: an unsigned command never decides.
+    #[test]
+    fn what_nobody_signed_decides_nothing() {
+        assert!(authorize(None, Right::Ask).is_ok());
+        assert!(authorize(None, Right::Decide).is_err());
+        assert!(authorize(None, Right::Administer).is_err());
+    }
+
+    #[test]
+    fn a_role_that_is_not_built_in_grants_nothing() {
+        assert!(authorize(Some(&claims(&["ops"])), Right::Look).is_err());
+        assert!(authorize(Some(&claims(&["ops", "member"])), Right::Decide).is_ok());
+    }
+
+    #[test]
+    fn every_higher_role_may_what_the_lower_may() {
+        let ladder = [
+            Role::Viewer,
+            Role::Member,
+            Role::Operator,
+            Role::Admin,
+            Role::Owner,
+        ];
+        for pair in ladder.windows(2) {
+            for right in Right::ALL {
+                assert!(!may(pair[0], right) || may(pair[1], right), "{right:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A running step speaks for itself: HMAC-SHA-256 over run, step and number of the hand-out.
+//!
+//! One is made for every hand-out, so it must cost next to nothing: a key that executor and gateway
+//! share, no public keys.
+
+use chrono::{DateTime, Utc};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use holdpoint_ids::{RunId, Workspace};
+use serde::{Deserialize, Serialize};
+use sha2_for_hmac::Sha256;
+
+use crate::{AuthError, pack, parts, unpack};
+
+/// How every step token begins, so that the edge tells it from a caller's token.
+pub const PREFIX: &str = "hps_";
+
+/// Which hand-out speaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepClaims {
+    /// Whose run.
+    pub workspace: Workspace,
+    /// Which run; of no other one it may even know that it is there.
+    pub run: RunId,
+    /// Which step.
+    pub step: String,
+    /// Number of the hand-out: a later one makes this worth nothing.
+    pub dispatch: u64,
+    /// From when on it is worth nothing.
+    #[serde(with = "holdpoint_contracts::instant")]
+    pub expires_at: DateTime<Utc>,
+}
+
+/// Makes and checks step tokens. Cheap to clone.
+#[derive(Clone)]
+pub struct StepKey(Hmac<Sha256>);
+
+impl std::fmt::Debug for StepKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StepKey")
+    }
+}
+
+impl StepKey {
+    /// The key around a secret of at least 32 bytes, given as base64url.
+    ///
+    /// # Errors
+    /// [`AuthError::Malformed`] when it is shorter or no base64url.
+    pub fn new(secret: &str) -> Result<Self, AuthError> {
+        let bytes = unpack(secret)?;
+        if bytes.len() < 32 {
+            return Err(AuthError::Malformed);
+        }
+        Hmac::new_from_slice(&bytes)
+            .map(Self)
+            .map_err(|_never| AuthError::Malformed)
+    }
+
+    /// A token for a hand-out.
+    ///
+    /// # Errors
+    /// [`AuthError::Malformed`] never for claims of this crate.
+    pub fn sign(&self, claims: &StepClaims) -> Result<String, AuthError> {
+        let body = serde_json::to_vec(claims).map_err(|_never| AuthError::Malformed)?;
+        let payload = pack(&body);
+        let mut mac = self.0.clone();
+        mac.update(payload.as_bytes());
+        let signature = mac.finalize().into_bytes();
+        Ok(format!("{PREFIX}{payload}.{}", pack(&signature)))
+    }
+
+    /// Checks a token. Whether its hand-out is still the current one, only the executor knows.
+    ///
+    /// # Errors
+    /// [`AuthError`].
+    pub fn check(&self, token: &str, now: DateTime<Utc>) -> Result<StepClaims, AuthError> {
+        let text = token.strip_prefix(PREFIX).ok_or(AuthError::Malformed)?;
+        let (payload, body, signature) = parts(text)?;
+        let mut mac = self.0.clone();
+        mac.update(payload.as_bytes());
+        mac.verify_slice(&signature)
+            .map_err(|_other| AuthError::Forged)?;
+        let claims: StepClaims =
+            serde_json::from_slice(&body).map_err(|_other| AuthError::Malformed)?;
+        if claims.expires_at <= now {
+            return Err(AuthError::Expired);
+        }
+        Ok(claims)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+
+    fn key(byte: u8) -> StepKey {
+        StepKey::new(&pack(&[byte; 32])).unwrap()
+    }
+
+    fn claims() -> StepClaims {
+        StepClaims {
+            workspace: "acme".parse().unwrap(),
+            run: "run_01920000000070008000000000000001".parse().unwrap(),
+            step: "step-01".to_owned(),
+            dispatch: 3,
+            expires_at: DateTime::UNIX_EPOCH + TimeDelta::minutes(5),
+        }
+    }
+
+    #[test]
+    fn a_token_says_whose_it_is_and_no_other_key_made_it() {
+        let text = key(1).sign(&claims()).unwrap();
+        assert_eq!(key(1).check(&text, DateTime::UNIX_EPOCH), Ok(claims()));
+        let forged = key(2).check(&text, DateTime::UNIX_EPOCH);
+        assert_eq!(forged, Err(AuthError::Forged));
+        let late = key(1).check(&text, claims().expires_at);
+        assert_eq!(late, Err(AuthError::Expired));
+        assert_eq!(
+            key(1).check("hp_other", DateTime::UNIX_EPOCH),
+            Err(AuthError::Malformed)
+        );
+        assert!(StepKey::new("c2hvcnQ").is_err());
+    }
+}

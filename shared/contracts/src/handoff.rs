@@ -1,0 +1,363 @@
+//! Commands and queries of the handoff service: people, and what is asked of them.
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::{AgentName, HoldId, RoleName, RunId, UserName};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::hold::{HoldOutcome, HoldSpec, HoldWish, WishAnswer};
+use crate::message::{Command, Query, Reply};
+use crate::run::{HoldKind, Page};
+
+/// Name of the service, as in subjects.
+pub const SERVICE: &str = "handoff";
+
+macro_rules! command {
+    ($type:ty, $verb:literal, $answer:ty, |$this:ident| $aggregate:expr) => {
+        impl Command for $type {
+            const SERVICE: &'static str = SERVICE;
+            const VERB: &'static str = $verb;
+            type Answer = $answer;
+
+            fn aggregate(&self) -> String {
+                let $this = self;
+                $aggregate
+            }
+        }
+    };
+}
+
+macro_rules! query {
+    ($type:ty, $name:literal, $answer:ty) => {
+        impl Query for $type {
+            const SERVICE: &'static str = SERVICE;
+            const NAME: &'static str = $name;
+            type Answer = $answer;
+        }
+    };
+}
+
+/// The holds on people that are wanted; one message a batch of the service that wants them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetHolds {
+    /// The service that is told when they are closed.
+    pub owner: String,
+    /// At least one.
+    pub holds: Vec<HoldWish>,
+}
+command!(SetHolds, "set_holds", Vec<Reply<WishAnswer>>, |it| it
+    .holds
+    .first()
+    .map(|first| first.id.to_string())
+    .unwrap_or_default());
+
+/// Alarms of requests that have come due; one message a batch of the scheduler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestTimersFired {
+    /// At least one.
+    pub fired: Vec<crate::executor::TimerFired>,
+}
+command!(
+    RequestTimersFired,
+    "timers_fired",
+    Vec<Reply<crate::executor::TimerAnswer>>,
+    |it| it
+        .fired
+        .first()
+        .map(|first| first.id.clone())
+        .unwrap_or_default()
+);
+
+/// Opens a hold that stands alone (M-6, `POST /holds`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenHold {
+    /// Made by the caller ([`HoldId::standalone`]), so that asking again opens nothing twice.
+    pub id: HoldId,
+    /// What is asked. `timer` and `approval` in *Ground*, `input` and `handoff` in *People*.
+    pub spec: HoldSpec,
+    /// How long until time is up, in milliseconds: 1 s to 90 days. A timer fires then.
+    pub timeout_ms: u64,
+}
+command!(OpenHold, "open_hold", RequestView, |it| it.id.to_string());
+
+/// Takes a hold that stands alone back (`DELETE /holds/{id}`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WithdrawHold {
+    /// Which.
+    pub id: HoldId,
+}
+command!(WithdrawHold, "withdraw_hold", RequestView, |it| it
+    .id
+    .to_string());
+
+/// A person decides a request. Needs a signed assertion; one handler for all ways that lead here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DecideRequest {
+    /// Which.
+    pub id: HoldId,
+    /// What.
+    pub decision: Decision,
+    /// The version of the request that the person has seen, if it matters to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
+command!(DecideRequest, "decide_request", Decided, |it| it
+    .id
+    .to_string());
+
+/// What a person decides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Decision {
+    /// To an input: one of the options, a text, or what the schema says.
+    Respond {
+        /// The answer.
+        answer: Value,
+    },
+    /// To an approval: yes.
+    Approve {
+        /// Why, for the record.
+        #[serde(default)]
+        comment: Option<String>,
+    },
+    /// To an approval: no.
+    Reject {
+        /// Why; required.
+        reason: String,
+    },
+}
+
+/// What became of a decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    /// It stands, and never changes.
+    pub recorded: bool,
+    /// What it did to the run.
+    pub effect: Effect,
+    /// The request as it now stands.
+    pub request: RequestView,
+}
+
+/// What a recorded decision did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// The run went on with it (or the hold stands alone).
+    Applied,
+    /// The run is paused.
+    OnResume,
+    /// The run had ended.
+    RunEnded,
+    /// The executor has not said yet.
+    Pending,
+}
+
+/// Where a request stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestStatus {
+    /// Nobody has decided.
+    Open,
+    /// A person has.
+    Decided,
+    /// Time was up.
+    Expired,
+    /// It is not wanted any more.
+    Withdrawn,
+}
+
+impl RequestStatus {
+    /// Every status.
+    pub const ALL: [Self; 4] = [Self::Open, Self::Decided, Self::Expired, Self::Withdrawn];
+
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Decided => "decided",
+            Self::Expired => "expired",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+/// One request as the API shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestView {
+    /// The hold's id.
+    pub id: HoldId,
+    /// `approval`, `input`, `handoff`, `timer`.
+    pub kind: HoldKind,
+    /// Whose; none for a hold that stands alone.
+    pub run: Option<RunId>,
+    /// Which step waits.
+    pub step: Option<String>,
+    /// Which agent asks.
+    pub agent: Option<AgentName>,
+    /// Where it stands.
+    pub status: RequestStatus,
+    /// Rises with every change.
+    pub version: u64,
+    /// Whom it is put to, as it was asked for; empty: the workspace's owners.
+    pub to: Vec<String>,
+    /// For people.
+    pub question: String,
+    /// The answers there are.
+    pub options: Vec<String>,
+    /// Why it is asked, where the plan did not: `uncertain`.
+    pub reason: Option<String>,
+    /// What helps to decide.
+    pub context: Value,
+    /// When time is up; none while frozen, or when there is no deadline.
+    #[serde(default, with = "crate::instant::option")]
+    pub deadline: Option<DateTime<Utc>>,
+    /// What is left while a pause has stopped the clock, in milliseconds.
+    pub remaining_ms: Option<u64>,
+    /// What happens when time is up.
+    pub on_timeout: crate::hold::OnTimeout,
+    /// What the caller may do: `respond`, `approve`, `reject`.
+    pub actions: Vec<String>,
+    /// How it ended.
+    pub outcome: Option<HoldOutcome>,
+    /// What was decided: the answer, the comment, the reason.
+    pub response: Option<Value>,
+    /// Who decided.
+    pub decided_by: Option<String>,
+    /// When it was decided.
+    #[serde(default, with = "crate::instant::option")]
+    pub decided_at: Option<DateTime<Utc>>,
+    /// Answers that came too late; kept and shown.
+    pub late: Vec<LateAnswer>,
+    /// When it was opened.
+    #[serde(with = "crate::instant")]
+    pub created_at: DateTime<Utc>,
+}
+
+/// An answer that came after the request was decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LateAnswer {
+    /// Whose.
+    pub by: String,
+    /// When.
+    #[serde(with = "crate::instant")]
+    pub at: DateTime<Utc>,
+    /// What.
+    pub data: Value,
+}
+
+/// Makes a user, or changes name, mail and roles of one (owner and admin only).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PutUser {
+    /// Who; `@user.<name>`.
+    pub name: UserName,
+    /// Where mails go.
+    #[serde(default)]
+    pub email: Option<String>,
+    /// Built-in ones grant rights (`owner admin operator member viewer agent`), any other is for
+    /// `@role.` only.
+    #[serde(default)]
+    pub roles: Vec<RoleName>,
+}
+command!(PutUser, "put_user", UserView, |it| it.name.to_string());
+
+/// Disables a user: decides nothing any more, and is asked nothing any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DisableUser {
+    /// Who.
+    pub name: UserName,
+}
+command!(DisableUser, "disable_user", UserView, |it| it
+    .name
+    .to_string());
+
+/// One user as the API shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserView {
+    /// `@user.<name>`.
+    pub name: UserName,
+    /// Where mails go.
+    pub email: Option<String>,
+    /// In alphabetical order.
+    pub roles: Vec<RoleName>,
+    /// False: disabled.
+    pub active: bool,
+    /// Rises with every change; readers of copies keep the highest.
+    pub version: u64,
+}
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetRequest {
+    /// Which.
+    pub id: HoldId,
+}
+query!(GetRequest, "request", RequestView);
+
+/// Requests, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListRequests {
+    /// 1 to 500.
+    pub limit: u64,
+    /// From the page before.
+    pub cursor: Option<String>,
+    /// Only with this status.
+    pub status: Option<RequestStatus>,
+    /// Only of this kind.
+    pub kind: Option<HoldKind>,
+    /// Only of this run.
+    pub run: Option<RunId>,
+}
+query!(ListRequests, "requests", Page<RequestView>);
+
+/// One user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetUser {
+    /// Who.
+    pub name: UserName,
+}
+query!(GetUser, "user", UserView);
+
+/// Users by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListUsers {
+    /// 1 to 500.
+    pub limit: u64,
+    /// From the page before.
+    pub cursor: Option<String>,
+}
+query!(ListUsers, "users", Page<UserView>);
+
+/// Changes of users of all workspaces after a number: how readers keep their copies. Asked under
+/// the workspace [`crate::subject::SYSTEM_WORKSPACE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserFacts {
+    /// Facts with a greater number; 0 is the beginning.
+    pub after: u64,
+    /// 1 to 500.
+    pub limit: u64,
+}
+query!(UserFacts, "user_facts", Vec<UserFact>);
+
+/// One change of a user, numbered by the publisher without gaps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserFact {
+    /// From 1.
+    pub seq: u64,
+    /// Whose.
+    pub workspace: holdpoint_ids::Workspace,
+    /// As it now is.
+    pub user: UserView,
+}
