@@ -140,6 +140,15 @@ impl Client {
             .await
     }
 
+    /// Removes something.
+    pub(crate) async fn delete<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<Body<T>, ClientError> {
+        let request = self.request(Method::DELETE, self.url(path)?, JSON, None);
+        self.send(request).await
+    }
+
     /// Replaces something.
     pub(crate) async fn put<T: DeserializeOwned>(
         &self,
@@ -392,7 +401,7 @@ impl Client {
 
 /// A name or id as it may stand in a path; anything else is refused before it is sent, so that no
 /// text can lead to another path than the one that was meant.
-fn segment(text: &str) -> Result<&str, ClientError> {
+pub(crate) fn segment(text: &str) -> Result<&str, ClientError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let is_name =
         text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_allowed);

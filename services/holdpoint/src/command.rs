@@ -3,20 +3,28 @@
 mod agent;
 mod clock;
 mod contact;
+mod people;
+mod request;
 pub(crate) mod run;
+mod space;
+mod work;
 
 use std::process::ExitCode;
 
 use chrono::{DateTime, Utc};
 use clap::CommandFactory;
 use clap_complete::Shell;
+use holdpoint_contracts::run::Page;
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, GlobalArgs, PageArgs};
-use crate::client::{Client, ClientError};
+use crate::client::{Body, Client, ClientError};
 use crate::connection::Connection;
 use crate::exit::Outcome;
 use crate::output;
+use crate::table::Rows;
+
+pub(crate) use work::{Claims, Nodes};
 
 /// What a command works with.
 pub(crate) struct Session {
@@ -57,6 +65,44 @@ pub(crate) fn completions(shell: Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "holdpoint", &mut script);
     Ok(output::raw(&script)?)
+}
+
+/// Prints an answer verbatim for programs, or what a person reads.
+fn show<T>(
+    session: &Session,
+    answer: &Body<T>,
+    text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<Outcome> {
+    if session.json {
+        output::line(&answer.text)?;
+    } else {
+        output::line(&text(&answer.value))?;
+    }
+    Ok(Outcome::Ok)
+}
+
+/// A list as a table: one row an item.
+fn list<T>(
+    session: &Session,
+    answer: &Body<Page<T>>,
+    heading: &[&str],
+    row: impl Fn(&T) -> Vec<String>,
+) -> anyhow::Result<Outcome> {
+    if session.json {
+        output::line(&answer.text)?;
+        return Ok(Outcome::Ok);
+    }
+    let mut rows = Rows::new(heading);
+    for item in &answer.value.items {
+        rows.push(row(item));
+    }
+    if rows.is_empty() {
+        output::note("nothing there");
+    } else {
+        output::line(&rows.render())?;
+    }
+    note_more(answer.value.next_cursor.as_deref());
+    Ok(Outcome::Ok)
 }
 
 /// `limit` and `cursor` as they stand in a query.

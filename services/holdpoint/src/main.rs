@@ -66,6 +66,13 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(command) => command::client(&global, command).await,
         Command::Contact(command) => command::client(&global, command).await,
         Command::Clock(command) => command::client(&global, command).await,
+        Command::Request(command) => command::client(&global, command).await,
+        Command::User(command) => command::client(&global, command).await,
+        Command::Token(command) => command::client(&global, command).await,
+        Command::Tool(command) => command::client(&global, command).await,
+        Command::Space(command) => command::client(&global, command).await,
+        Command::Nodes => command::client(&global, command::Nodes).await,
+        Command::Claims => command::client(&global, command::Claims).await,
     }
 }
 

@@ -2,11 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use holdpoint_contracts::executor::ChangedScope;
 use holdpoint_contracts::run::{AgentView, Page, PlannedStepView};
 
-use super::{ClientCommand, Session, instant, note_more, page_query, refusal_line};
+use super::{
+    ClientCommand, Session, instant, note_more, page_query, refusal_line, show as show_answer,
+    space,
+};
 use crate::cli::{AgentCommand, PageArgs};
-use crate::client::{Body, ClientError};
+use crate::client::{Body, ClientError, segment};
 use crate::exit::Outcome;
 use crate::output;
 use crate::table::{Rows, one_line};
@@ -19,6 +23,21 @@ impl ClientCommand for AgentCommand {
             Self::List(page) => list(session, &page).await,
             Self::Show { name } => show(session, &name).await,
             Self::Plan { file } => plan(session, &file).await,
+            Self::Pause { name, pause } => {
+                let path = format!("agents/{}/pause", segment(&name)?);
+                space::pause(session, &path, &pause).await
+            }
+            Self::Resume { name, mode } => {
+                let path = format!("agents/{}/resume", segment(&name)?);
+                space::resume(session, &path, mode).await
+            }
+            Self::Delete { name } => {
+                let path = format!("agents/{}", segment(&name)?);
+                let answer: Body<ChangedScope> = session.client.delete(&path).await?;
+                show_answer(session, &answer, |_| {
+                    format!("{name}  deleted; its open runs fail")
+                })
+            }
         }
     }
 }

@@ -1,0 +1,201 @@
+//! What waits for a person: seeing it, deciding it, and asking from a script (M-6).
+//!
+//! `holdpoint approve "Deploy 4.2?" --to @role.ops --wait && ./deploy` opens a hold that belongs to no
+//! run and stays until it is decided; the exit code says how.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::handoff::{Decided, Effect, RequestStatus, RequestView};
+use holdpoint_contracts::hold::HoldOutcome;
+use holdpoint_contracts::run::Page;
+use holdpoint_ids::HoldId;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{ClientCommand, Session, instant, list, page_query, show};
+use crate::cli::{AskArgs, InboxArgs, RequestCommand, ToArgs};
+use crate::client::{Body, segment};
+use crate::exit::Outcome;
+use crate::output;
+
+/// How long one look at a hold may take at the server.
+const LOOK: &str = "30s";
+
+/// How long a hold stays open unless said.
+const TIMEOUT_DEFAULT: &str = "7d";
+
+/// A hold that was opened.
+#[derive(Debug, Deserialize)]
+struct Opened {
+    id: HoldId,
+    kind: String,
+    deadline: Option<DateTime<Utc>>,
+}
+
+impl ClientCommand for RequestCommand {
+    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Inbox(args) => inbox(session, &args).await,
+            Self::Approve(args) => {
+                if args.what.parse::<HoldId>().is_ok() {
+                    let body = json!({ "comment": args.comment });
+                    return decide(session, &args.what, "approve", &body).await;
+                }
+                open(session, "approval", &args.what, &[], &args.to).await
+            }
+            Self::Reject { request, reason } => {
+                decide(session, &request, "reject", &json!({ "reason": reason })).await
+            }
+            Self::Respond { request, answer } => {
+                decide(session, &request, "respond", &json!({ "answer": answer })).await
+            }
+            Self::Ask(AskArgs {
+                question,
+                options,
+                to,
+            }) => open(session, "input", &question, &options, &to).await,
+            Self::Wait { duration, detach } => {
+                let body = json!({ "kind": "timer", "wait": duration });
+                let opened: Body<Opened> = session.client.post("holds", &body).await?;
+                if detach {
+                    return show(session, &opened, |opened| opened.id.to_string());
+                }
+                until_closed(session, &opened.value).await
+            }
+        }
+    }
+}
+
+async fn inbox(session: &Session, args: &InboxArgs) -> anyhow::Result<Outcome> {
+    let mut query = page_query(&args.page);
+    if !args.all {
+        query.push(("status", RequestStatus::Open.as_str().to_owned()));
+    }
+    query.extend(args.kind.clone().map(|kind| ("kind", kind)));
+    let answer: Body<Page<RequestView>> = session.client.get("requests", &query).await?;
+    let heading = [
+        "REQUEST", "KIND", "STATUS", "FOR", "QUESTION", "ANSWERS", "UNTIL",
+    ];
+    list(session, &answer, &heading, |request| {
+        let whom = if request.to.is_empty() {
+            "owners".to_owned()
+        } else {
+            request.to.join(", ")
+        };
+        vec![
+            request.id.to_string(),
+            request.kind.to_string(),
+            request.status.as_str().to_owned(),
+            whom,
+            request.question.clone(),
+            request.options.join(" | "),
+            request.deadline.map(instant).unwrap_or_default(),
+        ]
+    })
+}
+
+async fn decide(
+    session: &Session,
+    request: &str,
+    verb: &str,
+    body: &Value,
+) -> anyhow::Result<Outcome> {
+    let path = format!("requests/{}/{verb}", segment(request)?);
+    let answer: Body<Decided> = session.client.post(&path, body).await?;
+    show(session, &answer, |decided| {
+        let effect = match decided.effect {
+            Effect::Applied => "recorded; it goes on",
+            Effect::OnResume => "recorded; it takes effect when the run is resumed",
+            Effect::RunEnded => "recorded; the run had ended before",
+            Effect::Pending => "recorded; the run has not been reached yet",
+        };
+        format!("{}  {effect}", decided.request.id)
+    })
+}
+
+async fn open(
+    session: &Session,
+    kind: &str,
+    question: &str,
+    options: &[String],
+    to: &ToArgs,
+) -> anyhow::Result<Outcome> {
+    let body = json!({
+        "kind": kind,
+        "question": question,
+        "options": options,
+        "to": to.to,
+        "timeout": to.timeout.as_deref().unwrap_or(TIMEOUT_DEFAULT),
+    });
+    let opened: Body<Opened> = session.client.post("holds", &body).await?;
+    if to.wait {
+        return until_closed(session, &opened.value).await;
+    }
+    show(session, &opened, |opened| {
+        let until = opened.deadline.map(instant).unwrap_or_default();
+        format!("{}  {}  open until {until}", opened.id, opened.kind)
+    })
+}
+
+/// Looks at a hold until it is closed; a lost connection is looked past for a while.
+async fn until_closed(session: &Session, opened: &Opened) -> anyhow::Result<Outcome> {
+    output::note(&format!(
+        "{} is open; waiting (ctrl-c leaves it open)",
+        opened.id
+    ));
+    let path = format!("holds/{}", opened.id);
+    let query = [("wait", LOOK.to_owned())];
+    loop {
+        let hold: Body<RequestView> = session.client.get(&path, &query).await?;
+        if hold.value.status == RequestStatus::Open {
+            continue;
+        }
+        show(session, &hold, closing)?;
+        return Ok(exit_of(hold.value.outcome));
+    }
+}
+
+fn closing(hold: &RequestView) -> String {
+    let outcome = hold.outcome.map_or("withdrawn", HoldOutcome::as_str);
+    let by = hold
+        .decided_by
+        .as_deref()
+        .map(|by| format!(" by {by}"))
+        .unwrap_or_default();
+    match &hold.response {
+        Some(Value::String(text)) => format!("{outcome}{by}: {text}"),
+        Some(Value::Null) | None => format!("{outcome}{by}"),
+        Some(other) => format!("{outcome}{by}: {other}"),
+    }
+}
+
+/// How the process ends: `&& ./deploy` goes on only after a yes.
+fn exit_of(outcome: Option<HoldOutcome>) -> Outcome {
+    match outcome {
+        Some(
+            HoldOutcome::Approved
+            | HoldOutcome::Answered
+            | HoldOutcome::Completed
+            | HoldOutcome::TakenOver
+            | HoldOutcome::Fired,
+        ) => Outcome::Ok,
+        Some(HoldOutcome::Rejected) => Outcome::Rejected,
+        Some(HoldOutcome::Timeout) => Outcome::TimedOut,
+        Some(HoldOutcome::Cancelled) | None => Outcome::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// M-6: the exit code says the outcome.
+    #[test]
+    fn only_a_yes_lets_a_script_go_on() {
+        let code = |outcome| exit_of(Some(outcome)).code();
+        assert_eq!(code(HoldOutcome::Approved), 0);
+        assert_eq!(code(HoldOutcome::Rejected), 4);
+        assert_eq!(code(HoldOutcome::Timeout), 5);
+        assert_eq!(code(HoldOutcome::Cancelled), 1);
+        assert_eq!(exit_of(None).code(), 1);
+    }
+}
