@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Starts a run by publishing a command on JetStream, and waits for the answer.
+
+Nothing but the standard library: a NATS client is a socket and a few words. docs/subjects.md says what
+is published here: subject, headers, JSON, reply, and what counts as done.
+
+    python3 examples/publish.py nats://127.0.0.1:4222 default outreach '{"customer": "c-7"}'
+"""
+
+import json
+import os
+import socket
+import sys
+import time
+import urllib.parse
+import zlib
+
+
+class Nats:
+    """One connection: publish with headers, and messages of one inbox."""
+
+    def __init__(self, url):
+        at = urllib.parse.urlparse(url)
+        self.socket = socket.create_connection((at.hostname, at.port or 4222), timeout=10)
+        self.lines = self.socket.makefile("rb")
+        assert self.lines.readline().startswith(b"INFO ")
+        options = {"verbose": False, "pedantic": False, "headers": True, "name": "publish.py"}
+        if at.username:
+            options |= {"user": at.username, "pass": at.password}
+        self.inbox = f"_INBOX.{os.urandom(12).hex()}"
+        self.socket.sendall(f"CONNECT {json.dumps(options)}\r\nSUB {self.inbox}.* 1\r\n".encode())
+
+    def publish(self, subject, reply, headers, body):
+        head = "NATS/1.0\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"
+        head = head.encode()
+        line = f"HPUB {subject} {reply} {len(head)} {len(head) + len(body)}\r\n".encode()
+        self.socket.sendall(line + head + body + b"\r\n")
+
+    def message(self, until):
+        """The next message as (subject, JSON); None when the time is over."""
+        while True:
+            self.socket.settimeout(max(0.01, until - time.monotonic()))
+            try:
+                words = self.lines.readline().split()
+            except (TimeoutError, socket.timeout):
+                return None
+            if not words:
+                raise ConnectionError("the server has closed the connection")
+            if words[0] == b"PING":
+                self.socket.sendall(b"PONG\r\n")
+            elif words[0] == b"-ERR":
+                raise PermissionError(b" ".join(words[1:]).decode())
+            elif words[0] in (b"MSG", b"HMSG"):
+                size = int(words[-1])
+                payload = self.lines.read(size + 2)[:size]
+                skip = int(words[-2]) if words[0] == b"HMSG" else 0
+                return words[1].decode(), json.loads(payload[skip:] or b"null")
+
+
+def run_id():
+    """`run_` and a UUIDv7: sorts by time; the same one when asking again starts nothing twice."""
+    random = int.from_bytes(os.urandom(10), "big")
+    value = (int(time.time() * 1000) << 80) | random
+    value = (value & ~(0xF << 76)) | (0x7 << 76)
+    value = (value & ~(0x3 << 62)) | (0x2 << 62)
+    return f"run_{value:032x}"
+
+
+def start_run(nats, workspace, agent, given):
+    run = run_id()
+    partition = zlib.crc32(run.encode()) % 16
+    subject = f"hp.{workspace}.cmd.executor.{partition}.start_run"
+    command = {"run": run, "agent": agent, "input": given, "contact": None, "labels": {}}
+    body = json.dumps({"actor": "publish.py", "command": command}).encode()
+    stored, answered = f"{nats.inbox}.stored", f"{nats.inbox}.answered"
+    # A command counts when its answer has come; until then it is sent again, with the same id.
+    for attempt in range(5):
+        nats.publish(subject, stored, {"hp-reply": answered}, body)
+        until = time.monotonic() + 2 + 2 * attempt
+        while (message := nats.message(until)) is not None:
+            where, answer = message
+            if where == stored and "error" in answer:
+                sys.exit(f"not stored: {answer['error']}")
+            if where == answered:
+                return answer
+    sys.exit("stored, and not answered: the executor is down; it will start the run when it is back")
+
+
+def main():
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
+    url, workspace, agent = sys.argv[1:4]
+    given = json.loads(sys.argv[4]) if len(sys.argv) > 4 else None
+    answer = start_run(Nats(url), workspace, agent, given)
+    if "problem" in answer:
+        problem = answer["problem"]
+        sys.exit(f"refused: {problem['detail']} ({problem['code']})")
+    print(json.dumps(answer["ok"]))
+
+
+if __name__ == "__main__":
+    main()
