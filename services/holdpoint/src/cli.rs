@@ -107,6 +107,8 @@ pub(crate) enum Command {
     /// Read the clock, or move it where it is a test clock
     #[command(subcommand)]
     Clock(ClockCommand),
+    /// Write a configuration for a NATS server: who may publish what, and a key for each
+    NatsConfig(NatsConfigArgs),
     /// Print completions for a shell
     Completions {
         /// Which shell
@@ -167,6 +169,23 @@ pub(crate) struct UpArgs {
     /// Let time stand still until `clock advance` moves it
     #[arg(long)]
     pub(crate) test_clock: bool,
+}
+
+/// What to write for a NATS server.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct NatsConfigArgs {
+    /// Where: `nats.conf`, and `<client>.seed` for each client; keys that are there stay
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// A workspace whose programs may publish commands; may be repeated
+    #[arg(long = "program", value_name = "WORKSPACE")]
+    pub(crate) programs: Vec<holdpoint_ids::Workspace>,
+    /// Where the server listens
+    #[arg(long, default_value = "127.0.0.1:4222")]
+    pub(crate) listen: SocketAddr,
+    /// Where the server keeps its streams
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/nats")]
+    pub(crate) store: PathBuf,
 }
 
 /// How the demo runs. `data` is the option of every command, if it was given.

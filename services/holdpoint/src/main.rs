@@ -9,6 +9,7 @@ mod command;
 mod connection;
 mod demo;
 mod exit;
+mod nats_config;
 mod output;
 mod table;
 mod up;
@@ -57,6 +58,10 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(mut args) => {
             args.data = global.data;
             Box::pin(demo::run(args)).await
+        }
+        Command::NatsConfig(args) => {
+            nats_config::write(&args)?;
+            Ok(Outcome::Ok.into())
         }
         Command::Completions { shell } => {
             command::completions(shell)?;

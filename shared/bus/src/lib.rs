@@ -43,9 +43,24 @@ impl Bus {
     /// # Errors
     /// [`BusError::Connect`] when the server cannot be reached at all.
     pub async fn connect(url: &str, name: &str) -> Result<Self, BusError> {
+        Self::connect_as(url, name, None).await
+    }
+
+    /// The same with the seed of an nkey, where the server wants to know who it is
+    /// (`holdpoint nats-config`).
+    ///
+    /// # Errors
+    /// [`BusError::Connect`] when the server cannot be reached, or does not know the key.
+    pub async fn connect_as(url: &str, name: &str, seed: Option<&str>) -> Result<Self, BusError> {
         let who = name.to_owned();
-        let client = async_nats::ConnectOptions::new()
+        let options = match seed {
+            Some(seed) => async_nats::ConnectOptions::with_nkey(seed.to_owned()),
+            None => async_nats::ConnectOptions::new(),
+        };
+        let client = options
             .name(name)
+            // Inboxes of one's own, so that permissions can keep others from listening.
+            .custom_inbox_prefix(format!("_INBOX.{name}"))
             .request_timeout(Some(REQUEST_TIMEOUT))
             .event_callback(move |event| {
                 let who = who.clone();

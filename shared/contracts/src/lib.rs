@@ -13,6 +13,7 @@ pub mod history;
 pub mod hold;
 pub mod instant;
 pub mod message;
+pub mod permission;
 pub mod problem;
 pub mod run;
 pub mod scheduler;

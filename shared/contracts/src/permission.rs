@@ -1,0 +1,235 @@
+//! Who may publish and subscribe to what: NATS permissions, one client at a time.
+//!
+//! This is the authority of everything that carries no signed assertion, so it says as little as each
+//! client needs. `holdpoint nats-config` writes it as a server configuration.
+
+use crate::subject::{STEPS, TIMERS, commands_stream};
+use crate::{executor, handoff, scheduler};
+use holdpoint_ids::Workspace;
+
+/// A kind of client of the bus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Client {
+    /// The executor.
+    Executor,
+    /// The scheduler.
+    Scheduler,
+    /// The handoff service.
+    Handoff,
+    /// The gateway: asks every service on behalf of callers, with assertions.
+    Gateway,
+    /// A node: takes steps, and reports.
+    Worker,
+    /// Any other program that publishes commands, of one workspace.
+    Program(Workspace),
+}
+
+impl Client {
+    /// Every client that belongs to no workspace.
+    pub const SERVICES: [Self; 5] = [
+        Self::Executor,
+        Self::Scheduler,
+        Self::Handoff,
+        Self::Gateway,
+        Self::Worker,
+    ];
+
+    /// The name of its connection; its inboxes begin with `_INBOX.<name>.`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Executor => executor::SERVICE,
+            Self::Scheduler => scheduler::SERVICE,
+            Self::Handoff => handoff::SERVICE,
+            Self::Gateway => "gateway",
+            Self::Worker => "worker",
+            Self::Program(_) => "program",
+        }
+    }
+}
+
+/// Subjects that a client may publish and subscribe to; anything else is refused by the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permissions {
+    /// Subjects, with wildcards.
+    pub publish: Vec<String>,
+    /// Subjects, with wildcards.
+    pub subscribe: Vec<String>,
+}
+
+/// What a client may.
+#[must_use]
+pub fn permissions(client: &Client) -> Permissions {
+    let mut publish = vec!["$JS.API.INFO".to_owned()];
+    let mut subscribe = vec![format!("_INBOX.{}.>", client.name())];
+    match client {
+        Client::Executor => {
+            serves(executor::SERVICE, &mut publish, &mut subscribe);
+            publish.extend(commands_of(&[scheduler::SERVICE, handoff::SERVICE]));
+            publish.extend(["hp.*.steps.>".into(), "hp.sys.node.*".into()]);
+            publish.extend(stream_api(STEPS));
+        }
+        Client::Scheduler => {
+            serves(scheduler::SERVICE, &mut publish, &mut subscribe);
+            publish.extend(commands_of(&[executor::SERVICE, handoff::SERVICE]));
+            publish.push("hp.timers.>".into());
+            publish.extend([TIMERS, STEPS].into_iter().flat_map(consumer_api));
+            subscribe.push(crate::subject::CLOCK_ADVANCE.into());
+        }
+        Client::Handoff => {
+            serves(handoff::SERVICE, &mut publish, &mut subscribe);
+            publish.extend(commands_of(&[executor::SERVICE, scheduler::SERVICE]));
+        }
+        Client::Gateway => {
+            publish.extend(["hp.*.ask.>", "hp.*.get.>"].map(str::to_owned));
+            publish.extend(commands_of(&[executor::SERVICE, handoff::SERVICE]));
+            publish.push(crate::subject::CLOCK_ADVANCE.into());
+            subscribe.push("hp.*.live.>".into());
+        }
+        Client::Worker => {
+            for verb in [
+                "start_steps",
+                "step_results",
+                "beat",
+                "goodbye",
+                "patch_contact",
+            ] {
+                publish.push(format!("hp.*.ask.executor.*.{verb}"));
+            }
+            publish.push("hp.*.cmd.executor.*.step_results".into());
+            publish.extend(consumer_api(STEPS));
+            subscribe.push("hp.sys.node.*".into());
+        }
+        Client::Program(workspace) => {
+            for kind in ["cmd", "ask"] {
+                for (service, verbs) in [
+                    (executor::SERVICE, PROGRAM_EXECUTOR.as_slice()),
+                    (handoff::SERVICE, PROGRAM_HANDOFF.as_slice()),
+                ] {
+                    let subject = |verb: &&str| format!("hp.{workspace}.{kind}.{service}.*.{verb}");
+                    publish.extend(verbs.iter().map(subject));
+                }
+            }
+            publish.push(format!("hp.{workspace}.get.>"));
+            subscribe.push(format!("hp.{workspace}.live.>"));
+        }
+    }
+    Permissions { publish, subscribe }
+}
+
+/// Commands of the executor that a program may publish; deciding needs a person.
+const PROGRAM_EXECUTOR: [&str; 10] = [
+    "apply_agent",
+    "start_run",
+    "pause_run",
+    "resume_run",
+    "cancel_run",
+    "put_contact",
+    "patch_contact",
+    "delete_contact",
+    "put_tool",
+    "delete_tool",
+];
+
+/// Commands of the handoff service that a program may publish.
+const PROGRAM_HANDOFF: [&str; 2] = ["open_hold", "withdraw_hold"];
+
+/// What a service on the kernel needs: its own commands and queries, answers, and its stream.
+fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
+    subscribe.push(crate::subject::asks_filter(service));
+    subscribe.push(crate::subject::queries_filter(service));
+    // Callers wait at inboxes of their own.
+    publish.push("_INBOX.>".into());
+    publish.push(format!("hp.*.live.{service}"));
+    publish.extend(consumer_api(&commands_stream(service)));
+}
+
+/// Commands of other services, and their streams.
+fn commands_of(services: &[&str]) -> Vec<String> {
+    services
+        .iter()
+        .flat_map(|service| {
+            let mut subjects = stream_api(&commands_stream(service));
+            subjects.push(crate::subject::commands_filter(service));
+            subjects
+        })
+        .collect()
+}
+
+/// Making a stream and looking at it.
+fn stream_api(stream: &str) -> Vec<String> {
+    ["CREATE", "UPDATE", "INFO"]
+        .map(|verb| format!("$JS.API.STREAM.{verb}.{stream}"))
+        .to_vec()
+}
+
+/// The same, and reading it through consumers.
+fn consumer_api(stream: &str) -> Vec<String> {
+    let mut subjects = stream_api(stream);
+    for verb in ["CREATE", "DURABLE.CREATE", "INFO", "DELETE", "MSG.NEXT"] {
+        subjects.push(format!("$JS.API.CONSUMER.{verb}.{stream}.>"));
+    }
+    for verb in ["CREATE", "LIST", "NAMES"] {
+        subjects.push(format!("$JS.API.CONSUMER.{verb}.{stream}"));
+    }
+    subjects.push(format!("$JS.ACK.{stream}.>"));
+    subjects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a permission covers a subject.
+    fn covers(pattern: &str, subject: &str) -> bool {
+        let (mut pattern, mut subject) = (pattern.split('.'), subject.split('.'));
+        loop {
+            match (pattern.next(), subject.next()) {
+                (Some(">"), Some(_)) | (None, None) => return true,
+                (Some("*"), Some(_)) => {}
+                (Some(one), Some(other)) if one == other => {}
+                _ => return false,
+            }
+        }
+    }
+
+    fn may_publish(client: &Client, subject: &str) -> bool {
+        let permissions = permissions(client);
+        permissions.publish.iter().any(|one| covers(one, subject))
+    }
+
+    /// DESIGN: an unsigned command has the rights its subject has, and never the right to decide.
+    #[test]
+    fn only_the_gateway_can_bring_a_decision() {
+        let decide = "hp.acme.cmd.handoff.3.decide_request";
+        let program = Client::Program("acme".parse().unwrap());
+        assert!(may_publish(&Client::Gateway, decide));
+        for client in [Client::Worker, program] {
+            assert!(!may_publish(&client, decide), "{client:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_stays_in_its_workspace_and_a_worker_reports_only() {
+        let program = Client::Program("acme".parse().unwrap());
+        assert!(may_publish(&program, "hp.acme.cmd.executor.3.start_run"));
+        assert!(!may_publish(&program, "hp.other.cmd.executor.3.start_run"));
+        assert!(!may_publish(
+            &program,
+            "hp.acme.cmd.executor.3.holds_closed"
+        ));
+        assert!(!may_publish(
+            &program,
+            "hp.acme.cmd.executor.3.timers_fired"
+        ));
+        assert!(may_publish(
+            &Client::Worker,
+            "hp.acme.ask.executor.3.step_results"
+        ));
+        assert!(!may_publish(
+            &Client::Worker,
+            "hp.acme.ask.executor.3.start_run"
+        ));
+        assert!(!may_publish(&Client::Scheduler, "hp.acme.steps.log"));
+    }
+}
