@@ -11,11 +11,17 @@ mod shop;
 mod world;
 
 mod a_cancelled_run_never_goes_on;
+mod a_deleted_agent_fails_its_runs;
+mod a_hold_needs_no_agent;
 mod a_killed_up_finds_its_bus_again;
+mod a_long_wait_is_exact;
+mod a_paused_agent_stops_every_run;
 mod a_paused_wait_keeps_its_remaining_time;
+mod a_program_publishes_commands;
 mod a_reply_skips_the_follow_up;
 mod a_wait_pauses_and_resumes;
 mod a_wait_survives_a_kill;
+mod an_uncertain_step_is_put_to_a_person;
 mod bad_input_gets_a_clear_answer;
 mod history_streams_without_a_gap;
 mod steps_see_what_came_before;
