@@ -42,6 +42,16 @@ impl Up {
             .await
     }
 
+    /// POST of `body` under an idempotency key, so that it can be sent again after a death.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn post_under(&self, key: &str, path: &str, body: &Value) -> anyhow::Result<Answer> {
+        let url = format!("{}{}", self.url, self.in_workspace(path));
+        let request = self.client.post(url).bearer_auth(&self.token);
+        send(request.header("Idempotency-Key", key).json(body)).await
+    }
+
     /// PUT of `body`, as [`Up::get`].
     ///
     /// # Errors
@@ -98,22 +108,28 @@ impl Up {
         path: &str,
         body: Option<&Value>,
     ) -> anyhow::Result<Answer> {
+        self.call_with(&self.token, method, path, body).await
+    }
+
+    /// Any call, by the path from the root, with a token of somebody else.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn call_with(
+        &self,
+        token: &str,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Answer> {
         let mut request = self
             .client
             .request(method, format!("{}{path}", self.url))
-            .bearer_auth(&self.token);
+            .bearer_auth(token);
         if let Some(body) = body {
             request = request.json(body);
         }
-        let response = request.send().await.with_context(|| path.to_owned())?;
-        let status = response.status().as_u16();
-        let text = response.text().await?;
-        let value = match serde_json::from_str(&text) {
-            Ok(value) => value,
-            Err(_) if text.is_empty() => Value::Null,
-            Err(_) => Value::String(text),
-        };
-        Ok((status, value))
+        send(request).await.with_context(|| path.to_owned())
     }
 
     fn in_workspace(&self, path: &str) -> String {
@@ -123,4 +139,16 @@ impl Up {
             path.trim_start_matches('/')
         )
     }
+}
+
+async fn send(request: reqwest::RequestBuilder) -> anyhow::Result<Answer> {
+    let response = request.send().await?;
+    let status = response.status().as_u16();
+    let text = response.text().await?;
+    let value = match serde_json::from_str(&text) {
+        Ok(value) => value,
+        Err(_) if text.is_empty() => Value::Null,
+        Err(_) => Value::String(text),
+    };
+    Ok((status, value))
 }
