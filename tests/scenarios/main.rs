@@ -7,6 +7,7 @@
     reason = "a scenario ends where something is not as it should be"
 )]
 
+mod fleet;
 mod shop;
 mod world;
 
@@ -25,10 +26,15 @@ mod a_wait_survives_a_kill;
 mod a_wiped_bus_costs_time_and_no_work;
 mod an_uncertain_step_is_put_to_a_person;
 mod bad_input_gets_a_clear_answer;
+mod each_client_may_only_what_it_needs;
+mod garbage_on_the_bus_spoils_nothing;
 mod history_streams_without_a_gap;
+mod http_tools_are_called_with_a_token;
+mod no_service_reads_anothers_tables;
 mod steps_see_what_came_before;
 mod the_command_line_speaks_to_a_running_system;
 mod the_demo_ends_well;
 mod the_same_key_starts_once;
 mod tokens_open_what_they_say;
+mod two_of_each_share_the_work;
 mod two_hundred_wait_and_two_hundred_work;

@@ -1,0 +1,165 @@
+//! Services as processes of their own, on one bus and one Postgres.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use holdpoint_testkit::{Answer, TestNats, TestPostgres, holdpoint_binary, nats, postgres};
+use reqwest::Method;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+/// Longest time until a service says that it is ready.
+const READY: Duration = Duration::from_secs(60);
+
+/// What the services stand on.
+pub(crate) struct Ground {
+    pub(crate) nats: TestNats,
+    pub(crate) postgres: TestPostgres,
+    home: TempDir,
+}
+
+/// One process.
+pub(crate) struct Served {
+    child: Child,
+    /// What it printed when it was ready.
+    pub(crate) said: Value,
+    log: PathBuf,
+}
+
+impl Ground {
+    /// None, with the reason printed, where no Postgres is to be had and none is required.
+    pub(crate) async fn new() -> Option<Self> {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let postgres = postgres().await.unwrap()?;
+        let home = tempfile::tempdir().unwrap();
+        let output = Command::new(holdpoint_binary().unwrap())
+            .args(["secrets", "new"])
+            .output()
+            .await
+            .unwrap();
+        assert!(output.status.success());
+        std::fs::write(home.path().join("secrets.json"), output.stdout).unwrap();
+        Some(Self {
+            nats: nats().await.unwrap(),
+            postgres,
+            home,
+        })
+    }
+
+    /// Starts a service on the ground's database.
+    pub(crate) async fn serve(&self, service: &str, args: &[&str]) -> Served {
+        self.serve_on(service, &self.postgres.url, args).await
+    }
+
+    /// Starts a service with a database address of its own.
+    pub(crate) async fn serve_on(&self, service: &str, database: &str, args: &[&str]) -> Served {
+        let mut command = self.command();
+        command
+            .args(["serve", service, "--database-url", database, "--secrets"])
+            .arg(self.home.path().join("secrets.json"))
+            .args(args);
+        self.start(service, command).await
+    }
+
+    /// Starts a node with the built-in tools.
+    pub(crate) async fn worker(&self) -> Served {
+        let mut command = self.command();
+        command.args(["worker", "--builtin"]);
+        self.start("worker", command).await
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(holdpoint_binary().unwrap());
+        command
+            .env("HOLDPOINT_NATS_URL", &self.nats.url)
+            .env("HOLDPOINT_ALLOW_PRIVATE_TARGETS", "1");
+        command
+    }
+
+    async fn start(&self, name: &str, mut command: Command) -> Served {
+        let log = self.home.path().join(format!("{name}.log"));
+        let file = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(file)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = tokio::time::timeout(READY, lines.next_line()).await;
+        let line = line.ok().and_then(Result::ok).flatten();
+        let Some(line) = line else {
+            panic!("{name}: {}", std::fs::read_to_string(&log).unwrap());
+        };
+        let said = serde_json::from_str(&line).unwrap();
+        // Whoever prints more must not die of a closed pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Served { child, said, log }
+    }
+}
+
+impl Served {
+    /// Sends a signal: `STOP`, `CONT`, `TERM`, `KILL`.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
+        let pid = pid.and_then(Pid::from_raw).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// What it wrote to stderr so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+/// The REST API of a served gateway, for the workspace `default`.
+pub(crate) struct Api {
+    client: reqwest::Client,
+    base: String,
+    token: String,
+}
+
+impl Api {
+    pub(crate) fn of(gateway: &Served) -> Self {
+        let text = |name: &str| gateway.said[name].as_str().unwrap().to_owned();
+        Self {
+            client: reqwest::Client::builder().no_proxy().build().unwrap(),
+            base: format!("{}/v1/workspaces/default", text("http")),
+            token: text("token"),
+        }
+    }
+
+    pub(crate) async fn call(&self, method: Method, path: &str, body: &Value) -> Answer {
+        let request = self
+            .client
+            .request(method.clone(), format!("{}{path}", self.base))
+            .bearer_auth(&self.token);
+        let request = if method == Method::GET {
+            request
+        } else {
+            request.json(body)
+        };
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, response.json().await.unwrap_or(Value::Null))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let (status, body) = self.call(Method::GET, path, &Value::Null).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.call(Method::POST, path, body).await
+    }
+}

@@ -1,0 +1,64 @@
+//! Each service has a database role of its own, which sees its own schema and no other (M-3).
+
+use sea_orm::{ConnectionTrait as _, Database};
+use serde_json::json;
+use tokio::process::Command;
+
+use crate::fleet::{Api, Ground};
+use crate::world::log;
+
+const SERVICES: [&str; 4] = ["executor", "scheduler", "handoff", "gateway"];
+
+/// A table of each service that is there from the first start.
+const TABLES: [&str; 4] = ["runs", "alarms", "holds", "tokens"];
+
+/// M-3
+#[tokio::test]
+async fn every_role_is_refused_everywhere_but_at_home() {
+    let Some(ground) = Ground::new().await else {
+        return;
+    };
+    let url = &ground.postgres.url;
+    let output = Command::new(holdpoint_testkit::holdpoint_binary().unwrap())
+        .args(["migrate", "--roles", "--database-url", url])
+        .output()
+        .await
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let made: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let address = |service: &str| made[service].as_str().unwrap().to_owned();
+
+    let mut running = Vec::new();
+    for service in &SERVICES[..3] {
+        running.push(ground.serve_on(service, &address(service), &[]).await);
+    }
+    let args = ["--http", "127.0.0.1:0", "--owner-token"];
+    let gateway = ground.serve_on("gateway", &address("gateway"), &args).await;
+    let _worker = ground.worker().await;
+    // It works with the small roles…
+    let api = Api::of(&gateway);
+    let agent = json!({ "agent": "a", "steps": [{ "wait": "1s" }, log("x")] });
+    assert_eq!(api.post("/agents", &agent).await.0, 201);
+    let (_, run) = api.post("/agents/a/runs", &json!({})).await;
+    let path = format!("/runs/{}", run["id"].as_str().unwrap());
+    holdpoint_testkit::until(crate::world::PATIENCE, "the run ends", async || {
+        (api.get(&path).await["status"] == "completed").then_some(())
+    })
+    .await
+    .unwrap();
+    // …and none of them reads what is another's.
+    for service in SERVICES {
+        let db = Database::connect(address(service)).await.unwrap();
+        for (owner, table) in SERVICES.iter().zip(TABLES) {
+            let read = db.execute_unprepared(&format!("SELECT 1 FROM {owner}.{table} LIMIT 1"));
+            let read = read.await;
+            if *owner == service {
+                read.unwrap();
+            } else {
+                let refused = read.unwrap_err().to_string();
+                assert!(refused.contains("permission denied"), "{service}: {refused}");
+            }
+        }
+    }
+}
