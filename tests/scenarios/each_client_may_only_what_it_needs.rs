@@ -25,7 +25,13 @@ fn seed(dir: &Path, client: &str) -> String {
 async fn the_system_runs_and_nobody_speaks_for_another() {
     let dir = tempfile::tempdir().unwrap();
     let status = Command::new(holdpoint_binary().unwrap())
-        .args(["nats-config", "--program", "default", "--listen", "0.0.0.0:4222"])
+        .args([
+            "nats-config",
+            "--program",
+            "default",
+            "--listen",
+            "0.0.0.0:4222",
+        ])
         .args(["--store", "/data", "--out"])
         .arg(dir.path())
         .status()
@@ -45,7 +51,13 @@ async fn the_system_runs_and_nobody_speaks_for_another() {
         running.push(ground.serve(service, &["--nats-seed", &key]).await);
     }
     let key = seed(dir.path(), "gateway");
-    let args = ["--http", "127.0.0.1:0", "--owner-token", "--nats-seed", &key];
+    let args = [
+        "--http",
+        "127.0.0.1:0",
+        "--owner-token",
+        "--nats-seed",
+        &key,
+    ];
     let gateway = ground.serve("gateway", &args).await;
     let _worker = ground.worker_as(&seed(dir.path(), "worker")).await;
     let api = Api::of(&gateway);
@@ -85,11 +97,19 @@ async fn refused(url: &str, dir: &Path) {
     for (client, name) in [("worker", "worker"), ("program-default", "program")] {
         let key = seed(dir, client);
         let bus = Bus::connect_as(url, name, Some(&key)).await.unwrap();
-        let jetstream = async_nats::jetstream::with_timeout(bus.client().clone(), Duration::from_secs(1));
+        let jetstream =
+            async_nats::jetstream::with_timeout(bus.client().clone(), Duration::from_secs(1));
         for subject in [decide.subject(&workspace), timers.subject(&workspace)] {
-            let stored = jetstream.publish(subject.clone(), "{}".into()).await.unwrap().await;
+            let stored = jetstream
+                .publish(subject.clone(), "{}".into())
+                .await
+                .unwrap()
+                .await;
             assert!(stored.is_err(), "{client} publishes to {subject}");
         }
     }
-    assert!(Bus::connect(url, "stranger").await.is_err(), "no key, no connection");
+    assert!(
+        Bus::connect(url, "stranger").await.is_err(),
+        "no key, no connection"
+    );
 }

@@ -31,11 +31,23 @@ impl Noise {
         let kind = self.pick(&["cmd", "cmd", "ask", "get", "steps", "live"]);
         let workspace = self.pick(&["default", "nobody", "timers", "sys", "ä"]);
         let service = self.pick(&["executor", "scheduler", "handoff", "nobody"]);
-        let verb = self.pick(&["start_run", "timers_fired", "set_timers", "set_holds", "beat", "", "x"]);
+        let verb = self.pick(&[
+            "start_run",
+            "timers_fired",
+            "set_timers",
+            "set_holds",
+            "beat",
+            "",
+            "x",
+        ]);
         match number % 5 {
             0 => format!("hp.timers.due.{}", number % 3),
             1 => format!("hp.{workspace}.{kind}.{service}"),
-            _ => format!("hp.{workspace}.{kind}.{service}.{}.{verb}{}", number % 20, number % 7),
+            _ => format!(
+                "hp.{workspace}.{kind}.{service}.{}.{verb}{}",
+                number % 20,
+                number % 7
+            ),
         }
     }
 
@@ -59,7 +71,9 @@ impl Noise {
 #[tokio::test]
 async fn ten_thousand_subjects_of_garbage() {
     let world = World::with_real_time().await;
-    world.agent("works", json!([{ "wait": "1s" }, log("after")])).await;
+    world
+        .agent("works", json!([{ "wait": "1s" }, log("after")]))
+        .await;
     let bus = Bus::connect(&world.up.nats_url, "noise").await.unwrap();
     let jetstream = jetstream::new(bus.client().clone());
     let mut noise = Noise(0x5eed);
@@ -96,23 +110,46 @@ async fn a_poisoned_command_in_a_batch_of_two_hundred() {
     let jetstream = jetstream::new(bus.client().clone());
     for place in 0..200_u32 {
         let run = format!("run_0192000000007000800000000000{place:04x}");
-        let agent = if place == 77 { json!(7) } else { json!("works") };
+        let agent = if place == 77 {
+            json!(7)
+        } else {
+            json!("works")
+        };
         let command = json!({ "run": run, "agent": agent, "input": null, "contact": null });
         let body = json!({ "actor": "batch", "command": command }).to_string();
         let subject = "hp.default.cmd.executor.0.start_run";
-        jetstream.publish(subject, body.into()).await.unwrap().await.unwrap();
+        jetstream
+            .publish(subject, body.into())
+            .await
+            .unwrap()
+            .await
+            .unwrap();
     }
     world.up.restart().await.unwrap();
-    until(Duration::from_secs(60), "the others are completed", async || {
-        let (_, page) = world.up.get("/runs?status=completed&limit=500").await.unwrap();
-        let done = page["items"].as_array().map_or(0, Vec::len);
-        (done == 199).then_some(())
-    })
+    until(
+        Duration::from_secs(60),
+        "the others are completed",
+        async || {
+            let (_, page) = world
+                .up
+                .get("/runs?status=completed&limit=500")
+                .await
+                .unwrap();
+            let done = page["items"].as_array().map_or(0, Vec::len);
+            (done == 199).then_some(())
+        },
+    )
     .await
     .unwrap();
     let (status, all) = world.up.get("/runs?limit=500").await.unwrap();
-    assert_eq!((status, all["items"].as_array().map(Vec::len)), (200, Some(199)));
+    assert_eq!(
+        (status, all["items"].as_array().map(Vec::len)),
+        (200, Some(199))
+    );
     let stored = bus.stored(StreamUse::Commands("executor")).await.unwrap();
-    assert_eq!(stored, 0, "the poisoned one is kept among the dead letters, not on the bus");
+    assert_eq!(
+        stored, 0,
+        "the poisoned one is kept among the dead letters, not on the bus"
+    );
     let _: Value = all;
 }

@@ -28,7 +28,9 @@ async fn a_registered_tool_is_called_and_its_answer_used() {
         log("made {{ steps.make.id }}"),
     ]);
     let steps = steps.to_string().replace("{{ steps.make.id }}", "it");
-    world.agent("buys", serde_json::from_str(&steps).unwrap()).await;
+    world
+        .agent("buys", serde_json::from_str(&steps).unwrap())
+        .await;
     let id = world.start_run("buys", json!({})).await;
     let run = world.until_status(&id, "completed").await;
     assert_eq!(run["steps"][0]["response"]["data"]["id"], "o-1", "{run}");
@@ -51,7 +53,10 @@ async fn a_registered_tool_is_called_and_its_answer_used() {
     let forged = format!("{}x", &token[..token.len() - 1]);
     assert_eq!(get(&forged, &id).await, 401);
     let path = format!("/v1/workspaces/{}/runs/{id}/cancel", world.up.workspace);
-    let cancel = world.up.call_with(token, Method::POST, &path, Some(&json!({}))).await;
+    let cancel = world
+        .up
+        .call_with(token, Method::POST, &path, Some(&json!({})))
+        .await;
     assert_eq!(cancel.unwrap().0, 403, "a step asks, and steers nothing");
 }
 
@@ -62,7 +67,9 @@ async fn a_risky_tool_never_runs_without_an_approval() {
     let shop = Shop::open().await;
     let (status, tool) = registered(&world, &shop, json!({ "risk": "high" })).await;
     assert_eq!(status, 201, "{tool}");
-    world.agent("buys", json!([{ "tool": "orders.make", "args": {} }])).await;
+    world
+        .agent("buys", json!([{ "tool": "orders.make", "args": {} }]))
+        .await;
     let id = world.start_run("buys", json!({})).await;
     let run = world.until_status(&id, "failed").await;
     assert_eq!(run["failure"]["code"], "approval_required", "{run}");
@@ -75,7 +82,9 @@ async fn nodes_and_claims_are_shown() {
     let world = World::with_real_time().await;
     let shop = Shop::slow(std::time::Duration::from_secs(5)).await;
     registered(&world, &shop, json!({ "idempotent": false })).await;
-    world.agent("buys", json!([{ "tool": "orders.make", "args": {} }])).await;
+    world
+        .agent("buys", json!([{ "tool": "orders.make", "args": {} }]))
+        .await;
     let id = world.start_run("buys", json!({})).await;
     let claim = until(PATIENCE, "the step is claimed", async || {
         let (status, page) = world.up.get("/claims").await.unwrap();
@@ -84,9 +93,16 @@ async fn nodes_and_claims_are_shown() {
     })
     .await
     .unwrap();
-    assert_eq!((&claim["run"], &claim["step"]), (&json!(id), &json!("step-01")));
+    assert_eq!(
+        (&claim["run"], &claim["step"]),
+        (&json!(id), &json!("step-01"))
+    );
     let (status, nodes) = world.up.get("/nodes").await.unwrap();
-    assert_eq!((status, &nodes["items"][0]["status"]), (200, &json!("UP")), "{nodes}");
+    assert_eq!(
+        (status, &nodes["items"][0]["status"]),
+        (200, &json!("UP")),
+        "{nodes}"
+    );
     world.until_status(&id, "completed").await;
     let (_, page) = world.up.get("/claims").await.unwrap();
     assert_eq!(page["items"], json!([]), "completion clears the claim");
@@ -99,7 +115,10 @@ async fn bad_tools_are_refused_with_a_reason() {
     let shop = Shop::open().await;
     for (tool, status) in [
         (json!({ "http": { "url": "ftp://x" } }), 422),
-        (json!({ "http": { "url": shop.url("/"), "method": "GO\nAWAY" } }), 422),
+        (
+            json!({ "http": { "url": shop.url("/"), "method": "GO\nAWAY" } }),
+            422,
+        ),
         (json!({ "name": "log" }), 409),
         (json!({ "name": "with space" }), 422),
         (json!({ "colour": "red" }), 422),

@@ -36,5 +36,5 @@ mod the_command_line_speaks_to_a_running_system;
 mod the_demo_ends_well;
 mod the_same_key_starts_once;
 mod tokens_open_what_they_say;
-mod two_of_each_share_the_work;
 mod two_hundred_wait_and_two_hundred_work;
+mod two_of_each_share_the_work;

@@ -57,7 +57,10 @@ async fn every_role_is_refused_everywhere_but_at_home() {
                 read.unwrap();
             } else {
                 let refused = read.unwrap_err().to_string();
-                assert!(refused.contains("permission denied"), "{service}: {refused}");
+                assert!(
+                    refused.contains("permission denied"),
+                    "{service}: {refused}"
+                );
             }
         }
     }

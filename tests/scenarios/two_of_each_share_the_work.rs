@@ -43,8 +43,14 @@ async fn a_replica_that_was_stopped_does_no_harm_when_it_goes_on() {
     let Some(ground) = Ground::new().await else {
         return;
     };
-    let executors = [ground.serve("executor", &[]).await, ground.serve("executor", &[]).await];
-    let schedulers = [ground.serve("scheduler", &[]).await, ground.serve("scheduler", &[]).await];
+    let executors = [
+        ground.serve("executor", &[]).await,
+        ground.serve("executor", &[]).await,
+    ];
+    let schedulers = [
+        ground.serve("scheduler", &[]).await,
+        ground.serve("scheduler", &[]).await,
+    ];
     let _handoff = ground.serve("handoff", &[]).await;
     let gateway = ground
         .serve("gateway", &["--http", "127.0.0.1:0", "--owner-token"])
@@ -54,7 +60,9 @@ async fn a_replica_that_was_stopped_does_no_harm_when_it_goes_on() {
     let shop = Shop::slow(Duration::from_millis(200)).await;
     let call = json!({ "method": "POST", "url": shop.url("/orders"), "idempotent": true });
     let steps = json!([{ "tool": "http_request", "args": call }, { "wait": "3s" }, log("after")]);
-    let (status, body) = api.post("/agents", &json!({ "agent": "story", "steps": steps })).await;
+    let (status, body) = api
+        .post("/agents", &json!({ "agent": "story", "steps": steps }))
+        .await;
     assert_eq!(status, 201, "{body}");
 
     let runs = join_all((0..RUNS).map(|_| start(&api))).await;
@@ -86,7 +94,9 @@ async fn a_replica_that_was_stopped_does_no_harm_when_it_goes_on() {
     // Effects at the tool: under one key a run, and none of them called for without need.
     let mut effects: BTreeMap<String, usize> = BTreeMap::new();
     for call in shop.calls() {
-        *effects.entry(call.header("idempotency-key").to_owned()).or_default() += 1;
+        *effects
+            .entry(call.header("idempotency-key").to_owned())
+            .or_default() += 1;
     }
     assert_eq!(effects.len(), RUNS + later.len());
     for process in executors.iter().chain(&schedulers) {
@@ -102,7 +112,11 @@ async fn history(api: &Api, id: &str) -> Value {
 fn check(id: &str, items: &Value) {
     let items = items.as_array().unwrap();
     let count = |kind: &str| items.iter().filter(|item| item["type"] == kind).count();
-    let counts = (count("step.succeeded"), count("run.resumed"), count("run.completed"));
+    let counts = (
+        count("step.succeeded"),
+        count("run.resumed"),
+        count("run.completed"),
+    );
     assert_eq!(counts, (2, 1, 1), "{id}: {items:?}");
     for (place, item) in items.iter().enumerate() {
         assert_eq!(item["seq"], place + 1, "{id}");

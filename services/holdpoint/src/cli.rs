@@ -1,15 +1,23 @@
 //! What can be typed: commands, options and their help. It holds no behaviour.
 
+mod people;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use holdpoint_contracts::run::RunStatus;
 use serde_json::Value;
 
+use crate::serve::tables::Tables;
 use crate::value;
+
+pub(crate) use people::{
+    AskArgs, InboxArgs, PauseArgs, RequestCommand, ToArgs, TokenCommand, ToolCommand, UserCommand,
+    WorkspaceCommand,
+};
 
 /// Where `up` keeps its tables unless told otherwise, and where clients look for its address.
 pub(crate) const DATA_DIR_DEFAULT: &str = "holdpoint-data";
@@ -77,6 +85,21 @@ pub(crate) enum Command {
     Up(UpArgs),
     /// Show it all at work, in a temporary directory
     Demo(DemoArgs),
+    /// Run one service as a process of its own
+    Serve(ServeArgs),
+    /// Bring tables up to date
+    Migrate(MigrateArgs),
+    /// Make the secrets that services share
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
+    /// Measure on a temporary system: one JSON line a result
+    Bench(BenchArgs),
+    /// The worker of `bench`; started by it.
+    #[command(hide = true)]
+    BenchWorker(BenchPartArgs),
+    /// The load of `bench`; started by it.
+    #[command(hide = true)]
+    BenchLoad(BenchPartArgs),
     /// Describe agents
     #[command(subcommand)]
     Agent(AgentCommand),
@@ -116,41 +139,6 @@ pub(crate) enum Command {
     },
 }
 
-/// What waits for a person, acting on it, and asking from anywhere (M-6).
-#[derive(Subcommand)]
-pub(crate) enum RequestCommand {
-    /// Show what waits for a person
-    Inbox(InboxArgs),
-    /// Approve a request by its id, or ask somebody to approve a text
-    Approve(ApproveArgs),
-    /// Reject a request
-    Reject {
-        /// Its id
-        request: String,
-        /// Why
-        #[arg(long)]
-        reason: String,
-    },
-    /// Answer a question
-    Respond {
-        /// Its id
-        request: String,
-        /// One of its options, or a text
-        answer: String,
-    },
-    /// Ask somebody a question
-    Ask(AskArgs),
-    /// Be told when a time has passed, whatever is restarted meanwhile
-    Wait {
-        /// How long, for example `90m` or `5 days`
-        #[arg(value_parser = value::duration)]
-        duration: String,
-        /// Do not wait here: print the hold's id
-        #[arg(long)]
-        detach: bool,
-    },
-}
-
 /// How `up` runs. `data` and `json` are options of every command and are filled in from there.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct UpArgs {
@@ -166,6 +154,9 @@ pub(crate) struct UpArgs {
     /// A NATS server that runs already, instead of an own one
     #[arg(long, value_name = "URL")]
     pub(crate) nats_url: Option<String>,
+    /// Where tables are kept: `postgres://…` or `sqlite:DIR` [default: the data directory]
+    #[arg(long, value_name = "URL", env = "HOLDPOINT_DATABASE_URL", hide_env_values = true)]
+    pub(crate) database_url: Option<Tables>,
     /// Let time stand still until `clock advance` moves it
     #[arg(long)]
     pub(crate) test_clock: bool,
@@ -186,6 +177,123 @@ pub(crate) struct NatsConfigArgs {
     /// Where the server keeps its streams
     #[arg(long, value_name = "DIR", default_value = "/var/lib/nats")]
     pub(crate) store: PathBuf,
+
+/// A service that can be a process of its own.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// Agents, contacts, runs, steps, history
+    Executor,
+    /// Alarms
+    Scheduler,
+    /// People, requests, nodes
+    Handoff,
+    /// Notifications
+    Notification,
+    /// HTTP
+    Gateway,
+}
+
+impl Service {
+    /// As in subjects, files and schemas.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Executor => "executor",
+            Self::Scheduler => "scheduler",
+            Self::Handoff => "handoff",
+            Self::Notification => "notification",
+            Self::Gateway => "gateway",
+        }
+    }
+}
+
+/// How one service runs.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ServeArgs {
+    /// Which service
+    pub(crate) service: Service,
+    /// The NATS server or cluster
+    #[arg(long, value_name = "URL", env = "HOLDPOINT_NATS_URL", hide_env_values = true)]
+    pub(crate) nats_url: String,
+    /// `postgres://…`: a schema named like the service; `sqlite:DIR`: a file, and no replicas
+    #[arg(long, value_name = "URL", env = "HOLDPOINT_DATABASE_URL", hide_env_values = true)]
+    pub(crate) database_url: Tables,
+    /// What `holdpoint secrets new` printed; the same for all services
+    #[arg(long, value_name = "FILE", env = "HOLDPOINT_SECRETS")]
+    pub(crate) secrets: PathBuf,
+    /// Gateway: address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
+    pub(crate) http: SocketAddr,
+    /// Gateway: print a new token of the workspace's owner when ready
+    #[arg(long)]
+    pub(crate) owner_token: bool,
+    /// Answer `/livez` and `/readyz` here
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) health: Option<SocketAddr>,
+}
+
+/// Whose tables to migrate.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct MigrateArgs {
+    /// Only this service's
+    #[arg(long)]
+    pub(crate) service: Option<Service>,
+    /// `postgres://…` or `sqlite:DIR`
+    #[arg(long, value_name = "URL", env = "HOLDPOINT_DATABASE_URL", hide_env_values = true)]
+    pub(crate) database_url: Tables,
+}
+
+/// Commands about secrets.
+#[derive(Subcommand)]
+pub(crate) enum SecretsCommand {
+    /// Print fresh ones as JSON; keep them readable by the services alone
+    New,
+}
+
+/// What `bench` measures.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Throughput: runs of three dispatched steps, submitted as fast as they are taken
+    P1,
+    /// Latency: the same runs, so many at a time
+    P2,
+    /// Alarms: how late they fire, and how soon a killed scheduler is back
+    P3,
+}
+
+/// How `bench` measures.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct BenchArgs {
+    /// What to measure
+    pub(crate) shape: Shape,
+    /// `sqlite`, or a Postgres server: a database is made there and dropped again
+    #[arg(long, value_name = "sqlite|URL", default_value = "sqlite")]
+    pub(crate) database: String,
+    /// Runs, or alarms that come due [default: p1 20000, p2 2000, p3 100000]
+    #[arg(long, value_name = "N")]
+    pub(crate) runs: Option<u64>,
+    /// p1: starts that wait for their answer; p2: runs that are not completed [default: 1000, 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) in_flight: Option<usize>,
+    /// Submit at most so many runs a second
+    #[arg(long, value_name = "N")]
+    pub(crate) rate: Option<u64>,
+    /// p3: over how many seconds the alarms come due
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    pub(crate) over: u64,
+    /// p3: alarms beside them that are due a day later
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) far: u64,
+    /// Keep the folder with tables and logs
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+/// What a part of `bench` needs to know.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct BenchPartArgs {
+    /// The bus
+    #[arg(long)]
+    pub(crate) nats_url: String,
 }
 
 /// How the demo runs. `data` is the option of every command, if it was given.
@@ -242,152 +350,6 @@ pub(crate) enum AgentCommand {
     Delete {
         /// Its name
         name: String,
-    },
-}
-
-/// What a pause of many does.
-#[derive(Args)]
-pub(crate) struct PauseArgs {
-    /// What becomes of runs that wait
-    #[arg(long, value_parser = ["hold", "cancel"], default_value = "hold")]
-    pub(crate) waiting: String,
-    /// What becomes of runs that are started meanwhile
-    #[arg(long, value_parser = ["accept", "refuse"], default_value = "accept")]
-    pub(crate) new: String,
-}
-
-/// Which requests.
-#[derive(Args)]
-pub(crate) struct InboxArgs {
-    /// Only of this kind
-    #[arg(long, value_parser = ["approval", "input", "handoff", "timer"])]
-    pub(crate) kind: Option<String>,
-    /// Also those that are decided
-    #[arg(long)]
-    pub(crate) all: bool,
-    #[command(flatten)]
-    pub(crate) page: PageArgs,
-}
-
-/// A request's id, or a text to be approved.
-#[derive(Args)]
-pub(crate) struct ApproveArgs {
-    /// The id of a request, or what somebody is to approve: `"Deploy 4.2?"`
-    #[arg(value_name = "ID|TEXT")]
-    pub(crate) what: String,
-    /// Why, for the record
-    #[arg(long)]
-    pub(crate) comment: Option<String>,
-    #[command(flatten)]
-    pub(crate) to: ToArgs,
-}
-
-/// A question to somebody.
-#[derive(Args)]
-pub(crate) struct AskArgs {
-    /// What is asked
-    pub(crate) question: String,
-    /// An answer there is; may be repeated
-    #[arg(long = "option", value_name = "ANSWER")]
-    pub(crate) options: Vec<String>,
-    #[command(flatten)]
-    pub(crate) to: ToArgs,
-}
-
-/// Whom a hold is put to, and how long.
-#[derive(Args)]
-pub(crate) struct ToArgs {
-    /// `@user.<name>` or `@role.<name>`; may be repeated [default: the owners]
-    #[arg(long, value_name = "WHO")]
-    pub(crate) to: Vec<String>,
-    /// When time is up [default: 7d]
-    #[arg(long, value_parser = value::duration)]
-    pub(crate) timeout: Option<String>,
-    /// Stay until it is decided; exits 0 approved or answered, 4 rejected, 5 timed out
-    #[arg(long)]
-    pub(crate) wait: bool,
-}
-
-/// Commands about people.
-#[derive(Subcommand)]
-pub(crate) enum UserCommand {
-    /// Add somebody, or change mail and roles of somebody
-    Add {
-        /// Their name: `@user.<name>`
-        name: String,
-        /// Where mails go
-        #[arg(long)]
-        email: Option<String>,
-        /// owner, admin, operator, member, viewer, agent; any other is for `@role.` only
-        #[arg(long = "role", value_name = "ROLE")]
-        roles: Vec<String>,
-    },
-    /// List people
-    List(PageArgs),
-    /// Disable somebody: decides nothing any more
-    Disable {
-        /// Their name
-        name: String,
-    },
-}
-
-/// Commands about tokens.
-#[derive(Subcommand)]
-pub(crate) enum TokenCommand {
-    /// Make a token; it is shown this once
-    Create {
-        /// Whose
-        #[arg(long)]
-        user: String,
-        /// No more than this role may
-        #[arg(long)]
-        role: Option<String>,
-        /// Until when it is good, for example `30d` [default: for ever]
-        #[arg(long, value_parser = value::duration)]
-        expires_in: Option<String>,
-    },
-    /// List tokens, without what opens
-    List(PageArgs),
-    /// Make a token worthless
-    Revoke {
-        /// Its id
-        id: String,
-    },
-}
-
-/// Commands about tools.
-#[derive(Subcommand)]
-pub(crate) enum ToolCommand {
-    /// Register a tool, or change it
-    Put {
-        /// A JSON object with `name` and `http`, or a file that holds one
-        #[arg(value_name = "FILE|JSON", value_parser = value::json_or_file)]
-        tool: Value,
-    },
-    /// List registered tools
-    List(PageArgs),
-    /// Forget a tool
-    Delete {
-        /// Its name
-        name: String,
-    },
-}
-
-/// Commands about workspaces.
-#[derive(Subcommand)]
-pub(crate) enum WorkspaceCommand {
-    /// Make a workspace; its owner's token is shown this once
-    Create {
-        /// Its name
-        name: String,
-    },
-    /// Freeze everything in this workspace
-    Pause(PauseArgs),
-    /// Let everything go on
-    Resume {
-        /// How waits go on: with the time left, to the old due time, from the start, or ending now
-        #[arg(long, value_parser = value::resume_mode())]
-        mode: Option<String>,
     },
 }
 

@@ -1,0 +1,189 @@
+//! What can be typed about people, and about what waits for them.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::PageArgs;
+use crate::value;
+
+/// What waits for a person, acting on it, and asking from anywhere (M-6).
+#[derive(Subcommand)]
+pub(crate) enum RequestCommand {
+    /// Show what waits for a person
+    Inbox(InboxArgs),
+    /// Approve a request by its id, or ask somebody to approve a text
+    Approve(ApproveArgs),
+    /// Reject a request
+    Reject {
+        /// Its id
+        request: String,
+        /// Why
+        #[arg(long)]
+        reason: String,
+    },
+    /// Answer a question
+    Respond {
+        /// Its id
+        request: String,
+        /// One of its options, or a text
+        answer: String,
+    },
+    /// Ask somebody a question
+    Ask(AskArgs),
+    /// Be told when a time has passed, whatever is restarted meanwhile
+    Wait {
+        /// How long, for example `90m` or `5 days`
+        #[arg(value_parser = value::duration)]
+        duration: String,
+        /// Do not wait here: print the hold's id
+        #[arg(long)]
+        detach: bool,
+    },
+}
+
+/// What a pause of many does.
+#[derive(Args)]
+pub(crate) struct PauseArgs {
+    /// What becomes of runs that wait
+    #[arg(long, value_parser = ["hold", "cancel"], default_value = "hold")]
+    pub(crate) waiting: String,
+    /// What becomes of runs that are started meanwhile
+    #[arg(long, value_parser = ["accept", "refuse"], default_value = "accept")]
+    pub(crate) new: String,
+}
+
+/// Which requests.
+#[derive(Args)]
+pub(crate) struct InboxArgs {
+    /// Only of this kind
+    #[arg(long, value_parser = ["approval", "input", "handoff", "timer"])]
+    pub(crate) kind: Option<String>,
+    /// Also those that are decided
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+}
+
+/// A request's id, or a text to be approved.
+#[derive(Args)]
+pub(crate) struct ApproveArgs {
+    /// The id of a request, or what somebody is to approve: `"Deploy 4.2?"`
+    #[arg(value_name = "ID|TEXT")]
+    pub(crate) what: String,
+    /// Why, for the record
+    #[arg(long)]
+    pub(crate) comment: Option<String>,
+    #[command(flatten)]
+    pub(crate) to: ToArgs,
+}
+
+/// A question to somebody.
+#[derive(Args)]
+pub(crate) struct AskArgs {
+    /// What is asked
+    pub(crate) question: String,
+    /// An answer there is; may be repeated
+    #[arg(long = "option", value_name = "ANSWER")]
+    pub(crate) options: Vec<String>,
+    #[command(flatten)]
+    pub(crate) to: ToArgs,
+}
+
+/// Whom a hold is put to, and how long.
+#[derive(Args)]
+pub(crate) struct ToArgs {
+    /// `@user.<name>` or `@role.<name>`; may be repeated [default: the owners]
+    #[arg(long, value_name = "WHO")]
+    pub(crate) to: Vec<String>,
+    /// When time is up [default: 7d]
+    #[arg(long, value_parser = value::duration)]
+    pub(crate) timeout: Option<String>,
+    /// Stay until it is decided; exits 0 approved or answered, 4 rejected, 5 timed out
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+/// Commands about people.
+#[derive(Subcommand)]
+pub(crate) enum UserCommand {
+    /// Add somebody, or change mail and roles of somebody
+    Add {
+        /// Their name: `@user.<name>`
+        name: String,
+        /// Where mails go
+        #[arg(long)]
+        email: Option<String>,
+        /// owner, admin, operator, member, viewer, agent; any other is for `@role.` only
+        #[arg(long = "role", value_name = "ROLE")]
+        roles: Vec<String>,
+    },
+    /// List people
+    List(PageArgs),
+    /// Disable somebody: decides nothing any more
+    Disable {
+        /// Their name
+        name: String,
+    },
+}
+
+/// Commands about tokens.
+#[derive(Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token; it is shown this once
+    Create {
+        /// Whose
+        #[arg(long)]
+        user: String,
+        /// No more than this role may
+        #[arg(long)]
+        role: Option<String>,
+        /// Until when it is good, for example `30d` [default: for ever]
+        #[arg(long, value_parser = value::duration)]
+        expires_in: Option<String>,
+    },
+    /// List tokens, without what opens
+    List(PageArgs),
+    /// Make a token worthless
+    Revoke {
+        /// Its id
+        id: String,
+    },
+}
+
+/// Commands about tools.
+#[derive(Subcommand)]
+pub(crate) enum ToolCommand {
+    /// Register a tool, or change it
+    Put {
+        /// A JSON object with `name` and `http`, or a file that holds one
+        #[arg(value_name = "FILE|JSON", value_parser = value::json_or_file)]
+        tool: Value,
+    },
+    /// List registered tools
+    List(PageArgs),
+    /// Forget a tool
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+/// Commands about workspaces.
+#[derive(Subcommand)]
+pub(crate) enum WorkspaceCommand {
+    /// Make a workspace; its owner's token is shown this once
+    Create {
+        /// Its name
+        name: String,
+    },
+    /// Freeze everything in this workspace
+    Pause(PauseArgs),
+    /// Let everything go on
+    Resume {
+        /// How waits go on: with the time left, to the old due time, from the start, or ending now
+        #[arg(long, value_parser = value::resume_mode())]
+        mode: Option<String>,
+    },
+}
+
