@@ -155,7 +155,12 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) nats_url: Option<String>,
     /// Where tables are kept: `postgres://…` or `sqlite:DIR` [default: the data directory]
-    #[arg(long, value_name = "URL", env = "HOLDPOINT_DATABASE_URL", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_DATABASE_URL",
+        hide_env_values = true
+    )]
     pub(crate) database_url: Option<Tables>,
     /// Let time stand still until `clock advance` moves it
     #[arg(long)]
@@ -177,6 +182,7 @@ pub(crate) struct NatsConfigArgs {
     /// Where the server keeps its streams
     #[arg(long, value_name = "DIR", default_value = "/var/lib/nats")]
     pub(crate) store: PathBuf,
+}
 
 /// A service that can be a process of its own.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,10 +218,20 @@ pub(crate) struct ServeArgs {
     /// Which service
     pub(crate) service: Service,
     /// The NATS server or cluster
-    #[arg(long, value_name = "URL", env = "HOLDPOINT_NATS_URL", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_NATS_URL",
+        hide_env_values = true
+    )]
     pub(crate) nats_url: String,
     /// `postgres://…`: a schema named like the service; `sqlite:DIR`: a file, and no replicas
-    #[arg(long, value_name = "URL", env = "HOLDPOINT_DATABASE_URL", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_DATABASE_URL",
+        hide_env_values = true
+    )]
     pub(crate) database_url: Tables,
     /// What `holdpoint secrets new` printed; the same for all services
     #[arg(long, value_name = "FILE", env = "HOLDPOINT_SECRETS")]
@@ -238,7 +254,12 @@ pub(crate) struct MigrateArgs {
     #[arg(long)]
     pub(crate) service: Option<Service>,
     /// `postgres://…` or `sqlite:DIR`
-    #[arg(long, value_name = "URL", env = "HOLDPOINT_DATABASE_URL", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_DATABASE_URL",
+        hide_env_values = true
+    )]
     pub(crate) database_url: Tables,
 }
 

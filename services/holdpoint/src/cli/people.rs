@@ -186,4 +186,3 @@ pub(crate) enum WorkspaceCommand {
         mode: Option<String>,
     },
 }
-
