@@ -18,6 +18,7 @@ pub(super) fn call(args: Value) -> ToolCall {
         run: "run_1".to_owned(),
         agent: "outreach".to_owned(),
         step: "step-01".to_owned(),
+        tool: "payments.refund".to_owned(),
         attempt: 2,
         dispatch: 7,
         args,
@@ -27,6 +28,8 @@ pub(super) fn call(args: Value) -> ToolCall {
         step_token: Some("st_secret".to_owned()),
         user: "owner".to_owned(),
         traceparent: None,
+        http: None,
+        stop: tokio_util::sync::CancellationToken::new(),
     }
 }
 
