@@ -10,6 +10,7 @@ use crate::{
 };
 
 mod http;
+mod http_tool;
 
 /// A call of step `step-01` of run `run_1` at a fixed time.
 pub(super) fn call(args: Value) -> ToolCall {
@@ -222,6 +223,12 @@ async fn every_built_in_tool_has_the_name_that_steps_use() {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(
         names,
-        ["log", "http_request", "send_email", "update_contact"]
+        [
+            "log",
+            "http_request",
+            "send_email",
+            "update_contact",
+            holdpoint_contracts::steps::HTTP_QUEUE
+        ]
     );
 }

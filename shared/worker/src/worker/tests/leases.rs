@@ -324,9 +324,7 @@ async fn the_same_hand_out_again_is_not_started_again() {
     let working = Working::start(&scene, 8, 2);
     working.leaves.forget_permits(2);
     let hand_out = step(true);
-    scene
-        .publish(&[hand_out.clone(), hand_out.clone()])
-        .await;
+    scene.publish(&[hand_out.clone(), hand_out.clone()]).await;
     working.called(1).await;
     scene.all_acked().await;
     scene.publish(std::slice::from_ref(&hand_out)).await;
