@@ -39,4 +39,5 @@
 pub mod targets;
 pub mod tool;
 pub mod tools;
+pub mod tools_file;
 pub mod worker;

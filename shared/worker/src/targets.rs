@@ -44,7 +44,20 @@ pub enum TargetRefused {
     },
 }
 
+/// Environment variable that lets `serve` reach addresses that are not public.
+pub const ALLOW_PRIVATE: &str = "HOLDPOINT_ALLOW_PRIVATE_TARGETS";
+
 impl TargetPolicy {
+    /// The policy of `serve`, by the value of [`ALLOW_PRIVATE`]: only `1` allows; whatever else
+    /// it says is no permission.
+    #[must_use]
+    pub fn of_serve(allow_private: Option<&str>) -> Self {
+        match allow_private.map(str::trim) {
+            Some("1") => Self::AllowPrivate,
+            Some(_) | None => Self::PublicOnly,
+        }
+    }
+
     /// Checks what a URL says by itself: scheme, host, and a literal address. A name is checked
     /// by the client when it resolves.
     ///

@@ -7,6 +7,8 @@ use std::fmt;
 
 use chrono::{DateTime, Utc};
 pub use futures_util::future::BoxFuture;
+use holdpoint_contracts::tool::HttpCall;
+use tokio_util::sync::CancellationToken;
 
 /// What a tool gets for one attempt (S2-R10).
 #[derive(Clone)]
@@ -19,6 +21,8 @@ pub struct ToolCall {
     pub agent: String,
     /// Id of the step, unique in the run.
     pub step: String,
+    /// Name of the tool that the step calls; several can share one queue and one [`Tool`].
+    pub tool: String,
     /// Counts the calls of this step from 1.
     pub attempt: u32,
     /// Fencing token of this hand-out; rises with every new one (S4-R2).
@@ -37,6 +41,12 @@ pub struct ToolCall {
     pub step_token: Option<String>,
     /// W3C trace context of the step.
     pub traceparent: Option<String>,
+    /// Whom to call, for a tool that is registered as an HTTP call.
+    pub http: Option<HttpCall>,
+    /// Cancelled when the step is stopped: cancelled, taken over, or the worker gives up. The
+    /// call's future is dropped in the same moment; this is for what the tool has started
+    /// elsewhere (a task, a session) and wants to end in order.
+    pub stop: CancellationToken,
 }
 
 impl fmt::Debug for ToolCall {
@@ -46,6 +56,7 @@ impl fmt::Debug for ToolCall {
             .field("workspace", &self.workspace)
             .field("run", &self.run)
             .field("step", &self.step)
+            .field("tool", &self.tool)
             .field("attempt", &self.attempt)
             .field("dispatch", &self.dispatch)
             .finish_non_exhaustive()

@@ -13,11 +13,13 @@ use serde_json::Value;
 use crate::tool::{Tool, ToolFailure};
 
 pub mod http_request;
+pub mod http_tool;
 pub mod log;
 pub mod send_email;
 pub mod update_contact;
 
 pub use http_request::HttpRequest;
+pub use http_tool::HttpTool;
 pub use log::Log;
 pub use send_email::{Mail, MailTransport, SendEmail};
 pub use update_contact::{ContactPatcher, UpdateContact};
@@ -28,7 +30,8 @@ pub const MAX_INLINE_RESULT: usize = 256 * 1024;
 /// Longest piece of somebody's text that a message quotes, in characters.
 const MAX_QUOTE: usize = 200;
 
-/// All built-in tools: `log`, `http_request`, `send_email`, `update_contact`.
+/// All built-in tools: `log`, `http_request`, `send_email`, `update_contact`, and whatever is
+/// registered as an HTTP call.
 #[must_use]
 pub fn builtin(
     http: HttpRequest,
@@ -37,9 +40,10 @@ pub fn builtin(
 ) -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(Log),
-        Arc::new(http),
+        Arc::new(http.clone()),
         Arc::new(email),
         Arc::new(UpdateContact::new(contacts)),
+        Arc::new(HttpTool::new(http)),
     ]
 }
 

@@ -1,12 +1,14 @@
 //! The worker: takes steps from their queues, calls tools, and reports what came of it.
 //!
 //! Owns how many steps run at once, and start and end of a worker. It must never decide about a
-//! run: whether a step may start and what follows its result is the executor's word. What a
-//! delivery holds lives in `held`, the pulls in `pulling`, the way of one step in `job`.
+//! run: whether a step may start and what follows its result is the executor's word. What this
+//! worker holds lives in `held`, the pulls in `pulling`, the way of one step in `job`, what keeps
+//! its leases in `heartbeat`.
 
 mod asking;
 mod batch;
 mod contacts;
+mod heartbeat;
 mod held;
 mod job;
 mod outcome;
@@ -17,11 +19,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_clock::Clock;
-use holdpoint_ids::{IdError, NodeName, ToolName};
+use holdpoint_contracts::subject;
+use holdpoint_ids::{IdError, NodeName, ToolName, Workspace};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +33,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use self::asking::Asker;
 pub use self::contacts::BusContacts;
+use self::heartbeat::Heart;
 use self::held::Held;
 use self::job::Bench;
 use self::pulling::Queue;
@@ -43,6 +48,9 @@ pub const CONCURRENCY_MAX: usize = 4_096;
 
 /// How long a stopped worker waits for its tools and for their results to be confirmed.
 pub const DRAIN: Duration = Duration::from_secs(8);
+
+/// How long the last words of a stopped worker may take to leave.
+const FLUSH: Duration = Duration::from_secs(1);
 
 /// How a worker works.
 #[derive(Debug, Clone)]
@@ -83,6 +91,9 @@ pub enum WorkerError {
     /// A tool whose name no step can use.
     #[error("a tool has a name that no step can use")]
     Name(#[from] IdError),
+    /// Nobody could ask the node to beat.
+    #[error("the worker cannot listen for its name")]
+    Listen(#[from] async_nats::SubscribeError),
     /// The stream of steps cannot be had.
     #[error("the worker cannot reach its steps")]
     Bus(#[from] BusError),
@@ -122,57 +133,58 @@ impl Worker {
     }
 
     /// Works until `stop` is cancelled, then takes nothing more, waits at most [`DRAIN`] for the
-    /// tools that run and for their results to be confirmed, and returns. What is not finished by
-    /// then is delivered again, to this worker's next start or to another.
+    /// tools that run and for their results to be confirmed, takes its leave of the executor (a
+    /// second at most) and returns. What is not finished by then is stopped and handed out again,
+    /// or stands uncertain.
     ///
-    /// Dropping the future ends everything at once, with the same consequence.
+    /// Dropping the future ends everything at once; leases then end by the executor's clock.
     ///
     /// # Errors
     /// [`WorkerError`] when it cannot start; later troubles are logged and tried again.
     pub async fn run(self, stop: CancellationToken) -> Result<(), WorkerError> {
         let tools = by_name(self.tools)?;
-        self.bus.provide_stream(StreamUse::Steps).await?;
-        let held = Held::new(self.bus.clone());
-        let heartbeat = AbortOnDropHandle::new(tokio::spawn(held.clone().beat()));
-        let (asker, asking) = Asker::start(self.bus.clone(), self.options.node.clone());
-        let (reporter, reporting) = Reporter::start(self.bus.clone(), self.options.node.clone());
+        let (bus, node) = (self.bus, self.options.node);
+        let system: Workspace = subject::SYSTEM_WORKSPACE.parse()?;
+        bus.provide_stream(StreamUse::Steps).await?;
+        let asked_to_beat = bus.client().subscribe(subject::node(&node)).await?;
+
+        let given_up = CancellationToken::new();
+        let _end_all = given_up.clone().drop_guard();
+        let held = Held::new(bus.clone(), given_up.clone());
+        let progress = AbortOnDropHandle::new(tokio::spawn(held.clone().keep_deliveries()));
+        let waiting = Arc::new(AtomicU64::new(0));
+        let heart = Heart {
+            bus: bus.clone(),
+            workspace: system.clone(),
+            node: node.clone(),
+            tools: tools.keys().cloned().collect(),
+            held: held.clone(),
+            waiting: Arc::clone(&waiting),
+        };
+        let heart = AbortOnDropHandle::new(tokio::spawn(heart.beat(asked_to_beat)));
+        let (asker, asking) = Asker::start(bus.clone(), node.clone());
+        let (reporter, reporting) = Reporter::start(bus.clone(), node.clone(), given_up.clone());
         let bench = Arc::new(Bench {
             clock: self.options.clock,
-            result_max: outcome::result_max(self.bus.max_payload()),
+            result_max: outcome::result_max(bus.max_payload()),
             held,
             asker,
             reporter,
         });
+        let places = self.options.concurrency.clamp(1, CONCURRENCY_MAX);
+        let crew = Crew {
+            bus: bus.clone(),
+            places: Arc::new(Semaphore::new(places)),
+            waiting,
+            jobs: TaskTracker::new(),
+            given_up: given_up.clone(),
+        };
+        tracing::info!(%node, queues = tools.len(), "the worker takes steps");
+        crew.take_until(&stop, tools, &bench).await;
 
-        let given_up = CancellationToken::new();
-        let _end_jobs = given_up.clone().drop_guard();
-        let places = Arc::new(Semaphore::new(
-            self.options.concurrency.clamp(1, CONCURRENCY_MAX),
-        ));
-        let jobs = TaskTracker::new();
-        let mut queues = JoinSet::new();
-        for (name, tool) in tools {
-            let queue = Queue {
-                name,
-                tool,
-                bus: self.bus.clone(),
-                places: Arc::clone(&places),
-                bench: Arc::clone(&bench),
-                jobs: jobs.clone(),
-                given_up: given_up.clone(),
-            };
-            queues.spawn(queue.take_until(stop.clone()));
-        }
-        tracing::info!(node = %self.options.node, queues = queues.len(), "the worker takes steps");
-        while let Some(ended) = queues.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "a queue is not read any more");
-            }
-        }
-
-        jobs.close();
+        crew.jobs.close();
         let drained = tokio::time::timeout(DRAIN, async {
-            jobs.wait().await;
+            crew.jobs.wait().await;
             // The last senders go with it: what they sent is still delivered.
             drop(bench);
             let (asked, reported) = (asking.await, reporting.await);
@@ -182,13 +194,54 @@ impl Worker {
         });
         if drained.await.is_err() {
             tracing::warn!(
-                left = jobs.len(),
+                left = crew.jobs.len(),
                 "stopped with unfinished steps: idempotent ones start again, others will stand uncertain"
             );
         }
-        drop(heartbeat);
-        self.bus.flush(Duration::from_secs(1)).await;
+        given_up.cancel();
+        // A beat after the goodbye would take it back.
+        drop((heart, progress));
+        heartbeat::goodbye(&bus, &system, node).await;
+        bus.flush(FLUSH).await;
         Ok(())
+    }
+}
+
+/// What all queues of a worker share.
+struct Crew {
+    bus: Bus,
+    places: Arc<Semaphore>,
+    waiting: Arc<AtomicU64>,
+    jobs: TaskTracker,
+    given_up: CancellationToken,
+}
+
+impl Crew {
+    async fn take_until(
+        &self,
+        stop: &CancellationToken,
+        tools: BTreeMap<ToolName, Arc<dyn Tool>>,
+        bench: &Arc<Bench>,
+    ) {
+        let mut queues = JoinSet::new();
+        for (name, tool) in tools {
+            let queue = Queue {
+                name,
+                tool,
+                bus: self.bus.clone(),
+                places: Arc::clone(&self.places),
+                waiting: Arc::clone(&self.waiting),
+                bench: Arc::clone(bench),
+                jobs: self.jobs.clone(),
+                given_up: self.given_up.clone(),
+            };
+            queues.spawn(queue.take_until(stop.clone()));
+        }
+        while let Some(ended) = queues.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a queue is not read any more");
+            }
+        }
     }
 }
 

@@ -112,3 +112,16 @@ fn of_a_name_with_public_and_private_addresses_only_the_public_ones_are_used() {
         })
     );
 }
+
+#[test]
+fn serve_allows_private_targets_only_where_it_is_told_so() {
+    for (value, policy) in [
+        (Some("1"), TargetPolicy::AllowPrivate),
+        (Some("0"), TargetPolicy::PublicOnly),
+        (Some("true"), TargetPolicy::PublicOnly),
+        (Some(""), TargetPolicy::PublicOnly),
+        (None, TargetPolicy::PublicOnly),
+    ] {
+        assert_eq!(TargetPolicy::of_serve(value), policy, "{value:?}");
+    }
+}

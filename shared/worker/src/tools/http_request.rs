@@ -74,7 +74,29 @@ impl HttpRequest {
 
     async fn run(&self, call: &ToolCall) -> ToolResult {
         let args: Args = read_args(NAME, &call.args)?;
-        let mut request = Outgoing::new(args, call)?;
+        let answer = self.exchange(Outgoing::new(NAME, args, call)?).await?;
+        let (status, body) = (answer.status, answer.value());
+        let data = json!({ "status": status.as_u16(), "headers": answer.headers, "body": body });
+        // Escapes and headers can make the stored text longer than the body was.
+        if data.to_string().len() > MAX_RESPONSE_BODY {
+            return Err(too_large());
+        }
+        Ok(ToolSuccess {
+            description: answer.description,
+            data,
+        })
+    }
+
+    /// Within the time that a call may take; dropped at its end.
+    pub(super) async fn in_time(&self, run: impl Future<Output = ToolResult>) -> ToolResult {
+        match tokio::time::timeout(self.timeout, run).await {
+            Ok(result) => result,
+            Err(_elapsed) => Err(self.timed_out()),
+        }
+    }
+
+    /// Sends it, follows redirects, and reads the whole answer. A status from 400 on is a failure.
+    pub(super) async fn exchange(&self, mut request: Outgoing) -> Result<Answer, ToolFailure> {
         for _hop in 0..=MAX_REDIRECTS {
             let response = self.send(&request).await?;
             match redirect_target(&response, &request.url)? {
@@ -102,13 +124,14 @@ impl HttpRequest {
         builder.send().await.map_err(|error| self.failure(&error))
     }
 
-    async fn read(&self, mut response: reqwest::Response, request: &Outgoing) -> ToolResult {
+    async fn read(
+        &self,
+        mut response: reqwest::Response,
+        request: &Outgoing,
+    ) -> Result<Answer, ToolFailure> {
         let status = response.status();
         if status.is_client_error() || status.is_server_error() {
-            return Err(ToolFailure::new(
-                "http_status",
-                format!("{} answered {status}.", request.host()),
-            ));
+            return Err(bad_status(&request.host(), status));
         }
         let headers = shown_headers(response.headers());
         let is_json = headers
@@ -125,21 +148,13 @@ impl HttpRequest {
                 Err(error) => return Err(self.failure(&error)),
             }
         }
-        let parsed = if is_json {
-            serde_json::from_slice::<Value>(&bytes).ok()
-        } else {
-            None
-        };
-        let body =
-            parsed.unwrap_or_else(|| Value::from(String::from_utf8_lossy(&bytes).into_owned()));
-        let data = json!({ "status": status.as_u16(), "headers": headers, "body": body });
-        // Escapes and headers can make the stored text longer than the body was.
-        if data.to_string().len() > MAX_RESPONSE_BODY {
-            return Err(too_large());
-        }
-        Ok(ToolSuccess {
+        Ok(Answer {
+            status,
+            headers,
+            is_json,
+            bytes,
+            host: request.host(),
             description: format!("{} {} answered {status}", request.method, request.host()),
-            data,
         })
     }
 
@@ -169,27 +184,50 @@ impl Tool for HttpRequest {
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move {
-            match tokio::time::timeout(self.timeout, self.run(call)).await {
-                Ok(result) => result,
-                Err(_elapsed) => Err(self.timed_out()),
-            }
-        })
+        Box::pin(self.in_time(self.run(call)))
     }
+}
+
+/// A whole answer with a status below 400.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    headers: BTreeMap<String, String>,
+    is_json: bool,
+    pub(super) bytes: Vec<u8>,
+    /// Who gave it, after all redirects.
+    pub(super) host: String,
+    pub(super) description: String,
+}
+
+impl Answer {
+    /// JSON where it says so and is, else the text.
+    pub(super) fn value(&self) -> Value {
+        let parsed = if self.is_json {
+            serde_json::from_slice::<Value>(&self.bytes).ok()
+        } else {
+            None
+        };
+        parsed.unwrap_or_else(|| Value::from(String::from_utf8_lossy(&self.bytes).into_owned()))
+    }
+}
+
+/// Says who answered what; never what else the answer said, which may be a secret.
+pub(super) fn bad_status(host: &str, status: StatusCode) -> ToolFailure {
+    ToolFailure::new("http_status", format!("{host} answered {status}."))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Args {
+pub(super) struct Args {
     #[serde(default = "get")]
-    method: String,
-    url: String,
+    pub(super) method: String,
+    pub(super) url: String,
     #[serde(default)]
-    headers: BTreeMap<String, String>,
-    body: Option<Value>,
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) body: Option<Value>,
     /// Read by the executor, which decides about retries by it.
     #[serde(default, rename = "idempotent")]
-    _idempotent: bool,
+    pub(super) _idempotent: bool,
 }
 
 fn get() -> String {
@@ -197,7 +235,7 @@ fn get() -> String {
 }
 
 /// One request as it goes out, changed by each redirect.
-struct Outgoing {
+pub(super) struct Outgoing {
     method: Method,
     url: Url,
     headers: HeaderMap,
@@ -205,13 +243,14 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    fn new(args: Args, call: &ToolCall) -> Result<Self, ToolFailure> {
-        let method = read_method(&args.method)?;
+    /// `tool` is what a fault is said of.
+    pub(super) fn new(tool: &str, args: Args, call: &ToolCall) -> Result<Self, ToolFailure> {
+        let method = read_method(tool, &args.method)?;
         let url = Url::parse(&args.url).map_err(|fault| {
             let fault = format!("`url` is no absolute address ({fault}); write https://…");
-            invalid_args(NAME, &fault)
+            invalid_args(tool, &fault)
         })?;
-        let mut headers = read_headers(&args.headers)?;
+        let mut headers = read_headers(tool, &args.headers)?;
         let body = args.body.filter(|body| !body.is_null()).map(|body| {
             let (kind, bytes) = match body.as_str() {
                 Some(text) => ("text/plain; charset=utf-8", text.as_bytes().to_vec()),
@@ -222,22 +261,34 @@ impl Outgoing {
                 .or_insert(HeaderValue::from_static(kind));
             bytes
         });
-        if body
-            .as_ref()
-            .is_some_and(|body| body.len() > MAX_REQUEST_BODY)
-        {
+        add_identity(&mut headers, call)?;
+        Self {
+            method,
+            url,
+            headers,
+            body,
+        }
+        .within_limit()
+    }
+
+    /// With `body` as JSON, a text and a null too.
+    pub(super) fn json(mut self, body: &Value) -> Result<Self, ToolFailure> {
+        self.headers
+            .entry(CONTENT_TYPE)
+            .or_insert(HeaderValue::from_static("application/json"));
+        self.body = Some(body.to_string().into_bytes());
+        self.within_limit()
+    }
+
+    fn within_limit(self) -> Result<Self, ToolFailure> {
+        let bytes = self.body.as_ref().map_or(0, Vec::len);
+        if bytes > MAX_REQUEST_BODY {
             return Err(ToolFailure::new(
                 "request_too_large",
                 format!("The request body is larger than {MAX_REQUEST_BODY} bytes."),
             ));
         }
-        add_identity(&mut headers, call)?;
-        Ok(Self {
-            method,
-            url,
-            headers,
-            body,
-        })
+        Ok(self)
     }
 
     fn host(&self) -> String {
@@ -270,7 +321,7 @@ impl Outgoing {
     }
 }
 
-fn read_method(text: &str) -> Result<Method, ToolFailure> {
+fn read_method(tool: &str, text: &str) -> Result<Method, ToolFailure> {
     let known = [
         Method::GET,
         Method::HEAD,
@@ -285,23 +336,23 @@ fn read_method(text: &str) -> Result<Method, ToolFailure> {
         .find(|method| method.as_str().eq_ignore_ascii_case(text))
         .ok_or_else(|| {
             invalid_args(
-                NAME,
+                tool,
                 "`method` must be GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS",
             )
         })
 }
 
-fn read_headers(given: &BTreeMap<String, String>) -> Result<HeaderMap, ToolFailure> {
+fn read_headers(tool: &str, given: &BTreeMap<String, String>) -> Result<HeaderMap, ToolFailure> {
     if given.len() > MAX_HEADERS {
         let fault = format!("`headers` has more than {MAX_HEADERS} entries");
-        return Err(invalid_args(NAME, &fault));
+        return Err(invalid_args(tool, &fault));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let lower = name.to_ascii_lowercase();
         if RESERVED.contains(&lower.as_str()) || lower.starts_with("holdpoint-") {
             let fault = format!("`headers` may not set {}; remove it", quote(name));
-            return Err(invalid_args(NAME, &fault));
+            return Err(invalid_args(tool, &fault));
         }
         let (Ok(name), Ok(value)) = (
             HeaderName::try_from(lower.as_str()),
@@ -311,7 +362,7 @@ fn read_headers(given: &BTreeMap<String, String>) -> Result<HeaderMap, ToolFailu
                 "header {} has a name or value that HTTP cannot carry (line break?)",
                 quote(name)
             );
-            return Err(invalid_args(NAME, &fault));
+            return Err(invalid_args(tool, &fault));
         };
         headers.insert(name, value);
     }

@@ -10,6 +10,7 @@ use crate::{
 };
 
 mod http;
+mod http_tool;
 
 /// A call of step `step-01` of run `run_1` at a fixed time.
 pub(super) fn call(args: Value) -> ToolCall {
@@ -18,6 +19,7 @@ pub(super) fn call(args: Value) -> ToolCall {
         run: "run_1".to_owned(),
         agent: "outreach".to_owned(),
         step: "step-01".to_owned(),
+        tool: "payments.refund".to_owned(),
         attempt: 2,
         dispatch: 7,
         args,
@@ -27,6 +29,8 @@ pub(super) fn call(args: Value) -> ToolCall {
         step_token: Some("st_secret".to_owned()),
         user: "owner".to_owned(),
         traceparent: None,
+        http: None,
+        stop: tokio_util::sync::CancellationToken::new(),
     }
 }
 
@@ -219,6 +223,12 @@ async fn every_built_in_tool_has_the_name_that_steps_use() {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(
         names,
-        ["log", "http_request", "send_email", "update_contact"]
+        [
+            "log",
+            "http_request",
+            "send_email",
+            "update_contact",
+            holdpoint_contracts::steps::HTTP_QUEUE
+        ]
     );
 }

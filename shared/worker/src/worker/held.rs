@@ -1,68 +1,127 @@
-//! Deliveries that this worker holds, and the progress acks that keep them its own.
+//! What this worker holds: deliveries before a grant, leases after it.
 //!
-//! Owns the way back to the server for each held delivery. It must never ack by itself: a
-//! delivery that is dropped unanswered is left to be delivered again.
+//! Owns which steps are this worker's, and for each the way back to the server until its delivery
+//! is acked. Before the grant progress acks keep the delivery; from the grant on the lease is the
+//! executor's row, kept by `heartbeat`, which reads here what is worked on. It must never ack by
+//! itself: a delivery that is dropped unanswered is left to be delivered again.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_nats::jetstream::AckKind;
 use holdpoint_bus::Bus;
-use holdpoint_contracts::steps::HandOut;
-use holdpoint_ids::RunId;
+use holdpoint_contracts::steps::{Claimed, HandOut, LEASE_DEFAULT_MS, LEASE_MIN_MS};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// After this long without a word from the worker the server delivers again.
 pub(super) const ACK_WAIT: Duration = Duration::from_secs(2);
 
-/// Two beats may be lost within [`ACK_WAIT`] before a delivery is.
-const BEAT: Duration = Duration::from_millis(700);
+/// Two progress acks may be lost within [`ACK_WAIT`] before a delivery is.
+const PROGRESS: Duration = Duration::from_millis(700);
 
-/// All deliveries that are held.
+/// All steps that are held.
 #[derive(Clone)]
 pub(super) struct Held {
-    bus: Bus,
-    replies: Arc<Mutex<HashMap<Key, String>>>,
+    shared: Arc<Shared>,
 }
 
-/// One hand-out of one step.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    run: RunId,
-    step: String,
-    dispatch: u64,
+struct Shared {
+    bus: Bus,
+    given_up: CancellationToken,
+    steps: Mutex<HashMap<Claimed, Holding>>,
+    /// The lease that the last beat named.
+    beaten_lease_ms: AtomicU64,
+    beat_now: Notify,
+}
+
+struct Holding {
+    /// Where the delivery is answered; none once it is acked.
+    reply: Option<String>,
+    /// Length of the lease in milliseconds; none before the grant.
+    lease_ms: Option<u64>,
+    stop: CancellationToken,
+}
+
+/// What the node works on, for its heartbeat.
+pub(super) struct Working {
+    pub(super) claimed: Vec<Claimed>,
+    /// The shortest lease among them; the default when there is none.
+    pub(super) lease_ms: u64,
 }
 
 impl Held {
-    pub(super) fn new(bus: Bus) -> Self {
-        Self {
+    /// `given_up` stops all tools at once.
+    pub(super) fn new(bus: Bus, given_up: CancellationToken) -> Self {
+        let shared = Shared {
             bus,
-            replies: Arc::default(),
+            given_up,
+            steps: Mutex::default(),
+            beaten_lease_ms: AtomicU64::new(LEASE_DEFAULT_MS),
+            beat_now: Notify::new(),
+        };
+        Self {
+            shared: Arc::new(shared),
         }
     }
 
     /// Holds a delivery from now on. None: this worker holds the same hand-out already and was
-    /// thought lost; it goes on, and answers the newer delivery.
-    pub(super) fn take(&self, hand_out: &HandOut, reply: &str) -> Option<Delivery> {
-        let key = Key {
+    /// thought lost (or its ack was); it goes on, and answers the newer delivery.
+    pub(super) async fn take(&self, hand_out: &HandOut, reply: &str) -> Option<Delivery> {
+        let claimed = Claimed {
+            workspace: hand_out.workspace.clone(),
             run: hand_out.run,
             step: hand_out.step.clone(),
             dispatch: hand_out.dispatch,
         };
-        let before = self.replies().insert(key.clone(), reply.to_owned());
-        before.is_none().then(|| Delivery {
-            key,
+        let stop = match self.join(&claimed, reply) {
+            Joined::New(stop) => stop,
+            Joined::Unacked => return None,
+            Joined::Acked => {
+                self.answer(reply.to_owned(), AckKind::Ack).await;
+                return None;
+            }
+        };
+        Some(Delivery {
+            claimed,
+            lease_ms: hand_out.claim_timeout_ms.max(LEASE_MIN_MS),
+            stop,
             held: self.clone(),
         })
     }
 
-    /// Sends progress for all that is held, until it is aborted.
-    pub(super) async fn beat(self) {
-        let mut beats = tokio::time::interval(BEAT);
-        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    fn join(&self, claimed: &Claimed, reply: &str) -> Joined {
+        let mut steps = self.steps();
+        if let Some(holding) = steps.get_mut(claimed) {
+            if holding.reply.is_none() {
+                return Joined::Acked;
+            }
+            holding.reply = Some(reply.to_owned());
+            return Joined::Unacked;
+        }
+        let stop = self.shared.given_up.child_token();
+        let holding = Holding {
+            reply: Some(reply.to_owned()),
+            lease_ms: None,
+            stop: stop.clone(),
+        };
+        steps.insert(claimed.clone(), holding);
+        Joined::New(stop)
+    }
+
+    /// Sends progress for all deliveries that are not acked, until it is aborted.
+    pub(super) async fn keep_deliveries(self) {
+        let mut ticks = tokio::time::interval(PROGRESS);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            beats.tick().await;
-            let replies: Vec<_> = self.replies().values().cloned().collect();
+            ticks.tick().await;
+            let replies: Vec<_> = self
+                .steps()
+                .values()
+                .filter_map(|holding| holding.reply.clone())
+                .collect();
             for reply in replies {
                 self.answer(reply, AckKind::Progress).await;
             }
@@ -70,36 +129,101 @@ impl Held {
     }
 
     pub(super) async fn answer(&self, reply: String, kind: AckKind) {
-        if let Err(error) = self.bus.send(reply, kind.into()).await {
+        if let Err(error) = self.shared.bus.send(reply, kind.into()).await {
             tracing::debug!(%error, "an ack was not sent; the delivery comes again");
         }
     }
 
-    fn replies(&self) -> MutexGuard<'_, HashMap<Key, String>> {
-        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What a beat says. From here on a grant of a shorter lease than it names asks for another.
+    pub(super) fn working(&self) -> Working {
+        let (claimed, leases): (Vec<_>, Vec<_>) = self
+            .steps()
+            .iter()
+            .filter_map(|(claimed, holding)| Some((claimed.clone(), holding.lease_ms?)))
+            .unzip();
+        let lease_ms = leases.into_iter().min().unwrap_or(LEASE_DEFAULT_MS);
+        self.shared
+            .beaten_lease_ms
+            .store(lease_ms, Ordering::SeqCst);
+        Working { claimed, lease_ms }
+    }
+
+    /// Ends when a lease was granted that the last beat does not keep.
+    pub(super) async fn shorter_lease(&self) {
+        self.shared.beat_now.notified().await;
+    }
+
+    /// Stops the tools of steps that are not this node's any more.
+    pub(super) fn stop(&self, claims: &[Claimed]) {
+        let steps = self.steps();
+        for holding in claims.iter().filter_map(|claimed| steps.get(claimed)) {
+            holding.stop.cancel();
+        }
+    }
+
+    fn steps(&self) -> MutexGuard<'_, HashMap<Claimed, Holding>> {
+        self.shared
+            .steps
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One held delivery. Dropped without an answer it is no longer kept, and comes again.
+enum Joined {
+    New(CancellationToken),
+    Unacked,
+    Acked,
+}
+
+/// One held step. Dropped before it is acked it is no longer kept, and comes again; dropped after
+/// a grant its lease ends by the executor's clock.
 pub(super) struct Delivery {
-    key: Key,
+    claimed: Claimed,
+    lease_ms: u64,
+    stop: CancellationToken,
     held: Held,
 }
 
 impl Delivery {
-    /// It is done with: the server forgets it.
-    pub(super) async fn ack(self) {
-        self.end(AckKind::Ack).await;
+    /// Cancelled when the executor wants the step stopped, and when the worker gives up.
+    pub(super) fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// The start is the executor's row: the server forgets the delivery, heartbeats keep the lease.
+    pub(super) async fn granted(&self) {
+        if let Some(holding) = self.held.steps().get_mut(&self.claimed) {
+            holding.lease_ms = Some(self.lease_ms);
+        }
+        let shared = &self.held.shared;
+        if self.lease_ms < shared.beaten_lease_ms.load(Ordering::SeqCst) {
+            shared.beat_now.notify_one();
+        }
+        self.answer_once(AckKind::Ack).await;
+    }
+
+    /// Its result is kept elsewhere: the server forgets the delivery, the step is held on.
+    pub(super) async fn stored(&self) {
+        self.answer_once(AckKind::Ack).await;
+    }
+
+    /// It is done with: no delivery and no lease any more.
+    pub(super) async fn end(self) {
+        self.answer_once(AckKind::Ack).await;
     }
 
     /// It is given back, and delivered again after `delay`.
     pub(super) async fn give_back(self, delay: Duration) {
-        self.end(AckKind::Nak(Some(delay))).await;
+        self.answer_once(AckKind::Nak(Some(delay))).await;
     }
 
-    /// Takes it off the list first: a progress ack after the last word could undo it.
-    async fn end(self, kind: AckKind) {
-        let reply = self.held.replies().remove(&self.key);
+    /// Takes the reply off the list first: a progress ack after the last word could undo it.
+    async fn answer_once(&self, kind: AckKind) {
+        let reply = self
+            .held
+            .steps()
+            .get_mut(&self.claimed)
+            .and_then(|holding| holding.reply.take());
         if let Some(reply) = reply {
             self.held.answer(reply, kind).await;
         }
@@ -108,6 +232,6 @@ impl Delivery {
 
 impl Drop for Delivery {
     fn drop(&mut self) {
-        self.held.replies().remove(&self.key);
+        self.held.steps().remove(&self.claimed);
     }
 }

@@ -1,7 +1,7 @@
 //! The way of one delivered step: hold, ask where needed, call, report.
 //!
 //! Owns the order of these. It must never call a tool before its delivery is held, and never ack
-//! before the result is safe.
+//! before the start is granted or the result is safe.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use async_nats::jetstream::{AckKind, Message};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::steps::{HandOut, StartStep, StepResult};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
 
 use super::asking::{Asker, Word};
 use super::held::{Delivery, Held};
@@ -21,8 +22,8 @@ use crate::tool::{Tool, ToolCall};
 /// A message older than this may have been granted to somebody else: ask.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A step that started without asking tells the executor when it has run for this long.
-const TELL_AFTER: Duration = Duration::from_millis(500);
+/// A step that started without asking asks when it has run for this long.
+const ASK_AFTER: Duration = Duration::from_millis(500);
 
 /// Until a step comes again that nobody could say anything about …
 const AGAIN_SOON: Duration = Duration::from_secs(1);
@@ -67,7 +68,7 @@ pub(super) async fn work(
         }
     };
     drop(message);
-    let Some(delivery) = bench.held.take(&hand_out, &arrival.reply) else {
+    let Some(delivery) = bench.held.take(&hand_out, &arrival.reply).await else {
         return;
     };
     bench.start(tool, hand_out, arrival, delivery).await;
@@ -92,36 +93,55 @@ impl Bench {
             hand_out.idempotent && arrival.delivery <= 1 && arrival.age <= FRESH;
         if !may_start_at_once {
             match self.asker.may_start(&hand_out.workspace, &start).await {
-                Word::Start => {}
-                Word::Forget => return delivery.ack().await,
+                Word::Start => delivery.granted().await,
+                Word::Forget => return delivery.end().await,
                 Word::Later => return delivery.give_back(again_after(arrival.delivery)).await,
             }
         }
-        let call = self.tool_call(&hand_out);
+        let call = self.tool_call(&hand_out, delivery.stop().clone());
         let mut calling = pin!(outcome::call(tool, call, self.result_max));
-        let done = if may_start_at_once {
-            tokio::select! {
-                done = &mut calling => done,
-                // Its answer changes nothing: what has begun is finished, and judged by dispatch.
-                () = self.tell(&hand_out, &start) => calling.await,
+        if may_start_at_once {
+            let done = tokio::select! {
+                done = &mut calling => Some(done),
+                is_granted = self.ask_late(&hand_out, &start) => {
+                    if !is_granted {
+                        delivery.stop().cancel();
+                        return delivery.end().await;
+                    }
+                    None
+                }
+            };
+            if let Some(done) = done {
+                return self.report(hand_out, done, delivery).await;
             }
-        } else {
-            calling.await
-        };
-        self.report(hand_out, done, delivery).await;
+            delivery.granted().await;
+        }
+        let stop = delivery.stop().clone();
+        match stop.run_until_cancelled(calling).await {
+            Some(done) => self.report(hand_out, done, delivery).await,
+            None => delivery.end().await,
+        }
     }
 
-    async fn tell(&self, hand_out: &HandOut, start: &StartStep) {
-        tokio::time::sleep(TELL_AFTER).await;
-        self.asker.may_start(&hand_out.workspace, start).await;
+    /// Whether a step that runs without a grant may go on. Nobody to ask is no reason to stop it.
+    async fn ask_late(&self, hand_out: &HandOut, start: &StartStep) -> bool {
+        tokio::time::sleep(ASK_AFTER).await;
+        loop {
+            match self.asker.may_start(&hand_out.workspace, start).await {
+                Word::Start => return true,
+                Word::Forget => return false,
+                Word::Later => tokio::time::sleep(AGAIN_SOON).await,
+            }
+        }
     }
 
-    fn tool_call(&self, hand_out: &HandOut) -> ToolCall {
+    fn tool_call(&self, hand_out: &HandOut, stop: CancellationToken) -> ToolCall {
         ToolCall {
             workspace: hand_out.workspace.to_string(),
             run: hand_out.run.to_string(),
             agent: hand_out.agent.to_string(),
             step: hand_out.step.clone(),
+            tool: hand_out.tool.to_string(),
             attempt: hand_out.attempt,
             dispatch: hand_out.dispatch,
             args: hand_out.args.clone(),
@@ -129,7 +149,9 @@ impl Bench {
             idempotency_key: hand_out.idempotency_key(),
             now: self.clock.now(),
             user: hand_out.user.to_string(),
-            step_token: None,
+            step_token: hand_out.token.clone(),
+            http: hand_out.http.clone(),
+            stop,
             traceparent: Some(hand_out.traceparent.clone()),
         }
     }

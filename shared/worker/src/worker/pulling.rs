@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::Consumer;
@@ -41,6 +42,8 @@ pub(super) struct Queue {
     pub(super) tool: Arc<dyn Tool>,
     pub(super) bus: Bus,
     pub(super) places: Arc<Semaphore>,
+    /// Deliveries of all queues that wait for a place.
+    pub(super) waiting: Arc<AtomicU64>,
     pub(super) bench: Arc<Bench>,
     pub(super) jobs: TaskTracker,
     pub(super) given_up: CancellationToken,
@@ -135,7 +138,10 @@ impl Queue {
         // Left open it would pull again by itself.
         drop(messages);
         let more = leaves_more(&message);
-        match tokio::time::timeout(PLACE_WAIT, self.place()).await {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let place = tokio::time::timeout(PLACE_WAIT, self.place()).await;
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        match place {
             Ok(Some(place)) => self.begin(message, place),
             Ok(None) | Err(_) => {
                 if let Err(error) = message.ack_with(AckKind::Nak(None)).await {

@@ -1,16 +1,19 @@
 //! Reports results, and keeps each until the executor has confirmed it (S4-R2).
 //!
 //! Owns the retries and the second way, over the command stream. It must never ack a step whose
-//! result is neither confirmed nor stored: only the death of the process may lose one.
+//! result is neither confirmed nor stored, and never forget one that is only stored while there is
+//! room: the stream may lose its tail, and the step is this node's until the executor knows.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdpoint_bus::{Bus, BusError, Outgoing};
 use holdpoint_contracts::message::{Command, Envelope, Reply};
 use holdpoint_contracts::steps::{ResultAnswer, StepResult, StepResults};
 use holdpoint_ids::{NodeName, Workspace};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::batch::{self, Item};
@@ -26,26 +29,40 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two requests: the first time, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
+/// Batches that are stored and asked about until they are confirmed; more are left to the stream.
+const FOLLOWED_MAX: usize = 64;
+
+/// Between two questions about a batch that is stored.
+const FOLLOW: Duration = Duration::from_secs(2);
+
 #[derive(Clone)]
 pub(super) struct Reporter {
     results: mpsc::Sender<Item<Kept>>,
 }
 
-/// A result, with the delivery that is acked when it is safe.
+/// A result, with the step that is held until it is confirmed.
 pub(super) struct Kept {
     pub(super) result: StepResult,
     pub(super) delivery: Delivery,
 }
 
 impl Reporter {
-    /// The reporter and its task, which ends after all reporters, with the last result.
-    pub(super) fn start(bus: Bus, node: NodeName) -> (Self, AbortOnDropHandle<()>) {
+    /// The reporter and its task, which ends after all reporters, when the last result is confirmed
+    /// or stored. What is stored is asked about until `given_up`.
+    pub(super) fn start(
+        bus: Bus,
+        node: NodeName,
+        given_up: CancellationToken,
+    ) -> (Self, AbortOnDropHandle<()>) {
         let (results, waiting) = mpsc::channel(WAITING_MAX);
+        let followed = Arc::new(Semaphore::new(FOLLOWED_MAX));
         let task = tokio::spawn(batch::drive(waiting, move |workspace, batch| {
             let report = Report {
                 bus: bus.clone(),
                 node: node.clone(),
                 workspace,
+                given_up: given_up.clone(),
+                followed: Arc::clone(&followed),
             };
             report.until_safe(batch)
         }));
@@ -69,6 +86,8 @@ struct Report {
     bus: Bus,
     node: NodeName,
     workspace: Workspace,
+    given_up: CancellationToken,
+    followed: Arc<Semaphore>,
 }
 
 impl Report {
@@ -77,11 +96,8 @@ impl Report {
         let due = Instant::now() + PATIENCE;
         let (mut pause, longest) = BACKOFF;
         loop {
-            let envelope = self.envelope(&left);
-            let asked = self.bus.ask(&self.workspace, &envelope);
-            match tokio::time::timeout(PATIENCE, asked).await {
-                Ok(Ok(answers)) => left = confirmed(left, answers).await,
-                Ok(Err(problem)) => tracing::debug!(%problem, "results are not confirmed yet"),
+            match tokio::time::timeout(PATIENCE, self.ask(&mut left)).await {
+                Ok(()) => {}
                 Err(_) => tracing::debug!("the executor is slow to confirm results"),
             }
             if left.is_empty() {
@@ -99,8 +115,31 @@ impl Report {
             }
             pause = (pause * 2).min(longest);
         }
-        for kept in left {
-            kept.delivery.ack().await;
+        for kept in &left {
+            kept.delivery.stored().await;
+        }
+        if let Ok(place) = Arc::clone(&self.followed).try_acquire_owned() {
+            let given_up = self.given_up.clone();
+            tokio::spawn(given_up.run_until_cancelled_owned(async move {
+                self.until_confirmed(left).await;
+                drop(place);
+            }));
+        }
+    }
+
+    /// Asks about what is stored already. Others do not wait for this.
+    async fn until_confirmed(&self, mut left: Vec<Kept>) {
+        while !left.is_empty() {
+            tokio::time::sleep(FOLLOW).await;
+            self.ask(&mut left).await;
+        }
+    }
+
+    /// One request; what it confirms is done with.
+    async fn ask(&self, left: &mut Vec<Kept>) {
+        match self.bus.ask(&self.workspace, &self.envelope(left)).await {
+            Ok(answers) => *left = confirmed(std::mem::take(left), answers).await,
+            Err(problem) => tracing::debug!(%problem, "results are not confirmed yet"),
         }
     }
 
@@ -129,19 +168,19 @@ impl Report {
     }
 }
 
-/// Acks what was answered and returns the rest, which is sent again.
+/// Ends what was answered and returns the rest, which is sent again.
 async fn confirmed(kept: Vec<Kept>, answers: Vec<Reply<ResultAnswer>>) -> Vec<Kept> {
     let mut rest = Vec::new();
     let mut answers = answers.into_iter();
     for kept in kept {
         match answers.next() {
             Some(Reply::Ok(ResultAnswer::Applied | ResultAnswer::Known | ResultAnswer::Late)) => {
-                kept.delivery.ack().await;
+                kept.delivery.end().await;
             }
             Some(Reply::Problem(problem)) if problem.status < 500 => {
                 let StepResult { run, step, .. } = &kept.result;
                 tracing::warn!(%run, step, %problem, "the executor has no use for a result");
-                kept.delivery.ack().await;
+                kept.delivery.end().await;
             }
             Some(Reply::Problem(_)) | None => rest.push(kept),
         }

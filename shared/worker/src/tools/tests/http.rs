@@ -28,13 +28,13 @@ pub(super) fn install_tls() {
         .ok();
 }
 
-fn tool(policy: TargetPolicy) -> HttpRequest {
+pub(super) fn tool(policy: TargetPolicy) -> HttpRequest {
     install_tls();
     HttpRequest::new(policy, DEFAULT_TIMEOUT).unwrap()
 }
 
 /// A server that gives the n-th connection the n-th answer and shows each request as it came.
-async fn server(answers: Vec<Vec<u8>>) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
+pub(super) async fn server(answers: Vec<Vec<u8>>) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (seen, requests) = mpsc::unbounded_channel();
@@ -71,7 +71,7 @@ async fn read_request(stream: &mut TcpStream) -> String {
     }
 }
 
-fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
+pub(super) fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
         "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}"

@@ -12,7 +12,8 @@ use holdpoint_contracts::message::{Command, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::ContactView;
 use holdpoint_contracts::steps::{
-    Grant, HandOut, ResultAnswer, StartStep, StartSteps, StepResult, StepResults,
+    Beat, BeatAnswer, Goodbye, Grant, HandOut, ResultAnswer, StartStep, StartSteps, StepResult,
+    StepResults,
 };
 use holdpoint_contracts::subject;
 use holdpoint_ids::{RunId, Workspace};
@@ -23,6 +24,15 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::super::{Worker, WorkerError, WorkerOptions};
 use crate::tool::{ToolCall, ToolSuccess, tool_fn};
+
+/// Counts up when it is dropped: a finished call as well as one that was cut.
+struct Left(Arc<AtomicUsize>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
 
 /// Asks until `probe` says yes, at most for `seconds`.
 pub(super) async fn until(seconds: u64, what: &str, mut probe: impl AsyncFnMut() -> bool) {
@@ -107,6 +117,8 @@ pub(super) fn step(idempotent: bool) -> HandOut {
 /// A worker whose tool `work` waits for a leave, one for each call.
 pub(super) struct Working {
     pub(super) calls: Arc<AtomicUsize>,
+    /// Calls that have ended, or were cut.
+    pub(super) left: Arc<AtomicUsize>,
     pub(super) leaves: Arc<Semaphore>,
     pub(super) stop: CancellationToken,
     run: AbortOnDropHandle<Result<(), WorkerError>>,
@@ -116,11 +128,13 @@ impl Working {
     pub(super) fn start(scene: &Scene, concurrency: usize, leaves: usize) -> Self {
         let calls = Arc::new(AtomicUsize::new(0));
         let leaves = Arc::new(Semaphore::new(leaves));
-        let (counted, gate) = (Arc::clone(&calls), Arc::clone(&leaves));
+        let left = Arc::new(AtomicUsize::new(0));
+        let (counted, gate, ended) = (Arc::clone(&calls), Arc::clone(&leaves), Arc::clone(&left));
         let tool = tool_fn("work", move |call: ToolCall| {
             counted.fetch_add(1, Ordering::SeqCst);
-            let gate = Arc::clone(&gate);
+            let (gate, leaving) = (Arc::clone(&gate), Left(Arc::clone(&ended)));
             async move {
+                let _leaving = leaving;
                 gate.acquire().await.unwrap().forget();
                 assert_ne!(call.args["say"], "panic", "as it was told");
                 Ok(ToolSuccess {
@@ -136,6 +150,7 @@ impl Working {
         let run = AbortOnDropHandle::new(tokio::spawn(worker.run(stop.clone())));
         Self {
             calls,
+            left,
             leaves,
             stop,
             run,
@@ -148,6 +163,11 @@ impl Working {
 
     pub(super) async fn called(&self, times: usize) {
         until(15, "the tool is called", async || self.calls() >= times).await;
+    }
+
+    pub(super) async fn cut(&self, times: usize) {
+        let left = || self.left.load(Ordering::SeqCst);
+        until(15, "the call is over", async || left() >= times).await;
     }
 
     pub(super) async fn ended(self) {
@@ -163,15 +183,26 @@ pub(super) struct Said {
     /// Steps on the bus when a refused report came.
     pub(super) stored_at_refusal: Vec<u64>,
     pub(super) patches: Vec<Envelope<PatchContact>>,
+    pub(super) beats: Vec<Beat>,
+    /// Number of beats before each goodbye.
+    pub(super) goodbyes: Vec<(Goodbye, usize)>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Manner {
     pub(super) grant: Grant,
     /// So many reports are answered by 503.
     pub(super) refusals: usize,
     /// So many questions to start are not answered at all.
     pub(super) silences: usize,
+    /// What beats are answered.
+    pub(super) again_ms: u64,
+    /// So many beats are not answered at all.
+    pub(super) deaf: usize,
+    /// Whatever the node works on is to be stopped.
+    pub(super) stops: bool,
+    /// What results are answered.
+    pub(super) result: ResultAnswer,
 }
 
 impl Default for Manner {
@@ -180,12 +211,17 @@ impl Default for Manner {
             grant: Grant::Go,
             refusals: 0,
             silences: 0,
+            again_ms: 10_000,
+            deaf: 0,
+            stops: false,
+            result: ResultAnswer::Applied,
         }
     }
 }
 
 pub(super) struct Executor {
     said: Arc<Mutex<Said>>,
+    manner: Arc<Mutex<Manner>>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -195,11 +231,12 @@ impl Executor {
         let filter = subject::asks_filter("executor");
         let mut asked = scene.bus.client().subscribe(filter).await.unwrap();
         scene.bus.flush(Duration::from_secs(5)).await;
-        let (bus, seen, mut manner) = (scene.bus.clone(), Arc::clone(&said), manner);
+        let manner = Arc::new(Mutex::new(manner));
+        let (bus, seen, kept) = (scene.bus.clone(), Arc::clone(&said), Arc::clone(&manner));
         let task = tokio::spawn(async move {
             while let Some(message) = asked.next().await {
                 let verb = subject::parse(&message.subject).unwrap().verb;
-                let answer = answer(&verb, &message.payload, &bus, &seen, &mut manner).await;
+                let answer = answer(&verb, &message.payload, &bus, &seen, &kept).await;
                 if let Some(answer) = answer {
                     let reply = message.reply.unwrap().to_string();
                     bus.send(reply, answer.into()).await.unwrap();
@@ -208,8 +245,19 @@ impl Executor {
         });
         Self {
             said,
+            manner,
             _task: AbortOnDropHandle::new(task),
         }
+    }
+
+    /// Answers differently from now on.
+    pub(super) fn turn(&self, change: impl FnOnce(&mut Manner)) {
+        change(&mut self.manner.lock().unwrap());
+    }
+
+    /// Waits for a beat that the test looks for.
+    pub(super) async fn hears(&self, what: &str, wanted: impl Fn(&Beat) -> bool) {
+        until(15, what, async || self.said().beats.iter().any(&wanted)).await;
     }
 
     pub(super) fn said(&self) -> Said {
@@ -222,8 +270,36 @@ async fn answer(
     body: &[u8],
     bus: &Bus,
     seen: &Mutex<Said>,
-    manner: &mut Manner,
+    manner: &Mutex<Manner>,
 ) -> Option<Vec<u8>> {
+    let is_refused = verb == StepResults::VERB && manner.lock().unwrap().refusals > 0;
+    if is_refused {
+        manner.lock().unwrap().refusals -= 1;
+        let stored = bus.stored(StreamUse::Steps).await.unwrap();
+        seen.lock().unwrap().stored_at_refusal.push(stored);
+        let problem: Reply<()> = Reply::Problem(Problem::unavailable("try again"));
+        return Some(serde_json::to_vec(&problem).unwrap());
+    }
+    let mut manner = manner.lock().unwrap();
+    if verb == Beat::VERB {
+        let asked: Envelope<Beat> = serde_json::from_slice(body).unwrap();
+        let mut stop = asked.command.working.clone();
+        stop.retain(|_| manner.stops);
+        seen.lock().unwrap().beats.push(asked.command);
+        if manner.deaf > 0 {
+            manner.deaf -= 1;
+            return None;
+        }
+        let again_ms = manner.again_ms;
+        return Some(serde_json::to_vec(&Reply::Ok(BeatAnswer { stop, again_ms })).unwrap());
+    }
+    if verb == Goodbye::VERB {
+        let asked: Envelope<Goodbye> = serde_json::from_slice(body).unwrap();
+        let mut seen = seen.lock().unwrap();
+        let beats = seen.beats.len();
+        seen.goodbyes.push((asked.command, beats));
+        return Some(serde_json::to_vec(&Reply::Ok(())).unwrap());
+    }
     if verb == StartSteps::VERB {
         let asked: Envelope<StartSteps> = serde_json::from_slice(body).unwrap();
         let grants = vec![Reply::Ok(manner.grant); asked.command.steps.len()];
@@ -244,14 +320,7 @@ async fn answer(
         return Some(serde_json::to_vec(&Reply::Ok(contact)).unwrap());
     }
     let asked: Envelope<StepResults> = serde_json::from_slice(body).unwrap();
-    if manner.refusals > 0 {
-        manner.refusals -= 1;
-        let stored = bus.stored(StreamUse::Steps).await.unwrap();
-        seen.lock().unwrap().stored_at_refusal.push(stored);
-        let problem: Reply<()> = Reply::Problem(Problem::unavailable("try again"));
-        return Some(serde_json::to_vec(&problem).unwrap());
-    }
-    let answers = vec![Reply::Ok(ResultAnswer::Applied); asked.command.results.len()];
+    let answers = vec![Reply::Ok(manner.result); asked.command.results.len()];
     seen.lock().unwrap().results.push(asked.command.results);
     Some(serde_json::to_vec(&Reply::Ok(answers)).unwrap())
 }

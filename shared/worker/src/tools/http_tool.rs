@@ -1,0 +1,75 @@
+//! Tools that are registered as an HTTP call (`POST /tools`, API.md "Tools").
+//!
+//! Owns what such a call sends and what of the answer is the result. Limits, redirects, addresses
+//! and the headers that name the step are those of `http_request`.
+
+use holdpoint_contracts::steps::HTTP_QUEUE;
+use holdpoint_contracts::tool::HttpCall;
+use serde_json::Value;
+
+use super::http_request::{self, Answer, Args, HttpRequest, Outgoing};
+use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+
+/// Does all steps of the queue [`HTTP_QUEUE`]: whom to call is in the hand-out.
+#[derive(Debug, Clone)]
+pub struct HttpTool {
+    http: HttpRequest,
+}
+
+impl HttpTool {
+    /// With the limits, the time and the address policy of `http`.
+    #[must_use]
+    pub fn new(http: HttpRequest) -> Self {
+        Self { http }
+    }
+}
+
+impl Tool for HttpTool {
+    fn name(&self) -> &'static str {
+        HTTP_QUEUE
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move {
+            let Some(target) = &call.http else {
+                return Err(ToolFailure::new(
+                    "no_target",
+                    "The step does not say which address its tool is at; register the tool again.",
+                ));
+            };
+            perform(&self.http, target, call).await
+        })
+    }
+}
+
+/// Calls `target` with the arguments as JSON body. A 2xx answer is the result: JSON as it is,
+/// nothing as null, anything else as text.
+pub(crate) async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCall) -> ToolResult {
+    let args = Args {
+        method: target.method.clone(),
+        url: target.url.clone(),
+        headers: target.headers.clone(),
+        body: None,
+        _idempotent: false,
+    };
+    let exchange = async {
+        let request = Outgoing::new(&call.tool, args, call)?.json(&call.args)?;
+        http.exchange(request).await.and_then(result)
+    };
+    http.in_time(exchange).await
+}
+
+fn result(answer: Answer) -> ToolResult {
+    if !answer.status.is_success() {
+        return Err(http_request::bad_status(&answer.host, answer.status));
+    }
+    let data = if answer.bytes.iter().all(u8::is_ascii_whitespace) {
+        Value::Null
+    } else {
+        answer.value()
+    };
+    Ok(ToolSuccess {
+        description: answer.description,
+        data,
+    })
+}

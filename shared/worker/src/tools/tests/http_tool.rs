@@ -1,0 +1,120 @@
+//! Tools that are registered as an HTTP call, against a server on loopback.
+
+use std::collections::BTreeMap;
+
+use holdpoint_contracts::tool::HttpCall;
+use serde_json::{Value, json};
+
+use super::call;
+use super::http::{answer, server, tool};
+use crate::targets::TargetPolicy;
+use crate::tool::{Tool as _, ToolResult};
+use crate::tools::HttpTool;
+
+async fn called(policy: TargetPolicy, url: String, args: Value) -> ToolResult {
+    let mut call = call(args);
+    call.http = Some(HttpCall {
+        method: "POST".to_owned(),
+        url,
+        headers: BTreeMap::from([("X-Shop".to_owned(), "main".to_owned())]),
+    });
+    HttpTool::new(tool(policy)).call(&call).await
+}
+
+/// S2-R10
+#[tokio::test]
+async fn the_arguments_are_the_body_and_the_answer_is_the_result() {
+    let json_type = "content-type: application/json\r\n";
+    let (at, mut requests) = server(vec![answer("201 Created", json_type, r#"{"id":7}"#)]).await;
+    let url = format!("http://{at}/refunds");
+    let done = called(TargetPolicy::AllowPrivate, url, json!({ "amount": 5 }))
+        .await
+        .unwrap();
+    assert_eq!(done.data, json!({ "id": 7 }));
+    let request = requests.recv().await.unwrap();
+    for line in [
+        "POST /refunds HTTP/1.1\r\n",
+        "content-type: application/json\r\n",
+        "holdpoint-run: run_1\r\n",
+        "holdpoint-step: step-01\r\n",
+        "holdpoint-attempt: 2\r\n",
+        "holdpoint-token: st_secret\r\n",
+        "idempotency-key: run_1/step-01\r\n",
+        "x-shop: main\r\n",
+        "\r\n\r\n{\"amount\":5}",
+    ] {
+        assert!(request.contains(line), "{line:?} is not in {request}");
+    }
+}
+
+/// S2-R10
+#[tokio::test]
+async fn an_empty_answer_is_null_and_another_than_json_is_text() {
+    for (status, body, data) in [
+        ("204 No Content", "", Value::Null),
+        ("200 OK", "done", json!("done")),
+    ] {
+        let (at, _requests) = server(vec![answer(status, "", body)]).await;
+        let url = format!("http://{at}/");
+        let done = called(TargetPolicy::AllowPrivate, url, json!({})).await;
+        assert_eq!(done.unwrap().data, data);
+    }
+}
+
+/// S0-R5
+#[tokio::test]
+async fn any_other_status_fails_and_says_nothing_of_the_body() {
+    for status in ["304 Not Modified", "404 Not Found", "500 Oh No"] {
+        let (at, _requests) = server(vec![answer(status, "", "")]).await;
+        let url = format!("http://{at}/?key=secret");
+        let failure = called(TargetPolicy::AllowPrivate, url, json!({}))
+            .await
+            .unwrap_err();
+        assert_eq!(failure.code, "http_status", "{status}");
+        assert!(failure.message.contains(&status[..3]), "{failure}");
+        assert!(!failure.message.contains("secret"), "{failure}");
+    }
+}
+
+/// S2-R10
+#[tokio::test]
+async fn the_token_does_not_follow_a_redirect_to_another_origin() {
+    let (second, mut told) = server(vec![answer("200 OK", "", "")]).await;
+    let moved = format!("location: http://{second}/there\r\n");
+    let (first, _requests) = server(vec![answer("307 Temporary Redirect", &moved, "")]).await;
+    let url = format!("http://{first}/");
+    called(TargetPolicy::AllowPrivate, url, json!({ "amount": 5 }))
+        .await
+        .unwrap();
+    let request = told.recv().await.unwrap();
+    assert!(request.starts_with("POST /there ") && request.ends_with("{\"amount\":5}"));
+    assert!(
+        !request.contains("st_secret") && !request.contains("x-shop"),
+        "{request}"
+    );
+}
+
+#[tokio::test]
+async fn private_addresses_are_refused_where_only_public_ones_are_allowed() {
+    let failure = called(
+        TargetPolicy::PublicOnly,
+        "http://127.0.0.1:1/".to_owned(),
+        json!({}),
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(failure.code, "target_refused");
+}
+
+#[tokio::test]
+async fn a_registered_address_that_is_none_is_said_of_the_tool() {
+    let failure = called(TargetPolicy::AllowPrivate, "nowhere".to_owned(), json!({}))
+        .await
+        .unwrap_err();
+    assert!(failure.message.contains("payments.refund"), "{failure}");
+    let none = HttpTool::new(tool(TargetPolicy::AllowPrivate));
+    assert_eq!(
+        none.call(&call(json!({}))).await.unwrap_err().code,
+        "no_target"
+    );
+}

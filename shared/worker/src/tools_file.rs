@@ -1,0 +1,223 @@
+//! Tools without Rust: a file that names commands and HTTP calls (`worker --tools FILE`).
+//!
+//! Owns the form of that file. It must never guess: an unknown field or a tool that is neither a
+//! command nor an HTTP call is refused with its place, before anything is taken from the bus.
+
+mod command;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdpoint_contracts::duration::{self, DurationError};
+use holdpoint_contracts::tool::{HttpCall, Risk};
+use holdpoint_ids::{IdError, NodeName, RunId, ToolName};
+use serde::Deserialize;
+
+use self::command::CommandTool;
+use crate::tool::{BoxFuture, Tool, ToolCall, ToolResult};
+use crate::tools::HttpRequest;
+use crate::tools::http_tool;
+
+/// Largest file, in bytes.
+pub const FILE_MAX: usize = 1024 * 1024;
+
+/// Most tools of one file: each has a queue that is read.
+pub const TOOLS_MAX: usize = 200;
+
+/// How long a command may run unless its entry says otherwise.
+pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// Why a file of tools cannot be used; the texts say how to mend it.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolsFileError {
+    /// More than [`FILE_MAX`].
+    #[error("the file has more than {FILE_MAX} bytes")]
+    TooLarge,
+    /// Not the form that is expected, or no YAML or JSON at all.
+    #[error("`{place}`: {fault}")]
+    Form {
+        /// Path of the field.
+        place: String,
+        /// What is wrong, with line and column.
+        fault: String,
+    },
+    /// No tool, or more than [`TOOLS_MAX`].
+    #[error("a file lists 1 to {TOOLS_MAX} tools, this one {0}")]
+    Number(usize),
+    /// Two tools under one name.
+    #[error("two tools are called `{0}`: leave one of them out")]
+    Twice(ToolName),
+    /// Neither or both of `command` and `http`, or an empty command.
+    #[error("tool `{0}` needs either `command: [program, argument, …]` or `http: {{url: …}}`")]
+    Kind(ToolName),
+    /// The time limit of a command cannot be read.
+    #[error("tool `{tool}`: its `timeout` is wrong")]
+    Timeout {
+        /// Which tool.
+        tool: ToolName,
+        /// Why.
+        #[source]
+        source: DurationError,
+    },
+    /// The node's name is too long to be made new at every start.
+    #[error("`node` is too long")]
+    Node(#[from] IdError),
+}
+
+/// One tool of the file, as it can be told to others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedTool {
+    /// What steps call it.
+    pub name: ToolName,
+    /// Of the tool itself.
+    pub version: Option<String>,
+    /// How much harm it can do; medium unless said.
+    pub risk: Risk,
+    /// Whether calling it twice does no harm; no unless said.
+    pub idempotent: bool,
+}
+
+/// What a file of tools says.
+pub struct ToolsFile {
+    /// A name for this start of the process: the file's `node` with an ending that is new each
+    /// time, as the executor needs it.
+    pub node: NodeName,
+    /// The tools in the order of the file.
+    pub listed: Vec<ListedTool>,
+    /// The same, ready to be called.
+    pub tools: Vec<Arc<dyn Tool>>,
+}
+
+impl fmt::Debug for ToolsFile {
+    /// Leaves out what may hold secrets: commands and headers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolsFile")
+            .field("node", &self.node)
+            .field("listed", &self.listed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ToolsFile {
+    /// Reads YAML or JSON: `{node, tools: [{name, version?, risk?, idempotent?, timeout?,
+    /// command: [..] | http: {method?, url, headers?}}]}`. `http` is what HTTP calls are made
+    /// with; `timeout` is for commands ([`COMMAND_TIMEOUT`] unless said).
+    ///
+    /// # Errors
+    /// [`ToolsFileError`] with what is wrong and where.
+    pub fn read(text: &str, http: &HttpRequest) -> Result<Self, ToolsFileError> {
+        if text.len() > FILE_MAX {
+            return Err(ToolsFileError::TooLarge);
+        }
+        let form: Form = serde_path_to_error::deserialize(serde_norway::Deserializer::from_str(
+            text,
+        ))
+        .map_err(|error| ToolsFileError::Form {
+            place: error.path().to_string(),
+            fault: error.inner().to_string(),
+        })?;
+        if !(1..=TOOLS_MAX).contains(&form.tools.len()) {
+            return Err(ToolsFileError::Number(form.tools.len()));
+        }
+        let mut file = Self {
+            node: fresh(&form.node)?,
+            listed: Vec::new(),
+            tools: Vec::new(),
+        };
+        let mut names = BTreeSet::new();
+        for entry in form.tools {
+            if !names.insert(entry.name.clone()) {
+                return Err(ToolsFileError::Twice(entry.name));
+            }
+            file.listed.push(ListedTool {
+                name: entry.name.clone(),
+                version: entry.version.clone(),
+                risk: entry.risk,
+                idempotent: entry.idempotent,
+            });
+            file.tools.push(entry.tool(http)?);
+        }
+        Ok(file)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
+    node: NodeName,
+    tools: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: ToolName,
+    version: Option<String>,
+    #[serde(default)]
+    risk: Risk,
+    #[serde(default)]
+    idempotent: bool,
+    timeout: Option<String>,
+    command: Option<Vec<String>>,
+    http: Option<HttpCall>,
+}
+
+impl Entry {
+    fn tool(self, http: &HttpRequest) -> Result<Arc<dyn Tool>, ToolsFileError> {
+        let timeout = self
+            .timeout
+            .as_deref()
+            .map_or(Ok(COMMAND_TIMEOUT), duration::parse)
+            .map_err(|source| ToolsFileError::Timeout {
+                tool: self.name.clone(),
+                source,
+            })?;
+        match (self.command, self.http) {
+            (Some(command), None) => {
+                let mut words = command.into_iter();
+                let Some(program) = words.next().filter(|program| !program.is_empty()) else {
+                    return Err(ToolsFileError::Kind(self.name));
+                };
+                let name = self.name.to_string();
+                let arguments = words.collect();
+                Ok(Arc::new(CommandTool::new(
+                    name, program, arguments, timeout,
+                )))
+            }
+            (None, Some(target)) => Ok(Arc::new(ListedHttp {
+                name: self.name.to_string(),
+                http: http.clone(),
+                target,
+            })),
+            (Some(_), Some(_)) | (None, None) => Err(ToolsFileError::Kind(self.name)),
+        }
+    }
+}
+
+/// The end of a fresh run id is random.
+fn fresh(node: &NodeName) -> Result<NodeName, IdError> {
+    let id = RunId::fresh().to_string();
+    let nonce: String = id.chars().rev().take(8).collect();
+    format!("{node}-{nonce}").parse()
+}
+
+/// A tool that this worker calls over HTTP.
+struct ListedHttp {
+    name: String,
+    http: HttpRequest,
+    target: HttpCall,
+}
+
+impl Tool for ListedHttp {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin(http_tool::perform(&self.http, &self.target, call))
+    }
+}

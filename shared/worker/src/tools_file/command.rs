@@ -1,0 +1,244 @@
+//! A tool that is a command: arguments as JSON on stdin, the result as JSON on stdout.
+//!
+//! Owns one process and its end. It must never leave one behind: whatever ends the call kills the
+//! process with all that it has started in its group.
+
+use std::collections::VecDeque;
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use holdpoint_contracts::duration;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tools::MAX_INLINE_RESULT;
+
+/// Largest output, in bytes: what a step keeps inline.
+pub(super) const OUTPUT_MAX: usize = MAX_INLINE_RESULT;
+
+/// How much of the end of stderr is kept, in bytes: more than is quoted, so that no half of a token
+/// is among it.
+const SAID_MAX: usize = 8 * 1_024;
+
+/// How much of it a failure quotes, in characters.
+const QUOTED_MAX: usize = 1_000;
+
+/// How many of its last lines.
+const SAID_LINES: usize = 5;
+
+/// One command of a file of tools.
+pub(super) struct CommandTool {
+    name: String,
+    program: String,
+    arguments: Vec<String>,
+    timeout: Duration,
+}
+
+/// A process, killed with its group when this is dropped before it was waited for.
+struct Running {
+    // Dropped before the child, which is reaped: until then the number is surely its own.
+    group: Group,
+    child: Child,
+}
+
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0
+            && let Err(error) = kill_process_group(group, Signal::KILL)
+        {
+            tracing::debug!(%error, "the group of a command was gone");
+        }
+    }
+}
+
+impl CommandTool {
+    pub(super) fn new(
+        name: String,
+        program: String,
+        arguments: Vec<String>,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            name,
+            program,
+            arguments,
+            timeout,
+        }
+    }
+
+    async fn run(&self, call: &ToolCall) -> ToolResult {
+        let mut running = self.start(call)?;
+        let child = &mut running.child;
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(self.broke("has no pipes"));
+        };
+        let args = call.args.to_string();
+        // The first failure ends the call, and the end of the call the process.
+        let ((), output, said) =
+            tokio::try_join!(self.feed(stdin, args), self.output(stdout), last(stderr))?;
+        let status = running.child.wait().await;
+        running.group.0 = None;
+        let status = status.map_err(|error| self.broke(&format!("has no end: {error}")))?;
+        self.result(status, &output, &shown(&said, call))
+    }
+
+    fn start(&self, call: &ToolCall) -> Result<Running, ToolFailure> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .env("HOLDPOINT_RUN", &call.run)
+            .env("HOLDPOINT_STEP", &call.step)
+            .env("HOLDPOINT_ATTEMPT", call.attempt.to_string())
+            .env("HOLDPOINT_IDEMPOTENCY_KEY", &call.idempotency_key)
+            // Else a command would get the worker's own, which may do more.
+            .env_remove("HOLDPOINT_TOKEN")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(token) = &call.step_token {
+            command.env("HOLDPOINT_TOKEN", token);
+        }
+        if let Some(traceparent) = &call.traceparent {
+            command.env("TRACEPARENT", traceparent);
+        }
+        let child = command.spawn().map_err(|error| {
+            tracing::error!(tool = self.name, %error, "a command does not start");
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => "there is no such program",
+                io::ErrorKind::PermissionDenied => "the worker may not run it",
+                _other => "the log of its worker says why",
+            };
+            ToolFailure::new(
+                "command_not_started",
+                format!("{} did not start: {why}.", self.name),
+            )
+        })?;
+        let group = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw);
+        Ok(Running {
+            group: Group(group),
+            child,
+        })
+    }
+
+    /// A command need not read its arguments.
+    async fn feed(&self, mut stdin: ChildStdin, args: String) -> Result<(), ToolFailure> {
+        if let Err(error) = stdin.write_all(args.as_bytes()).await {
+            tracing::debug!(tool = self.name, %error, "a command did not read all its arguments");
+        }
+        Ok(())
+    }
+
+    async fn output(&self, mut from: ChildStdout) -> Result<Vec<u8>, ToolFailure> {
+        let mut bytes = Vec::new();
+        let limit = u64::try_from(OUTPUT_MAX + 1).unwrap_or(u64::MAX);
+        let read = (&mut from).take(limit).read_to_end(&mut bytes).await;
+        read.map_err(|error| self.broke(&format!("was not read: {error}")))?;
+        if bytes.len() > OUTPUT_MAX {
+            let text = format!(
+                "{} wrote more than {OUTPUT_MAX} bytes, and a step keeps no more; it was killed.",
+                self.name
+            );
+            return Err(ToolFailure::new("result_too_large", text));
+        }
+        Ok(bytes)
+    }
+
+    fn result(&self, status: ExitStatus, output: &[u8], said: &str) -> ToolResult {
+        if !status.success() {
+            let said = if said.is_empty() {
+                String::new()
+            } else {
+                format!(": {said}")
+            };
+            let text = format!("{} ended with {status}{said}", self.name);
+            return Err(ToolFailure::new("command_failed", text));
+        }
+        let data = if output.iter().all(u8::is_ascii_whitespace) {
+            Value::Null
+        } else {
+            serde_json::from_slice(output).map_err(|fault| {
+                // Where, and not what: the output may hold a secret.
+                let text = format!(
+                    "{} succeeded, but its output is no JSON (line {}, column {}). Let it write \
+                     one JSON value to stdout and all else to stderr.",
+                    self.name,
+                    fault.line(),
+                    fault.column()
+                );
+                ToolFailure::new("invalid_result", text)
+            })?
+        };
+        Ok(ToolSuccess {
+            description: format!("{} succeeded", self.name),
+            data,
+        })
+    }
+
+    fn broke(&self, how: &str) -> ToolFailure {
+        tracing::error!(tool = self.name, how, "a command broke");
+        let text = format!("{} broke; the log of its worker says more.", self.name);
+        ToolFailure::new("command_failed", text)
+    }
+}
+
+impl Tool for CommandTool {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move {
+            match tokio::time::timeout(self.timeout, self.run(call)).await {
+                Ok(result) => result,
+                Err(_elapsed) => {
+                    let within = duration::describe(self.timeout);
+                    let text = format!("{} was killed: no end within {within}.", self.name);
+                    Err(ToolFailure::new("timeout", text))
+                }
+            }
+        })
+    }
+}
+
+/// The last [`SAID_MAX`] bytes, read to the end so that the command never waits for a reader.
+async fn last(mut from: ChildStderr) -> Result<Vec<u8>, ToolFailure> {
+    let mut kept = VecDeque::new();
+    let mut buffer = [0_u8; 4_096];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        kept.extend(buffer.iter().take(count));
+        let over = kept.len().saturating_sub(SAID_MAX);
+        kept.drain(..over);
+    }
+    Ok(kept.into())
+}
+
+/// The last lines as one, without control characters and without the step's token.
+fn shown(said: &[u8], call: &ToolCall) -> String {
+    let text = String::from_utf8_lossy(said);
+    let mut lines: Vec<_> = text.lines().rev().take(SAID_LINES).collect();
+    lines.reverse();
+    let mut text = lines.join(" / ");
+    if let Some(token) = call.step_token.as_deref().filter(|token| !token.is_empty()) {
+        text = text.replace(token, "[token]");
+    }
+    let before = text.chars().count().saturating_sub(QUOTED_MAX);
+    text.chars()
+        .skip(before)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect::<String>()
+        .trim()
+        .to_owned()
+}

@@ -1,0 +1,250 @@
+//! Files of tools, and commands as real processes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdpoint_contracts::tool::Risk;
+use serde_json::{Value, json};
+
+use super::{ToolsFile, ToolsFileError};
+use crate::targets::TargetPolicy;
+use crate::tool::{Tool, ToolCall, ToolResult};
+use crate::tools::HttpRequest;
+use crate::tools::http_request::DEFAULT_TIMEOUT;
+
+fn http() -> HttpRequest {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .ok();
+    HttpRequest::new(TargetPolicy::AllowPrivate, DEFAULT_TIMEOUT).unwrap()
+}
+
+fn read(text: &str) -> Result<ToolsFile, ToolsFileError> {
+    ToolsFile::read(text, &http())
+}
+
+/// A tool that runs `script`, with a time limit.
+fn shell(script: &str, timeout: &str) -> Arc<dyn Tool> {
+    let file = json!({
+        "node": "n",
+        "tools": [{ "name": "x", "timeout": timeout, "command": ["sh", "-c", script] }],
+    });
+    read(&file.to_string()).unwrap().tools.remove(0)
+}
+
+fn asked(args: Value) -> ToolCall {
+    ToolCall {
+        workspace: "default".to_owned(),
+        run: "run_1".to_owned(),
+        agent: "outreach".to_owned(),
+        step: "step-01".to_owned(),
+        tool: "x".to_owned(),
+        attempt: 2,
+        dispatch: 7,
+        args,
+        contact: None,
+        idempotency_key: "run_1/step-01".to_owned(),
+        now: "2026-03-01T09:00:00Z".parse().unwrap(),
+        user: "owner".to_owned(),
+        step_token: Some("hps_secret".to_owned()),
+        traceparent: None,
+        http: None,
+        stop: tokio_util::sync::CancellationToken::new(),
+    }
+}
+
+async fn run(script: &str, args: Value) -> ToolResult {
+    shell(script, "20s").call(&asked(args)).await
+}
+
+async fn until(what: &str, probe: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !probe() {
+        assert!(Instant::now() < end, "waited for: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The process whose number a script wrote to `file`.
+fn is_alive(file: &Path) -> bool {
+    let id = std::fs::read_to_string(file).unwrap();
+    // A zombie is not alive: the second word after the name in brackets says so.
+    std::fs::read_to_string(format!("/proc/{}/stat", id.trim()))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim().starts_with('Z'))
+}
+
+/// S2-R10
+#[test]
+fn a_file_names_commands_and_http_calls() {
+    let file = read(
+        "node: crm\n\
+         tools:\n\
+         - {name: crm.find, version: '1.2', risk: low, idempotent: true, command: [cat]}\n\
+         - name: payments.refund\n  risk: high\n  http: {url: 'https://pay.example/refunds'}\n",
+    )
+    .unwrap();
+    let listed: Vec<_> = file
+        .listed
+        .iter()
+        .map(|it| {
+            (
+                it.name.as_str(),
+                it.version.as_deref(),
+                it.risk,
+                it.idempotent,
+            )
+        })
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            ("crm.find", Some("1.2"), Risk::Low, true),
+            ("payments.refund", None, Risk::High, false)
+        ]
+    );
+    let names: Vec<_> = file.tools.iter().map(|tool| tool.name()).collect();
+    assert_eq!(names, ["crm.find", "payments.refund"]);
+    assert!(file.node.as_str().starts_with("crm-"));
+    let again = read(r#"{"node": "crm", "tools": [{"name": "a", "command": ["cat"]}]}"#).unwrap();
+    assert_ne!(again.node, file.node, "new at every start");
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_what_is_wrong_and_where() {
+    let tool = |entry: &str| format!("node: crm\ntools:\n- {entry}\n");
+    let many = format!(
+        "node: crm\ntools: [{}]",
+        "{name: a, command: [cat]},".repeat(201)
+    );
+    for (text, said) in [
+        (tool("{name: a, comand: [cat]}"), "unknown field `comand`"),
+        (tool("{name: a, comand: [cat]}"), "tools[0]"),
+        (
+            tool("{name: a, command: [cat], risk: huge}"),
+            "tools[0].risk",
+        ),
+        (tool("{name: 'a b', command: [cat]}"), "is no tool name"),
+        (tool("{name: a}"), "needs either `command"),
+        (tool("{name: a, command: []}"), "needs either `command"),
+        (
+            tool("{name: a, command: [cat], http: {url: 'http://x'}}"),
+            "needs either `command",
+        ),
+        (
+            tool("{name: a, http: {uri: 'http://x'}}"),
+            "unknown field `uri`",
+        ),
+        (
+            tool("{name: a, command: [cat], timeout: soon}"),
+            "its `timeout` is wrong",
+        ),
+        (
+            tool("{name: a, command: [cat]}\n- {name: a, command: [cat]}"),
+            "two tools are called `a`",
+        ),
+        ("node: crm\ntools: []".to_owned(), "this one 0"),
+        (many, "this one 201"),
+        ("tools: []".to_owned(), "missing field `node`"),
+        ("node: [".to_owned(), "line"),
+        ("x".repeat(super::FILE_MAX + 1), "more than"),
+    ] {
+        let error = read(&text).unwrap_err().to_string();
+        assert!(error.contains(said), "{said:?} is not in {error:?}");
+    }
+}
+
+/// S2-R10
+#[tokio::test]
+async fn a_command_gets_its_arguments_and_answers_on_its_output() {
+    let args = json!({ "email": "ada@lindqvist.example" });
+    assert_eq!(run("cat", args.clone()).await.unwrap().data, args);
+    assert_eq!(run("exit 0", args.clone()).await.unwrap().data, Value::Null);
+    let large = json!({ "text": "x".repeat(200_000) });
+    assert_eq!(run("cat", large.clone()).await.unwrap().data, large);
+    // Not read at all, and more than a pipe holds.
+    assert_eq!(run("echo 1", large).await.unwrap().data, json!(1));
+}
+
+/// S2-R10
+#[tokio::test]
+async fn a_command_knows_its_step_and_never_the_token_of_its_worker() {
+    let script = r#"printf '["%s","%s","%s","%s","%s"]' "$HOLDPOINT_RUN" "$HOLDPOINT_STEP" \
+        "$HOLDPOINT_ATTEMPT" "$HOLDPOINT_TOKEN" "$HOLDPOINT_IDEMPOTENCY_KEY""#;
+    let known = run(script, json!({})).await.unwrap().data;
+    assert_eq!(
+        known,
+        json!(["run_1", "step-01", "2", "hps_secret", "run_1/step-01"])
+    );
+}
+
+/// S0-R5
+#[tokio::test]
+async fn a_failed_command_says_its_last_words_without_its_secrets() {
+    let script = "for i in $(seq 1 2000); do echo line $i; done >&2; \
+                  printf 'token %s\\033[2J\\n' \"$HOLDPOINT_TOKEN\" >&2; exit 3";
+    let failure = run(script, json!({})).await.unwrap_err();
+    assert_eq!(failure.code, "command_failed");
+    let said = &failure.message;
+    assert!(
+        said.contains("exit status: 3") && said.contains("line 2000"),
+        "{said}"
+    );
+    assert!(
+        said.contains("token [token]") && !said.contains("line 1990 "),
+        "{said}"
+    );
+    assert!(
+        !said.contains(char::is_control) && said.len() < 1_200,
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn an_output_that_cannot_be_kept_fails_the_step() {
+    let failure = run("echo no json: hps_secret", json!({}))
+        .await
+        .unwrap_err();
+    assert_eq!(failure.code, "invalid_result");
+    assert!(!failure.message.contains("hps_secret"), "{failure}");
+    // Never ending: it is killed and not waited for.
+    let failure = run("trap '' PIPE; while :; do echo 1111111111; done", json!({}))
+        .await
+        .unwrap_err();
+    assert_eq!(failure.code, "result_too_large");
+    let file = r#"{"node": "n", "tools": [{"name": "x", "command": ["/no/such/program"]}]}"#;
+    let tool = read(file).unwrap().tools.remove(0);
+    let failure = tool.call(&asked(json!({}))).await.unwrap_err();
+    assert_eq!(failure.code, "command_not_started");
+    assert!(!failure.message.contains("/no/such"), "{failure}");
+}
+
+/// S4-R3: cancel and a time limit leave no process behind, nor one that it has started.
+#[tokio::test]
+async fn a_command_is_killed_with_all_it_has_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let (own, child) = (dir.path().join("own"), dir.path().join("child"));
+    let script = format!(
+        "sleep 300 & echo $! > {}; echo $$ > {}; wait",
+        child.display(),
+        own.display()
+    );
+    let is_written = || std::fs::read_to_string(&own).is_ok_and(|text| text.ends_with('\n'));
+    let is_gone = || !is_alive(&own) && !is_alive(&child);
+
+    let tool = shell(&script, "5m");
+    let called = tokio::spawn(async move { tool.call(&asked(json!({}))).await });
+    until("it runs", is_written).await;
+    assert!(is_alive(&own) && is_alive(&child));
+    called.abort();
+    until("both are gone after a cancel", is_gone).await;
+
+    std::fs::remove_file(&own).unwrap();
+    let failure = shell(&script, "700ms")
+        .call(&asked(json!({})))
+        .await
+        .unwrap_err();
+    assert_eq!(failure.code, "timeout");
+    assert!(failure.message.contains("700 milliseconds"), "{failure}");
+    until("both are gone after the time limit", is_gone).await;
+}

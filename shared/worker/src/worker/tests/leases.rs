@@ -1,0 +1,334 @@
+//! What keeps a step a node's: progress before the grant, heartbeats after it.
+
+use std::time::{Duration, Instant};
+
+use holdpoint_bus::StreamUse;
+use holdpoint_contracts::steps::{Claimed, Grant, HandOut, LEASE_DEFAULT_MS, ResultAnswer};
+use holdpoint_contracts::subject;
+
+use super::super::DRAIN;
+use super::super::held::ACK_WAIT;
+use super::scene::{Executor, Manner, Scene, Working, step, until};
+
+/// A step with a lease of `lease_ms`.
+fn leased(idempotent: bool, lease_ms: u64) -> HandOut {
+    HandOut {
+        claim_timeout_ms: lease_ms,
+        ..step(idempotent)
+    }
+}
+
+fn claim(of: &HandOut) -> Claimed {
+    Claimed {
+        workspace: of.workspace.clone(),
+        run: of.run,
+        step: of.step.clone(),
+        dispatch: of.dispatch,
+    }
+}
+
+/// S4-R3: the delivery is gone while the step still runs, and beats name it until it is confirmed.
+#[tokio::test]
+async fn a_granted_step_is_acked_and_kept_by_beats() {
+    let scene = Scene::new().await;
+    let executor = Executor::start(&scene, Manner::default()).await;
+    let working = Working::start(&scene, 8, 0);
+    let hand_out = leased(false, 1_000);
+    scene.publish(std::slice::from_ref(&hand_out)).await;
+    working.called(1).await;
+    scene.all_acked().await;
+    let is_named = || {
+        let beats = executor.said().beats;
+        let named = |beat: &holdpoint_contracts::steps::Beat| {
+            beat.working == [claim(&hand_out)] && beat.lease_ms == 1_000
+        };
+        beats.iter().filter(|beat| named(beat)).count()
+    };
+    until(10, "three beats name it", async || is_named() >= 3).await;
+    assert!(executor.said().results.is_empty(), "it still runs");
+
+    working.leaves.add_permits(1);
+    until(5, "its result is reported", async || {
+        !executor.said().results.is_empty()
+    })
+    .await;
+    let heard = executor.said().beats.len();
+    ask_to_beat(&scene).await;
+    until(5, "a beat without it", async || {
+        let beats = executor.said().beats;
+        beats
+            .iter()
+            .skip(heard)
+            .any(|beat| beat.working.is_empty() && beat.lease_ms == LEASE_DEFAULT_MS)
+    })
+    .await;
+    assert_eq!(working.calls(), 1);
+    scene.end().await;
+}
+
+async fn ask_to_beat(scene: &Scene) {
+    let name = subject::node(&"local-7f3a".parse().unwrap());
+    scene
+        .bus
+        .client()
+        .request(name, "null".into())
+        .await
+        .unwrap();
+}
+
+/// S4-R3
+#[tokio::test]
+async fn a_node_beats_when_it_starts_and_at_once_when_it_is_asked() {
+    let scene = Scene::new().await;
+    let executor = Executor::start(&scene, Manner::default()).await;
+    let _working = Working::start(&scene, 8, 0);
+    executor
+        .hears("a first beat", |beat| {
+            beat.tools == ["work".parse().unwrap()] && beat.working.is_empty()
+        })
+        .await;
+    let heard = executor.said().beats.len();
+    let since = Instant::now();
+    ask_to_beat(&scene).await;
+    until(5, "another beat", async || {
+        executor.said().beats.len() > heard
+    })
+    .await;
+    assert!(
+        since.elapsed() < Duration::from_secs(3),
+        "the next was due in ten"
+    );
+    scene.end().await;
+}
+
+/// S4-R6: the lease of a step can be shorter than the time to the next beat.
+#[tokio::test]
+async fn a_grant_of_a_shorter_lease_makes_the_node_beat_at_once() {
+    let scene = Scene::new().await;
+    let executor = Executor::start(&scene, Manner::default()).await;
+    let working = Working::start(&scene, 8, 0);
+    executor.hears("a first beat", |_| true).await;
+    scene.publish(&[leased(false, 2_000)]).await;
+    working.called(1).await;
+    let since = Instant::now();
+    executor
+        .hears("a beat for it", |beat| beat.lease_ms == 2_000)
+        .await;
+    assert!(
+        since.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        since.elapsed()
+    );
+    scene.end().await;
+}
+
+/// S4-R3
+#[tokio::test]
+async fn a_beat_that_nobody_answers_is_sent_again_within_the_lease() {
+    let scene = Scene::new().await;
+    let executor = Executor::start(&scene, Manner::default()).await;
+    let working = Working::start(&scene, 8, 0);
+    executor.hears("a first beat", |_| true).await;
+    executor.turn(|manner| manner.deaf = 2);
+    scene.publish(&[leased(false, 3_000)]).await;
+    working.called(1).await;
+    let since = Instant::now();
+    until(10, "it is heard", async || {
+        let said = executor.said();
+        said.beats
+            .iter()
+            .filter(|beat| beat.lease_ms == 3_000)
+            .count()
+            >= 3
+    })
+    .await;
+    assert!(
+        since.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        since.elapsed()
+    );
+    scene.end().await;
+}
+
+/// S4-R3: cancel rides on the reply.
+#[tokio::test]
+async fn what_a_beat_stops_is_cut_and_never_reported() {
+    let scene = Scene::new().await;
+    let executor = Executor::start(&scene, Manner::default()).await;
+    let working = Working::start(&scene, 8, 0);
+    scene.publish(&[step(false)]).await;
+    working.called(1).await;
+    scene.all_acked().await;
+    executor.turn(|manner| manner.stops = true);
+    ask_to_beat(&scene).await;
+    working.cut(1).await;
+    executor.turn(|manner| manner.stops = false);
+
+    // The next result is not the stopped step's.
+    working.leaves.add_permits(2);
+    let next = step(false);
+    scene.publish(std::slice::from_ref(&next)).await;
+    until(10, "the next is reported", async || {
+        !executor.said().results.is_empty()
+    })
+    .await;
+    assert_eq!(executor.said().results[0][0].run, next.run);
+    let heard = executor.said().beats.len();
+    ask_to_beat(&scene).await;
+    until(5, "another beat", async || {
+        executor.said().beats.len() > heard
+    })
+    .await;
+    assert_eq!(executor.said().beats.last().unwrap().working, []);
+    scene.end().await;
+}
+
+/// S4-R2: it asks after half a second, and is kept by its delivery until then.
+#[tokio::test]
+async fn a_step_that_started_without_asking_asks_when_it_has_run_for_a_while() {
+    let scene = Scene::new().await;
+    let executor = Executor::start(&scene, Manner::default()).await;
+    let working = Working::start(&scene, 8, 0);
+    let hand_out = step(true);
+    scene.publish(std::slice::from_ref(&hand_out)).await;
+    working.called(1).await;
+    assert_eq!(scene.stored().await, 1, "nobody has granted it");
+    scene.all_acked().await;
+    assert_eq!(executor.said().starts.len(), 1);
+    ask_to_beat(&scene).await;
+    executor
+        .hears("it is named", |beat| beat.working == [claim(&hand_out)])
+        .await;
+    working.leaves.add_permits(1);
+    until(5, "its result", async || executor.said().results.len() == 1).await;
+    assert_eq!(working.calls(), 1);
+    scene.end().await;
+}
+
+/// S4-R2
+#[tokio::test]
+async fn drop_stops_a_step_that_started_without_asking() {
+    let scene = Scene::new().await;
+    let manner = Manner {
+        grant: Grant::Drop,
+        ..Manner::default()
+    };
+    let executor = Executor::start(&scene, manner).await;
+    let working = Working::start(&scene, 8, 0);
+    scene.publish(&[step(true)]).await;
+    working.called(1).await;
+    working.cut(1).await;
+    scene.all_acked().await;
+    assert!(executor.said().results.is_empty());
+    scene.end().await;
+}
+
+/// S4-R2: progress acks keep it, and no other delivery comes.
+#[tokio::test]
+async fn a_step_that_runs_while_no_executor_is_there_keeps_its_delivery() {
+    let scene = Scene::new().await;
+    let working = Working::start(&scene, 8, 0);
+    scene.publish(&[step(true)]).await;
+    working.called(1).await;
+    let since = Instant::now();
+    until(10, "twice the ack wait", async || {
+        since.elapsed() > ACK_WAIT * 2
+    })
+    .await;
+    assert_eq!((scene.stored().await, working.calls()), (1, 1));
+    let executor = Executor::start(&scene, Manner::default()).await;
+    scene.all_acked().await;
+    let said = executor.said();
+    assert!(!said.starts.is_empty() && said.starts.iter().all(|start| start.delivery == 1));
+    working.leaves.add_permits(1);
+    until(5, "its result", async || executor.said().results.len() == 1).await;
+    scene.end().await;
+}
+
+/// S4-R2: what the command stream keeps may be lost with it.
+#[tokio::test]
+async fn a_stored_result_is_sent_until_the_executor_knows_it() {
+    let scene = Scene::new().await;
+    let commands = StreamUse::Commands("executor");
+    scene.bus.provide_stream(commands).await.unwrap();
+    let _working = Working::start(&scene, 8, 8);
+    let hand_out = step(true);
+    scene.publish(std::slice::from_ref(&hand_out)).await;
+    scene.all_acked().await;
+    let jetstream = async_nats::jetstream::new(scene.bus.client().clone());
+    let stream = subject::commands_stream("executor");
+    jetstream.delete_stream(stream).await.unwrap();
+    let manner = Manner {
+        result: ResultAnswer::Known,
+        ..Manner::default()
+    };
+    let executor = Executor::start(&scene, manner).await;
+    until(10, "the result", async || {
+        !executor.said().results.is_empty()
+    })
+    .await;
+    assert_eq!(executor.said().results[0][0].run, hand_out.run);
+    scene.end().await;
+}
+
+/// S4-R11: goodbye is leaving at once; it is the last word.
+#[tokio::test]
+async fn a_stop_is_bounded_and_ends_with_a_goodbye() {
+    let scene = Scene::new().await;
+    let executor = Executor::start(&scene, Manner::default()).await;
+    let working = Working::start(&scene, 8, 0);
+    scene.publish(&[step(false)]).await;
+    working.called(1).await;
+    scene.all_acked().await;
+    working.stop.cancel();
+    let since = Instant::now();
+    let left = std::sync::Arc::clone(&working.left);
+    working.ended().await;
+    assert!(since.elapsed() >= DRAIN && since.elapsed() < DRAIN + Duration::from_secs(5));
+    until(5, "the tool is cut", async || {
+        left.load(std::sync::atomic::Ordering::SeqCst) == 1
+    })
+    .await;
+    let said = executor.said();
+    let (goodbye, beats_before) = &said.goodbyes[0];
+    assert_eq!(goodbye.node.as_str(), "local-7f3a");
+    assert_eq!(*beats_before, said.beats.len(), "no beat after it");
+    assert!(said.results.is_empty());
+    scene.end().await;
+}
+
+/// S4-R11
+#[tokio::test]
+async fn a_goodbye_that_nobody_answers_does_not_hold_up_the_stop() {
+    let scene = Scene::new().await;
+    let working = Working::start(&scene, 8, 0);
+    // Somebody listens and says nothing.
+    let filter = subject::asks_filter("executor");
+    let _deaf = scene.bus.client().subscribe(filter).await.unwrap();
+    let since = Instant::now();
+    working.stop.cancel();
+    working.ended().await;
+    assert!(
+        since.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        since.elapsed()
+    );
+    scene.end().await;
+}
+
+/// S4-R2: the executor publishes a hand-out again when it is not sure that it arrived.
+#[tokio::test]
+async fn the_same_hand_out_again_is_not_started_again() {
+    let scene = Scene::new().await;
+    let _executor = Executor::start(&scene, Manner::default()).await;
+    let working = Working::start(&scene, 8, 2);
+    working.leaves.forget_permits(2);
+    let hand_out = step(true);
+    scene.publish(&[hand_out.clone(), hand_out.clone()]).await;
+    working.called(1).await;
+    scene.all_acked().await;
+    scene.publish(std::slice::from_ref(&hand_out)).await;
+    scene.all_acked().await;
+    assert_eq!(working.calls(), 1);
+    scene.end().await;
+}
