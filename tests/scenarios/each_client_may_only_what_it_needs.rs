@@ -97,8 +97,9 @@ async fn refused(url: &str, dir: &Path) {
     for (client, name) in [("worker", "worker"), ("program-default", "program")] {
         let key = seed(dir, client);
         let bus = Bus::connect_as(url, name, Some(&key)).await.unwrap();
-        let jetstream =
-            async_nats::jetstream::with_timeout(bus.client().clone(), Duration::from_secs(1));
+        let jetstream = async_nats::jetstream::context::ContextBuilder::new()
+            .ack_timeout(Duration::from_secs(1))
+            .build(bus.client().clone());
         for subject in [decide.subject(&workspace), timers.subject(&workspace)] {
             let stored = jetstream
                 .publish(subject.clone(), "{}".into())

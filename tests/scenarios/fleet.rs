@@ -72,6 +72,13 @@ impl Ground {
         self.start("worker", command).await
     }
 
+    /// The same, where the server wants to know who it is.
+    pub(crate) async fn worker_as(&self, seed: &str) -> Served {
+        let mut command = self.command();
+        command.args(["worker", "--builtin", "--nats-seed", seed]);
+        self.start("worker", command).await
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(holdpoint_binary().unwrap());
         command

@@ -51,8 +51,8 @@ async fn every_role_is_refused_everywhere_but_at_home() {
     for service in SERVICES {
         let db = Database::connect(address(service)).await.unwrap();
         for (owner, table) in SERVICES.iter().zip(TABLES) {
-            let read = db.execute_unprepared(&format!("SELECT 1 FROM {owner}.{table} LIMIT 1"));
-            let read = read.await;
+            let statement = format!("SELECT 1 FROM {owner}.{table} LIMIT 1");
+            let read = db.execute_unprepared(&statement).await;
             if *owner == service {
                 read.unwrap();
             } else {

@@ -87,6 +87,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Run one service as a process of its own
     Serve(ServeArgs),
+    /// Do steps of runs: with tools of a file, or the built-in ones
+    Worker(WorkerArgs),
     /// Bring tables up to date
     Migrate(MigrateArgs),
     /// Make the secrets that services share
@@ -225,6 +227,14 @@ pub(crate) struct ServeArgs {
         hide_env_values = true
     )]
     pub(crate) nats_url: String,
+    /// Seed of its key, where the server wants to know who it is (`nats-config`)
+    #[arg(
+        long,
+        value_name = "SEED",
+        env = "HOLDPOINT_NATS_SEED",
+        hide_env_values = true
+    )]
+    pub(crate) nats_seed: Option<String>,
     /// `postgres://…`: a schema named like the service; `sqlite:DIR`: a file, and no replicas
     #[arg(
         long,
@@ -250,6 +260,10 @@ pub(crate) struct ServeArgs {
 /// Whose tables to migrate.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct MigrateArgs {
+    /// First make a database role and a schema for each service, and print their addresses: each
+    /// sees its own tables and no other's
+    #[arg(long)]
+    pub(crate) roles: bool,
     /// Only this service's
     #[arg(long)]
     pub(crate) service: Option<Service>,
@@ -261,6 +275,38 @@ pub(crate) struct MigrateArgs {
         hide_env_values = true
     )]
     pub(crate) database_url: Tables,
+}
+
+/// Where a worker takes steps from, and what it can do.
+#[derive(Args, Debug, Clone)]
+#[group(id = "what", required = true, multiple = false, args = ["tools", "builtin"])]
+pub(crate) struct WorkerArgs {
+    /// `{node, tools: [{name, command: [..] | http: {..}, idempotent}]}`, YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tools: Option<PathBuf>,
+    /// The tools that every installation has: log, http_request, send_email, update_contact, and
+    /// those that are registered as HTTP calls
+    #[arg(long)]
+    pub(crate) builtin: bool,
+    /// Where mails are kept as files while HOLDPOINT_SMTP_URL is not set
+    #[arg(long, value_name = "DIR", default_value = "holdpoint-data/mails")]
+    pub(crate) mails: PathBuf,
+    /// The NATS server or cluster
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_NATS_URL",
+        hide_env_values = true
+    )]
+    pub(crate) nats_url: String,
+    /// Seed of its key, where the server wants to know who it is (`nats-config`)
+    #[arg(
+        long,
+        value_name = "SEED",
+        env = "HOLDPOINT_NATS_SEED",
+        hide_env_values = true
+    )]
+    pub(crate) nats_seed: Option<String>,
 }
 
 /// Commands about secrets.

@@ -17,6 +17,7 @@ mod serve;
 mod table;
 mod up;
 mod value;
+mod worker;
 
 use std::io;
 use std::process::ExitCode;
@@ -62,6 +63,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             args.data = global.data;
             Box::pin(demo::run(args)).await
         }
+        Command::Worker(args) => Box::pin(worker::run(args)).await,
         Command::NatsConfig(args) => {
             nats_config::write(&args)?;
             Ok(Outcome::Ok.into())

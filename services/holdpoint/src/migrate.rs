@@ -1,5 +1,7 @@
 //! `migrate`: brings tables up to date before services start. Starting a service does the same.
 
+mod roles;
+
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -12,9 +14,18 @@ use crate::exit::{Outcome, Usage};
 use crate::output;
 use crate::serve::tables::Tables;
 
+/// Every service that keeps tables.
+const ALL: [Service; 3] = [Service::Executor, Service::Scheduler, Service::Gateway];
+
 /// Migrates one service, or all that this build has.
 pub(crate) async fn run(args: MigrateArgs) -> anyhow::Result<ExitCode> {
-    let all = [Service::Executor, Service::Scheduler, Service::Gateway];
+    let all = ALL;
+    if args.roles {
+        let names: Vec<_> = all.iter().map(|service| service.name()).collect();
+        let addresses = roles::make(&args.database_url, &names).await?;
+        output::line(&serde_json::Value::Object(addresses).to_string())?;
+        return Ok(Outcome::Ok.into());
+    }
     let wanted = args.service.as_ref().map_or(&all[..], std::slice::from_ref);
     for service in wanted {
         let name = service.name();

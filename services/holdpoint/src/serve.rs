@@ -78,7 +78,7 @@ impl Running {
         let mut said = Map::new();
         let secrets = secrets::read(&args.secrets)?;
         let deps = Deps {
-            bus: Bus::connect(&args.nats_url, name).await?,
+            bus: Bus::connect_as(&args.nats_url, name, args.nats_seed.as_deref()).await?,
             clock: Clock::system(),
             store: args.database_url.of(name),
             keys: secrets.keys()?,

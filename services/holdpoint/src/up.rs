@@ -1,7 +1,7 @@
 //! `up`: everything in one process, on one folder.
 
 mod system;
-mod tools;
+pub(crate) mod tools;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend,
-    DbErr, SqliteTransactionMode, TransactionOptions, TransactionTrait,
+    DbErr, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
 };
 use sea_orm_migration::MigratorTrait;
 
@@ -182,8 +182,16 @@ async fn migrate_postgres<M: MigratorTrait>(
     }));
     lock.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({key})"))
         .await?;
-    db.execute_unprepared(&format!(r#"CREATE SCHEMA IF NOT EXISTS "{schema}""#))
-        .await?;
+    // Making one needs a right that a service's own role has not, even where it is there.
+    let known = Statement::from_sql_and_values(
+        DbBackend::Postgres,
+        "SELECT 1 FROM pg_namespace WHERE nspname = $1",
+        [schema.into()],
+    );
+    if db.query_one_raw(known).await?.is_none() {
+        db.execute_unprepared(&format!(r#"CREATE SCHEMA IF NOT EXISTS "{schema}""#))
+            .await?;
+    }
     M::up(&db, None).await?;
     lock.commit().await?;
     Ok(db.close().await?)

@@ -23,7 +23,7 @@ mod up;
 mod wait;
 
 pub use self::{
-    nats::{TestNats, nats},
+    nats::{TestNats, nats, nats_with_config},
     postgres::{TestPostgres, postgres},
     up::{Answer, Up, UpOptions, holdpoint_binary},
     wait::until,

@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use holdpoint_bus::server::{self, Provided, Settings};
 use tempfile::TempDir;
 use testcontainers::{
-    ContainerAsync, GenericImage, ImageExt as _,
+    ContainerAsync, ContainerRequest, GenericImage, ImageExt as _,
     core::{IntoContainerPort as _, Mount, WaitFor},
     runners::AsyncRunner as _,
 };
@@ -65,21 +65,41 @@ pub async fn nats() -> anyhow::Result<TestNats> {
     Ok(started)
 }
 
+/// Starts a NATS server with a configuration of its own: it listens on 0.0.0.0:4222 and stores in
+/// `/data`. Needs a container.
+///
+/// # Errors
+/// When there is no Docker engine, or the server refuses the configuration.
+pub async fn nats_with_config(config: &str) -> anyhow::Result<TestNats> {
+    let (name, tag) = docker::image("HOLDPOINT_TEST_NATS_IMAGE", "nats:2.15");
+    docker::ping().await?;
+    let image = image(&name, &tag)
+        .with_copy_to("/etc/nats.conf", config.as_bytes().to_vec())
+        .with_cmd(["-c", "/etc/nats.conf"]);
+    started(image).await
+}
+
 async fn container(name: &str, tag: &str) -> anyhow::Result<TestNats> {
     docker::ping().await?;
-    let start = GenericImage::new(name, tag)
+    let started = started(image(name, tag).with_cmd(["-js", "-sd", "/data"])).await?;
+    server::check(&started.url).await?;
+    Ok(started)
+}
+
+fn image(name: &str, tag: &str) -> ContainerRequest<GenericImage> {
+    GenericImage::new(name, tag)
         .with_exposed_port(4222.tcp())
         .with_wait_for(WaitFor::message_on_stderr("Server is ready"))
-        .with_cmd(["-js", "-sd", "/data"])
         .with_mount(Mount::tmpfs_mount("/data"))
-        .start();
-    let container = timeout(docker::START_WAIT, start)
+}
+
+async fn started(image: ContainerRequest<GenericImage>) -> anyhow::Result<TestNats> {
+    let container = timeout(docker::START_WAIT, image.start())
         .await
         .context("start of the container")??;
     let port = container.get_host_port_ipv4(4222).await?;
     // Not `localhost`, which may first be tried as ::1, where another server can listen.
     let url = format!("nats://127.0.0.1:{port}");
-    server::check(&url).await?;
     Ok(TestNats {
         url,
         _server: Server::Container(Box::new(container)),

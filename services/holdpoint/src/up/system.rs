@@ -14,6 +14,7 @@ use holdpoint_gateway::Gateway;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_scheduler::Settling;
+use holdpoint_worker::targets::TargetPolicy;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -128,7 +129,13 @@ impl System {
         let worker = Part::default();
         let bus = Bus::connect(nats_url, "worker").await?;
         let mails = settings.data.join("mails");
-        let builtin = tools::worker(bus, clock.clone(), &mails)?;
+        let builtin = tools::worker(
+            bus,
+            clock.clone(),
+            tools::node()?,
+            TargetPolicy::AllowPrivate,
+            &mails,
+        )?;
         let stop = worker.stop.clone();
         worker.tracker.spawn(async move {
             if let Err(error) = builtin.run(stop).await {

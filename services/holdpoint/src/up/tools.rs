@@ -17,19 +17,25 @@ use holdpoint_worker::worker::{BusContacts, Worker, WorkerOptions};
 /// Steps that the built-in worker does at the same time.
 const CONCURRENCY: usize = 256;
 
-/// The worker that does the built-in tools; loopback and private addresses are reachable in `up`.
-pub(super) fn worker(bus: Bus, clock: Clock, mails: &Path) -> anyhow::Result<Worker> {
+/// The worker that does the built-in tools, and the addresses that they may reach.
+pub(crate) fn worker(
+    bus: Bus,
+    clock: Clock,
+    node: NodeName,
+    targets: TargetPolicy,
+    mails: &Path,
+) -> anyhow::Result<Worker> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let transport =
         MailTransport::from_env(variable("HOLDPOINT_SMTP_URL").as_deref(), mails.to_owned())?;
     let from = variable("HOLDPOINT_MAIL_FROM");
     let builtin = tools::builtin(
-        HttpRequest::new(TargetPolicy::AllowPrivate, DEFAULT_TIMEOUT)?,
+        HttpRequest::new(targets, DEFAULT_TIMEOUT)?,
         SendEmail::new(transport, from.as_deref())?,
         Arc::new(BusContacts::new(bus.clone())),
     );
     let options = WorkerOptions {
-        node: node()?,
+        node,
         concurrency: CONCURRENCY,
         clock,
     };
@@ -40,7 +46,7 @@ pub(super) fn worker(bus: Bus, clock: Clock, mails: &Path) -> anyhow::Result<Wor
 
 /// A name of its own for every start, so that a grant to the process before is not taken for one
 /// to this.
-fn node() -> anyhow::Result<NodeName> {
+pub(crate) fn node() -> anyhow::Result<NodeName> {
     let id = RunId::fresh().to_string();
     let nonce: String = id.chars().rev().take(8).collect();
     Ok(format!("builtin-{nonce}").parse()?)

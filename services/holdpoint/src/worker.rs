@@ -1,0 +1,71 @@
+//! `worker`: a node of its own, with tools that need no Rust, or with the built-in ones.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use holdpoint_bus::Bus;
+use holdpoint_clock::Clock;
+use holdpoint_ids::NodeName;
+use holdpoint_worker::targets::TargetPolicy;
+use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
+use holdpoint_worker::tools_file::ToolsFile;
+use holdpoint_worker::worker::{Worker, WorkerOptions};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::WorkerArgs;
+use crate::exit::{Outcome, Usage};
+use crate::output;
+use crate::up::tools;
+use crate::value::read_text;
+
+/// Works until it is told to stop, then finishes what it has begun and says goodbye.
+pub(crate) async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
+    holdpoint_telemetry::start(holdpoint_telemetry::Default::Info);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let allowed = std::env::var("HOLDPOINT_ALLOW_PRIVATE_TARGETS").ok();
+    let targets = TargetPolicy::of_serve(allowed.as_deref());
+    let bus = Bus::connect_as(&args.nats_url, "worker", args.nats_seed.as_deref()).await?;
+    let (node, worker) = match &args.tools {
+        Some(file) => of_file(bus, targets, file)?,
+        None => {
+            let node = tools::node()?;
+            let clock = Clock::system();
+            let worker = tools::worker(bus, clock, node.clone(), targets, &args.mails)?;
+            (node, worker)
+        }
+    };
+    output::line(&json!({ "node": node, "ready": true }).to_string())?;
+    let stop = CancellationToken::new();
+    let working = worker.run(stop.clone());
+    tokio::pin!(working);
+    let outcome = tokio::select! {
+        ended = &mut working => {
+            ended?;
+            return Ok(Outcome::Ok.into());
+        }
+        _ = interrupt.recv() => Outcome::Interrupted,
+        _ = terminate.recv() => Outcome::Ok,
+    };
+    output::note("stopping: finishing the steps that run, at most 8 s");
+    stop.cancel();
+    working.await?;
+    Ok(outcome.into())
+}
+
+fn of_file(bus: Bus, targets: TargetPolicy, path: &Path) -> anyhow::Result<(NodeName, Worker)> {
+    let text = read_text(path)?;
+    let http = HttpRequest::new(targets, DEFAULT_TIMEOUT)?;
+    let file = ToolsFile::read(&text, &http)
+        .map_err(|error| Usage(error.to_string()))
+        .with_context(|| path.display().to_string())?;
+    let options = WorkerOptions::new(file.node.clone());
+    let worker = file
+        .tools
+        .into_iter()
+        .fold(Worker::new(bus, options), Worker::tool);
+    Ok((file.node, worker))
+}
