@@ -1,7 +1,10 @@
 //! Tables that the kernel needs in every service.
 
 use sea_orm_migration::prelude::*;
-use sea_orm_migration::schema::{big_integer, string, text, timestamp_with_time_zone};
+use sea_orm_migration::schema::{
+    big_integer, string, text, timestamp_with_time_zone, timestamp_with_time_zone_null,
+};
+use sea_orm_migration::sea_orm::DbBackend;
 
 /// Messages that are committed and not yet published, keys that were used, and dead letters.
 pub(crate) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
@@ -47,4 +50,35 @@ pub(crate) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
                 .to_owned(),
         )
         .await
+}
+
+/// Wishes that no receiver has confirmed, and whose outbox row is whose.
+pub(crate) async fn ground(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    manager
+        .create_table(
+            Table::create()
+                .table("wishes")
+                .col(string("kind"))
+                .col(string("workspace"))
+                .col(string("id"))
+                .col(big_integer("rev"))
+                .col(text("body"))
+                .col(timestamp_with_time_zone("created_at"))
+                .primary_key(Index::create().col("kind").col("workspace").col("id"))
+                .to_owned(),
+        )
+        .await?;
+    let mut leased_until = timestamp_with_time_zone_null("leased_until");
+    // Replicas compare leases by the one clock that they share, which is the database's; the kernel
+    // takes rows over for as long (`outbox.rs`, `LEASE`).
+    if manager.get_database_backend() == DbBackend::Postgres {
+        leased_until.default(Expr::cust("now() + interval '30 seconds'"));
+    }
+    // SQLite adds one column a statement.
+    for column in [string("owner").default("").take(), leased_until.take()] {
+        manager
+            .alter_table(Table::alter().table("outbox").add_column(column).to_owned())
+            .await?;
+    }
+    Ok(())
 }
