@@ -17,6 +17,7 @@ impl MigrationTrait for Migration {
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         crate::kernel::up(manager).await?;
+        crate::kernel::ground(manager).await?;
         requests(manager).await?;
         users(manager).await?;
         user_facts(manager).await
