@@ -34,14 +34,13 @@ async fn requests(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
                 .col(string("id"))
                 .col(big_integer("version"))
                 .col(big_integer("prior_version"))
-                .col(
-                    string("status").check(Expr::cust(
-                        "status IN ('open','decided','expired','withdrawn')",
-                    )),
-                )
-                .col(string_null("kind").check(Expr::cust(
-                    "kind IN ('timer','approval','input','handoff')",
+                .col(string("status").check(Expr::cust(
+                    "status IN ('open','decided','expired','withdrawn')",
                 )))
+                .col(
+                    string_null("kind")
+                        .check(Expr::cust("kind IN ('timer','approval','input','handoff')")),
+                )
                 .col(ColumnDef::new("run_id").uuid().null())
                 .col(string_null("effect").check(Expr::cust(
                     "effect IN ('applied','on_resume','run_ended','pending')",

@@ -14,9 +14,7 @@ use holdpoint_kernel::{
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseTransaction;
 
-use crate::domain::{
-    self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, Step, Stop,
-};
+use crate::domain::{self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, Step, Stop};
 use crate::inbound::Reader;
 use crate::{outbound, store};
 

@@ -92,9 +92,7 @@ fn check(
             let error = fault("/decision/reject/reason", "say why it is rejected");
             return Err(Refusal::InvalidAnswer(vec![error]));
         }
-        (HoldKind::Approval, Decision::Reject { reason }) => {
-            (HoldOutcome::Rejected, json!(reason))
-        }
+        (HoldKind::Approval, Decision::Reject { reason }) => (HoldOutcome::Rejected, json!(reason)),
         (HoldKind::Timer | HoldKind::Approval | HoldKind::Handoff, Decision::Respond { .. }) => {
             return Err(wrong("respond"));
         }
@@ -163,12 +161,7 @@ fn decided(request: &Request) -> Answer {
 }
 
 /// Keeps what came too late, where there is room and it is not there yet.
-fn lose(
-    request: &Request,
-    end: End,
-    verdict: Verdict,
-    scene: &Scene<'_>,
-) -> Result<Step, Stop> {
+fn lose(request: &Request, end: End, verdict: Verdict, scene: &Scene<'_>) -> Result<Step, Stop> {
     let data = json!({ "outcome": verdict.outcome, "data": verdict.data });
     let said_before = |one: &LateAnswer| one.by == verdict.by && one.data == data;
     let is_there = request.late.iter().any(said_before);

@@ -52,10 +52,9 @@ pub fn meet(owner: OwnerState, want: &Want) -> Cell {
         (OwnerState::Standing | OwnerState::Gone, Want::Open { .. } | Want::Frozen { .. }) => {
             Cell::TakeOver
         }
-        (
-            OwnerState::Standing | OwnerState::Gone | OwnerState::TimedOut(_),
-            Want::Gone { .. },
-        ) => Cell::Withdraw,
+        (OwnerState::Standing | OwnerState::Gone | OwnerState::TimedOut(_), Want::Gone { .. }) => {
+            Cell::Withdraw
+        }
         (OwnerState::Decided, Want::Open { .. }) => Cell::DecisionStaysAndIsToldAgain,
         (OwnerState::Decided, Want::Frozen { .. }) => Cell::DecisionTakesEffectOnResume,
         (OwnerState::Decided, Want::Gone { .. }) => Cell::DecisionStaysRunEnded,

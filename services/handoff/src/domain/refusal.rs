@@ -83,9 +83,9 @@ impl Refusal {
         match self {
             Self::Unproven(error) => error.problem(),
             Self::NotAllowed(problem) => (**problem).clone(),
-            Self::NoActiveUser(name) => forbidden(format!(
-                "`{name}` is no active user of this workspace"
-            )),
+            Self::NoActiveUser(name) => {
+                forbidden(format!("`{name}` is no active user of this workspace"))
+            }
             Self::NotAddressed(name) => forbidden(format!(
                 "this request is not put to `{name}`; an operator may decide any"
             )),
@@ -127,9 +127,9 @@ impl Refusal {
                 "stands_alone",
                 format!("`{id}` belongs to no run: no service has a say in it"),
             ),
-            Self::TimerOfRun(id) => Problem::invalid_body(format!(
-                "`{id}`: timers of runs are the executor's own"
-            )),
+            Self::TimerOfRun(id) => {
+                Problem::invalid_body(format!("`{id}`: timers of runs are the executor's own"))
+            }
             Self::NotYours(id) => forbidden(format!(
                 "`{id}` was opened by somebody else: they or an operator may take it back"
             )),

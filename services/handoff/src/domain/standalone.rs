@@ -116,11 +116,7 @@ fn shown(request: &Request) -> Answer {
 }
 
 /// Everything that is wrong with what is asked.
-fn faults(
-    spec: &HoldSpec,
-    timeout_ms: u64,
-    scene: &Scene<'_>,
-) -> Result<Vec<FieldError>, Refusal> {
+fn faults(spec: &HoldSpec, timeout_ms: u64, scene: &Scene<'_>) -> Result<Vec<FieldError>, Refusal> {
     let mut errors = Vec::new();
     let mut wrong = |is_wrong: bool, pointer: &str, message: String| {
         if is_wrong {
@@ -222,10 +218,9 @@ fn unknown_people(spec: &HoldSpec, scene: &Scene<'_>) -> Result<Vec<FieldError>,
                 Err(stop @ Stop::Refused(_)) => return Err(stop),
             },
             (_, Ok(Some(_))) => {}
-            (Ok(None), Ok(None)) | (Err(_), _) | (_, Err(_)) => errors.push(fault(
-                &pointer,
-                "write `@user.<name>` or `@role.<name>`",
-            )),
+            (Ok(None), Ok(None)) | (Err(_), _) | (_, Err(_)) => {
+                errors.push(fault(&pointer, "write `@user.<name>` or `@role.<name>`"))
+            }
         }
     }
     if needs.is_empty() {

@@ -51,7 +51,9 @@ impl User {
 }
 
 fn has_owner(roles: &BTreeSet<RoleName>) -> bool {
-    roles.iter().any(|role| role.as_str() == Role::Owner.as_str())
+    roles
+        .iter()
+        .any(|role| role.as_str() == Role::Owner.as_str())
 }
 
 /// Which user, of which workspace.
@@ -158,7 +160,11 @@ fn faults(user: &User) -> Vec<FieldError> {
                 .split_once('@')
                 .is_some_and(|(name, host)| !name.is_empty() && !host.is_empty())
     };
-    if user.email.as_deref().is_some_and(|email| !is_address(email)) {
+    if user
+        .email
+        .as_deref()
+        .is_some_and(|email| !is_address(email))
+    {
         let message = format!("`name@host`, at most {EMAIL_BYTES_MAX} bytes");
         errors.push(fault("/email", message));
     }

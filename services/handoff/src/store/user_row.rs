@@ -88,7 +88,11 @@ pub(crate) async fn owners(
         return Ok(Vec::new());
     }
     let rows = Entity::find()
-        .filter(COLUMN.workspace.is_in(workspaces.iter().map(|one| one.as_str())))
+        .filter(
+            COLUMN
+                .workspace
+                .is_in(workspaces.iter().map(|one| one.as_str())),
+        )
         .filter(COLUMN.is_active_owner.eq(true))
         .select_only()
         .column(Column::Workspace)
@@ -116,7 +120,11 @@ pub(crate) async fn inhabited(
         return Ok(Vec::new());
     }
     let found: HashSet<String> = Entity::find()
-        .filter(COLUMN.workspace.is_in(workspaces.iter().map(|one| one.as_str())))
+        .filter(
+            COLUMN
+                .workspace
+                .is_in(workspaces.iter().map(|one| one.as_str())),
+        )
         .select_only()
         .column(Column::Workspace)
         .distinct()
