@@ -275,7 +275,7 @@ async fn lists(db: &DatabaseConnection) {
         kind: Some(HoldKind::Approval),
         ..filter(&acme)
     };
-    assert_eq!(numbers(list_requests(db, &none).await.unwrap()), []);
+    assert!(list_requests(db, &none).await.unwrap().is_empty());
 }
 
 fn states_run() -> RunId {

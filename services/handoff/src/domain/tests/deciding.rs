@@ -83,7 +83,7 @@ fn who_answers_what_is_gone_is_told_so() {
 #[test]
 fn only_active_people_who_are_asked_decide() {
     let mut world = asked();
-    let mut status = |caller: Caller| match world.clone().say_as(caller, respond("yes"), None) {
+    let status = |caller: Caller| match world.clone().say_as(caller, respond("yes"), None) {
         Ok(_) => 200,
         Err(problem) => problem.status,
     };
