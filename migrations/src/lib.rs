@@ -10,5 +10,6 @@
 
 pub mod executor;
 pub mod gateway;
+pub mod handoff;
 mod kernel;
 pub mod scheduler;

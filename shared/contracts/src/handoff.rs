@@ -221,7 +221,8 @@ pub struct RequestView {
     pub remaining_ms: Option<u64>,
     /// What happens when time is up.
     pub on_timeout: crate::hold::OnTimeout,
-    /// What the caller may do: `respond`, `approve`, `reject`.
+    /// What can be done to it in its state: `respond`, `approve`, `reject`, `withdraw`. Whether this
+    /// caller may is decided when it is done.
     pub actions: Vec<String>,
     /// How it ended.
     pub outcome: Option<HoldOutcome>,
@@ -232,6 +233,17 @@ pub struct RequestView {
     /// When it was decided.
     #[serde(default, with = "crate::instant::option")]
     pub decided_at: Option<DateTime<Utc>>,
+    /// What the decision, or time, did to the run: the executor's word. None while nothing has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<Effect>,
+    /// When the deadline passed with [`OnTimeout::Escalate`](crate::hold::OnTimeout::Escalate): an
+    /// answer still counts.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::instant::option"
+    )]
+    pub escalated_at: Option<DateTime<Utc>>,
     /// Answers that came too late; kept and shown.
     pub late: Vec<LateAnswer>,
     /// When it was opened.

@@ -1,6 +1,7 @@
 //! One way to say no, on the bus and over HTTP (RFC 9457).
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Why something was not done: what, where, and how to mend it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
@@ -15,6 +16,9 @@ pub struct Problem {
     /// One entry for each thing that is wrong, where there can be several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
+    /// What programs may want to know besides; which members there are depends on `code`.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub data: Value,
 }
 
 /// One of several things that are wrong with what was sent.
@@ -47,6 +51,7 @@ impl Problem {
             code: code.to_owned(),
             detail: detail.into(),
             errors: Vec::new(),
+            data: Value::Null,
         }
     }
 
@@ -79,6 +84,13 @@ impl Problem {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         self.status == 503
+    }
+
+    /// The same with what programs may want to know besides.
+    #[must_use]
+    pub fn with_data(mut self, data: Value) -> Self {
+        self.data = data;
+        self
     }
 
     /// The same with single errors.

@@ -92,7 +92,10 @@ impl<S: Service> Batch<'_, S> {
                 continue;
             }
             let answer = match self.decide_one(&one) {
-                Outcome::Decided(decision) => Ok(self.apply(&one.key, decision)),
+                Outcome::Decided(decision) => {
+                    let answer = self.apply(&one.key, decision);
+                    S::told_as_problem(&answer).map_or(Ok(answer), Err)
+                }
                 Outcome::Unchanged(answer) => Ok(answer),
                 Outcome::Refused(refusal) => {
                     tracing::debug!(key = ?one.key, ?refusal, "refused");

@@ -167,6 +167,20 @@ pub trait Service: Send + Sync + Sized + 'static {
         )))
     }
 
+    /// What a receiver's answer to a wish means for the aggregate that wished: it is decided like any
+    /// other input, in a commit after the one that forgets the wish. None: nothing.
+    fn confirmed(&self, wish: &Confirmed<'_>) -> Option<Self::Input> {
+        let _unused = wish;
+        None
+    }
+
+    /// An answer that is told as a problem although the state has changed: what the loser of a race
+    /// said was kept, and it is told that it has lost.
+    fn told_as_problem(answer: &Self::Answer) -> Option<Problem> {
+        let _unused = answer;
+        None
+    }
+
     /// What becomes of an aggregate when a message about it had to be buried (a dead letter): an
     /// incident on a run, for instance.
     fn incident(&self, subject: &str, body: &[u8], reason: &str) -> Vec<Self::Input> {
@@ -191,6 +205,21 @@ pub struct Wish {
     pub rev: u64,
     /// JSON of one item of the command.
     pub body: String,
+}
+
+/// A wish that its receiver has confirmed, and with which words.
+#[derive(Debug)]
+pub struct Confirmed<'a> {
+    /// As in [`Wish::kind`].
+    pub kind: &'a str,
+    /// Whose.
+    pub workspace: &'a Workspace,
+    /// As in [`Wish::id`].
+    pub id: &'a str,
+    /// As in [`Wish::rev`].
+    pub rev: u64,
+    /// The receiver's reply to this one item.
+    pub answer: &'a serde_json::Value,
 }
 
 /// What a decision came to.

@@ -29,7 +29,8 @@ fn layer(package: &str) -> Option<Layer> {
     Some(match package {
         "holdpoint-ids" | "holdpoint-migrations" => Layer::Ids,
         "holdpoint-contracts" => Layer::Contracts,
-        "holdpoint-bus"
+        "holdpoint-auth"
+        | "holdpoint-bus"
         | "holdpoint-store"
         | "holdpoint-clock"
         | "holdpoint-telemetry"

@@ -1,0 +1,358 @@
+//! The pure core: requests (holds on people, and holds that stand alone) and users.
+//!
+//! It knows no clock, database or bus. What it lacks it names as a [`Need`].
+
+mod caller;
+mod deciding;
+mod limits;
+mod meet;
+mod refusal;
+mod request;
+mod standalone;
+mod turn;
+mod user;
+mod wish;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::TimerAnswer;
+use holdpoint_contracts::handoff::{Decided, Decision, RequestView, UserView};
+use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, Want, WishAnswer};
+use holdpoint_ids::{HoldId, RoleName, UserName, Workspace};
+use serde::Serialize;
+
+pub use caller::{Caller, Proof};
+pub use meet::{Cell, OwnerState, meet};
+pub use refusal::Refusal;
+pub use request::{Alarm, Owner, Phase, Request};
+pub use user::User;
+
+/// Names one aggregate. The workspace is part of it, so that none reaches into another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// A hold, by its id.
+    Request(Workspace, HoldId),
+    /// A person, or a program with rights of its own.
+    User(Workspace, UserName),
+}
+
+/// An aggregate's state.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Aggregate {
+    /// What is asked, and what became of it.
+    Request(Box<Request>),
+    /// Who somebody is.
+    User(User),
+}
+
+/// Everything that can happen to one aggregate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// To a request.
+    Request {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: HoldId,
+        /// What.
+        input: RequestInput,
+    },
+    /// To a user.
+    User {
+        /// Whose.
+        workspace: Workspace,
+        /// Who.
+        name: UserName,
+        /// Who wants it.
+        caller: Caller,
+        /// What.
+        input: UserInput,
+    },
+}
+
+/// Everything that can happen to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RequestInput {
+    /// The executor says which state it wants: level, not edge.
+    Wish {
+        /// Rises with every wish; lower or equal changes nothing.
+        rev: u64,
+        /// The state that is wanted.
+        want: Want,
+    },
+    /// The scheduler says that the alarm has come due.
+    TimerFired {
+        /// As it was set; another one means that it was moved meanwhile.
+        rev: u64,
+        /// When it was due.
+        due: DateTime<Utc>,
+    },
+    /// The executor's word on a close.
+    Told {
+        /// Of the close that it speaks of; an older one says nothing.
+        rev: u64,
+        /// The word.
+        answer: ClosedAnswer,
+    },
+    /// Any program opens a hold that stands alone (M-6).
+    Open {
+        /// Who asks.
+        caller: Caller,
+        /// What is asked.
+        spec: Box<HoldSpec>,
+        /// How long until time is up, in milliseconds.
+        timeout_ms: u64,
+    },
+    /// Whoever opened a hold that stands alone takes it back.
+    Withdraw {
+        /// Who asks.
+        caller: Caller,
+    },
+    /// A person decides.
+    Decide {
+        /// Who.
+        caller: Caller,
+        /// What.
+        decision: Decision,
+        /// The version that the person has seen, if it matters to them.
+        version: Option<u64>,
+    },
+}
+
+/// Everything that can happen to a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UserInput {
+    /// Made, changed, or enabled again.
+    Put {
+        /// Where mails go.
+        email: Option<String>,
+        /// All of them.
+        roles: BTreeSet<RoleName>,
+    },
+    /// Decides nothing any more, and is asked nothing any more.
+    Disable,
+}
+
+/// Something that a decision may lack.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Need {
+    /// One user of a workspace.
+    User(Workspace, UserName),
+    /// The active owners of a workspace.
+    Owners(Workspace),
+    /// Whether a workspace has any user.
+    Members(Workspace),
+}
+
+/// What is found for a need.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fact {
+    /// To [`Need::User`].
+    User(User),
+    /// To [`Need::Owners`].
+    Owners(BTreeSet<UserName>),
+    /// To [`Need::Members`].
+    Members(bool),
+    /// A request; no decision looks at one that is not its own.
+    Request,
+}
+
+/// What there is to know about a need.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// Nobody has looked yet: ask for it.
+    Unknown,
+    /// Looked, and there is no such thing.
+    Absent,
+    /// Here it is.
+    Here(Fact),
+}
+
+/// How a decision looks at facts.
+pub(crate) type Look<'a> = &'a dyn Fn(&Need) -> Found;
+
+/// What is to be stored beside the state, wished, or both.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// The alarm that is wanted: a wish to the scheduler.
+    Timer {
+        /// Whose.
+        workspace: Workspace,
+        /// Of which request.
+        id: HoldId,
+        /// Rises with every wish.
+        rev: u64,
+        /// When to fire; none: not at all.
+        due: Option<DateTime<Utc>>,
+    },
+    /// The hold has ended: a wish to the executor.
+    Close {
+        /// Whose.
+        workspace: Workspace,
+        /// How.
+        closed: HoldClosed,
+    },
+    /// A numbered fact for those who keep copies of users.
+    UserChanged {
+        /// Whose.
+        workspace: Workspace,
+        /// As the user now is.
+        user: UserView,
+    },
+}
+
+/// What the caller is told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// To [`RequestInput::Wish`].
+    Wish(WishAnswer),
+    /// To [`RequestInput::TimerFired`].
+    Timer(TimerAnswer),
+    /// To [`RequestInput::Told`]; nobody waits for it.
+    Noted,
+    /// To opening and withdrawing.
+    Request(Box<RequestView>),
+    /// To a decision that stands.
+    Decided(Box<Decided>),
+    /// To a decision that came too late and was kept: told as the problem that it is.
+    Late(Box<Problem>),
+    /// To a change of a user.
+    User(UserView),
+}
+
+/// What a decision came to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Step {
+    /// The state changes.
+    Changed(Box<Change>),
+    /// Nothing changes, and the caller is told so: a repetition, or a no-op.
+    Same(Answer),
+}
+
+/// The next state of an aggregate and what goes with it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Change {
+    pub(crate) state: Aggregate,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) facts: Vec<(Need, Fact)>,
+    pub(crate) answer: Answer,
+}
+
+/// Why there is no decision; nothing changes.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Stop {
+    /// Not without these.
+    Need(Vec<Need>),
+    /// The rules say no.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl Input {
+    /// The aggregate that it is for.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Request { workspace, id, .. } => Key::Request(workspace.clone(), *id),
+            Self::User {
+                workspace, name, ..
+            } => Key::User(workspace.clone(), name.clone()),
+        }
+    }
+}
+
+/// Decides what an input does. Total and pure: same arguments, same answer.
+pub(crate) fn decide(
+    state: Option<&Aggregate>,
+    input: &Input,
+    look: Look<'_>,
+    now: DateTime<Utc>,
+) -> Result<Step, Stop> {
+    match (state, input) {
+        (
+            Some(Aggregate::User(_)) | None,
+            Input::User {
+                workspace,
+                name,
+                caller,
+                input,
+            },
+        ) => {
+            let user = match state {
+                Some(Aggregate::User(user)) => Some(user),
+                Some(Aggregate::Request(_)) | None => None,
+            };
+            let place = user::Place { workspace, name };
+            user::decide(user, &place, caller, input, look)
+        }
+        (
+            Some(Aggregate::Request(_)) | None,
+            Input::Request {
+                workspace,
+                id,
+                input,
+            },
+        ) => {
+            let request = match state {
+                Some(Aggregate::Request(request)) => Some(&**request),
+                Some(Aggregate::User(_)) | None => None,
+            };
+            let scene = Scene {
+                workspace,
+                id: *id,
+                look,
+                now,
+            };
+            decide_request(request, input, &scene)
+        }
+        // A key names one kind of aggregate: the kernel never brings these together.
+        (Some(Aggregate::User(_)), Input::Request { id, .. }) => {
+            Err(Refusal::NoRequest(*id).into())
+        }
+        (Some(Aggregate::Request(_)), Input::User { name, .. }) => {
+            Err(Refusal::NoUser(name.clone()).into())
+        }
+    }
+}
+
+/// Where and when a request is decided on.
+pub(crate) struct Scene<'a> {
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) id: HoldId,
+    pub(crate) look: Look<'a>,
+    pub(crate) now: DateTime<Utc>,
+}
+
+fn decide_request(
+    request: Option<&Request>,
+    input: &RequestInput,
+    scene: &Scene<'_>,
+) -> Result<Step, Stop> {
+    match input {
+        RequestInput::Wish { rev, want } => wish::wish(request, *rev, want, scene),
+        RequestInput::TimerFired { rev, due } => Ok(wish::timer_fired(request, *rev, *due, scene)),
+        RequestInput::Told { rev, answer } => Ok(wish::told(request, *rev, *answer)),
+        RequestInput::Open {
+            caller,
+            spec,
+            timeout_ms,
+        } => standalone::open(request, caller, spec, *timeout_ms, scene),
+        RequestInput::Withdraw { caller } => standalone::withdraw(request, caller, scene),
+        RequestInput::Decide {
+            caller,
+            decision,
+            version,
+        } => deciding::decide(request, caller, decision, *version, scene),
+    }
+}

@@ -1,0 +1,51 @@
+//! How large what comes from outside may be, and how it is said what is too large.
+
+use holdpoint_contracts::problem::FieldError;
+use serde_json::Value;
+
+/// Longest question of a hold that stands alone, in bytes.
+pub(crate) const QUESTION_BYTES_MAX: usize = 8 * 1024;
+
+/// Most options of a question.
+pub(crate) const OPTIONS_MAX: usize = 100;
+
+/// Longest option, in bytes.
+pub(crate) const OPTION_BYTES_MAX: usize = 1_000;
+
+/// Most people and groups that one request is put to.
+pub(crate) const TO_MAX: usize = 50;
+
+/// Largest context of a request, as JSON.
+pub(crate) const CONTEXT_BYTES_MAX: usize = 128 * 1024;
+
+/// Largest answer, comment or reason, as JSON.
+pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// Late answers that are kept and shown; later ones are refused and not kept.
+pub(crate) const LATE_MAX: usize = 50;
+
+/// All late answers of a request together, as JSON: the request must fit a message.
+pub(crate) const LATE_BYTES_MAX: usize = 128 * 1024;
+
+/// Shortest and longest time of a hold that stands alone (S3-R7): 1 s and 90 days.
+pub(crate) const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1_000..=90 * 24 * 3_600 * 1_000;
+
+/// Longest mail address, in bytes (RFC 5321 and its errata).
+pub(crate) const EMAIL_BYTES_MAX: usize = 320;
+
+/// Most roles of a user.
+pub(crate) const ROLES_MAX: usize = 50;
+
+/// How many bytes a value is as JSON.
+pub(crate) fn bytes(value: &Value) -> usize {
+    serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
+}
+
+/// One thing that is wrong with a body.
+pub(crate) fn fault(pointer: &str, message: impl Into<String>) -> FieldError {
+    FieldError {
+        pointer: Some(pointer.to_owned()),
+        message: message.into(),
+        ..FieldError::default()
+    }
+}

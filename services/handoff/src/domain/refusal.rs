@@ -1,0 +1,169 @@
+//! Every way to say no, and how it is told.
+
+use holdpoint_auth::AuthError;
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::instant;
+use holdpoint_contracts::problem::FieldError;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::{HoldId, UserName};
+use serde_json::json;
+
+use super::request::End;
+
+/// Why something was not done. Each says what the caller can do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Refusal {
+    /// The assertion is forged, expired or of another workspace: sign in again.
+    Unproven(AuthError),
+    /// The roles do not grant it.
+    NotAllowed(Box<Problem>),
+    /// The caller is not known here, or disabled.
+    NoActiveUser(UserName),
+    /// The request is put to others.
+    NotAddressed(UserName),
+    /// There is no such request.
+    NoRequest(HoldId),
+    /// There is no such user.
+    NoUser(UserName),
+    /// Somebody was first.
+    AlreadyDecided {
+        /// Which.
+        id: HoldId,
+        /// Who won, and how.
+        winner: Box<Winner>,
+        /// Whether what the loser said was kept.
+        is_kept: bool,
+    },
+    /// That is not how this kind is decided.
+    WrongKind {
+        /// Which.
+        id: HoldId,
+        /// What it is.
+        kind: HoldKind,
+        /// What was tried.
+        action: &'static str,
+    },
+    /// The person has seen an older state.
+    VersionConflict {
+        /// As seen.
+        seen: u64,
+        /// As it is.
+        version: u64,
+    },
+    /// The answer is none of those that there are.
+    InvalidAnswer(Vec<FieldError>),
+    /// The hold cannot be opened so.
+    InvalidHold(Vec<FieldError>),
+    /// This kind cannot stand alone yet.
+    NotYet(HoldKind),
+    /// Something else was opened under this id.
+    Taken(HoldId),
+    /// The hold is a run's: it goes with the run.
+    OfRun(HoldId),
+    /// The hold is no run's: no wish is for it.
+    StandsAlone(HoldId),
+    /// Timers of runs are the executor's own.
+    TimerOfRun(HoldId),
+    /// Only whoever opened it, or an operator, takes it back.
+    NotYours(HoldId),
+    /// The user cannot be so.
+    InvalidUser(Vec<FieldError>),
+    /// The workspace would have no owner.
+    LastOwner(UserName),
+}
+
+/// How a request ended, for who comes late.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Winner(pub(crate) End);
+
+impl Refusal {
+    /// How it is told.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::Unproven(error) => error.problem(),
+            Self::NotAllowed(problem) => (**problem).clone(),
+            Self::NoActiveUser(name) => {
+                forbidden(format!("`{name}` is no active user of this workspace"))
+            }
+            Self::NotAddressed(name) => forbidden(format!(
+                "this request is not put to `{name}`; an operator may decide any"
+            )),
+            Self::NoRequest(id) => Problem::not_found(format!("there is no request `{id}`")),
+            Self::NoUser(name) => Problem::not_found(format!("there is no user `{name}`")),
+            Self::AlreadyDecided {
+                id,
+                winner,
+                is_kept,
+            } => already_decided(*id, &winner.0, *is_kept),
+            Self::WrongKind { id, kind, action } => conflict(
+                "wrong_kind",
+                format!("`{id}` is of kind `{kind}`, which has no `{action}`"),
+            ),
+            Self::VersionConflict { seen, version } => conflict(
+                "version_conflict",
+                format!("you have seen version {seen}, it is at {version}: look again"),
+            ),
+            Self::InvalidAnswer(errors) => {
+                Problem::new(422, "invalid_answer", texts(errors)).with_errors(errors.clone())
+            }
+            Self::InvalidHold(errors) | Self::InvalidUser(errors) => {
+                Problem::invalid_body(texts(errors)).with_errors(errors.clone())
+            }
+            Self::NotYet(kind) => Problem::new(
+                422,
+                "not_yet",
+                format!("a hold of kind `{kind}` cannot stand alone yet"),
+            ),
+            Self::Taken(id) => conflict(
+                "already_exists",
+                format!("`{id}` was opened with something else: take a fresh id"),
+            ),
+            Self::OfRun(id) => conflict(
+                "not_standalone",
+                format!("`{id}` belongs to a run: cancel the run instead"),
+            ),
+            Self::StandsAlone(id) => conflict(
+                "stands_alone",
+                format!("`{id}` belongs to no run: no service has a say in it"),
+            ),
+            Self::TimerOfRun(id) => {
+                Problem::invalid_body(format!("`{id}`: timers of runs are the executor's own"))
+            }
+            Self::NotYours(id) => forbidden(format!(
+                "`{id}` was opened by somebody else: they or an operator may take it back"
+            )),
+            Self::LastOwner(name) => conflict(
+                "last_owner",
+                format!("`{name}` is the last active owner: make somebody else an owner first"),
+            ),
+        }
+    }
+}
+
+fn conflict(code: &str, detail: String) -> Problem {
+    Problem::new(409, code, detail)
+}
+
+fn forbidden(detail: String) -> Problem {
+    Problem::new(403, "forbidden", detail)
+}
+
+fn texts(errors: &[FieldError]) -> String {
+    let texts: Vec<_> = errors.iter().map(|one| one.message.as_str()).collect();
+    texts.join("; ")
+}
+
+fn already_decided(id: HoldId, end: &End, is_kept: bool) -> Problem {
+    let (at, outcome) = (instant::write(end.at), end.outcome.as_str());
+    let kept = if is_kept {
+        "what you said is kept as late"
+    } else {
+        "what you said is not kept"
+    };
+    let detail = format!("`{id}` was {outcome} by {} at {at}; {kept}", end.by);
+    conflict("already_decided", detail).with_data(json!({
+        "winner": { "by": end.by, "at": at, "outcome": outcome, "data": end.data },
+        "late": is_kept,
+    }))
+}

@@ -1,0 +1,225 @@
+//! Holds that belong to no run (M-6).
+
+use chrono::TimeDelta;
+use holdpoint_contracts::handoff::{Effect as Word, RequestStatus, RequestView};
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::run::HoldKind;
+use serde_json::json;
+
+use super::world::{World, hold, input_spec, minute, respond, spec, unsigned};
+use crate::domain::{Answer, Caller, RequestInput};
+
+const DAY_MS: u64 = 86_400_000;
+
+fn open(
+    world: &mut World,
+    caller: Caller,
+    spec: HoldSpec,
+    timeout_ms: u64,
+) -> Result<RequestView, Problem> {
+    let spec = Box::new(spec);
+    let input = RequestInput::Open {
+        caller,
+        spec,
+        timeout_ms,
+    };
+    world.put(input).map(view_of)
+}
+
+fn view_of(answer: Answer) -> RequestView {
+    match answer {
+        Answer::Request(view) => *view,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn opened(spec: HoldSpec) -> World {
+    let mut world = World::alone();
+    let caller = world.caller("bob");
+    open(&mut world, caller, spec, 60_000).unwrap();
+    world
+}
+
+/// M-6
+#[test]
+fn an_answer_is_applied_at_once_for_nobody_waits_behind_it() {
+    let mut world = opened(input_spec());
+    assert_eq!(world.view().run, None);
+    assert_eq!(world.view().actions, ["respond", "withdraw"]);
+    let decided = world.say("ada", respond("yes")).unwrap();
+    assert_eq!(decided.effect, Word::Applied);
+    assert!(decided.request.actions.is_empty());
+    assert!(world.closed().is_empty(), "no executor is told");
+    assert_eq!(world.due(), None, "its alarm is cleared");
+}
+
+/// M-6
+#[test]
+fn a_timer_fires_at_its_time() {
+    let mut timer = spec(HoldKind::Timer);
+    timer.question = String::new();
+    let mut world = opened(timer);
+    assert_eq!(world.due(), Some(minute(1)));
+    world.now = minute(1);
+    world.fire();
+    let view = world.view();
+    assert_eq!(view.outcome, Some(HoldOutcome::Fired));
+    assert_eq!(view.effect, Some(Word::Applied));
+}
+
+/// S3-R7
+#[test]
+fn there_is_no_pause_without_an_end() {
+    let mut world = World::alone();
+    for (timeout_ms, fine) in [
+        (0, false),
+        (999, false),
+        (1_000, true),
+        (90 * DAY_MS, true),
+        (90 * DAY_MS + 1, false),
+    ] {
+        let mut world = world.clone();
+        let caller = world.caller("bob");
+        let result = open(&mut world, caller, input_spec(), timeout_ms);
+        assert_eq!(result.is_ok(), fine, "{timeout_ms}");
+        if let Ok(view) = result {
+            let timeout = TimeDelta::milliseconds(i64::try_from(timeout_ms).unwrap());
+            assert_eq!(view.deadline, Some(world.now + timeout));
+        }
+    }
+    let caller = world.caller("bob");
+    let refused = open(&mut world, caller, input_spec(), 0).unwrap_err();
+    assert_eq!(refused.errors[0].pointer.as_deref(), Some("/timeout_ms"));
+}
+
+/// S0-R1
+#[test]
+fn whoever_is_asked_by_name_is_there_and_active() {
+    let mut world = World::alone();
+    world.users.get_mut("oscar").unwrap().active = false;
+    let caller = world.caller("bob");
+    let mut asks = input_spec();
+    asks.to = ["@user.oscar", "@user.nobody", "ada", "@role.any"]
+        .map(str::to_owned)
+        .to_vec();
+    let refused = open(&mut world, caller, asks, 60_000).unwrap_err();
+    let errors: Vec<_> = refused
+        .errors
+        .iter()
+        .map(|one| (one.pointer.as_deref().unwrap(), one.message.as_str()))
+        .collect();
+    assert_eq!(
+        errors,
+        [
+            (
+                "/spec/to/0",
+                "User oscar not found or inactive in workspace"
+            ),
+            (
+                "/spec/to/1",
+                "User nobody not found or inactive in workspace"
+            ),
+            ("/spec/to/2", "write `@user.<name>` or `@role.<name>`"),
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_and_says_where() {
+    let pointer = |change: fn(&mut HoldSpec)| {
+        let mut world = World::alone();
+        let mut spec = input_spec();
+        change(&mut spec);
+        let caller = world.caller("bob");
+        let refused = open(&mut world, caller, spec, 60_000).unwrap_err();
+        assert_eq!(refused.status, 422);
+        assert_eq!(world.request, None);
+        refused
+            .errors
+            .first()
+            .and_then(|one| one.pointer.clone())
+            .unwrap_or(refused.code)
+    };
+    assert_eq!(pointer(|it| it.kind = HoldKind::Handoff), "not_yet");
+    assert_eq!(pointer(|it| it.question = " ".to_owned()), "/spec/question");
+    assert_eq!(
+        pointer(|it| it.options.push(String::new())),
+        "/spec/options"
+    );
+    assert_eq!(pointer(|it| it.kind = HoldKind::Approval), "/spec/options");
+    assert_eq!(
+        pointer(|it| it.on_timeout = OnTimeout::Default),
+        "/spec/default"
+    );
+    assert_eq!(
+        pointer(|it| it.default = Some(json!("perhaps"))),
+        "/spec/default"
+    );
+    assert_eq!(pointer(|it| it.step = Some("step-01".to_owned())), "/spec");
+    assert_eq!(
+        pointer(|it| it.context = json!("x".repeat(200_000))),
+        "/spec/context"
+    );
+    let mut of_run = World::new();
+    assert_eq!(of_run.id, hold(1));
+    let caller = of_run.caller("bob");
+    let refused = open(&mut of_run, caller, input_spec(), 60_000).unwrap_err();
+    assert_eq!(refused.errors[0].pointer.as_deref(), Some("/id"));
+}
+
+#[test]
+fn asking_again_opens_nothing_twice() {
+    let mut world = opened(input_spec());
+    let (bob, ada) = (world.caller("bob"), world.caller("ada"));
+    assert_eq!(
+        open(&mut world, bob.clone(), input_spec(), 60_000)
+            .unwrap()
+            .version,
+        1
+    );
+    let mut other = input_spec();
+    other.question = "Something else?".to_owned();
+    assert_eq!(
+        open(&mut world, bob, other, 60_000).unwrap_err().code,
+        "already_exists"
+    );
+    assert_eq!(
+        open(&mut world, ada, input_spec(), 60_000)
+            .unwrap_err()
+            .code,
+        "already_exists"
+    );
+}
+
+#[test]
+fn whoever_opened_it_takes_it_back() {
+    let mut world = opened(input_spec());
+    let withdraw = |world: &mut World, caller: Caller| {
+        world.put(RequestInput::Withdraw { caller }).map(view_of)
+    };
+    let (ada, bob) = (world.caller("ada"), world.caller("bob"));
+    assert_eq!(withdraw(&mut world, ada).unwrap_err().status, 403);
+    let view = withdraw(&mut world, bob.clone()).unwrap();
+    assert_eq!(
+        (view.status, view.outcome),
+        (RequestStatus::Withdrawn, Some(HoldOutcome::Cancelled))
+    );
+    assert_eq!(
+        withdraw(&mut world, bob.clone()).unwrap().version,
+        view.version,
+        "twice is once"
+    );
+    assert_eq!(world.due(), None);
+    let mut world = opened(input_spec());
+    assert!(
+        withdraw(&mut world.clone(), unsigned("script")).is_ok(),
+        "its subject's right"
+    );
+    world.say("ada", respond("yes")).unwrap();
+    let late = withdraw(&mut world, bob).unwrap_err();
+    assert_eq!(
+        (late.code.as_str(), &late.data["late"]),
+        ("already_decided", &json!(false))
+    );
+}

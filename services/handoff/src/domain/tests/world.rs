@@ -1,0 +1,345 @@
+//! One request, some users, and a clock that a test moves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_auth::Claims;
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::TimerAnswer;
+use holdpoint_contracts::handoff::{Decided, Decision, RequestView};
+use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, OnTimeout, Want, WishAnswer};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
+use serde_json::{Value, json};
+
+use crate::domain::{
+    Aggregate, Answer, Caller, Effect, Fact, Found, Input, Need, Phase, Proof, Request,
+    RequestInput, Step, Stop, User, UserInput, decide,
+};
+
+pub(super) fn acme() -> Workspace {
+    "acme".parse().unwrap()
+}
+
+pub(super) fn minute(count: i64) -> DateTime<Utc> {
+    let start: DateTime<Utc> = "2026-01-01T00:00:00Z".parse().unwrap();
+    start + TimeDelta::minutes(count)
+}
+
+pub(super) fn hold(number: u32) -> HoldId {
+    HoldId {
+        run: RunId::from_uuid("0193aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee".parse().unwrap()),
+        number,
+    }
+}
+
+pub(super) fn spec(kind: HoldKind) -> HoldSpec {
+    HoldSpec {
+        kind,
+        step: None,
+        agent: None,
+        question: "Did it happen?".to_owned(),
+        options: match kind {
+            HoldKind::Input => vec!["yes".to_owned(), "no".to_owned()],
+            HoldKind::Timer | HoldKind::Approval | HoldKind::Handoff => Vec::new(),
+        },
+        to: vec!["@user.ada".to_owned(), "@role.ops".to_owned()],
+        reason: None,
+        on_timeout: OnTimeout::Fail,
+        default: None,
+        context: Value::Null,
+    }
+}
+
+pub(super) fn input_spec() -> HoldSpec {
+    spec(HoldKind::Input)
+}
+
+/// Open until a minute.
+pub(super) fn open(deadline: i64) -> Want {
+    Want::Open {
+        spec: Box::new(input_spec()),
+        deadline: Some(minute(deadline)),
+    }
+}
+
+/// Frozen since a minute.
+pub(super) fn frozen(since: i64, remaining_ms: u64) -> Want {
+    Want::Frozen {
+        spec: Box::new(input_spec()),
+        since: minute(since),
+        remaining_ms: Some(remaining_ms),
+    }
+}
+
+pub(super) fn gone() -> Want {
+    Want::Gone {
+        reason: "the run was cancelled".to_owned(),
+    }
+}
+
+pub(super) fn respond(answer: &str) -> Decision {
+    Decision::Respond {
+        answer: json!(answer),
+    }
+}
+
+pub(super) fn signed(name: &str, roles: &[&str]) -> Caller {
+    let user: UserName = name.parse().unwrap();
+    Caller {
+        actor: Actor(name.to_owned()),
+        proof: Proof::Good(Claims {
+            workspace: acme(),
+            user,
+            roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
+            expires_at: minute(1_000_000),
+        }),
+    }
+}
+
+pub(super) fn unsigned(name: &str) -> Caller {
+    Caller {
+        actor: Actor(name.to_owned()),
+        proof: Proof::Absent,
+    }
+}
+
+/// A request at work: ada and oscar (of ops) may answer, bob may not.
+#[derive(Debug, Clone)]
+pub(super) struct World {
+    pub(super) id: HoldId,
+    pub(super) request: Option<Request>,
+    pub(super) users: BTreeMap<String, User>,
+    pub(super) now: DateTime<Utc>,
+    /// Everything that was wished of others.
+    pub(super) effects: Vec<Effect>,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let mut world = Self {
+            id: hold(1),
+            request: None,
+            users: BTreeMap::new(),
+            now: minute(0),
+            effects: Vec::new(),
+        };
+        world.user("ada", &["member"]);
+        world.user("oscar", &["member", "ops"]);
+        world.user("bob", &["member"]);
+        world.user("olga", &["owner"]);
+        world
+    }
+
+    /// The same with a hold that stands alone.
+    pub(super) fn alone() -> Self {
+        Self {
+            id: hold(0),
+            ..Self::new()
+        }
+    }
+
+    pub(super) fn user(&mut self, name: &str, roles: &[&str]) {
+        let user = User {
+            workspace: acme(),
+            name: name.parse().unwrap(),
+            email: None,
+            roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
+            active: true,
+            version: 1,
+        };
+        self.users.insert(name.to_owned(), user);
+    }
+
+    /// Whose row says what the assertion says.
+    pub(super) fn caller(&self, name: &str) -> Caller {
+        let roles = self.users.get(name).map(|user| &user.roles);
+        let roles: Vec<_> = roles
+            .into_iter()
+            .flatten()
+            .map(|one| one.as_str())
+            .collect();
+        signed(name, &roles)
+    }
+
+    fn look(&self, need: &Need) -> Found {
+        match need {
+            Need::User(_, name) => self
+                .users
+                .get(name.as_str())
+                .map_or(Found::Absent, |user| Found::Here(Fact::User(user.clone()))),
+            Need::Owners(_) => {
+                let owners = self.users.values().filter(|user| user.is_active_owner());
+                let names: BTreeSet<_> = owners.map(|user| user.name.clone()).collect();
+                Found::Here(Fact::Owners(names))
+            }
+            Need::Members(_) => Found::Here(Fact::Members(!self.users.is_empty())),
+        }
+    }
+
+    /// Decides an input on the request, checks what always holds, and keeps what follows.
+    pub(super) fn put(&mut self, input: RequestInput) -> Result<Answer, Problem> {
+        let input = Input::Request {
+            workspace: acme(),
+            id: self.id,
+            input,
+        };
+        let before = self.request.clone();
+        let state = before.clone().map(|it| Aggregate::Request(Box::new(it)));
+        let look = |need: &Need| self.look(need);
+        let result = decide(state.as_ref(), &input, &look, self.now);
+        match result {
+            Ok(Step::Changed(change)) => {
+                let Aggregate::Request(next) = change.state else {
+                    panic!("a request became a user")
+                };
+                check(before.as_ref(), &next, &change.effects);
+                self.request = Some(*next);
+                self.effects.extend(change.effects);
+                match change.answer {
+                    Answer::Late(problem) => Err(*problem),
+                    answer => Ok(answer),
+                }
+            }
+            Ok(Step::Same(answer)) => Ok(answer),
+            Err(Stop::Refused(refusal)) => Err(refusal.problem()),
+            Err(Stop::Need(needs)) => panic!("nobody has {needs:?}"),
+        }
+    }
+
+    pub(super) fn wish(&mut self, rev: u64, want: Want) -> WishAnswer {
+        match self.put(RequestInput::Wish { rev, want }).unwrap() {
+            Answer::Wish(answer) => answer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn say(&mut self, name: &str, decision: Decision) -> Result<Decided, Problem> {
+        let caller = self.caller(name);
+        self.say_as(caller, decision, None)
+    }
+
+    pub(super) fn say_as(
+        &mut self,
+        caller: Caller,
+        decision: Decision,
+        version: Option<u64>,
+    ) -> Result<Decided, Problem> {
+        let input = RequestInput::Decide {
+            caller,
+            decision,
+            version,
+        };
+        self.put(input).map(|answer| match answer {
+            Answer::Decided(decided) => *decided,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    /// The alarm that was last wished for fires now.
+    pub(super) fn fire(&mut self) -> TimerAnswer {
+        let alarm = self.request.as_ref().unwrap().alarm;
+        self.fire_rev(alarm.rev)
+    }
+
+    pub(super) fn fire_rev(&mut self, rev: u64) -> TimerAnswer {
+        let due = self.now;
+        match self.put(RequestInput::TimerFired { rev, due }).unwrap() {
+            Answer::Timer(answer) => answer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The executor's word on the newest close.
+    pub(super) fn told(&mut self, answer: ClosedAnswer) {
+        let rev = self.closed().last().unwrap().rev;
+        self.put(RequestInput::Told { rev, answer }).unwrap();
+    }
+
+    pub(super) fn phase(&self) -> &Phase {
+        &self.request.as_ref().unwrap().phase
+    }
+
+    pub(super) fn view(&self) -> RequestView {
+        self.request.as_ref().unwrap().view().unwrap()
+    }
+
+    /// What the executor was told, in order.
+    pub(super) fn closed(&self) -> Vec<&HoldClosed> {
+        let closed = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Close { closed, .. } => Some(closed),
+            Effect::Timer { .. } | Effect::UserChanged { .. } => None,
+        });
+        closed.collect()
+    }
+
+    /// When the scheduler would fire, by what it was told last.
+    pub(super) fn due(&self) -> Option<DateTime<Utc>> {
+        let due = self.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Timer { due, .. } => Some(*due),
+            Effect::Close { .. } | Effect::UserChanged { .. } => None,
+        });
+        due.flatten()
+    }
+
+    pub(super) fn user_input(
+        &mut self,
+        name: &str,
+        caller: &Caller,
+        input: UserInput,
+    ) -> Result<bool, Problem> {
+        let input = Input::User {
+            workspace: acme(),
+            name: name.parse().unwrap(),
+            caller: caller.clone(),
+            input,
+        };
+        let state = self.users.get(name).cloned().map(Aggregate::User);
+        let look = |need: &Need| self.look(need);
+        match decide(state.as_ref(), &input, &look, self.now) {
+            Ok(Step::Changed(change)) => {
+                let Aggregate::User(user) = change.state else {
+                    panic!("a user became a request")
+                };
+                assert_eq!(change.answer, Answer::User(user.view()));
+                self.users.insert(name.to_owned(), user);
+                Ok(true)
+            }
+            Ok(Step::Same(_)) => Ok(false),
+            Err(Stop::Refused(refusal)) => Err(refusal.problem()),
+            Err(Stop::Need(needs)) => panic!("nobody has {needs:?}"),
+        }
+    }
+}
+
+/// What holds after every change.
+fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
+    assert_eq!(next.version, before.map_or(0, |it| it.version) + 1);
+    // Nothing waits without a waker: a deadline has its alarm, or has been escalated.
+    if let Phase::Open {
+        deadline: Some(due),
+    } = next.phase
+    {
+        let is_escalated = next.escalated_at.is_some_and(|at| due <= at);
+        assert!(is_escalated || next.alarm.due == Some(due), "{next:?}");
+    } else {
+        assert_eq!(next.alarm.due, None, "an alarm that nobody waits for");
+    }
+    for effect in effects {
+        match effect {
+            Effect::Timer { rev, due, .. } => {
+                assert_eq!((*rev, *due), (next.alarm.rev, next.alarm.due));
+            }
+            Effect::Close { closed, .. } => assert_eq!(Some(closed.rev), next.closed_rev),
+            Effect::UserChanged { .. } => panic!("a request changed a user"),
+        }
+    }
+    if let Some(Request {
+        phase: phase @ Phase::Decided { .. },
+        ..
+    }) = before
+    {
+        assert_eq!(*phase, next.phase, "a recorded decision never changes");
+    }
+}

@@ -1,0 +1,189 @@
+//! Users: who somebody is in a workspace, and with which roles.
+
+use std::collections::BTreeSet;
+
+use holdpoint_auth::{Right, Role};
+use holdpoint_contracts::handoff::UserView;
+use holdpoint_contracts::problem::FieldError;
+use holdpoint_ids::{RoleName, UserName, Workspace};
+use serde::{Deserialize, Serialize};
+
+use super::caller::{Caller, allow};
+use super::limits::{EMAIL_BYTES_MAX, ROLES_MAX, fault};
+use super::refusal::Refusal;
+use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Step, Stop, UserInput};
+
+/// A person, or a program with rights of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// Where.
+    pub workspace: Workspace,
+    /// Who; `@user.<name>`.
+    pub name: UserName,
+    /// Where mails go.
+    pub email: Option<String>,
+    /// Built-in ones grant rights, any other is for `@role.` only.
+    pub roles: BTreeSet<RoleName>,
+    /// False: disabled.
+    pub active: bool,
+    /// Rises with every change.
+    pub version: u64,
+}
+
+impl User {
+    /// Whether the user is one of those without whom the workspace would be lost.
+    #[must_use]
+    pub fn is_active_owner(&self) -> bool {
+        self.active && has_owner(&self.roles)
+    }
+
+    /// As the API shows it.
+    #[must_use]
+    pub fn view(&self) -> UserView {
+        UserView {
+            name: self.name.clone(),
+            email: self.email.clone(),
+            roles: self.roles.iter().cloned().collect(),
+            active: self.active,
+            version: self.version,
+        }
+    }
+}
+
+fn has_owner(roles: &BTreeSet<RoleName>) -> bool {
+    roles
+        .iter()
+        .any(|role| role.as_str() == Role::Owner.as_str())
+}
+
+/// Which user, of which workspace.
+pub(crate) struct Place<'a> {
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) name: &'a UserName,
+}
+
+pub(crate) fn decide(
+    user: Option<&User>,
+    place: &Place<'_>,
+    caller: &Caller,
+    input: &UserInput,
+    look: Look<'_>,
+) -> Result<Step, Stop> {
+    let next = match (user, input) {
+        (None, UserInput::Disable) => {
+            allow(caller, place.workspace, Right::Administer, look)?;
+            return Err(Refusal::NoUser(place.name.clone()).into());
+        }
+        (Some(user), UserInput::Disable) => User {
+            active: false,
+            ..user.clone()
+        },
+        (_, UserInput::Put { email, roles }) => User {
+            workspace: place.workspace.clone(),
+            name: place.name.clone(),
+            email: email.clone(),
+            roles: roles.clone(),
+            active: true,
+            version: user.map_or(0, |user| user.version),
+        },
+    };
+    let was_owner = user.is_some_and(User::is_active_owner);
+    let changes_owner = was_owner != next.is_active_owner()
+        || user.is_some_and(|user| has_owner(&user.roles)) != has_owner(&next.roles);
+    if !is_first(caller, input, place.workspace, look)? {
+        let right = if changes_owner {
+            Right::Own
+        } else {
+            Right::Administer
+        };
+        allow(caller, place.workspace, right, look)?;
+    } else if !next.is_active_owner() {
+        let error = fault("/roles", "the first user of a workspace is an owner");
+        return Err(Refusal::InvalidUser(vec![error]).into());
+    }
+    let errors = faults(&next);
+    if !errors.is_empty() {
+        return Err(Refusal::InvalidUser(errors).into());
+    }
+    if user == Some(&next) {
+        return Ok(Step::Same(Answer::User(next.view())));
+    }
+    let mut facts = vec![(Need::Members(place.workspace.clone()), Fact::Members(true))];
+    if changes_owner {
+        facts.push(owners_after(&next, look)?);
+    }
+    Ok(changed(next, facts))
+}
+
+/// A service may make the first user of a workspace: there is nobody yet who could.
+fn is_first(
+    caller: &Caller,
+    input: &UserInput,
+    workspace: &Workspace,
+    look: Look<'_>,
+) -> Result<bool, Stop> {
+    if !caller.is_service() || *input == UserInput::Disable {
+        return Ok(false);
+    }
+    let need = Need::Members(workspace.clone());
+    match look(&need) {
+        Found::Unknown => Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Members(any)) => Ok(!any),
+        Found::Here(Fact::User(_) | Fact::Owners(_) | Fact::Request) | Found::Absent => Ok(true),
+    }
+}
+
+/// The active owners once `next` is saved; there must be one.
+fn owners_after(next: &User, look: Look<'_>) -> Result<(Need, Fact), Stop> {
+    let need = Need::Owners(next.workspace.clone());
+    let mut owners = match look(&need) {
+        Found::Unknown => return Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Owners(owners)) => owners,
+        Found::Here(Fact::User(_) | Fact::Members(_) | Fact::Request) | Found::Absent => {
+            BTreeSet::new()
+        }
+    };
+    if next.is_active_owner() {
+        owners.insert(next.name.clone());
+    } else if owners.remove(&next.name) && owners.is_empty() {
+        return Err(Refusal::LastOwner(next.name.clone()).into());
+    }
+    Ok((need, Fact::Owners(owners)))
+}
+
+fn faults(user: &User) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let is_address = |email: &str| {
+        email.len() <= EMAIL_BYTES_MAX
+            && !email.chars().any(|c| c.is_control() || c.is_whitespace())
+            && email
+                .split_once('@')
+                .is_some_and(|(name, host)| !name.is_empty() && !host.is_empty())
+    };
+    if user
+        .email
+        .as_deref()
+        .is_some_and(|email| !is_address(email))
+    {
+        let message = format!("`name@host`, at most {EMAIL_BYTES_MAX} bytes");
+        errors.push(fault("/email", message));
+    }
+    if user.roles.len() > ROLES_MAX {
+        errors.push(fault("/roles", format!("at most {ROLES_MAX} roles")));
+    }
+    errors
+}
+
+fn changed(mut user: User, facts: Vec<(Need, Fact)>) -> Step {
+    user.version += 1;
+    let view = user.view();
+    Step::Changed(Box::new(Change {
+        effects: vec![Effect::UserChanged {
+            workspace: user.workspace.clone(),
+            user: view.clone(),
+        }],
+        state: Aggregate::User(user),
+        facts,
+        answer: Answer::User(view),
+    }))
+}

@@ -1,0 +1,153 @@
+//! Commands to inputs: translation only. Whether the caller is who they say is looked at here, what
+//! follows from it is decided by the core: a bad proof is refused, never a dead letter.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use holdpoint_auth::Trust;
+use holdpoint_contracts::executor;
+use holdpoint_contracts::handoff::{
+    DecideRequest, DisableUser, OpenHold, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
+};
+use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::subject::Parts;
+use holdpoint_ids::{HoldId, IdError, Workspace};
+use holdpoint_kernel::Request;
+
+use crate::domain::{Caller, Input, Proof, RequestInput, UserInput};
+
+/// Most wishes or alarms that one message may bring; more are refused whole.
+const ITEMS_MAX: usize = 1_000;
+
+/// What a command is read with.
+pub(crate) struct Reader<'a> {
+    pub(crate) parts: &'a Parts,
+    /// Whose assertions count.
+    pub(crate) trust: &'a Trust,
+    /// When the command came.
+    pub(crate) now: DateTime<Utc>,
+}
+
+impl Reader<'_> {
+    /// Reads one command.
+    pub(crate) fn decode(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+        match self.parts.verb.as_str() {
+            SetHolds::VERB => self.wishes(read(body)?),
+            RequestTimersFired::VERB => self.timers(read(body)?),
+            OpenHold::VERB => self.one(body, |it: OpenHold, caller| {
+                let input = RequestInput::Open {
+                    caller,
+                    spec: Box::new(it.spec),
+                    timeout_ms: it.timeout_ms,
+                };
+                self.request(it.id, input)
+            }),
+            WithdrawHold::VERB => self.one(body, |it: WithdrawHold, caller| {
+                self.request(it.id, RequestInput::Withdraw { caller })
+            }),
+            DecideRequest::VERB => self.one(body, |it: DecideRequest, caller| {
+                let input = RequestInput::Decide {
+                    caller,
+                    decision: it.decision,
+                    version: it.version,
+                };
+                self.request(it.id, input)
+            }),
+            PutUser::VERB => self.one(body, |it: PutUser, caller| Input::User {
+                workspace: self.workspace(),
+                name: it.name,
+                caller,
+                input: UserInput::Put {
+                    email: it.email,
+                    roles: it.roles.into_iter().collect::<BTreeSet<_>>(),
+                },
+            }),
+            DisableUser::VERB => self.one(body, |it: DisableUser, caller| Input::User {
+                workspace: self.workspace(),
+                name: it.name,
+                caller,
+                input: UserInput::Disable,
+            }),
+            other => Err(Problem::not_found(format!(
+                "the handoff service has no command `{other}`"
+            ))),
+        }
+    }
+
+    fn workspace(&self) -> Workspace {
+        self.parts.workspace.clone()
+    }
+
+    fn request(&self, id: HoldId, input: RequestInput) -> Input {
+        Input::Request {
+            workspace: self.workspace(),
+            id,
+            input,
+        }
+    }
+
+    fn one<C: Command>(
+        &self,
+        body: &[u8],
+        input: impl FnOnce(C, Caller) -> Input,
+    ) -> Result<Request<Input>, Problem> {
+        let Envelope {
+            actor,
+            assertion,
+            key,
+            command,
+        } = read::<C>(body)?;
+        let proof = assertion.map_or(Proof::Absent, |assertion| {
+            self.trust
+                .check(&assertion, &self.parts.workspace, self.now)
+                .map_or_else(Proof::Bad, Proof::Good)
+        });
+        Ok(Request::one(input(command, Caller { actor, proof }), key))
+    }
+
+    fn wishes(&self, envelope: Envelope<SetHolds>) -> Result<Request<Input>, Problem> {
+        let SetHolds { owner, holds } = envelope.command;
+        if owner != executor::SERVICE {
+            let detail = format!("owner: `{owner}` is no service that wants holds");
+            return Err(Problem::invalid_body(detail));
+        }
+        if holds.iter().any(|wish| i64::try_from(wish.rev).is_err()) {
+            return Err(Problem::invalid_body("rev: 63 bits at most"));
+        }
+        bounded(holds.len())?;
+        let inputs = holds.into_iter().map(|wish| {
+            let (rev, want) = (wish.rev, wish.want);
+            self.request(wish.id, RequestInput::Wish { rev, want })
+        });
+        Ok(Request::many(inputs.collect()))
+    }
+
+    fn timers(&self, envelope: Envelope<RequestTimersFired>) -> Result<Request<Input>, Problem> {
+        let fired = envelope.command.fired;
+        bounded(fired.len())?;
+        let inputs = fired.into_iter().map(|it| {
+            let (rev, due) = (it.rev, it.due);
+            let id = it.id.parse()?;
+            Ok(self.request(id, RequestInput::TimerFired { rev, due }))
+        });
+        let inputs = inputs.collect::<Result<_, IdError>>();
+        Ok(Request::many(inputs.map_err(|error| {
+            Problem::invalid_body(error.to_string())
+        })?))
+    }
+}
+
+fn bounded(count: usize) -> Result<(), Problem> {
+    if (1..=ITEMS_MAX).contains(&count) {
+        return Ok(());
+    }
+    Err(Problem::invalid_body(format!(
+        "{count} items in one message; 1 to {ITEMS_MAX} are taken"
+    )))
+}
+
+fn read<C: Command>(body: &[u8]) -> Result<Envelope<C>, Problem> {
+    serde_json::from_slice(body)
+        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", C::VERB)))
+}

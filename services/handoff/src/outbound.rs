@@ -1,0 +1,120 @@
+//! Effects to wishes, and wishes to messages: translation only.
+
+use holdpoint_bus::Outgoing;
+use holdpoint_contracts::executor::HoldsClosed;
+use holdpoint_contracts::handoff::SERVICE;
+use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed};
+use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
+use holdpoint_ids::Workspace;
+use holdpoint_kernel::{Confirmed, Wish};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::domain::{Effect, Input, RequestInput};
+
+/// The alarm of a request, to the scheduler.
+const TIMER: &str = "timer";
+
+/// How a request ended, to the executor.
+const CLOSED: &str = "closed";
+
+/// What effects want of other services.
+pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
+    effects.iter().filter_map(wish).collect()
+}
+
+fn wish(effect: &Effect) -> Option<Wish> {
+    match effect {
+        Effect::Timer {
+            workspace,
+            id,
+            rev,
+            due,
+        } => {
+            let timer = SetTimer {
+                id: id.to_string(),
+                rev: *rev,
+                due: *due,
+            };
+            Some(Wish {
+                kind: TIMER,
+                workspace: workspace.clone(),
+                id: timer.id.clone(),
+                rev: *rev,
+                body: body(&timer)?,
+            })
+        }
+        Effect::Close { workspace, closed } => Some(Wish {
+            kind: CLOSED,
+            workspace: workspace.clone(),
+            id: closed.id.to_string(),
+            rev: closed.rev,
+            body: body(closed)?,
+        }),
+        Effect::UserChanged { .. } => None,
+    }
+}
+
+/// Our own types always become JSON; should one not, the log says so.
+fn body(item: &impl Serialize) -> Option<String> {
+    serde_json::to_string(item)
+        .inspect_err(|error| tracing::error!(%error, "a wish that cannot be written"))
+        .ok()
+}
+
+/// The command that carries wishes of one kind.
+pub(crate) fn wish_message(
+    kind: &str,
+    workspace: &Workspace,
+    bodies: &[&str],
+) -> Result<Outgoing, serde_json::Error> {
+    match kind {
+        TIMER => command(
+            workspace,
+            SetTimers {
+                owner: SERVICE.to_owned(),
+                timers: items::<SetTimer>(bodies)?,
+            },
+        ),
+        CLOSED => command(
+            workspace,
+            HoldsClosed {
+                closed: items::<HoldClosed>(bodies)?,
+            },
+        ),
+        other => Err(serde::ser::Error::custom(format!(
+            "no wish is of kind `{other}`"
+        ))),
+    }
+}
+
+fn items<T: DeserializeOwned>(bodies: &[&str]) -> Result<Vec<T>, serde_json::Error> {
+    bodies
+        .iter()
+        .map(|body| serde_json::from_str(body))
+        .collect()
+}
+
+fn command<C: Command>(workspace: &Workspace, command: C) -> Result<Outgoing, serde_json::Error> {
+    let subject = command.subject(workspace);
+    Outgoing::json(subject, &Envelope::of_service(SERVICE, command))
+}
+
+/// What a confirmed wish means for its request: only the executor's word on a close means anything.
+pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
+    if wish.kind != CLOSED {
+        return None;
+    }
+    let answer: ClosedAnswer = serde_json::from_value(wish.answer.clone())
+        .inspect_err(|error| tracing::warn!(%error, id = wish.id, "no word on a close"))
+        .ok()?;
+    Some(Input::Request {
+        workspace: wish.workspace.clone(),
+        id: wish.id.parse().ok()?,
+        input: RequestInput::Told {
+            rev: wish.rev,
+            answer,
+        },
+    })
+}

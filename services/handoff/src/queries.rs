@@ -1,0 +1,191 @@
+//! Answers questions about requests and users.
+
+use chrono::DateTime;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use holdpoint_contracts::handoff::{
+    GetRequest, GetUser, ListRequests, ListUsers, RequestView, SERVICE, UserFact, UserFacts,
+    UserView,
+};
+use holdpoint_contracts::message::Query;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::run::Page;
+use holdpoint_contracts::subject::{Parts, SYSTEM_WORKSPACE};
+use holdpoint_ids::Workspace;
+use holdpoint_kernel::Queries;
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseConnection;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::domain::{Refusal, Request, User};
+use crate::store::{self, Behind};
+
+/// Most items of one page.
+const LIMIT_MAX: u64 = 500;
+
+/// Most bytes of JSON in one page: an answer must fit the bus, whatever its items hold.
+const PAGE_BYTES_MAX: usize = 512 * 1024;
+
+/// Answers the handoff service's queries.
+#[derive(Debug)]
+pub(crate) struct HandoffQueries {
+    db: DatabaseConnection,
+}
+
+impl Queries for HandoffQueries {
+    const NAME: &'static str = SERVICE;
+
+    fn answer<'a>(
+        &'a self,
+        parts: &'a Parts,
+        body: &'a [u8],
+    ) -> BoxFuture<'a, Result<Value, Problem>> {
+        async move {
+            let workspace = &parts.workspace;
+            match parts.verb.as_str() {
+                GetRequest::NAME => self.request(workspace, &read(body)?).await.and_then(json),
+                ListRequests::NAME => self.requests(workspace, &read(body)?).await.and_then(json),
+                GetUser::NAME => self.user(workspace, read(body)?).await.and_then(json),
+                ListUsers::NAME => self.users(workspace, &read(body)?).await.and_then(json),
+                // Of all workspaces: only other services may ask, and only there.
+                UserFacts::NAME if workspace.as_str() == SYSTEM_WORKSPACE => {
+                    self.user_facts(read(body)?).await.and_then(json)
+                }
+                other => Err(Problem::not_found(format!(
+                    "the handoff service has no query `{other}` in workspace `{workspace}`"
+                ))),
+            }
+        }
+        .boxed()
+    }
+}
+
+fn read<Q: Query>(body: &[u8]) -> Result<Q, Problem> {
+    serde_json::from_slice(body)
+        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", Q::NAME)))
+}
+
+fn json(answer: impl Serialize) -> Result<Value, Problem> {
+    serde_json::to_value(answer).map_err(|error| {
+        tracing::error!(%error, "an answer that cannot be written");
+        Problem::internal()
+    })
+}
+
+fn failed(error: &StoreError) -> Problem {
+    tracing::error!(error = error as &dyn std::error::Error, "a query failed");
+    Problem::unavailable("the handoff service's tables cannot be read now; try again")
+}
+
+fn invalid(detail: impl Into<String>) -> Problem {
+    Problem::new(400, "invalid_query", detail)
+}
+
+fn limit(asked: u64) -> Result<u64, Problem> {
+    if (1..=LIMIT_MAX).contains(&asked) {
+        return Ok(asked);
+    }
+    Err(invalid(format!("`limit` is 1 to {LIMIT_MAX}, not {asked}")))
+}
+
+/// One page, bounded by items and by bytes; one item more was asked for, to know whether there are
+/// more.
+fn page<T: Serialize>(mut items: Vec<T>, limit: u64, cursor: impl Fn(&T) -> String) -> Page<T> {
+    let fitting = fitting(&items).min(usize::try_from(limit).unwrap_or(usize::MAX));
+    let more = items.len() > fitting;
+    items.truncate(fitting);
+    let next_cursor = items.last().filter(|_| more).map(cursor);
+    Page { items, next_cursor }
+}
+
+/// How many items, at least one, are within [`PAGE_BYTES_MAX`].
+fn fitting<T: Serialize>(items: &[T]) -> usize {
+    let mut bytes = 0;
+    let beyond = items.iter().position(|item| {
+        bytes += serde_json::to_string(item).map_or(0, |text| text.len());
+        bytes > PAGE_BYTES_MAX
+    });
+    beyond.unwrap_or(items.len()).max(1)
+}
+
+/// `<milliseconds since 1970>_<hold id>`.
+fn cursor_of(view: &RequestView) -> String {
+    format!("{}_{}", view.created_at.timestamp_millis(), view.id)
+}
+
+fn behind(cursor: &str) -> Option<Behind> {
+    let (at, id) = cursor.split_once('_')?;
+    Some(Behind {
+        created_at: DateTime::from_timestamp_millis(at.parse().ok()?)?,
+        id: id.parse().ok()?,
+    })
+}
+
+impl HandoffQueries {
+    pub(crate) const fn new(db: DatabaseConnection) -> Self {
+        Self { db }
+    }
+
+    async fn request(
+        &self,
+        workspace: &Workspace,
+        query: &GetRequest,
+    ) -> Result<RequestView, Problem> {
+        let found = store::requests(&self.db, workspace, &[query.id]).await;
+        let found = found.map_err(|error| failed(&error))?;
+        let view = found.first().and_then(Request::view);
+        view.ok_or_else(|| Refusal::NoRequest(query.id).problem())
+    }
+
+    async fn requests(
+        &self,
+        workspace: &Workspace,
+        query: &ListRequests,
+    ) -> Result<Page<RequestView>, Problem> {
+        let limit = limit(query.limit)?;
+        let last = query.cursor.as_deref().map(|cursor| {
+            behind(cursor).ok_or_else(|| invalid("`cursor` is not one that a page before gave"))
+        });
+        let filter = store::Filter {
+            workspace,
+            status: query.status,
+            kind: query.kind,
+            run: query.run,
+            behind: last.transpose()?,
+            limit: limit + 1,
+        };
+        let requests = store::list_requests(&self.db, &filter).await;
+        let requests = requests.map_err(|error| failed(&error))?;
+        let views = requests.iter().filter_map(Request::view).collect();
+        Ok(page(views, limit, cursor_of))
+    }
+
+    async fn user(&self, workspace: &Workspace, query: GetUser) -> Result<UserView, Problem> {
+        let found = store::users(&self.db, workspace, &[&query.name]).await;
+        let found = found.map_err(|error| failed(&error))?;
+        let view = found.first().map(User::view);
+        view.ok_or_else(|| Refusal::NoUser(query.name).problem())
+    }
+
+    async fn users(
+        &self,
+        workspace: &Workspace,
+        query: &ListUsers,
+    ) -> Result<Page<UserView>, Problem> {
+        let limit = limit(query.limit)?;
+        let after = query.cursor.as_deref();
+        let users = store::list_users(&self.db, workspace, after, limit + 1).await;
+        let users = users.map_err(|error| failed(&error))?;
+        let views = users.iter().map(User::view).collect();
+        Ok(page(views, limit, |view: &UserView| view.name.to_string()))
+    }
+
+    async fn user_facts(&self, query: UserFacts) -> Result<Vec<UserFact>, Problem> {
+        let limit = limit(query.limit)?;
+        let facts = store::user_facts_after(&self.db, query.after, limit).await;
+        let mut facts = facts.map_err(|error| failed(&error))?;
+        facts.truncate(fitting(&facts));
+        Ok(facts)
+    }
+}

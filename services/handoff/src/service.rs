@@ -1,0 +1,189 @@
+//! The handoff service as the kernel sees it: forwards to the core, the rows and the translation.
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use holdpoint_auth::Trust;
+use holdpoint_bus::Outgoing;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::subject::Parts;
+use holdpoint_ids::Workspace;
+use holdpoint_kernel::{
+    Changed, Confirmed, Decision, Facts, Found, Outcome, Request, Service, Wish,
+};
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseTransaction;
+
+use crate::domain::{self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, Step, Stop};
+use crate::inbound::Reader;
+use crate::{outbound, store};
+
+/// The handoff service's core and rows, for the kernel.
+#[derive(Debug)]
+pub struct Handoff {
+    /// Whose assertions count.
+    pub(crate) trust: Trust,
+    /// Says when a command came: assertions expire.
+    pub(crate) clock: Clock,
+}
+
+impl Service for Handoff {
+    const NAME: &'static str = holdpoint_contracts::handoff::SERVICE;
+    type Key = Key;
+    type State = Aggregate;
+    type Input = Input;
+    type Need = Need;
+    type Fact = Fact;
+    type Effect = Effect;
+    type Refusal = Refusal;
+    type Answer = Answer;
+
+    fn key(input: &Input) -> Key {
+        input.key()
+    }
+
+    fn decide(
+        &self,
+        state: Option<&Aggregate>,
+        input: &Input,
+        facts: &Facts<'_, Self>,
+        now: DateTime<Utc>,
+    ) -> Outcome<Self> {
+        let look = |need: &Need| match facts.look(need) {
+            Found::Unknown => domain::Found::Unknown,
+            Found::Absent => domain::Found::Absent,
+            Found::Here(fact) => domain::Found::Here(fact),
+        };
+        match domain::decide(state, input, &look, now) {
+            Ok(Step::Changed(change)) => Outcome::Decided(Decision {
+                state: change.state,
+                effects: change.effects,
+                facts: change.facts,
+                answer: change.answer,
+            }),
+            Ok(Step::Same(answer)) => Outcome::Unchanged(answer),
+            Err(Stop::Need(needs)) => Outcome::Need(needs),
+            Err(Stop::Refused(refusal)) => Outcome::Refused(refusal),
+        }
+    }
+
+    fn aggregate(need: &Need) -> Option<Key> {
+        match need {
+            Need::User(workspace, name) => Some(Key::User(workspace.clone(), name.clone())),
+            Need::Owners(_) | Need::Members(_) => None,
+        }
+    }
+
+    fn fact(state: &Aggregate) -> Fact {
+        match state {
+            Aggregate::User(user) => Fact::User(user.clone()),
+            Aggregate::Request(_) => Fact::Request,
+        }
+    }
+
+    fn is_constant(need: &Need) -> bool {
+        match need {
+            Need::User(..) | Need::Owners(_) | Need::Members(_) => false,
+        }
+    }
+
+    fn version(state: &Aggregate) -> u64 {
+        match state {
+            Aggregate::Request(request) => request.version,
+            Aggregate::User(user) => user.version,
+        }
+    }
+
+    /// A request waits for hours and users are few.
+    fn is_hot(state: &Aggregate) -> bool {
+        match state {
+            Aggregate::Request(_) => false,
+            Aggregate::User(_) => true,
+        }
+    }
+
+    fn problem(&self, refusal: &Refusal) -> Problem {
+        refusal.problem()
+    }
+
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
+        let reader = Reader {
+            parts,
+            trust: &self.trust,
+            now: self.clock.now(),
+        };
+        reader.decode(body)
+    }
+
+    async fn load(
+        &self,
+        db: &DatabaseTransaction,
+        keys: &[Key],
+    ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
+        store::load(db, keys).await
+    }
+
+    async fn find(
+        &self,
+        db: &DatabaseTransaction,
+        needs: &[Need],
+    ) -> Result<Vec<(Need, Fact)>, StoreError> {
+        store::find(db, needs).await
+    }
+
+    async fn save(
+        &self,
+        db: &DatabaseTransaction,
+        changed: &[Changed<'_, Self>],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Key>, StoreError> {
+        store::save(db, changed, now).await
+    }
+
+    async fn record(
+        &self,
+        db: &DatabaseTransaction,
+        effects: &[Effect],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        store::record(db, effects, now).await
+    }
+
+    /// Everything that it wants of others is a wish.
+    fn outbound(&self, _: &[Effect]) -> Vec<Outgoing> {
+        Vec::new()
+    }
+
+    fn wishes(&self, effects: &[Effect]) -> Vec<Wish> {
+        outbound::wishes(effects)
+    }
+
+    fn wish_message(
+        &self,
+        kind: &str,
+        workspace: &Workspace,
+        bodies: &[&str],
+    ) -> Result<Outgoing, serde_json::Error> {
+        outbound::wish_message(kind, workspace, bodies)
+    }
+
+    fn confirmed(&self, wish: &Confirmed<'_>) -> Option<Input> {
+        outbound::confirmed(wish)
+    }
+
+    fn told_as_problem(answer: &Answer) -> Option<Problem> {
+        match answer {
+            Answer::Late(problem) => Some((**problem).clone()),
+            Answer::Wish(_)
+            | Answer::Timer(_)
+            | Answer::Noted
+            | Answer::Request(_)
+            | Answer::Decided(_)
+            | Answer::User(_) => None,
+        }
+    }
+
+    fn nudges(&self, _: &[Effect]) -> Vec<(String, Bytes)> {
+        Vec::new()
+    }
+}

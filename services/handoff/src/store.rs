@@ -1,0 +1,140 @@
+//! Rows of the handoff service: the only place with its queries. Rows never leave it.
+
+mod counter_row;
+mod request_row;
+mod user_fact_row;
+mod user_row;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::{HoldId, UserName, Workspace};
+use holdpoint_kernel::Changed;
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseTransaction;
+
+use crate::Handoff;
+use crate::domain::{Aggregate, Effect, Fact, Key, Need};
+
+pub(crate) use request_row::{Behind, Filter, list as list_requests, load as requests};
+pub(crate) use user_fact_row::after as user_facts_after;
+pub(crate) use user_row::{list as list_users, load as users};
+
+/// Loads aggregates, one statement a table and workspace.
+pub(crate) async fn load(
+    db: &DatabaseTransaction,
+    keys: &[Key],
+) -> Result<Vec<(Key, Aggregate)>, StoreError> {
+    let mut ids: BTreeMap<&Workspace, Vec<HoldId>> = BTreeMap::new();
+    let mut names: BTreeMap<&Workspace, Vec<&UserName>> = BTreeMap::new();
+    for key in keys {
+        match key {
+            Key::Request(workspace, id) => ids.entry(workspace).or_default().push(*id),
+            Key::User(workspace, name) => names.entry(workspace).or_default().push(name),
+        }
+    }
+    let mut found = Vec::with_capacity(keys.len());
+    for (workspace, ids) in ids {
+        for request in request_row::load(db, workspace, &ids).await? {
+            let key = Key::Request(workspace.clone(), request.id);
+            found.push((key, Aggregate::Request(Box::new(request))));
+        }
+    }
+    for (workspace, names) in names {
+        for user in user_row::load(db, workspace, &names).await? {
+            let key = Key::User(workspace.clone(), user.name.clone());
+            found.push((key, Aggregate::User(user)));
+        }
+    }
+    Ok(found)
+}
+
+/// Loads what decisions lack besides users, one statement for each kind.
+pub(crate) async fn find(
+    db: &DatabaseTransaction,
+    needs: &[Need],
+) -> Result<Vec<(Need, Fact)>, StoreError> {
+    let (mut owned, mut inhabited) = (Vec::new(), Vec::new());
+    for need in needs {
+        match need {
+            Need::Owners(workspace) => owned.push(workspace),
+            Need::Members(workspace) => inhabited.push(workspace),
+            // Comes through `load`.
+            Need::User(..) => {}
+        }
+    }
+    let mut found = Vec::with_capacity(needs.len());
+    for (workspace, owners) in user_row::owners(db, &owned).await? {
+        found.push((Need::Owners(workspace), Fact::Owners(owners)));
+    }
+    for (workspace, any) in user_row::inhabited(db, &inhabited).await? {
+        found.push((Need::Members(workspace), Fact::Members(any)));
+    }
+    Ok(found)
+}
+
+/// Saves states under their guards; returns those that lost.
+pub(crate) async fn save(
+    db: &DatabaseTransaction,
+    changed: &[Changed<'_, Handoff>],
+    now: DateTime<Utc>,
+) -> Result<Vec<Key>, StoreError> {
+    let (mut requests, mut users) = (Vec::new(), Vec::new());
+    for one in changed {
+        match one.state {
+            Aggregate::Request(request) => requests.push((&**request, one.read_version)),
+            Aggregate::User(user) => users.push((user, one.read_version)),
+        }
+    }
+    let mut losers = request_row::save(db, &requests, now).await?;
+    losers.extend(user_row::save(db, &users, now).await?);
+    if !users.is_empty() && losers.is_empty() {
+        losers.extend(ownerless(db, &users).await?);
+    }
+    Ok(losers)
+}
+
+/// Two replicas may each have taken one of two owners away, having seen the other one: whoever comes
+/// second to the counter's row sees what the first has committed, and decides again.
+async fn ownerless(
+    db: &DatabaseTransaction,
+    users: &[(&crate::domain::User, u64)],
+) -> Result<Vec<Key>, StoreError> {
+    counter_row::lock(db).await?;
+    let mut workspaces: Vec<_> = users.iter().map(|(user, _)| &user.workspace).collect();
+    workspaces.sort_unstable();
+    workspaces.dedup();
+    let owners = user_row::owners(db, &workspaces).await?;
+    let is_owned = |workspace: &Workspace| {
+        owners
+            .iter()
+            .any(|(one, owners)| one == workspace && !owners.is_empty())
+    };
+    let lost = users.iter().filter(|(user, _)| !is_owned(&user.workspace));
+    Ok(lost
+        .map(|(user, _)| Key::User(user.workspace.clone(), user.name.clone()))
+        .collect())
+}
+
+/// Stores what belongs beside the states.
+pub(crate) async fn record(
+    db: &DatabaseTransaction,
+    effects: &[Effect],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let changes: Vec<_> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::UserChanged { workspace, user } => Some((workspace, user)),
+            Effect::Timer { .. } | Effect::Close { .. } => None,
+        })
+        .collect();
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let last = counter_row::take(db, changes.len()).await?;
+    user_fact_row::insert(db, &changes, last, now).await
+}

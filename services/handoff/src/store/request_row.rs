@@ -1,0 +1,182 @@
+//! Table `requests`: control state, and the columns that requests are found by.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::handoff::{Effect as Word, RequestStatus};
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::{HoldId, RunId, Workspace};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+use sea_orm::{Condition, QueryOrder, QuerySelect};
+
+use crate::domain::{Key, Owner, Request};
+
+const TABLE: &str = "requests";
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "requests")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub workspace: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    pub version: i64,
+    pub prior_version: i64,
+    pub status: String,
+    pub kind: Option<String>,
+    pub run_id: Option<Uuid>,
+    pub effect: Option<String>,
+    pub deadline_at: Option<DateTimeUtc>,
+    pub state: String,
+    pub created_at: DateTimeUtc,
+    pub updated_at: DateTimeUtc,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// The last one of a page: the next page is behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Behind {
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) id: HoldId,
+}
+
+/// Which requests a list is to have.
+#[derive(Debug)]
+pub(crate) struct Filter<'f> {
+    pub(crate) workspace: &'f Workspace,
+    pub(crate) status: Option<RequestStatus>,
+    pub(crate) kind: Option<HoldKind>,
+    pub(crate) run: Option<RunId>,
+    pub(crate) behind: Option<Behind>,
+    pub(crate) limit: u64,
+}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken(TABLE, error)
+}
+
+fn read(row: &Model) -> Result<Request, StoreError> {
+    serde_json::from_str(&row.state).map_err(broken)
+}
+
+pub(crate) async fn load(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    ids: &[HoldId],
+) -> Result<Vec<Request>, StoreError> {
+    let mut requests = Vec::with_capacity(ids.len());
+    for chunk in ids.chunks(ROWS_PER_STATEMENT) {
+        let rows = Entity::find()
+            .filter(COLUMN.workspace.eq(workspace.as_str()))
+            .filter(COLUMN.id.is_in(chunk.iter().map(HoldId::to_string)))
+            .all(db)
+            .await?;
+        for row in &rows {
+            requests.push(read(row)?);
+        }
+    }
+    Ok(requests)
+}
+
+/// Requests, newest first; tombstones of what was never known are not among them.
+pub(crate) async fn list(
+    db: &impl ConnectionTrait,
+    filter: &Filter<'_>,
+) -> Result<Vec<Request>, StoreError> {
+    let mut query = Entity::find().filter(COLUMN.workspace.eq(filter.workspace.as_str()));
+    query = match filter.kind {
+        Some(kind) => query.filter(COLUMN.kind.eq(kind.as_str())),
+        None => query.filter(COLUMN.kind.is_not_null()),
+    };
+    if let Some(status) = filter.status {
+        query = query.filter(COLUMN.status.eq(status.as_str()));
+    }
+    if let Some(run) = filter.run {
+        query = query.filter(COLUMN.run_id.eq(run.uuid()));
+    }
+    if let Some(Behind { created_at, id }) = filter.behind {
+        let same = Condition::all()
+            .add(COLUMN.created_at.eq(created_at))
+            .add(COLUMN.id.lt(id.to_string()));
+        let before = COLUMN.created_at.lt(created_at);
+        query = query.filter(Condition::any().add(before).add(same));
+    }
+    let rows = query
+        .order_by_desc(Column::CreatedAt)
+        .order_by_desc(Column::Id)
+        .limit(filter.limit)
+        .all(db)
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+pub(crate) async fn save(
+    db: &impl ConnectionTrait,
+    requests: &[(&Request, u64)],
+    now: DateTime<Utc>,
+) -> Result<Vec<Key>, StoreError> {
+    let columns = [
+        "status",
+        "kind",
+        "effect",
+        "deadline_at",
+        "state",
+        "updated_at",
+    ];
+    let mut losers = Vec::new();
+    for chunk in requests.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk
+            .iter()
+            .map(|(request, read)| active(request, *read, now));
+        let won: HashSet<(String, String)> =
+            Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
+                .on_conflict(guarded(TABLE, &["workspace", "id"], &columns))
+                .exec_with_returning_keys(db)
+                .await?
+                .into_iter()
+                .collect();
+        let has_lost = |request: &Request| {
+            !won.contains(&(request.workspace.to_string(), request.id.to_string()))
+        };
+        let lost = chunk.iter().filter(|(request, _)| has_lost(request));
+        losers.extend(lost.map(|(one, _)| Key::Request(one.workspace.clone(), one.id)));
+    }
+    Ok(losers)
+}
+
+fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
+    let kind = request.spec.as_ref().map(|spec| spec.kind);
+    let run = request.owner.map(|Owner::Executor| request.id.run.uuid());
+    Ok(ActiveModel {
+        workspace: Set(request.workspace.to_string()),
+        id: Set(request.id.to_string()),
+        version: Set(i64::try_from(request.version).map_err(broken)?),
+        prior_version: Set(i64::try_from(read).map_err(broken)?),
+        status: Set(request.status().as_str().to_owned()),
+        kind: Set(kind.map(|kind| kind.as_str().to_owned())),
+        run_id: Set(run),
+        effect: Set(request.effect.map(|effect| word(effect).to_owned())),
+        deadline_at: Set(request.deadline()),
+        state: Set(serde_json::to_string(request).map_err(broken)?),
+        created_at: Set(request.created_at),
+        updated_at: Set(now),
+    })
+}
+
+const fn word(effect: Word) -> &'static str {
+    match effect {
+        Word::Applied => "applied",
+        Word::OnResume => "on_resume",
+        Word::RunEnded => "run_ended",
+        Word::Pending => "pending",
+    }
+}

@@ -1,0 +1,325 @@
+//! One suite for both databases: SQLite always, Postgres where there is one.
+
+mod drift;
+
+use chrono::TimeDelta;
+use holdpoint_contracts::handoff::RequestStatus;
+use holdpoint_contracts::hold::{HoldSpec, OnTimeout};
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::RunId;
+use holdpoint_store::{Location, begin_write, migrate, open_writer};
+use sea_orm::DatabaseConnection;
+use serde_json::Value;
+
+use super::*;
+use crate::domain::{Alarm, Owner, Phase, Request, User};
+
+async fn sqlite() -> (tempfile::TempDir, DatabaseConnection) {
+    let dir = tempfile::tempdir().unwrap();
+    let location = Location::Sqlite(dir.path().join("handoff.db"));
+    (dir, prepared(&location).await)
+}
+
+async fn prepared(location: &Location) -> DatabaseConnection {
+    migrate::<holdpoint_migrations::handoff::Migrator>(location)
+        .await
+        .unwrap();
+    open_writer(location).await.unwrap()
+}
+
+/// The whole suite, each test in a schema of its own.
+#[tokio::test]
+async fn postgres_behaves_as_sqlite_does() {
+    let Some(postgres) = holdpoint_testkit::postgres().await.unwrap() else {
+        return;
+    };
+    let location = |schema: &str| Location::Postgres {
+        url: postgres.url.clone(),
+        schema: schema.to_owned(),
+    };
+    comes_back(&prepared(&location("comes_back")).await).await;
+    one_winner(&prepared(&location("one_winner")).await).await;
+    lists(&prepared(&location("lists")).await).await;
+    facts_are_numbered(&prepared(&location("facts")).await).await;
+    drift::columns(&prepared(&location("columns")).await).await;
+    let one = prepared(&location("owners")).await;
+    let other = prepared(&location("owners")).await;
+    two_replicas(&one, &other).await;
+}
+
+#[tokio::test]
+async fn every_aggregate_comes_back_as_it_was_saved() {
+    let (_dir, db) = sqlite().await;
+    comes_back(&db).await;
+}
+
+/// STYLE, store conformance: a guarded update has one winner.
+#[tokio::test]
+async fn of_two_writers_of_one_row_one_wins_and_the_other_is_told() {
+    let (_dir, db) = sqlite().await;
+    one_winner(&db).await;
+}
+
+/// API `GET /requests`
+#[tokio::test]
+async fn lists_have_an_order_filters_a_limit_and_one_workspace() {
+    let (_dir, db) = sqlite().await;
+    lists(&db).await;
+}
+
+#[tokio::test]
+async fn facts_about_users_are_numbered_without_gaps() {
+    let (_dir, db) = sqlite().await;
+    facts_are_numbered(&db).await;
+}
+
+/// STYLE, store conformance: migrations equal entities.
+#[tokio::test]
+async fn the_migrated_columns_are_those_of_the_entities() {
+    let (_dir, db) = sqlite().await;
+    drift::columns(&db).await;
+}
+
+fn now() -> DateTime<Utc> {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+fn acme() -> Workspace {
+    "acme".parse().unwrap()
+}
+
+fn request(workspace: &str, number: u32, phase: Phase) -> Request {
+    Request {
+        workspace: workspace.parse().unwrap(),
+        id: HoldId {
+            run: RunId::from_uuid("0193aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee".parse().unwrap()),
+            number,
+        },
+        version: 1,
+        owner: Some(Owner::Executor),
+        rev: 3,
+        spec: Some(HoldSpec {
+            kind: HoldKind::Input,
+            step: Some("step-01".to_owned()),
+            agent: None,
+            question: "Did it happen?".to_owned(),
+            options: Vec::new(),
+            to: vec!["@user.ada".to_owned()],
+            reason: None,
+            on_timeout: OnTimeout::Escalate,
+            default: None,
+            context: Value::Null,
+        }),
+        phase,
+        escalated_at: Some(now()),
+        alarm: Alarm::default(),
+        closed_rev: None,
+        effect: Some(holdpoint_contracts::handoff::Effect::OnResume),
+        late: Vec::new(),
+        opened_by: None,
+        created_at: now() + TimeDelta::milliseconds(i64::from(number / 2)),
+    }
+}
+
+fn open() -> Phase {
+    Phase::Open {
+        deadline: Some(now()),
+    }
+}
+
+fn user(name: &str, roles: &[&str]) -> User {
+    User {
+        workspace: acme(),
+        name: name.parse().unwrap(),
+        email: None,
+        roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
+        active: true,
+        version: 1,
+    }
+}
+
+fn key(state: &Aggregate) -> Key {
+    match state {
+        Aggregate::Request(one) => Key::Request(one.workspace.clone(), one.id),
+        Aggregate::User(one) => Key::User(one.workspace.clone(), one.name.clone()),
+    }
+}
+
+async fn save_in(db: &DatabaseTransaction, states: &[(Aggregate, u64)]) -> Vec<Key> {
+    let keys: Vec<Key> = states.iter().map(|(state, _)| key(state)).collect();
+    let changed: Vec<_> = states
+        .iter()
+        .zip(&keys)
+        .map(|((state, read_version), key)| Changed {
+            key,
+            state,
+            read_version: *read_version,
+        })
+        .collect();
+    save(db, &changed, now()).await.unwrap()
+}
+
+async fn save_all(db: &DatabaseConnection, states: &[(Aggregate, u64)]) -> Vec<Key> {
+    let tx = begin_write(db).await.unwrap();
+    let losers = save_in(&tx, states).await;
+    tx.commit().await.unwrap();
+    losers
+}
+
+fn boxed(request: Request) -> Aggregate {
+    Aggregate::Request(Box::new(request))
+}
+
+async fn comes_back(db: &DatabaseConnection) {
+    let states = [
+        boxed(request("acme", 1, open())),
+        Aggregate::User(user("ada", &["owner", "ops"])),
+    ];
+    assert_eq!(save_all(db, &states.clone().map(|one| (one, 0))).await, []);
+    let tx = begin_write(db).await.unwrap();
+    let unknown = Key::User(acme(), "nobody".parse().unwrap());
+    let keys = [key(&states[0]), key(&states[1]), unknown];
+    let found = load(&tx, &keys).await.unwrap();
+    let expected = states.map(|one| (key(&one), one));
+    assert_eq!(found, expected);
+    let empty: Workspace = "empty".parse().unwrap();
+    let needs = [
+        Need::Owners(acme()),
+        Need::Members(acme()),
+        Need::Members(empty.clone()),
+    ];
+    let facts = find(&tx, &needs).await.unwrap();
+    let owners = std::iter::once("ada".parse().unwrap()).collect();
+    assert!(facts.contains(&(Need::Owners(acme()), Fact::Owners(owners))));
+    assert!(facts.contains(&(Need::Members(acme()), Fact::Members(true))));
+    assert!(facts.contains(&(Need::Members(empty), Fact::Members(false))));
+}
+
+async fn one_winner(db: &DatabaseConnection) {
+    let first = boxed(request("acme", 1, open()));
+    assert_eq!(save_all(db, &[(first.clone(), 0)]).await, []);
+    let decided = |version: u64| {
+        let mut next = request("acme", 1, Phase::TimedOut { at: now() });
+        next.version = version;
+        boxed(next)
+    };
+    assert_eq!(save_all(db, &[(decided(2), 1)]).await, []);
+    assert_eq!(save_all(db, &[(decided(2), 1)]).await, [key(&first)]);
+    assert_eq!(save_all(db, &[(first.clone(), 0)]).await, [key(&first)]);
+    let found = list_requests(db, &filter(&acme())).await.unwrap();
+    assert_eq!(found[0].version, 2);
+}
+
+fn filter(workspace: &Workspace) -> Filter<'_> {
+    Filter {
+        workspace,
+        status: None,
+        kind: None,
+        run: None,
+        behind: None,
+        limit: 100,
+    }
+}
+
+async fn lists(db: &DatabaseConnection) {
+    let mut tombstone = request(
+        "acme",
+        9,
+        Phase::Gone {
+            reason: String::new(),
+            at: now(),
+        },
+    );
+    tombstone.spec = None;
+    let states: Vec<_> = (1..=5)
+        .map(|number| request("acme", number, open()))
+        .chain([
+            request("acme", 6, Phase::TimedOut { at: now() }),
+            request("other", 7, open()),
+            tombstone,
+        ])
+        .map(|one| (boxed(one), 0))
+        .collect();
+    assert_eq!(save_all(db, &states).await, []);
+    let acme = acme();
+    let numbers = |found: Vec<Request>| found.iter().map(|one| one.id.number).collect::<Vec<_>>();
+    let all = list_requests(db, &filter(&acme)).await.unwrap();
+    // Of the same instant the greater id comes first.
+    assert_eq!(numbers(all.clone()), [6, 5, 4, 3, 2, 1]);
+    let mut pages = Vec::new();
+    let mut behind = None;
+    loop {
+        let page = Filter {
+            behind,
+            limit: 2,
+            ..filter(&acme)
+        };
+        let found = list_requests(db, &page).await.unwrap();
+        let Some(last) = found.last() else { break };
+        behind = Some(Behind {
+            created_at: last.created_at,
+            id: last.id,
+        });
+        pages.extend(numbers(found));
+    }
+    assert_eq!(pages, numbers(all));
+    let open = Filter {
+        status: Some(RequestStatus::Open),
+        kind: Some(HoldKind::Input),
+        run: Some(states_run()),
+        limit: 1,
+        ..filter(&acme)
+    };
+    assert_eq!(numbers(list_requests(db, &open).await.unwrap()), [5]);
+    let none = Filter {
+        kind: Some(HoldKind::Approval),
+        ..filter(&acme)
+    };
+    assert!(list_requests(db, &none).await.unwrap().is_empty());
+}
+
+fn states_run() -> RunId {
+    request("acme", 1, open()).id.run
+}
+
+async fn facts_are_numbered(db: &DatabaseConnection) {
+    let changed = |name: &str| Effect::UserChanged {
+        workspace: acme(),
+        user: user(name, &[]).view(),
+    };
+    for names in [["a", "b"], ["c", "d"]] {
+        let tx = begin_write(db).await.unwrap();
+        record(&tx, &names.map(changed), now()).await.unwrap();
+        tx.commit().await.unwrap();
+        // What is rolled back leaves no gap.
+        let tx = begin_write(db).await.unwrap();
+        record(&tx, &[changed("x")], now()).await.unwrap();
+        tx.rollback().await.unwrap();
+    }
+    let facts = user_facts_after(db, 0, 500).await.unwrap();
+    let seen: Vec<_> = facts
+        .iter()
+        .map(|fact| (fact.seq, fact.user.name.as_str()))
+        .collect();
+    assert_eq!(seen, [(1, "a"), (2, "b"), (3, "c"), (4, "d")]);
+    assert_eq!(user_facts_after(db, 3, 500).await.unwrap().len(), 1);
+    assert_eq!(user_facts_after(db, 0, 2).await.unwrap().len(), 2);
+}
+
+/// Each replica takes one of two owners away, having seen the other one: the second one loses.
+async fn two_replicas(one: &DatabaseConnection, other: &DatabaseConnection) {
+    let states = ["ada", "bob"].map(|name| (Aggregate::User(user(name, &["owner"])), 0));
+    assert_eq!(save_all(one, &states).await, []);
+    let disabled = |name: &str| {
+        let mut user = user(name, &["owner"]);
+        (user.active, user.version) = (false, 2);
+        [(Aggregate::User(user), 1)]
+    };
+    let first = begin_write(one).await.unwrap();
+    assert_eq!(save_in(&first, &disabled("ada")).await, []);
+    let (ours, second) = (disabled("bob"), begin_write(other).await.unwrap());
+    let waiting = save_in(&second, &ours);
+    let commit = async { first.commit().await.unwrap() };
+    let (lost, ()) = tokio::join!(waiting, commit);
+    assert_eq!(lost, [key(&ours[0].0)]);
+}

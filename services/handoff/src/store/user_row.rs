@@ -1,0 +1,177 @@
+//! Table `users`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::{UserName, Workspace};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+use sea_orm::{QueryOrder, QuerySelect};
+
+use crate::domain::{Key, User};
+
+const TABLE: &str = "users";
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "users")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub workspace: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub name: String,
+    pub version: i64,
+    pub prior_version: i64,
+    pub is_active_owner: bool,
+    pub state: String,
+    pub updated_at: DateTimeUtc,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken(TABLE, error)
+}
+
+fn read(row: &Model) -> Result<User, StoreError> {
+    serde_json::from_str(&row.state).map_err(broken)
+}
+
+pub(crate) async fn load(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    names: &[&UserName],
+) -> Result<Vec<User>, StoreError> {
+    let mut users = Vec::with_capacity(names.len());
+    for chunk in names.chunks(ROWS_PER_STATEMENT) {
+        let rows = Entity::find()
+            .filter(COLUMN.workspace.eq(workspace.as_str()))
+            .filter(COLUMN.name.is_in(chunk.iter().map(|name| name.as_str())))
+            .all(db)
+            .await?;
+        for row in &rows {
+            users.push(read(row)?);
+        }
+    }
+    Ok(users)
+}
+
+/// Users by name, after one.
+pub(crate) async fn list(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    after: Option<&str>,
+    limit: u64,
+) -> Result<Vec<User>, StoreError> {
+    let rows = Entity::find()
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.name.gt(after.unwrap_or_default()))
+        .order_by_asc(Column::Name)
+        .limit(limit)
+        .all(db)
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// The active owners of workspaces; one without any is there with none.
+pub(crate) async fn owners(
+    db: &impl ConnectionTrait,
+    workspaces: &[&Workspace],
+) -> Result<Vec<(Workspace, BTreeSet<UserName>)>, StoreError> {
+    if workspaces.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = Entity::find()
+        .filter(
+            COLUMN
+                .workspace
+                .is_in(workspaces.iter().map(|one| one.as_str())),
+        )
+        .filter(COLUMN.is_active_owner.eq(true))
+        .select_only()
+        .column(Column::Workspace)
+        .column(Column::Name)
+        .into_tuple::<(String, String)>()
+        .all(db)
+        .await?;
+    let mut found: BTreeMap<Workspace, BTreeSet<UserName>> = workspaces
+        .iter()
+        .map(|workspace| ((*workspace).clone(), BTreeSet::new()))
+        .collect();
+    for (workspace, name) in rows {
+        let owners = found.entry(workspace.parse().map_err(broken)?);
+        owners.or_default().insert(name.parse().map_err(broken)?);
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// Whether workspaces have any user.
+pub(crate) async fn inhabited(
+    db: &impl ConnectionTrait,
+    workspaces: &[&Workspace],
+) -> Result<Vec<(Workspace, bool)>, StoreError> {
+    if workspaces.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found: HashSet<String> = Entity::find()
+        .filter(
+            COLUMN
+                .workspace
+                .is_in(workspaces.iter().map(|one| one.as_str())),
+        )
+        .select_only()
+        .column(Column::Workspace)
+        .distinct()
+        .into_tuple::<String>()
+        .all(db)
+        .await?
+        .into_iter()
+        .collect();
+    let any = |workspace: &Workspace| found.contains(workspace.as_str());
+    Ok(workspaces
+        .iter()
+        .map(|one| ((*one).clone(), any(one)))
+        .collect())
+}
+
+pub(crate) async fn save(
+    db: &impl ConnectionTrait,
+    users: &[(&User, u64)],
+    now: DateTime<Utc>,
+) -> Result<Vec<Key>, StoreError> {
+    let columns = ["is_active_owner", "state", "updated_at"];
+    let mut losers = Vec::new();
+    for chunk in users.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|(user, read)| active(user, *read, now));
+        let won: HashSet<(String, String)> =
+            Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
+                .on_conflict(guarded(TABLE, &["workspace", "name"], &columns))
+                .exec_with_returning_keys(db)
+                .await?
+                .into_iter()
+                .collect();
+        let has_lost =
+            |user: &User| !won.contains(&(user.workspace.to_string(), user.name.to_string()));
+        let lost = chunk.iter().filter(|(user, _)| has_lost(user));
+        losers.extend(lost.map(|(one, _)| Key::User(one.workspace.clone(), one.name.clone())));
+    }
+    Ok(losers)
+}
+
+fn active(user: &User, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
+    Ok(ActiveModel {
+        workspace: Set(user.workspace.to_string()),
+        name: Set(user.name.to_string()),
+        version: Set(i64::try_from(user.version).map_err(broken)?),
+        prior_version: Set(i64::try_from(read).map_err(broken)?),
+        is_active_owner: Set(user.is_active_owner()),
+        state: Set(serde_json::to_string(user).map_err(broken)?),
+        updated_at: Set(now),
+    })
+}

@@ -1,0 +1,250 @@
+//! The whole service on a real bus, from the command to the answer; the others are played by the test.
+
+use chrono::TimeDelta;
+use holdpoint_auth::{Claims, Secrets};
+use holdpoint_bus::Bus;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::handoff::{
+    DecideRequest, Decided, Decision, GetRequest, ListRequests, PutUser, RequestStatus, SetHolds,
+    UserFacts,
+};
+use holdpoint_contracts::hold::{HoldSpec, HoldWish, OnTimeout, Want, WishAnswer};
+use holdpoint_contracts::message::{Actor, Envelope, Reply};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::{executor, subject};
+use holdpoint_ids::{HoldId, RunId, Workspace};
+use holdpoint_kernel::Deps;
+use holdpoint_store::Location;
+use holdpoint_testkit::{TestNats, nats};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+struct Bench {
+    _nats: TestNats,
+    _folder: tempfile::TempDir,
+    bus: Bus,
+    secrets: Secrets,
+    clock: Clock,
+    stop: CancellationToken,
+    tracker: TaskTracker,
+}
+
+fn acme() -> Workspace {
+    "acme".parse().unwrap()
+}
+
+fn hold() -> HoldId {
+    let run = RunId::fresh();
+    HoldId { run, number: 1 }
+}
+
+impl Bench {
+    /// With an owner, and with ada and bob, who are members.
+    async fn start() -> Self {
+        let nats = nats().await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let bench = Self {
+            bus: Bus::connect(&nats.url, "test").await.unwrap(),
+            _nats: nats,
+            secrets: Secrets::fresh().unwrap(),
+            clock: Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap()),
+            stop: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+            _folder: folder,
+        };
+        let deps = Deps {
+            bus: bench.bus.clone(),
+            clock: bench.clock.clone(),
+            store: Location::Sqlite(bench._folder.path().join("handoff.db")),
+            keys: bench.secrets.keys().unwrap(),
+        };
+        crate::start(&deps, bench.stop.clone(), &bench.tracker)
+            .await
+            .unwrap();
+        let put = |name: &str, role: &str| PutUser {
+            name: name.parse().unwrap(),
+            email: None,
+            roles: vec![role.parse().unwrap()],
+        };
+        let first = Envelope::of_service("gateway", put("olga", "owner"));
+        bench.bus.ask(&acme(), &first).await.unwrap();
+        for name in ["ada", "bob"] {
+            let made = bench.by("olga", "owner", put(name, "member"));
+            bench.bus.ask(&acme(), &made).await.unwrap();
+        }
+        bench
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+
+    /// A command that the gateway vouches for.
+    fn by<C>(&self, name: &str, role: &str, command: C) -> Envelope<C> {
+        let claims = Claims {
+            workspace: acme(),
+            user: name.parse().unwrap(),
+            roles: vec![role.parse().unwrap()],
+            expires_at: self.clock.now() + TimeDelta::minutes(5),
+        };
+        let signer = self.secrets.signer().unwrap();
+        Envelope {
+            actor: Actor(name.to_owned()),
+            assertion: Some(signer.sign(&claims).unwrap()),
+            key: None,
+            command,
+        }
+    }
+
+    async fn wish(&self, id: HoldId, rev: u64, want: Want) -> WishAnswer {
+        let holds = vec![HoldWish { id, rev, want }];
+        let owner = executor::SERVICE.to_owned();
+        let command = Envelope::of_service(executor::SERVICE, SetHolds { owner, holds });
+        match self.bus.ask(&acme(), &command).await.unwrap().remove(0) {
+            Reply::Ok(answer) => answer,
+            Reply::Problem(problem) => panic!("{problem}"),
+        }
+    }
+
+    async fn decide(&self, name: &str, id: HoldId, answer: &str) -> Result<Decided, Problem> {
+        let command = self.by(name, "member", decision(id, answer));
+        self.bus.ask(&acme(), &command).await
+    }
+}
+
+fn decision(id: HoldId, answer: &str) -> DecideRequest {
+    DecideRequest {
+        id,
+        decision: Decision::Respond {
+            answer: json!(answer),
+        },
+        version: None,
+    }
+}
+
+fn open() -> Want {
+    let spec = HoldSpec {
+        kind: HoldKind::Input,
+        step: Some("step-01".to_owned()),
+        agent: None,
+        question: "Did it happen?".to_owned(),
+        options: Vec::new(),
+        to: vec!["@user.ada".to_owned(), "@user.bob".to_owned()],
+        reason: None,
+        on_timeout: OnTimeout::Fail,
+        default: None,
+        context: Value::Null,
+    };
+    Want::Open {
+        spec: Box::new(spec),
+        deadline: None,
+    }
+}
+
+/// Races: two answers at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_who_answer_at_once_one_wins_and_the_other_is_kept_as_late() {
+    let bench = Bench::start().await;
+    let id = hold();
+    assert_eq!(bench.wish(id, 1, open()).await, WishAnswer::Set);
+    let (ada, bob) = tokio::join!(
+        bench.decide("ada", id, "yes"),
+        bench.decide("bob", id, "no")
+    );
+    let (winner, loser) = match (ada, bob) {
+        (Ok(_), Err(lost)) => (("ada", "yes"), lost),
+        (Err(lost), Ok(_)) => (("bob", "no"), lost),
+        both => panic!("{both:?}"),
+    };
+    assert_eq!(
+        (loser.status, loser.code.as_str()),
+        (409, "already_decided")
+    );
+    assert_eq!(loser.data["winner"]["by"], winner.0);
+    let view = bench.bus.query(&acme(), &GetRequest { id }).await.unwrap();
+    assert_eq!(view.status, RequestStatus::Decided);
+    assert_eq!(view.response, Some(json!(winner.1)));
+    assert_eq!(view.late.len(), 1, "kept although it was told as a problem");
+    bench.end().await;
+}
+
+/// Ground, "Must": a forged, an expired and a missing assertion.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_the_gateway_has_signed_decides() {
+    let bench = Bench::start().await;
+    let id = hold();
+    bench.wish(id, 1, open()).await;
+    let ask = async |command: Envelope<DecideRequest>| {
+        bench.bus.ask(&acme(), &command).await.unwrap_err().status
+    };
+    let good = || bench.by("ada", "member", decision(id, "yes"));
+    let unsigned = Envelope {
+        assertion: None,
+        ..good()
+    };
+    assert_eq!(ask(unsigned).await, 403);
+    let mut forged = good();
+    let others = Secrets::fresh().unwrap().signer().unwrap();
+    let claims = Claims {
+        workspace: acme(),
+        user: "ada".parse().unwrap(),
+        roles: vec!["owner".parse().unwrap()],
+        expires_at: bench.clock.now() + TimeDelta::minutes(5),
+    };
+    forged.assertion = Some(others.sign(&claims).unwrap());
+    assert_eq!(ask(forged).await, 401);
+    let old = good();
+    let later = bench.clock.now() + TimeDelta::minutes(5);
+    bench.clock.move_to(later).unwrap();
+    assert_eq!(ask(old).await, 401);
+    assert!(bench.bus.ask(&acme(), &good()).await.is_ok());
+    bench.end().await;
+}
+
+/// DESIGN, the hold protocol: `gone` leaves a tombstone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_gone_before_it_was_known_stays_gone() {
+    let bench = Bench::start().await;
+    let id = hold();
+    let reason = "the run was cancelled".to_owned();
+    assert_eq!(
+        bench.wish(id, 5, Want::Gone { reason }).await,
+        WishAnswer::Set
+    );
+    assert_eq!(bench.wish(id, 4, open()).await, WishAnswer::Stale);
+    assert_eq!(
+        bench.decide("ada", id, "yes").await.unwrap_err().status,
+        404
+    );
+    let list = ListRequests {
+        limit: 10,
+        ..ListRequests::default()
+    };
+    let page = bench.bus.query(&acme(), &list).await.unwrap();
+    assert_eq!(page.items, []);
+    bench.end().await;
+}
+
+/// DESIGN, "The tables are enough": readers keep copies of users by numbered facts.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_users_are_told_under_sys_and_nowhere_else() {
+    let bench = Bench::start().await;
+    let facts = UserFacts {
+        after: 0,
+        limit: 500,
+    };
+    let sys = subject::SYSTEM_WORKSPACE.parse().unwrap();
+    let found = bench.bus.query(&sys, &facts).await.unwrap();
+    let seen: Vec<_> = found
+        .iter()
+        .map(|fact| (fact.seq, fact.user.name.as_str()))
+        .collect();
+    assert_eq!(seen, [(1, "olga"), (2, "ada"), (3, "bob")]);
+    let elsewhere = bench.bus.query(&acme(), &facts).await;
+    assert_eq!(elsewhere.unwrap_err().status, 404);
+    bench.end().await;
+}
