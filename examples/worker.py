@@ -6,7 +6,7 @@
 It does one step at a time, and asks before each: simple, not fast.
 """
 
-import binascii, json, os, queue, socket, threading, time, urllib.parse, uuid
+import binascii, json, os, queue, signal, socket, threading, time, urllib.parse, uuid
 
 TOOL = os.environ.get("HOLDPOINT_TOOL", "echo")
 NODE = f"python-{uuid.uuid4().hex[:12]}"  # new at every start
@@ -208,4 +208,6 @@ class Worker:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     Worker(Nats(os.environ.get("HOLDPOINT_NATS_URL", "nats://127.0.0.1:4222"))).run()
