@@ -34,6 +34,9 @@
 //! - A failure is [`tool::ToolFailure`] with a stable code and a text for people. A panic fails
 //!   the step with `tool_panicked`, a result over [`tools::MAX_INLINE_RESULT`] bytes with
 //!   `result_too_large`.
+//! - A step that the executor stops (cancelled, taken over) is cut: the tool's future is dropped and
+//!   [`tool::ToolCall::stop`] is cancelled.
+//! - Commands and HTTP calls are tools without Rust: [`tools_file`].
 //! - `cargo run -p holdpoint-worker --example echo` is a whole program.
 
 pub mod targets;

@@ -94,7 +94,11 @@ fn examples_of_the_protocol_are_golden_files() {
         .skip(1)
         .map(|rest| rest.split("```").next().unwrap())
         .collect();
-    assert_eq!(examples.len(), 5, "hand-out, two questions, two answers");
+    assert_eq!(
+        examples.len(),
+        8,
+        "hand-out; start, results and beat with their answers; goodbye"
+    );
     for example in examples {
         let is_known = bodies.iter().any(|(_, body)| body.text == example);
         assert!(

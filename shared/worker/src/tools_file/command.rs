@@ -113,10 +113,10 @@ impl CommandTool {
         }
         let child = command.spawn().map_err(|error| {
             tracing::error!(tool = self.name, %error, "a command does not start");
-            let why = match error.kind() {
-                io::ErrorKind::NotFound => "there is no such program",
-                io::ErrorKind::PermissionDenied => "the worker may not run it",
-                _other => "the log of its worker says why",
+            let why = if error.kind() == io::ErrorKind::NotFound {
+                "there is no such program"
+            } else {
+                "the log of its worker says why"
             };
             ToolFailure::new(
                 "command_not_started",

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""A worker without any library: one tool, `echo`, over a raw NATS socket (docs/protocol.md).
+
+    HOLDPOINT_NATS_URL=nats://127.0.0.1:4222 python3 examples/worker.py
+
+It does one step at a time, and asks before each: simple, not fast.
+"""
+
+import binascii, json, os, queue, signal, socket, threading, time, urllib.parse, uuid
+
+TOOL = os.environ.get("HOLDPOINT_TOOL", "echo")
+NODE = f"python-{uuid.uuid4().hex[:12]}"  # new at every start
+
+
+def echo(args, key, cancelled):
+    """The tool: `key` is the same for every attempt; a long one looks at `cancelled.is_set()`."""
+    return args
+
+
+class Nats:
+    """CONNECT, SUB, PUB, and requests by an inbox. A lost connection ends the program."""
+
+    def __init__(self, url):
+        at = urllib.parse.urlparse(url)
+        self.socket = socket.create_connection((at.hostname, at.port or 4222))
+        self.lines, self.lock, self.subs, self.last = self.socket.makefile("rb"), threading.Lock(), {}, 0
+        self.lines.readline()  # INFO
+        options = {"verbose": False, "headers": True, "no_responders": True, "name": NODE}
+        if at.username:
+            options |= {"user": at.username, "pass": at.password}
+        self.send(f"CONNECT {json.dumps(options)}\r\nPING\r\n".encode())
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def send(self, data):
+        with self.lock:
+            self.socket.sendall(data)
+
+    def publish(self, subject, body=b"", reply=""):
+        self.send(f"PUB {subject} {reply} {len(body)}\r\n".encode() + body + b"\r\n")
+
+    def subscribe(self, subject):
+        with self.lock:
+            self.last += 1
+            sid = str(self.last)
+            self.subs[sid] = messages = queue.Queue()
+        self.send(f"SUB {subject} {sid}\r\n".encode())
+        return sid, messages
+
+    def request(self, subject, body, patience):
+        """(status, body, reply subject) of the answer; None when none came in time."""
+        inbox = f"_INBOX.{uuid.uuid4().hex}"
+        sid, messages = self.subscribe(inbox)
+        self.publish(subject, body, inbox)
+        try:
+            return messages.get(timeout=patience)
+        except queue.Empty:
+            return None
+        finally:
+            self.send(f"UNSUB {sid}\r\n".encode())
+            self.subs.pop(sid, None)
+
+    def read(self):
+        while line := self.lines.readline():
+            words = line.decode().split()
+            if words[:1] == ["PING"]:
+                self.send(b"PONG\r\n")
+            elif words[:1] == ["-ERR"]:
+                print("the server says:", line.decode().strip())
+            elif words[:1] in (["MSG"], ["HMSG"]):
+                head = int(words[-2]) if words[0] == "HMSG" else 0
+                payload = self.lines.read(int(words[-1]) + 2)[:-2]
+                # MSG subject sid [reply] size; HMSG has two sizes.
+                reply = words[3] if len(words) == (6 if words[0] == "HMSG" else 5) else ""
+                status = payload[:head].decode().partition("\r\n")[0].partition(" ")[2][:3]
+                if messages := self.subs.get(words[2]):
+                    messages.put((status, payload[head:], reply))
+        print("the connection is lost")
+        os._exit(1)
+
+
+def ask(nats, workspace, verb, aggregate, command, patience):
+    """The answer's `ok`, or None when nobody could say (a problem, silence, nobody there)."""
+    answer = nats.request(subject(workspace, "ask", verb, aggregate), body(command), patience)
+    return json.loads(answer[1]).get("ok") if answer and not answer[0] else None
+
+
+def subject(workspace, way, verb, aggregate):
+    return f"hp.{workspace}.{way}.executor.{binascii.crc32(aggregate.encode()) % 16}.{verb}"
+
+
+def body(command):
+    return json.dumps({"actor": "service:worker", "command": command}).encode()
+
+
+class Worker:
+    def __init__(self, nats):
+        self.nats = nats
+        self.claim, self.lease_ms = None, 30000  # the step that was granted, and its lease
+        self.cancelled, self.beat_now = threading.Event(), threading.Event()
+        self.beating = True
+
+    def beat(self):
+        """Keeps the lease, and learns what is to be stopped."""
+        while self.beating:
+            self.beat_now.clear()
+            claim, lease = self.claim, self.lease_ms if self.claim else 30000
+            beat = {"node": NODE, "tools": [TOOL], "working": [claim] if claim else [], "queue_depth": 0, "lease_ms": lease}
+            answer = ask(self.nats, "sys", "beat", NODE, beat, min(lease / 6000, 1))
+            if answer and claim in answer["stop"]:
+                self.cancelled.set()
+            self.beat_now.wait(min(answer["again_ms"], lease / 3) / 1000 if answer else min(lease / 6000, 1))
+
+    def hear(self):
+        """Somebody asks whether this node is alive."""
+        _, asked = self.nats.subscribe(f"hp.sys.node.{NODE}")
+        while True:
+            _, _, reply = asked.get()
+            if reply:
+                self.nats.publish(reply, b'{"ok":null}')
+            self.beat_now.set()
+
+    def step(self, payload, ack):
+        """One delivery: hold, ask, ack on `go`, call, report."""
+        step, delivery = json.loads(payload), int(ack.split(".")[-5])
+        held = threading.Event()
+        threading.Thread(target=self.progress, args=(ack, held), daemon=True).start()
+        grant = self.may_start(step, delivery)
+        held.set()  # no progress after the last word
+        if grant is None:
+            return self.nats.publish(ack, b'-NAK {"delay": 1000000000}')
+        if grant == "go":
+            self.cancelled.clear()
+            self.lease_ms = step.get("claim_timeout_ms", 30000)
+            self.claim = {key: step[key] for key in ("workspace", "run", "step", "dispatch")}
+            self.beat_now.set()
+        self.nats.publish(ack, b"+ACK")
+        if grant == "go":
+            result = self.call(step)
+            if not self.cancelled.is_set():
+                self.report(step, result)
+            self.claim = None
+
+    def progress(self, ack, held):
+        while not held.wait(0.7):
+            self.nats.publish(ack, b"+WPI")
+
+    def may_start(self, step, delivery):
+        """`go`, `drop`, `uncertain`, or None: nothing was granted. Silence is asked about again."""
+        command = {"node": NODE, "steps": [{key: step[key] for key in ("run", "step", "dispatch")} | {"delivery": delivery}]}
+        silent = False
+        while True:
+            since = time.monotonic()
+            answer = ask(self.nats, step["workspace"], "start_steps", step["run"], command, 10)
+            if answer and "ok" in answer[0]:
+                return answer[0]["ok"]
+            silent |= answer is None and time.monotonic() - since > 1
+            if not silent:
+                return None
+            time.sleep(0.5)
+
+    def call(self, step):
+        began, failure, data = time.monotonic(), None, None
+        try:
+            data = echo(step["args"], f"{step['run']}/{step['step']}", self.cancelled)
+        except Exception as error:
+            failure = f"The tool failed with {type(error).__name__}"
+        took = int((time.monotonic() - began) * 1000)
+        action = {"success": failure is None, "description": failure or "Done", "error": failure, "data": data, "duration_ms": took}
+        code = "tool_failed" if failure else None
+        return {key: step[key] for key in ("run", "step", "dispatch")} | {"result": action, "error_code": code}
+
+    def report(self, step, result):
+        """Until the executor has answered; after a second its command stream keeps it too."""
+        command, stored, pause, since = {"node": NODE, "results": [result]}, False, 0.2, time.monotonic()
+        while not self.cancelled.is_set():
+            answer = ask(self.nats, step["workspace"], "step_results", step["run"], command, 1)
+            if answer and ("ok" in answer[0] or answer[0]["problem"]["status"] < 500):
+                return print(step["run"], step["step"], answer[0])
+            if not stored and time.monotonic() - since >= 1:
+                to = subject(step["workspace"], "cmd", "step_results", step["run"])
+                kept = self.nats.request(to, body(command), 2)
+                stored = bool(kept and not kept[0] and "seq" in json.loads(kept[1]))
+            time.sleep(pause)
+            pause = min(pause * 2, 2)
+
+    def run(self):
+        token = TOOL.replace(".", "~")
+        stream = {"name": "HP_STEPS", "subjects": ["hp.*.steps.>"], "retention": "workqueue", "storage": "file", "num_replicas": 1, "duplicate_window": 2_000_000_000}
+        self.nats.request("$JS.API.STREAM.CREATE.HP_STEPS", json.dumps(stream).encode(), 5)
+        name, filters = f"steps-{token}", f"hp.*.steps.{token}"
+        config = {"durable_name": name, "filter_subject": filters, "ack_policy": "explicit", "ack_wait": 2_000_000_000, "max_ack_pending": 20000, "max_deliver": -1, "deliver_policy": "all", "replay_policy": "instant"}
+        create = json.dumps({"stream_name": "HP_STEPS", "config": config}).encode()
+        made = json.loads(self.nats.request(f"$JS.API.CONSUMER.CREATE.HP_STEPS.{name}", create, 5)[1])
+        if "error" in made:
+            raise SystemExit(made["error"]["description"])
+        threading.Thread(target=self.hear, daemon=True).start()
+        threading.Thread(target=self.beat, daemon=True).start()
+        print(f"{NODE} takes steps of {TOOL}")
+        pull = json.dumps({"batch": 1, "expires": 5_000_000_000}).encode()
+        try:
+            while True:
+                message = self.nats.request(f"$JS.API.CONSUMER.MSG.NEXT.HP_STEPS.{name}", pull, 6)
+                if message and not message[0]:  # else a status: nothing came
+                    self.step(message[1], message[2])
+        except KeyboardInterrupt:
+            self.beating = False
+            ask(self.nats, "sys", "goodbye", NODE, {"node": NODE}, 1)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    Worker(Nats(os.environ.get("HOLDPOINT_NATS_URL", "nats://127.0.0.1:4222"))).run()
