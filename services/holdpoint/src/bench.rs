@@ -51,7 +51,10 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let nats = rig.nats_version();
     let folder = rig.folder.clone();
     rig.end().await?;
-    let Measured { mut result, is_whole } = measured?;
+    let Measured {
+        mut result,
+        is_whole,
+    } = measured?;
     if let Value::Object(result) = &mut result {
         let versions = json!({ "holdpoint": env!("CARGO_PKG_VERSION"), "nats_server": nats });
         result.insert("limits_before".to_owned(), before);
@@ -81,13 +84,24 @@ async fn runs(rig: &mut Rig, args: &BenchArgs) -> anyhow::Result<Measured> {
     }
     let warm = rig.part(LOAD)?.order(&Order::Warm { runs: WARM }).await?;
     let is_closed_loop = args.shape == Shape::P2;
-    let (runs, window) = if is_closed_loop { (2_000, 1) } else { (20_000, 1_000) };
+    let (runs, window) = if is_closed_loop {
+        (2_000, 1)
+    } else {
+        (20_000, 1_000)
+    };
     let runs = args.runs.unwrap_or(runs);
     let window = args.in_flight.unwrap_or(window);
     if runs == 0 || window == 0 {
-        bail!(crate::exit::Usage("--runs and --in-flight are at least 1".to_owned()));
+        bail!(crate::exit::Usage(
+            "--runs and --in-flight are at least 1".to_owned()
+        ));
     }
-    let order = Order::Runs { runs, window, is_closed_loop, rate: args.rate };
+    let order = Order::Runs {
+        runs,
+        window,
+        is_closed_loop,
+        rate: args.rate,
+    };
     rig.begin();
     let load = rig.part(LOAD)?.order(&order).await?;
     let used = rig.used(runs);
@@ -120,16 +134,24 @@ async fn alarms(rig: &mut Rig, args: &BenchArgs) -> anyhow::Result<Measured> {
     let mut told = Vec::new();
     if args.far > 0 {
         rig.begin();
-        let far = rig.part(LOAD)?.order(&Order::Far { alarms: args.far }).await?;
+        let far = rig
+            .part(LOAD)?
+            .order(&Order::Far { alarms: args.far })
+            .await?;
         told.push(json!({ "set": far, "used_per_alarm": rig.used(args.far) }));
     }
     told.push(rig.part(LOAD)?.order(&Order::One).await?);
     rig.take(SCHEDULER)?.kill().await?;
     let ready_ms = rig.start(SCHEDULER).await?;
     let first = rig.part(LOAD)?.order(&Order::One).await?;
-    told.push(json!({ "killed_with_waiting": args.far, "ready_after_ms": ready_ms, "then": first }));
+    told.push(
+        json!({ "killed_with_waiting": args.far, "ready_after_ms": ready_ms, "then": first }),
+    );
     rig.begin();
-    let order = Order::Near { alarms, over_s: args.over };
+    let order = Order::Near {
+        alarms,
+        over_s: args.over,
+    };
     let near = rig.part(LOAD)?.order(&order).await?;
     let used = rig.used(alarms);
     rig.take(LOAD)?.stop().await?;

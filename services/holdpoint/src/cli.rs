@@ -128,7 +128,12 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) nats_url: Option<String>,
     /// Where tables are kept: `postgres://…` or `sqlite:DIR` [default: the data directory]
-    #[arg(long, value_name = "URL", env = "HOLDPOINT_DATABASE_URL", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_DATABASE_URL",
+        hide_env_values = true
+    )]
     pub(crate) database_url: Option<Tables>,
     /// Let time stand still until `clock advance` moves it
     #[arg(long)]
@@ -169,10 +174,20 @@ pub(crate) struct ServeArgs {
     /// Which service
     pub(crate) service: Service,
     /// The NATS server or cluster
-    #[arg(long, value_name = "URL", env = "HOLDPOINT_NATS_URL", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_NATS_URL",
+        hide_env_values = true
+    )]
     pub(crate) nats_url: String,
     /// `postgres://…`: a schema named like the service; `sqlite:DIR`: a file, and no replicas
-    #[arg(long, value_name = "URL", env = "HOLDPOINT_DATABASE_URL", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_DATABASE_URL",
+        hide_env_values = true
+    )]
     pub(crate) database_url: Tables,
     /// What `holdpoint secrets new` printed; the same for all services
     #[arg(long, value_name = "FILE", env = "HOLDPOINT_SECRETS")]
@@ -195,7 +210,12 @@ pub(crate) struct MigrateArgs {
     #[arg(long)]
     pub(crate) service: Option<Service>,
     /// `postgres://…` or `sqlite:DIR`
-    #[arg(long, value_name = "URL", env = "HOLDPOINT_DATABASE_URL", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_DATABASE_URL",
+        hide_env_values = true
+    )]
     pub(crate) database_url: Tables,
 }
 

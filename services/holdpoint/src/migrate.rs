@@ -36,7 +36,10 @@ async fn one(service: Service, tables: &Tables) -> anyhow::Result<()> {
         Service::Gateway => migrate::<migrations::gateway::Migrator>(&store).await?,
         // Their crates bring their migrators.
         Service::Handoff | Service::Notification => {
-            bail!(Usage(format!("the {} service is not in this build yet", service.name())));
+            bail!(Usage(format!(
+                "the {} service is not in this build yet",
+                service.name()
+            )));
         }
     }
     Ok(())

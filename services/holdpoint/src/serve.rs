@@ -56,7 +56,10 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         .await
         .is_err()
     {
-        tracing::warn!(service = name, "did not finish in time; the next start goes on from the tables");
+        tracing::warn!(
+            service = name,
+            "did not finish in time; the next start goes on from the tables"
+        );
     }
     Ok(outcome.into())
 }
@@ -127,7 +130,10 @@ impl Running {
         let stop = self.stop.clone();
         self.tracker.spawn(async move {
             if let Err(error) = gateway.serve(stop).await {
-                tracing::error!(error = &error as &dyn std::error::Error, "the gateway ended");
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the gateway ended"
+                );
             }
         });
         Ok(())

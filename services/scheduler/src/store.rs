@@ -97,7 +97,11 @@ pub(crate) async fn save(
     let text = |row: &QueryResult, name: &str| row.try_get::<String>("", name);
     let mut saved = HashSet::with_capacity(won.len());
     for row in &won {
-        saved.insert((text(row, "workspace")?, text(row, "owner")?, text(row, "id")?));
+        saved.insert((
+            text(row, "workspace")?,
+            text(row, "owner")?,
+            text(row, "id")?,
+        ));
     }
     let key = |key: &Key| {
         let owner = key.owner.name().to_owned();

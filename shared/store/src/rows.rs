@@ -9,8 +9,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use sea_orm::sea_query::{Expr, OnConflict, Query};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ConnectionTrait, DbBackend, EntityName, EntityTrait, Iterable, QueryResult,
-    Statement, Value,
+    ActiveModelTrait, ActiveValue, ConnectionTrait, DbBackend, EntityName, EntityTrait, Iterable,
+    QueryResult, Statement, Value,
 };
 
 use crate::{ROWS_PER_STATEMENT, StoreError};
@@ -74,7 +74,10 @@ fn push<A: ActiveModelTrait>(mut row: A, values: &mut Vec<Value>) -> Result<(), 
         match row.take(column) {
             ActiveValue::Set(value) | ActiveValue::Unchanged(value) => values.push(value),
             ActiveValue::NotSet => {
-                return Err(StoreError::broken("(insert)", format!("{column:?} is not set")));
+                return Err(StoreError::broken(
+                    "(insert)",
+                    format!("{column:?} is not set"),
+                ));
             }
         }
     }
@@ -87,7 +90,12 @@ fn text<A: ActiveModelTrait + 'static>(
     conflict: Option<&OnConflict>,
     returning: &[Column<A>],
 ) -> Result<Arc<str>, StoreError> {
-    let key = (TypeId::of::<A>(), rows, returning.len(), backend == DbBackend::Sqlite);
+    let key = (
+        TypeId::of::<A>(),
+        rows,
+        returning.len(),
+        backend == DbBackend::Sqlite,
+    );
     let known = |texts: &Option<HashMap<Key, Arc<str>>>| texts.as_ref()?.get(&key).cloned();
     if let Some(text) = known(&TEXTS.read().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(text);
@@ -134,6 +142,10 @@ mod tests {
             }
             assert!(statements <= rows / ROWS_PER_STATEMENT + 2, "{rows}");
         }
-        assert!(kinds.len() <= FEW + ROWS_PER_STATEMENT / FEW + 1, "{}", kinds.len());
+        assert!(
+            kinds.len() <= FEW + ROWS_PER_STATEMENT / FEW + 1,
+            "{}",
+            kinds.len()
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, RunId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, is_sqlite, insert_rows};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
@@ -137,9 +137,7 @@ pub(crate) async fn save(
     let won = insert_rows(db, rows, Some(&conflict), &[Column::Id]).await?;
     let won = won.iter().map(|row| row.try_get::<Uuid>("", "id"));
     let won = won.collect::<Result<HashSet<_>, _>>()?;
-    let lost = runs
-        .iter()
-        .filter(|(run, _)| !won.contains(&run.id.uuid()));
+    let lost = runs.iter().filter(|(run, _)| !won.contains(&run.id.uuid()));
     Ok(lost.map(|(run, _)| Key::Run(run.id)).collect())
 }
 

@@ -7,9 +7,17 @@ use serde_json::{Value, json};
 use super::STEPS;
 
 /// What the tables say of all runs, with what they ought to say.
-pub(super) async fn runs(location: &Location, expected: u64, last_seq: u64) -> anyhow::Result<Value> {
+pub(super) async fn runs(
+    location: &Location,
+    expected: u64,
+    last_seq: u64,
+) -> anyhow::Result<Value> {
     let db = open_readers(location, 1).await?;
-    let completed = count(&db, "SELECT count(*) AS n FROM runs WHERE status = 'completed'").await?;
+    let completed = count(
+        &db,
+        "SELECT count(*) AS n FROM runs WHERE status = 'completed'",
+    )
+    .await?;
     let all = count(&db, "SELECT count(*) AS n FROM runs").await?;
     let steps = format!(
         "SELECT count(*) AS n FROM (SELECT run_id FROM steps WHERE status IN ('completed', 'succeeded') \
@@ -39,8 +47,16 @@ pub(super) async fn runs(location: &Location, expected: u64, last_seq: u64) -> a
 /// of fired alarms have no due time any more, so only their number is looked at here.
 pub(super) async fn alarms(location: &Location) -> anyhow::Result<Value> {
     let db = open_readers(location, 1).await?;
-    let fired = count(&db, "SELECT count(*) AS n FROM alarms WHERE status = 'fired'").await?;
-    let pending = count(&db, "SELECT count(*) AS n FROM alarms WHERE status = 'pending'").await?;
+    let fired = count(
+        &db,
+        "SELECT count(*) AS n FROM alarms WHERE status = 'fired'",
+    )
+    .await?;
+    let pending = count(
+        &db,
+        "SELECT count(*) AS n FROM alarms WHERE status = 'pending'",
+    )
+    .await?;
     let version = version(&db).await?;
     db.close().await?;
     Ok(json!({ "alarms_fired": fired, "alarms_pending": pending, "database": version }))
@@ -53,12 +69,18 @@ async fn version(db: &DatabaseConnection) -> anyhow::Result<String> {
         "SELECT 'Postgres ' || current_setting('server_version') AS v"
     };
     let row = db.query_one_raw(statement(db, query)).await?;
-    Ok(row.map(|row| row.try_get("", "v")).transpose()?.unwrap_or_default())
+    Ok(row
+        .map(|row| row.try_get("", "v"))
+        .transpose()?
+        .unwrap_or_default())
 }
 
 async fn count(db: &DatabaseConnection, query: &str) -> anyhow::Result<u64> {
     let row = db.query_one_raw(statement(db, query)).await?;
-    let count: i64 = row.map(|row| row.try_get("", "n")).transpose()?.unwrap_or(0);
+    let count: i64 = row
+        .map(|row| row.try_get("", "n"))
+        .transpose()?
+        .unwrap_or(0);
     Ok(u64::try_from(count)?)
 }
 

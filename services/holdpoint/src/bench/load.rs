@@ -27,15 +27,30 @@ pub(crate) async fn run(args: BenchPartArgs) -> anyhow::Result<ExitCode> {
                 starter = Some(fresh);
                 result
             }
-            Order::Runs { runs, window, is_closed_loop, rate } => {
-                let pace = runs::Pace { runs, window, is_closed_loop, rate };
-                let starter = starter.as_mut().ok_or_else(|| anyhow::anyhow!("not warm"))?;
+            Order::Runs {
+                runs,
+                window,
+                is_closed_loop,
+                rate,
+            } => {
+                let pace = runs::Pace {
+                    runs,
+                    window,
+                    is_closed_loop,
+                    rate,
+                };
+                let starter = starter
+                    .as_mut()
+                    .ok_or_else(|| anyhow::anyhow!("not warm"))?;
                 starter.run(&pace).await?
             }
             Order::Far { alarms } => alarms::far(&bus, alarms).await?,
             Order::One => alarms::Owner::of(&mut owner, &bus).await?.one().await?,
             Order::Near { alarms, over_s } => {
-                alarms::Owner::of(&mut owner, &bus).await?.near(alarms, over_s).await?
+                alarms::Owner::of(&mut owner, &bus)
+                    .await?
+                    .near(alarms, over_s)
+                    .await?
             }
         };
         answer(&result)?;

@@ -30,7 +30,12 @@ impl Used {
         // The name may hold anything; fields count from behind its bracket.
         let fields = stat.rsplit(')').next().unwrap_or_default();
         let mut fields = fields.split_whitespace().skip(11);
-        let mut ticks = || fields.next().and_then(|it| it.parse::<u64>().ok()).unwrap_or(0);
+        let mut ticks = || {
+            fields
+                .next()
+                .and_then(|it| it.parse::<u64>().ok())
+                .unwrap_or(0)
+        };
         let ticks = ticks() + ticks();
         Self {
             cpu_ms: ticks * 1_000 / TICKS,
@@ -87,7 +92,10 @@ fn syncs(folder: &Path) -> std::io::Result<u64> {
 fn spin() -> (f64, f64) {
     let cpu_ns = || {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-        let first = text.split_whitespace().next().and_then(|it| it.parse::<u64>().ok());
+        let first = text
+            .split_whitespace()
+            .next()
+            .and_then(|it| it.parse::<u64>().ok());
         first.unwrap_or(0)
     };
     let (began, before) = (Instant::now(), cpu_ns());
@@ -99,5 +107,8 @@ fn spin() -> (f64, f64) {
     }
     let cpu_s = cpu_ns().saturating_sub(before) as f64 / 1e9;
     let share = cpu_s / began.elapsed().as_secs_f64();
-    ((f64::from(blocks) / cpu_s).round(), (share * 100.0).round() / 100.0)
+    (
+        (f64::from(blocks) / cpu_s).round(),
+        (share * 100.0).round() / 100.0,
+    )
 }

@@ -35,13 +35,20 @@ impl Rig {
             .disable_cleanup(keep)
             .tempdir()?;
         let folder = temporary.path().to_owned();
-        let made = if database == "sqlite" { None } else { Some(make_database(database).await?) };
+        let made = if database == "sqlite" {
+            None
+        } else {
+            Some(make_database(database).await?)
+        };
         let tables = match &made {
             Some((url, name)) => Tables::Postgres(with_database(url, name)?),
             None => Tables::Sqlite(folder.join("tables")),
         };
         secrets_file(&folder)?;
-        let wanted = server::Settings { data_dir: folder.join("bus"), url: None };
+        let wanted = server::Settings {
+            data_dir: folder.join("bus"),
+            url: None,
+        };
         let nats = server::provide(wanted).await?;
         Ok(Self {
             tables,
@@ -88,7 +95,9 @@ impl Rig {
     /// Takes one of the processes out.
     pub(super) fn take(&mut self, name: &str) -> anyhow::Result<Part> {
         let place = self.parts.iter().position(|part| part.name == name);
-        Ok(self.parts.remove(place.with_context(|| format!("{name} does not run"))?))
+        Ok(self
+            .parts
+            .remove(place.with_context(|| format!("{name} does not run"))?))
     }
 
     /// From here on counts what processes use.
@@ -101,7 +110,9 @@ impl Rig {
 
     /// What each process has used since, for each of `count` runs or alarms.
     pub(super) fn used(&self, count: u64) -> Value {
-        let nats = self.nats_pid().map(|pid| ("nats-server", Used::by(pid).since(self.nats_before)));
+        let nats = self
+            .nats_pid()
+            .map(|pid| ("nats-server", Used::by(pid).since(self.nats_before)));
         let parts = self.parts.iter().map(|part| (part.name, part.used()));
         let all: Vec<_> = nats.into_iter().chain(parts).collect();
         let each: Map<_, _> = all
@@ -144,7 +155,8 @@ impl Rig {
         self.nats.stop().await;
         if let Some((url, name)) = &self.made {
             let db = Database::connect(url).await?;
-            db.execute_unprepared(&format!(r#"DROP DATABASE "{name}" WITH (FORCE)"#)).await?;
+            db.execute_unprepared(&format!(r#"DROP DATABASE "{name}" WITH (FORCE)"#))
+                .await?;
         }
         drop(self.temporary.take());
         Ok(())
@@ -158,8 +170,11 @@ fn secrets_file(folder: &std::path::Path) -> anyhow::Result<Secrets> {
 /// A database of its own, so that schemas are fresh and nothing of anybody is touched.
 async fn make_database(url: &str) -> anyhow::Result<(String, String)> {
     let name = format!("bench_{}", RunId::fresh().uuid().simple());
-    let db = Database::connect(url).await.context("cannot connect to the Postgres server")?;
-    db.execute_unprepared(&format!(r#"CREATE DATABASE "{name}""#)).await?;
+    let db = Database::connect(url)
+        .await
+        .context("cannot connect to the Postgres server")?;
+    db.execute_unprepared(&format!(r#"CREATE DATABASE "{name}""#))
+        .await?;
     Ok((url.to_owned(), name))
 }
 

@@ -30,15 +30,24 @@ pub(crate) async fn run(args: BenchPartArgs) -> anyhow::Result<ExitCode> {
     let counted = Arc::clone(&calls);
     let tool = tool_fn(TOOL, move |call: ToolCall| {
         let mut calls = counted.lock().unwrap_or_else(PoisonError::into_inner);
-        *calls.entry(call.run).or_default().entry(call.step).or_default() += 1;
+        *calls
+            .entry(call.run)
+            .or_default()
+            .entry(call.step)
+            .or_default() += 1;
         async {
             let description = "Did nothing".to_owned();
-            Ok(ToolSuccess { description, data: Value::Null })
+            Ok(ToolSuccess {
+                description,
+                data: Value::Null,
+            })
         }
     });
     let options = WorkerOptions {
         concurrency: CONCURRENCY,
-        ..WorkerOptions::new(format!("bench-{}", RunId::fresh().to_string().replace('_', "-")).parse()?)
+        ..WorkerOptions::new(
+            format!("bench-{}", RunId::fresh().to_string().replace('_', "-")).parse()?,
+        )
     };
     let stop = CancellationToken::new();
     let worker = Worker::new(bus, options).tool(Arc::new(tool));
@@ -54,11 +63,16 @@ pub(crate) async fn run(args: BenchPartArgs) -> anyhow::Result<ExitCode> {
 
 /// Runs whose every step was executed once, and what was executed more often.
 fn tally(calls: &Calls) -> Value {
-    let executions: u64 = calls.values().flat_map(HashMap::values).copied().map(u64::from).sum();
+    let executions: u64 = calls
+        .values()
+        .flat_map(HashMap::values)
+        .copied()
+        .map(u64::from)
+        .sum();
     let steps: u64 = calls.values().map(|steps| steps.len() as u64).sum();
-    let whole = calls.values().filter(|steps| {
-        steps.len() == STEPS && steps.values().all(|count| *count == 1)
-    });
+    let whole = calls
+        .values()
+        .filter(|steps| steps.len() == STEPS && steps.values().all(|count| *count == 1));
     json!({
         "executions": executions,
         "executed_twice": executions - steps,

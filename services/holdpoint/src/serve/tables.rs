@@ -105,7 +105,10 @@ mod tests {
         let Location::Postgres { url, schema } = database.of("scheduler") else {
             panic!("a file for Postgres");
         };
-        assert_eq!((url.as_str(), schema.as_str()), ("postgres://u:p@db/holdpoint", "scheduler"));
+        assert_eq!(
+            (url.as_str(), schema.as_str()),
+            ("postgres://u:p@db/holdpoint", "scheduler")
+        );
         for wrong in ["", "sqlite:", "mysql://x", "/var/lib"] {
             assert!(wrong.parse::<Tables>().is_err(), "{wrong}");
         }
@@ -118,7 +121,10 @@ mod tests {
         let tables = Tables::Sqlite(folder.path().join("data"));
         let first = tables.lock("executor").unwrap();
         let error = tables.lock("executor").unwrap_err().to_string();
-        assert!(error.contains("executor.db") && error.contains("postgres://"), "{error}");
+        assert!(
+            error.contains("executor.db") && error.contains("postgres://"),
+            "{error}"
+        );
         tables.lock("scheduler").unwrap();
         drop(first);
         tables.lock("executor").unwrap();

@@ -43,7 +43,10 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Starts listening, once.
-    pub(super) async fn of<'a>(owner: &'a mut Option<Self>, bus: &Bus) -> anyhow::Result<&'a mut Self> {
+    pub(super) async fn of<'a>(
+        owner: &'a mut Option<Self>,
+        bus: &Bus,
+    ) -> anyhow::Result<&'a mut Self> {
         if owner.is_none() {
             *owner = Some(Self::start(bus.clone()).await?);
         }
@@ -68,7 +71,9 @@ impl Owner {
         bus.provide_stream(wanted).await?;
         let filter = subject::commands_filter(executor::SERVICE);
         let patience = Duration::from_secs(30);
-        let mut commands = bus.pull(wanted, executor::SERVICE, &filter, patience).await?;
+        let mut commands = bus
+            .pull(wanted, executor::SERVICE, &filter, patience)
+            .await?;
         tokio::spawn(async move {
             while let Some(message) = commands.next().await {
                 let Ok(message) = message else { continue };
@@ -85,7 +90,9 @@ impl Owner {
         let due = Clock::system().now();
         set(&self.bus, 0..1, |_| due).await?;
         let fired = tokio::time::timeout(GIVE_UP, self.fired.recv()).await;
-        fired.context("the alarm did not fire")?.context("nobody listens")?;
+        fired
+            .context("the alarm did not fire")?
+            .context("nobody listens")?;
         Ok(json!({ "first_alarm_after_ms": ms(micros(began.elapsed())) }))
     }
 
@@ -108,7 +115,8 @@ impl Owner {
         let mut last = Instant::now();
         let to_wait = (first - clock.now()).to_std().unwrap_or_default() + GIVE_UP;
         while (times.len() as u64) < alarms {
-            let Ok(Some((id, micros))) = tokio::time::timeout(to_wait, self.fired.recv()).await else {
+            let Ok(Some((id, micros))) = tokio::time::timeout(to_wait, self.fired.recv()).await
+            else {
                 break;
             };
             late.push(micros);
@@ -170,11 +178,18 @@ async fn set(
     let batches = (numbers.start..numbers.end).step_by(usize::try_from(BATCH)?);
     let commands = batches.map(|from| {
         let timers = (from..numbers.end.min(from + BATCH)).map(|number| SetTimer {
-            id: HoldId { run: RunId::fresh(), number: 1 }.to_string(),
+            id: HoldId {
+                run: RunId::fresh(),
+                number: 1,
+            }
+            .to_string(),
             rev: 1,
             due: Some(due(number)),
         });
-        SetTimers { owner: executor::SERVICE.to_owned(), timers: timers.collect() }
+        SetTimers {
+            owner: executor::SERVICE.to_owned(),
+            timers: timers.collect(),
+        }
     });
     let asked = stream::iter(commands).map(|command| {
         let (bus, workspace) = (bus.clone(), workspace.clone());
@@ -193,7 +208,10 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a count of at most some millions")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a count of at most some millions"
+)]
 fn rate(count: u64, seconds: f64) -> f64 {
     (count as f64 / seconds).round()
 }

@@ -66,7 +66,8 @@ impl Open {
     fn over(&mut self, run: RunId) {
         if let Some(asked) = self.waiting.remove(&run) {
             let micros = asked.elapsed().as_micros();
-            self.latencies.push(u64::try_from(micros).unwrap_or(u64::MAX));
+            self.latencies
+                .push(u64::try_from(micros).unwrap_or(u64::MAX));
             self.heard = Instant::now();
         }
     }
@@ -76,14 +77,27 @@ impl Starter {
     /// Stores the agent, learns what a completed run looks like, and warms everything up.
     pub(super) async fn warm(bus: Bus, runs: u64) -> anyhow::Result<(Self, Value)> {
         let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
-        let agent = ApplyAgent { agent: AGENT.parse()?, text: agent_text() };
+        let agent = ApplyAgent {
+            agent: AGENT.parse()?,
+            text: agent_text(),
+        };
         let envelope = Envelope::of_service("bench", agent);
         bus.ask(&workspace, &envelope).await.map_err(refused)?;
         let nudges = bus.live(&workspace, SERVICE).await?.boxed();
-        let mut starter = Self { bus, workspace, nudges, last_seq: u64::MAX };
+        let mut starter = Self {
+            bus,
+            workspace,
+            nudges,
+            last_seq: u64::MAX,
+        };
         starter.last_seq = starter.probe().await?;
         if runs > 1 {
-            let pace = Pace { runs: runs - 1, window: 64, is_closed_loop: true, rate: None };
+            let pace = Pace {
+                runs: runs - 1,
+                window: 64,
+                is_closed_loop: true,
+                rate: None,
+            };
             starter.run(&pace).await?;
         }
         let last_seq = starter.last_seq;
@@ -93,7 +107,9 @@ impl Starter {
     /// One run to its end, by asking.
     async fn probe(&mut self) -> anyhow::Result<u64> {
         let run = RunId::fresh();
-        start(self.bus.clone(), self.workspace.clone(), run, 0).await.map_err(refused)?;
+        start(self.bus.clone(), self.workspace.clone(), run, 0)
+            .await
+            .map_err(refused)?;
         let began = Instant::now();
         while !self.is_completed(run).await? {
             if began.elapsed() > GIVE_UP {
@@ -101,23 +117,46 @@ impl Starter {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let query = GetHistory { run, after: 0, limit: 500 };
-        let page = self.bus.query(&self.workspace, &query).await.map_err(refused)?;
-        page.items.last().map(|item| item.seq).context("a run without history")
+        let query = GetHistory {
+            run,
+            after: 0,
+            limit: 500,
+        };
+        let page = self
+            .bus
+            .query(&self.workspace, &query)
+            .await
+            .map_err(refused)?;
+        page.items
+            .last()
+            .map(|item| item.seq)
+            .context("a run without history")
     }
 
     async fn is_completed(&self, run: RunId) -> anyhow::Result<bool> {
-        let view = self.bus.query(&self.workspace, &GetRun { run }).await.map_err(refused)?;
+        let view = self
+            .bus
+            .query(&self.workspace, &GetRun { run })
+            .await
+            .map_err(refused)?;
         Ok(view.status == RunStatus::Completed)
     }
 
     /// Starts runs at a pace and waits until all are completed.
     pub(super) async fn run(&mut self, pace: &Pace) -> anyhow::Result<Value> {
         let began = Instant::now();
-        let mut open = Open { waiting: HashMap::new(), latencies: Vec::new(), heard: began };
+        let mut open = Open {
+            waiting: HashMap::new(),
+            latencies: Vec::new(),
+            heard: began,
+        };
         let mut asks: FuturesUnordered<BoxFuture<'static, Result<(), Problem>>> =
             FuturesUnordered::new();
-        let mut tick = interval(Duration::from_millis(if pace.rate.is_some() { 2 } else { 500 }));
+        let mut tick = interval(Duration::from_millis(if pace.rate.is_some() {
+            2
+        } else {
+            500
+        }));
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut started = 0;
         let mut submitted_s = 0.0;
@@ -179,13 +218,19 @@ impl Pace {
     )]
     fn allowed(&self, after: Duration) -> u64 {
         match self.rate {
-            Some(rate) => self.runs.min((after.as_secs_f64() * rate as f64) as u64 + 1),
+            Some(rate) => self
+                .runs
+                .min((after.as_secs_f64() * rate as f64) as u64 + 1),
             None => self.runs,
         }
     }
 
     fn has_room(&self, unanswered: usize, uncompleted: usize) -> bool {
-        let open = if self.is_closed_loop { uncompleted } else { unanswered };
+        let open = if self.is_closed_loop {
+            uncompleted
+        } else {
+            unanswered
+        };
         open < self.window
     }
 }
@@ -200,7 +245,12 @@ async fn start(bus: Bus, workspace: Workspace, run: RunId, number: u64) -> Resul
         contact: None,
         labels: BTreeMap::new(),
     };
-    let envelope = Envelope { actor: Actor("bench".to_owned()), assertion: None, key: None, command };
+    let envelope = Envelope {
+        actor: Actor("bench".to_owned()),
+        assertion: None,
+        key: None,
+        command,
+    };
     let mut tries = 0;
     loop {
         match bus.ask(&workspace, &envelope).await {
@@ -226,7 +276,10 @@ fn refused(problem: Problem) -> anyhow::Error {
     anyhow::anyhow!("refused: {}", problem.detail)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a count of at most some millions")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a count of at most some millions"
+)]
 fn runs_per_second(runs: u64, seconds: f64) -> f64 {
     runs as f64 / seconds
 }
