@@ -28,6 +28,10 @@ use crate::cli::{Cli, Command, SecretsCommand};
 use crate::client::ClientError;
 use crate::exit::Outcome;
 
+/// Statements of hundreds of rows are made and dropped all the time; see `docs/performance.md`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_ids::Workspace;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::SimpleExpr;
-use sea_orm::{QueryOrder, QuerySelect};
+use sea_orm::{QueryOrder, QueryResult, QuerySelect};
 
 use crate::arming::Bucket;
 use crate::domain::{Alarm, Key, Owner, Phase};
@@ -89,26 +89,29 @@ pub(crate) async fn save(
 ) -> Result<Vec<Key>, StoreError> {
     let keys = ["workspace", "owner", "id"];
     let columns = ["rev", "status", "due_at", "updated_at"];
-    let mut losers = Vec::new();
-    for chunk in alarms.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk.iter().map(|(alarm, read)| active(alarm, *read, now));
-        let won: HashSet<_> = Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-            .on_conflict(guarded(TABLE, &keys, &columns))
-            .exec_with_returning_keys(db)
-            .await?
-            .into_iter()
-            .collect();
-        let key = |key: &Key| {
-            let owner = key.owner.name().to_owned();
-            (key.workspace.to_string(), owner, key.id.clone())
-        };
-        let lost = chunk
-            .iter()
-            .map(|(alarm, _)| &alarm.key)
-            .filter(|one| !won.contains(&key(one)));
-        losers.extend(lost.cloned());
+    let conflict = guarded(TABLE, &keys, &columns);
+    let rows = alarms.iter().map(|(alarm, read)| active(alarm, *read, now));
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    let names = [Column::Workspace, Column::Owner, Column::Id];
+    let won = insert_rows(db, rows, Some(&conflict), &names).await?;
+    let text = |row: &QueryResult, name: &str| row.try_get::<String>("", name);
+    let mut saved = HashSet::with_capacity(won.len());
+    for row in &won {
+        saved.insert((
+            text(row, "workspace")?,
+            text(row, "owner")?,
+            text(row, "id")?,
+        ));
     }
-    Ok(losers)
+    let key = |key: &Key| {
+        let owner = key.owner.name().to_owned();
+        (key.workspace.to_string(), owner, key.id.clone())
+    };
+    let lost = alarms
+        .iter()
+        .map(|(alarm, _)| &alarm.key)
+        .filter(|one| !saved.contains(&key(one)));
+    Ok(lost.cloned().collect())
 }
 
 /// A page of what is pending and due before `until`, in order, behind an alarm.

@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod guard;
+mod rows;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use sea_orm_migration::MigratorTrait;
 
 pub use checkpoint::Checkpoints;
 pub use guard::guarded;
+pub use rows::insert_rows;
 
 /// Rows of one multi-row statement: SQLite takes 32,766 bound values, Postgres 65,535.
 pub const ROWS_PER_STATEMENT: usize = 500;

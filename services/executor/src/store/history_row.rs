@@ -7,7 +7,7 @@
 
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_ids::RunId;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{StoreError, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
@@ -74,10 +74,6 @@ pub(crate) async fn insert(
     db: &impl ConnectionTrait,
     rows: Vec<ActiveModel>,
 ) -> Result<(), StoreError> {
-    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
-        Entity::insert_many(chunk.to_vec())
-            .exec_without_returning(db)
-            .await?;
-    }
+    insert_rows(db, rows, None, &[]).await?;
     Ok(())
 }

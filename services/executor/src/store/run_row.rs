@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, RunId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, is_sqlite};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
@@ -131,21 +131,14 @@ pub(crate) async fn save(
     runs: &[(&Run, u64)],
 ) -> Result<Vec<Key>, StoreError> {
     let columns = ["status", "state", "resume_at", "ended_at"];
-    let mut losers = Vec::new();
-    for chunk in runs.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk.iter().map(|(run, read)| active(run, *read));
-        let won: HashSet<Uuid> = Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-            .on_conflict(guarded("runs", &["id"], &columns))
-            .exec_with_returning_keys(db)
-            .await?
-            .into_iter()
-            .collect();
-        let lost = chunk
-            .iter()
-            .filter(|(run, _)| !won.contains(&run.id.uuid()));
-        losers.extend(lost.map(|(run, _)| Key::Run(run.id)));
-    }
-    Ok(losers)
+    let conflict = guarded("runs", &["id"], &columns);
+    let rows = runs.iter().map(|(run, read)| active(run, *read));
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    let won = insert_rows(db, rows, Some(&conflict), &[Column::Id]).await?;
+    let won = won.iter().map(|row| row.try_get::<Uuid>("", "id"));
+    let won = won.collect::<Result<HashSet<_>, _>>()?;
+    let lost = runs.iter().filter(|(run, _)| !won.contains(&run.id.uuid()));
+    Ok(lost.map(|(run, _)| Key::Run(run.id)).collect())
 }
 
 fn active(run: &Run, read: u64) -> Result<ActiveModel, StoreError> {

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_ids::RunId;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
@@ -79,11 +79,6 @@ pub(crate) async fn insert(
     let newest = OnConflict::columns([Column::RunId, Column::Name])
         .update_column(Column::Value)
         .to_owned();
-    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
-        Entity::insert_many(chunk.to_vec())
-            .on_conflict(newest.clone())
-            .exec_without_returning(db)
-            .await?;
-    }
+    insert_rows(db, rows, Some(&newest), &[]).await?;
     Ok(())
 }

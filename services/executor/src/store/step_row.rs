@@ -7,7 +7,7 @@
 
 use holdpoint_contracts::run::StepStatus;
 use holdpoint_ids::RunId;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{StoreError, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, Func, OnConflict};
@@ -138,12 +138,7 @@ pub(crate) async fn upsert(
         .map(Merged::into_active)
         .filter_map(Result::transpose);
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
-    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
-        Entity::insert_many(chunk.to_vec())
-            .on_conflict(keeping_what_is_not_set())
-            .exec_without_returning(db)
-            .await?;
-    }
+    insert_rows(db, rows, Some(&keeping_what_is_not_set()), &[]).await?;
     Ok(())
 }
 

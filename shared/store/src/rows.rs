@@ -1,0 +1,151 @@
+//! Multi-row inserts whose text is made once.
+//!
+//! sea-orm builds a tree and a text for every statement: for 500 rows of ten columns that costs more
+//! than the database does. The text depends on the number of rows only, so it is kept.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use sea_orm::sea_query::{Expr, OnConflict, Query};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ConnectionTrait, DbBackend, EntityName, EntityTrait, Iterable,
+    QueryResult, Statement, Value,
+};
+
+use crate::{ROWS_PER_STATEMENT, StoreError};
+
+/// Rows above this many go in statements of a multiple of it, so that there are few texts: the
+/// database prepares each of them once.
+const FEW: usize = 16;
+
+type Column<A> = <<A as ActiveModelTrait>::Entity as EntityTrait>::Column;
+
+/// One text: for which rows, how many, with what returned, for which database.
+type Key = (TypeId, usize, usize, bool);
+
+static TEXTS: RwLock<Option<HashMap<Key, Arc<str>>>> = RwLock::new(None);
+
+/// Inserts rows; all their fields are set. What `conflict` lets through is returned as the columns of
+/// `returning`, if there are any. For one kind of row `conflict` and `returning` are always the same.
+///
+/// # Errors
+/// [`StoreError`] when the database refuses, or a field is not set.
+pub async fn insert_rows<A: ActiveModelTrait + 'static>(
+    db: &impl ConnectionTrait,
+    rows: impl IntoIterator<Item = A>,
+    conflict: Option<&OnConflict>,
+    returning: &[Column<A>],
+) -> Result<Vec<QueryResult>, StoreError> {
+    let mut rows: Vec<A> = rows.into_iter().collect();
+    let mut returned = Vec::new();
+    while !rows.is_empty() {
+        let rest = rows.split_off(count(rows.len()));
+        let text = text::<A>(db.get_database_backend(), rows.len(), conflict, returning)?;
+        let mut values = Vec::with_capacity(rows.len() * Column::<A>::iter().count());
+        for row in rows {
+            push(row, &mut values)?;
+        }
+        let backend = db.get_database_backend();
+        let statement = Statement::from_sql_and_values(backend, &*text, values);
+        if returning.is_empty() {
+            db.execute_raw(statement).await?;
+        } else {
+            returned.extend(db.query_all_raw(statement).await?);
+        }
+        rows = rest;
+    }
+    Ok(returned)
+}
+
+/// How many of so many rows go into the next statement.
+const fn count(rows: usize) -> usize {
+    if rows > ROWS_PER_STATEMENT {
+        ROWS_PER_STATEMENT
+    } else if rows > FEW {
+        rows - rows % FEW
+    } else {
+        rows
+    }
+}
+
+fn push<A: ActiveModelTrait>(mut row: A, values: &mut Vec<Value>) -> Result<(), StoreError> {
+    for column in Column::<A>::iter() {
+        match row.take(column) {
+            ActiveValue::Set(value) | ActiveValue::Unchanged(value) => values.push(value),
+            ActiveValue::NotSet => {
+                return Err(StoreError::broken(
+                    "(insert)",
+                    format!("{column:?} is not set"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn text<A: ActiveModelTrait + 'static>(
+    backend: DbBackend,
+    rows: usize,
+    conflict: Option<&OnConflict>,
+    returning: &[Column<A>],
+) -> Result<Arc<str>, StoreError> {
+    let key = (
+        TypeId::of::<A>(),
+        rows,
+        returning.len(),
+        backend == DbBackend::Sqlite,
+    );
+    let known = |texts: &Option<HashMap<Key, Arc<str>>>| texts.as_ref()?.get(&key).cloned();
+    if let Some(text) = known(&TEXTS.read().unwrap_or_else(PoisonError::into_inner)) {
+        return Ok(text);
+    }
+    let mut insert = Query::insert();
+    insert
+        .into_table(A::Entity::default().table_ref())
+        .columns(Column::<A>::iter());
+    for _ in 0..rows {
+        // Only the text is wanted: any value stands for a placeholder.
+        insert
+            .values(Column::<A>::iter().map(|_| Expr::val(0)))
+            .map_err(|error| StoreError::broken("(insert)", error))?;
+    }
+    if let Some(conflict) = conflict {
+        insert.on_conflict(conflict.clone());
+    }
+    if !returning.is_empty() {
+        insert.returning(Query::returning().columns(returning.iter().copied()));
+    }
+    let text: Arc<str> = backend.build(&insert).sql.into();
+    let mut texts = TEXTS.write().unwrap_or_else(PoisonError::into_inner);
+    texts.get_or_insert_default().insert(key, Arc::clone(&text));
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every row goes in once, in few kinds of statements.
+    #[test]
+    fn any_number_of_rows_is_cut_into_few_kinds_of_statements() {
+        let mut kinds = std::collections::BTreeSet::new();
+        for rows in 1..=2_000 {
+            let mut left = rows;
+            let mut statements = 0;
+            while left > 0 {
+                let taken = count(left);
+                assert!(taken > 0 && taken <= ROWS_PER_STATEMENT);
+                kinds.insert(taken);
+                left -= taken;
+                statements += 1;
+            }
+            assert!(statements <= rows / ROWS_PER_STATEMENT + 2, "{rows}");
+        }
+        assert!(
+            kinds.len() <= FEW + ROWS_PER_STATEMENT / FEW + 1,
+            "{}",
+            kinds.len()
+        );
+    }
+}
