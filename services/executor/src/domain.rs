@@ -14,13 +14,15 @@ pub mod need;
 pub mod plan;
 pub mod refusal;
 pub mod run;
+pub mod scope;
 pub mod view;
 
 pub use agent::Agent;
 pub use contact::Contact;
-pub use decide::{Decision, Verdict, decide};
+pub use decide::{Decision, Scopes, Verdict, decide, overlay};
 pub use effect::{Answer, Effect, StepRow};
 pub use input::{Input, RunInput};
 pub use need::{Aggregate, Fact, Found, Key, Lookup, Need, PlanFact};
 pub use refusal::Refusal;
 pub use run::Run;
+pub use scope::{ScopeInput, WorkspaceScope};

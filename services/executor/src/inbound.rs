@@ -1,5 +1,7 @@
 //! Commands to inputs: translation only.
 
+mod scopes;
+
 use holdpoint_contracts::executor::{
     ApplyAgent, CancelRun, DeleteContact, PatchContact, PauseRun, PutContact, ResumeRun, StartRun,
     TimersFired,
@@ -81,9 +83,11 @@ pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Probl
                 run(workspace, it.run, input)
             })
         }
-        other => Err(Problem::not_found(format!(
-            "the executor has no command `{other}`"
-        ))),
+        other => scopes::decode(parts, body).unwrap_or_else(|| {
+            Err(Problem::not_found(format!(
+                "the executor has no command `{other}`"
+            )))
+        }),
     }
 }
 

@@ -4,6 +4,7 @@
 //! answers questions in `queries`; the loop around all that is the kernel's.
 
 pub mod domain;
+mod following;
 mod inbound;
 mod outbound;
 mod queries;
@@ -56,6 +57,7 @@ pub async fn start(
     }
     let handle = holdpoint_kernel::start(deps, Arc::new(Executor), stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
+    following::start(handle.clone(), readers.clone(), stop.clone(), tracker);
     let queries = Arc::new(queries::ExecutorQueries::new(readers));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)

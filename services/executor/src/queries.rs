@@ -1,5 +1,7 @@
 //! Questions that change nothing, answered from the rows beside the writer.
 
+mod overlay;
+
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::executor::{
@@ -22,6 +24,7 @@ use crate::domain::plan::Plan;
 use crate::domain::refusal::invalid_agent;
 use crate::domain::{Agent, Contact, Refusal, Run};
 use crate::store;
+use overlay::Overlay;
 
 /// Most items of one page.
 const LIMIT_MAX: u64 = 500;
@@ -130,7 +133,8 @@ impl ExecutorQueries {
 
     async fn agent(&self, workspace: &Workspace, query: &GetAgent) -> Result<AgentView, Problem> {
         let found = store::agents(&self.db, workspace, &[&query.agent]).await;
-        let Some(agent) = found.map_err(|error| failed(&error))?.into_iter().next() else {
+        let mut found = found.map_err(|error| failed(&error))?.into_iter();
+        let Some(agent) = found.find(|agent| !agent.is_deleted()) else {
             return Err(Refusal::AgentNotFound(query.agent.clone()).problem());
         };
         let plan = self.plan_of(workspace, &agent.name, agent.newest).await?;
@@ -204,6 +208,8 @@ impl ExecutorQueries {
 
     async fn run(&self, workspace: &Workspace, query: &GetRun) -> Result<RunView, Problem> {
         let run = self.find_run(workspace, query.run).await?;
+        let overlay = Overlay::read(&self.db, workspace, &[&run.agent]).await?;
+        let run = overlay.show(run);
         let plan = self.plan_of(workspace, &run.agent, run.plan).await?;
         let rows = store::steps_of(&self.db, run.id)
             .await
@@ -232,15 +238,14 @@ impl ExecutorQueries {
         let filter = store::Filter {
             workspace,
             status: query.status,
+            or_open: false,
             agent: query.agent.as_ref(),
             label: label.transpose()?,
             created_after: query.created_after,
             before,
             limit: limit + 1,
         };
-        let runs = store::list_runs(&self.db, &filter)
-            .await
-            .map_err(|error| failed(&error))?;
+        let runs = overlay::list(&self.db, filter).await?;
         let views = runs.iter().map(Run::view).collect();
         Ok(page(views, limit, |view: &RunView| view.id.to_string()))
     }

@@ -73,6 +73,7 @@ impl Service for Executor {
             Need::Contact(workspace, contact) => {
                 Some(Key::Contact(workspace.clone(), contact.clone()))
             }
+            Need::Workspace(workspace) => Some(Key::Workspace(workspace.clone())),
             Need::Plan(..) | Need::Value(..) => None,
         }
     }
@@ -85,13 +86,14 @@ impl Service for Executor {
             }
             Aggregate::Contact(contact) => contact.fact(),
             Aggregate::Run(run) => Fact::Run(run.status()),
+            Aggregate::Workspace(scope) => Fact::Workspace(std::sync::Arc::new(scope.clone())),
         }
     }
 
     fn is_constant(need: &Need) -> bool {
         match need {
             Need::Plan(..) => true,
-            Need::Agent(..) | Need::Contact(..) | Need::Value(..) => false,
+            Need::Agent(..) | Need::Contact(..) | Need::Value(..) | Need::Workspace(_) => false,
         }
     }
 
@@ -100,12 +102,13 @@ impl Service for Executor {
             Aggregate::Agent(agent) => agent.version,
             Aggregate::Contact(contact) => contact.version,
             Aggregate::Run(run) => run.version,
+            Aggregate::Workspace(scope) => scope.version,
         }
     }
 
     fn is_hot(state: &Aggregate) -> bool {
         match state {
-            Aggregate::Agent(_) => true,
+            Aggregate::Agent(_) | Aggregate::Workspace(_) => true,
             Aggregate::Contact(_) => false,
             // A waiting run is left alone for long; the next thing that happens loads it.
             Aggregate::Run(run) => matches!(run.status(), RunStatus::Queued | RunStatus::Running),

@@ -7,6 +7,7 @@ mod history_row;
 mod run_row;
 mod run_value_row;
 mod step_row;
+mod workspace_row;
 
 #[cfg(test)]
 mod tests;
@@ -17,17 +18,47 @@ use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
 use holdpoint_kernel::Changed;
 use holdpoint_store::StoreError;
-use sea_orm::DatabaseTransaction;
+use sea_orm::{DatabaseConnection, DatabaseTransaction};
 
 use crate::Executor;
+use crate::domain::scope::Scope;
 use crate::domain::{Aggregate, Effect, Fact, Key, Need};
 
-pub(crate) use agent_row::{list as list_agents, load as agents};
+pub(crate) use agent_row::{list as list_agents, named as agents};
 pub(crate) use agent_version_row::one as plan;
 pub(crate) use contact_row::{list as list_contacts, load as contacts};
 pub(crate) use history_row::after as history_after;
-pub(crate) use run_row::{Filter, list as list_runs, one as run};
+pub(crate) use run_row::{Filter, list as list_runs, one as run, open as open_runs};
 pub(crate) use step_row::of_run as steps_of;
+pub(crate) use workspace_row::one as workspace_scope;
+
+/// Scopes with pages to come: whose, of which agent, and what.
+pub(crate) async fn scopes_to_follow(
+    db: &DatabaseConnection,
+    limit: u64,
+) -> Result<Vec<(Workspace, Option<AgentName>, Scope)>, StoreError> {
+    let agents = agent_row::to_follow(db, limit).await?;
+    let workspaces = workspace_row::to_follow(db, limit).await?;
+    let agents = agents
+        .into_iter()
+        .map(|agent| (agent.workspace, Some(agent.name), agent.scope));
+    let workspaces = workspaces
+        .into_iter()
+        .map(|it| (it.workspace, None, it.scope));
+    Ok(workspaces.chain(agents).collect())
+}
+
+/// Whether some runs of a workspace may not be what their rows say.
+pub(crate) async fn has_pages_to_come(
+    db: &DatabaseConnection,
+    workspace: &Workspace,
+) -> Result<bool, StoreError> {
+    if agent_row::any_to_follow(db, workspace).await? {
+        return Ok(true);
+    }
+    let scope = workspace_row::one(db, workspace).await?;
+    Ok(scope.is_some_and(|it| !it.scope.is_followed()))
+}
 
 /// Loads aggregates, one statement a table (and workspace).
 pub(crate) async fn load(
@@ -37,6 +68,7 @@ pub(crate) async fn load(
     let mut agents: BTreeMap<&Workspace, Vec<&AgentName>> = BTreeMap::new();
     let mut contacts: BTreeMap<&Workspace, Vec<&ContactId>> = BTreeMap::new();
     let mut runs = Vec::new();
+    let mut workspaces = Vec::new();
     for key in keys {
         match key {
             Key::Agent(workspace, agent) => agents.entry(workspace).or_default().push(agent),
@@ -44,6 +76,7 @@ pub(crate) async fn load(
                 contacts.entry(workspace).or_default().push(contact);
             }
             Key::Run(run) => runs.push(*run),
+            Key::Workspace(workspace) => workspaces.push(workspace),
         }
     }
     let mut found = Vec::with_capacity(keys.len());
@@ -58,6 +91,10 @@ pub(crate) async fn load(
             let key = Key::Contact(contact.workspace.clone(), contact.id.clone());
             found.push((key, Aggregate::Contact(contact)));
         }
+    }
+    for scope in workspace_row::load(db, &workspaces).await? {
+        let key = Key::Workspace(scope.workspace.clone());
+        found.push((key, Aggregate::Workspace(scope)));
     }
     for run in run_row::load(db, &runs).await? {
         found.push((Key::Run(run.id), Aggregate::Run(run)));
@@ -77,7 +114,7 @@ pub(crate) async fn find(
             Need::Value(run, name) => values.push((*run, name)),
             Need::Plan(workspace, agent, version) => plans.push((workspace, agent, *version)),
             // Aggregates come through `load`.
-            Need::Agent(..) | Need::Contact(..) => {}
+            Need::Agent(..) | Need::Contact(..) | Need::Workspace(_) => {}
         }
     }
     let mut found = agent_version_row::find(db, &plans).await?;
@@ -92,16 +129,19 @@ pub(crate) async fn save(
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
     let (mut agents, mut contacts, mut runs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut workspaces = Vec::new();
     for one in changed {
         match one.state {
             Aggregate::Agent(agent) => agents.push((agent, one.read_version)),
             Aggregate::Contact(contact) => contacts.push((contact, one.read_version)),
             Aggregate::Run(run) => runs.push((run, one.read_version)),
+            Aggregate::Workspace(scope) => workspaces.push((scope, one.read_version)),
         }
     }
     let mut losers = agent_row::save(db, &agents).await?;
     losers.extend(contact_row::save(db, &contacts, now).await?);
     losers.extend(run_row::save(db, &runs).await?);
+    losers.extend(workspace_row::save(db, &workspaces).await?);
     Ok(losers)
 }
 

@@ -11,6 +11,7 @@ use super::effect::{Answer, Effect};
 use super::need::{Aggregate, Fact, Need, PlanFact};
 use super::plan::{Action, Plan};
 use super::refusal::Refusal;
+use super::scope::Scope;
 
 /// An agent's control state; its versions are rows of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,16 +30,37 @@ pub struct Agent {
     pub description: Option<String>,
     /// When the newest version came.
     pub updated_at: DateTime<Utc>,
+    /// What was commanded for all its runs.
+    #[serde(default)]
+    pub scope: Scope,
 }
 
 impl Agent {
+    /// Whether all its versions are deleted: as if it were not there.
+    #[must_use]
+    pub const fn is_deleted(&self) -> bool {
+        self.newest <= self.scope.dead_up_to
+    }
+
+    /// `active`, `paused` or `deleted`.
+    #[must_use]
+    pub const fn status(&self) -> &'static str {
+        if self.is_deleted() {
+            "deleted"
+        } else if self.scope.paused.is_some() {
+            "paused"
+        } else {
+            "active"
+        }
+    }
+
     /// The agent for lists.
     #[must_use]
     pub fn view(&self) -> AgentView {
         AgentView {
             agent: self.name.clone(),
             version: self.newest,
-            status: "active".to_owned(),
+            status: self.status().to_owned(),
             description: self.description.clone(),
             steps: Vec::new(),
             updated_at: self.updated_at,
@@ -66,7 +88,8 @@ pub(crate) fn apply(
         Err(faults) => return Verdict::Refused(Refusal::InvalidAgent(faults)),
     };
     let digest = plan.digest();
-    if let Some(agent) = agent.filter(|agent| agent.digest == digest) {
+    // The same text after a deletion is a new version: those up to it stay dead.
+    if let Some(agent) = agent.filter(|agent| agent.digest == digest && !agent.is_deleted()) {
         return Verdict::Unchanged(Answer::Agent(applied(agent, &plan, false)));
     }
     let next = Agent {
@@ -77,6 +100,7 @@ pub(crate) fn apply(
         digest,
         description: plan.description.clone(),
         updated_at: now,
+        scope: agent.map(|agent| agent.scope.clone()).unwrap_or_default(),
     };
     let answer = Answer::Agent(applied(&next, &plan, true));
     let need = Need::Plan(workspace.clone(), name.clone(), next.newest);

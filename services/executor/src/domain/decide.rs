@@ -2,6 +2,7 @@
 
 mod advance;
 mod control;
+mod follow;
 mod start;
 mod turn;
 mod work;
@@ -18,7 +19,8 @@ use super::input::{Input, RunInput};
 use super::need::{Aggregate, Fact, Lookup, Need};
 use super::refusal::Refusal;
 use super::run::Run;
-use super::{agent, contact};
+use super::{agent, contact, scope};
+pub use follow::{Scopes, overlay};
 use turn::{Stop, Turn};
 
 /// What a decision came to.
@@ -64,7 +66,8 @@ pub fn decide(
         } => {
             let known = match state {
                 Some(Aggregate::Agent(agent)) => Some(agent),
-                None | Some(Aggregate::Contact(_) | Aggregate::Run(_)) => None,
+                None
+                | Some(Aggregate::Contact(_) | Aggregate::Run(_) | Aggregate::Workspace(_)) => None,
             };
             agent::apply(known, workspace, name, text, now)
         }
@@ -75,10 +78,17 @@ pub fn decide(
         } => {
             let known = match state {
                 Some(Aggregate::Contact(contact)) => Some(contact),
-                None | Some(Aggregate::Agent(_) | Aggregate::Run(_)) => None,
+                None | Some(Aggregate::Agent(_) | Aggregate::Run(_) | Aggregate::Workspace(_)) => {
+                    None
+                }
             };
             contact::decide(known, workspace, id, input)
         }
+        Input::Scope {
+            workspace,
+            agent,
+            input,
+        } => scope::decide(state, workspace, agent.as_ref(), input, now),
         Input::Run {
             workspace,
             run,
@@ -86,12 +96,17 @@ pub fn decide(
         } => {
             let known = match state {
                 Some(Aggregate::Run(run)) => Some(run),
-                None | Some(Aggregate::Agent(_) | Aggregate::Contact(_)) => None,
+                None
+                | Some(Aggregate::Agent(_) | Aggregate::Contact(_) | Aggregate::Workspace(_)) => {
+                    None
+                }
             };
             match (known, input) {
                 (None, RunInput::Start { .. }) => start::start(workspace, *run, input, look, now),
                 (Some(known), _) if known.workspace == *workspace => {
-                    settle(decide_run(known, input, look, now))
+                    settle(follow::then(known, look, now, |run, look| {
+                        decide_run(run, input, look, now)
+                    }))
                 }
                 (Some(_), RunInput::Start { .. }) => Verdict::Refused(Refusal::RunIdTaken(*run)),
                 (Some(_) | None, _) => Verdict::Refused(Refusal::RunNotFound(*run)),
@@ -122,6 +137,8 @@ fn decide_run(
         RunInput::Pause { by } => control::pause(turn, by),
         RunInput::Resume { by, mode } => control::resume(turn, by, *mode),
         RunInput::Cancel { by, reason } => control::cancel(turn, by, reason.as_deref()),
+        // Whoever gives an input has it brought up to its scopes; this one is only for that.
+        RunInput::Follow => Ok(Verdict::Unchanged(Answer::Nothing(()))),
         RunInput::TimerFired { hold, rev } => control::timer_fired(turn, *hold, *rev),
         RunInput::StartStep {
             node,

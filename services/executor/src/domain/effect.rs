@@ -1,7 +1,7 @@
 //! What a decision asks the shell to store or send, and what it tells the caller.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::executor::{AppliedAgent, TimerAnswer};
+use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, TimerAnswer};
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::run::{ActionResult, ChangedRun, ContactView, RunView, StepStatus};
 use holdpoint_contracts::steps::{Grant, HandOut, ResultAnswer};
@@ -104,6 +104,8 @@ pub enum Answer {
     Run(Box<RunView>),
     /// To pause, resume, cancel.
     Changed(Box<ChangedRun>),
+    /// To pausing, resuming and deleting many.
+    Scope(Box<ChangedScope>),
     /// To a fired alarm.
     Timer(TimerAnswer),
     /// To a worker that asks to start.

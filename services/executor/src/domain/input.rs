@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::contact::ContactInput;
 use super::need::Key;
+use super::scope::ScopeInput;
 
 /// One input for one aggregate.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +31,15 @@ pub enum Input {
         contact: ContactId,
         /// What.
         input: ContactInput,
+    },
+    /// Something is commanded for all runs of an agent, or of the whole workspace.
+    Scope {
+        /// Whose.
+        workspace: Workspace,
+        /// Which agent; none: everything in the workspace.
+        agent: Option<AgentName>,
+        /// What.
+        input: ScopeInput,
     },
     /// Something happens to a run.
     Run {
@@ -77,6 +87,8 @@ pub enum RunInput {
         /// Why.
         reason: Option<String>,
     },
+    /// The sweep brings it up to what was commanded for its agent or workspace.
+    Follow,
     /// The scheduler says that an alarm is due.
     TimerFired {
         /// The hold it was set for.
@@ -121,6 +133,16 @@ impl Input {
             Self::Contact {
                 workspace, contact, ..
             } => Key::Contact(workspace.clone(), contact.clone()),
+            Self::Scope {
+                workspace,
+                agent: Some(agent),
+                ..
+            } => Key::Agent(workspace.clone(), agent.clone()),
+            Self::Scope {
+                workspace,
+                agent: None,
+                ..
+            } => Key::Workspace(workspace.clone()),
             Self::Run { run, .. } => Key::Run(*run),
         }
     }

@@ -12,6 +12,7 @@ use super::contact::Contact;
 use super::expression::Reference;
 use super::plan::Plan;
 use super::run::Run;
+use super::scope::WorkspaceScope;
 
 /// Names one aggregate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,6 +23,8 @@ pub enum Key {
     Contact(Workspace, ContactId),
     /// A run.
     Run(RunId),
+    /// What was commanded for a whole workspace.
+    Workspace(Workspace),
 }
 
 /// An aggregate's control state.
@@ -33,6 +36,28 @@ pub enum Aggregate {
     Contact(Contact),
     /// A run: where its steps stand.
     Run(Run),
+    /// What was commanded for a whole workspace.
+    Workspace(WorkspaceScope),
+}
+
+impl Aggregate {
+    /// The agent, if it is one.
+    #[must_use]
+    pub fn agent(&self) -> Option<&Agent> {
+        if let Self::Agent(agent) = self {
+            return Some(agent);
+        }
+        None
+    }
+
+    /// The scope of a workspace, if it is one.
+    #[must_use]
+    pub fn workspace(&self) -> Option<&WorkspaceScope> {
+        if let Self::Workspace(workspace) = self {
+            return Some(workspace);
+        }
+        None
+    }
 }
 
 /// Something a decision lacks.
@@ -40,6 +65,8 @@ pub enum Aggregate {
 pub enum Need {
     /// The agent as it is now.
     Agent(Workspace, AgentName),
+    /// What was commanded for the whole workspace.
+    Workspace(Workspace),
     /// The contact as it is now.
     Contact(Workspace, ContactId),
     /// One version of an agent; never changes.
@@ -56,6 +83,8 @@ pub const INPUT: &str = "$input";
 pub enum Fact {
     /// For [`Need::Agent`].
     Agent(Arc<Agent>),
+    /// For [`Need::Workspace`].
+    Workspace(Arc<WorkspaceScope>),
     /// For [`Need::Contact`]: its fields and its id.
     Contact(Arc<Value>),
     /// For [`Need::Plan`].

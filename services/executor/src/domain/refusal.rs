@@ -1,11 +1,13 @@
 //! Every way the executor says no. The codes are stable; the words may change.
 
+use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, ContactId, RunId};
 
 use super::contact::CONTACT_BYTES_MAX;
 use super::definition::Fault;
+use super::scope::CHANGES_MAX;
 
 /// Longest reason of a cancellation, in characters.
 pub const REASON_CHARS_MAX: usize = 2_000;
@@ -24,6 +26,15 @@ pub enum Refusal {
     },
     /// There is no such agent.
     AgentNotFound(AgentName),
+    /// The agent, or the workspace, is paused and takes no new runs.
+    AgentPaused {
+        /// Which; none: the whole workspace.
+        agent: Option<AgentName>,
+        /// Who paused it.
+        by: Actor,
+    },
+    /// More changes of one agent or workspace than its runs have followed yet.
+    ScopeBusy,
     /// There is no such contact (asked for by itself).
     ContactNotFound(ContactId),
     /// A run was to be started about a contact that is not known.
@@ -63,6 +74,23 @@ impl Refusal {
             Self::AgentNotFound(agent) => {
                 Problem::not_found(format!("there is no agent `{agent}` in this workspace"))
             }
+            Self::AgentPaused { agent, by } => {
+                let what = agent
+                    .as_ref()
+                    .map_or_else(|| "the workspace".to_owned(), |agent| format!("`{agent}`"));
+                Problem::new(
+                    409,
+                    "agent_paused",
+                    format!("{what} was paused by {by} and takes no new runs until it is resumed"),
+                )
+            }
+            Self::ScopeBusy => Problem::new(
+                409,
+                "scope_busy",
+                format!(
+                    "{CHANGES_MAX} changes have not reached all its runs yet; try again in a moment"
+                ),
+            ),
             Self::ContactNotFound(contact) => {
                 Problem::not_found(format!("there is no contact `{contact}` in this workspace"))
             }

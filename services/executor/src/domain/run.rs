@@ -11,6 +11,9 @@ use holdpoint_contracts::run::{Clocks, Failure, PausedBy, RunStatus, StepStatus}
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
 use serde::{Deserialize, Serialize};
 
+use super::plan::OnPause;
+use super::scope::Followed;
+
 /// Most labels of one run, and most characters of a label's name or value.
 pub const LABELS_MAX: usize = 32;
 /// See [`LABELS_MAX`].
@@ -50,6 +53,12 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Who stopped it; it moves only while this is empty.
     pub pauses: Vec<PausedBy>,
+    /// Which changes of its agent and workspace it has followed.
+    #[serde(default)]
+    pub followed: Followed,
+    /// What a pause of its agent does to it while it waits; as its plan says.
+    #[serde(default)]
+    pub on_pause: OnPause,
     /// Where its time went.
     pub clocks: Clocks,
 }

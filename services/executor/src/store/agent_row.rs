@@ -25,6 +25,8 @@ pub struct Model {
     pub prior_version: i64,
     pub state: String,
     pub updated_at: DateTimeUtc,
+    pub status: String,
+    pub is_followed: bool,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -33,7 +35,25 @@ fn read(row: &Model) -> Result<Agent, StoreError> {
     serde_json::from_str(&row.state).map_err(|error| StoreError::broken("agents", error))
 }
 
+/// For a decision: on Postgres a command for the agent waits until the decisions that read the row
+/// before it are committed, so that its pages see what they did.
 pub(crate) async fn load(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    names: &[&AgentName],
+) -> Result<Vec<Agent>, StoreError> {
+    let rows = Entity::find()
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.name.is_in(names.iter().map(|name| name.as_str())))
+        .order_by_asc(Column::Name)
+        .lock_shared()
+        .all(db)
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// For a read.
+pub(crate) async fn named(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     names: &[&AgentName],
@@ -46,6 +66,35 @@ pub(crate) async fn load(
     rows.iter().map(read).collect()
 }
 
+/// Those with pages to come.
+pub(crate) async fn to_follow(
+    db: &impl ConnectionTrait,
+    limit: u64,
+) -> Result<Vec<Agent>, StoreError> {
+    let rows = Entity::find()
+        .filter(COLUMN.is_followed.eq(false))
+        .order_by_asc(Column::Workspace)
+        .order_by_asc(Column::Name)
+        .limit(limit)
+        .all(db)
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// Whether any agent of a workspace has pages to come.
+pub(crate) async fn any_to_follow(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+) -> Result<bool, StoreError> {
+    let found = Entity::find()
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.is_followed.eq(false))
+        .limit(1)
+        .all(db)
+        .await?;
+    Ok(!found.is_empty())
+}
+
 /// Agents by name, after one.
 pub(crate) async fn list(
     db: &impl ConnectionTrait,
@@ -55,6 +104,7 @@ pub(crate) async fn list(
 ) -> Result<Vec<Agent>, StoreError> {
     let rows = Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.status.ne("deleted"))
         .filter(COLUMN.name.gt(after.unwrap_or_default()))
         .order_by_asc(Column::Name)
         .limit(limit)
@@ -74,7 +124,7 @@ pub(crate) async fn save(
             .on_conflict(guarded(
                 "agents",
                 &["workspace", "name"],
-                &["state", "updated_at"],
+                &["state", "updated_at", "status", "is_followed"],
             ))
             .exec_with_returning_keys(db)
             .await?;
@@ -98,5 +148,7 @@ fn active(agent: &Agent, read: u64) -> Result<ActiveModel, StoreError> {
         prior_version: Set(i64::try_from(read).map_err(|error| broken(&error))?),
         state: Set(serde_json::to_string(agent).map_err(|error| broken(&error))?),
         updated_at: Set(agent.updated_at),
+        status: Set(agent.status().to_owned()),
+        is_followed: Set(agent.scope.is_followed()),
     })
 }

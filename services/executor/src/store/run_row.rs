@@ -16,6 +16,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
+use crate::domain::scope::Cursor;
 use crate::domain::{Key, Run};
 
 #[sea_orm::model]
@@ -43,6 +44,8 @@ impl ActiveModelBehavior for ActiveModel {}
 pub(crate) struct Filter<'f> {
     pub(crate) workspace: &'f Workspace,
     pub(crate) status: Option<RunStatus>,
+    /// Every run that has not ended, too: its row may not say what it is.
+    pub(crate) or_open: bool,
     pub(crate) agent: Option<&'f AgentName>,
     /// Name and value.
     pub(crate) label: Option<(&'f str, &'f str)>,
@@ -91,7 +94,11 @@ pub(crate) async fn list(
 ) -> Result<Vec<Run>, StoreError> {
     let mut query = Entity::find().filter(COLUMN.workspace.eq(filter.workspace.as_str()));
     if let Some(status) = filter.status {
-        query = query.filter(COLUMN.status.eq(status.as_str()));
+        let mut any = Condition::any().add(COLUMN.status.eq(status.as_str()));
+        if filter.or_open {
+            any = any.add(COLUMN.ended_at.is_null());
+        }
+        query = query.filter(any);
     }
     if let Some(agent) = filter.agent {
         query = query.filter(COLUMN.agent.eq(agent.as_str()));
@@ -111,6 +118,43 @@ pub(crate) async fn list(
         .all(db)
         .await?;
     rows.iter().map(read).collect()
+}
+
+/// Runs of a workspace, or of one agent in it, that have not ended: by agent, then by id, after one.
+pub(crate) async fn open(
+    db: &impl ConnectionTrait,
+    (workspace, agent): (&Workspace, Option<&AgentName>),
+    after: Option<&Cursor>,
+    limit: u64,
+) -> Result<Vec<Cursor>, StoreError> {
+    let mut query = Entity::find()
+        .select_only()
+        .column(Column::Agent)
+        .column(Column::Id)
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.ended_at.is_null());
+    if let Some(agent) = agent {
+        query = query.filter(COLUMN.agent.eq(agent.as_str()));
+    }
+    if let Some(Cursor { agent, run }) = after {
+        let place = Expr::tuple([Expr::col(Column::Agent), Expr::col(Column::Id)]);
+        let last = Expr::tuple([Expr::val(agent.as_str()), Expr::val(run.uuid())]);
+        query = query.filter(place.gt(last));
+    }
+    let rows: Vec<(String, Uuid)> = query
+        .order_by_asc(Column::Agent)
+        .order_by_asc(Column::Id)
+        .limit(limit)
+        .into_tuple()
+        .all(db)
+        .await?;
+    let places = rows.into_iter().map(|(agent, id)| {
+        Ok(Cursor {
+            agent: agent.parse().map_err(broken)?,
+            run: RunId::from_uuid(id),
+        })
+    });
+    places.collect()
 }
 
 /// `"name":"value"` as it stands in the row's JSON, first or after another one. Compared byte by

@@ -134,6 +134,7 @@ fn key(state: &Aggregate) -> Key {
         Aggregate::Agent(agent) => Key::Agent(agent.workspace.clone(), agent.name.clone()),
         Aggregate::Contact(contact) => Key::Contact(contact.workspace.clone(), contact.id.clone()),
         Aggregate::Run(run) => Key::Run(run.id),
+        Aggregate::Workspace(scope) => Key::Workspace(scope.workspace.clone()),
     }
 }
 
@@ -399,6 +400,7 @@ fn filter(workspace: &Workspace) -> Filter<'_> {
     Filter {
         workspace,
         status: None,
+        or_open: false,
         agent: None,
         label: None,
         created_after: None,

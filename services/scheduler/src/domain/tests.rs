@@ -73,6 +73,23 @@ fn an_alarm_fires_at_its_instant_and_not_a_millisecond_before() {
     assert_eq!(effects.last(), Some(&told));
 }
 
+/// S0-T5: around 2^31 and 2^32 ms (24.8 and 49.7 days), and at the longest wait, 90 days.
+#[test]
+fn a_long_alarm_fires_at_its_millisecond_and_not_before() {
+    let around = |ms: i64| [ms - 1, ms, ms + 1];
+    let lengths = [around(1 << 31), around(1 << 32), around(7_776_000_000)];
+    for length in lengths.into_iter().flatten() {
+        let set = (wish(1, Some(length)), 0);
+        let (state, effects, answer) = after(&[set.clone(), (due(1), length - 1)]);
+        assert_eq!(answer, Some(Answer::Due(DueAnswer::Early)));
+        assert_eq!(fired(&effects), Vec::<u64>::new());
+        assert_eq!(state.unwrap().phase, Phase::Pending(at(length)));
+        let (state, effects, _) = after(&[set, (due(1), length)]);
+        assert_eq!(state.unwrap().phase, Phase::Fired);
+        assert_eq!(fired(&effects), [1]);
+    }
+}
+
 #[test]
 fn a_cleared_alarm_stays_as_a_tombstone_and_an_older_wish_does_nothing() {
     let (state, effects, answer) =

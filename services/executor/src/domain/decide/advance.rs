@@ -59,10 +59,15 @@ pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Stop> {
             }
         }
     }
+    complete_if_all_ended(turn);
+    Ok(())
+}
+
+/// Ends the run if nothing of it is left to be done.
+pub(super) fn complete_if_all_ended(turn: &mut Turn<'_>) {
     if turn.run.steps.iter().all(|step| step.phase.is_settled()) {
         complete(turn);
     }
-    Ok(())
 }
 
 fn ready_steps(turn: &Turn<'_>, plan: &PlanFact) -> Vec<usize> {
@@ -113,7 +118,8 @@ fn see(turn: &Turn<'_>, plan: &PlanFact, index: usize, unknown: &mut Vec<Need>) 
     let mut seeing = Seeing::default();
     let mut look = |need: Need| match turn.look(&need) {
         Found::Here(Fact::Value(value) | Fact::Contact(value)) => Some(value),
-        Found::Absent | Found::Here(Fact::Agent(_) | Fact::Plan(_) | Fact::Run(_)) => None,
+        Found::Absent
+        | Found::Here(Fact::Agent(_) | Fact::Workspace(_) | Fact::Plan(_) | Fact::Run(_)) => None,
         Found::Unknown => {
             unknown.push(need);
             None

@@ -50,6 +50,12 @@ pub(super) fn pause(mut turn: Turn<'_>, by: &Actor) -> Result<Verdict, Stop> {
     {
         return Ok(unchanged(&turn));
     }
+    stand(&mut turn, PauseScope::Run, by);
+    Ok(turn.changed())
+}
+
+/// One pause more: clocks stop at the turn's instant.
+pub(super) fn stand(turn: &mut Turn<'_>, scope: PauseScope, by: &Actor) {
     let in_flight = turn
         .run
         .steps
@@ -58,19 +64,18 @@ pub(super) fn pause(mut turn: Turn<'_>, by: &Actor) -> Result<Verdict, Stop> {
         .map(|step| step.id.clone())
         .collect();
     for index in 0..turn.run.steps.len() {
-        freeze(&mut turn, index);
+        freeze(turn, index);
     }
     let pause = PausedBy {
-        scope: PauseScope::Run,
+        scope,
         by: by.0.clone(),
         at: turn.now,
         in_flight,
     };
     turn.run.pauses.push(pause);
     let message = turn.run.message();
-    let data = json!({ "scope": "run", "by": by });
+    let data = json!({ "scope": scope, "by": by });
     turn.event(EventType::RunPaused, None, message, data);
-    Ok(turn.changed())
 }
 
 fn freeze(turn: &mut Turn<'_>, index: usize) {
@@ -81,11 +86,12 @@ fn freeze(turn: &mut Turn<'_>, index: usize) {
     let StepPhase::Waiting(hold) = &mut step.phase else {
         return;
     };
-    let Alarm::Set { due, .. } = hold.alarm else {
+    let Alarm::Set { at, due, .. } = hold.alarm else {
         return;
     };
     hold.alarm = Alarm::Frozen {
-        remaining_ms: millis_between(now, due),
+        // A pause of many may be older than an alarm that another replica set meanwhile.
+        remaining_ms: millis_between(now.max(at), due),
         due,
     };
     let hold = hold.id;
@@ -100,45 +106,31 @@ fn freeze(turn: &mut Turn<'_>, index: usize) {
 /// Lifts the run's own pause; once none is left, waits go on by `mode` and steps start again.
 pub(super) fn resume(mut turn: Turn<'_>, by: &Actor, mode: ResumeMode) -> Result<Verdict, Stop> {
     refuse_final(&turn)?;
-    if turn.run.pauses.is_empty() {
+    let own = |pause: &PausedBy| pause.scope == PauseScope::Run;
+    // What was paused with its agent or workspace is resumed with it.
+    if !turn.run.pauses.iter().any(own) {
         return Ok(unchanged(&turn));
     }
     turn.run
         .pauses
         .retain(|pause| pause.scope != PauseScope::Run);
     if turn.run.pauses.is_empty() {
-        thaw_all(&mut turn, by, mode)?;
+        thaw_holds(&mut turn, by, mode);
+        requeue(&mut turn);
+        advance::advance(&mut turn)?;
     }
     Ok(turn.changed())
 }
 
-fn thaw_all(turn: &mut Turn<'_>, by: &Actor, mode: ResumeMode) -> Result<(), Stop> {
+/// Sets the alarms of frozen waits again, counted from the turn's instant, and ends the waits of
+/// which nothing is left.
+pub(super) fn thaw_holds(turn: &mut Turn<'_>, by: &Actor, mode: ResumeMode) {
     let mut elapsed = Vec::new();
     for index in 0..turn.run.steps.len() {
-        match turn.step(index).map(|step| step.phase.clone()) {
-            Some(StepPhase::Waiting(hold)) => {
-                if !thaw(turn, index, &hold, mode) {
-                    elapsed.push(index);
-                }
-            }
-            // Its hand-out may have been dropped while the run stood still. As if its turn came
-            // now: the higher number fences the old hand-out off, and condition and arguments
-            // see the world as it is after the pause.
-            Some(StepPhase::Queued(_)) => {
-                if let Some(step) = turn.step_mut(index) {
-                    step.phase = StepPhase::Planned;
-                }
-            }
-            Some(
-                StepPhase::Planned
-                | StepPhase::Working(_)
-                | StepPhase::Uncertain(_)
-                | StepPhase::Completed { .. }
-                | StepPhase::Failed { .. }
-                | StepPhase::Skipped { .. }
-                | StepPhase::Cancelled { .. },
-            )
-            | None => {}
+        if let Some(StepPhase::Waiting(hold)) = turn.step(index).map(|step| step.phase.clone())
+            && !thaw(turn, index, &hold, mode)
+        {
+            elapsed.push(index);
         }
     }
     let left = turn
@@ -158,7 +150,17 @@ fn thaw_all(turn: &mut Turn<'_>, by: &Actor, mode: ResumeMode) -> Result<(), Sto
     for index in elapsed {
         end_wait(turn, index);
     }
-    advance::advance(turn)
+}
+
+/// The hand-outs of a run that stood still may have been dropped meanwhile. As if their turn came
+/// now: the higher number fences the old hand-out off, and condition and arguments see the world
+/// as it is after the pause.
+pub(super) fn requeue(turn: &mut Turn<'_>) {
+    for step in &mut turn.run.steps {
+        if matches!(step.phase, StepPhase::Queued(_)) {
+            step.phase = StepPhase::Planned;
+        }
+    }
 }
 
 /// Sets a frozen hold's alarm again; false if nothing of the wait is left.

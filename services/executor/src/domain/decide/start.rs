@@ -12,12 +12,14 @@ use serde_json::json;
 use crate::domain::agent::Agent;
 use crate::domain::effect::Answer;
 use crate::domain::input::RunInput;
-use crate::domain::need::{Fact, Found, INPUT, Lookup, Need};
+use crate::domain::need::{Found, INPUT, Lookup, Need};
+use crate::domain::plan::OnPause;
 use crate::domain::refusal::Refusal;
 use crate::domain::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run, Step, StepPhase};
+use crate::domain::scope::Followed;
 
 use super::turn::{Stop, Turn};
-use super::{Verdict, advance, settle};
+use super::{Scopes, Verdict, advance, follow, settle};
 
 /// Accepts a run of the agent's newest version and takes its first steps.
 pub(super) fn start(
@@ -48,8 +50,8 @@ fn try_start(
         return Err(Stop::Refused(Refusal::RunNotFound(id)));
     };
     check_labels(labels)?;
-    let known = newest(workspace, agent, contact.as_ref(), look)?;
-    let fresh = Run {
+    let (known, scopes) = newest(workspace, agent, contact.as_ref(), look)?;
+    let mut fresh = Run {
         id,
         workspace: workspace.clone(),
         agent: agent.clone(),
@@ -64,8 +66,11 @@ fn try_start(
         phase: Phase::Live,
         steps: Vec::new(),
         pauses: Vec::new(),
+        followed: Followed::default(),
+        on_pause: OnPause::default(),
         clocks: Clocks::default(),
     };
+    follow::stand_in(&mut fresh, &scopes)?;
     let mut turn = Turn::new(&fresh, look, now);
     let plan = turn.plan()?;
     turn.run.steps = plan
@@ -74,6 +79,7 @@ fn try_start(
         .iter()
         .map(|step| planned(&step.id))
         .collect();
+    turn.run.on_pause = plan.plan.on_pause;
     turn.value(INPUT.to_owned(), input.clone());
     let about = contact
         .as_ref()
@@ -88,19 +94,24 @@ fn try_start(
         ),
         json!({ "agent": agent, "version": known.newest, "contact": contact, "by": by }),
     );
+    if !turn.run.pauses.is_empty() {
+        let message = turn.run.message();
+        let data = json!({ "paused_by": turn.run.pauses });
+        turn.event(EventType::RunPaused, None, message, data);
+    }
     advance::advance(&mut turn)?;
     let answer = Answer::Run(Box::new(turn.run.view()));
     Ok(turn.decided(answer))
 }
 
-/// The agent as it is now; refuses when it or the contact is not there.
+/// The agent as it is now, and all scopes of the run; refuses when it or the contact is not there.
 fn newest(
     workspace: &Workspace,
     agent: &AgentName,
     contact: Option<&ContactId>,
     look: Lookup<'_>,
-) -> Result<Arc<Agent>, Stop> {
-    let mut needs = vec![Need::Agent(workspace.clone(), agent.clone())];
+) -> Result<(Arc<Agent>, Scopes), Stop> {
+    let mut needs = Scopes::needs(workspace, agent).to_vec();
     needs.extend(
         contact
             .into_iter()
@@ -119,11 +130,11 @@ fn newest(
     {
         return Err(Stop::Refused(Refusal::UnknownContact(contact.clone())));
     }
-    let Found::Here(Fact::Agent(known)) = look(&Need::Agent(workspace.clone(), agent.clone()))
-    else {
-        return Err(Stop::Refused(Refusal::AgentNotFound(agent.clone())));
-    };
-    Ok(known)
+    let scopes = Scopes::look_up(workspace, agent, look)?;
+    match scopes.agent.clone().filter(|known| !known.is_deleted()) {
+        Some(known) => Ok((known, scopes)),
+        None => Err(Stop::Refused(Refusal::AgentNotFound(agent.clone()))),
+    }
 }
 
 fn planned(id: &str) -> Step {

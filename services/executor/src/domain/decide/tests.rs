@@ -6,6 +6,7 @@
 
 mod ending;
 mod histories;
+mod many;
 mod pausing;
 mod starting;
 mod table;

@@ -7,6 +7,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, Ite
 
 use crate::store::{
     agent_row, agent_version_row, contact_row, history_row, run_row, run_value_row, step_row,
+    workspace_row,
 };
 
 pub(super) async fn columns(db: &DatabaseConnection) {
@@ -17,7 +18,8 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, run_row::Entity).await;
     same_columns(db, run_value_row::Entity).await;
     same_columns(db, step_row::Entity).await;
-    let owned = "agents agent_versions contacts history runs run_values steps";
+    same_columns(db, workspace_row::Entity).await;
+    let owned = "agents agent_versions contacts history runs run_values steps workspace_scopes";
     let of_kernel = "outbox idempotency dead_letters executor_migrations";
     let expected = owned.split(' ').chain(of_kernel.split(' '));
     let sql = if is_sqlite(db) {

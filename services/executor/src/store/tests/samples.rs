@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::executor::PauseNew;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::Clocks;
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::json;
 
-use crate::domain::plan::Plan;
+use crate::domain::plan::{OnPause, Plan};
 use crate::domain::run::{Alarm, Hold, Phase, Step, StepPhase};
+use crate::domain::scope::{Followed, Scope, ScopePause, WorkspaceScope};
 use crate::domain::{Agent, Aggregate, Contact, Run};
 
 pub(super) fn now() -> DateTime<Utc> {
@@ -34,6 +36,7 @@ pub(super) fn agent() -> Agent {
         digest: plan().digest(),
         description: Some("Für ’n Test".to_owned()),
         updated_at: now(),
+        scope: Scope::default(),
     }
 }
 
@@ -82,6 +85,8 @@ pub(super) fn run() -> Run {
             late: vec![3],
         }],
         pauses: Vec::new(),
+        followed: Followed::default(),
+        on_pause: OnPause::Hold,
         clocks: Clocks::default(),
     }
 }
@@ -98,6 +103,19 @@ pub(super) fn next(states: &[Aggregate], mark: &str) -> Vec<Aggregate> {
             version: 2,
             fields: json!({ "by": mark }).as_object().unwrap().clone(),
             ..contact
+        }),
+        Aggregate::Workspace(scope) => Aggregate::Workspace(WorkspaceScope {
+            version: 2,
+            scope: Scope {
+                epoch: 7,
+                paused: Some(ScopePause {
+                    by: Actor(mark.to_owned()),
+                    at: now(),
+                    new: PauseNew::Refuse,
+                }),
+                ..scope.scope
+            },
+            ..scope
         }),
         Aggregate::Run(run) => Aggregate::Run(Run {
             version: 2,

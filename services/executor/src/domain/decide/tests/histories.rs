@@ -11,7 +11,7 @@ use crate::domain::plan::{Action, OnPause, Plan, PlannedStep};
 
 /// What happens next. Steps and hold numbers are taken modulo what there is.
 #[derive(Debug, Clone)]
-enum Move {
+pub(super) enum Move {
     Start,
     Pause,
     Resume(ResumeMode),
@@ -39,7 +39,7 @@ enum Move {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Dispatch {
+pub(super) enum Dispatch {
     Current,
     Before,
     After,
@@ -53,7 +53,7 @@ fn a_dispatch() -> impl Strategy<Value = Dispatch> {
     ]
 }
 
-fn a_move() -> impl Strategy<Value = Move> {
+pub(super) fn a_move() -> impl Strategy<Value = Move> {
     let mode = prop_oneof![
         Just(ResumeMode::Continue),
         Just(ResumeMode::KeepDeadline),
@@ -100,7 +100,7 @@ fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8)> {
 }
 
 /// Up to six steps, each after any of those before it.
-fn a_plan() -> impl Strategy<Value = Plan> {
+pub(super) fn a_plan() -> impl Strategy<Value = Plan> {
     prop::collection::vec(a_step(), 1..=6).prop_map(|steps| Plan {
         agent: "outreach".to_owned(),
         description: None,
@@ -132,7 +132,7 @@ fn place(world: &World, step: usize, dispatch: Dispatch) -> Option<(String, u64)
 }
 
 /// The move as an input; none if it is the world and not the run that changes.
-fn input(world: &mut World, next: &Move) -> Option<RunInput> {
+pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
     match next {
         Move::Start => Some(start_input()),
         Move::Pause => Some(RunInput::Pause { by: owner() }),

@@ -61,7 +61,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::Pause { .. }
         | RunInput::Resume { .. }
         | RunInput::Cancel { .. } => "What people do",
-        RunInput::TimerFired { .. } => "What time does",
+        RunInput::TimerFired { .. } | RunInput::Follow => "What time does",
         RunInput::StartStep { .. } => "What workers ask: `start_steps`",
         RunInput::StepResult { .. } => "What workers report: `step_results`",
     }
@@ -287,6 +287,7 @@ fn word(answer: &Answer) -> String {
         | Answer::Run(_)
         | Answer::Agent(_)
         | Answer::Contact(_)
+        | Answer::Scope(_)
         | Answer::Nothing(()) => String::new(),
     }
 }

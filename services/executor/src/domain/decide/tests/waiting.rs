@@ -158,3 +158,32 @@ fn waits_side_by_side_end_each_at_its_time() {
     world.fire_next();
     assert_eq!(world.status(), RunStatus::Completed);
 }
+
+/// S0-T5: around 2^31 and 2^32 ms (24.8 and 49.7 days), and at the longest.
+#[test]
+fn long_waits_end_at_their_millisecond_and_survive_a_pause() {
+    let lengths = [
+        (1_i64 << 31) - 1,
+        1 << 31,
+        (1 << 31) + 1,
+        (1 << 32) - 1,
+        1 << 32,
+        (1 << 32) + 1,
+        7_776_000_000,
+    ];
+    for length in lengths {
+        let mut world = World::started(&format!("  - wait: {length}ms\n"));
+        let due = world.now + TimeDelta::milliseconds(length);
+        assert_eq!(world.view().resume_at, Some(due));
+        world.pass(TimeDelta::milliseconds(1));
+        world.pause();
+        let left = world.view().waiting_on[0].remaining_ms;
+        assert_eq!(left, u64::try_from(length - 1).ok());
+        world.pass(TimeDelta::days(400));
+        world.resume(ResumeMode::Continue);
+        let due = world.now + TimeDelta::milliseconds(length - 1);
+        assert_eq!(world.view().resume_at, Some(due));
+        assert_eq!(world.fire_next(), Some(TimerAnswer::Applied));
+        assert_eq!((world.now, world.status()), (due, RunStatus::Completed));
+    }
+}

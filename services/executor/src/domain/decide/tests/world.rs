@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::domain::plan::Plan;
 use crate::domain::run::{Run, StepPhase};
+use crate::domain::scope::{Scope, WorkspaceScope};
 use crate::domain::{
     Agent, Aggregate, Answer, Effect, Fact, Found, Input, Need, PlanFact, Refusal, RunInput,
     StepRow, Verdict, decide,
@@ -39,6 +40,10 @@ pub(super) struct World {
     pub(super) run: Option<Run>,
     pub(super) contact: Option<Value>,
     pub(super) has_agent: bool,
+    /// What was commanded for all runs of the agent.
+    pub(super) agent_scope: Scope,
+    /// What was commanded for the whole workspace.
+    pub(super) workspace_scope: Option<WorkspaceScope>,
     /// What the scheduler was told, as it would keep it: an older wish changes nothing.
     pub(super) timers: BTreeMap<HoldId, (u64, Option<DateTime<Utc>>)>,
     /// Everything that was handed out, in order.
@@ -100,6 +105,8 @@ impl World {
             run: None,
             contact: Some(json!({ "id": "ada", "email": "ada@x.example", "replied": false })),
             has_agent: true,
+            agent_scope: Scope::default(),
+            workspace_scope: None,
             timers: BTreeMap::new(),
             handed: Vec::new(),
             history: Vec::new(),
@@ -249,6 +256,7 @@ impl World {
             | RunInput::Pause { .. }
             | RunInput::Resume { .. }
             | RunInput::Cancel { .. }
+            | RunInput::Follow
             | RunInput::TimerFired { .. }
             | RunInput::StepResult { .. } => None,
         };
@@ -318,7 +326,7 @@ impl World {
         panic!("{input:?} asks for more again and again: {known:?}");
     }
 
-    fn find(&self, need: &Need) -> Found {
+    pub(super) fn find(&self, need: &Need) -> Found {
         let fact = match need {
             Need::Agent(workspace, name) => self.has_agent.then(|| {
                 Fact::Agent(Arc::new(Agent {
@@ -329,8 +337,13 @@ impl World {
                     digest: String::new(),
                     description: None,
                     updated_at: self.now,
+                    scope: self.agent_scope.clone(),
                 }))
             }),
+            Need::Workspace(_) => self
+                .workspace_scope
+                .clone()
+                .map(|scope| Fact::Workspace(Arc::new(scope))),
             Need::Contact(..) => {
                 let contact = self.contact.clone();
                 contact.map(|contact| Fact::Contact(Arc::new(contact)))

@@ -1,0 +1,525 @@
+//! Pausing, resuming and deleting many: what one run of them does, whenever its page comes.
+
+mod histories;
+
+use chrono::TimeDelta;
+use holdpoint_contracts::executor::{ChangedScope, PauseNew, PauseWaiting, TimerAnswer};
+use holdpoint_contracts::run::{FailureClass, PauseScope, ResumeMode, RunStatus, RunView};
+use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use serde_json::json;
+
+use super::world::{Heard, World, acme, done, owner, run_id, start_input};
+use crate::domain::decide::{Scopes, overlay};
+use crate::domain::run::StepPhase;
+use crate::domain::scope::{CHANGES_MAX, Cursor, Scope, WorkspaceScope};
+use crate::domain::{
+    Aggregate, Answer, Fact, Found, Input, Need, Refusal, Run, RunInput, ScopeInput, Verdict,
+    decide,
+};
+
+const AGENT: PauseScope = PauseScope::Agent;
+const WORKSPACE: PauseScope = PauseScope::Workspace;
+const SEND: &str = "  - id: send\n    tool: send_email\n    args: { to: x }\n  - wait: 1 day\n";
+
+fn hold() -> ScopeInput {
+    pause(PauseWaiting::Hold, PauseNew::Accept)
+}
+
+fn pause(waiting: PauseWaiting, new: PauseNew) -> ScopeInput {
+    let by = owner();
+    ScopeInput::Pause { by, waiting, new }
+}
+
+fn resume(mode: ResumeMode) -> ScopeInput {
+    ScopeInput::Resume { by: owner(), mode }
+}
+
+fn delete() -> ScopeInput {
+    ScopeInput::Delete { by: owner() }
+}
+
+impl World {
+    /// Gives an input to the agent or to the workspace, and keeps what comes of it.
+    fn command(&mut self, kind: PauseScope, input: ScopeInput) -> Heard {
+        let agent = (kind == AGENT).then(|| "outreach".parse().unwrap());
+        let state = match (
+            kind,
+            self.find(&Need::Agent(acme(), "outreach".parse().unwrap())),
+        ) {
+            (AGENT, Found::Here(Fact::Agent(agent))) => Some(Aggregate::Agent((*agent).clone())),
+            (AGENT, _) => None,
+            _ => self.workspace_scope.clone().map(Aggregate::Workspace),
+        };
+        let input = Input::Scope {
+            workspace: acme(),
+            agent,
+            input,
+        };
+        match decide(state.as_ref(), &input, &|_| Found::Unknown, self.now) {
+            Verdict::Decided(decision) => {
+                let text = match decision.state {
+                    Aggregate::Agent(agent) => {
+                        self.agent_scope = agent.scope.clone();
+                        serde_json::to_string(&agent.scope).unwrap()
+                    }
+                    Aggregate::Workspace(scope) => {
+                        self.workspace_scope = Some(scope.clone());
+                        serde_json::to_string(&scope.scope).unwrap()
+                    }
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(
+                    &serde_json::from_str::<Scope>(&text).unwrap(),
+                    self.scope(kind)
+                );
+                Heard::Decided(decision.answer)
+            }
+            Verdict::Unchanged(answer) => Heard::Unchanged(answer),
+            Verdict::Refused(refusal) => Heard::Refused(refusal),
+            Verdict::Need(needs) => panic!("{needs:?}"),
+        }
+    }
+
+    fn scope(&self, kind: PauseScope) -> &Scope {
+        static NONE: std::sync::OnceLock<Scope> = std::sync::OnceLock::new();
+        match (kind, &self.workspace_scope) {
+            (AGENT, _) => &self.agent_scope,
+            (_, Some(workspace)) => &workspace.scope,
+            (_, None) => NONE.get_or_init(Scope::default),
+        }
+    }
+
+    /// The pages of one scope, from the first to the last.
+    fn pages(&mut self, kind: PauseScope) {
+        let epoch = self.scope(kind).epoch;
+        if self.run.as_ref().is_some_and(|run| !run.is_final()) {
+            self.give(RunInput::Follow);
+            let agent = "outreach".parse().unwrap();
+            let upto = Some(Cursor {
+                agent,
+                run: run_id(),
+            });
+            self.command(kind, ScopeInput::Paged { epoch, upto });
+        }
+        self.command(kind, ScopeInput::Paged { epoch, upto: None });
+        assert!(self.scope(kind).is_followed());
+    }
+
+    /// The run as it is read.
+    fn read(&self) -> Run {
+        let agent = match self.find(&Need::Agent(acme(), "outreach".parse().unwrap())) {
+            Found::Here(Fact::Agent(agent)) => Some(agent),
+            _ => None,
+        };
+        let workspace = self.workspace_scope.clone().map(std::sync::Arc::new);
+        overlay(self.run().clone(), &Scopes { agent, workspace })
+    }
+
+    fn shown(&self) -> RunView {
+        self.read().view()
+    }
+}
+
+fn said(heard: &Heard) -> &ChangedScope {
+    match heard {
+        Heard::Decided(Answer::Scope(said)) | Heard::Unchanged(Answer::Scope(said)) => said,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ms(length: TimeDelta) -> u64 {
+    u64::try_from(length.num_milliseconds()).unwrap()
+}
+
+/// S0-AC4, S0-T6: one row, and every read shows it at once; the page changes nothing of that.
+#[test]
+fn a_paused_agent_shows_at_once_and_its_clocks_stand_since_the_pause() {
+    for kind in [AGENT, WORKSPACE] {
+        let mut world = World::started("  - wait: 5 days\n");
+        world.pass(TimeDelta::days(2));
+        let paused_at = world.now;
+        let heard = world.command(kind, hold());
+        let answer = said(&heard);
+        assert_eq!((answer.status.as_str(), answer.changed), ("paused", true));
+        assert_eq!(answer.agent.is_some(), kind == AGENT);
+        let by = answer.paused_by.as_ref().unwrap();
+        assert_eq!((by.scope, by.at), (kind, paused_at));
+        let view = world.shown();
+        assert_eq!((view.status, view.resume_at), (RunStatus::Waiting, None));
+        assert_eq!(view.message, "Paused by owner; timer hold has 3 days left.");
+        assert_eq!(view.paused_by[0].scope, kind);
+        world.pass(TimeDelta::hours(7));
+        world.pages(kind);
+        assert_eq!(
+            world.view(),
+            view,
+            "remaining counts from the pause, not from the page"
+        );
+        assert_eq!(
+            view.waiting_on[0].remaining_ms,
+            Some(ms(TimeDelta::days(3)))
+        );
+    }
+}
+
+/// Races: a second pause, and a second resume, change nothing and say so.
+#[test]
+fn a_second_pause_of_an_agent_says_that_it_changed_nothing() {
+    let mut world = World::started("  - wait: 5 days\n");
+    assert!(!said(&world.command(AGENT, resume(ResumeMode::Now))).changed);
+    world.command(AGENT, hold());
+    let before = world.agent_scope.clone();
+    let heard = world.command(AGENT, pause(PauseWaiting::Cancel, PauseNew::Refuse));
+    assert!(!said(&heard).changed && said(&heard).paused_by.is_some());
+    assert_eq!(world.agent_scope, before);
+    let heard = world.command(AGENT, resume(ResumeMode::Continue));
+    assert_eq!(
+        (said(&heard).status.as_str(), said(&heard).changed),
+        ("active", true)
+    );
+    assert!(!said(&world.command(AGENT, resume(ResumeMode::Now))).changed);
+}
+
+/// S0-AC4: the alarm fires between the commit of the pause and the run's page.
+#[test]
+fn an_alarm_that_fires_before_the_page_does_not_resume_the_run() {
+    let mut world = World::started("  - wait: 5 days\n");
+    world.pass(TimeDelta::days(5) - TimeDelta::milliseconds(1));
+    world.command(AGENT, hold());
+    assert_eq!(world.fire_next(), Some(TimerAnswer::Stale));
+    assert_eq!(world.view().waiting_on[0].remaining_ms, Some(1));
+    world.pages(AGENT);
+    world.pass(TimeDelta::days(1));
+    world.command(AGENT, resume(ResumeMode::Continue));
+    let due = world.now + TimeDelta::milliseconds(1);
+    world.pass(TimeDelta::milliseconds(1));
+    assert_eq!(world.shown().resume_at, Some(due));
+    world.pages(AGENT);
+    assert_eq!(world.fire_next(), Some(TimerAnswer::Applied));
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+/// S0-AC4: each mode counts from the instant of the resume, however late the page.
+#[test]
+fn every_mode_counts_from_the_resume_and_not_from_its_page() {
+    let days = [
+        (ResumeMode::Continue, Some(7)),
+        (ResumeMode::KeepDeadline, Some(5)),
+        (ResumeMode::Restart, Some(9)),
+        (ResumeMode::Now, None),
+    ];
+    for (mode, ends) in days {
+        for first_page_comes in [true, false] {
+            let mut world = World::started("  - wait: 5 days\n");
+            let began = world.now;
+            world.pass(TimeDelta::days(2));
+            world.command(AGENT, hold());
+            if first_page_comes {
+                world.pages(AGENT);
+            }
+            world.pass(TimeDelta::days(2));
+            world.command(AGENT, resume(mode));
+            let ends = ends.map(|days| began + TimeDelta::days(days));
+            assert_eq!(world.shown().resume_at, ends, "{mode:?}");
+            world.pass(TimeDelta::hours(3));
+            world.pages(AGENT);
+            assert_eq!(world.view().resume_at, ends, "{mode:?}");
+        }
+    }
+}
+
+/// S0-AC4: pauses are a set.
+#[test]
+fn a_run_moves_only_when_neither_itself_nor_its_agent_nor_its_workspace_is_paused() {
+    let mut world = World::started(SEND);
+    world.command(AGENT, hold());
+    world.command(WORKSPACE, hold());
+    world.pause();
+    assert_eq!(world.view().paused_by.len(), 3);
+    assert_eq!(world.ask("node-a", "send"), Grant::Drop);
+    world.command(AGENT, resume(ResumeMode::Continue));
+    world.pages(AGENT);
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.view().paused_by.len(), 1);
+    let Heard::Unchanged(Answer::Changed(answer)) = world.resume(ResumeMode::Now) else {
+        panic!("the workspace's pause is not the run's");
+    };
+    assert!(!answer.changed);
+    assert_eq!(world.ask("node-a", "send"), Grant::Drop);
+    world.command(WORKSPACE, resume(ResumeMode::Continue));
+    world.pages(WORKSPACE);
+    assert_eq!(world.ask("node-a", "send"), Grant::Go);
+}
+
+/// S0-AC4: queued steps do not start, from the commit of the scope on; running ones finish.
+#[test]
+fn a_step_at_work_finishes_and_a_queued_one_is_dropped_before_any_page() {
+    let mut world = World::started(SEND);
+    world.command(AGENT, hold());
+    assert_eq!(world.ask("node-a", "send"), Grant::Drop);
+    world.command(AGENT, resume(ResumeMode::Continue));
+    world.pages(AGENT);
+    assert_eq!(world.ask("node-a", "send"), Grant::Go);
+    world.command(AGENT, hold());
+    assert_eq!(world.shown().paused_by[0].in_flight, ["send"]);
+    assert_eq!(world.report("send", done(json!({}))), ResultAnswer::Applied);
+    assert_eq!(world.view().paused_by[0].in_flight, ["send"]);
+    assert!(
+        matches!(world.phase("step-02"), StepPhase::Planned),
+        "nothing follows"
+    );
+}
+
+/// S0-T6.3
+#[test]
+fn with_waiting_cancel_runs_that_wait_are_cancelled_and_others_stand() {
+    let mut world = World::started("  - wait: 5 days\n");
+    world.command(AGENT, pause(PauseWaiting::Cancel, PauseNew::Accept));
+    for view in [world.shown(), {
+        world.pages(AGENT);
+        world.view()
+    }] {
+        let failure = view.failure.unwrap();
+        assert_eq!(
+            (view.status, failure.class),
+            (RunStatus::Cancelled, FailureClass::Cancelled)
+        );
+        assert_eq!(failure.message, "Agent paused manually");
+    }
+    let mut world = World::started(SEND);
+    world.command(AGENT, pause(PauseWaiting::Cancel, PauseNew::Accept));
+    world.pages(AGENT);
+    assert_eq!(world.status(), RunStatus::Running);
+    assert_eq!(world.view().paused_by.len(), 1);
+}
+
+/// S0-T6.3: an agent can say so itself.
+#[test]
+fn an_agent_with_on_pause_cancel_needs_no_option() {
+    let text = "agent: outreach\non_pause: cancel\nsteps:\n  - wait: 5 days\n";
+    let mut world = World::of_plan(crate::domain::plan::Plan::compile(text).unwrap());
+    world.start();
+    world.command(WORKSPACE, hold());
+    assert_eq!(
+        world.shown().status,
+        RunStatus::Waiting,
+        "its own pauses only"
+    );
+    world.command(AGENT, hold());
+    assert_eq!(world.shown().status, RunStatus::Cancelled);
+}
+
+/// S0-AC4: new runs of a paused agent are accepted and stand paused, or refused, by option.
+#[test]
+fn a_run_started_meanwhile_stands_paused_until_the_resume() {
+    let mut world = World::of(SEND);
+    world.command(AGENT, hold());
+    world.pages(AGENT);
+    world.pass(TimeDelta::hours(1));
+    let view = world.start();
+    assert_eq!(view.paused_by[0].scope, AGENT);
+    assert!(world.handed.is_empty());
+    world.command(AGENT, resume(ResumeMode::Continue));
+    world.pages(AGENT);
+    assert_eq!(world.handed.len(), 1);
+    assert!(world.view().paused_by.is_empty());
+}
+
+/// S0-AC4
+#[test]
+fn a_run_of_an_agent_that_takes_none_is_refused() {
+    for kind in [AGENT, WORKSPACE] {
+        let mut world = World::of(SEND);
+        world.command(kind, pause(PauseWaiting::Hold, PauseNew::Refuse));
+        let Heard::Refused(refusal) = world.give(start_input()) else {
+            panic!("accepted");
+        };
+        let problem = refusal.problem();
+        assert_eq!(
+            (problem.status, problem.code.as_str()),
+            (409, "agent_paused")
+        );
+    }
+}
+
+/// S0-AC9: the fixed words, for a run that waits and for one that does not.
+#[test]
+fn runs_of_a_deleted_agent_fail_from_that_commit_on() {
+    let cases = [
+        ("  - wait: 5 days\n", "Agent deleted during wait period"),
+        (SEND, "Agent deleted"),
+    ];
+    for (steps, message) in cases {
+        let mut world = World::started(steps);
+        let heard = world.command(AGENT, delete());
+        assert_eq!(
+            (said(&heard).status.as_str(), said(&heard).changed),
+            ("deleted", true)
+        );
+        for view in [world.shown(), {
+            world.pages(AGENT);
+            world.view()
+        }] {
+            let failure = view.failure.unwrap();
+            assert_eq!(
+                (view.status, failure.class),
+                (RunStatus::Failed, FailureClass::Policy)
+            );
+            assert_eq!(
+                (failure.code.as_str(), failure.message.as_str()),
+                ("agent_deleted", message)
+            );
+        }
+        for input in [delete(), hold(), resume(ResumeMode::Now)] {
+            let heard = world.command(AGENT, input);
+            assert!(
+                matches!(heard, Heard::Refused(Refusal::AgentNotFound(_))),
+                "{heard:?}"
+            );
+        }
+    }
+}
+
+/// S0-AC9: checked again at resume, when an alarm fires, and when a step would start.
+#[test]
+fn a_deletion_counts_before_its_page() {
+    let mut world = World::started("  - wait: 5 days\n");
+    world.pause();
+    world.command(AGENT, delete());
+    let heard = world.resume(ResumeMode::Now);
+    assert!(
+        matches!(
+            heard,
+            Heard::Refused(Refusal::RunFinal(_, RunStatus::Failed))
+        ),
+        "{heard:?}"
+    );
+    let mut world = World::started("  - wait: 5 days\n");
+    world.command(AGENT, delete());
+    assert_eq!(world.fire_next(), Some(TimerAnswer::Stale));
+    assert_eq!(world.status(), RunStatus::Failed);
+    let mut world = World::started(SEND);
+    world.command(AGENT, delete());
+    assert_eq!(world.ask_as("node-a", "send", 1, 1), Grant::Drop);
+    assert_eq!(
+        world.report_as("send", 1, done(json!({}))),
+        ResultAnswer::Late
+    );
+    let mut world = World::of(SEND);
+    world.command(AGENT, delete());
+    let heard = world.give(start_input());
+    assert!(
+        matches!(heard, Heard::Refused(Refusal::AgentNotFound(_))),
+        "{heard:?}"
+    );
+}
+
+/// S0-AC9: the name is free again, and what is new under it is alive.
+#[test]
+fn an_agent_applied_after_its_deletion_is_a_new_version_and_lives() {
+    let text = "agent: outreach\nsteps:\n  - wait: 5 days\n";
+    let apply = Input::ApplyAgent {
+        workspace: acme(),
+        agent: "outreach".parse().unwrap(),
+        text: text.to_owned(),
+    };
+    let now = "2026-03-02T09:00:00Z".parse().unwrap();
+    let give = |state: Option<&Aggregate>, input: &Input| {
+        let look = |_: &Need| Found::Unknown;
+        match decide(state, input, &look, now) {
+            Verdict::Decided(decision) => decision.state,
+            other => panic!("{other:?}"),
+        }
+    };
+    let scope = |input| Input::Scope {
+        workspace: acme(),
+        agent: Some("outreach".parse().unwrap()),
+        input,
+    };
+    let first = give(None, &apply);
+    let paused = give(Some(&first), &scope(hold()));
+    let deleted = give(Some(&paused), &scope(delete()));
+    assert_eq!(deleted.agent().unwrap().view().status, "deleted");
+    let again = give(Some(&deleted), &apply);
+    let agent = again.agent().unwrap();
+    assert_eq!((agent.newest, agent.view().status.as_str()), (2, "active"));
+    let deleted = give(Some(&again), &scope(delete()));
+    assert_eq!(deleted.agent().unwrap().scope.dead_up_to, 2);
+}
+
+/// STYLE, limits: what happens at it.
+#[test]
+fn more_changes_than_pages_can_follow_are_refused_until_they_have() {
+    let mut world = World::started("  - wait: 5 days\n");
+    for _ in 0..CHANGES_MAX / 2 {
+        world.command(AGENT, hold());
+        world.command(AGENT, resume(ResumeMode::Continue));
+    }
+    let heard = world.command(AGENT, hold());
+    assert!(
+        matches!(heard, Heard::Refused(Refusal::ScopeBusy)),
+        "{heard:?}"
+    );
+    world.pages(AGENT);
+    assert!(said(&world.command(AGENT, hold())).changed);
+}
+
+/// A page that was read before a newer command ends nothing.
+#[test]
+fn a_newer_command_makes_an_older_page_void() {
+    let mut world = World::started("  - wait: 5 days\n");
+    world.command(AGENT, hold());
+    let epoch = world.agent_scope.epoch;
+    world.command(AGENT, resume(ResumeMode::Continue));
+    for upto in [
+        None,
+        Some(Cursor {
+            agent: "outreach".parse().unwrap(),
+            run: run_id(),
+        }),
+    ] {
+        let heard = world.command(AGENT, ScopeInput::Paged { epoch, upto });
+        assert!(matches!(heard, Heard::Unchanged(_)), "{heard:?}");
+    }
+    assert_eq!(
+        (world.agent_scope.changes.len(), &world.agent_scope.cursor),
+        (2, &None)
+    );
+}
+
+/// A run that its page could not bring up (or that a replica started under an older row) follows
+/// what stands, although the changes themselves are forgotten.
+#[test]
+fn a_run_that_every_page_passed_by_still_follows_what_stands() {
+    let mut world = World::started("  - wait: 5 days\n");
+    world.command(AGENT, hold());
+    let paused_at = world.now;
+    let epoch = world.agent_scope.epoch;
+    world.command(AGENT, ScopeInput::Paged { epoch, upto: None });
+    world.pass(TimeDelta::days(1));
+    assert_eq!(world.shown().paused_by[0].at, paused_at);
+    assert_eq!(
+        world.shown().waiting_on[0].remaining_ms,
+        Some(ms(TimeDelta::days(5)))
+    );
+    world.give(RunInput::Follow);
+    world.command(AGENT, resume(ResumeMode::Continue));
+    let epoch = world.agent_scope.epoch;
+    world.command(AGENT, ScopeInput::Paged { epoch, upto: None });
+    assert_eq!(
+        world.shown().resume_at,
+        Some(world.now + TimeDelta::days(5))
+    );
+    world.command(AGENT, delete());
+    let epoch = world.agent_scope.epoch;
+    world.command(AGENT, ScopeInput::Paged { epoch, upto: None });
+    assert_eq!(world.shown().status, RunStatus::Failed);
+}
+
+/// The row of a workspace is made by the first command for it.
+#[test]
+fn a_workspace_cannot_be_deleted_this_way() {
+    let mut world = World::started("  - wait: 5 days\n");
+    assert!(!said(&world.command(WORKSPACE, delete())).changed);
+    assert_eq!(world.workspace_scope, None::<WorkspaceScope>);
+}

@@ -1,0 +1,322 @@
+//! A scope: an agent or a whole workspace, with what was commanded for all runs in it.
+//!
+//! A command for many is one row, which every decision and every read of a run consults from that
+//! commit on. The row numbers its changes; a run remembers which number of each scope it has
+//! followed, and follows the later ones, each from its own instant, before anything else happens
+//! to it. The pages only bring that to runs to which nothing else happens.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::{ChangedScope, PauseNew, PauseWaiting};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{PauseScope, PausedBy, ResumeMode};
+use holdpoint_ids::{AgentName, RunId, Workspace};
+use serde::{Deserialize, Serialize};
+
+use super::agent::Agent;
+use super::decide::{Decision, Verdict};
+use super::effect::Answer;
+use super::need::Aggregate;
+use super::refusal::Refusal;
+
+/// Most changes of one scope that not all runs have followed yet; more are refused until the
+/// pages have caught up.
+pub const CHANGES_MAX: usize = 100;
+
+/// What was commanded for all runs of an agent or a workspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scope {
+    /// Number of the newest change; only ever rises.
+    pub epoch: u64,
+    /// When that was.
+    pub changed_at: Option<DateTime<Utc>>,
+    /// The pause that stands.
+    pub paused: Option<ScopePause>,
+    /// Versions of the agent up to this one are deleted; always 0 for a workspace.
+    pub dead_up_to: u32,
+    /// What not every run has followed yet, oldest first.
+    pub changes: Vec<Change>,
+    /// How far the pages for the newest change have come; none: nowhere yet.
+    pub cursor: Option<Cursor>,
+}
+
+/// A pause that stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScopePause {
+    /// Who.
+    pub by: Actor,
+    /// When; all clocks stand since then.
+    pub at: DateTime<Utc>,
+    /// What becomes of runs that are started meanwhile.
+    pub new: PauseNew,
+}
+
+/// One change of a scope.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Its number.
+    pub epoch: u64,
+    /// When; never earlier than the change before.
+    pub at: DateTime<Utc>,
+    /// Who.
+    pub by: Actor,
+    /// What.
+    pub what: ScopeChange,
+}
+
+/// What a change of a scope does to each of its runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum ScopeChange {
+    /// It stands still.
+    Paused {
+        /// What becomes of it if it waits.
+        waiting: PauseWaiting,
+    },
+    /// It goes on, if nothing else stops it.
+    Resumed {
+        /// How its waits go on.
+        mode: ResumeMode,
+    },
+    /// It fails.
+    Deleted {
+        /// If it is of a version up to this one.
+        up_to: u32,
+    },
+}
+
+/// The last run of a page; pages go by agent, then by id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Cursor {
+    /// Its agent.
+    pub agent: AgentName,
+    /// The run.
+    pub run: RunId,
+}
+
+/// The newest changes that a run has followed; each kind of scope counts for itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Followed {
+    /// Of its agent.
+    pub agent: u64,
+    /// Of its workspace.
+    pub workspace: u64,
+}
+
+/// The scope of everything in a workspace. There is none before the first command for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceScope {
+    /// Which.
+    pub workspace: Workspace,
+    /// Rises with every decision.
+    pub version: u64,
+    /// What was commanded.
+    pub scope: Scope,
+}
+
+/// What can happen to a scope.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScopeInput {
+    /// A person stops everything in it (S0-AC4, S0-T6).
+    Pause {
+        /// Who.
+        by: Actor,
+        /// What becomes of runs that wait.
+        waiting: PauseWaiting,
+        /// What becomes of runs that are started meanwhile.
+        new: PauseNew,
+    },
+    /// A person lets everything in it go on.
+    Resume {
+        /// Who.
+        by: Actor,
+        /// How waits go on.
+        mode: ResumeMode,
+    },
+    /// A person deletes the agent (S0-AC9); a workspace is left as it is.
+    Delete {
+        /// Who.
+        by: Actor,
+    },
+    /// The sweep has brought one page of runs up to a change; in the same batch as that page.
+    Paged {
+        /// The newest change when the page was read: a newer one begins again.
+        epoch: u64,
+        /// The last run of the page; none: there was no run after the one before.
+        upto: Option<Cursor>,
+    },
+}
+
+impl Scope {
+    /// Whether pages are still to come.
+    #[must_use]
+    pub const fn is_followed(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The pause as runs and callers are shown it.
+    #[must_use]
+    pub fn paused_by(&self, scope: PauseScope) -> Option<PausedBy> {
+        self.paused.as_ref().map(|pause| PausedBy {
+            scope,
+            by: pause.by.0.clone(),
+            at: pause.at,
+            in_flight: Vec::new(),
+        })
+    }
+
+    /// The scope after an input; none where that changes nothing. `newest` is the agent's version.
+    fn after(&self, input: &ScopeInput, newest: u32, now: DateTime<Utc>) -> Option<Self> {
+        let at = self.changed_at.map_or(now, |before| before.max(now));
+        match input {
+            ScopeInput::Pause { by, waiting, new } => {
+                let pause = ScopePause {
+                    by: by.clone(),
+                    at,
+                    new: *new,
+                };
+                let what = ScopeChange::Paused { waiting: *waiting };
+                self.paused.is_none().then(|| Self {
+                    paused: Some(pause),
+                    ..self.with(what, by, at)
+                })
+            }
+            ScopeInput::Resume { by, mode } => self.paused.is_some().then(|| Self {
+                paused: None,
+                ..self.with(ScopeChange::Resumed { mode: *mode }, by, at)
+            }),
+            // Whoever takes the name next begins without the pause.
+            ScopeInput::Delete { by } => (newest > self.dead_up_to).then(|| Self {
+                paused: None,
+                dead_up_to: newest,
+                ..self.with(ScopeChange::Deleted { up_to: newest }, by, at)
+            }),
+            ScopeInput::Paged { epoch, .. } if *epoch != self.epoch || self.is_followed() => None,
+            ScopeInput::Paged { upto: None, .. } => Some(Self {
+                changes: Vec::new(),
+                cursor: None,
+                ..self.clone()
+            }),
+            ScopeInput::Paged { upto, .. } => (*upto > self.cursor).then(|| Self {
+                cursor: upto.clone(),
+                ..self.clone()
+            }),
+        }
+    }
+
+    /// One change more; the pages begin again.
+    fn with(&self, what: ScopeChange, by: &Actor, at: DateTime<Utc>) -> Self {
+        let mut next = self.clone();
+        next.epoch += 1;
+        next.changed_at = Some(at);
+        next.cursor = None;
+        next.changes.push(Change {
+            epoch: next.epoch,
+            at,
+            by: by.clone(),
+            what,
+        });
+        next
+    }
+}
+
+/// Decides what an input does to an agent's scope, or to that of the whole workspace.
+pub(crate) fn decide(
+    state: Option<&Aggregate>,
+    workspace: &Workspace,
+    agent: Option<&AgentName>,
+    input: &ScopeInput,
+    now: DateTime<Utc>,
+) -> Verdict {
+    match agent {
+        None => decide_workspace(state.and_then(Aggregate::workspace), workspace, input, now),
+        Some(name) => match state.and_then(Aggregate::agent) {
+            Some(known) if !known.is_deleted() || is_page(input) => decide_agent(known, input, now),
+            Some(_) | None => Verdict::Refused(Refusal::AgentNotFound(name.clone())),
+        },
+    }
+}
+
+const fn is_page(input: &ScopeInput) -> bool {
+    match input {
+        ScopeInput::Paged { .. } => true,
+        ScopeInput::Pause { .. } | ScopeInput::Resume { .. } | ScopeInput::Delete { .. } => false,
+    }
+}
+
+fn decide_agent(known: &Agent, input: &ScopeInput, now: DateTime<Utc>) -> Verdict {
+    let answer = |agent: &Agent, changed| {
+        if is_page(input) {
+            return Answer::Nothing(());
+        }
+        Answer::Scope(Box::new(ChangedScope {
+            agent: Some(agent.name.clone()),
+            status: agent.status().to_owned(),
+            paused_by: agent.scope.paused_by(PauseScope::Agent),
+            changed,
+        }))
+    };
+    let Some(scope) = known.scope.after(input, known.newest, now) else {
+        return Verdict::Unchanged(answer(known, false));
+    };
+    if scope.changes.len() > CHANGES_MAX {
+        return Verdict::Refused(Refusal::ScopeBusy);
+    }
+    let next = Agent {
+        version: known.version + 1,
+        scope,
+        ..known.clone()
+    };
+    let answer = answer(&next, true);
+    decided(Aggregate::Agent(next), answer)
+}
+
+fn decide_workspace(
+    known: Option<&WorkspaceScope>,
+    workspace: &Workspace,
+    input: &ScopeInput,
+    now: DateTime<Utc>,
+) -> Verdict {
+    let known = known.cloned().unwrap_or_else(|| WorkspaceScope {
+        workspace: workspace.clone(),
+        version: 0,
+        scope: Scope::default(),
+    });
+    let answer = |scope: &Scope, changed| {
+        if is_page(input) {
+            return Answer::Nothing(());
+        }
+        let paused_by = scope.paused_by(PauseScope::Workspace);
+        let status = paused_by.as_ref().map_or("active", |_| "paused");
+        Answer::Scope(Box::new(ChangedScope {
+            agent: None,
+            status: status.to_owned(),
+            paused_by,
+            changed,
+        }))
+    };
+    // No version of an agent: a workspace cannot be deleted this way.
+    let Some(scope) = known.scope.after(input, 0, now) else {
+        return Verdict::Unchanged(answer(&known.scope, false));
+    };
+    if scope.changes.len() > CHANGES_MAX {
+        return Verdict::Refused(Refusal::ScopeBusy);
+    }
+    let answer = answer(&scope, true);
+    decided(
+        Aggregate::Workspace(WorkspaceScope {
+            version: known.version + 1,
+            scope,
+            ..known
+        }),
+        answer,
+    )
+}
+
+fn decided(state: Aggregate, answer: Answer) -> Verdict {
+    Verdict::Decided(Box::new(Decision {
+        state,
+        effects: Vec::new(),
+        facts: Vec::new(),
+        answer,
+    }))
+}

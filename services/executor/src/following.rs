@@ -1,0 +1,84 @@
+//! Brings runs to which nothing else happens up to what was commanded for their agent or
+//! workspace, page by page.
+//!
+//! How far the pages of a scope have come is committed with each page, in the scope's own row: a
+//! restart goes on there, and a newer command begins again. Nobody waits for a page: decisions and
+//! reads consult the scope itself.
+
+use std::time::Duration;
+
+use holdpoint_kernel::Handle;
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseConnection;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Executor;
+use crate::domain::scope::{Cursor, Scope};
+use crate::domain::{Input, RunInput, ScopeInput};
+use crate::store;
+
+/// Most runs of one page, over all scopes that have some.
+const PAGE_RUNS: u64 = 500;
+
+/// Most scopes of one page; the others wait until some of these are through.
+const PAGE_SCOPES: u64 = 20;
+
+/// Real time between two looks for scopes with pages to come.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// Looks for pages until it is told to stop.
+pub(crate) fn start(
+    handle: Handle<Executor>,
+    db: DatabaseConnection,
+    stop: CancellationToken,
+    tracker: &TaskTracker,
+) {
+    tracker.spawn(async move {
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            while bring_one_page(&handle, &db).await && !stop.is_cancelled() {}
+        }
+    });
+}
+
+/// Whether there may be more at once.
+async fn bring_one_page(handle: &Handle<Executor>, db: &DatabaseConnection) -> bool {
+    match page(db).await {
+        Ok(inputs) if inputs.is_empty() => false,
+        Ok(inputs) => handle.submit(inputs).await,
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "pages of paused or deleted agents come later");
+            false
+        }
+    }
+}
+
+/// One page of each scope that has some to come: its runs follow, and the scope notes how far that
+/// is. Empty: there is nothing to be done.
+pub(crate) async fn page(db: &DatabaseConnection) -> Result<Vec<Input>, StoreError> {
+    let scopes = store::scopes_to_follow(db, PAGE_SCOPES).await?;
+    let Some(runs) = PAGE_RUNS.checked_div(u64::try_from(scopes.len()).unwrap_or(PAGE_RUNS)) else {
+        return Ok(Vec::new());
+    };
+    let mut inputs = Vec::new();
+    for (workspace, agent, Scope { epoch, cursor, .. }) in scopes {
+        let of = (&workspace, agent.as_ref());
+        let page = store::open_runs(db, of, cursor.as_ref(), runs).await?;
+        let upto: Option<Cursor> = page.last().cloned();
+        inputs.extend(page.into_iter().map(|place| Input::Run {
+            workspace: workspace.clone(),
+            run: place.run,
+            input: RunInput::Follow,
+        }));
+        inputs.push(Input::Scope {
+            workspace,
+            agent,
+            input: ScopeInput::Paged { epoch, upto },
+        });
+    }
+    Ok(inputs)
+}

@@ -1,0 +1,90 @@
+//! Runs as they are to be read: what was commanded for their agent or workspace shows at once,
+//! whether or not their page has come.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdpoint_contracts::problem::Problem;
+use holdpoint_ids::{AgentName, RunId, Workspace};
+use sea_orm::DatabaseConnection;
+
+use super::failed;
+use crate::domain::{Run, Scopes, WorkspaceScope, overlay};
+use crate::store::{self, Filter};
+
+/// Most times that one list asks for rows, while pages are still to come.
+const ROUNDS_MAX: usize = 20;
+
+/// What was commanded for the runs of one workspace.
+pub(super) struct Overlay {
+    workspace: Option<Arc<WorkspaceScope>>,
+    agents: BTreeMap<AgentName, Scopes>,
+}
+
+impl Overlay {
+    /// For the runs of these agents.
+    pub(super) async fn read(
+        db: &DatabaseConnection,
+        workspace: &Workspace,
+        agents: &[&AgentName],
+    ) -> Result<Self, Problem> {
+        let of_all = store::workspace_scope(db, workspace).await;
+        let of_all = of_all.map_err(|error| failed(&error))?.map(Arc::new);
+        let found = store::agents(db, workspace, agents).await;
+        let found = found.map_err(|error| failed(&error))?;
+        let agents = found.into_iter().map(|agent| {
+            let name = agent.name.clone();
+            let scopes = Scopes {
+                agent: Some(Arc::new(agent)),
+                workspace: of_all.clone(),
+            };
+            (name, scopes)
+        });
+        Ok(Self {
+            agents: agents.collect(),
+            workspace: of_all,
+        })
+    }
+
+    /// The run as it is to be read.
+    pub(super) fn show(&self, run: Run) -> Run {
+        let only_workspace = || Scopes {
+            agent: None,
+            workspace: self.workspace.clone(),
+        };
+        let scopes = self.agents.get(&run.agent).cloned();
+        overlay(run, &scopes.unwrap_or_else(only_workspace))
+    }
+}
+
+/// Runs as they are to be read, newest first. While pages are still to come, a row's status may
+/// not be the run's: then every open run is looked at.
+pub(super) async fn list(db: &DatabaseConnection, filter: Filter<'_>) -> Result<Vec<Run>, Problem> {
+    let unsettled = store::has_pages_to_come(db, filter.workspace).await;
+    let or_open = unsettled.map_err(|error| failed(&error))? && filter.status.is_some();
+    let wanted = usize::try_from(filter.limit).unwrap_or(usize::MAX);
+    let mut runs: Vec<Run> = Vec::new();
+    let mut before: Option<RunId> = filter.before;
+    for _ in 0..ROUNDS_MAX {
+        let asked = Filter {
+            before,
+            or_open,
+            ..filter
+        };
+        let rows = store::list_runs(db, &asked).await;
+        let rows = rows.map_err(|error| failed(&error))?;
+        let is_last = rows.len() < wanted;
+        before = rows.last().map(|run| run.id);
+        let mut agents: Vec<_> = rows.iter().map(|run| &run.agent).collect();
+        agents.sort_unstable();
+        agents.dedup();
+        let overlay = Overlay::read(db, filter.workspace, &agents).await?;
+        let shown = rows.into_iter().map(|run| overlay.show(run));
+        runs.extend(shown.filter(|run| filter.status.is_none_or(|status| run.status() == status)));
+        if is_last || runs.len() >= wanted {
+            break;
+        }
+    }
+    runs.truncate(wanted);
+    Ok(runs)
+}
