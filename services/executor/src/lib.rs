@@ -51,10 +51,15 @@ pub async fn start(
     for wanted in [
         StreamUse::Steps,
         StreamUse::Commands(holdpoint_contracts::scheduler::SERVICE),
+        StreamUse::Commands(holdpoint_contracts::handoff::SERVICE),
     ] {
         deps.bus.provide_stream(wanted).await?;
     }
-    let handle = holdpoint_kernel::start(deps, Arc::new(Executor), stop.clone(), tracker).await?;
+    let service = Arc::new(Executor {
+        keys: deps.keys.clone(),
+        clock: deps.clock.clone(),
+    });
+    let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
     let queries = Arc::new(queries::ExecutorQueries::new(readers));
     serve_queries(&deps.bus, queries, stop, tracker).await?;

@@ -2,8 +2,10 @@
 
 mod advance;
 mod control;
+mod outside;
 mod start;
 mod turn;
+mod uncertain;
 mod work;
 
 #[cfg(test)]
@@ -18,7 +20,7 @@ use super::input::{Input, RunInput};
 use super::need::{Aggregate, Fact, Lookup, Need};
 use super::refusal::Refusal;
 use super::run::Run;
-use super::{agent, contact};
+use super::{agent, contact, node, tool};
 use turn::{Stop, Turn};
 
 /// What a decision came to.
@@ -64,7 +66,13 @@ pub fn decide(
         } => {
             let known = match state {
                 Some(Aggregate::Agent(agent)) => Some(agent),
-                None | Some(Aggregate::Contact(_) | Aggregate::Run(_)) => None,
+                None
+                | Some(
+                    Aggregate::Contact(_)
+                    | Aggregate::Run(_)
+                    | Aggregate::Node(_)
+                    | Aggregate::Tool(_),
+                ) => None,
             };
             agent::apply(known, workspace, name, text, now)
         }
@@ -75,10 +83,47 @@ pub fn decide(
         } => {
             let known = match state {
                 Some(Aggregate::Contact(contact)) => Some(contact),
-                None | Some(Aggregate::Agent(_) | Aggregate::Run(_)) => None,
+                None
+                | Some(
+                    Aggregate::Agent(_)
+                    | Aggregate::Run(_)
+                    | Aggregate::Node(_)
+                    | Aggregate::Tool(_),
+                ) => None,
             };
             contact::decide(known, workspace, id, input)
         }
+        Input::Node { node: name, input } => {
+            let known = match state {
+                Some(Aggregate::Node(node)) => Some(node),
+                None
+                | Some(
+                    Aggregate::Agent(_)
+                    | Aggregate::Contact(_)
+                    | Aggregate::Run(_)
+                    | Aggregate::Tool(_),
+                ) => None,
+            };
+            node::decide(known, name, input, look, now)
+        }
+        Input::Tool {
+            workspace,
+            name,
+            input,
+        } => {
+            let known = match state {
+                Some(Aggregate::Tool(tool)) => Some(tool),
+                None
+                | Some(
+                    Aggregate::Agent(_)
+                    | Aggregate::Contact(_)
+                    | Aggregate::Run(_)
+                    | Aggregate::Node(_),
+                ) => None,
+            };
+            tool::decide(known, workspace, name, input)
+        }
+        Input::UnknownAlarm { id } => Verdict::Refused(Refusal::UnknownAlarm(id.clone())),
         Input::Run {
             workspace,
             run,
@@ -86,7 +131,13 @@ pub fn decide(
         } => {
             let known = match state {
                 Some(Aggregate::Run(run)) => Some(run),
-                None | Some(Aggregate::Agent(_) | Aggregate::Contact(_)) => None,
+                None
+                | Some(
+                    Aggregate::Agent(_)
+                    | Aggregate::Contact(_)
+                    | Aggregate::Node(_)
+                    | Aggregate::Tool(_),
+                ) => None,
             };
             match (known, input) {
                 (None, RunInput::Start { .. }) => start::start(workspace, *run, input, look, now),
@@ -145,6 +196,13 @@ fn decide_run(
             };
             work::report(turn, &report)
         }
+        RunInput::LeaseEnded {
+            step,
+            dispatch,
+            node,
+        } => uncertain::lease_ended(turn, step, *dispatch, node),
+        RunInput::HoldClosed { hold, choice, by } => uncertain::closed(turn, *hold, *choice, by),
+        RunInput::Incident { reason } => Ok(control::incident(turn, reason)),
     }
 }
 

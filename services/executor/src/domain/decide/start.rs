@@ -65,6 +65,7 @@ fn try_start(
         steps: Vec::new(),
         pauses: Vec::new(),
         clocks: Clocks::default(),
+        incidents: Vec::new(),
     };
     let mut turn = Turn::new(&fresh, look, now);
     let plan = turn.plan()?;
@@ -133,6 +134,8 @@ fn planned(id: &str) -> Step {
         dispatch: 0,
         attempts: 0,
         late: Vec::new(),
+        lost: 0,
+        answered: Vec::new(),
     }
 }
 
