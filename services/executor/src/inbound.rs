@@ -2,6 +2,9 @@
 
 mod caller;
 
+#[cfg(test)]
+mod tests;
+
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{Right, Trust};
 use holdpoint_contracts::executor::{
@@ -43,7 +46,9 @@ pub(crate) fn decode(
         now,
     };
     match parts.verb.as_str() {
-        ApplyAgent::VERB | PutTool::VERB | DeleteTool::VERB => definition(&parts.verb, body, &caller),
+        ApplyAgent::VERB | PutTool::VERB | DeleteTool::VERB => {
+            definition(&parts.verb, body, &caller)
+        }
         PutContact::VERB | PatchContact::VERB | DeleteContact::VERB => {
             contact(&parts.verb, body, &caller)
         }
@@ -291,7 +296,13 @@ pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
     runs.truncate(ITEMS_MAX);
     let reason = || reason.to_owned();
     runs.into_iter()
-        .map(|id| run(&parts.workspace, id, RunInput::Incident { reason: reason() }))
+        .map(|id| {
+            run(
+                &parts.workspace,
+                id,
+                RunInput::Incident { reason: reason() },
+            )
+        })
         .collect()
 }
 

@@ -5,10 +5,12 @@
 
 pub mod domain;
 mod inbound;
+mod inline;
 mod outbound;
 mod queries;
 mod service;
 mod store;
+mod sweeps;
 
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use inline::InlineTools;
 pub use service::Executor;
 
 /// Connections that answer queries.
@@ -37,12 +40,14 @@ pub enum ExecutorError {
     Kernel(#[from] KernelError),
 }
 
-/// Starts the executor; it ends with `stop`, when `tracker` is empty.
+/// Starts the executor; it ends with `stop`, when `tracker` is empty. With `inline` it runs itself
+/// what is idempotent and built in and nobody takes (S2-R7).
 ///
 /// # Errors
 /// [`ExecutorError`] when tables or bus are not to be had.
 pub async fn start(
     deps: &Deps,
+    inline: Option<Arc<dyn InlineTools>>,
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> Result<Handle<Executor>, ExecutorError> {
@@ -59,8 +64,18 @@ pub async fn start(
         keys: deps.keys.clone(),
         clock: deps.clock.clone(),
     });
-    let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
+    let handle = holdpoint_kernel::start(deps, Arc::clone(&service), stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
+    let sweeping = sweeps::Sweeping {
+        handle: &handle,
+        service: &service,
+        bus: &deps.bus,
+        db: &readers,
+    };
+    sweeps::start(&sweeping, &stop, tracker);
+    if let Some(tools) = inline {
+        inline::Inline::new(&service, &handle, &readers, tools).start(stop.clone(), tracker);
+    }
     let queries = Arc::new(queries::ExecutorQueries::new(readers));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)

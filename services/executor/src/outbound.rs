@@ -1,5 +1,8 @@
 //! Effects to messages: translation only.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -117,12 +120,7 @@ pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
         .collect()
 }
 
-fn timer(
-    workspace: Workspace,
-    id: String,
-    rev: u64,
-    due: Option<DateTime<Utc>>,
-) -> Option<Wish> {
+fn timer(workspace: Workspace, id: String, rev: u64, due: Option<DateTime<Utc>>) -> Option<Wish> {
     let body = write(&SetTimer {
         id: id.clone(),
         rev,
@@ -184,7 +182,7 @@ fn command<C: Command>(workspace: &Workspace, command: C) -> Result<Outgoing, se
 /// One nudge a workspace: whose history has grown, and up to which number. And who is to beat.
 pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
     let asked = effects.iter().filter_map(|effect| match effect {
-        Effect::AskToBeat { node } => Some((subject::node(node), Bytes::from_static(b"{}"))),
+        Effect::AskToBeat { node } => Some((subject::node(node), Bytes::from_static(b"null"))),
         Effect::AgentVersion { .. }
         | Effect::Value { .. }
         | Effect::Step(_)

@@ -94,9 +94,7 @@ impl Service for Executor {
     fn fact(state: &Aggregate) -> Fact {
         match state {
             Aggregate::Agent(agent) => Fact::Agent(Arc::new(agent.clone())),
-            Aggregate::Contact(contact) if contact.deleted => {
-                Fact::Contact(Arc::default())
-            }
+            Aggregate::Contact(contact) if contact.deleted => Fact::Contact(Arc::default()),
             Aggregate::Contact(contact) => contact.fact(),
             Aggregate::Run(run) => Fact::Run(Arc::new(RunFact::of(run))),
             Aggregate::Tool(tool) => Fact::Tool(Arc::new(tool.clone())),

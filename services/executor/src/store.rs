@@ -31,7 +31,9 @@ pub(crate) use agent_version_row::one as plan;
 pub(crate) use contact_row::{list as list_contacts, load as contacts};
 pub(crate) use handover_row::of_run as handovers_of;
 pub(crate) use history_row::after as history_after;
-pub(crate) use lease_row::{due as due_leases, list as list_leases, one as lease};
+pub(crate) use lease_row::{
+    due as due_leases, id as lease_id, list as list_leases, load as leases,
+};
 pub(crate) use node_row::{list as list_nodes, load as nodes, suspects};
 pub(crate) use run_row::{Filter, list as list_runs, load as runs, one as run};
 pub(crate) use step_row::{of_run as steps_of, queued as queued_steps};

@@ -3,6 +3,9 @@
 //! A node that falls silent is asked first and given up after: moving the clock never takes work
 //! from one that lives. What becomes of its leases is decided run by run, never here.
 
+#[cfg(test)]
+mod tests;
+
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::steps::{BeatAnswer, Claimed, LEASE_MIN_MS, NodeStatus};
@@ -102,9 +105,7 @@ pub(crate) fn decide(
                 Verdict::Unchanged(Answer::Nothing(()))
             }
         },
-        (None, NodeInput::Silent { .. }) => {
-            Verdict::Unchanged(Answer::Timer(TimerAnswer::Stale))
-        }
+        (None, NodeInput::Silent { .. }) => Verdict::Unchanged(Answer::Timer(TimerAnswer::Stale)),
         (None, NodeInput::Goodbye | NodeInput::Unheard { .. }) => {
             Verdict::Unchanged(Answer::Nothing(()))
         }

@@ -114,7 +114,10 @@ pub struct Step {
     pub answered: Vec<u32>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 const fn is_none_lost(lost: &u32) -> bool {
     *lost == 0
 }

@@ -77,9 +77,7 @@ impl ExecutorQueries {
             progress_at: None,
             claim_timeout: lease.lease_ms,
         });
-        let mut claims = page(views.collect(), limit, |view: &ClaimView| {
-            view.step.clone()
-        });
+        let mut claims = page(views.collect(), limit, |view: &ClaimView| view.step.clone());
         // The oldest are what one looks for; there is no second page to ask for.
         claims.next_cursor = None;
         Ok(claims)

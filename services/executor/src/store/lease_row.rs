@@ -70,15 +70,15 @@ fn active(lease: &Lease) -> Result<ActiveModel, StoreError> {
         claimed_at: Set(lease.claimed_at),
         heartbeat_at: Set(lease.heartbeat_at),
         lease_ms: Set(lease_ms),
-        expires_ms: Set(lease.heartbeat_at.timestamp_millis().saturating_add(lease_ms)),
+        expires_ms: Set(lease
+            .heartbeat_at
+            .timestamp_millis()
+            .saturating_add(lease_ms)),
     })
 }
 
 /// Writes leases; a newer one of the same step replaces it.
-pub(crate) async fn upsert(
-    db: &impl ConnectionTrait,
-    leases: &[&Lease],
-) -> Result<(), StoreError> {
+pub(crate) async fn upsert(db: &impl ConnectionTrait, leases: &[&Lease]) -> Result<(), StoreError> {
     for chunk in leases.chunks(ROWS_PER_STATEMENT) {
         let rows = chunk.iter().map(|lease| active(lease));
         let newest = OnConflict::column(Column::Id)
@@ -128,17 +128,16 @@ pub(crate) async fn beaten(
     Ok(())
 }
 
-/// Leases that have run out, and all of these nodes, by id after one.
+/// Leases that have run out, and all of nodes that are down, by id after one.
 pub(crate) async fn due(
     db: &impl ConnectionTrait,
     now: DateTime<Utc>,
-    down: &[&str],
     page: (&str, u64),
 ) -> Result<Vec<Lease>, StoreError> {
     let (after, limit) = page;
     let any = Condition::any()
         .add(COLUMN.expires_ms.lte(now.timestamp_millis()))
-        .add(COLUMN.node.is_in(down.iter().copied()));
+        .add(COLUMN.node.in_subquery(node_row::names_of_down()));
     let rows = Entity::find()
         .filter(any)
         .filter(COLUMN.id.gt(after))
@@ -165,12 +164,17 @@ pub(crate) async fn list(
     rows.into_iter().map(read).collect()
 }
 
-/// One lease.
-pub(crate) async fn one(
+/// Leases by their ids.
+pub(crate) async fn load(
     db: &impl ConnectionTrait,
-    run: RunId,
-    step: &str,
-) -> Result<Option<Lease>, StoreError> {
-    let row = Entity::find_by_id(id(run, step)).one(db).await?;
-    row.map(read).transpose()
+    ids: &[String],
+) -> Result<Vec<Lease>, StoreError> {
+    let mut leases = Vec::with_capacity(ids.len());
+    for chunk in ids.chunks(ROWS_PER_STATEMENT) {
+        let query = Entity::find().filter(COLUMN.id.is_in(chunk.iter().cloned()));
+        for row in query.all(db).await? {
+            leases.push(read(row)?);
+        }
+    }
+    Ok(leases)
 }

@@ -12,7 +12,8 @@ use holdpoint_ids::NodeName;
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{QueryOrder, QuerySelect};
+use sea_orm::sea_query::SelectStatement;
+use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
 
 use crate::domain::{Key, Node};
 
@@ -84,6 +85,15 @@ pub(crate) async fn suspects(
         .all(db)
         .await?;
     rows.iter().map(read).collect()
+}
+
+/// Names of the nodes that are down.
+pub(super) fn names_of_down() -> SelectStatement {
+    Entity::find()
+        .select_only()
+        .column(Column::Name)
+        .filter(COLUMN.status.eq(word(NodeStatus::Down)))
+        .into_query()
 }
 
 pub(crate) async fn save(

@@ -127,9 +127,9 @@ fn see(turn: &Turn<'_>, plan: &PlanFact, index: usize, unknown: &mut Vec<Need>) 
     let mut look = |need: Need| match turn.look(&need) {
         Found::Here(Fact::Value(value) | Fact::Contact(value)) => Some(value),
         Found::Absent
-        | Found::Here(
-            Fact::Agent(_) | Fact::Plan(_) | Fact::Run(_) | Fact::Tool(_) | Fact::Node,
-        ) => None,
+        | Found::Here(Fact::Agent(_) | Fact::Plan(_) | Fact::Run(_) | Fact::Tool(_) | Fact::Node) => {
+            None
+        }
         Found::Unknown => {
             unknown.push(need);
             None

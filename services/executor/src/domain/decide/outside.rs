@@ -135,7 +135,8 @@ pub(super) fn questions(turn: &Turn<'_>) -> Result<Vec<Effect>, Stop> {
     }
     let over = turn.before.questions().filter(|(step, asked)| {
         // Closed by its owner: there is nothing to tell.
-        let is_answered = |now: &Step| now.id == step.id && now.answered.contains(&asked.hold.number);
+        let is_answered =
+            |now: &Step| now.id == step.id && now.answered.contains(&asked.hold.number);
         !after.contains_key(&asked.hold) && !turn.run.steps.iter().any(is_answered)
     });
     for (_, asked) in over {
@@ -154,9 +155,9 @@ pub(super) fn questions(turn: &Turn<'_>) -> Result<Vec<Effect>, Stop> {
 /// Whether the step of a question has ended by what its worker said.
 fn has_reported(turn: &Turn<'_>, asked: &Uncertain) -> bool {
     let steps = turn.before.steps.iter().zip(&turn.run.steps);
-    let mut ended = steps.filter(|(was, _)| {
-        matches!(&was.phase, StepPhase::Uncertain(one) if one.hold == asked.hold)
-    });
+    let mut ended = steps.filter(
+        |(was, _)| matches!(&was.phase, StepPhase::Uncertain(one) if one.hold == asked.hold),
+    );
     ended.any(|(_, now)| {
         matches!(
             now.phase,
@@ -202,7 +203,9 @@ fn spec(turn: &Turn<'_>, step: &Step, asked: &Uncertain) -> Result<HoldSpec, Sto
         step: Some(step.id.clone()),
         agent: Some(turn.run.agent.clone()),
         question,
-        options: Choice::ALL.map(|choice| choice.as_str().to_owned()).to_vec(),
+        options: Choice::ALL
+            .map(|choice| choice.as_str().to_owned())
+            .to_vec(),
         to: Vec::new(),
         reason: Some("uncertain".to_owned()),
         on_timeout: OnTimeout::Escalate,

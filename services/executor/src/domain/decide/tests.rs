@@ -6,9 +6,12 @@
 
 mod ending;
 mod histories;
+mod leases;
 mod pausing;
 mod starting;
 mod table;
+mod tools;
+mod uncertain;
 mod waiting;
 mod working;
 mod world;

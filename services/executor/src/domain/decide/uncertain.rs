@@ -148,7 +148,10 @@ pub(super) fn closed(
 ) -> Result<Verdict, Stop> {
     let told = |answer| Ok(Verdict::Unchanged(Answer::Closed(answer)));
     let steps = &turn.run.steps;
-    if steps.iter().any(|step| step.answered.contains(&hold.number)) {
+    if steps
+        .iter()
+        .any(|step| step.answered.contains(&hold.number))
+    {
         return told(ClosedAnswer::Applied);
     }
     let open = turn.run.questions().find(|(_, asked)| asked.hold == hold);
@@ -201,12 +204,7 @@ pub(super) fn apply_answers(turn: &mut Turn<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-fn apply(
-    turn: &mut Turn<'_>,
-    id: &str,
-    asked: &Uncertain,
-    answer: &Answered,
-) -> Result<(), Stop> {
+fn apply(turn: &mut Turn<'_>, id: &str, asked: &Uncertain, answer: &Answered) -> Result<(), Stop> {
     let index = turn.position(id)?;
     let now = turn.now;
     turn.run.clocks.human_ms += millis_between(asked.since, now);
