@@ -1,77 +1,238 @@
-//! Commands to inputs: translation only.
+//! Commands to inputs: translation, and who may give them.
 
+mod caller;
 mod scopes;
 
+#[cfg(test)]
+mod tests;
+
+use chrono::{DateTime, Utc};
+use holdpoint_auth::{Right, Trust};
 use holdpoint_contracts::executor::{
-    ApplyAgent, CancelRun, DeleteContact, PatchContact, PauseRun, PutContact, ResumeRun, StartRun,
+    ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HoldsClosed, PatchContact,
+    PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope, StartRun, TimerFired,
     TimersFired,
 };
+use holdpoint_contracts::hold::{HoldClosed, HoldOutcome};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::steps::{StartSteps, StepResults};
-use holdpoint_contracts::subject::Parts;
-use holdpoint_ids::{HoldId, IdError, RunId, Workspace};
+use holdpoint_contracts::steps::{Beat, Goodbye, StartSteps, StepResults};
+use holdpoint_contracts::subject::{self, Parts};
+use holdpoint_ids::{HoldId, RunId, Workspace};
 use holdpoint_kernel::Request;
+use serde_json::Value;
 
 use crate::domain::contact::ContactInput;
-use crate::domain::{Input, RunInput};
+use crate::domain::run::Choice;
+use crate::domain::{Input, NodeInput, RunInput, ToolInput};
+use crate::outbound::NODE_ALARM;
+
+use caller::Caller;
 
 /// Most steps, results or alarms that one message may bring.
 const ITEMS_MAX: usize = 1_000;
 
+/// Most steps that a node may work on at once.
+const WORKING_MAX: usize = 1_000;
+
 /// Reads one command.
-pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
-    let workspace = &parts.workspace;
+pub(crate) fn decode(
+    parts: &Parts,
+    body: &[u8],
+    trust: &Trust,
+    now: DateTime<Utc>,
+) -> Result<Request<Input>, Problem> {
+    let caller = Caller {
+        workspace: &parts.workspace,
+        trust,
+        now,
+    };
     match parts.verb.as_str() {
-        ApplyAgent::VERB => one(body, |it: ApplyAgent| Input::ApplyAgent {
+        ApplyAgent::VERB | PutTool::VERB | DeleteTool::VERB => {
+            definition(&parts.verb, body, &caller)
+        }
+        PutContact::VERB | PatchContact::VERB | DeleteContact::VERB => {
+            contact(&parts.verb, body, &caller)
+        }
+        StartRun::VERB | PauseRun::VERB | ResumeRun::VERB | CancelRun::VERB => {
+            by_people(&parts.verb, body, &caller)
+        }
+        PauseScope::VERB | ResumeScope::VERB | DeleteAgent::VERB => {
+            scopes::decode(&parts.verb, body, &caller)
+        }
+        TimersFired::VERB | HoldsClosed::VERB => by_services(&parts.verb, body, &caller),
+        StartSteps::VERB | StepResults::VERB | Beat::VERB | Goodbye::VERB => {
+            by_workers(&parts.verb, body, &caller)
+        }
+        other => Err(unknown(other)),
+    }
+}
+
+fn unknown(verb: &str) -> Problem {
+    Problem::not_found(format!("the executor has no command `{verb}`"))
+}
+
+/// Agents and tools.
+fn definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input>, Problem> {
+    let workspace = caller.workspace;
+    let right = Right::Operate;
+    match verb {
+        ApplyAgent::VERB => one(body, caller, right, |it: ApplyAgent| Input::ApplyAgent {
             workspace: workspace.clone(),
             agent: it.agent,
             text: it.text,
         }),
-        PutContact::VERB => one(body, |it: PutContact| Input::Contact {
+        PutTool::VERB => one(body, caller, right, |it: PutTool| Input::Tool {
             workspace: workspace.clone(),
-            contact: it.contact,
-            input: ContactInput::Put(it.fields),
+            name: it.tool.name.clone(),
+            input: ToolInput::Put(Box::new(it.tool)),
         }),
-        PatchContact::VERB => one(body, |it: PatchContact| Input::Contact {
+        DeleteTool::VERB => one(body, caller, right, |it: DeleteTool| Input::Tool {
             workspace: workspace.clone(),
-            contact: it.contact,
-            input: ContactInput::Patch(it.patch),
+            name: it.name,
+            input: ToolInput::Delete,
         }),
-        DeleteContact::VERB => one(body, |it: DeleteContact| Input::Contact {
-            workspace: workspace.clone(),
-            contact: it.contact,
-            input: ContactInput::Delete,
+        other => Err(unknown(other)),
+    }
+}
+
+fn contact(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input>, Problem> {
+    let input = |contact, input| Input::Contact {
+        workspace: caller.workspace.clone(),
+        contact,
+        input,
+    };
+    let right = Right::Ask;
+    match verb {
+        PutContact::VERB => one(body, caller, right, |it: PutContact| {
+            input(it.contact, ContactInput::Put(it.fields))
         }),
-        StartRun::VERB | PauseRun::VERB | ResumeRun::VERB | CancelRun::VERB => {
-            decode_run(parts, body)
+        PatchContact::VERB => one(body, caller, right, |it: PatchContact| {
+            input(it.contact, ContactInput::Patch(it.patch))
+        }),
+        DeleteContact::VERB => one(body, caller, right, |it: DeleteContact| {
+            input(it.contact, ContactInput::Delete)
+        }),
+        other => Err(unknown(other)),
+    }
+}
+
+fn by_people(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input>, Problem> {
+    let (id, input, key) = match verb {
+        StartRun::VERB => {
+            let it: Envelope<StartRun> = caller.read(body, Some(Right::Ask))?;
+            let StartRun {
+                run: id,
+                agent,
+                input,
+                contact,
+                labels,
+            } = it.command;
+            let by = it.actor;
+            let input = RunInput::Start {
+                agent,
+                input,
+                contact,
+                labels,
+                by,
+            };
+            (id, input, it.key)
         }
+        PauseRun::VERB => {
+            let it: Envelope<PauseRun> = caller.read(body, Some(Right::Operate))?;
+            (it.command.run, RunInput::Pause { by: it.actor }, it.key)
+        }
+        ResumeRun::VERB => {
+            let it: Envelope<ResumeRun> = caller.read(body, Some(Right::Operate))?;
+            let (by, mode) = (it.actor, it.command.mode);
+            (it.command.run, RunInput::Resume { by, mode }, it.key)
+        }
+        CancelRun::VERB => {
+            let it: Envelope<CancelRun> = caller.read(body, Some(Right::Operate))?;
+            let (by, reason) = (it.actor, it.command.reason);
+            (it.command.run, RunInput::Cancel { by, reason }, it.key)
+        }
+        other => return Err(unknown(other)),
+    };
+    Ok(Request::one(run(caller.workspace, id, input), key))
+}
+
+fn by_services(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input>, Problem> {
+    match verb {
         TimersFired::VERB => {
-            let fired = read::<TimersFired>(body)?.command.fired;
-            let fired = fired
-                .into_iter()
-                .map(|it| Ok((it.id.parse::<HoldId>()?, it.rev)))
-                .collect::<Result<Vec<_>, IdError>>()
-                .map_err(|error| Problem::invalid_body(error.to_string()))?;
-            many(fired, |(hold, rev)| {
-                run(workspace, hold.run, RunInput::TimerFired { hold, rev })
-            })
+            let it: Envelope<TimersFired> = caller.read(body, None)?;
+            many(it.command.fired, |fired| alarm(caller.workspace, fired))
         }
+        HoldsClosed::VERB => {
+            let it: Envelope<HoldsClosed> = caller.read(body, None)?;
+            many(it.command.closed, |closed| hold(caller.workspace, closed))
+        }
+        other => Err(unknown(other)),
+    }
+}
+
+/// A hold's alarm or a node's; anything else is refused by itself.
+fn alarm(workspace: &Workspace, fired: TimerFired) -> Input {
+    let TimerFired { id, rev, .. } = fired;
+    if let Ok(hold) = id.parse::<HoldId>() {
+        return run(workspace, hold.run, RunInput::TimerFired { hold, rev });
+    }
+    let node = id.strip_prefix(NODE_ALARM).map(str::parse);
+    match node {
+        Some(Ok(node)) if workspace.as_str() == subject::SYSTEM_WORKSPACE => Input::Node {
+            node,
+            input: NodeInput::Silent { rev },
+        },
+        Some(_) | None => Input::UnknownAlarm { id },
+    }
+}
+
+fn hold(workspace: &Workspace, closed: HoldClosed) -> Input {
+    let HoldClosed {
+        id,
+        outcome,
+        data,
+        by,
+        ..
+    } = closed;
+    // The answer itself, or an object around it.
+    let answer = data.get("answer").unwrap_or(&data);
+    let choice = match outcome {
+        HoldOutcome::Answered => serde_json::from_value::<Choice>(answer.clone()).ok(),
+        HoldOutcome::Approved
+        | HoldOutcome::Rejected
+        | HoldOutcome::Completed
+        | HoldOutcome::TakenOver
+        | HoldOutcome::Timeout
+        | HoldOutcome::Cancelled
+        | HoldOutcome::Fired => None,
+    };
+    let input = RunInput::HoldClosed {
+        hold: id,
+        choice,
+        by,
+    };
+    run(workspace, id.run, input)
+}
+
+fn by_workers(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input>, Problem> {
+    match verb {
         StartSteps::VERB => {
-            let StartSteps { node, steps } = read::<StartSteps>(body)?.command;
+            let it: Envelope<StartSteps> = caller.read(body, None)?;
+            let StartSteps { node, steps } = it.command;
             many(steps, |it| {
-                let (node, delivery) = (node.clone(), it.delivery);
                 let input = RunInput::StartStep {
-                    node,
+                    node: node.clone(),
                     step: it.step,
                     dispatch: it.dispatch,
-                    delivery,
+                    delivery: it.delivery,
                 };
-                run(workspace, it.run, input)
+                run(caller.workspace, it.run, input)
             })
         }
         StepResults::VERB => {
-            let StepResults { node, results } = read::<StepResults>(body)?.command;
+            let it: Envelope<StepResults> = caller.read(body, None)?;
+            let StepResults { node, results } = it.command;
             many(results, |it| {
                 let input = RunInput::StepResult {
                     node: node.clone(),
@@ -80,80 +241,82 @@ pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Probl
                     result: it.result,
                     error_code: it.error_code,
                 };
-                run(workspace, it.run, input)
+                run(caller.workspace, it.run, input)
             })
         }
-        other => scopes::decode(parts, body).unwrap_or_else(|| {
-            Err(Problem::not_found(format!(
-                "the executor has no command `{other}`"
-            )))
-        }),
+        Beat::VERB => {
+            let it: Envelope<Beat> = caller.read(body, None)?;
+            beat(it)
+        }
+        Goodbye::VERB => {
+            let it: Envelope<Goodbye> = caller.read(body, None)?;
+            let input = Input::Node {
+                node: it.command.node,
+                input: NodeInput::Goodbye,
+            };
+            Ok(Request::one(input, it.key))
+        }
+        other => Err(unknown(other)),
     }
 }
 
-fn decode_run(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
-    let workspace = &parts.workspace;
-    match parts.verb.as_str() {
-        StartRun::VERB => {
-            let Envelope {
-                actor,
-                key,
-                command,
-                ..
-            } = read::<StartRun>(body)?;
-            let StartRun {
-                run: id,
-                agent,
-                input,
-                contact,
-                labels,
-            } = command;
-            let input = RunInput::Start {
-                agent,
-                input,
-                contact,
-                labels,
-                by: actor,
-            };
-            Ok(Request::one(run(workspace, id, input), key))
-        }
-        PauseRun::VERB => {
-            let Envelope {
-                actor,
-                key,
-                command,
-                ..
-            } = read::<PauseRun>(body)?;
-            let input = RunInput::Pause { by: actor };
-            Ok(Request::one(run(workspace, command.run, input), key))
-        }
-        ResumeRun::VERB => {
-            let Envelope {
-                actor,
-                key,
-                command,
-                ..
-            } = read::<ResumeRun>(body)?;
-            let input = RunInput::Resume {
-                by: actor,
-                mode: command.mode,
-            };
-            Ok(Request::one(run(workspace, command.run, input), key))
-        }
-        _ => {
-            let Envelope {
-                actor,
-                key,
-                command,
-                ..
-            } = read::<CancelRun>(body)?;
-            let input = RunInput::Cancel {
-                by: actor,
-                reason: command.reason,
-            };
-            Ok(Request::one(run(workspace, command.run, input), key))
-        }
+fn beat(envelope: Envelope<Beat>) -> Result<Request<Input>, Problem> {
+    let Beat {
+        node,
+        tools,
+        working,
+        queue_depth,
+        lease_ms,
+    } = envelope.command;
+    if working.len().max(tools.len()) > WORKING_MAX {
+        return Err(Problem::invalid_body(format!(
+            "a beat names at most {WORKING_MAX} steps and as many tools"
+        )));
     }
+    let input = NodeInput::Beat {
+        tools,
+        working,
+        queue_depth,
+        lease_ms,
+    };
+    Ok(Request::one(Input::Node { node, input }, envelope.key))
+}
+
+/// Which runs a buried message speaks of: their histories say so.
+pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
+    let Some(parts) = subject::parse(subject) else {
+        return Vec::new();
+    };
+    let Ok(envelope) = serde_json::from_slice::<Value>(body) else {
+        return Vec::new();
+    };
+    let command = envelope.get("command").unwrap_or(&Value::Null);
+    let mut runs: Vec<RunId> = run_of(command).into_iter().collect();
+    for list in ["steps", "results", "fired", "closed"] {
+        let items = command.get(list).and_then(Value::as_array);
+        runs.extend(items.into_iter().flatten().filter_map(run_of));
+    }
+    runs.sort();
+    runs.dedup();
+    runs.truncate(ITEMS_MAX);
+    let reason = || reason.to_owned();
+    runs.into_iter()
+        .map(|id| {
+            run(
+                &parts.workspace,
+                id,
+                RunInput::Incident { reason: reason() },
+            )
+        })
+        .collect()
+}
+
+fn run_of(item: &Value) -> Option<RunId> {
+    let text = |field| item.get(field).and_then(Value::as_str);
+    let by_hold = || text("id").and_then(|id| id.parse::<HoldId>().ok());
+    text("run")
+        .and_then(|run| run.parse().ok())
+        .or_else(|| by_hold().map(|hold| hold.run))
 }
 
 fn run(workspace: &Workspace, run: RunId, input: RunInput) -> Input {
@@ -164,8 +327,13 @@ fn run(workspace: &Workspace, run: RunId, input: RunInput) -> Input {
     }
 }
 
-fn one<C: Command>(body: &[u8], input: impl FnOnce(C) -> Input) -> Result<Request<Input>, Problem> {
-    let Envelope { key, command, .. } = read::<C>(body)?;
+fn one<C: Command>(
+    body: &[u8],
+    caller: &Caller<'_>,
+    right: Right,
+    input: impl FnOnce(C) -> Input,
+) -> Result<Request<Input>, Problem> {
+    let Envelope { key, command, .. } = caller.read::<C>(body, Some(right))?;
     Ok(Request::one(input(command), key))
 }
 
@@ -178,9 +346,4 @@ fn many<T>(items: Vec<T>, input: impl Fn(T) -> Input) -> Result<Request<Input>, 
         return Err(Problem::invalid_body(detail));
     }
     Ok(Request::many(items.into_iter().map(input).collect()))
-}
-
-fn read<C: Command>(body: &[u8]) -> Result<Envelope<C>, Problem> {
-    serde_json::from_slice(body)
-        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", C::VERB)))
 }

@@ -6,10 +6,12 @@
 pub mod domain;
 mod following;
 mod inbound;
+mod inline;
 mod outbound;
 mod queries;
 mod service;
 mod store;
+mod sweeps;
 
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use inline::InlineTools;
 pub use service::Executor;
 
 /// Connections that answer queries.
@@ -38,12 +41,14 @@ pub enum ExecutorError {
     Kernel(#[from] KernelError),
 }
 
-/// Starts the executor; it ends with `stop`, when `tracker` is empty.
+/// Starts the executor; it ends with `stop`, when `tracker` is empty. With `inline` it runs itself
+/// what is idempotent and built in and nobody takes (S2-R7).
 ///
 /// # Errors
 /// [`ExecutorError`] when tables or bus are not to be had.
 pub async fn start(
     deps: &Deps,
+    inline: Option<Arc<dyn InlineTools>>,
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> Result<Handle<Executor>, ExecutorError> {
@@ -52,12 +57,27 @@ pub async fn start(
     for wanted in [
         StreamUse::Steps,
         StreamUse::Commands(holdpoint_contracts::scheduler::SERVICE),
+        StreamUse::Commands(holdpoint_contracts::handoff::SERVICE),
     ] {
         deps.bus.provide_stream(wanted).await?;
     }
-    let handle = holdpoint_kernel::start(deps, Arc::new(Executor), stop.clone(), tracker).await?;
+    let service = Arc::new(Executor {
+        keys: deps.keys.clone(),
+        clock: deps.clock.clone(),
+    });
+    let handle = holdpoint_kernel::start(deps, Arc::clone(&service), stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
     following::start(handle.clone(), readers.clone(), stop.clone(), tracker);
+    let sweeping = sweeps::Sweeping {
+        handle: &handle,
+        service: &service,
+        bus: &deps.bus,
+        db: &readers,
+    };
+    sweeps::start(&sweeping, &stop, tracker);
+    if let Some(tools) = inline {
+        inline::Inline::new(&service, &handle, &readers, tools).start(stop.clone(), tracker);
+    }
     let queries = Arc::new(queries::ExecutorQueries::new(readers));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)

@@ -1,71 +1,202 @@
 //! Effects to messages: translation only.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_auth::{StepClaims, StepKey};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::SERVICE;
+use holdpoint_contracts::handoff::SetHolds;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
+use holdpoint_contracts::steps::{HTTP_QUEUE, HandOut};
 use holdpoint_contracts::subject;
-use holdpoint_ids::{Workspace, partition};
+use holdpoint_ids::Workspace;
+use holdpoint_kernel::Wish;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::domain::Effect;
 
-/// Alarms of one message.
-const TIMERS_PER_MESSAGE: usize = 500;
+/// How long a step may speak for itself: longer than any tool runs.
+const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
 
-/// The messages of a batch: one a hand-out, and one for the alarms of a workspace and partition.
-pub(crate) fn messages(effects: &[Effect]) -> Vec<Outgoing> {
-    let mut messages = Vec::new();
-    let mut timers: BTreeMap<(&Workspace, u32), Vec<SetTimer>> = BTreeMap::new();
-    for effect in effects {
-        match effect {
-            Effect::HandOut(hand_out) => {
-                let subject = subject::steps(&hand_out.workspace, hand_out.tool.as_str());
-                messages.extend(outgoing(subject, hand_out));
-            }
+/// Kinds of wishes.
+const TIMER: &str = "timer";
+const HOLD: &str = "hold";
+
+/// How the alarm of a node is called: no hold's id begins so.
+pub(crate) const NODE_ALARM: &str = "node_";
+
+/// The messages of a batch: one a hand-out.
+pub(crate) fn messages(effects: &[Effect], key: &StepKey) -> Vec<Outgoing> {
+    effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::HandOut(out) => hand_out(out, key, out.at),
+            Effect::AgentVersion { .. }
+            | Effect::Value { .. }
+            | Effect::Step(_)
+            | Effect::Timer { .. }
+            | Effect::Hold { .. }
+            | Effect::Lease(_)
+            | Effect::LeaseOver { .. }
+            | Effect::Claim { .. }
+            | Effect::NodeAlarm { .. }
+            | Effect::Beaten { .. }
+            | Effect::AskToBeat { .. }
+            | Effect::History { .. } => None,
+        })
+        .collect()
+}
+
+/// The message of a hand-out, with the token by which the step speaks for itself. The core knows no
+/// keys: it is signed here.
+pub(crate) fn hand_out(out: &HandOut, key: &StepKey, now: DateTime<Utc>) -> Option<Outgoing> {
+    let queue = match out.http {
+        Some(_) => HTTP_QUEUE,
+        None => out.tool.as_str(),
+    };
+    let signed = signed(out, key, now);
+    outgoing(subject::steps(&out.workspace, queue), &signed)
+}
+
+/// A hand-out with its step token.
+pub(crate) fn signed(out: &HandOut, key: &StepKey, now: DateTime<Utc>) -> HandOut {
+    let claims = StepClaims {
+        workspace: out.workspace.clone(),
+        run: out.run,
+        step: out.step.clone(),
+        dispatch: out.dispatch,
+        expires_at: now + STEP_TOKEN_LIFE,
+    };
+    let token = key
+        .sign(&claims)
+        .inspect_err(|error| tracing::error!(%error, "a step token that cannot be made"));
+    HandOut {
+        token: token.ok(),
+        ..out.clone()
+    }
+}
+
+/// What is wanted of the scheduler and of the handoff service: level, not edge.
+pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
+    effects
+        .iter()
+        .filter_map(|effect| match effect {
             Effect::Timer {
                 workspace,
                 hold,
                 rev,
                 due,
-            } => {
-                let id = hold.to_string();
-                let wish = SetTimer {
-                    rev: *rev,
-                    due: *due,
-                    id,
-                };
-                timers
-                    .entry((workspace, partition(&wish.id)))
-                    .or_default()
-                    .push(wish);
+            } => timer(workspace.clone(), hold.to_string(), *rev, *due),
+            Effect::NodeAlarm { node, rev, due } => {
+                let system = subject::SYSTEM_WORKSPACE.parse().ok()?;
+                timer(system, format!("{NODE_ALARM}{node}"), *rev, *due)
             }
+            Effect::Hold { workspace, wish } => Some(Wish {
+                kind: HOLD,
+                workspace: workspace.clone(),
+                id: wish.id.to_string(),
+                rev: wish.rev,
+                body: write(wish)?,
+            }),
             Effect::AgentVersion { .. }
             | Effect::Value { .. }
             | Effect::Step(_)
-            | Effect::History { .. } => {}
-        }
-    }
-    for ((workspace, _), timers) in timers {
-        for timers in timers.chunks(TIMERS_PER_MESSAGE) {
-            let command = SetTimers {
-                owner: SERVICE.to_owned(),
-                timers: timers.to_vec(),
-            };
-            let subject = command.subject(workspace);
-            let envelope = Envelope::of_service(SERVICE, command);
-            messages.extend(outgoing(subject, &envelope));
-        }
-    }
-    messages
+            | Effect::HandOut(_)
+            | Effect::Lease(_)
+            | Effect::LeaseOver { .. }
+            | Effect::Claim { .. }
+            | Effect::Beaten { .. }
+            | Effect::AskToBeat { .. }
+            | Effect::History { .. } => None,
+        })
+        .collect()
 }
 
-/// One nudge a workspace: whose history has grown, and up to which number.
+fn timer(workspace: Workspace, id: String, rev: u64, due: Option<DateTime<Utc>>) -> Option<Wish> {
+    let body = write(&SetTimer {
+        id: id.clone(),
+        rev,
+        due,
+    })?;
+    Some(Wish {
+        kind: TIMER,
+        workspace,
+        id,
+        rev,
+        body,
+    })
+}
+
+/// The command that carries wishes of one kind.
+pub(crate) fn wish_message(
+    kind: &str,
+    workspace: &Workspace,
+    bodies: &[&str],
+) -> Result<Outgoing, serde_json::Error> {
+    match kind {
+        TIMER => command(
+            workspace,
+            SetTimers {
+                owner: SERVICE.to_owned(),
+                timers: read_all(bodies)?,
+            },
+        ),
+        HOLD => command(
+            workspace,
+            SetHolds {
+                owner: SERVICE.to_owned(),
+                holds: read_all(bodies)?,
+            },
+        ),
+        other => Err(serde::ser::Error::custom(format!(
+            "no wish is of kind `{other}`"
+        ))),
+    }
+}
+
+fn read_all<T: DeserializeOwned>(bodies: &[&str]) -> Result<Vec<T>, serde_json::Error> {
+    bodies
+        .iter()
+        .map(|body| serde_json::from_str(body))
+        .collect()
+}
+
+fn command<C: Command>(workspace: &Workspace, command: C) -> Result<Outgoing, serde_json::Error> {
+    let subject = command.subject(workspace);
+    let body = serde_json::to_string(&Envelope::of_service(SERVICE, command))?;
+    Ok(Outgoing {
+        subject,
+        body,
+        headers: Vec::new(),
+    })
+}
+
+/// One nudge a workspace: whose history has grown, and up to which number. And who is to beat.
 pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
+    let asked = effects.iter().filter_map(|effect| match effect {
+        Effect::AskToBeat { node } => Some((subject::node(node), Bytes::from_static(b"null"))),
+        Effect::AgentVersion { .. }
+        | Effect::Value { .. }
+        | Effect::Step(_)
+        | Effect::HandOut(_)
+        | Effect::Timer { .. }
+        | Effect::Hold { .. }
+        | Effect::Lease(_)
+        | Effect::LeaseOver { .. }
+        | Effect::Claim { .. }
+        | Effect::NodeAlarm { .. }
+        | Effect::Beaten { .. }
+        | Effect::History { .. } => None,
+    });
+    let asked: Vec<_> = asked.collect();
     let mut grown: BTreeMap<&Workspace, BTreeMap<_, u64>> = BTreeMap::new();
     for effect in effects {
         if let Effect::History {
@@ -87,6 +218,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
             })?;
             Some((subject::live(workspace, SERVICE), Bytes::from(body)))
         })
+        .chain(asked)
         .collect()
 }
 

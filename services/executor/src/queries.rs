@@ -5,8 +5,8 @@ mod overlay;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::executor::{
-    GetAgent, GetContact, GetHistory, GetRun, HistoryPage, ListAgents, ListContacts, ListRuns,
-    PlanAgent, PlannedAgent, SERVICE,
+    GetAgent, GetContact, GetHistory, GetRun, HistoryPage, ListAgents, ListClaims, ListContacts,
+    ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
@@ -18,6 +18,8 @@ use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 use serde::Serialize;
 use serde_json::Value;
+
+mod mesh;
 
 use crate::domain::agent::planned_steps;
 use crate::domain::plan::Plan;
@@ -53,6 +55,9 @@ impl Queries for ExecutorQueries {
                 ListContacts::NAME => self.contacts(workspace, &read(body)?).await.and_then(json),
                 GetRun::NAME => self.run(workspace, &read(body)?).await.and_then(json),
                 ListRuns::NAME => self.runs(workspace, &read(body)?).await.and_then(json),
+                ListTools::NAME => self.tools(workspace, &read(body)?).await.and_then(json),
+                ListNodes::NAME => self.nodes(workspace, read(body)?).await.and_then(json),
+                ListClaims::NAME => self.claims(workspace, read(body)?).await.and_then(json),
                 GetHistory::NAME => self.history(workspace, &read(body)?).await.and_then(json),
                 other => Err(Problem::not_found(format!(
                     "the executor has no query `{other}`"
@@ -214,8 +219,11 @@ impl ExecutorQueries {
         let rows = store::steps_of(&self.db, run.id)
             .await
             .map_err(|error| failed(&error))?;
+        let handovers = store::handovers_of(&self.db, run.id)
+            .await
+            .map_err(|error| failed(&error))?;
         Ok(RunView {
-            steps: run.step_views(&plan, rows),
+            steps: run.step_views(&plan, rows, handovers),
             ..run.view()
         })
     }

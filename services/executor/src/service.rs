@@ -1,21 +1,33 @@
 //! The executor as the kernel sees it: forwards to the core, the rows and the translation.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use holdpoint_auth::Keys;
 use holdpoint_bus::Outgoing;
+use holdpoint_clock::Clock;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_contracts::subject::Parts;
-use holdpoint_kernel::{Changed, Decision, Facts, Found, Outcome, Request, Service};
+use holdpoint_ids::Workspace;
+use holdpoint_kernel::{Changed, Decision, Facts, Found, Outcome, Request, Service, Wish};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseTransaction;
 
-use crate::domain::{self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, Verdict};
+use crate::domain::{
+    self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, RunFact, Verdict,
+};
 use crate::{inbound, outbound, store};
 
 /// The executor's core and rows, for the kernel.
-#[derive(Debug, Clone, Copy)]
-pub struct Executor;
+#[derive(Debug, Clone)]
+pub struct Executor {
+    /// Whose word counts, and what signs the tokens of steps.
+    pub(crate) keys: Keys,
+    /// When an assertion has expired.
+    pub(crate) clock: Clock,
+}
 
 impl Service for Executor {
     const NAME: &'static str = holdpoint_contracts::executor::SERVICE;
@@ -74,26 +86,34 @@ impl Service for Executor {
                 Some(Key::Contact(workspace.clone(), contact.clone()))
             }
             Need::Workspace(workspace) => Some(Key::Workspace(workspace.clone())),
-            Need::Plan(..) | Need::Value(..) => None,
+            Need::Run(run) => Some(Key::Run(*run)),
+            Need::Tool(workspace, name) => Some(Key::Tool(workspace.clone(), name.clone())),
+            Need::Plan(..) | Need::Value(..) | Need::Request(..) => None,
         }
     }
 
     fn fact(state: &Aggregate) -> Fact {
         match state {
-            Aggregate::Agent(agent) => Fact::Agent(std::sync::Arc::new(agent.clone())),
-            Aggregate::Contact(contact) if contact.deleted => {
-                Fact::Contact(std::sync::Arc::default())
-            }
+            Aggregate::Agent(agent) => Fact::Agent(Arc::new(agent.clone())),
+            Aggregate::Contact(contact) if contact.deleted => Fact::Contact(Arc::default()),
             Aggregate::Contact(contact) => contact.fact(),
-            Aggregate::Run(run) => Fact::Run(run.status()),
-            Aggregate::Workspace(scope) => Fact::Workspace(std::sync::Arc::new(scope.clone())),
+            Aggregate::Workspace(scope) => Fact::Workspace(Arc::new(scope.clone())),
+            Aggregate::Run(run) => Fact::Run(Arc::new(RunFact::of(run))),
+            Aggregate::Tool(tool) => Fact::Tool(Arc::new(tool.clone())),
+            Aggregate::Node(_) => Fact::Node,
         }
     }
 
     fn is_constant(need: &Need) -> bool {
         match need {
             Need::Plan(..) => true,
-            Need::Agent(..) | Need::Contact(..) | Need::Value(..) | Need::Workspace(_) => false,
+            Need::Agent(..)
+            | Need::Contact(..)
+            | Need::Value(..)
+            | Need::Workspace(_)
+            | Need::Run(_)
+            | Need::Request(..)
+            | Need::Tool(..) => false,
         }
     }
 
@@ -103,12 +123,17 @@ impl Service for Executor {
             Aggregate::Contact(contact) => contact.version,
             Aggregate::Run(run) => run.version,
             Aggregate::Workspace(scope) => scope.version,
+            Aggregate::Node(node) => node.version,
+            Aggregate::Tool(tool) => tool.version,
         }
     }
 
     fn is_hot(state: &Aggregate) -> bool {
         match state {
-            Aggregate::Agent(_) | Aggregate::Workspace(_) => true,
+            Aggregate::Agent(_)
+            | Aggregate::Workspace(_)
+            | Aggregate::Node(_)
+            | Aggregate::Tool(_) => true,
             Aggregate::Contact(_) => false,
             // A waiting run is left alone for long; the next thing that happens loads it.
             Aggregate::Run(run) => matches!(run.status(), RunStatus::Queued | RunStatus::Running),
@@ -120,7 +145,7 @@ impl Service for Executor {
     }
 
     fn decode(&self, parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
-        inbound::decode(parts, body)
+        inbound::decode(parts, body, &self.keys.trust, self.clock.now())
     }
 
     async fn load(
@@ -158,7 +183,24 @@ impl Service for Executor {
     }
 
     fn outbound(&self, effects: &[Effect]) -> Vec<Outgoing> {
-        outbound::messages(effects)
+        outbound::messages(effects, &self.keys.steps)
+    }
+
+    fn wishes(&self, effects: &[Effect]) -> Vec<Wish> {
+        outbound::wishes(effects)
+    }
+
+    fn wish_message(
+        &self,
+        kind: &str,
+        workspace: &Workspace,
+        bodies: &[&str],
+    ) -> Result<Outgoing, serde_json::Error> {
+        outbound::wish_message(kind, workspace, bodies)
+    }
+
+    fn incident(&self, subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
+        inbound::incident(subject, body, reason)
     }
 
     fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {

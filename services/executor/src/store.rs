@@ -3,10 +3,14 @@
 mod agent_row;
 mod agent_version_row;
 mod contact_row;
+mod handover_row;
 mod history_row;
+mod lease_row;
+mod node_row;
 mod run_row;
 mod run_value_row;
 mod step_row;
+mod tool_row;
 mod workspace_row;
 
 #[cfg(test)]
@@ -15,21 +19,27 @@ mod tests;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
+use holdpoint_ids::{AgentName, ContactId, RunId, ToolName, Workspace};
 use holdpoint_kernel::Changed;
 use holdpoint_store::StoreError;
 use sea_orm::{DatabaseConnection, DatabaseTransaction};
 
 use crate::Executor;
 use crate::domain::scope::Scope;
-use crate::domain::{Aggregate, Effect, Fact, Key, Need};
+use crate::domain::{Aggregate, Effect, Fact, Key, Lease, Need};
 
 pub(crate) use agent_row::{list as list_agents, named as agents};
 pub(crate) use agent_version_row::one as plan;
 pub(crate) use contact_row::{list as list_contacts, load as contacts};
+pub(crate) use handover_row::of_run as handovers_of;
 pub(crate) use history_row::after as history_after;
-pub(crate) use run_row::{Filter, list as list_runs, one as run, open as open_runs};
-pub(crate) use step_row::of_run as steps_of;
+pub(crate) use lease_row::{
+    due as due_leases, id as lease_id, list as list_leases, load as leases,
+};
+pub(crate) use node_row::{list as list_nodes, load as nodes, suspects};
+pub(crate) use run_row::{Filter, list as list_runs, load as runs, one as run, open as open_runs};
+pub(crate) use step_row::{of_run as steps_of, queued as queued_steps};
+pub(crate) use tool_row::{list as list_tools, load as tools};
 pub(crate) use workspace_row::one as workspace_scope;
 
 /// Scopes with pages to come: whose, of which agent, and what.
@@ -67,8 +77,8 @@ pub(crate) async fn load(
 ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
     let mut agents: BTreeMap<&Workspace, Vec<&AgentName>> = BTreeMap::new();
     let mut contacts: BTreeMap<&Workspace, Vec<&ContactId>> = BTreeMap::new();
-    let mut runs = Vec::new();
-    let mut workspaces = Vec::new();
+    let mut tools: BTreeMap<&Workspace, Vec<&ToolName>> = BTreeMap::new();
+    let (mut runs, mut nodes, mut workspaces) = (Vec::new(), Vec::new(), Vec::new());
     for key in keys {
         match key {
             Key::Agent(workspace, agent) => agents.entry(workspace).or_default().push(agent),
@@ -77,6 +87,9 @@ pub(crate) async fn load(
             }
             Key::Run(run) => runs.push(*run),
             Key::Workspace(workspace) => workspaces.push(workspace),
+            Key::Node(node) => nodes.push(node.as_str()),
+            Key::Tool(workspace, name) => tools.entry(workspace).or_default().push(name),
+            Key::Unknown(_) => {}
         }
     }
     let mut found = Vec::with_capacity(keys.len());
@@ -99,6 +112,13 @@ pub(crate) async fn load(
     for run in run_row::load(db, &runs).await? {
         found.push((Key::Run(run.id), Aggregate::Run(run)));
     }
+    for node in node_row::load(db, &nodes).await? {
+        found.push((Key::Node(node.name.clone()), Aggregate::Node(node)));
+    }
+    for tool in tool_row::load(db, &tools).await? {
+        let key = Key::Tool(tool.workspace.clone(), tool.spec.name.clone());
+        found.push((key, Aggregate::Tool(tool)));
+    }
     Ok(found)
 }
 
@@ -108,17 +128,23 @@ pub(crate) async fn find(
     needs: &[Need],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let mut values: Vec<(RunId, &str)> = Vec::new();
-    let mut plans = Vec::new();
+    let (mut plans, mut requests) = (Vec::new(), Vec::new());
     for need in needs {
         match need {
             Need::Value(run, name) => values.push((*run, name)),
             Need::Plan(workspace, agent, version) => plans.push((workspace, agent, *version)),
+            Need::Request(run, step) => requests.push((*run, step.as_str())),
             // Aggregates come through `load`.
-            Need::Agent(..) | Need::Contact(..) | Need::Workspace(_) => {}
+            Need::Agent(..)
+            | Need::Contact(..)
+            | Need::Run(_)
+            | Need::Tool(..)
+            | Need::Workspace(_) => {}
         }
     }
     let mut found = agent_version_row::find(db, &plans).await?;
     found.extend(run_value_row::find(db, &values).await?);
+    found.extend(step_row::requests(db, &requests).await?);
     Ok(found)
 }
 
@@ -129,19 +155,23 @@ pub(crate) async fn save(
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
     let (mut agents, mut contacts, mut runs) = (Vec::new(), Vec::new(), Vec::new());
-    let mut workspaces = Vec::new();
+    let (mut nodes, mut tools, mut workspaces) = (Vec::new(), Vec::new(), Vec::new());
     for one in changed {
         match one.state {
             Aggregate::Agent(agent) => agents.push((agent, one.read_version)),
             Aggregate::Contact(contact) => contacts.push((contact, one.read_version)),
             Aggregate::Run(run) => runs.push((run, one.read_version)),
             Aggregate::Workspace(scope) => workspaces.push((scope, one.read_version)),
+            Aggregate::Node(node) => nodes.push((node, one.read_version)),
+            Aggregate::Tool(tool) => tools.push((tool, one.read_version)),
         }
     }
     let mut losers = agent_row::save(db, &agents).await?;
     losers.extend(contact_row::save(db, &contacts, now).await?);
     losers.extend(run_row::save(db, &runs).await?);
     losers.extend(workspace_row::save(db, &workspaces).await?);
+    losers.extend(node_row::save(db, &nodes).await?);
+    losers.extend(tool_row::save(db, &tools, now).await?);
     Ok(losers)
 }
 
@@ -152,7 +182,9 @@ pub(crate) async fn record(
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let (mut versions, mut values) = (Vec::new(), Vec::new());
-    let mut histories = Vec::new();
+    let (mut histories, mut handovers) = (Vec::new(), Vec::new());
+    let mut leases: BTreeMap<String, Option<&Lease>> = BTreeMap::new();
+    let mut beats = Vec::new();
     let mut steps: BTreeMap<(RunId, &str), step_row::Merged<'_>> = BTreeMap::new();
     for effect in effects {
         match effect {
@@ -174,11 +206,43 @@ pub(crate) async fn record(
                 place.or_default().add(row);
             }
             Effect::History { run, items, .. } => histories.push(history_row::active(*run, items)?),
-            Effect::HandOut(_) | Effect::Timer { .. } => {}
+            Effect::Lease(lease) => {
+                leases.insert(lease_row::id(lease.run, &lease.step), Some(lease));
+            }
+            Effect::LeaseOver { run, step } => {
+                leases.insert(lease_row::id(*run, step), None);
+            }
+            Effect::Claim { run, step, entry } => {
+                handovers.push(handover_row::active(*run, step, entry)?);
+            }
+            Effect::Beaten { working } => {
+                let ids = working.iter();
+                beats.extend(ids.map(|claimed| lease_row::id(claimed.run, &claimed.step)));
+            }
+            Effect::HandOut(_)
+            | Effect::Timer { .. }
+            | Effect::Hold { .. }
+            | Effect::NodeAlarm { .. }
+            | Effect::AskToBeat { .. } => {}
         }
     }
+    write_leases(db, leases).await?;
+    lease_row::beaten(db, &beats, now).await?;
+    handover_row::insert(db, handovers).await?;
     agent_version_row::insert(db, versions).await?;
     run_value_row::insert(db, values).await?;
     step_row::upsert(db, steps.into_values()).await?;
     history_row::insert(db, histories).await
+}
+
+/// The last word on each lease of a batch.
+async fn write_leases(
+    db: &DatabaseTransaction,
+    leases: BTreeMap<String, Option<&Lease>>,
+) -> Result<(), StoreError> {
+    let standing: Vec<_> = leases.values().filter_map(|lease| *lease).collect();
+    let over = leases.iter().filter(|(_, lease)| lease.is_none());
+    let over: Vec<_> = over.map(|(id, _)| id.clone()).collect();
+    lease_row::forget(db, &over).await?;
+    lease_row::upsert(db, &standing).await
 }

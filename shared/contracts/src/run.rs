@@ -326,12 +326,56 @@ pub struct StepView {
     /// When it was granted.
     #[serde(default, with = "crate::instant::option")]
     pub claimed_at: Option<DateTime<Utc>>,
+    /// Whether it ran inside the executor (S2-R7).
+    #[serde(default)]
+    pub inline: bool,
+    /// Claims, takeovers and releases, in order; appended and never rewritten (S4-R7).
+    #[serde(default)]
+    pub handoff_history: Vec<Handover>,
     /// When it began: started, or began to wait.
     #[serde(default, with = "crate::instant::option")]
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     #[serde(default, with = "crate::instant::option")]
     pub ended_at: Option<DateTime<Utc>>,
+}
+
+/// One change of who has a step (S4-R7).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handover {
+    /// What happened.
+    pub action: HandoverAction,
+    /// The node that it concerns.
+    pub node: NodeName,
+    /// When.
+    #[serde(with = "crate::instant")]
+    pub at: DateTime<Utc>,
+    /// Number of the hand-out.
+    pub dispatch: u64,
+}
+
+/// How a step changed hands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandoverAction {
+    /// A node was granted it.
+    Claimed,
+    /// A node was granted it after another one had lost it.
+    TakenOver,
+    /// Its node went silent, or left, without a result.
+    Released,
+}
+
+impl HandoverAction {
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::TakenOver => "taken_over",
+            Self::Released => "released",
+        }
+    }
 }
 
 /// One run as the API shows it.

@@ -3,8 +3,10 @@
 mod advance;
 mod control;
 mod follow;
+mod outside;
 mod start;
 mod turn;
+mod uncertain;
 mod work;
 
 #[cfg(test)]
@@ -19,7 +21,7 @@ use super::input::{Input, RunInput};
 use super::need::{Aggregate, Fact, Lookup, Need};
 use super::refusal::Refusal;
 use super::run::Run;
-use super::{agent, contact, scope};
+use super::{agent, contact, node, scope, tool};
 pub use follow::{Scopes, overlay};
 use turn::{Stop, Turn};
 
@@ -67,7 +69,13 @@ pub fn decide(
             let known = match state {
                 Some(Aggregate::Agent(agent)) => Some(agent),
                 None
-                | Some(Aggregate::Contact(_) | Aggregate::Run(_) | Aggregate::Workspace(_)) => None,
+                | Some(
+                    Aggregate::Contact(_)
+                    | Aggregate::Run(_)
+                    | Aggregate::Node(_)
+                    | Aggregate::Tool(_)
+                    | Aggregate::Workspace(_),
+                ) => None,
             };
             agent::apply(known, workspace, name, text, now)
         }
@@ -78,9 +86,14 @@ pub fn decide(
         } => {
             let known = match state {
                 Some(Aggregate::Contact(contact)) => Some(contact),
-                None | Some(Aggregate::Agent(_) | Aggregate::Run(_) | Aggregate::Workspace(_)) => {
-                    None
-                }
+                None
+                | Some(
+                    Aggregate::Agent(_)
+                    | Aggregate::Run(_)
+                    | Aggregate::Node(_)
+                    | Aggregate::Tool(_)
+                    | Aggregate::Workspace(_),
+                ) => None,
             };
             contact::decide(known, workspace, id, input)
         }
@@ -89,6 +102,39 @@ pub fn decide(
             agent,
             input,
         } => scope::decide(state, workspace, agent.as_ref(), input, now),
+        Input::Node { node: name, input } => {
+            let known = match state {
+                Some(Aggregate::Node(node)) => Some(node),
+                None
+                | Some(
+                    Aggregate::Agent(_)
+                    | Aggregate::Contact(_)
+                    | Aggregate::Run(_)
+                    | Aggregate::Tool(_)
+                    | Aggregate::Workspace(_),
+                ) => None,
+            };
+            node::decide(known, name, input, look, now)
+        }
+        Input::Tool {
+            workspace,
+            name,
+            input,
+        } => {
+            let known = match state {
+                Some(Aggregate::Tool(tool)) => Some(tool),
+                None
+                | Some(
+                    Aggregate::Agent(_)
+                    | Aggregate::Contact(_)
+                    | Aggregate::Run(_)
+                    | Aggregate::Node(_)
+                    | Aggregate::Workspace(_),
+                ) => None,
+            };
+            tool::decide(known, workspace, name, input)
+        }
+        Input::UnknownAlarm { id } => Verdict::Refused(Refusal::UnknownAlarm(id.clone())),
         Input::Run {
             workspace,
             run,
@@ -97,9 +143,13 @@ pub fn decide(
             let known = match state {
                 Some(Aggregate::Run(run)) => Some(run),
                 None
-                | Some(Aggregate::Agent(_) | Aggregate::Contact(_) | Aggregate::Workspace(_)) => {
-                    None
-                }
+                | Some(
+                    Aggregate::Agent(_)
+                    | Aggregate::Contact(_)
+                    | Aggregate::Node(_)
+                    | Aggregate::Tool(_)
+                    | Aggregate::Workspace(_),
+                ) => None,
             };
             match (known, input) {
                 (None, RunInput::Start { .. }) => start::start(workspace, *run, input, look, now),
@@ -162,6 +212,13 @@ fn decide_run(
             };
             work::report(turn, &report)
         }
+        RunInput::LeaseEnded {
+            step,
+            dispatch,
+            node,
+        } => uncertain::lease_ended(turn, step, *dispatch, node),
+        RunInput::HoldClosed { hold, choice, by } => uncertain::closed(turn, *hold, *choice, by),
+        RunInput::Incident { reason } => Ok(control::incident(turn, reason)),
     }
 }
 

@@ -3,8 +3,12 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, TimerAnswer};
 use holdpoint_contracts::history::HistoryItem;
-use holdpoint_contracts::run::{ActionResult, ChangedRun, ContactView, RunView, StepStatus};
-use holdpoint_contracts::steps::{Grant, HandOut, ResultAnswer};
+use holdpoint_contracts::hold::{ClosedAnswer, HoldWish};
+use holdpoint_contracts::run::{
+    ActionResult, ChangedRun, ContactView, Handover, RunView, StepStatus,
+};
+use holdpoint_contracts::steps::{BeatAnswer, Claimed, Grant, HandOut, ResultAnswer};
+use holdpoint_contracts::tool::ToolView;
 use holdpoint_ids::{AgentName, HoldId, NodeName, RunId, Workspace};
 use serde::Serialize;
 use serde_json::Value;
@@ -50,6 +54,50 @@ pub enum Effect {
         /// When; none: not at all.
         due: Option<DateTime<Utc>>,
     },
+    /// Tell the handoff service which hold on people is wanted.
+    Hold {
+        /// Whose run.
+        workspace: Workspace,
+        /// The wish.
+        wish: Box<HoldWish>,
+    },
+    /// Store a lease: a step was granted.
+    Lease(Box<Lease>),
+    /// Forget a lease: the step is not with a worker any more.
+    LeaseOver {
+        /// Which run.
+        run: RunId,
+        /// Which step.
+        step: String,
+    },
+    /// Append to the history of a step's claims (S4-R7).
+    Claim {
+        /// Which run.
+        run: RunId,
+        /// Which step.
+        step: String,
+        /// What happened.
+        entry: Handover,
+    },
+    /// Tell the scheduler when a node counts as silent.
+    NodeAlarm {
+        /// Which.
+        node: NodeName,
+        /// Version of the node that wants it.
+        rev: u64,
+        /// When; none: not at all.
+        due: Option<DateTime<Utc>>,
+    },
+    /// A node works on these: their leases begin anew.
+    Beaten {
+        /// What is its own of what it says that it works on.
+        working: Vec<Claimed>,
+    },
+    /// Ask a node to beat at once; it has a real second.
+    AskToBeat {
+        /// Which.
+        node: NodeName,
+    },
     /// Append to a run's history; whoever watches is nudged.
     History {
         /// Whose run.
@@ -59,6 +107,27 @@ pub enum Effect {
         /// At least one, numbered.
         items: Vec<HistoryItem>,
     },
+}
+
+/// A node's time-limited right to a started step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// Whose run.
+    pub workspace: Workspace,
+    /// Which run.
+    pub run: RunId,
+    /// Which step.
+    pub step: String,
+    /// Number of the hand-out.
+    pub dispatch: u64,
+    /// Who.
+    pub node: NodeName,
+    /// Since when.
+    pub claimed_at: DateTime<Utc>,
+    /// When its node last said that it works on it.
+    pub heartbeat_at: DateTime<Utc>,
+    /// How long it lasts without that, in milliseconds.
+    pub lease_ms: u64,
 }
 
 /// A step's row (S2-R15).
@@ -112,6 +181,12 @@ pub enum Answer {
     Grant(Grant),
     /// To a worker that reports.
     Result(ResultAnswer),
+    /// To a closed hold.
+    Closed(ClosedAnswer),
+    /// To a node that beats.
+    Beat(BeatAnswer),
+    /// To putting a tool.
+    Tool(Box<ToolView>),
     /// Done, and there is nothing to say.
     Nothing(()),
 }

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, ResumeMode};
-use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
+use holdpoint_contracts::steps::Claimed;
+use holdpoint_contracts::tool::ToolSpec;
+use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, Workspace};
 use serde_json::Value;
 
 use super::contact::ContactInput;
 use super::need::Key;
+use super::run::Choice;
 use super::scope::ScopeInput;
 
 /// One input for one aggregate.
@@ -40,6 +43,28 @@ pub enum Input {
         agent: Option<AgentName>,
         /// What.
         input: ScopeInput,
+    },
+    /// A worker process says that it lives or leaves, or time says that it is silent.
+    Node {
+        /// Which.
+        node: NodeName,
+        /// What.
+        input: NodeInput,
+    },
+    /// Somebody registers a tool or forgets one.
+    Tool {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        name: ToolName,
+        /// What.
+        input: ToolInput,
+    },
+    /// The scheduler names an alarm that the executor never sets: refused by itself, so that its
+    /// neighbours in the message count.
+    UnknownAlarm {
+        /// As it came.
+        id: String,
     },
     /// Something happens to a run.
     Run {
@@ -120,6 +145,67 @@ pub enum RunInput {
         /// Stable code of a failure.
         error_code: Option<String>,
     },
+    /// The sweep says that a grant has ended without a result: its node is down, has left, or does
+    /// not claim the step any more.
+    LeaseEnded {
+        /// Which step.
+        step: String,
+        /// The hand-out that was granted.
+        dispatch: u64,
+        /// To whom.
+        node: NodeName,
+    },
+    /// The handoff service says that a hold on people was closed.
+    HoldClosed {
+        /// Which.
+        hold: HoldId,
+        /// What was answered; none: not one of the options.
+        choice: Option<Choice>,
+        /// Who decided.
+        by: String,
+    },
+    /// The kernel says that a message about the run had to be buried.
+    Incident {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What can happen to a node.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NodeInput {
+    /// It beats.
+    Beat {
+        /// What it can do.
+        tools: Vec<ToolName>,
+        /// What it works on.
+        working: Vec<Claimed>,
+        /// Steps that wait at the node for a place.
+        queue_depth: u64,
+        /// The shortest lease among `working`, in milliseconds.
+        lease_ms: u64,
+    },
+    /// It leaves.
+    Goodbye,
+    /// Its alarm is due, or a lease of it has run out: it is asked to beat at once.
+    Silent {
+        /// Version of the node that this speaks of: a beat since then makes it void.
+        rev: u64,
+    },
+    /// It was asked, had a real second, and did not answer.
+    Unheard {
+        /// As for [`NodeInput::Silent`].
+        rev: u64,
+    },
+}
+
+/// What can happen to a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolInput {
+    /// It is registered, or changed.
+    Put(Box<ToolSpec>),
+    /// It is forgotten.
+    Delete,
 }
 
 impl Input {
@@ -143,6 +229,11 @@ impl Input {
                 agent: None,
                 ..
             } => Key::Workspace(workspace.clone()),
+            Self::Node { node, .. } => Key::Node(node.clone()),
+            Self::Tool {
+                workspace, name, ..
+            } => Key::Tool(workspace.clone(), name.clone()),
+            Self::UnknownAlarm { id } => Key::Unknown(id.clone()),
             Self::Run { run, .. } => Key::Run(*run),
         }
     }

@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdpoint_contracts::run::RunStatus;
-use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
+use holdpoint_contracts::steps::Claimed;
+use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, Workspace};
 use serde_json::Value;
 
 use super::agent::Agent;
 use super::contact::Contact;
 use super::expression::Reference;
+use super::node::Node;
 use super::plan::Plan;
-use super::run::Run;
+use super::run::{Run, StepPhase};
 use super::scope::WorkspaceScope;
+use super::tool::Tool;
 
 /// Names one aggregate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,6 +27,12 @@ pub enum Key {
     Run(RunId),
     /// What was commanded for a whole workspace.
     Workspace(Workspace),
+    /// A worker process.
+    Node(NodeName),
+    /// A registered tool.
+    Tool(Workspace, ToolName),
+    /// What an alarm names that the executor never sets; there is never any.
+    Unknown(String),
 }
 
 /// An aggregate's control state.
@@ -38,6 +46,10 @@ pub enum Aggregate {
     Run(Run),
     /// What was commanded for a whole workspace.
     Workspace(WorkspaceScope),
+    /// A worker process: whether it is there.
+    Node(Node),
+    /// A registered tool.
+    Tool(Tool),
 }
 
 impl Aggregate {
@@ -73,6 +85,12 @@ pub enum Need {
     Plan(Workspace, AgentName, u32),
     /// What a run was started with ([`INPUT`]), or what one of its steps returned.
     Value(RunId, String),
+    /// Who works on what in a run.
+    Run(RunId),
+    /// What a step was last asked to do: its resolved arguments.
+    Request(RunId, String),
+    /// The tool as it is registered now, if it is.
+    Tool(Workspace, ToolName),
 }
 
 /// Name of the value that a run was started with; no step can be called so.
@@ -89,10 +107,74 @@ pub enum Fact {
     Contact(Arc<Value>),
     /// For [`Need::Plan`].
     Plan(Arc<PlanFact>),
-    /// For [`Need::Value`].
+    /// For [`Need::Value`] and [`Need::Request`].
     Value(Arc<Value>),
-    /// What other aggregates may know of a run.
-    Run(RunStatus),
+    /// For [`Need::Run`].
+    Run(Arc<RunFact>),
+    /// For [`Need::Tool`]; a forgotten one too.
+    Tool(Arc<Tool>),
+    /// What other aggregates may know of a node: nothing.
+    Node,
+}
+
+/// Who works on what in a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFact {
+    /// Whose run.
+    pub workspace: Workspace,
+    /// The steps that are out.
+    pub out: Vec<OutFact>,
+}
+
+/// A step that is handed out or granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutFact {
+    /// Which.
+    pub step: String,
+    /// Number of the hand-out.
+    pub dispatch: u64,
+    /// To whom it was granted; none: to nobody yet.
+    pub node: Option<NodeName>,
+}
+
+impl RunFact {
+    /// What is to be known of a run.
+    #[must_use]
+    pub fn of(run: &Run) -> Self {
+        let out = run.steps.iter().filter_map(|step| {
+            let node = match &step.phase {
+                StepPhase::Queued(_) => None,
+                StepPhase::Working(working) => Some(working.node.clone()),
+                StepPhase::Uncertain(asked) => Some(asked.working.node.clone()),
+                StepPhase::Planned
+                | StepPhase::Waiting(_)
+                | StepPhase::Completed { .. }
+                | StepPhase::Failed { .. }
+                | StepPhase::Skipped { .. }
+                | StepPhase::Cancelled { .. } => return None,
+            };
+            Some(OutFact {
+                step: step.id.clone(),
+                dispatch: step.dispatch,
+                node,
+            })
+        });
+        Self {
+            workspace: run.workspace.clone(),
+            out: out.collect(),
+        }
+    }
+
+    /// Whether a node may go on with a step: it is its own, or nobody's yet (started early).
+    #[must_use]
+    pub fn lets(&self, node: &NodeName, claimed: &Claimed) -> bool {
+        self.workspace == claimed.workspace
+            && self.out.iter().any(|out| {
+                out.step == claimed.step
+                    && out.dispatch == claimed.dispatch
+                    && out.node.as_ref().is_none_or(|granted| granted == node)
+            })
+    }
 }
 
 /// A plan, and what each of its steps refers to.

@@ -3,7 +3,7 @@
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
-use holdpoint_ids::{AgentName, ContactId, RunId};
+use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName};
 
 use super::contact::CONTACT_BYTES_MAX;
 use super::definition::Fault;
@@ -58,6 +58,16 @@ pub enum Refusal {
     ReasonTooLong,
     /// A worker speaks of a step that the run does not have.
     StepNotFound(RunId, String),
+    /// An alarm has fired that the executor never sets.
+    UnknownAlarm(String),
+    /// A hold was closed with an answer that is none of its options.
+    UnknownAnswer(HoldId),
+    /// A tool cannot be registered so.
+    InvalidTool(String),
+    /// The name is a built-in tool's.
+    ToolReserved(ToolName),
+    /// There is no such registered tool.
+    ToolNotFound(ToolName),
     /// The version of the plan that a run was started with is gone: a broken invariant.
     PlanMissing(AgentName, u32),
 }
@@ -128,6 +138,23 @@ impl Refusal {
             )),
             Self::StepNotFound(run, step) => {
                 Problem::not_found(format!("run `{run}` has no step `{step}`"))
+            }
+            Self::UnknownAlarm(id) => {
+                Problem::invalid_body(format!("`{id}` is no alarm of the executor"))
+            }
+            Self::UnknownAnswer(hold) => Problem::new(
+                422,
+                "invalid_answer",
+                format!("the answer to `{hold}` is none of its options"),
+            ),
+            Self::InvalidTool(what) => Problem::invalid_body(what.clone()),
+            Self::ToolReserved(name) => Problem::new(
+                409,
+                "tool_reserved",
+                format!("`{name}` is a built-in tool; give yours another name"),
+            ),
+            Self::ToolNotFound(name) => {
+                Problem::not_found(format!("there is no tool `{name}` in this workspace"))
             }
             Self::PlanMissing(agent, version) => Problem::new(
                 500,

@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{Clocks, Failure, PausedBy, RunStatus, StepStatus};
-use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
+use holdpoint_contracts::steps::{HandOut, LEASE_DEFAULT_MS};
+use holdpoint_contracts::tool::HttpCall;
+use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, Workspace};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::plan::OnPause;
 use super::scope::Followed;
@@ -21,6 +24,9 @@ pub const LABEL_CHARS_MAX: usize = 200;
 
 /// Late results of one step that are kept as evidence; of more, the worker is only told.
 pub const LATE_RESULTS_MAX: usize = 16;
+
+/// Incidents that a run remembers; of more, only the log and the dead letters tell.
+pub const INCIDENTS_MAX: usize = 16;
 
 /// Control state only: results and context are rows of their own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,6 +67,9 @@ pub struct Run {
     pub on_pause: OnPause,
     /// Where its time went.
     pub clocks: Clocks,
+    /// Why messages about it were buried: each reason once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incidents: Vec<String>,
 }
 
 /// Whether a run is over.
@@ -106,6 +115,20 @@ pub struct Step {
     /// Hand-outs whose results came too late and were kept as evidence: each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<u64>,
+    /// Leases of it that ended without a result: the next grant is a takeover (S4-R7).
+    #[serde(default, skip_serializing_if = "is_none_lost")]
+    pub lost: u32,
+    /// Numbers of its questions whose answers took effect: the same one again changes nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered: Vec<u32>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_none_lost(lost: &u32) -> bool {
+    *lost == 0
 }
 
 /// Where a step stands.
@@ -120,8 +143,9 @@ pub enum StepPhase {
     Working(Working),
     /// A hold keeps it.
     Waiting(Hold),
-    /// A worker was granted it and never reported, and doing it twice would do harm.
-    Uncertain(Working),
+    /// A worker was granted it and never reported, and doing it twice would do harm: a person is
+    /// asked.
+    Uncertain(Uncertain),
     /// Done.
     Completed {
         /// When.
@@ -151,6 +175,13 @@ pub struct Handed {
     pub at: DateTime<Utc>,
     /// Whether doing it twice does no harm.
     pub idempotent: bool,
+    /// How long a grant of it lasts without a heartbeat, in milliseconds (S4-R6).
+    #[serde(default = "lease_default")]
+    pub lease_ms: u64,
+}
+
+const fn lease_default() -> u64 {
+    LEASE_DEFAULT_MS
 }
 
 /// A grant.
@@ -164,6 +195,56 @@ pub struct Working {
     pub delivery: u64,
     /// When.
     pub since: DateTime<Utc>,
+}
+
+/// A step that may have happened, and the question whether it has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Uncertain {
+    /// The grant that was never answered.
+    pub working: Working,
+    /// The hold on people, which is its waker.
+    pub hold: HoldId,
+    /// Since when it is asked.
+    pub since: DateTime<Utc>,
+    /// What a person said while the run was paused: takes effect on resume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answered>,
+}
+
+/// What a person said of an uncertain step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// Which of the options.
+    pub choice: Choice,
+    /// Who.
+    pub by: String,
+}
+
+/// What there is to say of an uncertain step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// It happened: the step is complete, without a result.
+    ItHappened,
+    /// It did not, or twice does no harm: it is handed out anew.
+    RunAgain,
+    /// Nobody can tell: the step fails.
+    GiveUp,
+}
+
+impl Choice {
+    /// Every option, in the order in which people are shown them.
+    pub const ALL: [Self; 3] = [Self::ItHappened, Self::RunAgain, Self::GiveUp];
+
+    /// The word in questions and answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ItHappened => "it_happened",
+            Self::RunAgain => "run_again",
+            Self::GiveUp => "give_up",
+        }
+    }
 }
 
 /// Why a step does not go on.
@@ -265,6 +346,38 @@ impl Run {
             .min()
     }
 
+    /// The hand-out of a step that is queued, the same however often it is made: what it calls,
+    /// with which arguments, and for a registered tool whom. None for a step that is not queued.
+    #[must_use]
+    pub fn hand_out(
+        &self,
+        step: &Step,
+        called: (ToolName, Value, Option<HttpCall>),
+    ) -> Option<HandOut> {
+        let StepPhase::Queued(handed) = &step.phase else {
+            return None;
+        };
+        let (tool, args, http) = called;
+        Some(HandOut {
+            workspace: self.workspace.clone(),
+            run: self.id,
+            agent: self.agent.clone(),
+            step: step.id.clone(),
+            dispatch: step.dispatch,
+            attempt: step.attempts,
+            tool,
+            args,
+            contact: self.contact.clone(),
+            idempotent: handed.idempotent,
+            claim_timeout_ms: handed.lease_ms,
+            token: None,
+            http,
+            user: self.started_by.clone(),
+            traceparent: self.traceparent(step.dispatch),
+            at: handed.at,
+        })
+    }
+
     /// W3C trace context of a hand-out: the run is the trace, so that all its steps are found
     /// together; the span is told apart by the version of the run and the hand-out.
     #[must_use]
@@ -274,7 +387,22 @@ impl Run {
         format!("00-{trace}-{version:08x}{:08x}-01", dispatch & 0xffff_ffff)
     }
 
-    /// The open holds, each with its step.
+    /// The open questions about uncertain steps, each with its step.
+    pub fn questions(&self) -> impl Iterator<Item = (&Step, &Uncertain)> {
+        self.steps.iter().filter_map(|step| match &step.phase {
+            StepPhase::Uncertain(asked) => Some((step, asked)),
+            StepPhase::Planned
+            | StepPhase::Queued(_)
+            | StepPhase::Working(_)
+            | StepPhase::Waiting(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => None,
+        })
+    }
+
+    /// The open holds on time, each with its step.
     pub fn holds(&self) -> impl Iterator<Item = (&Step, &Hold)> {
         self.steps.iter().filter_map(|step| match &step.phase {
             StepPhase::Waiting(hold) => Some((step, hold)),

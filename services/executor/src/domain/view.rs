@@ -1,14 +1,20 @@
 //! A run as the API shows it: derived from its state, never stored.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holdpoint_contracts::duration::describe;
-use holdpoint_contracts::run::{ChangedRun, Failure, HoldKind, RunView, StepView, WaitingOn};
+use holdpoint_contracts::run::{
+    ChangedRun, Failure, Handover, HoldKind, RunView, StepView, WaitingOn,
+};
 use serde_json::{Value, json};
 
 use super::effect::StepRow;
 use super::plan::{Action, Plan};
 use super::run::{Alarm, Phase, Run, StepPhase, millis_between};
+
+/// Name of the node that is the executor itself (S2-R7).
+pub const INLINE_NODE: &str = "executor-inline";
 
 /// Most bytes of requests and responses in the view of one run.
 const VIEW_BYTES_MAX: usize = 512 * 1024;
@@ -126,6 +132,18 @@ impl Run {
     }
 
     fn waiting_on(&self) -> Vec<WaitingOn> {
+        let questions = self.questions().map(|(step, asked)| WaitingOn {
+            id: asked.hold,
+            kind: HoldKind::Input,
+            step: step.id.clone(),
+            since: asked.since,
+            until: None,
+            remaining_ms: None,
+            then: match asked.answer {
+                None => "The step is complete, runs again or fails, as it is answered.".to_owned(),
+                Some(_) => "The answer takes effect on resume.".to_owned(),
+            },
+        });
         self.holds()
             .map(|(step, hold)| {
                 let (until, remaining_ms) = match hold.alarm {
@@ -142,6 +160,7 @@ impl Run {
                     then: "The remaining steps run.".to_owned(),
                 }
             })
+            .chain(questions)
             .collect()
     }
 
@@ -161,7 +180,12 @@ impl Run {
 
     /// The run's steps: the plan says what they do, the rows what came of them.
     #[must_use]
-    pub fn step_views(&self, plan: &Plan, mut rows: Vec<StepRow>) -> Vec<StepView> {
+    pub fn step_views(
+        &self,
+        plan: &Plan,
+        mut rows: Vec<StepRow>,
+        mut handovers: BTreeMap<String, Vec<Handover>>,
+    ) -> Vec<StepView> {
         let mut left = VIEW_BYTES_MAX;
         let planned = plan.steps.iter().zip(&self.steps);
         planned
@@ -186,6 +210,11 @@ impl Run {
                     attempts: step.attempts,
                     claimed_by: row.as_ref().and_then(|row| row.claimed_by.clone()),
                     claimed_at: row.as_ref().and_then(|row| row.claimed_at),
+                    inline: row
+                        .as_ref()
+                        .and_then(|row| row.claimed_by.as_ref())
+                        .is_some_and(|node| node.as_str() == INLINE_NODE),
+                    handoff_history: handovers.remove(&step.id).unwrap_or_default(),
                     started_at: row.as_ref().and_then(|row| row.started_at),
                     ended_at: row.as_ref().and_then(|row| row.ended_at),
                 }

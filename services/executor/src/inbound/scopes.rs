@@ -1,55 +1,55 @@
 //! Commands for many runs at once.
 
+use holdpoint_auth::Right;
 use holdpoint_contracts::executor::{DeleteAgent, PauseScope, ResumeScope};
-use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::subject::Parts;
-use holdpoint_ids::{AgentName, Workspace};
+use holdpoint_ids::AgentName;
 use holdpoint_kernel::Request;
 
-use super::read;
+use super::caller::Caller;
 use crate::domain::{Input, ScopeInput};
 
-/// Reads one of `pause_scope`, `resume_scope` and `delete_agent`; none: it is another command.
-pub(super) fn decode(parts: &Parts, body: &[u8]) -> Option<Result<Request<Input>, Problem>> {
-    let workspace = &parts.workspace;
-    match parts.verb.as_str() {
-        PauseScope::VERB => Some(operate(workspace, body, |by, it: PauseScope| {
+/// Reads one of `pause_scope`, `resume_scope` and `delete_agent`.
+pub(super) fn decode(
+    verb: &str,
+    body: &[u8],
+    caller: &Caller<'_>,
+) -> Result<Request<Input>, Problem> {
+    match verb {
+        PauseScope::VERB => command(caller, body, |by, it: PauseScope| {
             let input = ScopeInput::Pause {
                 by,
                 waiting: it.waiting,
                 new: it.new,
             };
             (it.agent, input)
-        })),
-        ResumeScope::VERB => Some(operate(workspace, body, |by, it: ResumeScope| {
+        }),
+        ResumeScope::VERB => command(caller, body, |by, it: ResumeScope| {
             (it.agent, ScopeInput::Resume { by, mode: it.mode })
-        })),
-        DeleteAgent::VERB => Some(operate(workspace, body, |by, it: DeleteAgent| {
+        }),
+        DeleteAgent::VERB => command(caller, body, |by, it: DeleteAgent| {
             (Some(it.agent), ScopeInput::Delete { by })
-        })),
-        _ => None,
+        }),
+        other => Err(super::unknown(other)),
     }
 }
 
-/// All three need the right to operate.
-fn operate<C: Command>(
-    workspace: &Workspace,
+/// Who operates may stop an agent; the whole workspace is for those who administer it.
+fn command<C: Command>(
+    caller: &Caller<'_>,
     body: &[u8],
-    input: impl FnOnce(holdpoint_contracts::message::Actor, C) -> (Option<AgentName>, ScopeInput),
+    input: impl FnOnce(Actor, C) -> (Option<AgentName>, ScopeInput),
 ) -> Result<Request<Input>, Problem> {
-    let Envelope {
-        actor,
-        key,
-        command,
-        ..
-    } = read::<C>(body)?;
-    // AUTHORIZE: `Right::Operate`, as for the other commands of people, once that is there.
-    let (agent, input) = input(actor, command);
+    let it: Envelope<C> = caller.read(body, Some(Right::Operate))?;
+    let (agent, input) = input(it.actor, it.command);
+    if agent.is_none() {
+        caller.read::<C>(body, Some(Right::Administer))?;
+    }
     let input = Input::Scope {
-        workspace: workspace.clone(),
+        workspace: caller.workspace.clone(),
         agent,
         input,
     };
-    Ok(Request::one(input, key))
+    Ok(Request::one(input, it.key))
 }

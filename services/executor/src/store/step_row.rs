@@ -5,14 +5,18 @@
 )]
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
 use holdpoint_contracts::run::StepStatus;
 use holdpoint_ids::RunId;
 use holdpoint_store::{StoreError, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, Func, OnConflict};
+use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-use crate::domain::StepRow;
+use crate::domain::{Fact, Need, StepRow};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -123,6 +127,62 @@ fn read(row: Model) -> Result<StepRow, StoreError> {
         attempts: u32::try_from(row.attempts).map_err(broken)?,
         dispatch: u64::try_from(row.dispatch).map_err(broken)?,
     })
+}
+
+/// What steps were asked to do, of the pairs that are wanted.
+pub(crate) async fn requests(
+    db: &impl ConnectionTrait,
+    wanted: &[(RunId, &str)],
+) -> Result<Vec<(Need, Fact)>, StoreError> {
+    let mut found = Vec::with_capacity(wanted.len());
+    for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
+        // One query for all: runs and steps apart, the pairs that nobody asked for are left out.
+        let runs: BTreeSet<_> = chunk.iter().map(|(run, _)| run.uuid()).collect();
+        let steps: BTreeSet<_> = chunk.iter().map(|(_, step)| *step).collect();
+        let asked: HashSet<_> = chunk
+            .iter()
+            .map(|(run, step)| (run.uuid(), *step))
+            .collect();
+        let rows = Entity::find()
+            .filter(COLUMN.run_id.is_in(runs))
+            .filter(COLUMN.step_id.is_in(steps))
+            .all(db)
+            .await?;
+        for row in rows {
+            let is_asked = asked.contains(&(row.run_id, row.step_id.as_str()));
+            let Some(request) = row.request.filter(|_| is_asked) else {
+                continue;
+            };
+            let value = serde_json::from_str(&request).map_err(broken)?;
+            let need = Need::Request(RunId::from_uuid(row.run_id), row.step_id);
+            found.push((need, Fact::Value(Arc::new(value))));
+        }
+    }
+    Ok(found)
+}
+
+/// Steps that are handed out and not granted, by run and step after one.
+pub(crate) async fn queued(
+    db: &impl ConnectionTrait,
+    after: Option<(RunId, &str)>,
+    limit: u64,
+) -> Result<Vec<StepRow>, StoreError> {
+    let mut query = Entity::find().filter(COLUMN.status.eq(StepStatus::Queued.as_str()));
+    if let Some((run, step)) = after {
+        let later = Condition::any().add(COLUMN.run_id.gt(run.uuid())).add(
+            Condition::all()
+                .add(COLUMN.run_id.eq(run.uuid()))
+                .add(COLUMN.step_id.gt(step)),
+        );
+        query = query.filter(later);
+    }
+    let rows = query
+        .order_by_asc(Column::RunId)
+        .order_by_asc(Column::StepId)
+        .limit(limit)
+        .all(db)
+        .await?;
+    rows.into_iter().map(read).collect()
 }
 
 fn status(text: &str) -> Result<StepStatus, StoreError> {

@@ -1,6 +1,7 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
 mod drift;
+mod leases;
 mod samples;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use super::*;
 use crate::domain::run::Phase;
 use crate::domain::{Contact, PlanFact, Run, StepRow};
 use drift::columns;
-use samples::{acme, agent, contact, next, now, plan, run};
+use samples::{acme, agent, contact, next, node, now, plan, run, tool};
 
 async fn sqlite() -> (tempfile::TempDir, DatabaseConnection) {
     let dir = tempfile::tempdir().unwrap();
@@ -52,6 +53,8 @@ async fn postgres_behaves_as_sqlite_does() {
     steps_keep(&database("steps_keep").await).await;
     labels(&database("labels").await).await;
     lists(&database("lists").await).await;
+    leases::stand_and_end(&database("leases").await).await;
+    leases::queued_in_pages(&database("queued").await).await;
 }
 
 #[tokio::test]
@@ -135,6 +138,8 @@ fn key(state: &Aggregate) -> Key {
         Aggregate::Contact(contact) => Key::Contact(contact.workspace.clone(), contact.id.clone()),
         Aggregate::Run(run) => Key::Run(run.id),
         Aggregate::Workspace(scope) => Key::Workspace(scope.workspace.clone()),
+        Aggregate::Node(node) => Key::Node(node.name.clone()),
+        Aggregate::Tool(tool) => Key::Tool(tool.workspace.clone(), tool.spec.name.clone()),
     }
 }
 
@@ -237,6 +242,8 @@ async fn one_winner(db: &DatabaseConnection) {
         Aggregate::Agent(agent()),
         Aggregate::Contact(contact("ada")),
         Aggregate::Run(run()),
+        Aggregate::Node(node("node-a")),
+        Aggregate::Tool(tool()),
     ];
     let keys: Vec<_> = first.iter().map(key).collect();
     let fresh: Vec<_> = first.iter().map(|state| (state.clone(), 0)).collect();

@@ -280,7 +280,7 @@ async fn start_services(
     .await?;
     settling.add("scheduler", alarms.activity());
     let executor = deps("executor").await?;
-    let runs = holdpoint_executor::start(&executor, part.stop.clone(), &part.tracker).await?;
+    let runs = holdpoint_executor::start(&executor, None, part.stop.clone(), &part.tracker).await?;
     settling.add("executor", runs.activity());
     Ok(())
 }

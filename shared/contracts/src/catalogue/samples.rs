@@ -18,9 +18,9 @@ use crate::history::{EventType, HistoryItem, Nudge};
 use crate::message::{Actor, Reply};
 use crate::problem::Problem;
 use crate::run::{
-    ActionResult, AgentView, ChangedRun, Clocks, ContactView, Failure, FailureClass, HoldKind,
-    Page, PauseScope, PausedBy, PlannedStepView, ResumeMode, RunStatus, RunView, StepStatus,
-    StepView, WaitingOn,
+    ActionResult, AgentView, ChangedRun, Clocks, ContactView, Failure, FailureClass, Handover,
+    HandoverAction, HoldKind, Page, PauseScope, PausedBy, PlannedStepView, ResumeMode, RunStatus,
+    RunView, StepStatus, StepView, WaitingOn,
 };
 use crate::scheduler::{AdvanceClock, AdvancedClock, DueBucket, SetAnswer, SetTimer, SetTimers};
 use crate::steps::{Grant, HandOut, ResultAnswer, StartStep, StartSteps, StepResult, StepResults};
@@ -109,6 +109,13 @@ fn step() -> StepView {
         attempts: 1,
         claimed_by: Some("builtin-7f3a".parse().unwrap()),
         claimed_at: Some(at("02T09:00:00.010")),
+        inline: false,
+        handoff_history: vec![Handover {
+            action: HandoverAction::Claimed,
+            node: "builtin-7f3a".parse().unwrap(),
+            at: at("02T09:00:00.010"),
+            dispatch: 1,
+        }],
         started_at: Some(at("02T09:00:00")),
         ended_at: Some(at("02T09:00:00.060")),
     }

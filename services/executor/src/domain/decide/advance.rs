@@ -8,7 +8,8 @@ use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ActionResult, Failure, FailureClass};
-use holdpoint_contracts::steps::{HandOut, LEASE_DEFAULT_MS};
+use holdpoint_contracts::steps::LEASE_DEFAULT_MS;
+use holdpoint_contracts::tool::Risk;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ use crate::domain::expression::{self, Condition, Reference};
 use crate::domain::need::{Fact, Found, INPUT, Need, PlanFact};
 use crate::domain::plan::{Action, PlannedStep, Seen};
 use crate::domain::run::{Alarm, Handed, Hold, Phase, StepPhase, after};
+use crate::domain::tool::{Tool, is_built_in};
 
 use super::turn::{RowData, Stop, Turn};
 
@@ -113,13 +115,31 @@ fn may_follow(turn: &Turn<'_>, plan: &PlanFact, ready: Vec<usize>) -> Vec<usize>
     }
 }
 
+/// The tool that a step calls, where it may be a registered one.
+pub(super) fn tool_need(turn: &Turn<'_>, planned: &PlannedStep) -> Option<Need> {
+    match &planned.action {
+        Action::Tool { tool, .. } if !is_built_in(tool) => {
+            let name = tool.parse().ok()?;
+            Some(Need::Tool(turn.run.workspace.clone(), name))
+        }
+        Action::Tool { .. } | Action::Wait { .. } => None,
+    }
+}
+
 /// Looks up what a step refers to; what nobody has looked up yet is added to `unknown`.
 fn see(turn: &Turn<'_>, plan: &PlanFact, index: usize, unknown: &mut Vec<Need>) -> Seeing {
     let mut seeing = Seeing::default();
     let mut look = |need: Need| match turn.look(&need) {
         Found::Here(Fact::Value(value) | Fact::Contact(value)) => Some(value),
         Found::Absent
-        | Found::Here(Fact::Agent(_) | Fact::Workspace(_) | Fact::Plan(_) | Fact::Run(_)) => None,
+        | Found::Here(
+            Fact::Agent(_)
+            | Fact::Workspace(_)
+            | Fact::Plan(_)
+            | Fact::Run(_)
+            | Fact::Tool(_)
+            | Fact::Node,
+        ) => None,
         Found::Unknown => {
             unknown.push(need);
             None
@@ -147,6 +167,9 @@ fn see(turn: &Turn<'_>, plan: &PlanFact, index: usize, unknown: &mut Vec<Need>) 
             }
             Reference::Run => {}
         }
+    }
+    if let Some(planned) = plan.plan.steps.get(index) {
+        tool_need(turn, planned).and_then(&mut look);
     }
     seeing
 }
@@ -178,8 +201,8 @@ fn begin(turn: &mut Turn<'_>, plan: &PlanFact, index: usize, seeing: &Seeing) {
     }
     match &planned.action {
         Action::Wait { duration_ms } => wait(turn, index, *duration_ms),
-        Action::Tool { tool, args } => match expression::resolve(args, &scope) {
-            Ok(args) => hand_out(turn, index, tool, args, planned),
+        Action::Tool { args, .. } => match expression::resolve(args, &scope) {
+            Ok(args) => hand_out(turn, index, args, planned),
             Err(error) => fail_step(turn, index, error.code(), &error.to_string(), None),
         },
     }
@@ -260,7 +283,11 @@ pub(super) fn will_resume(ms: u64) -> String {
 /// Largest arguments of a hand-out, in bytes of JSON: what the bus and every worker takes.
 pub(super) const ARGS_BYTES_MAX: usize = 256 * 1024;
 
-fn hand_out(turn: &mut Turn<'_>, index: usize, tool: &str, args: Value, planned: &PlannedStep) {
+/// Hands a step out: the one place where that happens. What may not run fails here, closed.
+pub(super) fn hand_out(turn: &mut Turn<'_>, index: usize, args: Value, planned: &PlannedStep) {
+    let Action::Tool { tool, .. } = &planned.action else {
+        return;
+    };
     let bytes = serde_json::to_string(&args).map_or(usize::MAX, |text| text.len());
     if bytes > ARGS_BYTES_MAX {
         let message =
@@ -276,9 +303,21 @@ fn hand_out(turn: &mut Turn<'_>, index: usize, tool: &str, args: Value, planned:
             None,
         );
     };
+    let registered = tool_need(turn, planned).map(|need| turn.look(&need));
+    let registered = match registered {
+        Some(Found::Here(Fact::Tool(tool))) => Some(tool),
+        Some(Found::Unknown | Found::Absent | Found::Here(_)) | None => None,
+    };
+    if let Some((code, message)) = registered.as_deref().and_then(|it| barred(it, tool)) {
+        return fail_step(turn, index, code, &message, None);
+    }
     let handed = Handed {
         at: turn.now,
-        idempotent: is_idempotent(tool, &args),
+        idempotent: match &registered {
+            Some(tool) => tool.spec.idempotent,
+            None => is_idempotent(tool, &args),
+        },
+        lease_ms: planned.claim_timeout_ms.unwrap_or(LEASE_DEFAULT_MS),
     };
     let Some(step) = turn.step_mut(index) else {
         return;
@@ -299,25 +338,31 @@ fn hand_out(turn: &mut Turn<'_>, index: usize, tool: &str, args: Value, planned:
         planned.action.describe(),
         json!({ "tool": tool, "dispatch": dispatch, "attempt": attempt }),
     );
-    let hand_out = HandOut {
-        workspace: turn.run.workspace.clone(),
-        run: turn.run.id,
-        agent: turn.run.agent.clone(),
-        step: planned.id.clone(),
-        dispatch,
-        attempt,
-        tool: tool_name,
-        args,
-        contact: turn.run.contact.clone(),
-        idempotent: handed.idempotent,
-        claim_timeout_ms: LEASE_DEFAULT_MS,
-        token: None,
-        http: None,
-        user: turn.run.started_by.clone(),
-        traceparent: turn.run.traceparent(dispatch),
-        at: turn.now,
-    };
-    turn.effect(Effect::HandOut(Box::new(hand_out)));
+    let http = registered.map(|tool| tool.spec.http.clone());
+    let called = (tool_name, args, http);
+    if let Some(step) = turn.step(index)
+        && let Some(hand_out) = turn.run.hand_out(step, called)
+    {
+        turn.effect(Effect::HandOut(Box::new(hand_out)));
+    }
+}
+
+/// Why a registered tool may not be called: code and text.
+fn barred(registered: &Tool, tool: &str) -> Option<(&'static str, String)> {
+    if registered.deleted {
+        let message = format!("the tool `{tool}` was deleted");
+        return Some(("tool_deleted", message));
+    }
+    match registered.spec.risk {
+        Risk::Low | Risk::Medium => None,
+        Risk::High => Some((
+            "approval_required",
+            format!(
+                "the tool `{tool}` has risk `high`: it never runs without an approval, and this \
+                 release cannot ask for one"
+            ),
+        )),
+    }
 }
 
 /// Whether doing a step twice does no harm: `log` never does, others where the author says so.
@@ -327,6 +372,16 @@ fn is_idempotent(tool: &str, args: &Value) -> bool {
             .get("idempotent")
             .and_then(Value::as_bool)
             .unwrap_or(false)
+}
+
+/// Whose doing a failure is.
+fn class_of(code: &str) -> FailureClass {
+    match code {
+        "approval_required" => FailureClass::Policy,
+        // Its worker was lost; a person only says that nobody knows more.
+        "given_up" => FailureClass::Infra,
+        _ => FailureClass::Agent,
+    }
 }
 
 /// A step failed for good: so does the run.
@@ -352,7 +407,7 @@ pub(super) fn fail_step(
     let data = json!({ "code": code });
     turn.event(EventType::StepFailed, Some(&id), message.to_owned(), data);
     turn.fail(Failure {
-        class: FailureClass::Agent,
+        class: class_of(code),
         code: code.to_owned(),
         message: format!("{id}: {message}"),
     });

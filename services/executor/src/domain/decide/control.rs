@@ -16,10 +16,10 @@ use serde_json::json;
 
 use crate::domain::effect::{Answer, Effect};
 use crate::domain::refusal::{REASON_CHARS_MAX, Refusal};
-use crate::domain::run::{Alarm, Hold, Phase, StepPhase, after, millis_between};
+use crate::domain::run::{Alarm, Hold, INCIDENTS_MAX, Phase, StepPhase, after, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
-use super::{Verdict, advance, stale_timer};
+use super::{Verdict, advance, stale_timer, uncertain};
 
 fn unchanged(turn: &Turn<'_>) -> Verdict {
     // The version rose only in the making; nothing of this turn is kept.
@@ -42,6 +42,7 @@ fn refuse_final(turn: &Turn<'_>) -> Result<(), Stop> {
 /// steps do not start; running ones finish and are kept.
 pub(super) fn pause(mut turn: Turn<'_>, by: &Actor) -> Result<Verdict, Stop> {
     refuse_final(&turn)?;
+    uncertain::prepare(&turn, None)?;
     if turn
         .run
         .pauses
@@ -111,12 +112,14 @@ pub(super) fn resume(mut turn: Turn<'_>, by: &Actor, mode: ResumeMode) -> Result
     if !turn.run.pauses.iter().any(own) {
         return Ok(unchanged(&turn));
     }
+    uncertain::prepare(&turn, None)?;
     turn.run
         .pauses
         .retain(|pause| pause.scope != PauseScope::Run);
     if turn.run.pauses.is_empty() {
         thaw_holds(&mut turn, by, mode);
         requeue(&mut turn);
+        uncertain::apply_answers(&mut turn)?;
         advance::advance(&mut turn)?;
     }
     Ok(turn.changed())
@@ -204,6 +207,20 @@ fn set_alarm(turn: &mut Turn<'_>, index: usize, hold: &Hold, alarm: Alarm, due: 
         rev,
         due: Some(due),
     });
+}
+
+/// A message about the run lies among the dead letters: its history says so, once a reason.
+pub(super) fn incident(mut turn: Turn<'_>, reason: &str) -> Verdict {
+    let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+    let is_known = turn.run.incidents.contains(&reason);
+    if is_known || turn.run.is_final() || turn.run.incidents.len() >= INCIDENTS_MAX {
+        return Verdict::Unchanged(Answer::Nothing(()));
+    }
+    turn.run.incidents.push(reason.clone());
+    let message = "A message about this run could not be handled and lies among the dead letters.";
+    let data = json!({ "reason": reason });
+    turn.event(EventType::RunIncident, None, message.to_owned(), data);
+    turn.decided(Answer::Nothing(()))
 }
 
 /// Ends the run for good (S2-R13).

@@ -20,7 +20,7 @@ use crate::domain::scope::{Change, Scope, ScopeChange, WorkspaceScope};
 use chrono::{DateTime, Utc};
 
 use super::turn::{Stop, Turn};
-use super::{Decision, Verdict, advance, control};
+use super::{Decision, Verdict, advance, control, uncertain};
 
 /// The scopes that a run stands in; none: nothing was ever commanded.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +53,7 @@ pub(super) fn then(
         return decide(run, look);
     }
     let scopes = Scopes::look_up(&run.workspace, &run.agent, look)?;
-    let Some(mut caught) = follow(run, &scopes, look) else {
+    let Some(mut caught) = follow(run, &scopes, Some(look))? else {
         return decide(run, look);
     };
     if caught.run.moves() {
@@ -85,9 +85,9 @@ pub fn overlay(run: Run, scopes: &Scopes) -> Run {
     if run.is_final() {
         return run;
     }
-    match follow(&run, scopes, &|_| Found::Unknown) {
-        Some(caught) => caught.run,
-        None => run,
+    match follow(&run, scopes, None) {
+        Ok(Some(caught)) => caught.run,
+        Ok(None) | Err(_) => run,
     }
 }
 
@@ -135,8 +135,14 @@ impl Scopes {
                 Found::Here(Fact::Workspace(workspace)) => scopes.workspace = Some(workspace),
                 Found::Unknown => unknown.push(need),
                 Found::Absent
-                | Found::Here(Fact::Contact(_) | Fact::Plan(_) | Fact::Value(_) | Fact::Run(_)) => {
-                }
+                | Found::Here(
+                    Fact::Contact(_)
+                    | Fact::Plan(_)
+                    | Fact::Value(_)
+                    | Fact::Run(_)
+                    | Fact::Tool(_)
+                    | Fact::Node,
+                ) => {}
             }
         }
         if unknown.is_empty() {
@@ -163,12 +169,19 @@ impl Scopes {
 
 impl Caught {
     /// Keeps what one turn came to.
-    fn take(&mut self, turn: Turn<'_>) {
-        self.run = turn.run.clone();
-        if let Verdict::Decided(decision) = turn.decided(Answer::Nothing(())) {
-            self.effects.extend(decision.effects);
-            self.facts.extend(decision.facts);
+    fn take(&mut self, turn: Turn<'_>) -> Result<(), Stop> {
+        let run = turn.run.clone();
+        match turn.decided(Answer::Nothing(())) {
+            Verdict::Decided(decision) => {
+                self.run = run;
+                self.effects.extend(decision.effects);
+                self.facts.extend(decision.facts);
+            }
+            Verdict::Unchanged(_) => self.run = run,
+            Verdict::Need(needs) => return Err(Stop::Need(needs)),
+            Verdict::Refused(refusal) => return Err(Stop::Refused(refusal)),
         }
+        Ok(())
     }
 
     fn decided(self, state: Aggregate, answer: Answer) -> Verdict {
@@ -182,8 +195,11 @@ impl Caught {
 }
 
 /// Takes the run through every change that it has not followed, each a turn at its own instant:
-/// a wish of a later one has a higher number. None: it has followed them all.
-fn follow(run: &Run, scopes: &Scopes, look: Lookup<'_>) -> Option<Caught> {
+/// a wish of a later one has a higher number. None: it has followed them all. Without a look-up
+/// only the state is wanted, and what follows from it is left to the page.
+fn follow(run: &Run, scopes: &Scopes, look: Option<Lookup<'_>>) -> Result<Option<Caught>, Stop> {
+    let nothing = |_: &Need| Found::Unknown;
+    let see: Lookup<'_> = look.unwrap_or(&nothing);
     let mut caught = Caught {
         run: run.clone(),
         effects: Vec::new(),
@@ -193,21 +209,29 @@ fn follow(run: &Run, scopes: &Scopes, look: Lookup<'_>) -> Option<Caught> {
         if caught.run.is_final() {
             break;
         }
-        let mut turn = Turn::new(&caught.run, look, change.at);
+        let before = caught.run.clone();
+        let mut turn = Turn::new(&before, see, change.at);
         apply(&mut turn, kind, change);
         set_followed(&mut turn.run, kind, change.epoch);
-        caught.take(turn);
+        match look {
+            Some(_) => caught.take(turn)?,
+            None => caught.run = turn.run,
+        }
     }
     for kind in KINDS {
         if let Some(scope) = scopes.of(kind).filter(|it| differs(&caught.run, kind, it)) {
             let at = scope.changed_at.unwrap_or(run.created_at);
-            let mut turn = Turn::new(&caught.run, look, at);
+            let before = caught.run.clone();
+            let mut turn = Turn::new(&before, see, at);
             reconcile(&mut turn, kind, scope);
             set_followed(&mut turn.run, kind, scope.epoch);
-            caught.take(turn);
+            match look {
+                Some(_) => caught.take(turn)?,
+                None => caught.run = turn.run,
+            }
         }
     }
-    (caught.run.version > run.version).then_some(caught)
+    Ok((caught.run.version > run.version).then_some(caught))
 }
 
 /// Later changes of both scopes, in the order in which they happened.
@@ -357,11 +381,13 @@ fn go_on(
         let fresh = facts.iter().find(|(known, _)| known == need);
         fresh.map_or_else(|| look(need), |(_, fact)| Found::Here(fact.clone()))
     };
-    let mut turn = Turn::new(&caught.run, &see, now);
+    let before = caught.run.clone();
+    let mut turn = Turn::new(&before, &see, now);
     if stood {
+        uncertain::prepare(&turn, None)?;
         control::requeue(&mut turn);
+        uncertain::apply_answers(&mut turn)?;
     }
     advance::advance(&mut turn)?;
-    caught.take(turn);
-    Ok(())
+    caught.take(turn)
 }

@@ -69,6 +69,7 @@ fn try_start(
         followed: Followed::default(),
         on_pause: OnPause::default(),
         clocks: Clocks::default(),
+        incidents: Vec::new(),
     };
     follow::stand_in(&mut fresh, &scopes)?;
     let mut turn = Turn::new(&fresh, look, now);
@@ -144,6 +145,8 @@ fn planned(id: &str) -> Step {
         dispatch: 0,
         attempts: 0,
         late: Vec::new(),
+        lost: 0,
+        answered: Vec::new(),
     }
 }
 

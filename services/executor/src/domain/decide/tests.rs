@@ -6,10 +6,13 @@
 
 mod ending;
 mod histories;
+mod leases;
 mod many;
 mod pausing;
 mod starting;
 mod table;
+mod tools;
+mod uncertain;
 mod waiting;
 mod working;
 mod world;

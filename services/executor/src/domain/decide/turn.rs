@@ -13,7 +13,7 @@ use crate::domain::need::{Aggregate, Fact, Found, Lookup, Need, PlanFact};
 use crate::domain::refusal::Refusal;
 use crate::domain::run::{Phase, Run, Step, StepPhase};
 
-use super::{Decision, Verdict};
+use super::{Decision, Verdict, outside};
 
 /// Why a decision cannot be finished now.
 #[derive(Debug)]
@@ -35,6 +35,9 @@ pub(super) struct RowData {
 
 /// One decision in the making.
 pub(super) struct Turn<'a> {
+    /// As it was.
+    pub(super) before: &'a Run,
+    /// As it is to be.
     pub(super) run: Run,
     pub(super) now: DateTime<Utc>,
     look: Lookup<'a>,
@@ -44,12 +47,13 @@ pub(super) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    pub(super) fn new(run: &Run, look: Lookup<'a>, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(before: &'a Run, look: Lookup<'a>, now: DateTime<Utc>) -> Self {
         let run = Run {
-            version: run.version + 1,
-            ..run.clone()
+            version: before.version + 1,
+            ..before.clone()
         };
         Self {
+            before,
             run,
             now,
             look,
@@ -141,7 +145,8 @@ impl<'a> Turn<'a> {
             return;
         };
         let working = match &step.phase {
-            StepPhase::Working(working) | StepPhase::Uncertain(working) => Some(working),
+            StepPhase::Working(working) => Some(working),
+            StepPhase::Uncertain(asked) => Some(&asked.working),
             StepPhase::Planned
             | StepPhase::Queued(_)
             | StepPhase::Waiting(_)
@@ -262,6 +267,13 @@ impl<'a> Turn<'a> {
 
     /// The finished decision.
     pub(super) fn decided(mut self, answer: Answer) -> Verdict {
+        let wishes = match outside::questions(&self) {
+            Ok(wishes) => wishes,
+            Err(stop) => return super::settle(Err(stop)),
+        };
+        self.effects.extend(wishes);
+        self.effects
+            .extend(outside::leases(self.before, &self.run, self.now));
         if !self.items.is_empty() {
             self.effects.push(Effect::History {
                 workspace: self.run.workspace.clone(),

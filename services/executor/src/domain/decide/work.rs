@@ -7,7 +7,7 @@ use holdpoint_ids::NodeName;
 use serde_json::json;
 
 use crate::domain::effect::Answer;
-use crate::domain::run::{Handed, LATE_RESULTS_MAX, StepPhase, Working, millis_between};
+use crate::domain::run::{LATE_RESULTS_MAX, StepPhase, Working, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
 use super::{Verdict, advance, granted, known_result};
@@ -36,56 +36,36 @@ pub(super) fn start(
     let Some(current) = turn.step(index).filter(|step| step.dispatch == dispatch) else {
         return Ok(granted(Grant::Drop));
     };
-    let again = |handed: &Handed, turn: &Turn<'_>| Working {
-        handed: handed.clone(),
-        node: node.clone(),
-        delivery,
-        since: turn.now,
-    };
-    let (phase, grant) = match &current.phase {
+    let handed = match &current.phase {
         // Paused: it is handed out anew on resume.
         StepPhase::Queued(_) if !turn.run.moves() => return Ok(granted(Grant::Drop)),
-        StepPhase::Queued(handed) => (StepPhase::Working(again(handed, &turn)), Grant::Go),
+        StepPhase::Queued(handed) => handed.clone(),
         // The answer to its first request was lost on the way; a pause since then lets it finish.
         StepPhase::Working(held) if held.node == *node && held.delivery == delivery => {
             return Ok(granted(Grant::Go));
         }
-        // Its worker is gone and nothing starts while paused: queued, so that resume hands it out.
-        StepPhase::Working(held) if held.handed.idempotent && !turn.run.moves() => {
-            (StepPhase::Queued(held.handed.clone()), Grant::Drop)
-        }
-        StepPhase::Working(held) if held.handed.idempotent => {
-            (StepPhase::Working(again(&held.handed, &turn)), Grant::Go)
-        }
-        StepPhase::Working(held) => (StepPhase::Uncertain(held.clone()), Grant::Uncertain),
         StepPhase::Uncertain(_) => return Ok(granted(Grant::Uncertain)),
-        StepPhase::Planned
+        // The lease decides whose it is, not the bus: when it ends, the step is given out anew.
+        StepPhase::Working(_)
+        | StepPhase::Planned
         | StepPhase::Waiting(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
         | StepPhase::Skipped { .. }
         | StepPhase::Cancelled { .. } => return Ok(granted(Grant::Drop)),
     };
-    let queued_ms = match (&current.phase, grant) {
-        (StepPhase::Queued(handed), Grant::Go) => millis_between(handed.at, turn.now),
-        _ => 0,
-    };
-    turn.run.clocks.queued_ms += queued_ms;
+    turn.run.clocks.queued_ms += millis_between(handed.at, turn.now);
+    let since = turn.now;
     if let Some(step) = turn.step_mut(index) {
-        step.phase = phase;
+        step.phase = StepPhase::Working(Working {
+            handed,
+            node: node.clone(),
+            delivery,
+            since,
+        });
     }
     turn.row(index, RowData::default());
-    if grant == Grant::Uncertain {
-        turn.event(
-            EventType::RunAwaitingInput,
-            Some(step),
-            format!(
-                "{step} may have happened: its worker was granted the start and never reported."
-            ),
-            json!({ "reason": "uncertain", "dispatch": dispatch, "questions": [] }),
-        );
-    }
-    Ok(turn.decided(Answer::Grant(grant)))
+    Ok(turn.decided(Answer::Grant(Grant::Go)))
 }
 
 /// Applies a result once; one that comes too late is kept as evidence.
@@ -95,9 +75,15 @@ pub(super) fn report(mut turn: Turn<'_>, report: &Report<'_>) -> Result<Verdict,
         return Ok(known_result());
     };
     let is_current = step.dispatch == report.dispatch;
+    let mut asked = None;
     let queued = match &step.phase {
         StepPhase::Queued(handed) => Some(handed.at),
-        StepPhase::Working(_) | StepPhase::Uncertain(_) => None,
+        StepPhase::Working(_) => None,
+        // The worker was slow and not dead: what it says is true, and the question is void.
+        StepPhase::Uncertain(open) => {
+            asked = Some(open.since);
+            None
+        }
         StepPhase::Completed { .. } | StepPhase::Failed { .. } if is_current => {
             return Ok(known_result());
         }
@@ -123,6 +109,9 @@ pub(super) fn report(mut turn: Turn<'_>, report: &Report<'_>) -> Result<Verdict,
     turn.run.clocks.active_ms += took;
     if let Some(at) = queued {
         turn.run.clocks.queued_ms += millis_between(at, turn.now).saturating_sub(took);
+    }
+    if let Some(since) = asked {
+        turn.run.clocks.human_ms += millis_between(since, turn.now);
     }
     apply(&mut turn, index, report)?;
     Ok(turn.decided(Answer::Result(ResultAnswer::Applied)))

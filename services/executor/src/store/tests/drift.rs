@@ -6,8 +6,8 @@ use holdpoint_store::is_sqlite;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, Iterable, Statement};
 
 use crate::store::{
-    agent_row, agent_version_row, contact_row, history_row, run_row, run_value_row, step_row,
-    workspace_row,
+    agent_row, agent_version_row, contact_row, handover_row, history_row, lease_row, node_row,
+    run_row, run_value_row, step_row, tool_row, workspace_row,
 };
 
 pub(super) async fn columns(db: &DatabaseConnection) {
@@ -19,7 +19,12 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, run_value_row::Entity).await;
     same_columns(db, step_row::Entity).await;
     same_columns(db, workspace_row::Entity).await;
-    let owned = "agents agent_versions contacts history runs run_values steps workspace_scopes";
+    same_columns(db, handover_row::Entity).await;
+    same_columns(db, lease_row::Entity).await;
+    same_columns(db, node_row::Entity).await;
+    same_columns(db, tool_row::Entity).await;
+    let owned = "agents agent_versions contacts handovers history leases nodes runs run_values \
+                 steps tools workspace_scopes";
     let of_kernel = "outbox idempotency dead_letters executor_migrations";
     let expected = owned.split(' ').chain(of_kernel.split(' '));
     let sql = if is_sqlite(db) {

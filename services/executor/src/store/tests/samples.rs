@@ -6,13 +6,15 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::executor::PauseNew;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::Clocks;
+use holdpoint_contracts::steps::NodeStatus;
+use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::json;
 
 use crate::domain::plan::{OnPause, Plan};
 use crate::domain::run::{Alarm, Hold, Phase, Step, StepPhase};
 use crate::domain::scope::{Followed, Scope, ScopePause, WorkspaceScope};
-use crate::domain::{Agent, Aggregate, Contact, Run};
+use crate::domain::{Agent, Aggregate, Contact, Node, Run, Tool};
 
 pub(super) fn now() -> DateTime<Utc> {
     "2026-03-02T09:00:00.123Z".parse().unwrap()
@@ -83,11 +85,48 @@ pub(super) fn run() -> Run {
             dispatch: 0,
             attempts: 0,
             late: vec![3],
+            lost: 0,
+            answered: Vec::new(),
         }],
         pauses: Vec::new(),
         followed: Followed::default(),
         on_pause: OnPause::Hold,
         clocks: Clocks::default(),
+        incidents: Vec::new(),
+    }
+}
+
+pub(super) fn node(name: &str) -> Node {
+    Node {
+        name: name.parse().unwrap(),
+        version: 1,
+        status: NodeStatus::Up,
+        last_seen: now(),
+        changed_at: now(),
+        tools: vec!["log".parse().unwrap()],
+        queue_depth: 2,
+        lease_ms: 30_000,
+    }
+}
+
+pub(super) fn tool() -> Tool {
+    Tool {
+        workspace: acme(),
+        spec: ToolSpec {
+            name: "orders.find".parse().unwrap(),
+            version: None,
+            risk: Risk::Low,
+            idempotent: true,
+            args_schema: Some(json!({ "type": "object" })),
+            result_schema: None,
+            http: HttpCall {
+                method: "POST".to_owned(),
+                url: "https://x.example".to_owned(),
+                headers: BTreeMap::new(),
+            },
+        },
+        version: 1,
+        deleted: false,
     }
 }
 
@@ -121,6 +160,19 @@ pub(super) fn next(states: &[Aggregate], mark: &str) -> Vec<Aggregate> {
             version: 2,
             started_by: Actor(mark.to_owned()),
             ..run
+        }),
+        Aggregate::Node(node) => Aggregate::Node(Node {
+            version: 2,
+            tools: vec![mark.parse().unwrap()],
+            ..node
+        }),
+        Aggregate::Tool(tool) => Aggregate::Tool(Tool {
+            version: 2,
+            spec: ToolSpec {
+                version: Some(mark.to_owned()),
+                ..tool.spec
+            },
+            ..tool
         }),
     });
     states.collect()

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::world::{Heard, World, broken, done, owner, start_input};
 use crate::domain::RunInput;
 use crate::domain::plan::{Action, OnPause, Plan, PlannedStep};
+use crate::domain::run::Choice;
 
 /// What happens next. Steps and hold numbers are taken modulo what there is.
 #[derive(Debug, Clone)]
@@ -34,6 +35,18 @@ pub(super) enum Move {
         dispatch: Dispatch,
         fails: bool,
     },
+    /// The lease of a step ends, or is said to that never was.
+    Lost {
+        step: usize,
+        dispatch: Dispatch,
+        node: bool,
+    },
+    /// A hold on people is closed, perhaps one that is none.
+    Closed {
+        hold: u32,
+        choice: Choice,
+    },
+    Incident(bool),
     Replied(bool),
     Pass(i64),
 }
@@ -73,6 +86,13 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         8 => (0_usize..6, a_dispatch(), prop::bool::weighted(0.1)).prop_map(
             |(step, dispatch, fails)| Move::Report { step, dispatch, fails }
         ),
+        6 => (0_usize..6, a_dispatch(), any::<bool>()).prop_map(
+            |(step, dispatch, node)| Move::Lost { step, dispatch, node }
+        ),
+        6 => (0_u32..6, 0_usize..3).prop_map(
+            |(hold, choice)| Move::Closed { hold, choice: Choice::ALL[choice] }
+        ),
+        1 => any::<bool>().prop_map(Move::Incident),
         1 => any::<bool>().prop_map(Move::Replied),
         2 => (0_i64..200_000_000).prop_map(Move::Pass),
     ]
@@ -191,6 +211,37 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 error_code: fails.then(|| "http_status".to_owned()),
             })
         }
+        Move::Lost {
+            step,
+            dispatch,
+            node,
+        } => {
+            let (step, dispatch) = place(world, *step, *dispatch)?;
+            let node = if *node { "node-a" } else { "node-b" };
+            Some(RunInput::LeaseEnded {
+                node: node.parse().unwrap(),
+                step,
+                dispatch,
+            })
+        }
+        Move::Closed { hold, choice } => {
+            // Mostly one that is open, where there is any.
+            let open = world.run.as_ref()?.questions().map(|(_, asked)| asked.hold);
+            let open: Vec<_> = open.collect();
+            let stray = holdpoint_ids::HoldId {
+                run: super::world::run_id(),
+                number: *hold,
+            };
+            let place = usize::try_from(*hold).unwrap();
+            Some(RunInput::HoldClosed {
+                hold: open.get(place).copied().unwrap_or(stray),
+                choice: Some(*choice),
+                by: "ada".to_owned(),
+            })
+        }
+        Move::Incident(one) => Some(RunInput::Incident {
+            reason: if *one { "unreadable" } else { "too large" }.to_owned(),
+        }),
         Move::Replied(replied) => {
             let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
             world.contact = Some(contact);

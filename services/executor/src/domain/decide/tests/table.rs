@@ -10,7 +10,7 @@ use holdpoint_ids::HoldId;
 use serde_json::json;
 
 use super::world::{Heard, World, broken, done, owner, run_id, start_input};
-use crate::domain::run::{Alarm, StepPhase};
+use crate::domain::run::{Alarm, Choice, StepPhase};
 use crate::domain::{Answer, RunInput};
 
 /// The step that is looked at; one more follows it, so that its end need not end the run.
@@ -62,14 +62,18 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::Resume { .. }
         | RunInput::Cancel { .. } => "What people do",
         RunInput::TimerFired { .. } | RunInput::Follow => "What time does",
+        RunInput::LeaseEnded { .. } | RunInput::HoldClosed { .. } | RunInput::Incident { .. } => {
+            "What leases, answers and dead letters do"
+        }
         RunInput::StartStep { .. } => "What workers ask: `start_steps`",
         RunInput::StepResult { .. } => "What workers report: `step_results`",
     }
 }
 
-const TABLES: [&str; 4] = [
+const TABLES: [&str; 5] = [
     "What people do",
     "What time does",
+    "What leases, answers and dead letters do",
     "What workers ask: `start_steps`",
     "What workers report: `step_results`",
 ];
@@ -112,7 +116,7 @@ fn ask(world: &mut World) {
 
 fn lose(world: &mut World) {
     world.ask("node-a", STEP);
-    world.ask_as("node-b", STEP, 2, 2);
+    world.lose(STEP);
 }
 
 fn scenes() -> Vec<Scene> {
@@ -237,6 +241,28 @@ fn reported(world: &World, is_ok: bool, back: u64) -> RunInput {
     }
 }
 
+fn lost(world: &World, back: u64) -> RunInput {
+    RunInput::LeaseEnded {
+        node: "node-a".parse().unwrap(),
+        step: STEP.to_owned(),
+        dispatch: world.dispatch(STEP).saturating_sub(back),
+    }
+}
+
+/// About the step that is looked at; where nothing is asked, about a hold that never was.
+fn answered(world: &World, choice: Choice) -> RunInput {
+    let open = world.run().questions().next();
+    let stray = HoldId {
+        run: run_id(),
+        number: 99,
+    };
+    RunInput::HoldClosed {
+        hold: open.map_or(stray, |(_, asked)| asked.hold),
+        choice: Some(choice),
+        by: "ada".to_owned(),
+    }
+}
+
 fn resume(mode: ResumeMode) -> RunInput {
     RunInput::Resume { by: owner(), mode }
 }
@@ -258,6 +284,21 @@ fn columns() -> Vec<Column> {
         }),
         on(false, "timer fired, current", |it| fired(it, true)),
         on(false, "timer fired, stale", |it| fired(it, false)),
+        on(true, "lease ended, idempotent", |it| lost(it, 0)),
+        on(false, "lease ended, not idempotent", |it| lost(it, 0)),
+        on(false, "lease ended, older hand-out", |it| lost(it, 1)),
+        on(false, "answered `it_happened`", |it| {
+            answered(it, Choice::ItHappened)
+        }),
+        on(false, "answered `run_again`", |it| {
+            answered(it, Choice::RunAgain)
+        }),
+        on(false, "answered `give_up`", |it| {
+            answered(it, Choice::GiveUp)
+        }),
+        on(false, "dead letter", |_| RunInput::Incident {
+            reason: "unreadable".to_owned(),
+        }),
         on(true, "idempotent, same delivery", |it| {
             asked(it, "node-a", 0, 1)
         }),
@@ -283,7 +324,10 @@ fn word(answer: &Answer) -> String {
         Answer::Grant(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Answer::Result(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Answer::Timer(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Answer::Closed(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Answer::Changed(_)
+        | Answer::Beat(_)
+        | Answer::Tool(_)
         | Answer::Run(_)
         | Answer::Agent(_)
         | Answer::Contact(_)
@@ -439,6 +483,8 @@ done twice. An uncertain, waiting or skipped step is the same one in every colum
 - *same delivery*: node-a asks on its first delivery, as the one that was granted did. *Other*: node-b on the
   second. `planned` was never handed out: its current number is 0, and so is its older one. A cancelled
   step's number has risen with the cancellation, so that the number that was out is its older one.
+- *lease ended*: of node-a, which was granted the step where it is in progress. *Answered*: about the step's
+  own question; where nothing is asked, about a hold that never was.
 ";
 
 /// The page is what the code does today.

@@ -166,55 +166,18 @@ fn the_same_delivery_that_asks_again_may_still_go() {
     assert_eq!(*world.run(), before);
 }
 
-/// Races: a worker that dies between effect and report leaves the step uncertain.
+/// Races: while the lease stands, another delivery of the same hand-out is nobody's.
 #[test]
-fn a_redelivered_step_that_must_not_be_done_twice_is_uncertain() {
-    let mut world = World::started(SEND);
-    world.ask("node-a", "send");
-    assert_eq!(world.ask_as("node-b", "send", 1, 2), Grant::Uncertain);
-    assert_eq!(world.status(), RunStatus::AwaitingInput);
-    assert_eq!(world.rows["send"].status, StepStatus::Uncertain);
-    let asked = world.event(EventType::RunAwaitingInput);
-    assert_eq!(
-        (asked.step.as_deref(), &asked.data["reason"]),
-        (Some("send"), &json!("uncertain"))
-    );
-    assert_eq!(world.ask_as("node-c", "send", 1, 3), Grant::Uncertain);
-    assert_eq!(
-        world.history.last().unwrap().kind,
-        EventType::RunAwaitingInput,
-        "asked once"
-    );
-}
-
-/// Races: the worker was slow and not dead; what it says is true.
-#[test]
-fn the_true_result_of_an_uncertain_step_is_applied() {
-    let mut world = World::started(SEND);
-    world.ask("node-a", "send");
-    world.ask_as("node-b", "send", 1, 2);
-    assert_eq!(world.report("send", done(json!({}))), ResultAnswer::Applied);
-    assert_eq!(world.status(), RunStatus::Completed);
-}
-
-/// Races: idempotent steps are simply done again.
-#[test]
-fn a_redelivered_idempotent_step_goes_to_the_new_worker() {
-    let mut world = World::started(LOG);
-    assert_eq!(world.ask("node-a", "note"), Grant::Go);
-    assert_eq!(world.ask_as("node-b", "note", 1, 2), Grant::Go);
-    assert_eq!(
-        world.rows["note"].claimed_by.as_ref().unwrap().as_str(),
-        "node-b"
-    );
-    assert_eq!(
-        world.report("note", done(json!({ "by": "b" }))),
-        ResultAnswer::Applied
-    );
-    assert_eq!(
-        world.report("note", done(json!({ "by": "a" }))),
-        ResultAnswer::Known
-    );
+fn while_a_lease_stands_another_delivery_is_dropped() {
+    for steps in [SEND, LOG] {
+        let mut world = World::started(steps);
+        let step = world.handed[0].step.clone();
+        assert_eq!(world.ask("node-a", &step), Grant::Go);
+        let before = world.run().clone();
+        assert_eq!(world.ask_as("node-b", &step, 1, 2), Grant::Drop);
+        assert_eq!(world.ask_as("node-a", &step, 1, 2), Grant::Drop);
+        assert_eq!(*world.run(), before);
+    }
 }
 
 /// S4-R2: lower is evidence, and higher was never handed out.

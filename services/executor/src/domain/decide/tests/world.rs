@@ -8,18 +8,19 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::history::{EventType, HistoryItem};
+use holdpoint_contracts::hold::{ClosedAnswer, HoldWish, Want};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{ActionResult, ResumeMode, RunStatus, RunView};
+use holdpoint_contracts::run::{ActionResult, Handover, ResumeMode, RunStatus, RunView};
 use holdpoint_contracts::steps::{Grant, HandOut, ResultAnswer};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
 use crate::domain::plan::Plan;
-use crate::domain::run::{Run, StepPhase};
+use crate::domain::run::{Choice, Run, StepPhase};
 use crate::domain::scope::{Scope, WorkspaceScope};
 use crate::domain::{
-    Agent, Aggregate, Answer, Effect, Fact, Found, Input, Need, PlanFact, Refusal, RunInput,
-    StepRow, Verdict, decide,
+    Agent, Aggregate, Answer, Effect, Fact, Found, Input, Lease, Need, PlanFact, Refusal, RunInput,
+    StepRow, Tool, Verdict, decide,
 };
 
 /// How often one decision may ask for more; the kernel gives up soon after.
@@ -49,6 +50,14 @@ pub(super) struct World {
     /// Everything that was handed out, in order.
     pub(super) handed: Vec<HandOut>,
     pub(super) history: Vec<HistoryItem>,
+    /// What the handoff service was told of each hold on people.
+    pub(super) holds: BTreeMap<HoldId, (u64, Want)>,
+    /// The leases that stand, by step.
+    pub(super) leases: BTreeMap<String, Lease>,
+    /// Who had which step, in order.
+    pub(super) claims: Vec<(String, Handover)>,
+    /// Tools that are registered.
+    pub(super) tools: Vec<Tool>,
     pub(super) rows: BTreeMap<String, StepRow>,
     /// Every decision's effects, as text.
     pub(super) trace: Vec<String>,
@@ -110,6 +119,10 @@ impl World {
             timers: BTreeMap::new(),
             handed: Vec::new(),
             history: Vec::new(),
+            holds: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            claims: Vec::new(),
+            tools: Vec::new(),
             rows: BTreeMap::new(),
             trace: Vec::new(),
             plan: Arc::new(PlanFact::new(plan)),
@@ -250,6 +263,10 @@ impl World {
     }
 
     pub(super) fn give_from(&mut self, workspace: Workspace, input: RunInput) -> Heard {
+        let closing = match &input {
+            RunInput::HoldClosed { hold, .. } => Some(*hold),
+            _ => None,
+        };
         let asked_to_start = match &input {
             RunInput::StartStep { step, dispatch, .. } => Some((step.clone(), *dispatch)),
             RunInput::Start { .. }
@@ -258,6 +275,9 @@ impl World {
             | RunInput::Cancel { .. }
             | RunInput::Follow
             | RunInput::TimerFired { .. }
+            | RunInput::LeaseEnded { .. }
+            | RunInput::HoldClosed { .. }
+            | RunInput::Incident { .. }
             | RunInput::StepResult { .. } => None,
         };
         // What has fired is over for the scheduler, whatever it is told.
@@ -278,6 +298,12 @@ impl World {
                     panic!("a run became something else");
                 };
                 self.check_step(&next, &decision.effects);
+                // What its owner has closed is over for the owner too.
+                if let (Some(hold), Answer::Closed(ClosedAnswer::Applied)) =
+                    (closing, &decision.answer)
+                {
+                    self.holds.remove(&hold);
+                }
                 self.run = Some(next);
                 self.trace.push(format!("{:?}", decision.effects));
                 self.keep(decision.effects);
@@ -350,8 +376,58 @@ impl World {
             }
             Need::Plan(_, _, version) => (*version == 3).then(|| Fact::Plan(self.plan.clone())),
             Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
+            Need::Request(_, step) => {
+                let row = self.rows.get(step);
+                let request = row.and_then(|row| row.request.clone());
+                request.map(|request| Fact::Value(Arc::new(request)))
+            }
+            Need::Tool(_, name) => {
+                let tool = self.tools.iter().find(|tool| tool.spec.name == *name);
+                tool.map(|tool| Fact::Tool(Arc::new(tool.clone())))
+            }
+            Need::Run(_) => None,
         };
         fact.map_or(Found::Absent, Found::Here)
+    }
+
+    /// As the handoff service keeps it: lower or equal changes nothing, so none may be.
+    fn take_wish(&mut self, wish: HoldWish) {
+        let known = self.holds.get(&wish.id);
+        let newest = known.is_none_or(|(rev, _)| wish.rev > *rev);
+        assert!(
+            newest,
+            "handoff would ignore rev {} of {}",
+            wish.rev, wish.id
+        );
+        self.holds.insert(wish.id, (wish.rev, wish.want));
+    }
+
+    /// The node of a step falls silent, and its lease ends.
+    pub(super) fn lose(&mut self, step: &str) -> Heard {
+        let lease = self.leases.get(step).cloned();
+        let lease = lease.unwrap_or_else(|| panic!("{step} has no lease"));
+        self.give(RunInput::LeaseEnded {
+            step: lease.step,
+            dispatch: lease.dispatch,
+            node: lease.node,
+        })
+    }
+
+    /// A person answers about an uncertain step.
+    pub(super) fn answer(&mut self, step: &str, choice: Choice) -> ClosedAnswer {
+        let asked = self.run().questions().find(|(one, _)| one.id == step);
+        let hold = asked.unwrap_or_else(|| panic!("nothing is asked")).1.hold;
+        self.close(hold, Some(choice))
+    }
+
+    pub(super) fn close(&mut self, hold: HoldId, choice: Option<Choice>) -> ClosedAnswer {
+        let by = "ada".to_owned();
+        match self.give(RunInput::HoldClosed { hold, choice, by }) {
+            Heard::Decided(Answer::Closed(answer)) | Heard::Unchanged(Answer::Closed(answer)) => {
+                answer
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     fn keep(&mut self, effects: Vec<Effect>) {
@@ -361,8 +437,25 @@ impl World {
                 Effect::Value { name, value, .. } => {
                     self.values.insert(name, value);
                 }
-                Effect::Step(row) => {
+                Effect::Step(mut row) => {
+                    // The table keeps what is not said again.
+                    let old = self.rows.get(&row.step);
+                    row.request = row
+                        .request
+                        .or_else(|| old.and_then(|it| it.request.clone()));
                     self.rows.insert(row.step.clone(), *row);
+                }
+                Effect::Hold { wish, .. } => self.take_wish(*wish),
+                Effect::Lease(lease) => {
+                    self.leases.insert(lease.step.clone(), *lease);
+                }
+                Effect::LeaseOver { step, .. } => {
+                    let lease = self.leases.remove(&step);
+                    assert!(lease.is_some(), "{step} had no lease to end");
+                }
+                Effect::Claim { step, entry, .. } => self.claims.push((step, entry)),
+                Effect::NodeAlarm { .. } | Effect::Beaten { .. } | Effect::AskToBeat { .. } => {
+                    panic!("a run knows no nodes")
                 }
                 Effect::HandOut(hand_out) => self.handed.push(*hand_out),
                 Effect::Timer { hold, rev, due, .. } => {

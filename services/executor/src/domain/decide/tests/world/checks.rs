@@ -93,6 +93,8 @@ impl World {
         assert_eq!(run.ended_at().is_some(), run.status().is_final());
         assert_eq!(run.is_final(), !matches!(run.phase, Phase::Live));
         self.check_alarms(run);
+        self.check_questions(run);
+        self.check_leases(run);
         self.check_wakers(run);
         for step in &run.steps {
             let row = self.rows.get(&step.id);
@@ -133,6 +135,65 @@ impl World {
         }
     }
 
+    /// What the handoff service was told is what the run wants: asked while a step is uncertain,
+    /// frozen since the pause, gone otherwise.
+    fn check_questions(&self, run: &Run) {
+        let since = run.pauses.iter().map(|pause| pause.at).min();
+        let wanted: BTreeMap<_, _> = run
+            .questions()
+            .map(|(_, asked)| (asked.hold, since))
+            .collect();
+        let told: BTreeMap<_, _> = self
+            .holds
+            .iter()
+            .filter_map(|(id, (_, want))| match want {
+                Want::Open { deadline, .. } => {
+                    assert_eq!(*deadline, None, "people are given all the time");
+                    Some((*id, None))
+                }
+                Want::Frozen { since, .. } => Some((*id, Some(*since))),
+                Want::Gone { .. } => None,
+            })
+            .collect();
+        let told_of = |id| told.get(id).copied();
+        for (id, frozen) in &wanted {
+            assert_eq!(told_of(id), Some(*frozen), "the wish is the question {id}");
+        }
+        let answered = |id: &&holdpoint_ids::HoldId| {
+            run.steps
+                .iter()
+                .any(|step| step.answered.contains(&id.number))
+        };
+        let left: Vec<_> = told
+            .keys()
+            .filter(|id| !wanted.contains_key(id))
+            .filter(|id| !answered(id))
+            .collect();
+        assert!(left.is_empty(), "asked for nothing: {left:?}");
+    }
+
+    /// A lease stands while a step is with a worker, and only then.
+    fn check_leases(&self, run: &Run) {
+        let working: Vec<_> = run
+            .steps
+            .iter()
+            .filter_map(|step| match &step.phase {
+                StepPhase::Working(working) => {
+                    Some((step.id.as_str(), step.dispatch, &working.node))
+                }
+                _ => None,
+            })
+            .collect();
+        let mut leases: Vec<_> = self
+            .leases
+            .values()
+            .map(|lease| (lease.step.as_str(), lease.dispatch, &lease.node))
+            .collect();
+        let place = |id: &str| run.steps.iter().position(|step| step.id == id);
+        leases.sort_by_key(|lease| place(lease.0));
+        assert_eq!(leases, working, "the lease is the grant");
+    }
+
     /// Nothing waits without a waker.
     fn check_wakers(&self, run: &Run) {
         if run.is_final() || !run.pauses.is_empty() {
@@ -141,7 +202,12 @@ impl World {
         let mut wakers = run.holds().count();
         for step in &run.steps {
             let is_out = match &step.phase {
-                StepPhase::Queued(_) | StepPhase::Working(_) => true,
+                StepPhase::Queued(_) => true,
+                // Its lease wakes it: checked with the leases.
+                StepPhase::Working(_) => {
+                    wakers += 1;
+                    false
+                }
                 StepPhase::Uncertain(_) => {
                     wakers += 1;
                     false

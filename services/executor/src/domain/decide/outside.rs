@@ -1,0 +1,230 @@
+//! What a decision changes outside the run: leases, claims and questions.
+//!
+//! Derived from the states before and after, so that whoever moves a step cannot forget it: a lease
+//! stands while a step is with a worker, and a question is wanted while a step is uncertain.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::hold::{HoldSpec, HoldWish, OnTimeout, Want};
+use holdpoint_contracts::instant;
+use holdpoint_contracts::run::{Handover, HandoverAction, HoldKind};
+use holdpoint_ids::HoldId;
+use serde_json::{Value, json};
+
+use crate::domain::effect::{Effect, Lease};
+use crate::domain::need::{Fact, Found, Need};
+use crate::domain::plan::Action;
+use crate::domain::run::{Choice, Run, Step, StepPhase, Uncertain, Working};
+
+use super::turn::{Stop, Turn};
+
+/// Largest arguments that a question shows, in bytes of JSON.
+const ARGS_SHOWN_MAX: usize = 64 * 1024;
+
+/// Leases and claims that begin or end with the step from `before` to `after`.
+pub(super) fn leases(before: &Run, after: &Run, now: DateTime<Utc>) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for (index, step) in after.steps.iter().enumerate() {
+        let old = before.steps.get(index).and_then(working);
+        let new = working(step);
+        if old == new {
+            continue;
+        }
+        if let Some((dispatch, old)) = old {
+            effects.push(Effect::LeaseOver {
+                run: after.id,
+                step: step.id.clone(),
+            });
+            // With a result, or with the end of the run, there is nothing left to change hands.
+            if !step.phase.is_settled() {
+                let entry = Handover {
+                    action: HandoverAction::Released,
+                    node: old.node.clone(),
+                    at: now,
+                    dispatch,
+                };
+                effects.push(claim(after, step, entry));
+            }
+        }
+        if let Some((dispatch, new)) = new {
+            effects.push(lease(after, step, new));
+            let action = match step.lost {
+                0 => HandoverAction::Claimed,
+                _ => HandoverAction::TakenOver,
+            };
+            let entry = Handover {
+                action,
+                node: new.node.clone(),
+                at: new.since,
+                dispatch,
+            };
+            effects.push(claim(after, step, entry));
+        }
+    }
+    effects
+}
+
+const fn working(step: &Step) -> Option<(u64, &Working)> {
+    match &step.phase {
+        StepPhase::Working(working) => Some((step.dispatch, working)),
+        StepPhase::Planned
+        | StepPhase::Queued(_)
+        | StepPhase::Waiting(_)
+        | StepPhase::Uncertain(_)
+        | StepPhase::Completed { .. }
+        | StepPhase::Failed { .. }
+        | StepPhase::Skipped { .. }
+        | StepPhase::Cancelled { .. } => None,
+    }
+}
+
+fn lease(run: &Run, step: &Step, working: &Working) -> Effect {
+    Effect::Lease(Box::new(Lease {
+        workspace: run.workspace.clone(),
+        run: run.id,
+        step: step.id.clone(),
+        dispatch: step.dispatch,
+        node: working.node.clone(),
+        claimed_at: working.since,
+        heartbeat_at: working.since,
+        lease_ms: working.handed.lease_ms,
+    }))
+}
+
+fn claim(run: &Run, step: &Step, entry: Handover) -> Effect {
+    Effect::Claim {
+        run: run.id,
+        step: step.id.clone(),
+        entry,
+    }
+}
+
+/// What is wanted of a question: since when it is frozen, if it is.
+type Frozen = Option<DateTime<Utc>>;
+
+fn wanted(run: &Run) -> BTreeMap<HoldId, Frozen> {
+    let since = run.pauses.iter().map(|pause| pause.at).min();
+    run.questions()
+        .map(|(_, asked)| (asked.hold, since))
+        .collect()
+}
+
+/// Wishes of questions that begin, freeze, thaw or end between the states of a turn.
+pub(super) fn questions(turn: &Turn<'_>) -> Result<Vec<Effect>, Stop> {
+    let (before, after) = (wanted(turn.before), wanted(&turn.run));
+    let mut wishes = Vec::new();
+    for (step, asked) in turn.run.questions() {
+        let frozen = after.get(&asked.hold).copied().flatten();
+        if before.get(&asked.hold) == Some(&frozen) {
+            continue;
+        }
+        let spec = Box::new(spec(turn, step, asked)?);
+        let want = match frozen {
+            Some(since) => Want::Frozen {
+                spec,
+                since,
+                remaining_ms: None,
+            },
+            None => Want::Open {
+                spec,
+                deadline: None,
+            },
+        };
+        wishes.push(wish(turn, asked.hold, want));
+    }
+    let over = turn.before.questions().filter(|(step, asked)| {
+        // Closed by its owner: there is nothing to tell.
+        let is_answered =
+            |now: &Step| now.id == step.id && now.answered.contains(&asked.hold.number);
+        !after.contains_key(&asked.hold) && !turn.run.steps.iter().any(is_answered)
+    });
+    for (_, asked) in over {
+        let reason = match has_reported(turn, asked) {
+            true => "The worker has reported after all.",
+            false => "The run has ended.",
+        };
+        let want = Want::Gone {
+            reason: reason.to_owned(),
+        };
+        wishes.push(wish(turn, asked.hold, want));
+    }
+    Ok(wishes)
+}
+
+/// Whether the step of a question has ended by what its worker said.
+fn has_reported(turn: &Turn<'_>, asked: &Uncertain) -> bool {
+    let steps = turn.before.steps.iter().zip(&turn.run.steps);
+    let mut ended = steps.filter(
+        |(was, _)| matches!(&was.phase, StepPhase::Uncertain(one) if one.hold == asked.hold),
+    );
+    ended.any(|(_, now)| {
+        matches!(
+            now.phase,
+            StepPhase::Completed { .. } | StepPhase::Failed { .. }
+        )
+    })
+}
+
+fn wish(turn: &Turn<'_>, id: HoldId, want: Want) -> Effect {
+    Effect::Hold {
+        workspace: turn.run.workspace.clone(),
+        wish: Box::new(HoldWish {
+            id,
+            rev: turn.run.version,
+            want,
+        }),
+    }
+}
+
+/// What people are asked about an uncertain step, with the evidence.
+fn spec(turn: &Turn<'_>, step: &Step, asked: &Uncertain) -> Result<HoldSpec, Stop> {
+    let need = Need::Request(turn.run.id, step.id.clone());
+    let args = match turn.look(&need) {
+        Found::Unknown => return Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Value(args)) => shown(&args),
+        Found::Absent | Found::Here(_) => Value::Null,
+    };
+    let plan = turn.plan()?;
+    let planned = plan.plan.steps.iter().find(|planned| planned.id == step.id);
+    let tool = planned.and_then(|planned| match &planned.action {
+        Action::Tool { tool, .. } => Some(tool.clone()),
+        Action::Wait { .. } => None,
+    });
+    let Working { node, since, .. } = &asked.working;
+    let question = format!(
+        "Did {} ({}) happen? {node} was granted the start at {} and never reported.",
+        step.id,
+        tool.as_deref().unwrap_or("no tool"),
+        instant::write(*since)
+    );
+    Ok(HoldSpec {
+        kind: HoldKind::Input,
+        step: Some(step.id.clone()),
+        agent: Some(turn.run.agent.clone()),
+        question,
+        options: Choice::ALL
+            .map(|choice| choice.as_str().to_owned())
+            .to_vec(),
+        to: Vec::new(),
+        reason: Some("uncertain".to_owned()),
+        on_timeout: OnTimeout::Escalate,
+        default: None,
+        context: json!({
+            "step": step.id,
+            "tool": tool,
+            "args": args,
+            "node": node,
+            "dispatch": step.dispatch,
+            "claimed_at": instant::write(*since),
+        }),
+    })
+}
+
+fn shown(args: &Value) -> Value {
+    let bytes = serde_json::to_string(args).map_or(0, |text| text.len());
+    match bytes > ARGS_SHOWN_MAX {
+        true => json!({ "omitted": true, "bytes": bytes }),
+        false => args.clone(),
+    }
+}

@@ -1,0 +1,97 @@
+//! Leases: what becomes of a step whose node is gone.
+
+use chrono::TimeDelta;
+use holdpoint_contracts::run::{HandoverAction, RunStatus};
+use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use serde_json::json;
+
+use super::world::{Heard, World, done};
+use crate::domain::RunInput;
+use crate::domain::run::StepPhase;
+
+const LOG: &str = "  - id: note\n    tool: log\n    args: { message: hi }\n";
+
+/// S4-R6: the step's own claim timeout is the length of its lease, and goes out with it.
+#[test]
+fn a_claim_timeout_is_the_lease() {
+    let mut world = World::started(
+        "  - id: note\n    tool: log\n    args: { message: hi }\n    claim_timeout: 5m\n",
+    );
+    assert_eq!(world.handed[0].claim_timeout_ms, 300_000);
+    world.ask("node-a", "note");
+    assert_eq!(world.leases["note"].lease_ms, 300_000);
+    let mut default = World::started(LOG);
+    default.ask("node-a", "note");
+    assert_eq!(default.leases["note"].lease_ms, 30_000);
+}
+
+/// S4-R5, S4-R7: an idempotent step is handed out anew, the old hand-out is fenced off, and who had
+/// it is on record.
+#[test]
+fn an_idempotent_step_whose_node_is_gone_is_taken_over() {
+    let mut world = World::started(LOG);
+    world.ask("node-a", "note");
+    world.pass(TimeDelta::seconds(30));
+    world.lose("note");
+    assert_eq!(world.handed.len(), 2);
+    let (first, again) = (world.handed[0].clone(), world.handed[1].clone());
+    assert_eq!((again.dispatch, again.attempt), (2, 2));
+    assert_eq!((again.args, again.tool), (first.args, first.tool));
+    assert_eq!(world.ask_as("node-a", "note", 1, 1), Grant::Drop);
+    assert_eq!(
+        world.report_as("note", 1, done(json!({}))),
+        ResultAnswer::Late
+    );
+    assert_eq!(world.ask("node-b", "note"), Grant::Go);
+    let claims: Vec<_> = world
+        .claims
+        .iter()
+        .map(|(_, entry)| (entry.action, entry.node.to_string(), entry.dispatch))
+        .collect();
+    use HandoverAction::{Claimed, Released, TakenOver};
+    let entry = |action, node: &str, dispatch| (action, node.to_owned(), dispatch);
+    assert_eq!(
+        claims,
+        [
+            entry(Claimed, "node-a", 1),
+            entry(Released, "node-a", 1),
+            entry(TakenOver, "node-b", 2),
+        ]
+    );
+    assert_eq!(world.claims[1].1.at, world.now);
+    assert_eq!(world.report("note", done(json!({}))), ResultAnswer::Applied);
+    assert_eq!(world.status(), RunStatus::Completed);
+}
+
+/// S4-R2: what ended was another grant, or none at all.
+#[test]
+fn the_end_of_another_grant_changes_nothing() {
+    let mut world = World::started(LOG);
+    let ended = |node: &str, dispatch| RunInput::LeaseEnded {
+        step: "note".to_owned(),
+        dispatch,
+        node: node.parse().unwrap(),
+    };
+    assert!(matches!(
+        world.give(ended("node-a", 1)),
+        Heard::Unchanged(_)
+    ));
+    world.ask("node-a", "note");
+    for stray in [ended("node-b", 1), ended("node-a", 0), ended("node-a", 2)] {
+        assert!(matches!(world.give(stray), Heard::Unchanged(_)));
+    }
+    assert!(matches!(world.phase("note"), StepPhase::Working(_)));
+}
+
+/// S4-R5 while paused: nothing starts, and resume hands it out.
+#[test]
+fn a_lease_that_ends_during_a_pause_waits_for_the_resume() {
+    let mut world = World::started(LOG);
+    world.ask("node-a", "note");
+    world.pause();
+    world.lose("note");
+    assert_eq!(world.handed.len(), 1);
+    world.resume(holdpoint_contracts::run::ResumeMode::Continue);
+    assert_eq!(world.handed.len(), 2);
+    assert_eq!(world.dispatch("note"), 2);
+}

@@ -1,0 +1,103 @@
+//! Registered tools at the one place that dispatches.
+
+use holdpoint_contracts::run::FailureClass;
+use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
+
+use super::world::{World, acme};
+use crate::domain::{Refusal, Tool, ToolInput, Verdict};
+
+const CALL: &str = "  - id: pay\n    tool: payments.refund\n    args: { idempotent: true, n: 1 }\n";
+
+fn spec(risk: Risk) -> ToolSpec {
+    ToolSpec {
+        name: "payments.refund".parse().unwrap(),
+        version: None,
+        risk,
+        idempotent: false,
+        args_schema: None,
+        result_schema: None,
+        http: HttpCall {
+            method: "POST".to_owned(),
+            url: "https://pay.example/refund".to_owned(),
+            headers: [("x-shop".to_owned(), "1".to_owned())].into(),
+        },
+    }
+}
+
+fn with(tool: ToolSpec, deleted: bool) -> World {
+    let mut world = World::of(CALL);
+    world.tools.push(Tool {
+        workspace: acme(),
+        spec: tool,
+        version: 1,
+        deleted,
+    });
+    world.start();
+    world
+}
+
+/// S2-R2, API "Tools": the registration decides, not the arguments; the hand-out says whom to call.
+#[test]
+fn a_registered_tool_decides_whether_it_may_run_twice() {
+    let world = with(spec(Risk::Medium), false);
+    let out = &world.handed[0];
+    assert!(!out.idempotent);
+    assert_eq!(out.http.as_ref().unwrap().url, "https://pay.example/refund");
+    let unknown = World::started(CALL);
+    assert!(unknown.handed[0].idempotent, "an own worker's tool");
+    assert_eq!(unknown.handed[0].http, None);
+}
+
+/// S2-R3: what has high risk never runs without an approval.
+#[test]
+fn a_tool_of_high_risk_fails_closed() {
+    let world = with(spec(Risk::High), false);
+    let failure = world.view().failure.unwrap();
+    assert_eq!(
+        (failure.class, failure.code.as_str()),
+        (FailureClass::Policy, "approval_required")
+    );
+    assert!(world.handed.is_empty());
+}
+
+#[test]
+fn a_deleted_tool_fails_the_step() {
+    let world = with(spec(Risk::Low), true);
+    assert_eq!(world.view().failure.unwrap().code, "tool_deleted");
+}
+
+fn put(change: impl FnOnce(&mut ToolSpec)) -> Option<Refusal> {
+    let mut spec = spec(Risk::Low);
+    change(&mut spec);
+    let name = spec.name.clone();
+    let input = ToolInput::Put(Box::new(spec));
+    match crate::domain::tool::decide(None, &acme(), &name, &input) {
+        Verdict::Refused(refusal) => Some(refusal),
+        Verdict::Decided(_) => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// API "Tools"
+#[test]
+fn what_cannot_be_called_is_not_registered() {
+    assert_eq!(put(|_| {}), None);
+    let reserved = put(|it| it.name = "send_email".parse().unwrap()).unwrap();
+    assert_eq!(
+        (reserved.problem().status, reserved.problem().code.as_str()),
+        (409, "tool_reserved")
+    );
+    let wrong: [fn(&mut ToolSpec); 8] = [
+        |it| it.http.url = "ftp://pay.example".to_owned(),
+        |it| it.http.url = "https://".to_owned(),
+        |it| it.http.url = "https://pay.example/a b".to_owned(),
+        |it| it.http.method = "post".to_owned(),
+        |it| it.args_schema = Some(serde_json::json!([1])),
+        |it| it.http.headers = [("bad name".to_owned(), "1".to_owned())].into(),
+        |it| it.http.headers = [("x".to_owned(), "1\r\nhost: y".to_owned())].into(),
+        |it| it.http.headers = [("x".to_owned(), "a".repeat(64 * 1024))].into(),
+    ];
+    for change in wrong {
+        assert_eq!(put(change).unwrap().problem().status, 422);
+    }
+}

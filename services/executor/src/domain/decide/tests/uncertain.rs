@@ -1,0 +1,209 @@
+//! A step that may have happened: people say.
+
+use chrono::TimeDelta;
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::{ClosedAnswer, HoldSpec, OnTimeout, Want};
+use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus, StepStatus};
+use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use holdpoint_ids::HoldId;
+use serde_json::{Value, json};
+
+use super::world::{Heard, World, done};
+use crate::domain::run::Choice;
+use crate::domain::{Refusal, RunInput};
+
+const SEND: &str = "  - id: send\n    tool: send_email\n    args: { to: x@x.example }\n  - id: after\n    tool: log\n    args: { message: hi }\n";
+
+/// A worker that died between effect and report.
+fn lost() -> World {
+    let mut world = World::started(SEND);
+    world.ask("node-a", "send");
+    world.pass(TimeDelta::seconds(30));
+    world.lose("send");
+    world
+}
+
+fn hold(world: &World) -> HoldId {
+    world.run().questions().next().unwrap().1.hold
+}
+
+fn want(world: &World) -> &Want {
+    let (_, (_, want)) = world.holds.iter().next().unwrap();
+    want
+}
+
+fn spec(world: &World) -> &HoldSpec {
+    match want(world) {
+        Want::Open { spec, .. } | Want::Frozen { spec, .. } => spec,
+        Want::Gone { reason } => panic!("gone: {reason}"),
+    }
+}
+
+/// Races, API "Uncertain step": a person decides, with the evidence.
+#[test]
+fn a_lost_step_that_must_not_be_done_twice_is_asked_about() {
+    let mut world = lost();
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+    assert_eq!(world.rows["send"].status, StepStatus::Uncertain);
+    assert_eq!(world.handed.len(), 1, "it is not done twice");
+    let spec = spec(&world);
+    assert_eq!(
+        (spec.kind, spec.reason.as_deref(), spec.on_timeout),
+        (HoldKind::Input, Some("uncertain"), OnTimeout::Escalate)
+    );
+    assert_eq!(spec.options, ["it_happened", "run_again", "give_up"]);
+    assert!(spec.to.is_empty(), "the owners are asked");
+    let claimed_at = holdpoint_contracts::instant::write(world.now - TimeDelta::seconds(30));
+    assert_eq!(
+        spec.context,
+        json!({
+            "step": "send", "tool": "send_email", "args": { "to": "x@x.example" },
+            "node": "node-a", "dispatch": 1, "claimed_at": claimed_at,
+        })
+    );
+    let waiting = &world.view().waiting_on[0];
+    assert_eq!((waiting.id, waiting.kind), (hold(&world), HoldKind::Input));
+    let asked = world.event(EventType::RunAwaitingInput);
+    assert_eq!(asked.data["questions"][0]["id"], json!(hold(&world)));
+    assert_eq!(world.ask_as("node-c", "send", 1, 3), Grant::Uncertain);
+}
+
+/// API "Uncertain step"
+#[test]
+fn it_happened_completes_the_step_without_a_result() {
+    let mut world = lost();
+    world.pass(TimeDelta::hours(1));
+    assert_eq!(
+        world.answer("send", Choice::ItHappened),
+        ClosedAnswer::Applied
+    );
+    let row = &world.rows["send"];
+    assert_eq!(row.status, StepStatus::Completed);
+    assert_eq!(row.response.as_ref().unwrap().data, Value::Null);
+    assert_eq!(
+        world.event(EventType::InputAnswered).data["answer"],
+        "it_happened"
+    );
+    assert_eq!(world.handed[1].step, "after");
+    assert_eq!(world.view().clocks.human_ms, 3_600_000);
+    let evidence = world.event(EventType::RunAwaitingInput);
+    assert_eq!(evidence.step.as_deref(), Some("send"), "evidence is kept");
+}
+
+/// API "Uncertain step"
+#[test]
+fn run_again_hands_it_out_anew() {
+    let mut world = lost();
+    assert_eq!(
+        world.answer("send", Choice::RunAgain),
+        ClosedAnswer::Applied
+    );
+    let again = &world.handed[1];
+    assert_eq!((again.step.as_str(), again.dispatch), ("send", 2));
+    assert_eq!(again.args, json!({ "to": "x@x.example" }));
+    // And is lost again: another question, with an id of its own.
+    world.ask("node-b", "send");
+    world.lose("send");
+    assert_eq!(hold(&world).number, 2);
+}
+
+/// API "Uncertain step"
+#[test]
+fn give_up_fails_the_step() {
+    let mut world = lost();
+    assert_eq!(world.answer("send", Choice::GiveUp), ClosedAnswer::Applied);
+    assert_eq!(world.status(), RunStatus::Failed);
+    assert_eq!(world.view().failure.unwrap().code, "given_up");
+}
+
+/// S0-AC4: while paused the answer is kept and takes effect on resume.
+#[test]
+fn an_answer_during_a_pause_takes_effect_on_resume() {
+    let mut world = lost();
+    world.pass(TimeDelta::minutes(1));
+    world.pause();
+    let paused_at = world.now;
+    assert!(matches!(want(&world), Want::Frozen { since, .. } if *since == paused_at));
+    world.pass(TimeDelta::minutes(1));
+    let id = hold(&world);
+    assert_eq!(
+        world.answer("send", Choice::RunAgain),
+        ClosedAnswer::OnResume
+    );
+    let before = world.run().clone();
+    assert_eq!(
+        world.close(id, Some(Choice::GiveUp)),
+        ClosedAnswer::OnResume
+    );
+    assert_eq!(*world.run(), before, "the first one counts");
+    assert_eq!(world.handed.len(), 1);
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.handed[1].dispatch, 2);
+    assert_eq!(world.close(id, Some(Choice::GiveUp)), ClosedAnswer::Applied);
+}
+
+/// Pause and resume without an answer: frozen, and open again.
+#[test]
+fn a_question_is_frozen_by_a_pause_and_opened_by_the_resume() {
+    let mut world = lost();
+    world.pause();
+    world.resume(ResumeMode::Continue);
+    assert!(matches!(want(&world), Want::Open { deadline: None, .. }));
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+}
+
+/// Races: the worker was slow and not dead; what it says is true, and the question is void.
+#[test]
+fn the_true_result_of_an_uncertain_step_is_applied_and_ends_the_question() {
+    let mut world = lost();
+    let id = hold(&world);
+    assert_eq!(world.report("send", done(json!({}))), ResultAnswer::Applied);
+    let Want::Gone { reason } = want(&world) else {
+        panic!("still asked")
+    };
+    assert!(reason.contains("reported"), "{reason}");
+    assert_eq!(
+        world.close(id, Some(Choice::RunAgain)),
+        ClosedAnswer::RunEnded
+    );
+    assert_eq!(world.handed.len(), 2, "the next step, and no repetition");
+}
+
+/// The end of the run ends the question.
+#[test]
+fn a_cancelled_run_asks_nothing() {
+    let mut world = lost();
+    let id = hold(&world);
+    world.cancel();
+    assert!(matches!(want(&world), Want::Gone { reason } if reason.contains("ended")));
+    assert_eq!(
+        world.close(id, Some(Choice::RunAgain)),
+        ClosedAnswer::RunEnded
+    );
+}
+
+#[test]
+fn an_answer_that_is_no_option_is_refused() {
+    let mut world = lost();
+    let heard = world.give(RunInput::HoldClosed {
+        hold: hold(&world),
+        choice: None,
+        by: "ada".to_owned(),
+    });
+    assert!(matches!(heard, Heard::Refused(Refusal::UnknownAnswer(_))));
+}
+
+/// DESIGN, "The tables are enough": a dead letter that concerns a run puts an incident on it, once.
+#[test]
+fn a_dead_letter_is_on_the_history_of_its_run_once() {
+    let mut world = World::started(SEND);
+    let incident = || RunInput::Incident {
+        reason: "too large".to_owned(),
+    };
+    assert!(matches!(world.give(incident()), Heard::Decided(_)));
+    assert_eq!(
+        world.event(EventType::RunIncident).data["reason"],
+        "too large"
+    );
+    assert!(matches!(world.give(incident()), Heard::Unchanged(_)));
+}

@@ -1,0 +1,246 @@
+//! A step that may have happened: the question about it, and its answers.
+
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::ClosedAnswer;
+use holdpoint_contracts::run::ActionResult;
+use holdpoint_ids::{HoldId, NodeName};
+use serde_json::{Value, json};
+
+use crate::domain::effect::Answer;
+use crate::domain::need::{Fact, Found, Need};
+use crate::domain::refusal::Refusal;
+use crate::domain::run::{Answered, Choice, StepPhase, Uncertain, Working, millis_between};
+
+use super::turn::{RowData, Stop, Turn};
+use super::{Verdict, advance};
+
+/// Asks for all that the uncertain steps, and the one at `index`, may lack: in one question.
+pub(super) fn prepare(turn: &Turn<'_>, index: Option<usize>) -> Result<(), Stop> {
+    let asked = turn.run.questions().map(|(step, _)| step.id.clone());
+    let also = index.and_then(|index| turn.step(index));
+    let also = also.map(|step| step.id.clone());
+    let steps: Vec<_> = asked.chain(also).collect();
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let plan = turn.plan()?;
+    let mut needs: Vec<_> = steps
+        .iter()
+        .map(|step| Need::Request(turn.run.id, step.clone()))
+        .collect();
+    for planned in &plan.plan.steps {
+        if steps.contains(&planned.id) {
+            needs.extend(advance::tool_need(turn, planned));
+        }
+    }
+    needs.retain(|need| matches!(turn.look(need), Found::Unknown));
+    match needs.is_empty() {
+        true => Ok(()),
+        false => Err(Stop::Need(needs)),
+    }
+}
+
+/// A grant has ended without a result (S4-R4, S4-R12): what does no harm twice is handed out again,
+/// about anything else people are asked.
+pub(super) fn lease_ended(
+    mut turn: Turn<'_>,
+    step: &str,
+    dispatch: u64,
+    node: &NodeName,
+) -> Result<Verdict, Stop> {
+    let index = turn.position(step)?;
+    let current = turn.step(index).filter(|step| step.dispatch == dispatch);
+    let lost = match current.map(|step| &step.phase) {
+        Some(StepPhase::Working(working)) if working.node == *node => working.clone(),
+        Some(
+            StepPhase::Planned
+            | StepPhase::Queued(_)
+            | StepPhase::Working(_)
+            | StepPhase::Waiting(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. },
+        )
+        | None => return Ok(Verdict::Unchanged(Answer::Nothing(()))),
+    };
+    prepare(&turn, Some(index))?;
+    if let Some(step) = turn.step_mut(index) {
+        step.lost += 1;
+    }
+    if !lost.handed.idempotent {
+        ask(&mut turn, index, lost);
+    } else if turn.run.moves() {
+        again(&mut turn, index)?;
+    } else {
+        // Nothing starts while paused: queued, so that resume hands it out.
+        if let Some(step) = turn.step_mut(index) {
+            step.phase = StepPhase::Queued(lost.handed);
+        }
+        turn.row(index, RowData::default());
+    }
+    Ok(turn.decided(Answer::Nothing(())))
+}
+
+fn ask(turn: &mut Turn<'_>, index: usize, working: Working) {
+    turn.run.holds += 1;
+    let hold = HoldId {
+        run: turn.run.id,
+        number: turn.run.holds,
+    };
+    let since = turn.now;
+    let Some(step) = turn.step_mut(index) else {
+        return;
+    };
+    let (id, dispatch) = (step.id.clone(), step.dispatch);
+    step.phase = StepPhase::Uncertain(Uncertain {
+        working,
+        hold,
+        since,
+        answer: None,
+    });
+    turn.row(index, RowData::default());
+    let message =
+        format!("{id} may have happened: its worker was granted the start and never reported.");
+    let options = Choice::ALL.map(Choice::as_str);
+    turn.event(
+        EventType::RunAwaitingInput,
+        Some(&id),
+        message.clone(),
+        json!({
+            "reason": "uncertain",
+            "dispatch": dispatch,
+            "questions": [{
+                "id": hold,
+                "question": message,
+                "schema": { "type": "string", "enum": options },
+            }],
+        }),
+    );
+}
+
+/// Hands a step out again, with the arguments that it had; the higher number fences the old one off.
+fn again(turn: &mut Turn<'_>, index: usize) -> Result<(), Stop> {
+    let Some(id) = turn.step(index).map(|step| step.id.clone()) else {
+        return Ok(());
+    };
+    let plan = turn.plan()?;
+    let found = turn.look(&Need::Request(turn.run.id, id));
+    if let (Found::Here(Fact::Value(args)), Some(planned)) = (found, plan.plan.steps.get(index)) {
+        advance::hand_out(turn, index, (*args).clone(), planned);
+        return Ok(());
+    }
+    // Its row is not there yet, or has gone: as if its turn came now.
+    if let Some(step) = turn.step_mut(index) {
+        step.phase = StepPhase::Planned;
+    }
+    advance::advance(turn)
+}
+
+/// A person has answered. While the run is paused the answer is kept and takes effect on resume; a
+/// second one changes nothing.
+pub(super) fn closed(
+    mut turn: Turn<'_>,
+    hold: HoldId,
+    choice: Option<Choice>,
+    by: &str,
+) -> Result<Verdict, Stop> {
+    let told = |answer| Ok(Verdict::Unchanged(Answer::Closed(answer)));
+    let steps = &turn.run.steps;
+    if steps
+        .iter()
+        .any(|step| step.answered.contains(&hold.number))
+    {
+        return told(ClosedAnswer::Applied);
+    }
+    let open = turn.run.questions().find(|(_, asked)| asked.hold == hold);
+    let Some((step, asked)) = open else {
+        return told(ClosedAnswer::RunEnded);
+    };
+    if asked.answer.is_some() {
+        return told(ClosedAnswer::OnResume);
+    }
+    let Some(choice) = choice else {
+        return Err(Stop::Refused(Refusal::UnknownAnswer(hold)));
+    };
+    let id = step.id.clone();
+    let index = turn.position(&id)?;
+    prepare(&turn, None)?;
+    turn.event(
+        EventType::InputAnswered,
+        Some(&id),
+        format!("{by} answered about {id}: {}.", choice.as_str()),
+        json!({ "hold": hold, "answer": choice, "by": by }),
+    );
+    let answer = Answered {
+        choice,
+        by: by.to_owned(),
+    };
+    if let Some(StepPhase::Uncertain(asked)) = turn.step_mut(index).map(|step| &mut step.phase) {
+        asked.answer = Some(answer);
+    }
+    if !turn.run.moves() {
+        return Ok(turn.decided(Answer::Closed(ClosedAnswer::OnResume)));
+    }
+    apply_answers(&mut turn)?;
+    Ok(turn.decided(Answer::Closed(ClosedAnswer::Applied)))
+}
+
+/// Lets the answers that were given take effect.
+pub(super) fn apply_answers(turn: &mut Turn<'_>) -> Result<(), Stop> {
+    let given: Vec<_> = turn
+        .run
+        .questions()
+        .filter_map(|(step, asked)| Some((step.id.clone(), asked.clone(), asked.answer.clone()?)))
+        .collect();
+    for (id, asked, answer) in given {
+        // An answer before may have ended the run, and with it this question.
+        if turn.run.is_final() {
+            return Ok(());
+        }
+        apply(turn, &id, &asked, &answer)?;
+    }
+    Ok(())
+}
+
+fn apply(turn: &mut Turn<'_>, id: &str, asked: &Uncertain, answer: &Answered) -> Result<(), Stop> {
+    let index = turn.position(id)?;
+    let now = turn.now;
+    turn.run.clocks.human_ms += millis_between(asked.since, now);
+    if let Some(step) = turn.step_mut(index) {
+        step.answered.push(asked.hold.number);
+    }
+    match answer.choice {
+        Choice::ItHappened => {
+            if let Some(step) = turn.step_mut(index) {
+                step.phase = StepPhase::Completed { at: now };
+            }
+            let description = format!("{} says that it happened.", answer.by);
+            let response = ActionResult {
+                success: true,
+                description: description.clone(),
+                error: None,
+                data: Value::Null,
+                duration_ms: 0,
+            };
+            turn.row(
+                index,
+                RowData {
+                    response: Some(response),
+                    ..RowData::default()
+                },
+            );
+            turn.value(id.to_owned(), Value::Null);
+            let data = json!({ "by": answer.by, "hold": asked.hold });
+            turn.event(EventType::StepSucceeded, Some(id), description, data);
+            advance::advance(turn)
+        }
+        Choice::RunAgain => again(turn, index),
+        Choice::GiveUp => {
+            let message = format!("{} gave it up: nobody knows whether it happened", answer.by);
+            advance::fail_step(turn, index, "given_up", &message, None);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! When a node counts as gone, and what a beat is told.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::executor::TimerAnswer;
+use holdpoint_contracts::steps::{BeatAnswer, Claimed, NodeStatus};
+use holdpoint_ids::RunId;
+
+use super::*;
+use crate::domain::need::{OutFact, RunFact};
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
+}
+
+fn name() -> NodeName {
+    "node-a".parse().unwrap()
+}
+
+/// A node and what it has caused.
+struct Mesh {
+    node: Option<Node>,
+    run: Option<RunFact>,
+    effects: Vec<Effect>,
+}
+
+impl Mesh {
+    fn new() -> Self {
+        Self {
+            node: None,
+            run: None,
+            effects: Vec::new(),
+        }
+    }
+
+    fn give(&mut self, input: &NodeInput, now: i64) -> Answer {
+        let look = |_: &Need| match &self.run {
+            Some(run) => Found::Here(Fact::Run(Arc::new(run.clone()))),
+            None => Found::Absent,
+        };
+        match decide(self.node.as_ref(), &name(), input, &look, at(now)) {
+            Verdict::Decided(decision) => {
+                let Aggregate::Node(next) = decision.state else {
+                    panic!("a node became something else")
+                };
+                let before = self.node.as_ref().map_or(0, |node| node.version);
+                assert_eq!(next.version, before + 1);
+                self.node = Some(next);
+                self.effects = decision.effects;
+                decision.answer
+            }
+            Verdict::Unchanged(answer) => {
+                self.effects.clear();
+                answer
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn beat(&mut self, working: Vec<Claimed>, lease_ms: u64, now: i64) -> BeatAnswer {
+        let input = NodeInput::Beat {
+            tools: vec!["log".parse().unwrap()],
+            working,
+            queue_depth: 0,
+            lease_ms,
+        };
+        match self.give(&input, now) {
+            Answer::Beat(answer) => answer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn status(&self) -> NodeStatus {
+        self.node.as_ref().unwrap().status
+    }
+
+    fn version(&self) -> u64 {
+        self.node.as_ref().unwrap().version
+    }
+
+    /// What the scheduler is told: number and due time.
+    fn alarm(&self) -> Option<(u64, Option<DateTime<Utc>>)> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::NodeAlarm { rev, due, .. } => Some((*rev, *due)),
+            _ => None,
+        })
+    }
+}
+
+fn claimed(run: RunId, step: &str, dispatch: u64) -> Claimed {
+    Claimed {
+        workspace: "acme".parse().unwrap(),
+        run,
+        step: step.to_owned(),
+        dispatch,
+    }
+}
+
+/// S4-R3, S4-R6: a third of the shortest lease; the alarm is the beat and that lease.
+#[test]
+fn a_beat_sets_the_alarm_of_its_node() {
+    let mut mesh = Mesh::new();
+    let answer = mesh.beat(Vec::new(), 30_000, 5);
+    assert_eq!((answer.stop.len(), answer.again_ms), (0, 10_000));
+    assert_eq!(mesh.alarm(), Some((1, Some(at(35)))));
+    assert_eq!(mesh.beat(Vec::new(), 1_000, 6).again_ms, 333);
+    assert_eq!(mesh.alarm(), Some((2, Some(at(7)))));
+    // Shorter than any lease: taken as the shortest there is.
+    assert_eq!(mesh.beat(Vec::new(), 0, 6).again_ms, 333);
+}
+
+/// S4-R3: cancelled, taken over, finished: stop. What was started early and not granted yet goes on.
+#[test]
+fn a_beat_is_told_what_is_not_its_own_any_more() {
+    let run = RunId::fresh();
+    let out = |step: &str, dispatch, node: Option<&str>| OutFact {
+        step: step.to_owned(),
+        dispatch,
+        node: node.map(|node| node.parse().unwrap()),
+    };
+    let mut mesh = Mesh::new();
+    mesh.run = Some(RunFact {
+        workspace: "acme".parse().unwrap(),
+        out: vec![
+            out("mine", 1, Some("node-a")),
+            out("newer", 2, Some("node-a")),
+            out("other", 1, Some("node-b")),
+            out("early", 1, None),
+        ],
+    });
+    let all = ["mine", "newer", "other", "early", "over"].map(|step| claimed(run, step, 1));
+    let mut foreign = claimed(run, "mine", 1);
+    foreign.workspace = "umbrella".parse().unwrap();
+    let mut working = all.to_vec();
+    working.push(foreign.clone());
+    let answer = mesh.beat(working, 30_000, 0);
+    let [_, newer, other, _, over] = all;
+    assert_eq!(answer.stop, [newer, other, over, foreign]);
+}
+
+/// S4-R4, DESIGN "Time": asked first, given up after, and not if it beat meanwhile.
+#[test]
+fn a_silent_node_is_asked_before_it_is_given_up() {
+    let mut mesh = Mesh::new();
+    mesh.beat(Vec::new(), 30_000, 0);
+    let stale = mesh.give(&NodeInput::Silent { rev: 0 }, 30);
+    assert!(matches!(stale, Answer::Timer(TimerAnswer::Stale)));
+    mesh.give(&NodeInput::Silent { rev: 1 }, 30);
+    assert_eq!(mesh.status(), NodeStatus::Suspect);
+    assert!(matches!(mesh.effects[..], [Effect::AskToBeat { .. }]));
+    let asked = mesh.version();
+
+    mesh.beat(Vec::new(), 30_000, 31);
+    assert_eq!(mesh.status(), NodeStatus::Up);
+    mesh.give(&NodeInput::Unheard { rev: asked }, 32);
+    assert_eq!(mesh.status(), NodeStatus::Up, "it has answered");
+
+    let rev = mesh.version();
+    mesh.give(&NodeInput::Silent { rev }, 61);
+    let rev = mesh.version();
+    mesh.give(&NodeInput::Unheard { rev }, 62);
+    assert_eq!(mesh.status(), NodeStatus::Down);
+    mesh.beat(Vec::new(), 30_000, 70);
+    assert_eq!(mesh.status(), NodeStatus::Up, "it is back");
+}
+
+/// S4-R11: goodbye is leaving at once, and nobody is woken for it any more.
+#[test]
+fn a_node_that_says_goodbye_is_down_at_once() {
+    let mut mesh = Mesh::new();
+    mesh.give(&NodeInput::Goodbye, 0);
+    assert_eq!(mesh.node, None, "nobody knows it");
+    mesh.beat(Vec::new(), 30_000, 0);
+    mesh.give(&NodeInput::Goodbye, 1);
+    assert_eq!(
+        (mesh.status(), mesh.alarm()),
+        (NodeStatus::Down, Some((2, None)))
+    );
+    mesh.give(&NodeInput::Goodbye, 2);
+    assert!(mesh.effects.is_empty());
+}

@@ -1,0 +1,174 @@
+//! A registered tool: an HTTP call with a name, a risk and a promise.
+
+use std::collections::BTreeMap;
+
+use holdpoint_contracts::tool::{ToolSpec, ToolView};
+use holdpoint_ids::{ToolName, Workspace};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::decide::{Decision, Verdict};
+use super::effect::Answer;
+use super::input::ToolInput;
+use super::need::Aggregate;
+use super::refusal::Refusal;
+
+/// Names that mean a tool of Holdpoint itself.
+pub const BUILT_IN: [&str; 5] = [
+    "log",
+    "http_request",
+    "send_email",
+    "update_contact",
+    "create_task",
+];
+
+/// Largest tool, in bytes of JSON; also the largest header value.
+const TOOL_BYTES_MAX: usize = 64 * 1024;
+
+/// Methods that a tool may call with.
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+
+/// A tool's control state. A forgotten one stays known as such: steps that call it fail, instead of
+/// waiting for a worker that never comes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Whose.
+    pub workspace: Workspace,
+    /// As it was registered last.
+    pub spec: ToolSpec,
+    /// Rises with every change.
+    pub version: u64,
+    /// Whether it was forgotten.
+    pub deleted: bool,
+}
+
+impl Tool {
+    /// The tool as the API shows it.
+    #[must_use]
+    pub fn view(&self, changed: bool) -> ToolView {
+        ToolView {
+            tool: self.spec.clone(),
+            revision: self.version,
+            changed,
+        }
+    }
+}
+
+/// Whether a name means a tool of Holdpoint itself.
+#[must_use]
+pub fn is_built_in(name: &str) -> bool {
+    BUILT_IN.contains(&name)
+}
+
+/// Decides what an input does to a tool.
+pub(crate) fn decide(
+    known: Option<&Tool>,
+    workspace: &Workspace,
+    name: &ToolName,
+    input: &ToolInput,
+) -> Verdict {
+    let version = known.map_or(0, |tool| tool.version) + 1;
+    let live = known.filter(|tool| !tool.deleted);
+    match input {
+        ToolInput::Put(spec) => {
+            if let Some(refusal) = fault(spec) {
+                return Verdict::Refused(refusal);
+            }
+            if let Some(tool) = live.filter(|tool| tool.spec == **spec) {
+                return Verdict::Unchanged(Answer::Tool(Box::new(tool.view(false))));
+            }
+            let tool = Tool {
+                workspace: workspace.clone(),
+                spec: (**spec).clone(),
+                version,
+                deleted: false,
+            };
+            let answer = Answer::Tool(Box::new(tool.view(true)));
+            decided(tool, answer)
+        }
+        ToolInput::Delete => match live {
+            None => Verdict::Refused(Refusal::ToolNotFound(name.clone())),
+            Some(tool) => {
+                let gone = Tool {
+                    version,
+                    deleted: true,
+                    ..tool.clone()
+                };
+                decided(gone, Answer::Nothing(()))
+            }
+        },
+    }
+}
+
+fn decided(tool: Tool, answer: Answer) -> Verdict {
+    Verdict::Decided(Box::new(Decision {
+        state: Aggregate::Tool(tool),
+        effects: Vec::new(),
+        facts: Vec::new(),
+        answer,
+    }))
+}
+
+/// What is wrong with a tool, if anything.
+fn fault(spec: &ToolSpec) -> Option<Refusal> {
+    if is_built_in(spec.name.as_str()) {
+        return Some(Refusal::ToolReserved(spec.name.clone()));
+    }
+    let said = |text: String| Some(Refusal::InvalidTool(text));
+    let bytes = serde_json::to_string(spec).map_or(usize::MAX, |text| text.len());
+    if bytes > TOOL_BYTES_MAX {
+        return said(format!(
+            "the tool is {bytes} bytes of JSON; {TOOL_BYTES_MAX} is the most"
+        ));
+    }
+    let call = &spec.http;
+    if !METHODS.contains(&call.method.as_str()) {
+        return said(format!(
+            "`http.method` is one of {}, not `{}`",
+            METHODS.join(", "),
+            call.method
+        ));
+    }
+    if !is_url(&call.url) {
+        return said(format!(
+            "`http.url` starts with `http://` or `https://` and names a host, unlike `{}`",
+            call.url
+        ));
+    }
+    let schemas = [
+        ("args_schema", &spec.args_schema),
+        ("result_schema", &spec.result_schema),
+    ];
+    for (field, schema) in schemas {
+        if schema.as_ref().is_some_and(|schema| !is_schema(schema)) {
+            return said(format!("`{field}` is a JSON Schema: a JSON object"));
+        }
+    }
+    header_fault(&call.headers).and_then(said)
+}
+
+const fn is_schema(schema: &Value) -> bool {
+    matches!(schema, Value::Object(_))
+}
+
+/// Scheme and host, without white space: the call itself finds out the rest.
+fn is_url(url: &str) -> bool {
+    let rest = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"));
+    let has_host = |rest: &str| !matches!(rest.chars().next(), None | Some('/' | '?' | '#' | ':'));
+    rest.is_some_and(has_host) && !url.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+/// RFC 9110: a name is a token, a value is visible text, blanks and tabs.
+fn header_fault(headers: &BTreeMap<String, String>) -> Option<String> {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let is_text = |c: char| c == '\t' || (' '..='~').contains(&c);
+    headers.iter().find_map(|(name, value)| {
+        if name.is_empty() || !name.chars().all(is_token) {
+            return Some(format!("`{name}` is no name of an HTTP header"));
+        }
+        (!value.chars().all(is_text))
+            .then(|| format!("the value of header `{name}` has characters that HTTP does not take"))
+    })
+}

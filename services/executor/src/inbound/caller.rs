@@ -1,0 +1,51 @@
+//! Who gives a command, and whether they may.
+
+use chrono::{DateTime, Utc};
+use holdpoint_auth::{AuthError, Right, Trust, authorize};
+use holdpoint_contracts::message::{Actor, Command, Envelope};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_ids::Workspace;
+
+/// What is known of a command before it is read.
+pub(super) struct Caller<'c> {
+    /// Where it came in.
+    pub(super) workspace: &'c Workspace,
+    /// Whose assertions count.
+    pub(super) trust: &'c Trust,
+    /// The time now.
+    pub(super) now: DateTime<Utc>,
+}
+
+impl Caller<'_> {
+    /// Reads a command and checks that whoever gives it may; its actor is who was vouched for. A bad
+    /// assertion is refused, never taken as none.
+    pub(super) fn read<C: Command>(
+        &self,
+        body: &[u8],
+        right: Option<Right>,
+    ) -> Result<Envelope<C>, Problem> {
+        let mut envelope: Envelope<C> = serde_json::from_slice(body)
+            .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", C::VERB)))?;
+        let checked = envelope
+            .assertion
+            .as_deref()
+            .map(|text| self.trust.check(text, self.workspace, self.now));
+        let claims = checked.transpose().map_err(AuthError::problem)?;
+        if let Some(right) = right {
+            authorize(claims.as_ref(), right)?;
+        }
+        envelope.actor = match &claims {
+            Some(claims) => Actor(claims.user.to_string()),
+            None => unsigned(envelope.actor),
+        };
+        Ok(envelope)
+    }
+}
+
+/// Nobody vouches for the name of an unsigned command: it is recorded as such.
+fn unsigned(actor: Actor) -> Actor {
+    if actor.0.starts_with("service:") {
+        return actor;
+    }
+    Actor(format!("unsigned:{}", actor.0))
+}

@@ -1,0 +1,176 @@
+//! Who may give which command, and what becomes of alarms and dead letters.
+
+use chrono::TimeDelta;
+use holdpoint_auth::{Claims, Secrets};
+use holdpoint_contracts::executor::{StartRun, TimerFired};
+use holdpoint_contracts::message::Actor;
+use serde_json::json;
+
+use super::*;
+
+fn acme() -> Workspace {
+    "acme".parse().unwrap()
+}
+
+fn now() -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH
+}
+
+/// The secrets of an installation, and an assertion for a user with one role.
+fn signed(role: &str) -> (Secrets, String) {
+    let secrets = Secrets::fresh().unwrap();
+    let claims = Claims {
+        workspace: acme(),
+        user: "ada".parse().unwrap(),
+        roles: vec![role.parse().unwrap()],
+        expires_at: now() + TimeDelta::minutes(5),
+    };
+    let text = secrets.signer().unwrap().sign(&claims).unwrap();
+    (secrets, text)
+}
+
+fn give<C: Command>(
+    secrets: &Secrets,
+    command: C,
+    actor: &str,
+    assertion: Option<String>,
+) -> Result<Request<Input>, Problem> {
+    let parts = Parts {
+        workspace: acme(),
+        service: "executor".to_owned(),
+        verb: C::VERB.to_owned(),
+    };
+    let envelope = Envelope {
+        actor: Actor(actor.to_owned()),
+        assertion,
+        key: None,
+        command,
+    };
+    let body = serde_json::to_vec(&envelope).unwrap();
+    decode(&parts, &body, &secrets.keys().unwrap().trust, now())
+}
+
+fn pause() -> PauseRun {
+    PauseRun {
+        run: RunId::fresh(),
+    }
+}
+
+fn start() -> StartRun {
+    StartRun {
+        run: RunId::fresh(),
+        agent: "outreach".parse().unwrap(),
+        input: Value::Null,
+        contact: None,
+        labels: std::collections::BTreeMap::new(),
+    }
+}
+
+fn actor(request: &Request<Input>) -> String {
+    match &request.inputs[0] {
+        Input::Run {
+            input: RunInput::Pause { by } | RunInput::Start { by, .. },
+            ..
+        } => by.0.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Ground, "Identity": the actor of a signed command is who was vouched for, whatever it says.
+#[test]
+fn the_actor_is_who_was_vouched_for() {
+    let (secrets, assertion) = signed("operator");
+    let by = |it: Result<Request<Input>, Problem>| actor(&it.unwrap());
+    let vouched = give(&secrets, pause(), "eve", Some(assertion));
+    assert_eq!(by(vouched), "ada");
+    assert_eq!(by(give(&secrets, pause(), "eve", None)), "unsigned:eve");
+    let service = give(&secrets, pause(), "service:handoff", None);
+    assert_eq!(by(service), "service:handoff");
+}
+
+/// Ground, "Must": a forged assertion is refused, never taken as none.
+#[test]
+fn a_forged_assertion_is_refused() {
+    let (secrets, _) = signed("owner");
+    let (_, forged) = signed("owner");
+    let problem = give(&secrets, pause(), "ada", Some(forged)).unwrap_err();
+    assert_eq!(
+        (problem.status, problem.code.as_str()),
+        (401, "invalid_assertion")
+    );
+}
+
+/// DESIGN, Identity: roles grant rights, in every command handler.
+#[test]
+fn a_member_starts_runs_and_does_not_pause_them() {
+    let (secrets, assertion) = signed("member");
+    assert!(give(&secrets, start(), "ada", Some(assertion.clone())).is_ok());
+    let problem = give(&secrets, pause(), "ada", Some(assertion)).unwrap_err();
+    assert_eq!(problem.code, "forbidden");
+    let (secrets, viewer) = signed("viewer");
+    assert_eq!(
+        give(&secrets, start(), "ada", Some(viewer))
+            .unwrap_err()
+            .code,
+        "forbidden"
+    );
+}
+
+/// An alarm of an unknown form is refused by itself; its neighbours count.
+#[test]
+fn every_alarm_of_a_message_is_taken_by_itself() {
+    let hold = HoldId {
+        run: RunId::fresh(),
+        number: 1,
+    };
+    let fired = |id: String| TimerFired {
+        id,
+        rev: 3,
+        due: now(),
+    };
+    let system: Workspace = subject::SYSTEM_WORKSPACE.parse().unwrap();
+    let inputs = [
+        alarm(&acme(), fired(hold.to_string())),
+        alarm(&system, fired("node_node-a".to_owned())),
+        alarm(&acme(), fired("node_node-a".to_owned())),
+        alarm(&system, fired("nonsense".to_owned())),
+    ];
+    assert!(matches!(
+        inputs,
+        [
+            Input::Run { .. },
+            Input::Node {
+                input: NodeInput::Silent { rev: 3 },
+                ..
+            },
+            Input::UnknownAlarm { .. },
+            Input::UnknownAlarm { .. },
+        ]
+    ));
+}
+
+/// DESIGN, "The tables are enough": a dead letter puts an incident on the runs that it names.
+#[test]
+fn a_buried_message_is_told_to_the_runs_it_names() {
+    let (one, two) = (RunId::fresh(), RunId::fresh());
+    let body = json!({ "actor": "x", "command": {
+        "run": one,
+        "results": [{ "run": two, "step": 7 }, { "run": two }],
+        "fired": [{ "id": HoldId { run: one, number: 2 } }],
+    } });
+    let body = serde_json::to_vec(&body).unwrap();
+    let subject = "hp.acme.cmd.executor.3.step_results";
+    let found: Vec<_> = incident(subject, &body, "unreadable")
+        .into_iter()
+        .map(|input| match input {
+            Input::Run {
+                run,
+                input: RunInput::Incident { .. },
+                ..
+            } => run,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(found, [one, two]);
+    assert!(incident(subject, b"no json", "unreadable").is_empty());
+}

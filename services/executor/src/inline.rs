@@ -1,0 +1,196 @@
+//! Runs what nobody takes: queued steps of idempotent built-in tools, inside the executor (S2-R7).
+//!
+//! Through the same step row and grant as everybody else: the executor asks its own kernel to start
+//! and reports to it, under the name of a node of its own. Also while the bus is away.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::{BoxFuture, join_all};
+use holdpoint_contracts::run::ActionResult;
+use holdpoint_contracts::steps::HandOut;
+use holdpoint_ids::{NodeName, RunId, ToolName};
+use holdpoint_kernel::Handle;
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseConnection;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::domain::tool::is_built_in;
+use crate::domain::view::INLINE_NODE;
+use crate::domain::{Input, RunInput};
+use crate::sweeps::hand_outs;
+use crate::{Executor, outbound, store};
+
+/// How often it is looked for steps that nobody takes.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// How long a step is left to the workers.
+const LEFT_TO_WORKERS: Duration = Duration::from_secs(5);
+
+/// Queued steps that are looked at.
+const LOOKED_AT_MAX: u64 = 1_000;
+
+/// Steps that run at the same time.
+const AT_ONCE_MAX: usize = 16;
+
+/// Tools that can run inside the executor. The crate that has them is given in by whoever puts the
+/// process together: the executor does not depend on the worker's tools.
+pub trait InlineTools: Send + Sync + 'static {
+    /// Whether it has such a tool.
+    fn knows(&self, tool: &ToolName) -> bool;
+
+    /// Calls it: what came of it, and the stable code of a failure.
+    fn call<'c>(&'c self, hand_out: &'c HandOut) -> BoxFuture<'c, (ActionResult, Option<String>)>;
+}
+
+impl std::fmt::Debug for dyn InlineTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InlineTools")
+    }
+}
+
+/// Names one hand-out.
+type Place = (RunId, String, u64);
+
+/// What runs steps inside the executor.
+pub(crate) struct Inline {
+    pub(crate) service: Executor,
+    pub(crate) handle: Handle<Executor>,
+    pub(crate) db: DatabaseConnection,
+    pub(crate) tools: Arc<dyn InlineTools>,
+    /// Since when a hand-out is known to be left.
+    left: HashMap<Place, Instant>,
+}
+
+impl Inline {
+    pub(crate) fn new(
+        service: &Executor,
+        handle: &Handle<Executor>,
+        db: &DatabaseConnection,
+        tools: Arc<dyn InlineTools>,
+    ) -> Self {
+        Self {
+            service: service.clone(),
+            handle: handle.clone(),
+            db: db.clone(),
+            tools,
+            left: HashMap::new(),
+        }
+    }
+
+    /// Looks for what is left, until it is told to stop.
+    pub(crate) fn start(mut self, stop: CancellationToken, tracker: &TaskTracker) {
+        let Ok(node) = INLINE_NODE.parse::<NodeName>() else {
+            return;
+        };
+        tracker.spawn(async move {
+            let rounds = async {
+                loop {
+                    if let Err(error) = self.round(&node).await {
+                        let error: &dyn std::error::Error = &error;
+                        tracing::warn!(error, "cannot look for steps that nobody takes");
+                    }
+                    tokio::time::sleep(EVERY).await;
+                }
+            };
+            // What it was granted and did not report is given out again when the lease ends.
+            stop.run_until_cancelled(rounds).await;
+        });
+    }
+
+    async fn round(&mut self, node: &NodeName) -> Result<(), StoreError> {
+        let found = self.left_over().await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let starts = found.iter().map(|out| start_step(node, out)).collect();
+        if !self.handle.submit(starts).await {
+            return Ok(());
+        }
+        let ids: Vec<_> = found
+            .iter()
+            .map(|out| store::lease_id(out.run, &out.step))
+            .collect();
+        let leases = store::leases(&self.db, &ids).await?;
+        // The grant is a row: whoever was faster has it.
+        let is_ours = |out: &HandOut| {
+            leases.iter().any(|lease| {
+                (lease.run, &lease.step, lease.dispatch) == (out.run, &out.step, out.dispatch)
+                    && lease.node == *node
+            })
+        };
+        let mut granted = found;
+        granted.retain(is_ours);
+        let results = join_all(granted.iter().map(|out| self.run(node, out))).await;
+        let results: Vec<_> = results.into_iter().flatten().collect();
+        if !results.is_empty() && !self.handle.submit(results).await {
+            tracing::warn!("results of inline steps were not committed; their leases will end");
+        }
+        Ok(())
+    }
+
+    /// Steps that have been queued for long and that may run here.
+    async fn left_over(&mut self) -> Result<Vec<HandOut>, StoreError> {
+        let now = Instant::now();
+        let rows = store::queued_steps(&self.db, None, LOOKED_AT_MAX).await?;
+        let before = std::mem::take(&mut self.left);
+        let mut long = Vec::new();
+        for row in rows {
+            let is_ours = row.tool.as_deref().is_some_and(|tool| {
+                is_built_in(tool) && tool.parse().is_ok_and(|name| self.tools.knows(&name))
+            });
+            if !is_ours {
+                continue;
+            }
+            let place = (row.run, row.step.clone(), row.dispatch);
+            let since = before.get(&place).copied().unwrap_or(now);
+            self.left.insert(place, since);
+            if now.duration_since(since) >= LEFT_TO_WORKERS {
+                long.push(row);
+            }
+        }
+        let mut found = hand_outs(&self.db, long).await?;
+        found.retain(|out| out.idempotent);
+        found.truncate(AT_ONCE_MAX);
+        Ok(found)
+    }
+
+    /// Calls the tool for as long as the lease lasts: nobody beats for it.
+    async fn run(&self, node: &NodeName, out: &HandOut) -> Option<Input> {
+        let signed = outbound::signed(out, &self.service.keys.steps, self.service.clock.now());
+        let within = Duration::from_millis(out.claim_timeout_ms);
+        let called = tokio::time::timeout(within, self.tools.call(&signed)).await;
+        let Ok((result, error_code)) = called else {
+            tracing::warn!(run = %out.run, step = out.step, "an inline step took longer than its lease");
+            return None;
+        };
+        let input = RunInput::StepResult {
+            node: node.clone(),
+            step: out.step.clone(),
+            dispatch: out.dispatch,
+            result,
+            error_code,
+        };
+        Some(about(out, input))
+    }
+}
+
+fn start_step(node: &NodeName, out: &HandOut) -> Input {
+    let input = RunInput::StartStep {
+        node: node.clone(),
+        step: out.step.clone(),
+        dispatch: out.dispatch,
+        delivery: 1,
+    };
+    about(out, input)
+}
+
+fn about(out: &HandOut, input: RunInput) -> Input {
+    Input::Run {
+        workspace: out.workspace.clone(),
+        run: out.run,
+        input,
+    }
+}

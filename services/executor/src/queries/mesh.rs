@@ -1,0 +1,85 @@
+//! Questions about tools, nodes and leases.
+
+use std::collections::BTreeMap;
+
+use holdpoint_contracts::executor::{ListClaims, ListNodes, ListTools};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::run::Page;
+use holdpoint_contracts::steps::{ClaimView, NodeView};
+use holdpoint_contracts::tool::ToolView;
+use holdpoint_ids::Workspace;
+
+use super::{ExecutorQueries, LIMIT_MAX, failed, limit, page};
+use crate::store;
+
+impl ExecutorQueries {
+    pub(super) async fn tools(
+        &self,
+        workspace: &Workspace,
+        query: &ListTools,
+    ) -> Result<Page<ToolView>, Problem> {
+        let limit = limit(query.limit)?;
+        let tools = store::list_tools(&self.db, workspace, query.cursor.as_deref(), limit + 1)
+            .await
+            .map_err(|error| failed(&error))?;
+        let views = tools.iter().map(|tool| tool.view(false)).collect();
+        Ok(page(views, limit, |view: &ToolView| {
+            view.tool.name.to_string()
+        }))
+    }
+
+    /// All nodes; of what they work on, only this workspace's steps: others do not exist for it.
+    pub(super) async fn nodes(
+        &self,
+        workspace: &Workspace,
+        ListNodes {}: ListNodes,
+    ) -> Result<Page<NodeView>, Problem> {
+        let nodes = store::list_nodes(&self.db, LIMIT_MAX + 1)
+            .await
+            .map_err(|error| failed(&error))?;
+        let leases = store::list_leases(&self.db, workspace, LIMIT_MAX)
+            .await
+            .map_err(|error| failed(&error))?;
+        let mut tasks: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        for lease in leases {
+            let task = format!("{}/{}", lease.run, lease.step);
+            tasks.entry(lease.node).or_default().push(task);
+        }
+        let views = nodes.into_iter().map(|node| NodeView {
+            claimed_tasks: tasks.remove(&node.name).unwrap_or_default(),
+            node: node.name,
+            status: node.status,
+            last_seen: node.last_seen,
+            tools: node.tools,
+            queue_depth: node.queue_depth,
+        });
+        Ok(page(views.collect(), LIMIT_MAX, |view: &NodeView| {
+            view.node.to_string()
+        }))
+    }
+
+    pub(super) async fn claims(
+        &self,
+        workspace: &Workspace,
+        query: ListClaims,
+    ) -> Result<Page<ClaimView>, Problem> {
+        let limit = limit(query.limit)?;
+        let leases = store::list_leases(&self.db, workspace, limit)
+            .await
+            .map_err(|error| failed(&error))?;
+        let views = leases.into_iter().map(|lease| ClaimView {
+            run: lease.run,
+            step: lease.step,
+            node: lease.node,
+            dispatch: lease.dispatch,
+            claimed_at: lease.claimed_at,
+            heartbeat_at: lease.heartbeat_at,
+            progress_at: None,
+            claim_timeout: lease.lease_ms,
+        });
+        let mut claims = page(views.collect(), limit, |view: &ClaimView| view.step.clone());
+        // The oldest are what one looks for; there is no second page to ask for.
+        claims.next_cursor = None;
+        Ok(claims)
+    }
+}

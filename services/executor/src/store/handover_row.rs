@@ -1,0 +1,94 @@
+//! Table `handovers`: who had a step when (S4-R7). Rows are added and never changed.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+
+use std::collections::BTreeMap;
+
+use holdpoint_contracts::run::Handover;
+use holdpoint_ids::RunId;
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use sea_orm::ActiveValue::Set;
+use sea_orm::QueryOrder;
+use sea_orm::entity::prelude::*;
+
+use super::node_row;
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "handovers")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub run_id: Uuid,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub step_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub dispatch: i64,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub action: String,
+    pub node: String,
+    pub at: DateTimeUtc,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken("handovers", error)
+}
+
+pub(crate) fn active(run: RunId, step: &str, entry: &Handover) -> Result<ActiveModel, StoreError> {
+    Ok(ActiveModel {
+        run_id: Set(run.uuid()),
+        step_id: Set(step.to_owned()),
+        dispatch: Set(i64::try_from(entry.dispatch).map_err(broken)?),
+        action: Set(entry.action.as_str().to_owned()),
+        node: Set(entry.node.to_string()),
+        at: Set(entry.at),
+    })
+}
+
+pub(crate) async fn insert(
+    db: &impl ConnectionTrait,
+    rows: Vec<ActiveModel>,
+) -> Result<(), StoreError> {
+    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
+        Entity::insert_many(chunk.to_vec())
+            .exec_without_returning(db)
+            .await?;
+    }
+    Ok(())
+}
+
+/// The handovers of a run's steps, each step's in order.
+pub(crate) async fn of_run(
+    db: &impl ConnectionTrait,
+    run: RunId,
+) -> Result<BTreeMap<String, Vec<Handover>>, StoreError> {
+    let rows = Entity::find()
+        .filter(COLUMN.run_id.eq(run.uuid()))
+        .order_by_asc(Column::Dispatch)
+        .order_by_asc(Column::Action)
+        .all(db)
+        .await?;
+    let mut steps: BTreeMap<String, Vec<Handover>> = BTreeMap::new();
+    for row in rows {
+        let action = serde_json::Value::String(row.action);
+        let entry = Handover {
+            action: serde_json::from_value(action).map_err(broken)?,
+            node: node_row::name(&row.node)?,
+            at: row.at,
+            dispatch: u64::try_from(row.dispatch).map_err(broken)?,
+        };
+        steps.entry(row.step_id).or_default().push(entry);
+    }
+    // Of one hand-out the grant comes before the release; of equal times too.
+    for entries in steps.values_mut() {
+        entries.sort_by_key(|entry| {
+            let is_release = entry.action == holdpoint_contracts::run::HandoverAction::Released;
+            (entry.dispatch, is_release)
+        });
+    }
+    Ok(steps)
+}

@@ -1,0 +1,167 @@
+//! Leases, handovers and queued steps, on both databases.
+
+use chrono::TimeDelta;
+use holdpoint_contracts::run::{Handover, HandoverAction, StepStatus};
+use holdpoint_contracts::steps::{Claimed, NodeStatus};
+use holdpoint_ids::RunId;
+use sea_orm::DatabaseConnection;
+use serde_json::json;
+
+use super::samples::{acme, node, now};
+use super::{record_all, save_all, sqlite};
+use crate::domain::{Aggregate, Effect, Lease, Node, StepRow};
+use crate::store::{due_leases, handovers_of, leases, list_leases, queued_steps};
+
+fn a_lease(run: RunId, step: &str, node: &str) -> Lease {
+    Lease {
+        workspace: acme(),
+        run,
+        step: step.to_owned(),
+        dispatch: 1,
+        node: node.parse().unwrap(),
+        claimed_at: now(),
+        heartbeat_at: now(),
+        lease_ms: 1_000,
+    }
+}
+
+fn stand(lease: &Lease) -> Effect {
+    Effect::Lease(Box::new(lease.clone()))
+}
+
+/// S4-R3, S4-R4, S4-R12
+#[tokio::test]
+async fn leases_stand_until_they_run_out_or_are_forgotten() {
+    let (_dir, db) = sqlite().await;
+    stand_and_end(&db).await;
+}
+
+/// DESIGN, "The tables are enough"
+#[tokio::test]
+async fn queued_steps_come_in_pages() {
+    let (_dir, db) = sqlite().await;
+    queued_in_pages(&db).await;
+}
+
+pub(super) async fn stand_and_end(db: &DatabaseConnection) {
+    let run = RunId::fresh();
+    let (one, two) = (
+        a_lease(run, "step-01", "node-a"),
+        a_lease(run, "step-02", "node-b"),
+    );
+    record_all(db, &[stand(&one), stand(&two)]).await;
+    assert_eq!(list_leases(db, &acme(), 10).await.unwrap().len(), 2);
+    let at = |ms| now() + TimeDelta::milliseconds(ms);
+    let due = async |ms| {
+        let due = due_leases(db, at(ms), ("", 10)).await.unwrap();
+        due.into_iter().map(|lease| lease.step).collect::<Vec<_>>()
+    };
+    assert!(due(999).await.is_empty());
+    let gone = Node {
+        status: NodeStatus::Down,
+        ..node("node-b")
+    };
+    assert_eq!(save_all(db, &[(Aggregate::Node(gone), 0)]).await, []);
+    assert_eq!(due(999).await, ["step-02"], "its node is down");
+    assert_eq!(due(1_000).await, ["step-01", "step-02"]);
+    let after = due_leases(db, at(1_000), ("", 1)).await.unwrap();
+    let cursor = crate::store::lease_id(after[0].run, &after[0].step);
+    let rest = due_leases(db, at(1_000), (&cursor, 10)).await.unwrap();
+    assert_eq!(rest[0].step, "step-02");
+
+    let handed = Lease {
+        dispatch: 2,
+        heartbeat_at: at(-500),
+        ..one.clone()
+    };
+    // A newer lease replaces the older one; one that ends in the same batch is not there.
+    record_all(
+        db,
+        &[
+            Effect::LeaseOver {
+                run,
+                step: "step-01".to_owned(),
+            },
+            stand(&handed),
+            Effect::LeaseOver {
+                run,
+                step: "step-02".to_owned(),
+            },
+        ],
+    )
+    .await;
+    let ids = ["step-01", "step-02"].map(|step| crate::store::lease_id(run, step));
+    assert_eq!(leases(db, &ids).await.unwrap(), [handed]);
+    assert_eq!(due(500).await, ["step-01"]);
+    // A beat begins it anew, from the batch's time on.
+    let claimed = Claimed {
+        workspace: acme(),
+        run,
+        step: "step-01".to_owned(),
+        dispatch: 2,
+    };
+    record_all(
+        db,
+        &[Effect::Beaten {
+            working: vec![claimed],
+        }],
+    )
+    .await;
+    assert!(due(500).await.is_empty());
+    let standing = leases(db, &ids).await.unwrap();
+    assert_eq!(standing[0].heartbeat_at, now());
+
+    let entry = |action, dispatch| Handover {
+        action,
+        node: "node-a".parse().unwrap(),
+        at: now(),
+        dispatch,
+    };
+    let wanted = [
+        entry(HandoverAction::Claimed, 1),
+        entry(HandoverAction::Released, 1),
+        entry(HandoverAction::TakenOver, 2),
+    ];
+    for entry in &wanted {
+        let claim = Effect::Claim {
+            run,
+            step: "step-01".to_owned(),
+            entry: entry.clone(),
+        };
+        record_all(db, &[claim]).await;
+    }
+    assert_eq!(handovers_of(db, run).await.unwrap()["step-01"], wanted);
+}
+
+pub(super) async fn queued_in_pages(db: &DatabaseConnection) {
+    let run = RunId::fresh();
+    let row = |step: &str, status| {
+        Effect::Step(Box::new(StepRow {
+            run,
+            step: step.to_owned(),
+            status,
+            tool: Some("log".to_owned()),
+            request: Some(json!({})),
+            response: None,
+            error_code: None,
+            claimed_by: None,
+            claimed_at: None,
+            started_at: Some(now()),
+            ended_at: None,
+            attempts: 1,
+            dispatch: 1,
+        }))
+    };
+    let steps = [
+        row("a", StepStatus::Queued),
+        row("b", StepStatus::Completed),
+        row("c", StepStatus::Queued),
+        row("d", StepStatus::Queued),
+    ];
+    record_all(db, &steps).await;
+    let first = queued_steps(db, None, 2).await.unwrap();
+    let names = |rows: &[StepRow]| rows.iter().map(|row| row.step.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&first), ["a", "c"]);
+    let rest = queued_steps(db, Some((run, "c")), 2).await.unwrap();
+    assert_eq!(names(&rest), ["d"]);
+}

@@ -1,0 +1,162 @@
+//! Finds leases that have ended, and nodes that were asked and have not answered (S4-R4, S4-R12).
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::steps::NodeStatus;
+use holdpoint_ids::NodeName;
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseConnection;
+
+use crate::domain::run::after;
+use crate::domain::{Input, Lease, Node, NodeInput, RunInput};
+use crate::store;
+
+use super::passing::{Sweep, SweepPage};
+
+/// Leases of one page.
+const PAGE: u64 = 1_000;
+
+/// Real time that a node has to answer when it is asked to beat: no clock that a user moves.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// The sweep of leases.
+#[derive(Debug)]
+pub(super) struct Leases {
+    clock: Clock,
+    /// The last lease of the page before; empty at the beginning of a pass.
+    after: String,
+    /// Nodes that are being asked: which version of theirs, and since when this process knows.
+    asked: HashMap<NodeName, (u64, Instant)>,
+}
+
+impl Leases {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            after: String::new(),
+            asked: HashMap::new(),
+        }
+    }
+
+    /// Nodes that had their second. A process that has just started gives them another one.
+    fn unheard(&mut self, suspects: &[Node], now: Instant) -> Vec<Input> {
+        let before = std::mem::take(&mut self.asked);
+        let mut inputs = Vec::new();
+        for node in suspects {
+            let known = before.get(&node.name);
+            let known = known.filter(|(rev, _)| *rev == node.version);
+            let since = known.map_or(now, |(_, since)| *since);
+            if now.duration_since(since) >= ANSWER_WITHIN {
+                inputs.push(Input::Node {
+                    node: node.name.clone(),
+                    input: NodeInput::Unheard { rev: node.version },
+                });
+            }
+            self.asked.insert(node.name.clone(), (node.version, since));
+        }
+        inputs
+    }
+
+    async fn look(&mut self, db: &DatabaseConnection) -> Result<SweepPage, StoreError> {
+        let mut inputs = Vec::new();
+        if self.after.is_empty() {
+            let suspects = store::suspects(db, PAGE).await?;
+            inputs = self.unheard(&suspects, Instant::now());
+        }
+        let now = self.clock.now();
+        let leases = store::due_leases(db, now, (&self.after, PAGE)).await?;
+        let names: BTreeSet<&str> = leases.iter().map(|lease| lease.node.as_str()).collect();
+        let names: Vec<_> = names.into_iter().collect();
+        let nodes = store::nodes(db, &names).await?;
+        let nodes: HashMap<_, _> = nodes.iter().map(|node| (&node.name, node)).collect();
+        let mut silent = BTreeSet::new();
+        for lease in &leases {
+            match judge(lease, nodes.get(&lease.node).copied(), now) {
+                Judged::Stands => {}
+                Judged::Ask(rev) => {
+                    silent.insert((lease.node.clone(), rev));
+                }
+                Judged::Ended => inputs.push(ended(lease)),
+            }
+        }
+        inputs.extend(silent.into_iter().map(|(node, rev)| Input::Node {
+            node,
+            input: NodeInput::Silent { rev },
+        }));
+        let more = leases.len() >= usize::try_from(PAGE).unwrap_or(usize::MAX);
+        self.after = match leases.last() {
+            Some(last) if more => store::lease_id(last.run, &last.step),
+            Some(_) | None => String::new(),
+        };
+        Ok(SweepPage {
+            inputs,
+            messages: Vec::new(),
+            more,
+        })
+    }
+}
+
+impl Sweep for Leases {
+    const NAME: &'static str = "leases";
+    const EVERY: Duration = Duration::from_secs(1);
+
+    fn page<'a>(
+        &'a mut self,
+        db: &'a DatabaseConnection,
+    ) -> BoxFuture<'a, Result<SweepPage, StoreError>> {
+        self.look(db).boxed()
+    }
+}
+
+/// What is to become of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// Nothing.
+    Stands,
+    /// Its node is asked to beat; the version is the node's.
+    Ask(u64),
+    /// It is over.
+    Ended,
+}
+
+/// Judges a lease by what its node has said.
+pub(super) fn judge(lease: &Lease, node: Option<&Node>, now: DateTime<Utc>) -> Judged {
+    let has_run_out = after(lease.heartbeat_at, lease.lease_ms) <= now;
+    let Some(node) = node else {
+        // A node that never beat: there is nobody to ask.
+        return match has_run_out {
+            true => Judged::Ended,
+            false => Judged::Stands,
+        };
+    };
+    match node.status {
+        // What it was granted after it had been given up stands by itself.
+        NodeStatus::Down if has_run_out || lease.heartbeat_at <= node.changed_at => Judged::Ended,
+        NodeStatus::Down | NodeStatus::Suspect => Judged::Stands,
+        NodeStatus::Up | NodeStatus::Draining if !has_run_out => Judged::Stands,
+        // It lives, and has not named the step for half a lease and longer: it has forgotten it.
+        NodeStatus::Up | NodeStatus::Draining
+            if node.last_seen >= after(lease.heartbeat_at, lease.lease_ms / 2) =>
+        {
+            Judged::Ended
+        }
+        NodeStatus::Up | NodeStatus::Draining => Judged::Ask(node.version),
+    }
+}
+
+fn ended(lease: &Lease) -> Input {
+    Input::Run {
+        workspace: lease.workspace.clone(),
+        run: lease.run,
+        input: RunInput::LeaseEnded {
+            step: lease.step.clone(),
+            dispatch: lease.dispatch,
+            node: lease.node.clone(),
+        },
+    }
+}

@@ -1,0 +1,77 @@
+//! Which leases end, and how often a hand-out is sent again.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::steps::NodeStatus;
+use holdpoint_ids::RunId;
+
+use super::hand_outs::is_turn;
+use super::leases::{Judged, judge};
+use crate::domain::{Lease, Node};
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
+}
+
+fn lease() -> Lease {
+    Lease {
+        workspace: "acme".parse().unwrap(),
+        run: RunId::fresh(),
+        step: "step-01".to_owned(),
+        dispatch: 1,
+        node: "node-a".parse().unwrap(),
+        claimed_at: at(0),
+        heartbeat_at: at(0),
+        lease_ms: 30_000,
+    }
+}
+
+fn node(status: NodeStatus, last_seen: i64, changed_at: i64) -> Node {
+    Node {
+        name: "node-a".parse().unwrap(),
+        version: 7,
+        status,
+        last_seen: at(last_seen),
+        changed_at: at(changed_at),
+        tools: Vec::new(),
+        queue_depth: 0,
+        lease_ms: 30_000,
+    }
+}
+
+/// S4-R4, S4-R12, and DESIGN "Time": moving the clock never takes work from a live node.
+#[test]
+fn a_lease_ends_only_when_its_node_is_gone_or_has_forgotten_it() {
+    use NodeStatus::{Down, Suspect, Up};
+    let cases = [
+        ("a node that never beat", None, 29, Judged::Stands),
+        ("and its time is up", None, 30, Judged::Ended),
+        ("it lives", Some(node(Up, 0, 0)), 29, Judged::Stands),
+        ("silent: asked", Some(node(Up, 0, 0)), 30, Judged::Ask(7)),
+        (
+            "five days on",
+            Some(node(Up, 5, 0)),
+            432_000,
+            Judged::Ask(7),
+        ),
+        (
+            "being asked",
+            Some(node(Suspect, 0, 30)),
+            31,
+            Judged::Stands,
+        ),
+        ("given up", Some(node(Down, 0, 2)), 3, Judged::Ended),
+        ("granted since", Some(node(Down, 0, -1)), 3, Judged::Stands),
+        ("granted since", Some(node(Down, 0, -1)), 30, Judged::Ended),
+        ("beats without it", Some(node(Up, 20, 0)), 30, Judged::Ended),
+    ];
+    for (name, node, now, wanted) in cases {
+        assert_eq!(judge(&lease(), node.as_ref(), at(now)), wanted, "{name}");
+    }
+}
+
+/// DESIGN, "The tables are enough": again after 20 s, and ever more seldom, down to 10 minutes.
+#[test]
+fn a_hand_out_is_sent_again_ever_more_seldom() {
+    let turns: Vec<_> = (1..=95).filter(|passes| is_turn(*passes)).collect();
+    assert_eq!(turns, [2, 4, 8, 16, 30, 60, 90]);
+}
