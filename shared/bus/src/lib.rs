@@ -4,6 +4,7 @@
 //! Services take from it through `holdpoint-kernel`, workers through `holdpoint-worker`.
 
 mod error;
+mod partitions;
 mod publish;
 mod request;
 pub mod server;
@@ -18,6 +19,7 @@ use holdpoint_contracts::subject;
 use holdpoint_ids::Workspace;
 
 pub use error::BusError;
+pub use partitions::Share;
 pub use publish::Outgoing;
 pub use streams::{Backlog, StreamUse};
 

@@ -15,7 +15,7 @@ use crate::{Bus, BusError, PULL_EXPIRES, PULL_HEARTBEAT};
 const DEDUPE_WINDOW: Duration = Duration::from_secs(2);
 
 /// Messages of one consumer that may be with its readers without an ack.
-const ACK_PENDING_MAX: i64 = 20_000;
+pub(crate) const ACK_PENDING_MAX: i64 = 20_000;
 
 /// What a stream is for; decides its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -39,6 +39,12 @@ pub fn commands_filter(service: &str) -> String {
     format!("hp.*.cmd.{service}.>")
 }
 
+/// The commands of one service for the aggregates of one partition, in all workspaces.
+#[must_use]
+pub fn partition_filter(service: &str, partition: u32) -> String {
+    format!("hp.*.cmd.{service}.{partition}.>")
+}
+
 /// One command, stored until its owner has handled it.
 #[must_use]
 pub fn command(workspace: &Workspace, service: &str, partition: u32, verb: &str) -> String {

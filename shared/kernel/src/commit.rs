@@ -7,13 +7,16 @@ use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::Reply;
 use holdpoint_store::{StoreError, begin_write};
-use sea_orm::{DatabaseConnection, DatabaseTransaction};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction};
 use serde::Serialize;
 
+use crate::crash::{self, Point};
 use crate::decide::{Batch, Decided};
 use crate::idempotency::{self, Seen};
+use crate::publisher::Through;
 use crate::task::Task;
-use crate::{Changed, Service, outbox};
+use crate::wishes::Unconfirmed;
+use crate::{Changed, Service, outbox, wishes};
 
 /// States of aggregates that are kept in memory between batches.
 const HOT_STATES_MAX: usize = 50_000;
@@ -67,6 +70,8 @@ pub(crate) struct Committed {
     /// The outbox row that keeps `outgoing`.
     pub(crate) outbox: Option<i64>,
     pub(crate) outgoing: Vec<Outgoing>,
+    /// Each a row until its receiver has confirmed it.
+    pub(crate) wishes: Vec<Unconfirmed>,
     pub(crate) nudges: Vec<(String, Bytes)>,
     /// One body for each task of the batch.
     pub(crate) replies: Vec<Bytes>,
@@ -75,9 +80,13 @@ pub(crate) struct Committed {
 /// What is to be committed together.
 pub(crate) struct Bundle<'b, S: Service> {
     pub(crate) tasks: &'b [Task<S>],
-    /// Outbox rows that are published: forgotten in the same transaction.
-    pub(crate) published: &'b [i64],
+    /// Rows that have done their work: deleted in the same transaction.
+    pub(crate) through: &'b Through,
     pub(crate) now: DateTime<Utc>,
+    /// Whose outbox row it will be.
+    pub(crate) owner: &'b str,
+    /// For crash points only.
+    pub(crate) verbs: &'b [String],
 }
 
 /// Commits a batch of tasks, or nothing of it.
@@ -89,11 +98,13 @@ pub(crate) async fn commit<S: Service>(
 ) -> Result<Committed, Fault<S::Key>> {
     let Bundle {
         tasks,
-        published,
+        through,
         now,
+        owner,
+        verbs,
     } = *bundle;
     let tx = begin_write(db).await?;
-    outbox::forget(&tx, published).await?;
+    forget(&tx, through).await?;
     let seen = idempotency::seen(&tx, tasks.iter().filter_map(|task| task.asked.as_ref())).await?;
     let Memory {
         hot,
@@ -124,8 +135,11 @@ pub(crate) async fn commit<S: Service>(
     let replies = replies::<S>(tasks, &seen, answers);
     idempotency::remember(&tx, tasks, &fresh, &replies, now).await?;
     let outgoing = service.outbound(&batch.effects);
-    let outbox = outbox::keep(&tx, &outgoing, now).await?;
+    let outbox = outbox::keep(&tx, &outgoing, owner, now).await?;
+    let wishes = wishes::keep(&tx, service.wishes(&batch.effects), now).await?;
+    crash::pass(S::NAME, Point::Decided, verbs);
     tx.commit().await?;
+    crash::pass(S::NAME, Point::Committed, verbs);
     let nudges = service.nudges(&batch.effects);
     let slots = batch.slots;
     if memory.exclusive {
@@ -140,9 +154,16 @@ pub(crate) async fn commit<S: Service>(
     Ok(Committed {
         outbox,
         outgoing,
+        wishes,
         nudges,
         replies: replies.into_iter().map(|reply| reply.body).collect(),
     })
+}
+
+/// Deletes what has done its work.
+pub(crate) async fn forget(db: &impl ConnectionTrait, through: &Through) -> Result<(), StoreError> {
+    outbox::forget(db, &through.outbox).await?;
+    wishes::forget(db, &through.wishes).await
 }
 
 async fn save<S: Service>(

@@ -39,6 +39,9 @@ struct Pending<'i, S: Service> {
     rounds: u32,
 }
 
+/// What must wait, and what it waits for.
+type Round<'i, S> = (Vec<Pending<'i, S>>, BTreeSet<<S as Service>::Need>);
+
 /// What an input came to.
 pub(crate) type Decided<S> = Result<<S as Service>::Answer, Problem>;
 
@@ -64,7 +67,7 @@ impl<S: Service> Batch<'_, S> {
         let keys = pending.iter().map(|one| one.key.clone()).collect();
         self.load(db, keys, cached).await?;
         while !pending.is_empty() {
-            let (left, needs) = self.round(pending, &mut answers);
+            let (left, needs) = self.round(pending, &mut answers)?;
             pending = left;
             self.provide(db, needs, cached).await?;
         }
@@ -79,7 +82,7 @@ impl<S: Service> Batch<'_, S> {
         &mut self,
         pending: Vec<Pending<'i, S>>,
         answers: &mut [Option<Decided<S>>],
-    ) -> (Vec<Pending<'i, S>>, BTreeSet<S::Need>) {
+    ) -> Result<Round<'i, S>, StoreError> {
         let mut blocked = HashSet::new();
         let mut left = Vec::new();
         let mut needs = BTreeSet::new();
@@ -106,15 +109,16 @@ impl<S: Service> Batch<'_, S> {
                     continue;
                 }
                 Outcome::Need(more) => {
-                    tracing::error!(key = ?one.key, needs = ?more, "a decision that always needs more");
-                    Err(Problem::internal())
+                    // The batch is parted until its task is alone, and that becomes a dead letter.
+                    let reason = format!("{:?} always needs more: {more:?}", one.key);
+                    return Err(StoreError::broken("decisions", reason));
                 }
             };
             if let Some(place) = answers.get_mut(one.place) {
                 *place = Some(answer);
             }
         }
-        (left, needs)
+        Ok((left, needs))
     }
 
     fn decide_one(&self, one: &Pending<'_, S>) -> Outcome<S> {

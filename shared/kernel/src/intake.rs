@@ -8,30 +8,36 @@ use async_nats::HeaderMap;
 use async_nats::jetstream::AckKind;
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
-use holdpoint_bus::{Bus, BusError, StreamUse};
+use holdpoint_bus::{Bus, BusError, Share};
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::Service;
 use crate::commit::write;
 use crate::start::Activity;
-use crate::task::{Origin, Raw, Settlement, Task};
+use crate::task::{Origin, Raw, Task, answer};
 
 /// Header that names the inbox where the sender of a stored command waits for its answer.
-const REPLY_HEADER: &str = "hp-reply";
+pub(crate) const REPLY_HEADER: &str = "hp-reply";
 
 /// How long a delivery may take until the bus gives it out again: what was in flight at a kill waits
 /// this long. A second delivery while the first is still being handled is harmless.
 const ACK_WAIT: Duration = Duration::from_secs(10);
+
+/// Bytes of messages that wait for the database thread or are in its hands; senders wait beyond it.
+pub(crate) const BYTES_MAX: usize = 64 << 20;
 
 /// Where messages go.
 pub(crate) struct Intake<S: Service> {
     pub(crate) service: Arc<S>,
     pub(crate) bus: Bus,
     pub(crate) tasks: mpsc::Sender<Task<S>>,
+    /// Bytes that may still wait for the writer.
+    pub(crate) room: Arc<Semaphore>,
     pub(crate) activity: Activity,
     pub(crate) stop: CancellationToken,
 }
@@ -42,6 +48,7 @@ impl<S: Service> Clone for Intake<S> {
             service: Arc::clone(&self.service),
             bus: self.bus.clone(),
             tasks: self.tasks.clone(),
+            room: Arc::clone(&self.room),
             activity: self.activity.clone(),
             stop: self.stop.clone(),
         }
@@ -49,8 +56,24 @@ impl<S: Service> Clone for Intake<S> {
 }
 
 impl<S: Service> Intake<S> {
+    /// Opens all ways in.
+    pub(crate) async fn open(
+        &self,
+        is_exclusive: bool,
+        tracker: &TaskTracker,
+    ) -> Result<(), BusError> {
+        let requests = self.subscribe().await?;
+        tracker.spawn(self.clone().asks(requests));
+        let shares = Share::of(is_exclusive);
+        self.bus.remove_other_shares(S::NAME, &shares).await?;
+        for share in shares {
+            tracker.spawn(self.clone().commands(share));
+        }
+        Ok(())
+    }
+
     /// Takes core requests until it is told to stop.
-    pub(crate) async fn asks(self, mut requests: async_nats::Subscriber) {
+    async fn asks(self, mut requests: async_nats::Subscriber) {
         while let Some(Some(message)) = self.stop.run_until_cancelled(requests.next()).await {
             let origin = Origin::Ask {
                 reply: message.reply.map(|reply| reply.to_string()),
@@ -64,7 +87,7 @@ impl<S: Service> Intake<S> {
     }
 
     /// Opens the subscription for core requests; replicas share them.
-    pub(crate) async fn subscribe(&self) -> Result<async_nats::Subscriber, BusError> {
+    async fn subscribe(&self) -> Result<async_nats::Subscriber, BusError> {
         let filter = subject::asks_filter(S::NAME);
         Ok(self
             .bus
@@ -74,11 +97,9 @@ impl<S: Service> Intake<S> {
     }
 
     /// Takes stored commands until it is told to stop; opens the pull again when it breaks.
-    pub(crate) async fn commands(self) {
-        let filter = subject::commands_filter(S::NAME);
+    async fn commands(self, share: Share) {
         while !self.stop.is_cancelled() {
-            let wanted = StreamUse::Commands(S::NAME);
-            match self.bus.pull(wanted, S::NAME, &filter, ACK_WAIT).await {
+            match self.bus.pull_commands(S::NAME, share, ACK_WAIT).await {
                 Ok(messages) => self.pull(messages).await,
                 Err(error) => tracing::warn!(%error, "no commands can be pulled; trying again"),
             }
@@ -114,6 +135,7 @@ impl<S: Service> Intake<S> {
                 Problem::new(400, "invalid_subject", format!("`{subject}` is no command"))
             })
             .and_then(|parts| self.service.decode(&parts, &body));
+        let room = self.room_for(body.len()).await;
         let raw = Raw { subject, body };
         let task = match (decoded, origin) {
             (Ok(request), origin) => Task {
@@ -123,13 +145,13 @@ impl<S: Service> Intake<S> {
                 origin,
                 poison: None,
                 raw,
+                room,
             },
             // Who waits is told and can mend it; nothing has to be kept.
             (Err(problem), Origin::Ask { reply }) => {
                 tracing::info!(service = S::NAME, subject = raw.subject, %problem, "refused");
                 let body = write(&Reply::<()>::Problem(problem));
-                let origin = Origin::Ask { reply };
-                return origin.settle(&self.bus, Some(body), Settlement::Done).await;
+                return answer(&self.bus, reply, Some(body)).await;
             }
             (Err(problem), origin) => Task {
                 inputs: Vec::new(),
@@ -138,9 +160,19 @@ impl<S: Service> Intake<S> {
                 origin,
                 poison: Some(problem),
                 raw,
+                room,
             },
         };
         self.submit(task).await;
+    }
+
+    /// Waits until a message of this size may wait for the writer.
+    async fn room_for(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        // A message above the limit goes when nothing else waits.
+        let bytes = u32::try_from(bytes.min(BYTES_MAX)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await;
+        // It is never closed.
+        room.ok()
     }
 
     /// Puts a task before the writer; waits while it has its hands full.

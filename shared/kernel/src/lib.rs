@@ -10,6 +10,7 @@
 //! wins and the other decides again.
 
 mod commit;
+pub mod crash;
 mod dead;
 mod decide;
 mod facts;
@@ -18,8 +19,11 @@ mod intake;
 mod outbox;
 mod publisher;
 mod queries;
+mod recovery;
 mod start;
+mod sweep;
 mod task;
+mod wishes;
 mod writer;
 
 #[cfg(test)]
@@ -42,6 +46,7 @@ use serde::Serialize;
 pub use facts::{Facts, Found, GivenFacts};
 pub use queries::{Queries, serve_queries};
 pub use start::{Activity, Deps, Handle, KernelError, start};
+pub use sweep::{Sweep, SweepNudge, SweepPage, start_sweep};
 
 /// A service: a pure core, its rows, and the translation of both to and from messages.
 #[expect(

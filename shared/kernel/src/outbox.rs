@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_store::StoreError;
 use sea_orm::entity::prelude::*;
-use sea_orm::{ActiveValue::Set, DatabaseTransaction, QueryOrder};
+use sea_orm::{ActiveValue::Set, DatabaseTransaction, QueryOrder, Statement};
 
 mod row {
     #![expect(
@@ -22,18 +22,29 @@ mod row {
         pub id: i64,
         pub messages: String,
         pub created_at: DateTimeUtc,
+        pub owner: String,
+        /// Set by the database where several kernels share it.
+        pub leased_until: Option<DateTimeUtc>,
     }
 
     impl ActiveModelBehavior for ActiveModel {}
 }
 
 /// Largest message, in bytes: what a NATS server takes by default, less room for headers.
-const MESSAGE_BYTES_MAX: usize = (1 << 20) - 4_096;
+pub(crate) const MESSAGE_BYTES_MAX: usize = (1 << 20) - 4_096;
+
+/// How long a row is its owner's alone, on a store that several kernels share; a new row has the same
+/// by its column's default.
+const LEASE: &str = "30 seconds";
+
+/// Rows that are taken over at once.
+const TAKEN_OVER_MAX: usize = 100;
 
 /// Keeps messages until they are published; returns the row's id.
 pub(crate) async fn keep(
     db: &DatabaseTransaction,
     messages: &[Outgoing],
+    owner: &str,
     now: DateTime<Utc>,
 ) -> Result<Option<i64>, StoreError> {
     if messages.is_empty() {
@@ -52,6 +63,7 @@ pub(crate) async fn keep(
     let row = row::ActiveModel {
         messages: Set(messages),
         created_at: Set(now),
+        owner: Set(owner.to_owned()),
         ..Default::default()
     };
     Ok(Some(
@@ -70,19 +82,46 @@ pub(crate) async fn forget(db: &impl ConnectionTrait, published: &[i64]) -> Resu
     Ok(())
 }
 
-/// Rows that a process left behind, oldest first.
-pub(crate) async fn left_behind(
-    db: &impl ConnectionTrait,
-) -> Result<Vec<(i64, Vec<Outgoing>)>, StoreError> {
+/// Outbox rows with their messages.
+pub(crate) type LeftBehind = Vec<(i64, Vec<Outgoing>)>;
+
+/// Rows that a process left behind, oldest first. For a store that nobody else writes.
+pub(crate) async fn left_behind(db: &impl ConnectionTrait) -> Result<LeftBehind, StoreError> {
     let rows = row::Entity::find()
         .order_by_asc(row::Column::Id)
         .all(db)
         .await?;
     rows.into_iter()
-        .map(|row| {
-            let messages = serde_json::from_str(&row.messages)
-                .map_err(|error| StoreError::broken("outbox", error))?;
-            Ok((row.id, messages))
-        })
+        .map(|row| read(row.id, &row.messages))
         .collect()
+}
+
+/// Takes over the rows of other kernels whose lease is over, oldest first. A lease is never renewed:
+/// a row lives for milliseconds, and one that lives longer may well be published twice. Leases are
+/// compared by the database's clock, which is the one that all replicas share.
+pub(crate) async fn take_over(
+    db: &impl ConnectionTrait,
+    owner: &str,
+) -> Result<LeftBehind, StoreError> {
+    let sql = format!(
+        "UPDATE outbox SET owner = $1, leased_until = now() + interval '{LEASE}' \
+         WHERE id IN (SELECT id FROM outbox WHERE owner <> $1 \
+         AND coalesce(leased_until, created_at) < now() ORDER BY id LIMIT {TAKEN_OVER_MAX} \
+         FOR UPDATE SKIP LOCKED) RETURNING id, messages"
+    );
+    let backend = db.get_database_backend();
+    let update = Statement::from_sql_and_values(backend, sql, [owner.into()]);
+    let mut taken = Vec::new();
+    for row in db.query_all_raw(update).await? {
+        let messages: String = row.try_get_by_index(1)?;
+        taken.push(read(row.try_get_by_index(0)?, &messages)?);
+    }
+    taken.sort_by_key(|(id, _)| *id);
+    Ok(taken)
+}
+
+fn read(id: i64, messages: &str) -> Result<(i64, Vec<Outgoing>), StoreError> {
+    let messages =
+        serde_json::from_str(messages).map_err(|error| StoreError::broken("outbox", error))?;
+    Ok((id, messages))
 }

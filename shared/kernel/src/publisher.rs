@@ -1,7 +1,7 @@
 //! Sends what was committed: messages, answers, acks. In this order, and never before the commit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,8 +9,10 @@ use holdpoint_bus::{Bus, Outgoing};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::start::Activity;
+use crate::Service;
+use crate::crash::{self, Point};
 use crate::task::{Origin, Settlement};
+use crate::wishes::{Courier, Sent, Unconfirmed};
 use crate::writer::chain;
 
 /// Wait before publishing is tried again while the bus is away; grows up to the second.
@@ -25,8 +27,11 @@ pub(crate) const UNPUBLISHED_MAX: usize = 1;
 pub(crate) struct Publishing {
     pub(crate) outbox: Option<i64>,
     pub(crate) outgoing: Vec<Outgoing>,
+    pub(crate) wishes: Vec<Unconfirmed>,
     pub(crate) nudges: Vec<(String, Bytes)>,
     pub(crate) settled: Vec<Settled>,
+    /// For crash points only.
+    pub(crate) verbs: Vec<String>,
 }
 
 /// A task that is through.
@@ -36,13 +41,29 @@ pub(crate) struct Settled {
     pub(crate) settlement: Settlement,
 }
 
-/// Outbox rows whose messages are published: the writer deletes them with its next commit.
+/// Rows that have done their work: the writer deletes them with its next commit.
+#[derive(Debug, Default)]
+pub(crate) struct Through {
+    /// Outbox rows whose messages are published.
+    pub(crate) outbox: Vec<i64>,
+    /// Wishes that their receivers have confirmed.
+    pub(crate) wishes: Vec<Sent>,
+}
+
+impl Through {
+    fn is_empty(&self) -> bool {
+        self.outbox.is_empty() && self.wishes.is_empty()
+    }
+}
+
+/// Where publisher and courier tell the writer what is through. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Published(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    rows: Mutex<Vec<i64>>,
+    through: Mutex<Through>,
+    some: Notify,
     open: AtomicUsize,
     idle: Notify,
 }
@@ -52,37 +73,54 @@ impl Published {
         self.0.open.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// An outbox row has done its work.
+    pub(crate) fn end_of(&self, row: i64) {
+        self.through().outbox.push(row);
+        self.0.some.notify_one();
+    }
+
     pub(crate) fn end(&self, row: Option<i64>) {
-        self.0
-            .rows
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(row);
+        if let Some(row) = row {
+            self.end_of(row);
+        }
         if self.0.open.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.idle.notify_one();
         }
     }
 
-    pub(crate) fn put_back(&self, rows: Vec<i64>) {
+    pub(crate) fn confirmed(&self, wishes: Vec<Sent>) {
+        if !wishes.is_empty() {
+            self.through().wishes.extend(wishes);
+            self.0.some.notify_one();
+        }
+    }
+
+    pub(crate) fn put_back(&self, rows: Through) {
+        if rows.is_empty() {
+            return;
+        }
+        let mut through = self.through();
+        through.outbox.extend(rows.outbox);
+        through.wishes.extend(rows.wishes);
+        self.0.some.notify_one();
+    }
+
+    pub(crate) fn drain(&self) -> Through {
+        std::mem::take(&mut *self.through())
+    }
+
+    /// Waits until there is something to delete.
+    pub(crate) async fn some(&self) {
+        while self.through().is_empty() {
+            self.0.some.notified().await;
+        }
+    }
+
+    fn through(&self) -> MutexGuard<'_, Through> {
         self.0
-            .rows
+            .through
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .extend(rows);
-    }
-
-    pub(crate) fn drain(&self) -> Vec<i64> {
-        std::mem::take(&mut *self.0.rows.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.open.load(Ordering::Acquire) == 0
-            && self
-                .0
-                .rows
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_empty()
     }
 
     pub(crate) async fn wait_until_idle(&self) {
@@ -93,31 +131,53 @@ impl Published {
 }
 
 /// Publishes until the writer is gone.
-pub(crate) async fn run(
-    bus: Bus,
+pub(crate) async fn run<S: Service>(
+    courier: Courier<S>,
     mut batches: mpsc::Receiver<Publishing>,
-    published: Published,
-    activity: Activity,
     stop: CancellationToken,
 ) {
+    let Courier {
+        bus,
+        published,
+        activity,
+        ..
+    } = &courier;
     while let Some(batch) = batches.recv().await {
         let tasks = batch.settled.len();
-        let is_published = publish(&bus, batch.outgoing, &stop).await;
+        let (is_published, ()) = tokio::join!(
+            publish(bus, batch.outgoing, &stop),
+            courier.send(batch.wishes)
+        );
         for (subject, body) in batch.nudges {
             if let Err(error) = bus.send(subject, body).await {
                 tracing::debug!(%error, "a nudge was not sent");
             }
         }
-        for settled in batch.settled {
-            settled
-                .origin
-                .settle(&bus, settled.body, settled.settlement)
-                .await;
-        }
+        crash::pass(S::NAME, Point::Published, &batch.verbs);
+        settle::<S>(bus, batch.settled, &batch.verbs).await;
         published.end(batch.outbox.filter(|_| is_published));
         activity.handled.fetch_add(tasks, Ordering::AcqRel);
         activity.in_flight.fetch_sub(tasks, Ordering::AcqRel);
     }
+}
+
+/// Answers all, then acks all.
+async fn settle<S: Service>(bus: &Bus, mut settled: Vec<Settled>, verbs: &[String]) {
+    for one in &mut settled {
+        one.origin.answer(bus, one.body.take()).await;
+    }
+    let is_armed = crash::is_armed(S::NAME);
+    if is_armed {
+        bus.flush(RETRY_MAX).await;
+    }
+    crash::pass(S::NAME, Point::Replied, verbs);
+    for one in settled {
+        one.origin.settle(one.settlement).await;
+    }
+    if is_armed {
+        bus.flush(RETRY_MAX).await;
+    }
+    crash::pass(S::NAME, Point::Acked, verbs);
 }
 
 /// Tries until all are stored: the outbox row keeps them, and nothing newer may overtake. Once the

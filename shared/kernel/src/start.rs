@@ -1,25 +1,27 @@
 //! Puts the pieces together and starts them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use holdpoint_auth::Keys;
 use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_clock::Clock;
-use holdpoint_store::{Checkpoints, Location, StoreError, open_writer};
+use holdpoint_store::{Checkpoints, Location, StoreError, open_readers, open_writer};
 use sea_orm::DatabaseConnection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::commit::Memory;
-use crate::intake::Intake;
+use crate::intake::{BYTES_MAX, Intake};
+use crate::outbox::LeftBehind;
 use crate::publisher::{Published, UNPUBLISHED_MAX};
 use crate::task::{Origin, Raw, Task};
+use crate::wishes::Courier;
 use crate::writer::Writer;
-use crate::{Service, outbox, publisher};
+use crate::{Service, outbox, publisher, recovery, wishes};
 
 /// Tasks that wait for the database thread; senders wait beyond it.
 const TASKS_MAX: usize = 4_096;
@@ -82,6 +84,8 @@ pub struct Activity {
     pub(crate) in_flight: Arc<AtomicUsize>,
     /// Tasks that are through, since the start.
     pub(crate) handled: Arc<AtomicUsize>,
+    /// Whether the database did not answer the last time it was asked.
+    pub(crate) is_database_away: Arc<AtomicBool>,
 }
 
 impl Activity {
@@ -89,6 +93,14 @@ impl Activity {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn database_answers(&self) -> bool {
+        !self.is_database_away.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_database_answers(&self, answers: bool) {
+        self.is_database_away.store(!answers, Ordering::Release);
     }
 
     /// Tasks that are through, since the start; only rises.
@@ -131,10 +143,24 @@ impl<S: Service> Handle<S> {
                 origin,
                 poison: None,
                 raw,
+                room: None,
             })
             .await;
         // An error means that the service stops.
         through.await.unwrap_or(false)
+    }
+
+    /// The bus that it is on.
+    #[must_use]
+    pub fn bus(&self) -> &Bus {
+        &self.0.bus
+    }
+
+    /// Whether it can do work at this moment: the database has answered last time, and the bus is
+    /// connected.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.0.activity.database_answers() && self.0.bus.is_connected()
     }
 
     /// How busy it is.
@@ -168,56 +194,54 @@ pub async fn start<S: Service>(
     let (tasks, inbox) = mpsc::channel(TASKS_MAX);
     let (publishing, batches) = mpsc::channel(UNPUBLISHED_MAX);
     let (ended, end) = oneshot::channel();
+    let owner = deps.bus.client().new_inbox();
     let writer = Thread {
         service: Arc::clone(&service),
         clock: deps.clock.clone(),
         tasks: inbox,
         publishing,
         published: published.clone(),
+        owner: owner.clone(),
         activity: activity.clone(),
         ended,
     };
     let left_behind = writer.start(deps.store.clone()).await?;
+    let readers = open_readers(&deps.store, 1).await;
+    let readers = readers.map_err(|source| KernelError::Store {
+        service: S::NAME,
+        source,
+    })?;
     // The process must not end before the thread has closed its tables.
     tracker.spawn(end.map(drop));
-    republish(&deps.bus, &published, left_behind, &stop).await;
-    tracker.spawn(publisher::run(
+    recovery::republish(&deps.bus, &published, left_behind, &stop).await;
+    if !deps.store.is_exclusive() {
+        let (bus, published) = (deps.bus.clone(), published.clone());
+        let (db, stop) = (readers.clone(), stop.clone());
+        tracker.spawn(recovery::take_over(bus, published, db, owner, stop));
+    }
+    let courier = Courier::new(
+        Arc::clone(&service),
         deps.bus.clone(),
-        batches,
         published,
         activity.clone(),
-        stop.clone(),
-    ));
+        tasks.downgrade(),
+    );
+    let confirmations = courier.subscribe().await.map_err(on_bus)?;
+    tracker.spawn(courier.clone().confirmations(confirmations, stop.clone()));
+    tracker.spawn(wishes::resend(courier.clone(), readers, stop.clone()));
+    tracker.spawn(publisher::run(courier, batches, stop.clone()));
     let intake = Intake {
         service,
         bus: deps.bus.clone(),
         tasks,
+        room: Arc::new(Semaphore::new(BYTES_MAX)),
         activity,
         stop,
     };
-    let requests = intake.subscribe().await.map_err(on_bus)?;
-    tracker.spawn(intake.clone().asks(requests));
-    tracker.spawn(intake.clone().commands());
+    let is_exclusive = deps.store.is_exclusive();
+    intake.open(is_exclusive, tracker).await.map_err(on_bus)?;
     Ok(Handle(intake))
 }
-
-/// Sends what an earlier process committed and may not have published.
-async fn republish(bus: &Bus, published: &Published, rows: LeftBehind, stop: &CancellationToken) {
-    if rows.is_empty() {
-        return;
-    }
-    tracing::info!(
-        batches = rows.len(),
-        "publishing what the process before left in its outbox"
-    );
-    for (row, messages) in rows {
-        if publisher::publish(bus, messages, stop).await {
-            published.put_back(vec![row]);
-        }
-    }
-}
-
-type LeftBehind = Vec<(i64, Vec<holdpoint_bus::Outgoing>)>;
 
 /// What the database thread is given.
 struct Thread<S: Service> {
@@ -226,6 +250,7 @@ struct Thread<S: Service> {
     tasks: mpsc::Receiver<Task<S>>,
     publishing: mpsc::Sender<publisher::Publishing>,
     published: Published,
+    owner: String,
     activity: Activity,
     /// Gone when the thread has closed the tables.
     ended: oneshot::Sender<()>,
@@ -272,6 +297,7 @@ impl<S: Service> Thread<S> {
             tasks,
             publishing,
             published,
+            owner,
             activity,
             ended,
         } = self;
@@ -284,8 +310,10 @@ impl<S: Service> Thread<S> {
             tasks,
             publishing,
             published,
+            owner,
             activity,
             next_trim: None,
+            incidents: Vec::new(),
         }
         .run()
         .await;
@@ -299,6 +327,10 @@ async fn open(
 ) -> Result<(DatabaseConnection, Checkpoints, LeftBehind), StoreError> {
     let db = open_writer(store).await?;
     let checkpoints = Checkpoints::start(store).await?;
-    let left_behind = outbox::left_behind(&db).await?;
+    // Where several kernels share the tables, a row may still be in its owner's hands.
+    let left_behind = match store.is_exclusive() {
+        true => outbox::left_behind(&db).await?,
+        false => LeftBehind::new(),
+    };
     Ok((db, checkpoints, left_behind))
 }

@@ -6,10 +6,12 @@ use bytes::Bytes;
 use holdpoint_bus::Bus;
 use holdpoint_contracts::message::{Asked, Reply};
 use holdpoint_contracts::problem::Problem;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::Service;
 use crate::commit::write;
+use crate::publisher::Published;
+use crate::wishes::Sent;
 
 /// A decoded message and where it came from.
 pub(crate) struct Task<S: Service> {
@@ -21,6 +23,9 @@ pub(crate) struct Task<S: Service> {
     pub(crate) poison: Option<Problem>,
     /// As it came, for the dead letter.
     pub(crate) raw: Raw,
+    /// Its share of what may wait; free once it is committed.
+    #[expect(dead_code, reason = "held for its drop")]
+    pub(crate) room: Option<OwnedSemaphorePermit>,
 }
 
 /// A message as it came.
@@ -49,6 +54,13 @@ pub(crate) enum Origin {
         /// Told whether all was committed and published.
         done: oneshot::Sender<bool>,
     },
+    /// A wish of the service that no message can carry: it only waits to be buried.
+    Wish {
+        /// Which; its row goes once it is buried.
+        sent: Sent,
+        /// Where that is told.
+        published: Published,
+    },
 }
 
 /// What becomes of a task that was not committed.
@@ -66,13 +78,21 @@ pub(crate) enum Settlement {
 const AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl Origin {
-    /// Sends the answer and settles the delivery. Both may be lost: senders ask again, and the bus
-    /// delivers again.
-    pub(crate) async fn settle(self, bus: &Bus, body: Option<Bytes>, settlement: Settlement) {
+    /// Sends the answer to who waits. It may be lost: senders ask again.
+    pub(crate) async fn answer(&mut self, bus: &Bus, body: Option<Bytes>) {
         match self {
-            Self::Ask { reply } => answer(bus, reply, body).await,
-            Self::Stream { acker, reply } => {
-                answer(bus, reply, body).await;
+            Self::Ask { reply } | Self::Stream { reply, .. } => {
+                answer(bus, reply.take(), body).await;
+            }
+            Self::Internal { .. } | Self::Wish { .. } => {}
+        }
+    }
+
+    /// Settles the delivery. That may be lost: the bus delivers again.
+    pub(crate) async fn settle(self, settlement: Settlement) {
+        match self {
+            Self::Ask { .. } => {}
+            Self::Stream { acker, .. } => {
                 let kind = match settlement {
                     Settlement::Done | Settlement::Buried => AckKind::Ack,
                     Settlement::Again => AckKind::Nak(Some(AGAIN_AFTER)),
@@ -83,11 +103,15 @@ impl Origin {
             }
             // Who waits may have given up; that is its business.
             Self::Internal { done } => drop(done.send(settlement == Settlement::Done)),
+            Self::Wish { sent, published } if settlement == Settlement::Buried => {
+                published.confirmed(vec![sent]);
+            }
+            Self::Wish { .. } => {}
         }
     }
 }
 
-async fn answer(bus: &Bus, reply: Option<String>, body: Option<Bytes>) {
+pub(crate) async fn answer(bus: &Bus, reply: Option<String>, body: Option<Bytes>) {
     let (Some(reply), Some(body)) = (reply, body) else {
         return;
     };

@@ -1,6 +1,10 @@
 //! The loop on a real SQLite file and a real NATS server, around the smallest of services.
 
 mod counter;
+mod faults;
+mod replicas;
+mod sweeps;
+mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,6 +47,10 @@ impl World {
         let nats = holdpoint_testkit::nats().await.unwrap();
         let dir = tempfile::tempdir().unwrap();
         let store = Location::Sqlite(dir.path().join("counter.db"));
+        Self::on(nats, store, dir).await
+    }
+
+    async fn on(nats: TestNats, store: Location, dir: TempDir) -> Self {
         // For the kernel's own tables; the rest of them is not looked at.
         migrate::<holdpoint_migrations::scheduler::Migrator>(&store)
             .await
@@ -333,9 +341,10 @@ async fn a_kernel_that_stops_has_finished_what_it_took_in() {
 async fn the_kernels_tables_have_the_columns_of_its_entities() {
     let world = World::new().await;
     let expected = [
-        ("outbox", "id messages created_at"),
+        ("outbox", "id messages created_at owner leased_until"),
         ("idempotency", "key digest answer created_at"),
         ("dead_letters", "id subject body reason created_at"),
+        ("wishes", "kind workspace id rev body created_at"),
     ];
     for (table, columns) in expected {
         let sql = format!("SELECT name, 1 FROM pragma_table_info('{table}')");

@@ -12,13 +12,14 @@ use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_store::StoreError;
 use sea_orm::{DatabaseConnection, DbErr, RuntimeErr};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::commit::{Bundle, Committed, Fault, Memory, commit, write};
+use crate::commit::{Bundle, Committed, Fault, Memory, commit, forget, write};
+use crate::crash::{self, Point};
 use crate::publisher::{Published, Publishing, Settled};
 use crate::start::Activity;
-use crate::task::{Origin, Settlement, Task};
-use crate::{Service, dead, idempotency, outbox};
+use crate::task::{Origin, Raw, Settlement, Task};
+use crate::{Service, dead, idempotency};
 
 /// Commands of one batch; counted in commands, for one message may bring many.
 const BATCH_COMMANDS_MAX: usize = 1_000;
@@ -28,6 +29,9 @@ const TAKE_MAX: usize = 1_000;
 
 /// How long a published outbox row may wait for the next commit before it is deleted by itself.
 const FORGET_AFTER: Duration = Duration::from_millis(50);
+
+/// How long an idle kernel whose database was away waits before it asks it again.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How often old idempotency keys are forgotten.
 const TRIM_EVERY: TimeDelta = TimeDelta::hours(1);
@@ -45,9 +49,13 @@ pub(crate) struct Writer<S: Service> {
     pub(crate) tasks: mpsc::Receiver<Task<S>>,
     pub(crate) publishing: mpsc::Sender<Publishing>,
     pub(crate) published: Published,
+    /// This kernel's name on its outbox rows.
+    pub(crate) owner: String,
     pub(crate) activity: Activity,
     /// When old idempotency keys are forgotten next.
     pub(crate) next_trim: Option<DateTime<Utc>>,
+    /// What dead letters do to their aggregates: decided with the next batch.
+    pub(crate) incidents: Vec<Task<S>>,
 }
 
 /// A batch in the making.
@@ -61,18 +69,21 @@ impl<S: Service> Writer<S> {
     pub(crate) async fn run(mut self) {
         let mut backlog = Vec::new();
         loop {
+            backlog.append(&mut self.incidents);
             if backlog.is_empty() && !self.take(&mut backlog).await {
                 break;
             }
             let tasks = first_batch(&mut backlog);
+            crash::pass(S::NAME, Point::Fetched, &verbs(&tasks));
             let (poison, tasks) = tasks.into_iter().partition(|task| task.poison.is_some());
             self.bury(poison, "the message cannot be read").await;
             self.process(tasks).await;
             self.trim_keys().await;
         }
-        drop(self.publishing);
+        // The publisher ends when nobody can send to it any more.
+        self.publishing = mpsc::channel(1).0;
         self.published.wait_until_idle().await;
-        forget(&self.db, &self.published.drain()).await;
+        self.forget().await;
         if let Err(error) = self.db.close().await {
             tracing::warn!(%error, "the database was not closed cleanly");
         }
@@ -81,13 +92,23 @@ impl<S: Service> Writer<S> {
     /// Waits for tasks; false once there will be no more.
     async fn take(&mut self, backlog: &mut Vec<Task<S>>) -> bool {
         loop {
-            let waiting = self.tasks.recv_many(backlog, TAKE_MAX);
-            match tokio::time::timeout(FORGET_AFTER, waiting).await {
-                Ok(taken) => return taken > 0,
-                Err(_) if self.published.is_empty() => {
-                    return self.tasks.recv_many(backlog, TAKE_MAX).await > 0;
+            let overdue = async {
+                self.published.some().await;
+                let is_away = !self.activity.database_answers();
+                let wait = if is_away {
+                    LOOK_AGAIN_AFTER
+                } else {
+                    FORGET_AFTER
+                };
+                tokio::time::sleep(wait).await;
+            };
+            tokio::select! {
+                biased;
+                taken = self.tasks.recv_many(backlog, TAKE_MAX) => return taken > 0,
+                () = overdue => self.forget().await,
+                () = tokio::time::sleep(LOOK_AGAIN_AFTER), if !self.activity.database_answers() => {
+                    self.activity.set_database_answers(self.db.ping().await.is_ok());
                 }
-                Err(_) => forget(&self.db, &self.published.drain()).await,
             }
         }
     }
@@ -99,17 +120,23 @@ impl<S: Service> Writer<S> {
             if group.tasks.is_empty() {
                 continue;
             }
-            let published = self.published.drain();
+            let through = self.published.drain();
+            let verbs = verbs(&group.tasks);
             let bundle = Bundle {
                 tasks: &group.tasks,
-                published: &published,
+                through: &through,
                 now: self.clock.now(),
+                owner: &self.owner,
+                verbs: &verbs,
             };
             let committed = commit(&self.db, &*self.service, &mut self.memory, &bundle);
             match committed.await {
-                Ok(committed) => self.hand_over(group.tasks, committed).await,
+                Ok(committed) => {
+                    self.activity.set_database_answers(true);
+                    self.hand_over(group.tasks, committed, verbs).await;
+                }
                 Err(fault) => {
-                    self.published.put_back(published);
+                    self.published.put_back(through);
                     self.memory.hot.clear();
                     self.part(group, fault, &mut groups).await;
                 }
@@ -118,7 +145,7 @@ impl<S: Service> Writer<S> {
     }
 
     /// Decides how a batch that was not committed goes on.
-    async fn part(&self, group: Group<S>, fault: Fault<S::Key>, groups: &mut Vec<Group<S>>) {
+    async fn part(&mut self, group: Group<S>, fault: Fault<S::Key>, groups: &mut Vec<Group<S>>) {
         let tries = group.tries + 1;
         match fault {
             Fault::Lost(keys) if tries < TRIES_MAX => {
@@ -126,6 +153,7 @@ impl<S: Service> Writer<S> {
                 part_losers(group.tasks, &keys, tries, groups);
             }
             Fault::Store(error) if is_transient(&error) && tries < TRIES_MAX => {
+                self.activity.set_database_answers(false);
                 tracing::warn!(error = %chain(&error), tries, "the database is away or busy; trying again");
                 tokio::time::sleep(TRY_AGAIN_AFTER * tries).await;
                 groups.push(Group {
@@ -148,10 +176,11 @@ impl<S: Service> Writer<S> {
         }
     }
 
-    async fn hand_over(&self, tasks: Vec<Task<S>>, committed: Committed) {
+    async fn hand_over(&self, tasks: Vec<Task<S>>, committed: Committed, verbs: Vec<String>) {
         let Committed {
             outbox,
             outgoing,
+            wishes,
             nudges,
             replies,
         } = committed;
@@ -167,8 +196,10 @@ impl<S: Service> Writer<S> {
         self.publish(Publishing {
             outbox,
             outgoing,
+            wishes,
             nudges,
             settled,
+            verbs,
         })
         .await;
     }
@@ -182,7 +213,7 @@ impl<S: Service> Writer<S> {
 
     /// Trying again cannot help: keep the messages with the reason, and tell the callers. Where not
     /// even that succeeds, the messages come again.
-    async fn bury(&self, tasks: Vec<Task<S>>, reason: &str) {
+    async fn bury(&mut self, tasks: Vec<Task<S>>, reason: &str) {
         if tasks.is_empty() {
             return;
         }
@@ -205,6 +236,16 @@ impl<S: Service> Writer<S> {
         }
         match dead::bury(&self.db, &letters, self.clock.now()).await {
             Ok(()) => {
+                let incidents: Vec<_> = letters
+                    .iter()
+                    .map(|(raw, reason)| self.service.incident(&raw.subject, &raw.body, reason))
+                    .filter(|inputs| !inputs.is_empty())
+                    .map(incident::<S>)
+                    .collect();
+                self.activity
+                    .in_flight
+                    .fetch_add(incidents.len(), Ordering::AcqRel);
+                self.incidents.extend(incidents);
                 self.settle_all(tasks, &Problem::internal(), Settlement::Buried)
                     .await;
             }
@@ -226,11 +267,18 @@ impl<S: Service> Writer<S> {
 
     async fn settle_all(&self, tasks: Vec<Task<S>>, problem: &Problem, settlement: Settlement) {
         let body: Bytes = write(&Reply::<()>::Problem(problem.clone()));
+        let answer = |task: &Task<S>| match &task.poison {
+            // Its sender can mend it, or knows at least not to send it again.
+            Some(poison) if settlement == Settlement::Buried => {
+                write(&Reply::<()>::Problem(poison.clone()))
+            }
+            Some(_) | None => body.clone(),
+        };
         let settled = tasks
             .into_iter()
             .map(|task| Settled {
+                body: Some(answer(&task)),
                 origin: task.origin,
-                body: Some(body.clone()),
                 settlement,
             })
             .collect();
@@ -239,6 +287,17 @@ impl<S: Service> Writer<S> {
             ..Publishing::default()
         })
         .await;
+    }
+
+    /// Deletes rows that have done their work.
+    async fn forget(&self) {
+        let through = self.published.drain();
+        let forgotten = forget(&self.db, &through).await;
+        self.activity.set_database_answers(forgotten.is_ok());
+        if let Err(error) = forgotten {
+            tracing::warn!(error = %chain(&error), "rows that have done their work could not be deleted; trying again");
+            self.published.put_back(through);
+        }
     }
 
     async fn publish(&self, publishing: Publishing) {
@@ -256,9 +315,26 @@ impl<S: Service> Writer<S> {
     }
 }
 
-async fn forget(db: &DatabaseConnection, published: &[i64]) {
-    if let Err(error) = outbox::forget(db, published).await {
-        tracing::warn!(error = %chain(&error), "published messages stay in the outbox and go out again");
+/// The verbs of a batch's commands, for crash points.
+fn verbs<S: Service>(tasks: &[Task<S>]) -> Vec<String> {
+    crash::verbs(tasks.iter().map(|task| task.raw.subject.as_str()))
+}
+
+/// What becomes of an aggregate whose message was buried. Nobody waits for it; where it fails itself
+/// it is not told again.
+fn incident<S: Service>(inputs: Vec<S::Input>) -> Task<S> {
+    let (done, _nobody_waits) = oneshot::channel();
+    Task {
+        inputs,
+        many: true,
+        asked: None,
+        origin: Origin::Internal { done },
+        poison: None,
+        raw: Raw {
+            subject: format!("incident.{}", S::NAME),
+            body: Bytes::new(),
+        },
+        room: None,
     }
 }
 

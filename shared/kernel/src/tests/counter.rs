@@ -11,13 +11,37 @@ use holdpoint_store::StoreError;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, Statement, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::{Changed, Decision, Facts, Outcome, Request, Service};
+use crate::{Changed, Decision, Facts, Outcome, Request, Service, Wish};
 
 pub(super) const TABLE: &str =
     "CREATE TABLE counters (name TEXT PRIMARY KEY, version BIGINT NOT NULL, value BIGINT NOT NULL)";
 
 /// The counter whose effects no table takes.
 pub(super) const POISON: &str = "poison";
+
+/// The same, and the service wants to hear of it.
+pub(super) const POISON_RUN: &str = "poison-run";
+
+/// The counter that is never decided.
+pub(super) const NEEDY: &str = "needy";
+
+/// Counts incidents.
+pub(super) const INCIDENTS: &str = "incidents";
+
+/// After this counter the database has no room for more.
+pub(super) const FULL: &str = "full";
+
+/// With this counter it has again.
+pub(super) const ROOMY: &str = "roomy";
+
+/// Names that begin with it are wished to another service.
+pub(super) const EAR: &str = "ear-";
+
+/// The wish that no message can take.
+pub(super) const HUGE: &str = "ear-huge";
+
+/// The wish that cannot be written.
+pub(super) const UNWRITABLE: &str = "ear-unwritable";
 
 pub(super) fn acme() -> Workspace {
     "acme".parse().unwrap()
@@ -80,6 +104,9 @@ impl Service for Counter {
         _: &Facts<'_, Self>,
         _: DateTime<Utc>,
     ) -> Outcome<Self> {
+        if input.name == NEEDY {
+            return Outcome::Need(vec![()]);
+        }
         if input.by == 0 {
             return Outcome::Refused(Zero);
         }
@@ -130,6 +157,9 @@ impl Service for Counter {
         db: &DatabaseTransaction,
         keys: &[String],
     ) -> Result<Vec<(String, Count)>, StoreError> {
+        if keys.iter().any(|key| key == ROOMY) {
+            pages_max(db, i64::from(i32::MAX)).await?;
+        }
         let sql = "SELECT name, version, value FROM counters";
         let rows = db
             .query_all_raw(Statement::from_string(db.get_database_backend(), sql))
@@ -180,11 +210,15 @@ impl Service for Counter {
 
     async fn record(
         &self,
-        _: &DatabaseTransaction,
+        db: &DatabaseTransaction,
         effects: &[Count],
         _: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        match effects.iter().any(|count| count.name == POISON) {
+        if effects.iter().any(|count| count.name == FULL) {
+            pages_max(db, 1).await?;
+        }
+        let is_poison = |count: &Count| [POISON, POISON_RUN].contains(&count.name.as_str());
+        match effects.iter().any(is_poison) {
             true => Err(StoreError::broken("counters", POISON)),
             false => Ok(()),
         }
@@ -198,7 +232,58 @@ impl Service for Counter {
         messages.map(Result::unwrap).collect()
     }
 
+    /// Counts of names that begin with it are wished to the ear.
+    fn wishes(&self, effects: &[Count]) -> Vec<Wish> {
+        let heard = effects.iter().filter(|count| count.name.starts_with(EAR));
+        let wishes = heard.map(|count| Wish {
+            kind: "heard",
+            workspace: acme(),
+            id: count.name.clone(),
+            rev: count.version,
+            body: match count.name.as_str() {
+                HUGE => "9".repeat(2 << 20),
+                _ => serde_json::to_string(count).unwrap(),
+            },
+        });
+        wishes.collect()
+    }
+
+    fn wish_message(
+        &self,
+        kind: &str,
+        workspace: &Workspace,
+        bodies: &[&str],
+    ) -> Result<Outgoing, serde_json::Error> {
+        assert_eq!(kind, "heard");
+        if bodies.iter().any(|body| body.contains(UNWRITABLE)) {
+            return Err(serde::ser::Error::custom("unwritable"));
+        }
+        Ok(Outgoing {
+            subject: subject::command(workspace, "ear", 0, "hear"),
+            body: format!("[{}]", bodies.join(",")),
+            headers: Vec::new(),
+        })
+    }
+
+    fn incident(&self, _: &str, body: &[u8], reason: &str) -> Vec<Input> {
+        let body = String::from_utf8_lossy(body);
+        assert!(!reason.is_empty());
+        let is_ours = body.contains(POISON_RUN) || body.contains(NEEDY);
+        let input = Input {
+            name: INCIDENTS.to_owned(),
+            by: 1,
+        };
+        Vec::from_iter(is_ours.then_some(input))
+    }
+
     fn nudges(&self, _: &[Count]) -> Vec<(String, Bytes)> {
         Vec::new()
     }
+}
+
+/// SQLite takes the number of pages that there are for the least.
+async fn pages_max(db: &DatabaseTransaction, pages: i64) -> Result<(), StoreError> {
+    db.execute_unprepared(&format!("PRAGMA max_page_count = {pages}"))
+        .await?;
+    Ok(())
 }

@@ -1,0 +1,96 @@
+//! Several kernels on one Postgres.
+
+use std::time::Duration;
+
+use holdpoint_bus::StreamUse;
+use holdpoint_contracts::message::Command;
+use holdpoint_store::Location;
+use holdpoint_testkit::{TestPostgres, postgres, until};
+use sea_orm::ConnectionTrait;
+use tokio::runtime::Runtime;
+
+use super::counter::acme;
+use super::{PATIENCE, World, envelope, start_on};
+
+const COMMANDS: StreamUse<'_> = StreamUse::Commands("counter");
+
+/// None where there is no Postgres; the testkit has said so.
+async fn world() -> Option<(World, TestPostgres)> {
+    let postgres = postgres().await.unwrap()?;
+    let store = Location::Postgres {
+        url: postgres.url.clone(),
+        schema: "counter".into(),
+    };
+    let nats = holdpoint_testkit::nats().await.unwrap();
+    let world = World::on(nats, store, tempfile::tempdir().unwrap()).await;
+    Some((world, postgres))
+}
+
+#[tokio::test]
+async fn replicas_share_stored_commands_and_each_is_done_once() {
+    let Some((world, _postgres)) = world().await else {
+        return;
+    };
+    let bus = &world.deps.bus;
+    bus.provide_stream(StreamUse::Steps).await.unwrap();
+    bus.provide_stream(COMMANDS).await.unwrap();
+    // As one process had it before; a work queue takes no second consumer beside it.
+    let wait = Duration::from_secs(10);
+    let filter = "hp.*.cmd.counter.>";
+    bus.consumer(COMMANDS, "counter", filter, wait)
+        .await
+        .unwrap();
+    let (one, other) = (world.start().await, world.start().await);
+    let names: Vec<_> = (0..60).map(|n| format!("n{n}")).collect();
+    let commands: Vec<_> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    world.publish(&commands).await;
+    world.all_acked().await;
+    let counts = world.counts().await;
+    assert_eq!(counts.len(), 60);
+    assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+    // A replica that goes leaves its partitions to the other one.
+    one.stop().await;
+    world.publish(&commands).await;
+    world.all_acked().await;
+    let counts = world.counts().await;
+    assert!(counts.values().all(|count| *count == 2), "{counts:?}");
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_replica_committed_and_did_not_publish_another_publishes_when_its_lease_is_over() {
+    let Some((world, _postgres)) = world().await else {
+        return;
+    };
+    let mortal = Runtime::new().unwrap();
+    let deps = world.deps.clone();
+    let kernel = mortal
+        .spawn(async move { start_on(&deps).await })
+        .await
+        .unwrap();
+    // Nobody waits for it, and there is no stream that would take what it publishes.
+    let asked = envelope("a", 3, None);
+    let body = serde_json::to_vec(&asked).unwrap().into();
+    let client = world.deps.bus.client();
+    let subject = asked.command.ask_subject(&acme());
+    client.publish(subject, body).await.unwrap();
+    let kept = async || (world.number_of("outbox").await == 1).then_some(());
+    until(PATIENCE, "the commit", kept).await.unwrap();
+    drop(kernel);
+    mortal.shutdown_background();
+
+    let bus = &world.deps.bus;
+    bus.provide_stream(StreamUse::Steps).await.unwrap();
+    let kernel = world.start().await;
+    world.add("b", 1, None).await.unwrap();
+    let published = async || bus.stored(StreamUse::Steps).await.unwrap();
+    assert_eq!(published().await, 1, "the lease of the other is not over");
+    let over = "UPDATE outbox SET leased_until = now() - interval '1 second'";
+    world.db.execute_unprepared(over).await.unwrap();
+    let both = async || (published().await == 2).then_some(());
+    until(PATIENCE, "the other's message", both).await.unwrap();
+    let forgotten = async || (world.number_of("outbox").await == 0).then_some(());
+    until(PATIENCE, "an empty outbox", forgotten).await.unwrap();
+    assert_eq!(world.counts().await["a"], 3);
+    kernel.stop().await;
+}

@@ -1,0 +1,248 @@
+//! Wishes: rows until their receiver has confirmed them. The receiver is played here, for it has to
+//! be deaf at will.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::pull;
+use futures_util::StreamExt;
+use holdpoint_bus::StreamUse;
+use holdpoint_testkit::until;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::counter::{Count, HUGE, Input, UNWRITABLE};
+use super::{Kernel, PATIENCE, World, start_on};
+
+const EAR: StreamUse<'_> = StreamUse::Commands("ear");
+
+/// Longer than several rounds of sending again take.
+const ROUNDS: Duration = Duration::from_millis(1_500);
+
+/// Who the wishes are for.
+struct Ear {
+    messages: pull::Stream,
+    client: async_nats::Client,
+}
+
+/// One message of wishes.
+struct Heard {
+    wishes: Vec<Count>,
+    reply: String,
+}
+
+impl Ear {
+    async fn of(world: &World) -> Self {
+        let bus = &world.deps.bus;
+        bus.provide_stream(EAR).await.unwrap();
+        let wait = Duration::from_secs(30);
+        Self {
+            messages: bus.pull(EAR, "ear", "hp.*.cmd.ear.>", wait).await.unwrap(),
+            client: bus.client().clone(),
+        }
+    }
+
+    async fn hear(&mut self) -> Heard {
+        let heard = tokio::time::timeout(PATIENCE, self.messages.next());
+        let message = heard.await.expect("a wish in time").unwrap().unwrap();
+        message.ack().await.unwrap();
+        Heard {
+            wishes: serde_json::from_slice(&message.payload).unwrap(),
+            reply: message
+                .headers
+                .as_ref()
+                .unwrap()
+                .get("hp-reply")
+                .unwrap()
+                .to_string(),
+        }
+    }
+
+    /// Whether nothing comes for longer than sending again takes.
+    async fn hears_nothing(&mut self) -> bool {
+        let next = self.messages.next();
+        tokio::time::timeout(ROUNDS, next).await.is_err()
+    }
+
+    async fn answer(&self, heard: &Heard, reply: &Value) {
+        let body = reply.to_string().into();
+        let reply = heard.reply.clone();
+        self.client.publish(reply, body).await.unwrap();
+    }
+
+    async fn confirm(&self, heard: &Heard) {
+        let items: Vec<_> = heard.wishes.iter().map(|_| json!({"ok": "set"})).collect();
+        self.answer(heard, &json!({"ok": items})).await;
+    }
+}
+
+impl Heard {
+    fn revs(&self) -> BTreeMap<&str, u64> {
+        let revs = self.wishes.iter();
+        revs.map(|wish| (wish.name.as_str(), wish.version))
+            .collect()
+    }
+}
+
+impl World {
+    async fn wishes(&self) -> BTreeMap<String, i64> {
+        let rows = self.rows("SELECT id, rev FROM wishes").await;
+        rows.into_iter().collect()
+    }
+
+    async fn no_wish_is_left(&self) {
+        let none = async || self.wishes().await.is_empty().then_some(());
+        until(PATIENCE, "all wishes to be confirmed", none)
+            .await
+            .unwrap();
+    }
+}
+
+async fn count(kernel: &Kernel, names: &[&str]) {
+    let inputs = names.iter().map(|name| Input {
+        name: (*name).to_owned(),
+        by: 1,
+    });
+    assert!(kernel.handle.submit(inputs.collect()).await);
+}
+
+fn problem(status: u16) -> Value {
+    json!({"problem": {"status": status, "code": "no", "detail": "no"}})
+}
+
+#[tokio::test]
+async fn a_wish_is_sent_again_until_it_is_confirmed_and_then_never() {
+    let world = World::with_stream().await;
+    let mut ear = Ear::of(&world).await;
+    let kernel = world.start().await;
+    count(&kernel, &["ear-a"]).await;
+    // Twice the answer is lost, once the receiver's database is away.
+    ear.hear().await;
+    ear.hear().await;
+    let away = ear.hear().await;
+    ear.answer(&away, &problem(503)).await;
+    let heard = ear.hear().await;
+    assert_eq!(heard.revs(), BTreeMap::from([("ear-a", 1)]), "the same");
+    assert_eq!(world.wishes().await, BTreeMap::from([("ear-a".into(), 1)]));
+    ear.confirm(&heard).await;
+    world.no_wish_is_left().await;
+    assert!(ear.hears_nothing().await, "it is confirmed");
+    kernel.stop().await;
+}
+
+#[tokio::test]
+async fn a_receiver_that_was_never_there_gets_everything_once_it_is() {
+    let world = World::with_stream().await;
+    let kernel = world.start().await;
+    count(&kernel, &["ear-a", "b", "ear-b"]).await;
+    assert_eq!(world.counts().await.len(), 3, "nobody waits for the ear");
+    let mut ear = Ear::of(&world).await;
+    while world.number_of("wishes").await > 0 {
+        let heard = ear.hear().await;
+        ear.confirm(&heard).await;
+        let confirmed = async || {
+            let left = world.wishes().await;
+            let is_left = |name: &&str| left.contains_key(*name);
+            (!heard.revs().keys().any(is_left)).then_some(())
+        };
+        until(PATIENCE, "the confirmation", confirmed)
+            .await
+            .unwrap();
+    }
+    kernel.stop().await;
+}
+
+#[tokio::test]
+async fn only_the_newest_wish_of_an_id_is_kept_and_an_older_confirmation_does_not_count() {
+    let world = World::with_stream().await;
+    let mut ear = Ear::of(&world).await;
+    let kernel = world.start().await;
+    count(&kernel, &["ear-a", "ear-a", "ear-a"]).await;
+    let third = ear.hear().await;
+    assert_eq!(third.revs(), BTreeMap::from([("ear-a", 3)]), "one batch");
+    count(&kernel, &["ear-a"]).await;
+    ear.confirm(&third).await;
+    let fourth = loop {
+        let heard = ear.hear().await;
+        if heard.revs()["ear-a"] == 4 {
+            break heard;
+        }
+    };
+    // The confirmation of the third is through once a later commit is.
+    count(&kernel, &["b"]).await;
+    assert_eq!(world.wishes().await, BTreeMap::from([("ear-a".into(), 4)]));
+    ear.confirm(&fourth).await;
+    world.no_wish_is_left().await;
+    kernel.stop().await;
+}
+
+/// As a crash between commit and publishing leaves it: a row that nobody sends.
+#[tokio::test]
+async fn what_a_dead_kernel_wished_is_sent_by_the_next() {
+    let world = World::with_stream().await;
+    let mortal = Runtime::new().unwrap();
+    let deps = world.deps.clone();
+    let kernel = mortal
+        .spawn(async move { start_on(&deps).await })
+        .await
+        .unwrap();
+    count(&kernel, &["ear-a"]).await;
+    drop(kernel);
+    mortal.shutdown_background();
+    assert_eq!(world.wishes().await, BTreeMap::from([("ear-a".into(), 1)]));
+
+    let mut ear = Ear::of(&world).await;
+    let kernel = world.start().await;
+    let heard = ear.hear().await;
+    ear.confirm(&heard).await;
+    world.no_wish_is_left().await;
+    kernel.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_wish_is_let_go_and_holds_up_no_other() {
+    let world = World::with_stream().await;
+    let mut ear = Ear::of(&world).await;
+    let kernel = world.start().await;
+    let names: Vec<_> = (0..40).map(|n| format!("ear-{n}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    count(&kernel, &names).await;
+    // It refuses every message that has a certain wish in it, and has no more to say.
+    while world.number_of("wishes").await > 0 {
+        let next = tokio::time::timeout(ROUNDS, ear.hear());
+        let Ok(heard) = next.await else { continue };
+        match heard.revs().contains_key("ear-7") {
+            true => ear.answer(&heard, &problem(422)).await,
+            false => ear.confirm(&heard).await,
+        }
+    }
+    kernel.stop().await;
+}
+
+#[tokio::test]
+async fn a_wish_that_cannot_be_sent_becomes_a_dead_letter_and_holds_up_no_other() {
+    let world = World::with_stream().await;
+    let mut ear = Ear::of(&world).await;
+    let kernel = world.start().await;
+    count(&kernel, &["ear-a", UNWRITABLE, "ear-b"]).await;
+    // Too large even to be committed.
+    let too_large = world.add(HUGE, 1, None).await.unwrap_err();
+    assert_eq!(too_large.status, 500);
+    let mut heard_names = Vec::new();
+    while world.number_of("wishes").await > 0 {
+        let next = tokio::time::timeout(ROUNDS, ear.hear());
+        let Ok(heard) = next.await else { continue };
+        heard_names.extend(heard.wishes.iter().map(|wish| wish.name.clone()));
+        ear.confirm(&heard).await;
+    }
+    heard_names.sort();
+    heard_names.dedup();
+    assert_eq!(heard_names, ["ear-a", "ear-b"]);
+    let dead = world
+        .rows("SELECT subject, 1 FROM dead_letters ORDER BY 1")
+        .await;
+    assert_eq!(dead.len(), 2, "{dead:?}");
+    assert_eq!(dead[1].0, "wish.acme.heard.ear-unwritable");
+    assert!(!world.counts().await.contains_key(HUGE));
+    kernel.stop().await;
+}

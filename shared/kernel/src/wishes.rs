@@ -1,0 +1,209 @@
+//! Wishes that no receiver has confirmed: a row each, and the only queries on them. The row is the
+//! wish's outbox; its confirmation deletes it.
+
+mod courier;
+mod letters;
+mod open;
+mod resend;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Alias, ExprTrait, OnConflict};
+use sea_orm::{ActiveValue::Set, DatabaseTransaction, QueryOrder, QuerySelect, Statement, Value};
+
+use crate::Wish;
+use crate::outbox::MESSAGE_BYTES_MAX;
+
+pub(crate) use courier::Courier;
+pub(crate) use resend::resend;
+
+mod row {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "the entity macro generates a nested save that begins"
+    )]
+    #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+    use sea_orm::entity::prelude::*;
+
+    #[sea_orm::model]
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "wishes")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub kind: String,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub workspace: String,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: String,
+        pub rev: i64,
+        pub body: String,
+        pub created_at: DateTimeUtc,
+    }
+
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const TABLE: &str = "wishes";
+
+/// Room that the command around a wish may take within a message.
+pub(crate) const ENVELOPE_BYTES: usize = 8_192;
+
+/// Names a wish.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct WishKey {
+    pub(crate) kind: Cow<'static, str>,
+    pub(crate) workspace: String,
+    pub(crate) id: String,
+}
+
+/// A wish as it was sent: what a confirmation is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) key: WishKey,
+    pub(crate) rev: i64,
+}
+
+/// A wish with what is to be sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Unconfirmed {
+    pub(crate) sent: Sent,
+    pub(crate) body: String,
+}
+
+/// Stores the wishes of a batch: of each id the highest `rev`, of equal ones the last. Returns them,
+/// to be sent after the commit.
+pub(crate) async fn keep(
+    db: &DatabaseTransaction,
+    wishes: Vec<Wish>,
+    now: DateTime<Utc>,
+) -> Result<Vec<Unconfirmed>, StoreError> {
+    let newest = newest(wishes)?;
+    let columns = ["rev", "body", "created_at"].map(Alias::new);
+    let rev = |table: &'static str| Expr::col((Alias::new(table), Alias::new("rev")));
+    let higher = OnConflict::columns(["kind", "workspace", "id"].map(Alias::new))
+        .update_columns(columns)
+        .action_and_where(rev(TABLE).lt(rev("excluded")))
+        .to_owned();
+    for chunk in newest.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|wish| row::ActiveModel {
+            kind: Set(wish.sent.key.kind.to_string()),
+            workspace: Set(wish.sent.key.workspace.clone()),
+            id: Set(wish.sent.key.id.clone()),
+            rev: Set(wish.sent.rev),
+            body: Set(wish.body.clone()),
+            created_at: Set(now),
+        });
+        row::Entity::insert_many(rows)
+            .on_conflict(higher.clone())
+            .exec_without_returning(db)
+            .await?;
+    }
+    Ok(newest)
+}
+
+fn newest(wishes: Vec<Wish>) -> Result<Vec<Unconfirmed>, StoreError> {
+    let mut newest: BTreeMap<WishKey, (i64, String)> = BTreeMap::new();
+    for wish in wishes {
+        let Wish {
+            kind,
+            workspace,
+            id,
+            rev,
+            body,
+        } = wish;
+        // Refused before the commit: sent it would be refused for ever.
+        if body.len() > MESSAGE_BYTES_MAX - ENVELOPE_BYTES {
+            let reason = format!("wish {kind} {id} has {} bytes", body.len());
+            return Err(StoreError::broken(TABLE, reason));
+        }
+        let rev = i64::try_from(rev).map_err(|error| StoreError::broken(TABLE, error))?;
+        let key = WishKey {
+            kind: Cow::Borrowed(kind),
+            workspace: workspace.to_string(),
+            id,
+        };
+        let known = newest.entry(key).or_insert((rev, String::new()));
+        if rev >= known.0 {
+            *known = (rev, body);
+        }
+    }
+    let unconfirmed = newest.into_iter().map(|(key, (rev, body))| Unconfirmed {
+        sent: Sent { key, rev },
+        body,
+    });
+    Ok(unconfirmed.collect())
+}
+
+/// Deletes what its receiver has confirmed, and never a newer wish of the same id.
+pub(crate) async fn forget(
+    db: &impl ConnectionTrait,
+    confirmed: &[Sent],
+) -> Result<(), StoreError> {
+    for chunk in confirmed.chunks(ROWS_PER_STATEMENT) {
+        let places = (0..chunk.len()).map(|place| {
+            let first = place * 4 + 1;
+            format!(
+                "(${}, ${}, ${}, ${})",
+                first,
+                first + 1,
+                first + 2,
+                first + 3
+            )
+        });
+        let places: Vec<_> = places.collect();
+        let sql = format!(
+            "DELETE FROM wishes WHERE (kind, workspace, id, rev) IN (VALUES {})",
+            places.join(", ")
+        );
+        let values = chunk.iter().flat_map(|sent| -> [Value; 4] {
+            [
+                sent.key.kind.to_string().into(),
+                sent.key.workspace.clone().into(),
+                sent.key.id.clone().into(),
+                sent.rev.into(),
+            ]
+        });
+        let delete = Statement::from_sql_and_values(db.get_database_backend(), sql, values);
+        db.execute_raw(delete).await?;
+    }
+    Ok(())
+}
+
+/// A page of what no receiver has confirmed, in the order of keys, behind a key.
+pub(crate) async fn page(
+    db: &impl ConnectionTrait,
+    behind: Option<&WishKey>,
+    rows: u64,
+) -> Result<Vec<Unconfirmed>, StoreError> {
+    let mut wanted = row::Entity::find()
+        .order_by_asc(row::Column::Kind)
+        .order_by_asc(row::Column::Workspace)
+        .order_by_asc(row::Column::Id)
+        .limit(rows);
+    if let Some(behind) = behind {
+        let values: [Value; 3] = [
+            behind.kind.to_string().into(),
+            behind.workspace.clone().into(),
+            behind.id.clone().into(),
+        ];
+        let later = Expr::cust_with_values("(kind, workspace, id) > ($1, $2, $3)", values);
+        wanted = wanted.filter(later);
+    }
+    let rows = wanted.all(db).await?;
+    let unconfirmed = rows.into_iter().map(|row| Unconfirmed {
+        sent: Sent {
+            key: WishKey {
+                kind: Cow::Owned(row.kind),
+                workspace: row.workspace,
+                id: row.id,
+            },
+            rev: row.rev,
+        },
+        body: row.body,
+    });
+    Ok(unconfirmed.collect())
+}

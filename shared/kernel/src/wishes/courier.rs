@@ -1,0 +1,230 @@
+//! Carries wishes to their receivers and brings their confirmations back.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::StreamExt;
+use holdpoint_bus::{Bus, BusError};
+use holdpoint_contracts::message::Reply;
+use holdpoint_contracts::problem::Problem;
+use serde::de::IgnoredAny;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::letters::pack;
+use super::open::Open;
+use super::{Sent, Unconfirmed, WishKey};
+use crate::Service;
+use crate::intake::REPLY_HEADER;
+use crate::outbox::MESSAGE_BYTES_MAX;
+use crate::publisher::Published;
+use crate::start::Activity;
+use crate::task::{Origin, Raw, Task};
+use crate::writer::chain;
+
+/// Wishes known to need a message of their own; beyond it they are found out again.
+const ALONE_MAX: usize = 10_000;
+
+/// Status of an answer that says nothing about the message: the receiver's database is away.
+const UNAVAILABLE: u16 = 503;
+
+/// Sends wishes with an inbox of this kernel as their return address. Cheap to clone.
+pub(crate) struct Courier<S: Service> {
+    pub(crate) service: Arc<S>,
+    pub(crate) bus: Bus,
+    pub(crate) published: Published,
+    pub(crate) activity: Activity,
+    /// For what no message can carry. Weak: the writer ends when nobody else sends.
+    pub(crate) tasks: mpsc::WeakSender<Task<S>>,
+    inbox: String,
+    post: Arc<Mutex<Post>>,
+}
+
+#[derive(Debug, Default)]
+struct Post {
+    open: Open,
+    /// Their message was refused whole: each is sent by itself, so that none holds up another.
+    alone: HashSet<WishKey>,
+}
+
+impl<S: Service> Clone for Courier<S> {
+    fn clone(&self) -> Self {
+        Self {
+            service: Arc::clone(&self.service),
+            bus: self.bus.clone(),
+            published: self.published.clone(),
+            activity: self.activity.clone(),
+            tasks: self.tasks.clone(),
+            inbox: self.inbox.clone(),
+            post: Arc::clone(&self.post),
+        }
+    }
+}
+
+impl<S: Service> Courier<S> {
+    pub(crate) fn new(
+        service: Arc<S>,
+        bus: Bus,
+        published: Published,
+        activity: Activity,
+        tasks: mpsc::WeakSender<Task<S>>,
+    ) -> Self {
+        let inbox = bus.client().new_inbox();
+        Self {
+            service,
+            bus,
+            published,
+            activity,
+            tasks,
+            inbox,
+            post: Arc::default(),
+        }
+    }
+
+    /// Opens the subscription for confirmations.
+    pub(crate) async fn subscribe(&self) -> Result<async_nats::Subscriber, BusError> {
+        let filter = format!("{}.*", self.inbox);
+        Ok(self.bus.client().subscribe(filter).await?)
+    }
+
+    /// Sends wishes once. Whether they arrive shows in the confirmation; without one they are sent
+    /// again, so that no failure here is more than a delay.
+    pub(crate) async fn send(&self, wishes: Vec<Unconfirmed>) {
+        if wishes.is_empty() {
+            return;
+        }
+        let count = wishes.len();
+        let bytes_max = self.bus.max_payload().min(MESSAGE_BYTES_MAX + 4_096) - 4_096;
+        let mut messages = Vec::new();
+        let unsendable = {
+            let mut post = self.post();
+            let packed = pack(&*self.service, wishes, &post.alone, bytes_max);
+            for letter in packed.letters {
+                let token = post.open.note(letter.carried);
+                let inbox = format!("{}.{token}", self.inbox);
+                messages.push(letter.message.header(REPLY_HEADER, inbox));
+            }
+            packed.unsendable
+        };
+        for (wish, reason) in unsendable {
+            self.bury(wish, reason);
+        }
+        if let Err(error) = self.bus.publish_all(messages).await {
+            tracing::info!(service = S::NAME, error = %chain(&error), wishes = count, "not all were stored; they are sent again");
+        }
+    }
+
+    /// Takes confirmations until it is told to stop.
+    pub(crate) async fn confirmations(
+        self,
+        mut replies: async_nats::Subscriber,
+        stop: CancellationToken,
+    ) {
+        while let Some(Some(message)) = stop.run_until_cancelled(replies.next()).await {
+            let token = message.subject.rsplit('.').next();
+            let Some(token) = token.and_then(|token| token.parse().ok()) else {
+                continue;
+            };
+            let Some(carried) = self.post().open.take(token) else {
+                continue;
+            };
+            match serde_json::from_slice(&message.payload) {
+                Ok(reply) => self.answered(carried, reply),
+                Err(error) => {
+                    tracing::warn!(service = S::NAME, %error, "an answer to wishes that cannot be read");
+                }
+            }
+        }
+    }
+
+    fn answered(&self, carried: Vec<Sent>, reply: Reply<Vec<Reply<IgnoredAny>>>) {
+        match reply {
+            Reply::Ok(answers) => {
+                let told = carried.into_iter().zip(answers);
+                let confirmed = told.filter_map(|(sent, answer)| match answer {
+                    Reply::Ok(IgnoredAny) => Some(sent),
+                    Reply::Problem(problem) => is_final(&sent, &problem).then_some(sent),
+                });
+                self.confirm(confirmed.collect());
+            }
+            Reply::Problem(problem) if problem.status == UNAVAILABLE => {
+                tracing::debug!(service = S::NAME, %problem, "wishes have to wait for their receiver");
+            }
+            Reply::Problem(problem) if carried.len() > 1 => {
+                tracing::warn!(service = S::NAME, %problem, wishes = carried.len(), "refused together; each is sent by itself");
+                let mut post = self.post();
+                if post.alone.len() > ALONE_MAX {
+                    post.alone.clear();
+                }
+                post.alone.extend(carried.into_iter().map(|sent| sent.key));
+            }
+            Reply::Problem(problem) => {
+                let confirmed = carried.into_iter().filter(|sent| is_final(sent, &problem));
+                self.confirm(confirmed.collect());
+            }
+        }
+    }
+
+    fn confirm(&self, confirmed: Vec<Sent>) {
+        let mut post = self.post();
+        if !post.alone.is_empty() {
+            for sent in &confirmed {
+                post.alone.remove(&sent.key);
+            }
+        }
+        drop(post);
+        self.published.confirmed(confirmed);
+    }
+
+    /// Has a wish that no message can carry kept as a dead letter. Never waits: the writer may be
+    /// waiting for the publisher, and the next round finds it again.
+    fn bury(&self, wish: Unconfirmed, reason: String) {
+        let Unconfirmed { sent, body } = wish;
+        let WishKey {
+            kind,
+            workspace,
+            id,
+        } = &sent.key;
+        let raw = Raw {
+            subject: format!("wish.{workspace}.{kind}.{id}"),
+            body: body.into(),
+        };
+        let task = Task {
+            inputs: Vec::new(),
+            many: false,
+            asked: None,
+            origin: Origin::Wish {
+                sent,
+                published: self.published.clone(),
+            },
+            poison: Some(Problem::new(422, "unsendable", reason)),
+            raw,
+            room: None,
+        };
+        let Some(tasks) = self.tasks.upgrade() else {
+            return;
+        };
+        if tasks.try_send(task).is_ok() {
+            self.activity.in_flight.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn post(&self) -> MutexGuard<'_, Post> {
+        self.post.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a wish is done with though it was not granted: sending it again would be refused again.
+fn is_final(sent: &Sent, problem: &Problem) -> bool {
+    let is_final = problem.status < 500;
+    if is_final {
+        let WishKey {
+            kind,
+            workspace,
+            id,
+        } = &sent.key;
+        tracing::warn!(%kind, workspace, id, rev = sent.rev, %problem, "a wish was refused");
+    }
+    is_final
+}

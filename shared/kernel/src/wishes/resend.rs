@@ -1,0 +1,133 @@
+//! Sends again what was not confirmed: all of it at the start, later what stays behind.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseConnection;
+use tokio_util::sync::CancellationToken;
+
+use super::{Courier, Unconfirmed, WishKey, page};
+use crate::Service;
+use crate::writer::chain;
+
+/// Real time between two rounds; shorter in this crate's own tests.
+const EVERY: Duration = if cfg!(test) {
+    Duration::from_millis(100)
+} else {
+    Duration::from_secs(5)
+};
+
+/// Rounds that a wish waits at most between two sendings: a minute.
+const WAIT_MAX: u32 = 12;
+
+/// Rows that are read at once.
+const PAGE: u64 = 1_000;
+
+/// Rows that one round looks at; the next round goes on behind them. Bounds what a receiver that is
+/// away for long finds in its stream.
+const LOOK_MAX: u64 = 10_000;
+
+/// Sends wishes again until it is told to stop.
+pub(crate) async fn resend<S: Service>(
+    courier: Courier<S>,
+    db: DatabaseConnection,
+    stop: CancellationToken,
+) {
+    let mut rounds = Rounds::default();
+    let mut most = u64::MAX;
+    loop {
+        let round = rounds.round(&courier, &db, most);
+        match stop.run_until_cancelled(round).await {
+            None => return,
+            Some(Ok(())) => most = LOOK_MAX,
+            Some(Err(error)) => {
+                tracing::warn!(service = S::NAME, error = %chain(&error), "unconfirmed wishes could not be read; the next round does");
+            }
+        }
+        if stop
+            .run_until_cancelled(tokio::time::sleep(EVERY))
+            .await
+            .is_none()
+        {
+            return;
+        }
+    }
+}
+
+/// What earlier rounds have seen.
+#[derive(Debug, Default)]
+struct Rounds {
+    seen: HashMap<WishKey, Seen>,
+    /// Where the last round had to stop; none: it saw all.
+    behind: Option<WishKey>,
+    /// Number of times that the whole table was seen.
+    turn: u32,
+}
+
+#[derive(Debug)]
+struct Seen {
+    rev: i64,
+    turn: u32,
+    /// Rounds between the last sending and the next.
+    wait: u32,
+    /// Rounds until the next sending.
+    left: u32,
+}
+
+impl Rounds {
+    /// Looks at `most` rows and sends those that are due.
+    async fn round<S: Service>(
+        &mut self,
+        courier: &Courier<S>,
+        db: &DatabaseConnection,
+        most: u64,
+    ) -> Result<(), StoreError> {
+        let mut looked = 0;
+        while looked < most && courier.bus.is_connected() {
+            let rows = page(db, self.behind.as_ref(), PAGE).await?;
+            looked += PAGE;
+            let last = rows.last().map(|row| row.sent.key.clone());
+            let is_whole = rows.len() as u64 == PAGE;
+            let due = rows
+                .into_iter()
+                .filter(|row| self.is_due(row, most == u64::MAX));
+            let due = due.collect();
+            courier.send(due).await;
+            if is_whole {
+                self.behind = last;
+                continue;
+            }
+            self.behind = None;
+            let turn = self.turn;
+            self.seen.retain(|_, seen| seen.turn == turn);
+            self.turn = turn.wrapping_add(1);
+            break;
+        }
+        Ok(())
+    }
+
+    /// Whether a row is sent in this round: at the start each, later what was there before.
+    fn is_due(&mut self, row: &Unconfirmed, is_start: bool) -> bool {
+        let turn = self.turn;
+        let seen = self.seen.get_mut(&row.sent.key);
+        let Some(seen) = seen.filter(|seen| seen.rev == row.sent.rev) else {
+            let fresh = Seen {
+                rev: row.sent.rev,
+                turn,
+                wait: 1,
+                left: 1,
+            };
+            self.seen.insert(row.sent.key.clone(), fresh);
+            return is_start;
+        };
+        seen.turn = turn;
+        seen.left = seen.left.saturating_sub(1);
+        if seen.left > 0 {
+            return false;
+        }
+        seen.wait = (seen.wait * 2).min(WAIT_MAX);
+        seen.left = seen.wait;
+        true
+    }
+}
