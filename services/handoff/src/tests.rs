@@ -1,12 +1,15 @@
 //! The whole service on a real bus, from the command to the answer; the others are played by the test.
 
+use std::time::Duration;
+
 use chrono::TimeDelta;
+use futures_util::StreamExt;
 use holdpoint_auth::{Claims, Secrets};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::handoff::{
-    DecideRequest, Decided, Decision, GetRequest, ListRequests, PutUser, RequestStatus, SetHolds,
-    UserFacts,
+    DecideRequest, Decided, Decision, Effect, GetRequest, ListRequests, PutUser, RequestStatus,
+    SetHolds, UserFacts,
 };
 use holdpoint_contracts::hold::{HoldSpec, HoldWish, OnTimeout, Want, WishAnswer};
 use holdpoint_contracts::message::{Actor, Envelope, Reply};
@@ -246,5 +249,56 @@ async fn changes_of_users_are_told_under_sys_and_nowhere_else() {
     assert_eq!(seen, [(1, "olga"), (2, "ada"), (3, "bob")]);
     let elsewhere = bench.bus.query(&acme(), &facts).await;
     assert_eq!(elsewhere.unwrap_err().status, 404);
+    bench.end().await;
+}
+
+/// DESIGN, "The tables are enough": a close is sent again until the executor has confirmed it, and
+/// what the executor says of it is shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_is_sent_again_until_the_executor_has_confirmed_it() {
+    let bench = Bench::start().await;
+    let service = executor::SERVICE;
+    let filter = subject::commands_filter(service);
+    let soon = Duration::from_secs(30);
+    // The executor's first look is interrupted: the message is acked, and no answer goes out.
+    let wanted = holdpoint_bus::StreamUse::Commands(service);
+    let mut messages = bench
+        .bus
+        .pull(wanted, service, &filter, soon)
+        .await
+        .unwrap();
+    let id = hold();
+    bench.wish(id, 1, open()).await;
+    bench.decide("ada", id, "yes").await.unwrap();
+    let mut next = async || loop {
+        let message = tokio::time::timeout(soon, messages.next()).await.unwrap();
+        let Ok(message) = message.unwrap() else {
+            continue;
+        };
+        message.ack().await.unwrap();
+        let inbox = message
+            .headers
+            .as_ref()
+            .unwrap()
+            .get("hp-reply")
+            .unwrap()
+            .to_string();
+        let body: Envelope<executor::HoldsClosed> =
+            serde_json::from_slice(&message.payload).unwrap();
+        break (inbox, body.command.closed);
+    };
+    let (_, first) = next().await;
+    let (inbox, again) = next().await;
+    assert_eq!(first, again);
+    assert_eq!((again[0].id, &again[0].data), (id, &json!("yes")));
+    let reply = json!({ "ok": [{ "ok": "on_resume" }] }).to_string();
+    bench.bus.send(inbox, reply.into()).await.unwrap();
+    let word = async || {
+        let view = bench.bus.query(&acme(), &GetRequest { id }).await.unwrap();
+        view.effect.filter(|effect| *effect == Effect::OnResume)
+    };
+    holdpoint_testkit::until(soon, "the executor's word", word)
+        .await
+        .unwrap();
     bench.end().await;
 }

@@ -54,9 +54,10 @@ pub(crate) enum Origin {
         /// Told whether all was committed and published.
         done: oneshot::Sender<bool>,
     },
-    /// A wish of the service that no message can carry: it only waits to be buried.
+    /// A wish of the service that no message can carry, which only waits to be buried; or one whose
+    /// answer the service decides about.
     Wish {
-        /// Which; its row goes once it is buried.
+        /// Which; its row goes once that is done.
         sent: Sent,
         /// Where that is told.
         published: Published,
@@ -103,7 +104,7 @@ impl Origin {
             }
             // Who waits may have given up; that is its business.
             Self::Internal { done } => drop(done.send(settlement == Settlement::Done)),
-            Self::Wish { sent, published } if settlement == Settlement::Buried => {
+            Self::Wish { sent, published } if settlement != Settlement::Again => {
                 published.confirmed(vec![sent]);
             }
             Self::Wish { .. } => {}

@@ -168,7 +168,7 @@ fn request(status: RequestStatus) -> RequestView {
         response: is_decided.then(|| json!("it_happened")),
         decided_by: is_decided.then(|| "ada".to_owned()),
         decided_at: is_decided.then(|| at("03T09:00:00")),
-        effect: is_decided.then_some(Effect::Applied),
+        effect: None,
         escalated_at: None,
         late: vec![LateAnswer {
             by: "bob".to_owned(),

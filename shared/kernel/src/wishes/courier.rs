@@ -8,20 +8,21 @@ use futures_util::StreamExt;
 use holdpoint_bus::{Bus, BusError};
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
-use serde::de::IgnoredAny;
+use holdpoint_ids::Workspace;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::letters::pack;
 use super::open::Open;
 use super::{Sent, Unconfirmed, WishKey};
-use crate::Service;
 use crate::intake::REPLY_HEADER;
 use crate::outbox::MESSAGE_BYTES_MAX;
 use crate::publisher::Published;
 use crate::start::Activity;
 use crate::task::{Origin, Raw, Task};
 use crate::writer::chain;
+use crate::{Confirmed, Service};
 
 /// Wishes known to need a message of their own; beyond it they are found out again.
 const ALONE_MAX: usize = 10_000;
@@ -138,12 +139,12 @@ impl<S: Service> Courier<S> {
         }
     }
 
-    fn answered(&self, carried: Vec<Sent>, reply: Reply<Vec<Reply<IgnoredAny>>>) {
+    fn answered(&self, carried: Vec<Sent>, reply: Reply<Vec<Reply<Value>>>) {
         match reply {
             Reply::Ok(answers) => {
                 let told = carried.into_iter().zip(answers);
                 let confirmed = told.filter_map(|(sent, answer)| match answer {
-                    Reply::Ok(IgnoredAny) => Some(sent),
+                    Reply::Ok(answer) => self.heard(sent, &answer),
                     Reply::Problem(problem) => is_final(&sent, &problem).then_some(sent),
                 });
                 self.confirm(confirmed.collect());
@@ -164,6 +165,29 @@ impl<S: Service> Courier<S> {
                 self.confirm(confirmed.collect());
             }
         }
+    }
+
+    /// Has the service decide what an answer means to it, where it means anything: the wish's row goes
+    /// once that is committed, so that the answer is not lost with this process. Gives the others back.
+    fn heard(&self, sent: Sent, answer: &Value) -> Option<Sent> {
+        let workspace: Option<Workspace> = sent.key.workspace.parse().ok();
+        let input = workspace.zip(u64::try_from(sent.rev).ok());
+        let input = input.and_then(|(workspace, rev)| {
+            self.service.confirmed(&Confirmed {
+                kind: &sent.key.kind,
+                workspace: &workspace,
+                id: &sent.key.id,
+                rev,
+                answer,
+            })
+        });
+        let Some(input) = input else {
+            return Some(sent);
+        };
+        let subject = format!("wish.{}.confirmed", sent.key.id);
+        let body = answer.to_string().into();
+        self.submit(sent, vec![input], None, Raw { subject, body });
+        None
     }
 
     fn confirm(&self, confirmed: Vec<Sent>) {
@@ -190,15 +214,21 @@ impl<S: Service> Courier<S> {
             subject: format!("wish.{workspace}.{kind}.{id}"),
             body: body.into(),
         };
+        let poison = Some(Problem::new(422, "unsendable", reason));
+        self.submit(sent, Vec::new(), poison, raw);
+    }
+
+    /// Never waits: what finds no room is found again in the next round.
+    fn submit(&self, sent: Sent, inputs: Vec<S::Input>, poison: Option<Problem>, raw: Raw) {
         let task = Task {
-            inputs: Vec::new(),
+            inputs,
             many: false,
             asked: None,
             origin: Origin::Wish {
                 sent,
                 published: self.published.clone(),
             },
-            poison: Some(Problem::new(422, "unsendable", reason)),
+            poison,
             raw,
             room: None,
         };

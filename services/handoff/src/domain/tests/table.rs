@@ -24,7 +24,9 @@ fn scenes() -> Vec<(&'static str, World)> {
         ("open", after(|_| ())),
         (
             "frozen",
-            after(|world| drop(world.wish(2, frozen(30, 1_800_000)))),
+            after(|world| {
+                world.wish(2, frozen(30, 1_800_000));
+            }),
         ),
         ("decided, executor has not said yet", after(decided)),
         (
@@ -42,7 +44,12 @@ fn scenes() -> Vec<(&'static str, World)> {
                 world.told(ClosedAnswer::Applied);
             }),
         ),
-        ("gone", after(|world| drop(world.wish(2, gone())))),
+        (
+            "gone",
+            after(|world| {
+                world.wish(2, gone());
+            }),
+        ),
     ]
 }
 
