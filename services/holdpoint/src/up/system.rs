@@ -306,10 +306,13 @@ async fn start_gateway(
     clock: Clock,
     mails: PathBuf,
 ) -> anyhow::Result<Gateway> {
+    let secrets = secrets(&settings.data)?;
     let deps = holdpoint_gateway::Deps {
         bus: Bus::connect(nats_url, "gateway").await?,
         clock,
         store: Location::Sqlite(settings.data.join("gateway.db")),
+        signer: std::sync::Arc::new(secrets.signer()?),
+        keys: secrets.keys()?,
         mails: Some(tools::mails(mails)),
     };
     let config = holdpoint_gateway::Config {
