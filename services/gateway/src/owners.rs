@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use holdpoint_auth::Claims;
-use holdpoint_contracts::handoff::{GetUser, PutUser, UserView};
+use holdpoint_contracts::handoff::PutUser;
 use holdpoint_contracts::{Asked, Envelope, Problem};
 use holdpoint_ids::{RoleName, UserName, Workspace};
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::assertions::VALID_FOR;
 use crate::forward::key_reused;
 use crate::problem::database_away;
 use crate::store::tokens::{self, Holder, Minted, NewToken};
@@ -62,34 +60,22 @@ pub(crate) async fn token(
     }
 }
 
-/// Whoever starts the system owns it: an owner who was disabled or lost the role gets both back.
+/// A workspace without anybody gets its owner: the one thing that is done without a person's
+/// proof, and that the handoff service takes from the gateway only there.
 async fn ensure(app: &App, workspace: &Workspace, name: &UserName) -> Result<(), Problem> {
     let role = named::<RoleName>()?;
-    let known = app.people.find(workspace, name).await?;
-    if known.is_some_and(|user| user.active && user.roles.contains(&role)) {
+    if let Some(user) = app.people.find(workspace, name).await? {
+        if !user.active || !user.roles.contains(&role) {
+            tracing::warn!(%workspace, "the user `owner` is disabled or no owner any more; another owner can mend that");
+        }
         return Ok(());
     }
-    let query = GetUser { name: name.clone() };
-    let (email, mut roles) = match app.bus.query(workspace, &query).await {
-        Ok(UserView { email, roles, .. }) => (email, roles),
-        Err(problem) if problem.status == 404 => (None, Vec::new()),
-        Err(problem) => return Err(problem),
-    };
-    if !roles.contains(&role) {
-        roles.push(role.clone());
-    }
-    let now = app.clock.now();
-    let claims = Claims {
-        workspace: workspace.clone(),
-        user: name.clone(),
+    let put = PutUser {
+        name: name.clone(),
+        email: None,
         roles: vec![role],
-        expires_at: now,
     };
-    let name = name.clone();
-    let envelope = Envelope {
-        assertion: Some(app.assertions.valid_for(VALID_FOR, &claims, now)?),
-        ..Envelope::of_service("gateway", PutUser { name, email, roles })
-    };
+    let envelope = Envelope::of_service("gateway", put);
     let made = app.bus.ask(workspace, &envelope).await?;
     app.people.take(workspace, &made).await
 }
