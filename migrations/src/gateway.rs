@@ -1,9 +1,10 @@
-//! Tables of the gateway: tokens.
+//! Tables of the gateway: tokens, the read copy of users, workspaces, commands on their way.
 //!
 //! Forward only: a migration that has been released is never edited. What the tables mean is the
 //! gateway's business.
 
 mod m0001_tokens;
+mod m0002_callers;
 
 use sea_orm_migration::prelude::*;
 
@@ -13,7 +14,10 @@ pub struct Migrator;
 
 impl MigratorTrait for Migrator {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(m0001_tokens::Migration)]
+        vec![
+            Box::new(m0001_tokens::Migration),
+            Box::new(m0002_callers::Migration),
+        ]
     }
 
     fn migration_table_name() -> DynIden {

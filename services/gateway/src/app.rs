@@ -2,19 +2,31 @@
 
 use std::sync::Arc;
 
+use holdpoint_auth::Keys;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::scheduler::AdvancedClock;
 use holdpoint_contracts::{Actor, Asked, Command, Envelope, Problem};
+use holdpoint_ids::CommandId;
 use sea_orm::DatabaseConnection;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::answered::Answered;
+use crate::assertions::Assertions;
 use crate::caller::Caller;
+use crate::people::People;
 use crate::{Deps, Mails};
 
-/// Live streams at a time; one more is told to come back (503).
+/// Live streams and long polls at a time; one more is told to come back (503).
 const STREAMS_MAX: usize = 2_000;
+
+/// The gateway's own tables.
+#[derive(Debug, Clone)]
+pub(crate) struct Tables {
+    pub(crate) readers: DatabaseConnection,
+    pub(crate) writer: DatabaseConnection,
+}
 
 /// The shared state behind the router.
 #[derive(Clone)]
@@ -22,8 +34,14 @@ pub(crate) struct App {
     pub(crate) bus: Bus,
     pub(crate) clock: Clock,
     pub(crate) readers: DatabaseConnection,
+    pub(crate) writer: DatabaseConnection,
+    pub(crate) keys: Keys,
+    pub(crate) assertions: Arc<Assertions>,
+    pub(crate) people: People,
     pub(crate) mails: Option<Mails>,
-    /// Ends live streams; requests go on.
+    /// Told when a command was accepted for later.
+    pub(crate) accepted: Arc<Notify>,
+    /// Ends live streams and long polls; requests go on.
     pub(crate) closing: CancellationToken,
     /// Held while the clock moves; inside, the last advance that carried a key.
     pub(crate) advances: Arc<Mutex<Option<(Asked, AdvancedClock)>>>,
@@ -31,12 +49,18 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(deps: Deps, readers: DatabaseConnection, closing: CancellationToken) -> Self {
+    pub(crate) fn new(deps: Deps, tables: Tables, closing: CancellationToken) -> Self {
+        let Tables { readers, writer } = tables;
         Self {
+            people: People::new(deps.bus.clone(), readers.clone(), writer.clone()),
             bus: deps.bus,
             clock: deps.clock,
             readers,
+            writer,
+            keys: deps.keys,
+            assertions: Arc::new(Assertions::new(deps.signer)),
             mails: deps.mails,
+            accepted: Arc::default(),
             closing,
             advances: Arc::new(Mutex::new(None)),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
@@ -50,13 +74,56 @@ impl App {
         key: Option<Asked>,
         command: C,
     ) -> Result<C::Answer, Problem> {
-        let envelope = Envelope {
-            actor: Actor(caller.user.clone()),
-            assertion: None,
+        let envelope = self.envelope(caller, key, command)?;
+        self.bus.ask(&caller.workspace, &envelope).await
+    }
+
+    /// The same where it need not be done at once: with its owner down, the command is stored and
+    /// brought to it later.
+    pub(crate) async fn command<C: Command + Sync>(
+        &self,
+        caller: &Caller,
+        key: Option<Asked>,
+        command: C,
+    ) -> Result<Answered<C::Answer>, Problem> {
+        self.command_after(caller, key, None, command).await
+    }
+
+    /// The same for a command that must not overtake another one.
+    pub(crate) async fn command_after<C: Command + Sync>(
+        &self,
+        caller: &Caller,
+        key: Option<Asked>,
+        after: Option<CommandId>,
+        command: C,
+    ) -> Result<Answered<C::Answer>, Problem> {
+        let envelope = self.envelope(caller, key, command)?;
+        if after.is_none() {
+            match self.bus.ask(&caller.workspace, &envelope).await {
+                Ok(answer) => return Ok(Answered::Done(answer)),
+                Err(problem) if problem.is_transient() => {
+                    tracing::info!(%problem, verb = C::VERB, "stored for later");
+                }
+                Err(problem) => return Err(problem),
+            }
+        }
+        let id = crate::forward::accept(self, caller, envelope, after).await?;
+        Ok(Answered::Accepted(id))
+    }
+
+    fn envelope<C: Command>(
+        &self,
+        caller: &Caller,
+        key: Option<Asked>,
+        command: C,
+    ) -> Result<Envelope<C>, Problem> {
+        let assertion = self.assertions.of(&caller.claims, self.clock.now())?;
+        Ok(Envelope {
+            actor: Actor(caller.claims.user.to_string()),
+            assertion: Some(assertion),
             key,
             command,
-        };
-        self.bus.ask(&caller.workspace, &envelope).await
+        })
     }
 
     /// The right to hold one live stream open, as long as the permit lives.

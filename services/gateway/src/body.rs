@@ -39,13 +39,14 @@ impl FromRequest<App> for Body {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Refused> {
         let (mut parts, body) = request.into_parts();
-        let Bearer(holder) = Bearer::from_request_parts(&mut parts, app).await?;
+        let bearer = Bearer::from_request_parts(&mut parts, app).await?;
+        let (workspace, user) = bearer.scope();
         let caller_key = idempotency_key(&parts.headers)?;
         let bytes = tokio::time::timeout(ARRIVAL_MAX, read(body))
             .await
             .map_err(|_elapsed| Problem::new(408, "body_too_slow", "the body did not arrive"))??;
         let key = caller_key.map(|key| Asked {
-            key: scoped(&[&holder.workspace, &holder.user, &route(&parts), &key]),
+            key: scoped(&[workspace, user, &route(&parts), &key]),
             digest: digest(&parts, &bytes),
         });
         let media_type = parts.headers.get(header::CONTENT_TYPE).map(media_type);

@@ -1,29 +1,50 @@
 //! Who asks, and what the path names. A token opens its own workspace and shows no other.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::header;
 use axum::http::request::Parts;
+use holdpoint_auth::{Claims, Right, STEP_TOKEN_PREFIX, StepClaims, authorize};
 use holdpoint_contracts::Problem;
-use holdpoint_ids::Workspace;
+use holdpoint_ids::{RunId, Workspace};
 
 use crate::app::App;
+use crate::assertions::VALID_FOR;
 use crate::problem::{Refused, database_away};
-use crate::store::tokens::{self, Holder};
+use crate::rights::narrowed;
+use crate::store::tokens;
 
 /// Longest bit of what was sent that is quoted back.
 const QUOTED: usize = 120;
 
-/// Whose token came with the request; for what lies outside a workspace.
+/// Whose token came with the request.
 #[derive(Debug, Clone)]
-pub(crate) struct Bearer(pub(crate) Holder);
+pub(crate) enum Bearer {
+    /// A user, with what the token is narrowed to.
+    User(Arc<Claims>),
+    /// A step that runs.
+    Step(Arc<StepClaims>),
+}
 
-/// Who asks, in the workspace of the path.
+/// A user; for what lies outside a workspace.
+#[derive(Debug, Clone)]
+pub(crate) struct User(pub(crate) Arc<Claims>);
+
+/// A user in the workspace of the path.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) workspace: Workspace,
-    pub(crate) user: String,
+    pub(crate) claims: Arc<Claims>,
+}
+
+/// Who may look, in the workspace of the path: a user, or a step at what concerns it.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader {
+    pub(crate) workspace: Workspace,
+    /// The only run that it may know of.
+    own_run: Option<RunId>,
 }
 
 /// The id or name in the path; one that is none is not found.
@@ -43,13 +64,80 @@ impl FromRequestParts<App> for Bearer {
             .and_then(|value| value.to_str().ok())
             .and_then(bearer)
             .ok_or_else(|| unauthorized("send a token: `Authorization: Bearer hp_…`"))?;
-        let holder = tokens::holder(&app.readers, token, app.clock.now())
-            .await
-            .map_err(|error| database_away(&error))?
-            .ok_or_else(|| unauthorized("this token is not known here, or has expired"))?;
-        let bearer = Self(holder);
+        let bearer = if token.starts_with(STEP_TOKEN_PREFIX) {
+            let claims = app.keys.steps.check(token, app.clock.now());
+            let told = |error| unauthorized(&format!("this step token is not accepted: {error}"));
+            Self::Step(Arc::new(claims.map_err(told)?))
+        } else {
+            Self::User(Arc::new(user(app, token).await?))
+        };
         parts.extensions.insert(bearer.clone());
         Ok(bearer)
+    }
+}
+
+impl Bearer {
+    /// Whose it is, for the scope of idempotency keys: workspace and name.
+    pub(crate) fn scope(&self) -> (&str, &str) {
+        match self {
+            Self::User(claims) => (claims.workspace.as_str(), claims.user.as_str()),
+            Self::Step(claims) => (claims.workspace.as_str(), claims.step.as_str()),
+        }
+    }
+
+    fn workspace(&self) -> &Workspace {
+        match self {
+            Self::User(claims) => &claims.workspace,
+            Self::Step(claims) => &claims.workspace,
+        }
+    }
+
+    fn into_user(self) -> Result<Arc<Claims>, Problem> {
+        match self {
+            Self::User(claims) => Ok(claims),
+            Self::Step(_) => Err(Problem::new(
+                403,
+                "forbidden",
+                "a step's token opens its own run and the contacts, for looking, and nothing else",
+            )),
+        }
+    }
+}
+
+/// Who a token speaks for at this moment.
+async fn user(app: &App, token: &str) -> Result<Claims, Refused> {
+    let now = app.clock.now();
+    let holder = tokens::holder(&app.readers, token, now)
+        .await
+        .map_err(database_away)?
+        .ok_or_else(|| unauthorized("this token is not known here, or has expired"))?;
+    let user = app
+        .people
+        .find(&holder.workspace, &holder.user)
+        .await?
+        .filter(|user| user.active)
+        .ok_or_else(|| unauthorized("the user of this token is disabled or gone"))?;
+    Ok(Claims {
+        roles: narrowed(&user.roles, holder.role),
+        workspace: holder.workspace,
+        user: holder.user,
+        expires_at: now + VALID_FOR,
+    })
+}
+
+impl FromRequestParts<App> for User {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+        let bearer = Bearer::from_request_parts(parts, app).await?;
+        Ok(Self(bearer.into_user()?))
+    }
+}
+
+impl User {
+    /// 403 where the caller has not got a right.
+    pub(crate) fn may(&self, right: Right) -> Result<(), Problem> {
+        authorize(Some(&self.0), right)
     }
 }
 
@@ -57,22 +145,56 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
-        let Bearer(holder) = Bearer::from_request_parts(parts, app).await?;
-        let (name, _other) = path_params(parts, app).await?;
-        name.parse::<Workspace>()
-            .ok()
-            .filter(|workspace| workspace.as_str() == holder.workspace)
-            .map(|workspace| Self {
-                workspace,
-                user: holder.user,
-            })
-            .ok_or_else(|| {
-                Refused(Problem::not_found(format!(
-                    "there is no workspace `{}`",
-                    quoted(&name)
-                )))
-            })
+        let (workspace, bearer) = inside(parts, app).await?;
+        let claims = bearer.into_user()?;
+        Ok(Self { workspace, claims })
     }
+}
+
+impl Caller {
+    /// 403 where the caller has not got a right.
+    pub(crate) fn may(&self, right: Right) -> Result<(), Problem> {
+        authorize(Some(&self.claims), right)
+    }
+}
+
+impl FromRequestParts<App> for Reader {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+        let (workspace, bearer) = inside(parts, app).await?;
+        let own_run = match bearer {
+            Bearer::User(claims) => {
+                authorize(Some(&claims), Right::Look)?;
+                None
+            }
+            Bearer::Step(claims) => Some(claims.run),
+        };
+        Ok(Self { workspace, own_run })
+    }
+}
+
+impl Reader {
+    /// To a step another run does not exist.
+    pub(crate) fn sees(&self, run: RunId) -> Result<(), Problem> {
+        if self.own_run.is_none_or(|own| own == run) {
+            return Ok(());
+        }
+        Err(Problem::not_found(format!("there is no run `{run}`")))
+    }
+}
+
+/// The workspace of the path, which must be the one that the token opens.
+async fn inside(parts: &mut Parts, app: &App) -> Result<(Workspace, Bearer), Refused> {
+    let bearer = Bearer::from_request_parts(parts, app).await?;
+    let (name, _other) = path_params(parts, app).await?;
+    let workspace = bearer.workspace().clone();
+    if workspace.as_str() != name {
+        let name = quoted(&name);
+        let detail = format!("there is no workspace `{name}`");
+        return Err(Refused(Problem::not_found(detail)));
+    }
+    Ok((workspace, bearer))
 }
 
 impl<T: FromStr<Err: std::fmt::Display>> FromRequestParts<App> for Named<T> {

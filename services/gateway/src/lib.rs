@@ -1,15 +1,22 @@
 //! The gateway: HTTP and live events at the edge, and the tokens that open it.
 //!
-//! It owns tokens and nothing else: it translates a request into a command or a query, asks the
-//! owner over the bus, and answers. It must never hold a rule of the domain, never read another
+//! It owns tokens, and commands that were accepted while their owner was down: it translates a
+//! request into a command or a query, vouches for the caller, asks the owner over the bus, and
+//! answers. It must never hold a rule of the domain, never read another
 //! service's table, and never write a token into a log.
 
 mod access;
+mod answered;
 mod app;
+mod assertions;
 mod body;
 mod caller;
+mod forward;
+mod owners;
 mod params;
+mod people;
 mod problem;
+mod rights;
 mod router;
 mod routes;
 mod store;
@@ -25,16 +32,18 @@ use std::time::Duration;
 use axum::Router;
 use axum::serve::ListenerExt;
 use futures_util::future::BoxFuture;
+use holdpoint_auth::{Keys, Signer};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
+use holdpoint_contracts::Problem;
 use holdpoint_ids::Workspace;
 use holdpoint_store::{Location, StoreError};
-use sea_orm::{DatabaseConnection, DbErr};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::app::App;
+use crate::app::{App, Tables};
 
 /// Readers of the gateway's database: one statement a request.
 const READERS: u32 = 4;
@@ -54,6 +63,10 @@ pub struct Deps {
     pub clock: Clock,
     /// The gateway's own database.
     pub store: Location,
+    /// Vouches for callers towards the owners of commands.
+    pub signer: Arc<Signer>,
+    /// Checks the tokens of steps.
+    pub keys: Keys,
     /// Answers `GET /mails`; none: there is no such route.
     pub mails: Option<Mails>,
 }
@@ -91,9 +104,9 @@ pub enum GatewayError {
     /// The database could not be opened or brought up to date.
     #[error("cannot open the gateway's database")]
     Store(#[from] StoreError),
-    /// A statement failed.
-    #[error("cannot write to the gateway's database")]
-    Write(#[from] DbErr),
+    /// A workspace's owner could not be made, or a token of it.
+    #[error("cannot make a token of the workspace's owner")]
+    Owner(#[source] Problem),
 }
 
 /// A gateway that listens; connections are taken once [`Gateway::serve`] runs.
@@ -101,9 +114,7 @@ pub struct Gateway {
     address: SocketAddr,
     listener: TcpListener,
     router: Router,
-    writer: DatabaseConnection,
-    clock: Clock,
-    closing: CancellationToken,
+    app: App,
 }
 
 impl fmt::Debug for Gateway {
@@ -129,15 +140,12 @@ pub async fn start(deps: Deps, config: Config) -> Result<Gateway, GatewayError> 
     let listener = TcpListener::bind(config.http).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let closing = CancellationToken::new();
-    let clock = deps.clock.clone();
-    let app = App::new(deps, readers, closing.clone());
+    let app = App::new(deps, Tables { readers, writer }, closing);
     Ok(Gateway {
         address,
         listener,
-        router: router::router(app),
-        writer,
-        clock,
-        closing,
+        router: router::router(app.clone()),
+        app,
     })
 }
 
@@ -148,22 +156,31 @@ impl Gateway {
         self.address
     }
 
-    /// Makes a token for the user `owner` of a workspace. It does not expire, and earlier ones stay
-    /// valid; only its digest is stored, so it can be shown this once.
+    /// Makes a token for the user `owner` of a workspace, and the user where there is none. It does
+    /// not expire, and earlier ones stay valid as long as they are among the newest hundred; only
+    /// its digest is stored, so it can be shown this once.
     ///
     /// # Errors
-    /// [`GatewayError::Write`] when it cannot be stored.
+    /// [`GatewayError::Owner`] when it cannot be stored, or when the handoff service, which has
+    /// the users, does not answer within fifteen seconds.
     pub async fn owner_token(&self, workspace: &Workspace) -> Result<String, GatewayError> {
-        Ok(store::tokens::mint(&self.writer, workspace, "owner", self.clock.now()).await?)
+        owners::token(&self.app, workspace, None)
+            .await
+            .map_err(GatewayError::Owner)
     }
 
-    /// Takes connections until `stop`; then ends live streams, lets requests finish for at most
+    /// Takes connections, keeps the copy of users and brings accepted commands to their owners until
+    /// `stop`; then ends live streams, lets requests finish for at most
     /// ten seconds, and returns.
     ///
     /// # Errors
     /// [`GatewayError::Serve`] when the listener breaks.
     pub async fn serve(self, stop: CancellationToken) -> Result<(), GatewayError> {
-        let closing = self.closing.clone();
+        let closing = self.app.closing.clone();
+        let beside = TaskTracker::new();
+        beside.spawn(self.app.people.clone().keep(closing.clone()));
+        beside.spawn(forward::run(self.app, closing.clone()));
+        beside.close();
         let ended = stop.clone();
         let shutdown = async move {
             ended.cancelled().await;
@@ -179,8 +196,13 @@ impl Gateway {
             stop.cancelled().await;
             tokio::time::sleep(END_WAIT).await;
         };
+        let all = async {
+            let served = serving.await.map_err(GatewayError::Serve);
+            beside.wait().await;
+            served
+        };
         tokio::select! {
-            served = serving => served.map_err(GatewayError::Serve),
+            served = all => served,
             () = too_long => {
                 tracing::warn!("some requests did not end in time and were cut off");
                 Ok(())

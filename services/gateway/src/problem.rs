@@ -49,7 +49,7 @@ impl From<Problem> for ProblemBody {
 }
 
 /// What is no error status cannot be a problem: then it is our fault.
-fn status(problem: &Problem) -> StatusCode {
+pub(crate) fn status(problem: &Problem) -> StatusCode {
     StatusCode::from_u16(problem.status)
         .ok()
         .filter(|status| status.is_client_error() || status.is_server_error())
@@ -75,8 +75,9 @@ impl IntoResponse for Refused {
 }
 
 /// The gateway's own database does not answer: logged here, told as "try again".
-pub(crate) fn database_away(error: &sea_orm::DbErr) -> Problem {
-    tracing::error!(%error, "the gateway's database does not answer");
+pub(crate) fn database_away(error: impl Into<holdpoint_store::StoreError>) -> Problem {
+    let error: &dyn std::error::Error = &error.into();
+    tracing::error!(error, "the gateway's database does not answer");
     Problem::unavailable("the gateway's database does not answer; try again")
 }
 

@@ -5,18 +5,29 @@ use axum::middleware;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
-use crate::routes::{agents, clock, contacts, health, mails, runs};
+use crate::routes::{
+    agents, clock, commands, contacts, health, holds, mails, requests, runs, scopes, tokens, tools,
+    users, workspaces,
+};
 use crate::{access, problem};
 
 /// The whole surface.
 pub(crate) fn router(app: App) -> Router {
     let workspace = Router::new()
         .merge(agents::routes())
+        .merge(commands::routes())
         .merge(contacts::routes())
+        .merge(holds::routes())
         .merge(mails::routes())
-        .merge(runs::routes());
+        .merge(requests::routes())
+        .merge(runs::routes())
+        .merge(scopes::routes())
+        .merge(tokens::routes())
+        .merge(tools::routes())
+        .merge(users::routes());
     Router::new()
         .nest("/v1/workspaces/{workspace}", workspace)
+        .merge(workspaces::routes())
         .merge(clock::routes())
         .merge(health::routes())
         .method_not_allowed_fallback(problem::no_such_method)

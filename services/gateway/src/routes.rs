@@ -2,7 +2,15 @@
 
 pub(crate) mod agents;
 pub(crate) mod clock;
+pub(crate) mod commands;
 pub(crate) mod contacts;
 pub(crate) mod health;
+pub(crate) mod holds;
 pub(crate) mod mails;
+pub(crate) mod requests;
 pub(crate) mod runs;
+pub(crate) mod scopes;
+pub(crate) mod tokens;
+pub(crate) mod tools;
+pub(crate) mod users;
+pub(crate) mod workspaces;

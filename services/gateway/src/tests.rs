@@ -1,9 +1,13 @@
 //! The HTTP surface as a client sees it: the real router on a real port, a real bus and database,
-//! and an executor that is played.
+//! and owners that are played.
 
 mod bodies;
 mod edge;
 mod events;
+mod handoff;
 mod health;
+mod holds;
+mod later;
+mod people;
 mod runs;
 mod tokens;

@@ -8,8 +8,11 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::{ApplyAgent, GetAgent, ListAgents, PlanAgent, PlannedAgent};
+use holdpoint_contracts::executor::{
+    ApplyAgent, DeleteAgent, GetAgent, ListAgents, PlanAgent, PlannedAgent,
+};
 use holdpoint_contracts::run::{AgentView, Page};
 use holdpoint_ids::AgentName;
 use serde::Deserialize;
@@ -24,12 +27,13 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/agents", get(list).post(apply))
         .route("/agents/plan", post(plan))
-        .route("/agents/{agent}", get(show))
+        .route("/agents/{agent}", get(show).delete(remove))
         .route("/agents/{agent}/runs", post(start::one))
         .route("/agents/{agent}/runs:batch", post(batch::many))
 }
 
 async fn apply(State(app): State<App>, caller: Caller, body: Body) -> Result<Response, Refused> {
+    caller.may(Right::Operate)?;
     let text = body.agent_text()?;
     let agent = match name_in(text) {
         Some(agent) => agent,
@@ -37,15 +41,17 @@ async fn apply(State(app): State<App>, caller: Caller, body: Body) -> Result<Res
         None => plan_of(&app, &caller, text).await?.agent,
     };
     let text = text.to_owned();
-    let applied = app
-        .ask(&caller, body.key, ApplyAgent { agent, text })
+    let answered = app
+        .command(&caller, body.key, ApplyAgent { agent, text })
         .await?;
-    let status = if applied.changed {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    Ok((status, Json(applied)).into_response())
+    Ok(answered.respond(|applied| {
+        let status = if applied.changed {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        };
+        (status, Json(applied)).into_response()
+    }))
 }
 
 async fn plan(
@@ -53,6 +59,7 @@ async fn plan(
     caller: Caller,
     body: Body,
 ) -> Result<Json<PlannedAgent>, Refused> {
+    caller.may(Right::Look)?;
     Ok(Json(plan_of(&app, &caller, body.agent_text()?).await?))
 }
 
@@ -72,6 +79,7 @@ async fn list(
     caller: Caller,
     params: Params,
 ) -> Result<Json<Page<AgentView>>, Refused> {
+    caller.may(Right::Look)?;
     let params = params.only(&["limit", "cursor"])?;
     let query = ListAgents {
         limit: params.limit()?,
@@ -85,11 +93,25 @@ async fn show(
     caller: Caller,
     Named(agent): Named<AgentName>,
 ) -> Result<Json<AgentView>, Refused> {
+    caller.may(Right::Look)?;
     Ok(Json(
         app.bus
             .query(&caller.workspace, &GetAgent { agent })
             .await?,
     ))
+}
+
+/// Its open runs fail, and its name is free again (S0-AC9).
+async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    Named(agent): Named<AgentName>,
+    params: Params,
+) -> Result<Response, Refused> {
+    caller.may(Right::Operate)?;
+    params.only(&[])?;
+    let answered = app.command(&caller, None, DeleteAgent { agent }).await?;
+    Ok(answered.as_status(StatusCode::OK))
 }
 
 /// The agent's name, if the text says one; everything else is read by the executor alone.

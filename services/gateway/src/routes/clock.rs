@@ -6,13 +6,14 @@ use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::SecondsFormat;
+use holdpoint_auth::Right;
 use holdpoint_contracts::scheduler::{AdvanceClock, AdvancedClock};
 use holdpoint_contracts::{Asked, Problem, duration};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::{Body, invalid_field};
-use crate::caller::Bearer;
+use crate::caller::User;
 use crate::problem::Refused;
 
 /// The farthest that one advance goes: 400 days.
@@ -48,12 +49,13 @@ async fn now(State(app): State<App>) -> Json<Now> {
     })
 }
 
-/// Advances queue: each begins when the one before has come to rest.
+/// Owner and admin only. Advances queue: each begins when the one before has come to rest.
 async fn advance(
     State(app): State<App>,
-    _bearer: Bearer,
+    user: User,
     body: Body,
 ) -> Result<Json<AdvancedClock>, Refused> {
+    user.may(Right::Administer)?;
     if !app.clock.is_test() {
         let detail = "this clock is not moved; start with `--test-clock`";
         return Err(Refused(Problem::not_found(detail)));

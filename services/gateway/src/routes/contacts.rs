@@ -2,8 +2,10 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{
     DeleteContact, GetContact, ListContacts, PatchContact, PutContact,
@@ -14,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::body::{Body, invalid_field};
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, Named, Reader};
 use crate::params::Params;
 use crate::problem::Refused;
 
@@ -27,7 +29,7 @@ pub(crate) fn routes() -> Router<App> {
 
 async fn list(
     State(app): State<App>,
-    caller: Caller,
+    reader: Reader,
     params: Params,
 ) -> Result<Json<Page<ContactView>>, Refused> {
     let params = params.only(&["limit", "cursor"])?;
@@ -35,17 +37,17 @@ async fn list(
         limit: params.limit()?,
         cursor: params.read_as("cursor")?,
     };
-    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+    Ok(Json(app.bus.query(&reader.workspace, &query).await?))
 }
 
 async fn show(
     State(app): State<App>,
-    caller: Caller,
+    reader: Reader,
     Named(contact): Named<ContactId>,
 ) -> Result<Json<ContactView>, Refused> {
     Ok(Json(
         app.bus
-            .query(&caller.workspace, &GetContact { contact })
+            .query(&reader.workspace, &GetContact { contact })
             .await?,
     ))
 }
@@ -55,12 +57,13 @@ async fn put(
     caller: Caller,
     Named(contact): Named<ContactId>,
     body: Body,
-) -> Result<Json<ContactView>, Refused> {
+) -> Result<Response, Refused> {
+    caller.may(Right::Ask)?;
     let fields = without_id(body.json()?, &contact)?;
-    Ok(Json(
-        app.ask(&caller, body.key, PutContact { contact, fields })
-            .await?,
-    ))
+    let answered = app
+        .command(&caller, body.key, PutContact { contact, fields })
+        .await?;
+    Ok(answered.as_status(StatusCode::OK))
 }
 
 /// RFC 7386.
@@ -69,21 +72,25 @@ async fn patch(
     caller: Caller,
     Named(contact): Named<ContactId>,
     body: Body,
-) -> Result<Json<ContactView>, Refused> {
+) -> Result<Response, Refused> {
+    caller.may(Right::Ask)?;
     let patch = without_id(body.json()?, &contact)?;
-    Ok(Json(
-        app.ask(&caller, body.key, PatchContact { contact, patch })
-            .await?,
-    ))
+    let answered = app
+        .command(&caller, body.key, PatchContact { contact, patch })
+        .await?;
+    Ok(answered.as_status(StatusCode::OK))
 }
 
 async fn forget(
     State(app): State<App>,
     caller: Caller,
     Named(contact): Named<ContactId>,
-) -> Result<StatusCode, Refused> {
-    app.ask(&caller, None, DeleteContact { contact }).await?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<Response, Refused> {
+    caller.may(Right::Operate)?;
+    let answered = app
+        .command(&caller, None, DeleteContact { contact })
+        .await?;
+    Ok(answered.respond(|()| StatusCode::NO_CONTENT.into_response()))
 }
 
 /// The id stands in the path; a body may say it again, and nothing else.

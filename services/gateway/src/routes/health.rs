@@ -6,7 +6,8 @@ use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 use holdpoint_contracts::executor::ListAgents;
-use holdpoint_contracts::{FieldError, Problem};
+use holdpoint_contracts::handoff::ListUsers;
+use holdpoint_contracts::{FieldError, Problem, Query};
 use holdpoint_ids::Workspace;
 use serde::Serialize;
 use tokio::time::timeout;
@@ -16,7 +17,7 @@ use crate::problem::Refused;
 
 /// How long what we need may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Where the executor is asked something; it need not hold anything.
+/// Where services are asked something; it need not hold anything.
 const PROBED_WORKSPACE: &str = "default";
 
 pub(crate) fn routes() -> Router<App> {
@@ -35,13 +36,25 @@ async fn live() -> Json<Health> {
 }
 
 async fn ready(State(app): State<App>) -> Result<Json<Health>, Refused> {
-    let (database, executor) = tokio::join!(database(&app), executor(&app));
+    let agents = ListAgents {
+        limit: 1,
+        cursor: None,
+    };
+    let users = ListUsers {
+        limit: 1,
+        cursor: None,
+    };
+    let (database, executor, handoff) = tokio::join!(
+        database(&app),
+        service(&app, &agents),
+        service(&app, &users)
+    );
     let bus = if app.bus.is_connected() {
         Ok(())
     } else {
-        Err("the bus is not connected")
+        Err("the bus is not connected".to_owned())
     };
-    let reasons: Vec<_> = [bus, database, executor]
+    let reasons: Vec<_> = [bus, database, executor, handoff]
         .into_iter()
         .filter_map(Result::err)
         .collect();
@@ -51,7 +64,7 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Refused> {
     let errors = reasons
         .iter()
         .map(|reason| FieldError {
-            message: (*reason).to_owned(),
+            message: reason.clone(),
             ..FieldError::default()
         })
         .collect();
@@ -60,24 +73,20 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Refused> {
     ))
 }
 
-async fn database(app: &App) -> Result<(), &'static str> {
+async fn database(app: &App) -> Result<(), String> {
     match timeout(PATIENCE, app.readers.ping()).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) | Err(_) => Err("the gateway's database does not answer"),
+        Ok(Err(_)) | Err(_) => Err("the gateway's database does not answer".to_owned()),
     }
 }
 
 /// Any answer will do, if it is not one of distress.
-async fn executor(app: &App) -> Result<(), &'static str> {
-    let silent = "the executor does not answer";
-    let workspace: Workspace = PROBED_WORKSPACE.parse().map_err(|_never| silent)?;
-    let query = ListAgents {
-        limit: 1,
-        cursor: None,
-    };
-    match timeout(PATIENCE, app.bus.query(&workspace, &query)).await {
+async fn service<Q: Query + Sync>(app: &App, query: &Q) -> Result<(), String> {
+    let silent = || format!("the {} service does not answer", Q::SERVICE);
+    let workspace: Workspace = PROBED_WORKSPACE.parse().map_err(|_never| silent())?;
+    match timeout(PATIENCE, app.bus.query(&workspace, query)).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(problem)) if problem.status < 500 => Ok(()),
-        Ok(Err(_)) | Err(_) => Err(silent),
+        Ok(Err(_)) | Err(_) => Err(silent()),
     }
 }

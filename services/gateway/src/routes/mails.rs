@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
+use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::run::Page;
 use serde_json::Value;
@@ -22,6 +23,7 @@ async fn list(
     caller: Caller,
     params: Params,
 ) -> Result<Json<Page<Value>>, Refused> {
+    caller.may(Right::Look)?;
     let params = params.only(&["limit", "cursor"])?;
     let (limit, skip) = (params.limit()?, params.read_as("cursor")?.unwrap_or(0));
     let mails = app

@@ -3,17 +3,20 @@
 mod events;
 
 use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
+use holdpoint_auth::Right;
 use holdpoint_contracts::executor::{CancelRun, GetRun, ListRuns, PauseRun, ResumeRun};
-use holdpoint_contracts::run::{ChangedRun, Page, ResumeMode, RunView};
+use holdpoint_contracts::run::{Page, ResumeMode, RunView};
 use holdpoint_ids::RunId;
 use serde::Deserialize;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, Named, Reader};
 use crate::params::{Params, invalid};
 use crate::problem::Refused;
 
@@ -50,6 +53,7 @@ async fn list(
     caller: Caller,
     params: Params,
 ) -> Result<Json<Page<RunView>>, Refused> {
+    caller.may(Right::Look)?;
     let known = [
         "status",
         "agent",
@@ -76,11 +80,12 @@ async fn list(
 
 async fn show(
     State(app): State<App>,
-    caller: Caller,
+    reader: Reader,
     Named(run): Named<RunId>,
 ) -> Result<Json<RunView>, Refused> {
+    reader.sees(run)?;
     Ok(Json(
-        app.bus.query(&caller.workspace, &GetRun { run }).await?,
+        app.bus.query(&reader.workspace, &GetRun { run }).await?,
     ))
 }
 
@@ -91,10 +96,12 @@ async fn pause(
     Named(run): Named<RunId>,
     params: Params,
     body: Body,
-) -> Result<Json<ChangedRun>, Refused> {
+) -> Result<Response, Refused> {
+    caller.may(Right::Operate)?;
     params.only(&[])?;
     let PauseBody {} = body.json_or_empty()?;
-    Ok(Json(app.ask(&caller, body.key, PauseRun { run }).await?))
+    let answered = app.command(&caller, body.key, PauseRun { run }).await?;
+    Ok(answered.as_status(StatusCode::OK))
 }
 
 /// Lets it go on; the mode stands in the body or in the query, the body's counts (S0-AC4).
@@ -104,16 +111,18 @@ async fn resume(
     Named(run): Named<RunId>,
     params: Params,
     body: Body,
-) -> Result<Json<ChangedRun>, Refused> {
+) -> Result<Response, Refused> {
+    caller.may(Right::Operate)?;
     let params = params.only(&["mode"])?;
     let ResumeBody { mode } = body.json_or_empty()?;
     let mode = match mode {
         Some(mode) => mode,
         None => params.read_word("mode")?.unwrap_or_default(),
     };
-    Ok(Json(
-        app.ask(&caller, body.key, ResumeRun { run, mode }).await?,
-    ))
+    let answered = app
+        .command(&caller, body.key, ResumeRun { run, mode })
+        .await?;
+    Ok(answered.as_status(StatusCode::OK))
 }
 
 /// Ends it (S2-R13).
@@ -123,11 +132,12 @@ async fn cancel(
     Named(run): Named<RunId>,
     params: Params,
     body: Body,
-) -> Result<Json<ChangedRun>, Refused> {
+) -> Result<Response, Refused> {
+    caller.may(Right::Operate)?;
     params.only(&[])?;
     let CancelBody { reason } = body.json_or_empty()?;
-    Ok(Json(
-        app.ask(&caller, body.key, CancelRun { run, reason })
-            .await?,
-    ))
+    let answered = app
+        .command(&caller, body.key, CancelRun { run, reason })
+        .await?;
+    Ok(answered.as_status(StatusCode::OK))
 }

@@ -3,52 +3,169 @@
 //! A token is 256 random bits, so a plain SHA-256 is enough, and finding it by that digest tells
 //! an onlooker nothing by its timing.
 
-mod row;
+pub(super) mod row;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, Utc};
-use holdpoint_ids::Workspace;
-use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseConnection, DbErr, EntityTrait, QueryFilter};
+use holdpoint_auth::Role;
+use holdpoint_contracts::Asked;
+use holdpoint_ids::{UserName, Workspace};
+use holdpoint_store::StoreError;
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, Condition, DatabaseConnection, DbErr, EntityTrait, QueryFilter,
+    QueryOrder, QuerySelect,
+};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 /// What every token starts with, so that scanners find leaked ones.
 const PREFIX: &str = "hp_";
+/// What the id of every token starts with.
+const ID_PREFIX: &str = "tok_";
 /// Longest text that is looked up.
 const TOKEN_MAX: usize = 200;
+/// Tokens of one workspace that `up` has printed and that still open it; the oldest go.
+pub(crate) const PRINTED_MAX: u64 = 100;
 
-/// Whose token it is.
+/// Whose token it is, and what it is narrowed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
-    pub(crate) workspace: String,
-    pub(crate) user: String,
+    pub(crate) workspace: Workspace,
+    pub(crate) user: UserName,
+    pub(crate) role: Option<Role>,
 }
 
-/// Makes and stores a token that does not expire; the answer is the only time it is seen.
+/// A token that is to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct NewToken {
+    pub(crate) holder: Holder,
+    pub(crate) expires_at: Option<DateTime<Utc>>,
+    /// Shown by `up`, and not asked for by anybody.
+    pub(crate) printed: bool,
+    /// Asked again under the same key it replaces the one that was made, whose secret is gone.
+    pub(crate) asked: Option<Asked>,
+}
+
+/// A token as it is shown; never its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct TokenView {
+    pub(crate) id: TokenId,
+    pub(crate) user: UserName,
+    pub(crate) role: Option<&'static str>,
+    #[serde(with = "holdpoint_contracts::instant")]
+    pub(crate) created_at: DateTime<Utc>,
+    #[serde(with = "holdpoint_contracts::instant::option")]
+    pub(crate) expires_at: Option<DateTime<Utc>>,
+}
+
+/// Names a token without opening anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub(crate) struct TokenId(i64);
+
+impl std::fmt::Display for TokenId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{ID_PREFIX}{}", self.0)
+    }
+}
+
+impl From<TokenId> for String {
+    fn from(id: TokenId) -> Self {
+        id.to_string()
+    }
+}
+
+impl std::str::FromStr for TokenId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.strip_prefix(ID_PREFIX)
+            .filter(|number| number.chars().all(|c| c.is_ascii_digit()))
+            .and_then(|number| number.parse().ok())
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` is no token id: expected `{ID_PREFIX}` and a number"))
+    }
+}
+
+/// What came of asking for a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Minted {
+    /// The only time the secret is seen.
+    Token(TokenId, String),
+    /// The key was used for another one.
+    KeyReused,
+}
+
+/// Makes and stores a token; the answer is the only time it is seen.
 pub(crate) async fn mint(
     writer: &DatabaseConnection,
-    workspace: &Workspace,
-    user: &str,
+    new: &NewToken,
     now: DateTime<Utc>,
-) -> Result<String, DbErr> {
-    let token = format!(
-        "{PREFIX}{}",
-        URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
-    );
+) -> Result<Minted, DbErr> {
+    let secret = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>());
+    let token = format!("{PREFIX}{secret}");
+    if let Some(asked) = &new.asked
+        && let Some(known) = by_key(writer, &asked.key).await?
+    {
+        if known.asked_digest.as_ref() != Some(&asked.digest) {
+            return Ok(Minted::KeyReused);
+        }
+        row::Entity::update_many()
+            .col_expr(row::Column::TokenSha256, Expr::value(digest(&token)))
+            .filter(row::Column::Id.eq(known.id))
+            .exec(writer)
+            .await?;
+        return Ok(Minted::Token(TokenId(known.id), token));
+    }
     let row = row::ActiveModel {
-        workspace: Set(workspace.to_string()),
-        user_name: Set(user.to_owned()),
+        workspace: Set(new.holder.workspace.to_string()),
+        user_name: Set(new.holder.user.to_string()),
         token_sha256: Set(digest(&token)),
         created_at: Set(now),
-        expires_at: Set(None),
+        expires_at: Set(new.expires_at),
+        role: Set(new.holder.role.map(|role| role.as_str().to_owned())),
+        printed: Set(new.printed),
+        asked_key: Set(new.asked.as_ref().map(|asked| asked.key.clone())),
+        asked_digest: Set(new.asked.as_ref().map(|asked| asked.digest.clone())),
         ..Default::default()
     };
-    row::Entity::insert(row)
-        .exec_without_returning(writer)
+    let made = row::Entity::insert(row).exec(writer).await?;
+    Ok(Minted::Token(TokenId(made.last_insert_id), token))
+}
+
+async fn by_key(db: &DatabaseConnection, key: &str) -> Result<Option<row::Model>, DbErr> {
+    row::Entity::find()
+        .filter(row::Column::AskedKey.eq(key))
+        .one(db)
+        .await
+}
+
+/// Keeps the newest of the printed tokens of a workspace, and no expired one of anybody.
+pub(crate) async fn tidy(
+    writer: &DatabaseConnection,
+    workspace: &Workspace,
+    now: DateTime<Utc>,
+) -> Result<(), DbErr> {
+    let printed = row::Column::Workspace
+        .eq(workspace.as_str())
+        .and(row::Column::Printed.eq(true));
+    let last_kept = row::Entity::find()
+        .filter(printed.clone())
+        .order_by_desc(row::Column::Id)
+        .offset(PRINTED_MAX)
+        .limit(1)
+        .one(writer)
         .await?;
-    Ok(token)
+    let mut gone = Condition::any().add(row::Column::ExpiresAt.lte(now));
+    if let Some(first_gone) = last_kept {
+        gone = gone.add(printed.and(row::Column::Id.lte(first_gone.id)));
+    }
+    row::Entity::delete_many().filter(gone).exec(writer).await?;
+    Ok(())
 }
 
 /// Whose token this is; none for an unknown or expired one.
@@ -56,7 +173,7 @@ pub(crate) async fn holder(
     readers: &DatabaseConnection,
     token: &str,
     now: DateTime<Utc>,
-) -> Result<Option<Holder>, DbErr> {
+) -> Result<Option<Holder>, StoreError> {
     if !token.starts_with(PREFIX) || token.len() > TOKEN_MAX {
         return Ok(None);
     }
@@ -64,12 +181,75 @@ pub(crate) async fn holder(
         .filter(row::Column::TokenSha256.eq(digest(token)))
         .one(readers)
         .await?;
-    Ok(found
+    found
         .filter(|row| row.expires_at.is_none_or(|end| now < end))
-        .map(|row| Holder {
-            workspace: row.workspace,
-            user: row.user_name,
-        }))
+        .map(|row| holder_of(&row))
+        .transpose()
+}
+
+/// Tokens of a workspace, oldest first, after one; expired ones are not shown.
+pub(crate) async fn list(
+    readers: &DatabaseConnection,
+    workspace: &Workspace,
+    page: (Option<TokenId>, u64),
+    now: DateTime<Utc>,
+) -> Result<Vec<TokenView>, StoreError> {
+    let (after, limit) = page;
+    let alive = row::Column::ExpiresAt
+        .is_null()
+        .or(row::Column::ExpiresAt.gt(now));
+    let rows = row::Entity::find()
+        .filter(row::Column::Workspace.eq(workspace.as_str()))
+        .filter(row::Column::Id.gt(after.map_or(0, |id| id.0)))
+        .filter(alive)
+        .order_by_asc(row::Column::Id)
+        .limit(limit)
+        .all(readers)
+        .await?;
+    rows.iter().map(view).collect()
+}
+
+/// Whether there was such a token in this workspace; from now on there is none.
+pub(crate) async fn revoke(
+    writer: &DatabaseConnection,
+    workspace: &Workspace,
+    id: TokenId,
+) -> Result<bool, DbErr> {
+    let deleted = row::Entity::delete_many()
+        .filter(row::Column::Workspace.eq(workspace.as_str()))
+        .filter(row::Column::Id.eq(id.0))
+        .exec(writer)
+        .await?;
+    Ok(deleted.rows_affected > 0)
+}
+
+fn holder_of(row: &row::Model) -> Result<Holder, StoreError> {
+    let broken = |error: holdpoint_ids::IdError| StoreError::broken("tokens", error);
+    Ok(Holder {
+        workspace: row.workspace.parse().map_err(broken)?,
+        user: row.user_name.parse().map_err(broken)?,
+        role: role_of(row)?,
+    })
+}
+
+fn role_of(row: &row::Model) -> Result<Option<Role>, StoreError> {
+    row.role
+        .as_deref()
+        .map(|name| {
+            Role::named(name)
+                .ok_or_else(|| StoreError::broken("tokens", format!("`{name}` is no role")))
+        })
+        .transpose()
+}
+
+fn view(row: &row::Model) -> Result<TokenView, StoreError> {
+    Ok(TokenView {
+        id: TokenId(row.id),
+        user: holder_of(row)?.user,
+        role: role_of(row)?.map(Role::as_str),
+        created_at: row.created_at,
+        expires_at: row.expires_at,
+    })
 }
 
 fn digest(token: &str) -> String {

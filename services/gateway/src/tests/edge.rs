@@ -1,11 +1,12 @@
-//! A gateway on a free port with all it needs, and a played executor that writes down what it is
-//! asked.
+//! A gateway on a free port with all it needs, and played owners (executor and handoff) that write
+//! down what they are asked.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Utc};
 use futures_util::StreamExt;
+use holdpoint_auth::{Secrets, StepKey, Trust};
 use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;
@@ -22,13 +23,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Config, Deps, GatewayError};
 
-/// What the played executor knows and was asked.
+/// What the played owners know and were asked.
 #[derive(Debug, Default)]
 pub(super) struct Played {
     /// Verb and envelope of every command, in order.
     pub(super) asked: Vec<(String, Value)>,
     pub(super) history: Vec<HistoryItem>,
     pub(super) run_final: bool,
+    /// Numbered facts about users.
+    pub(super) users: Vec<Value>,
+    /// Of the one request that there is.
+    pub(super) request_status: String,
+    /// How often a decision is answered with `pending`.
+    pub(super) pending: u32,
 }
 
 pub(super) struct Edge {
@@ -40,8 +47,12 @@ pub(super) struct Edge {
     pub(super) stop: CancellationToken,
     pub(super) serving: JoinHandle<Result<(), GatewayError>>,
     pub(super) dir: TempDir,
+    pub(super) clock: Clock,
+    pub(super) trust: Trust,
+    pub(super) steps: StepKey,
+    secrets: Secrets,
     client: reqwest::Client,
-    bus: Bus,
+    pub(super) bus: Bus,
     nats: Option<Provided>,
 }
 
@@ -59,8 +70,13 @@ pub(super) fn at() -> DateTime<Utc> {
 impl Edge {
     pub(super) async fn new() -> Self {
         let edge = Self::without_executor().await;
-        play(edge.bus.clone(), edge.played.clone()).await;
+        edge.play("executor").await;
         edge
+    }
+
+    /// Starts to answer as one of the owners.
+    pub(super) async fn play(&self, service: &str) {
+        play(self.bus.clone(), self.played.clone(), service).await;
     }
 
     pub(super) async fn without_executor() -> Self {
@@ -73,23 +89,17 @@ impl Edge {
         };
         let nats = server::provide(settings).await.unwrap();
         let bus = Bus::connect(&nats.url, "gateway-test").await.unwrap();
-        let store = Location::Sqlite(dir.path().join("gateway.db"));
-        let clock = Clock::standing_at(at());
-        let deps = Deps {
-            bus: bus.clone(),
-            clock,
-            store,
-            mails: None,
-        };
-        let http = SocketAddr::from(([127, 0, 0, 1], 0));
-        let gateway = crate::start(deps, Config { http }).await.unwrap();
+        let played = Arc::new(Mutex::new(Played::default()));
+        play(bus.clone(), played.clone(), "handoff").await;
+        let (clock, secrets) = (Clock::standing_at(at()), Secrets::fresh().unwrap());
+        let gateway = gateway(&dir, &bus, &clock, &secrets).await;
         let token = gateway.owner_token(&workspace("default")).await.unwrap();
         let other_token = gateway.owner_token(&workspace("other")).await.unwrap();
+        played.lock().unwrap().asked.clear();
         let base = format!("http://{}", gateway.address());
         let stop = CancellationToken::new();
         let serving = tokio::spawn(gateway.serve(stop.clone()));
-        let client = reqwest::Client::new();
-        let (played, nats) = (Arc::default(), Some(nats));
+        let keys = secrets.keys().unwrap();
         Self {
             base,
             token,
@@ -98,10 +108,51 @@ impl Edge {
             stop,
             serving,
             dir,
-            client,
+            clock,
+            trust: keys.trust,
+            steps: keys.steps,
+            secrets,
+            client: reqwest::Client::new(),
             bus,
-            nats,
+            nats: Some(nats),
         }
+    }
+
+    /// Ends the gateway and starts it again on the same tables.
+    pub(super) async fn restart(&mut self) {
+        self.stop.cancel();
+        (&mut self.serving).await.unwrap().unwrap();
+        let gateway = gateway(&self.dir, &self.bus, &self.clock, &self.secrets).await;
+        self.base = format!("http://{}", gateway.address());
+        self.stop = CancellationToken::new();
+        self.serving = tokio::spawn(gateway.serve(self.stop.clone()));
+    }
+
+    /// A token of a user, made by the owner.
+    pub(super) async fn token_of(&self, user: &str, role: Option<&str>) -> String {
+        let body = json!({"user": user, "role": role});
+        let made = self.post("/tokens", body).await;
+        assert_eq!(made.status(), 201);
+        let made: Value = made.json().await.unwrap();
+        made["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes a user with these roles.
+    pub(super) async fn user(&self, name: &str, roles: &[&str]) {
+        let body = json!({"name": name, "roles": roles});
+        assert_eq!(self.post("/users", body).await.status(), 201);
+    }
+
+    /// The same request with another token.
+    pub(super) async fn as_whom(&self, token: &str, method: Method, path: &str) -> Response {
+        let request = self.bare(method, &format!("/v1/workspaces/default{path}"));
+        request.bearer_auth(token).send().await.unwrap()
+    }
+
+    /// Verbs that were asked, in order.
+    pub(super) fn verbs(&self) -> Vec<String> {
+        let played = self.played.lock().unwrap();
+        played.asked.iter().map(|(verb, _)| verb.clone()).collect()
     }
 
     /// A request without a token, at a path from the root.
@@ -175,14 +226,27 @@ pub(super) fn workspace(name: &str) -> Workspace {
     name.parse().unwrap()
 }
 
-async fn play(bus: Bus, played: Arc<Mutex<Played>>) {
+async fn gateway(dir: &TempDir, bus: &Bus, clock: &Clock, secrets: &Secrets) -> crate::Gateway {
+    let deps = Deps {
+        bus: bus.clone(),
+        clock: clock.clone(),
+        store: Location::Sqlite(dir.path().join("gateway.db")),
+        signer: Arc::new(secrets.signer().unwrap()),
+        keys: secrets.keys().unwrap(),
+        mails: None,
+    };
+    let http = SocketAddr::from(([127, 0, 0, 1], 0));
+    crate::start(deps, Config { http }).await.unwrap()
+}
+
+async fn play(bus: Bus, played: Arc<Mutex<Played>>, service: &str) {
     let client = bus.client().clone();
     let asks = client
-        .subscribe(subject::asks_filter("executor"))
+        .subscribe(subject::asks_filter(service))
         .await
         .unwrap();
     let queries = client
-        .subscribe(subject::queries_filter("executor"))
+        .subscribe(subject::queries_filter(service))
         .await
         .unwrap();
     client.flush().await.unwrap();
@@ -190,8 +254,13 @@ async fn play(bus: Bus, played: Arc<Mutex<Played>>) {
         let mut requests = futures_util::stream::select(asks, queries);
         while let Some(request) = requests.next().await {
             let parts = subject::parse(&request.subject).unwrap();
-            let body: Value = serde_json::from_slice(&request.payload).unwrap();
-            let reply = answer(&parts.verb, body, &mut played.lock().unwrap());
+            let mut body: Value = serde_json::from_slice(&request.payload).unwrap();
+            let workspace = parts.workspace.to_string();
+            let reply = if parts.service == "handoff" {
+                super::handoff::answer(&parts.verb, &workspace, &body, &mut played.lock().unwrap())
+            } else {
+                answer(&parts.verb, body.take(), &mut played.lock().unwrap())
+            };
             let payload = serde_json::to_vec(&reply).unwrap();
             client
                 .publish(request.reply.unwrap(), payload.into())
@@ -203,7 +272,9 @@ async fn play(bus: Bus, played: Arc<Mutex<Played>>) {
 
 fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
     let reply = match verb {
-        "agents" | "contacts" | "runs" => json!({"ok": {"items": [], "next_cursor": null}}),
+        "agents" | "contacts" | "runs" | "tools" | "nodes" | "claims" => {
+            json!({"ok": {"items": [], "next_cursor": null}})
+        }
         "history" => history(&body, played),
         "plan_agent" => problem(422, "invalid_agent"),
         "apply_agent" => json!({"ok": {
@@ -211,6 +282,20 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             "description": null, "updated_at": at(), "changed": true,
         }}),
         "put_contact" => json!({"ok": {"id": body["command"]["contact"]}}),
+        "contact" => json!({"ok": {"id": body["contact"]}}),
+        "run" => json!({"ok": run_view(&json!({"command": body}))}),
+        "agent" => problem(404, "not_found"),
+        "patch_contact" => json!({"ok": {"id": body["command"]["contact"]}}),
+        "delete_contact" | "delete_tool" => json!({"ok": null}),
+        "put_tool" => {
+            let mut tool = body["command"]["tool"].clone();
+            tool["revision"] = 1.into();
+            tool["changed"] = true.into();
+            json!({ "ok": tool })
+        }
+        "pause_scope" | "resume_scope" | "delete_agent" => json!({"ok": {
+            "agent": body["command"]["agent"], "status": "paused", "paused_by": null, "changed": true,
+        }}),
         "start_run" if body["command"]["agent"] == "nobody" => problem(404, "not_found"),
         "start_run" => json!({"ok": run_view(&body)}),
         "pause_run" | "resume_run" | "cancel_run" => {
@@ -226,7 +311,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
     reply
 }
 
-fn problem(status: u16, code: &str) -> Value {
+pub(super) fn problem(status: u16, code: &str) -> Value {
     json!({"problem": {"status": status, "code": code, "detail": "played"}})
 }
 

@@ -18,7 +18,7 @@ async fn it_is_alive_alone_and_ready_with_an_executor() {
     assert_eq!(problem["code"], "not_ready");
     assert_eq!(
         problem["errors"][0]["message"],
-        "the executor does not answer"
+        "the executor service does not answer"
     );
 
     let together = Edge::new().await;

@@ -291,10 +291,13 @@ async fn start_gateway(
     clock: Clock,
     mails: PathBuf,
 ) -> anyhow::Result<Gateway> {
+    let secrets = secrets::read_or_make(&settings.data.join("secrets.json"))?;
     let deps = holdpoint_gateway::Deps {
         bus: Bus::connect(nats_url, "gateway").await?,
         clock,
         store: settings.tables().of("gateway"),
+        signer: std::sync::Arc::new(secrets.signer()?),
+        keys: secrets.keys()?,
         mails: Some(tools::mails(mails)),
     };
     let config = holdpoint_gateway::Config {

@@ -4,17 +4,19 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use futures_util::{StreamExt, stream};
+use holdpoint_auth::Right;
 use holdpoint_contracts::run::RunView;
 use holdpoint_contracts::{Asked, Problem};
-use holdpoint_ids::AgentName;
+use holdpoint_ids::{AgentName, CommandId};
 use serde::Serialize;
 
 use super::start;
+use crate::answered::Answered;
 use crate::app::App;
 use crate::body::{Body, from_json, key_of_part};
 use crate::caller::{Caller, Named};
 use crate::params::Params;
-use crate::problem::{ProblemBody, Refused};
+use crate::problem::{ProblemBody, Refused, status};
 
 /// The most lines of a batch; more are refused as a whole.
 const LINES_MAX: usize = 1_000;
@@ -42,6 +44,8 @@ struct LineResult {
 enum Outcome {
     Run(Box<RunView>),
     Problem(ProblemBody),
+    /// Accepted, with the executor down.
+    CommandId(CommandId),
 }
 
 pub(super) async fn many(
@@ -51,6 +55,7 @@ pub(super) async fn many(
     params: Params,
     body: Body,
 ) -> Result<Json<Results>, Refused> {
+    caller.may(Right::Ask)?;
     params.only(&[])?;
     let lines = lines(body.lines()?)?;
     let (app, caller, agent, key) = (&app, &caller, &agent, body.key.as_ref());
@@ -71,19 +76,20 @@ async fn start_line(
     agent: AgentName,
     text: &str,
     key: Option<Asked>,
-) -> Result<RunView, Problem> {
+) -> Result<Answered<RunView>, Problem> {
     start::begin(app, caller, agent, from_json(text.as_bytes())?, key).await
 }
 
 impl LineResult {
-    fn new(line: usize, result: Result<RunView, Problem>) -> Self {
+    fn new(line: usize, result: Result<Answered<RunView>, Problem>) -> Self {
         let (status, outcome) = match result {
-            Ok(run) => (StatusCode::CREATED.as_u16(), Outcome::Run(Box::new(run))),
-            Err(problem) => (problem.status, Outcome::Problem(problem.into())),
+            Ok(Answered::Done(run)) => (StatusCode::CREATED, Outcome::Run(Box::new(run))),
+            Ok(Answered::Accepted(id)) => (StatusCode::ACCEPTED, Outcome::CommandId(id)),
+            Err(problem) => (status(&problem), Outcome::Problem(problem.into())),
         };
         Self {
             line,
-            status,
+            status: status.as_u16(),
             outcome,
         }
     }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
+use holdpoint_auth::Right;
 use holdpoint_contracts::executor::{PutContact, StartRun};
 use holdpoint_contracts::run::RunView;
 use holdpoint_contracts::{Asked, Problem};
@@ -12,6 +13,7 @@ use holdpoint_ids::{AgentName, ContactId, RunId};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use crate::answered::Answered;
 use crate::app::App;
 use crate::body::{Body, invalid_field};
 use crate::caller::{Caller, Named};
@@ -44,11 +46,12 @@ pub(super) async fn one(
     Named(agent): Named<AgentName>,
     params: Params,
     body: Body,
-) -> Result<(StatusCode, Json<RunView>), Refused> {
+) -> Result<Response, Refused> {
+    caller.may(Right::Ask)?;
     params.only(&[])?;
     let start = body.json_or_empty()?;
     let run = begin(&app, &caller, agent, start, body.key).await?;
-    Ok((StatusCode::CREATED, Json(run)))
+    Ok(run.as_status(StatusCode::CREATED))
 }
 
 /// Stores the contact if it came along, then starts.
@@ -58,7 +61,8 @@ pub(super) async fn begin(
     agent: AgentName,
     start: StartBody,
     key: Option<Asked>,
-) -> Result<RunView, Problem> {
+) -> Result<Answered<RunView>, Problem> {
+    let mut after = None;
     let contact = match start.contact {
         None => None,
         Some(ContactBody::Known(id)) => Some(contact_id("/contact", &id)?),
@@ -70,24 +74,22 @@ pub(super) async fn begin(
                 key: format!("{}/contact", key.key),
                 digest: key.digest.clone(),
             });
-            app.ask(caller, key, put).await?;
+            // With the executor down, the start waits behind the contact.
+            if let Answered::Accepted(id) = app.command(caller, key, put).await? {
+                after = Some(id);
+            }
             Some(contact)
         }
     };
     let StartBody { input, labels, .. } = start;
-    let run = RunId::fresh();
-    app.ask(
-        caller,
-        key,
-        StartRun {
-            run,
-            agent,
-            input,
-            contact,
-            labels,
-        },
-    )
-    .await
+    let start = StartRun {
+        run: RunId::fresh(),
+        agent,
+        input,
+        contact,
+        labels,
+    };
+    app.command_after(caller, key, after, start).await
 }
 
 fn put_contact(mut fields: Map<String, Value>) -> Result<PutContact, Problem> {

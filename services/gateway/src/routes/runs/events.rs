@@ -16,18 +16,19 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::RunId;
 
 use crate::app::App;
-use crate::caller::{Caller, Named};
+use crate::caller::{Named, Reader};
 use crate::params::{Params, invalid};
 use crate::problem::Refused;
 
 /// History after a number: `after`, or the `cursor` of the page before.
 pub(super) async fn events(
     State(app): State<App>,
-    caller: Caller,
+    reader: Reader,
     Named(run): Named<RunId>,
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
+    reader.sees(run)?;
     let params = params.only(&["after", "cursor", "limit"])?;
     let after = match (params.read_as("after")?, params.read_as("cursor")?) {
         (Some(_), Some(_)) => return Err(Refused(invalid("give `after` or `cursor`, not both"))),
@@ -36,11 +37,11 @@ pub(super) async fn events(
     let limit = params.limit()?;
     if wants_stream(&headers) {
         let resumed = last_event_id(&headers)?;
-        return Ok(live::stream(app, caller, run, after, resumed).await?);
+        return Ok(live::stream(app, reader.workspace, run, after, resumed).await?);
     }
     let page = app
         .bus
-        .query(&caller.workspace, &GetHistory { run, after, limit })
+        .query(&reader.workspace, &GetHistory { run, after, limit })
         .await?;
     Ok(Json(as_list(page)).into_response())
 }

@@ -14,6 +14,11 @@ pub struct Model {
     pub token_sha256: String,
     pub created_at: DateTimeUtc,
     pub expires_at: Option<DateTimeUtc>,
+    pub role: Option<String>,
+    pub printed: bool,
+    #[sea_orm(unique)]
+    pub asked_key: Option<String>,
+    pub asked_digest: Option<String>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -1,46 +1,47 @@
-//! The same on SQLite and on Postgres.
+//! Tokens, the same on SQLite and on Postgres.
 
 use chrono::TimeDelta;
-use holdpoint_migrations::gateway::Migrator;
-use holdpoint_store::{Location, migrate, open_readers, open_writer};
 
 use super::*;
+use crate::app::Tables;
 
 fn at() -> DateTime<Utc> {
     "2026-01-01T00:00:00.123Z".parse().unwrap()
 }
 
-fn row_of(token: &str, expires_at: DateTime<Utc>) -> row::ActiveModel {
-    row::ActiveModel {
-        workspace: Set("acme".to_owned()),
-        user_name: Set("owner".to_owned()),
-        token_sha256: Set(digest(token)),
-        created_at: Set(at()),
-        expires_at: Set(Some(expires_at)),
-        ..Default::default()
+fn of(user: &str, role: Option<Role>) -> Holder {
+    Holder {
+        workspace: "acme".parse().unwrap(),
+        user: user.parse().unwrap(),
+        role,
     }
 }
 
-async fn tokens_open_their_workspace_until_they_expire(location: &Location) {
-    migrate::<Migrator>(location).await.unwrap();
-    migrate::<Migrator>(location).await.unwrap();
-    let writer = open_writer(location).await.unwrap();
-    let readers = open_readers(location, 2).await.unwrap();
-    let acme: Workspace = "acme".parse().unwrap();
-
-    let first = mint(&writer, &acme, "owner", at()).await.unwrap();
-    let second = mint(&writer, &acme, "owner", at()).await.unwrap();
-    assert_ne!(first, second);
-    let owner = Holder {
-        workspace: "acme".to_owned(),
-        user: "owner".to_owned(),
-    };
-    for token in [&first, &second] {
-        assert_eq!(
-            holder(&readers, token, at()).await.unwrap(),
-            Some(owner.clone())
-        );
+fn new(holder: Holder) -> NewToken {
+    NewToken {
+        holder,
+        expires_at: None,
+        printed: false,
+        asked: None,
     }
+}
+
+async fn made(tables: &Tables, new: &NewToken) -> (TokenId, String) {
+    match mint(&tables.writer, new, at()).await.unwrap() {
+        Minted::Token(id, token) => (id, token),
+        Minted::KeyReused => panic!("key reused"),
+    }
+}
+
+pub(in crate::store) async fn tokens_open_their_workspace_until_they_expire(tables: &Tables) {
+    let (_, first) = made(tables, &new(of("owner", None))).await;
+    let (_, second) = made(tables, &new(of("owner", Some(Role::Agent)))).await;
+    assert_ne!(first, second);
+    let readers = &tables.readers;
+    let found = holder(readers, &first, at()).await.unwrap();
+    assert_eq!(found, Some(of("owner", None)));
+    let found = holder(readers, &second, at()).await.unwrap();
+    assert_eq!(found, Some(of("owner", Some(Role::Agent))));
     for unknown in [
         "",
         "hp_",
@@ -49,54 +50,74 @@ async fn tokens_open_their_workspace_until_they_expire(location: &Location) {
         &format!("{first}x"),
         &first.to_uppercase(),
     ] {
-        assert_eq!(
-            holder(&readers, unknown, at()).await.unwrap(),
-            None,
-            "{unknown}"
-        );
+        let found = holder(readers, unknown, at()).await.unwrap();
+        assert_eq!(found, None, "{unknown}");
     }
 
     let end = at() + TimeDelta::days(1);
-    row::Entity::insert(row_of("hp_short", end))
-        .exec_without_returning(&writer)
-        .await
-        .unwrap();
+    let short = NewToken {
+        expires_at: Some(end),
+        ..new(of("ada", None))
+    };
+    let (_, short) = made(tables, &short).await;
     let just_before = end - TimeDelta::milliseconds(1);
-    assert_eq!(
-        holder(&readers, "hp_short", just_before).await.unwrap(),
-        Some(owner)
+    assert!(
+        holder(readers, &short, just_before)
+            .await
+            .unwrap()
+            .is_some()
     );
-    assert_eq!(holder(&readers, "hp_short", end).await.unwrap(), None);
-
-    let twice = row_of("hp_short", end);
-    row::Entity::insert(twice)
-        .exec_without_returning(&writer)
-        .await
-        .unwrap_err();
-    let mut clear = row_of("hp_clear", end);
-    clear.token_sha256 = Set("hp_clear".to_owned());
-    row::Entity::insert(clear)
-        .exec_without_returning(&writer)
-        .await
-        .unwrap_err();
+    assert_eq!(holder(readers, &short, end).await.unwrap(), None);
+    let acme: Workspace = "acme".parse().unwrap();
+    assert_eq!(
+        list(readers, &acme, (None, 9), at()).await.unwrap().len(),
+        3
+    );
+    assert_eq!(list(readers, &acme, (None, 9), end).await.unwrap().len(), 2);
 }
 
-#[tokio::test]
-async fn on_sqlite() {
-    let dir = tempfile::tempdir().unwrap();
-    let location = Location::Sqlite(dir.path().join("gateway.db"));
-    tokens_open_their_workspace_until_they_expire(&location).await;
+pub(in crate::store) async fn a_key_makes_one_token_and_revoking_ends_it(tables: &Tables) {
+    let asked = |digest: &str| Asked {
+        key: "k".to_owned(),
+        digest: digest.to_owned(),
+    };
+    let keyed = |digest: &str| NewToken {
+        asked: Some(asked(digest)),
+        ..new(of("keyed", None))
+    };
+    let (id, lost) = made(tables, &keyed("1")).await;
+    let (again, token) = made(tables, &keyed("1")).await;
+    assert_eq!(id, again);
+    let readers = &tables.readers;
+    assert_eq!(holder(readers, &lost, at()).await.unwrap(), None);
+    assert!(holder(readers, &token, at()).await.unwrap().is_some());
+    let other = mint(&tables.writer, &keyed("2"), at()).await.unwrap();
+    assert_eq!(other, Minted::KeyReused);
+
+    let (acme, stranger) = ("acme".parse().unwrap(), "other".parse().unwrap());
+    assert!(!revoke(&tables.writer, &stranger, id).await.unwrap());
+    assert!(revoke(&tables.writer, &acme, id).await.unwrap());
+    assert!(!revoke(&tables.writer, &acme, id).await.unwrap());
+    assert_eq!(holder(readers, &token, at()).await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn on_postgres() {
-    let Some(postgres) = holdpoint_testkit::postgres().await.unwrap() else {
-        return;
+pub(in crate::store) async fn printed_tokens_do_not_pile_up(tables: &Tables) {
+    let printed = NewToken {
+        printed: true,
+        ..new(of("printed", None))
     };
-    let url = postgres.url.clone();
-    let location = Location::Postgres {
-        url,
-        schema: "gateway".to_owned(),
-    };
-    tokens_open_their_workspace_until_they_expire(&location).await;
+    let acme: Workspace = "acme".parse().unwrap();
+    let (_, first) = made(tables, &printed).await;
+    for _ in 1..PRINTED_MAX {
+        made(tables, &printed).await;
+    }
+    tidy(&tables.writer, &acme, at()).await.unwrap();
+    let readers = &tables.readers;
+    assert!(holder(readers, &first, at()).await.unwrap().is_some());
+    made(tables, &printed).await;
+    let kept = new(of("asked", None));
+    let (_, kept) = made(tables, &kept).await;
+    tidy(&tables.writer, &acme, at()).await.unwrap();
+    assert_eq!(holder(readers, &first, at()).await.unwrap(), None);
+    assert!(holder(readers, &kept, at()).await.unwrap().is_some());
 }

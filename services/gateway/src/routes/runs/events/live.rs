@@ -10,14 +10,13 @@ use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{self, GetHistory, HistoryPage};
 use holdpoint_contracts::history::{HistoryItem, Nudge};
-use holdpoint_ids::RunId;
+use holdpoint_ids::{RunId, Workspace};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::wrong_last_event_id;
 use crate::app::App;
-use crate::caller::Caller;
 
 /// Items that are asked for at a time.
 const PAGE: u64 = 500;
@@ -33,7 +32,7 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// One reader of one run.
 struct Live {
     app: App,
-    caller: Caller,
+    workspace: Workspace,
     run: RunId,
     /// Number of the last item that was handed over.
     after: u64,
@@ -43,7 +42,7 @@ struct Live {
 /// Everything after `resumed`, or else after `after`, and then what comes, until the run is final.
 pub(super) async fn stream(
     app: App,
-    caller: Caller,
+    workspace: Workspace,
     run: RunId,
     after: u64,
     resumed: Option<u64>,
@@ -51,7 +50,7 @@ pub(super) async fn stream(
     let permit = app.stream_permit()?;
     let nudges = app
         .bus
-        .live(&caller.workspace, executor::SERVICE)
+        .live(&workspace, executor::SERVICE)
         .await
         .map_err(|error| {
             tracing::warn!(%error, "no live events");
@@ -60,7 +59,7 @@ pub(super) async fn stream(
     let after = resumed.unwrap_or(after);
     let live = Live {
         app,
-        caller,
+        workspace,
         run,
         after,
         _permit: permit,
@@ -86,7 +85,7 @@ impl Live {
             after: self.after,
             limit: PAGE,
         };
-        self.app.bus.query(&self.caller.workspace, &query).await
+        self.app.bus.query(&self.workspace, &query).await
     }
 
     /// Hands over page after page; returns when the run is final and all was handed over, when the

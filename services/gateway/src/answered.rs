@@ -1,0 +1,41 @@
+//! How a command is answered: with what its owner said, or with 202 where that was down.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use holdpoint_ids::CommandId;
+use serde::Serialize;
+
+/// What became of a command.
+#[derive(Debug)]
+pub(crate) enum Answered<A> {
+    /// Its owner did it.
+    Done(A),
+    /// Its owner is down; the command is stored and will be brought to it.
+    Accepted(CommandId),
+}
+
+/// Body of a 202.
+#[derive(Debug, Serialize)]
+struct AcceptedBody {
+    command_id: CommandId,
+}
+
+impl<A: Serialize> Answered<A> {
+    /// The owner's answer under a status of its own.
+    pub(crate) fn as_status(self, status: StatusCode) -> Response {
+        self.respond(|answer| (status, Json(answer)).into_response())
+    }
+}
+
+impl<A> Answered<A> {
+    /// The owner's answer, made into a response.
+    pub(crate) fn respond(self, with: impl FnOnce(A) -> Response) -> Response {
+        match self {
+            Self::Done(answer) => with(answer),
+            Self::Accepted(command_id) => {
+                (StatusCode::ACCEPTED, Json(AcceptedBody { command_id })).into_response()
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! `/holds`: an approval, an answer, a handoff or a wait without an agent (M-6).
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use chrono::{DateTime, Utc};
+use holdpoint_auth::Right;
+use holdpoint_contracts::handoff::{OpenHold, RequestStatus, RequestView, WithdrawHold};
+use holdpoint_contracts::hold::{HoldSpec, OnTimeout};
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::{Problem, duration};
+use holdpoint_ids::HoldId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::requests;
+use crate::app::App;
+use crate::body::{Body, invalid_field};
+use crate::caller::{Caller, Named};
+use crate::params::Params;
+use crate::problem::Refused;
+
+/// An input's time unless said (S3-R1).
+const INPUT_TIMEOUT: Duration = Duration::from_mins(5);
+/// Everybody else's (S0-T1).
+const TIMEOUT: Duration = Duration::from_hours(7 * 24);
+/// Shorter is refused (S3-R7).
+const TIMEOUT_MIN: Duration = Duration::from_secs(1);
+/// Longest question, in characters.
+const QUESTION_MAX: usize = 10_000;
+/// Largest `data`, in bytes of JSON.
+const DATA_MAX: usize = 128 * 1024;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/holds", post(open))
+        .route("/holds/{id}", get(requests::show).delete(withdraw))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HoldBody {
+    kind: Option<HoldKind>,
+    question: Option<String>,
+    #[serde(default)]
+    options: Vec<String>,
+    #[serde(default)]
+    to: Option<OneOrMany>,
+    wait: Option<String>,
+    timeout: Option<String>,
+    on_timeout: Option<OnTimeout>,
+    default: Option<Value>,
+    #[serde(default)]
+    data: Value,
+    callback: Option<Value>,
+    schema: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+#[derive(Debug, Serialize)]
+struct OpenedHold {
+    id: HoldId,
+    kind: HoldKind,
+    status: RequestStatus,
+    #[serde(with = "holdpoint_contracts::instant::option")]
+    deadline: Option<DateTime<Utc>>,
+}
+
+async fn open(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+    body: Body,
+) -> Result<Response, Refused> {
+    caller.may(Right::Ask)?;
+    params.only(&[])?;
+    let command = read(body.json()?)?;
+    let answered = app.command(&caller, body.key, command).await?;
+    Ok(answered.respond(|request: RequestView| {
+        let opened = OpenedHold {
+            id: request.id,
+            kind: request.kind,
+            status: request.status,
+            deadline: request.deadline,
+        };
+        (StatusCode::CREATED, Json(opened)).into_response()
+    }))
+}
+
+async fn withdraw(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<HoldId>,
+    params: Params,
+) -> Result<Response, Refused> {
+    caller.may(Right::Ask)?;
+    params.only(&[])?;
+    let answered = app.command(&caller, None, WithdrawHold { id }).await?;
+    Ok(answered.as_status(StatusCode::OK))
+}
+
+/// Translates; whether the audience exists, and what else holds of a kind, its owner knows.
+fn read(body: HoldBody) -> Result<OpenHold, Problem> {
+    let kind = body
+        .kind
+        .ok_or_else(|| invalid_field("/kind", "one of timer, approval, input, handoff"))?;
+    not_yet(&body)?;
+    let timeout = timeout(kind, body.wait.as_deref(), body.timeout.as_deref())?;
+    let on_timeout = body.on_timeout.unwrap_or_default();
+    if (on_timeout == OnTimeout::Default) != body.default.is_some() {
+        let message = "`on_timeout: default` and `default` go together";
+        return Err(invalid_field("/default", message));
+    }
+    if body.data.to_string().len() > DATA_MAX {
+        let message = format!("it is {DATA_MAX} bytes at most");
+        return Err(invalid_field("/data", &message));
+    }
+    let spec = HoldSpec {
+        kind,
+        step: None,
+        agent: None,
+        question: question(kind, body.question, timeout)?,
+        options: body.options,
+        to: match body.to {
+            None => Vec::new(),
+            Some(OneOrMany::One(one)) => vec![one],
+            Some(OneOrMany::Many(many)) => many,
+        },
+        reason: None,
+        on_timeout,
+        default: body.default,
+        context: body.data,
+    };
+    Ok(OpenHold {
+        id: HoldId::standalone(),
+        spec,
+        timeout_ms: u64::try_from(timeout.as_millis())
+            .map_err(|error| invalid_field("/timeout", &error.to_string()))?,
+    })
+}
+
+/// Known and not there yet is told apart from not known.
+fn not_yet(body: &HoldBody) -> Result<(), Problem> {
+    if body.callback.is_some() {
+        let message = "callbacks come with the notification service, which is not there yet; \
+                       until then ask `GET /holds/{id}?wait=30s`";
+        return Err(invalid_field("/callback", message));
+    }
+    if body.schema.is_some() {
+        let message = "forms by schema are not there yet; give `options`, or ask for a text";
+        return Err(invalid_field("/schema", message));
+    }
+    Ok(())
+}
+
+fn question(kind: HoldKind, text: Option<String>, time: Duration) -> Result<String, Problem> {
+    let text = match (kind, text) {
+        (HoldKind::Timer, None) => format!("Wait {}", duration::describe(time)),
+        (_, text) => text.unwrap_or_default(),
+    };
+    if text.trim().is_empty() {
+        return Err(invalid_field("/question", "say what is asked"));
+    }
+    if text.chars().count() > QUESTION_MAX {
+        let message = format!("it is {QUESTION_MAX} characters at most");
+        return Err(invalid_field("/question", &message));
+    }
+    Ok(text)
+}
+
+/// A timer has `wait`, everything else may have `timeout`.
+fn timeout(kind: HoldKind, wait: Option<&str>, most: Option<&str>) -> Result<Duration, Problem> {
+    let (pointer, text) = match (kind, wait, most) {
+        (HoldKind::Timer, Some(wait), None) => ("/wait", wait),
+        (HoldKind::Timer, _, _) => {
+            return Err(invalid_field(
+                "/wait",
+                "a timer takes `wait`, and no `timeout`",
+            ));
+        }
+        (_, Some(_), _) => {
+            return Err(invalid_field(
+                "/wait",
+                "`wait` is for timers; give `timeout`",
+            ));
+        }
+        (_, None, Some(most)) => ("/timeout", most),
+        (HoldKind::Input, None, None) => return Ok(INPUT_TIMEOUT),
+        (HoldKind::Approval | HoldKind::Handoff, None, None) => return Ok(TIMEOUT),
+    };
+    let time = duration::parse(text).map_err(|error| invalid_field(pointer, &error.to_string()))?;
+    if (TIMEOUT_MIN..=duration::MAX_WAIT).contains(&time) {
+        return Ok(time);
+    }
+    Err(invalid_field(pointer, "it is from 1 second to 90 days"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::from_json;
+
+    fn opened(body: &str) -> Result<OpenHold, Problem> {
+        read(from_json(body.as_bytes())?)
+    }
+
+    /// M-6, S3-R7, S0-AC8
+    #[test]
+    fn a_hold_has_a_time_from_a_second_to_ninety_days() {
+        let timer = opened(r#"{"kind": "timer", "wait": "90d"}"#).unwrap();
+        assert_eq!(timer.timeout_ms, 7_776_000_000);
+        assert_eq!(timer.spec.question, "Wait 90 days");
+        let ask = opened(r#"{"kind": "input", "question": "Now?"}"#).unwrap();
+        assert_eq!(ask.timeout_ms, 300_000);
+        for (body, at) in [
+            (r#"{"kind": "timer", "wait": "0s"}"#, "/wait"),
+            (r#"{"kind": "timer", "wait": "90d1ms"}"#, "/wait"),
+            (r#"{"kind": "timer"}"#, "/wait"),
+            (
+                r#"{"kind": "timer", "wait": "1s", "timeout": "1s"}"#,
+                "/wait",
+            ),
+            (
+                r#"{"kind": "approval", "question": "?", "wait": "1s"}"#,
+                "/wait",
+            ),
+            (
+                r#"{"kind": "approval", "question": "?", "timeout": "1"}"#,
+                "/timeout",
+            ),
+            (r#"{"kind": "approval"}"#, "/question"),
+            (r#"{"question": "?"}"#, "/kind"),
+            (
+                r#"{"kind": "input", "question": "?", "default": 1}"#,
+                "/default",
+            ),
+            (
+                r#"{"kind": "approval", "question": "?", "callback": "http://x"}"#,
+                "/callback",
+            ),
+        ] {
+            let problem = opened(body).unwrap_err();
+            assert_eq!(
+                (problem.status, &*problem.code),
+                (422, "invalid_body"),
+                "{body}"
+            );
+            assert_eq!(problem.errors[0].pointer.as_deref(), Some(at), "{body}");
+        }
+        assert!(opened(r#"{"kind": "timer", "wait": "1s", "lenght": 1}"#).is_err());
+    }
+
+    #[test]
+    fn to_is_one_or_many() {
+        for (to, many) in [(r#""@role.ops""#, 1), (r#"["@user.a", "@user.b"]"#, 2)] {
+            let body = format!(r#"{{"kind": "approval", "question": "Deploy?", "to": {to}}}"#);
+            assert_eq!(opened(&body).unwrap().spec.to.len(), many);
+        }
+    }
+}

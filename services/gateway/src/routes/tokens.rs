@@ -1,0 +1,165 @@
+//! `/tokens`: what opens the workspace; owner and admin only.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::{delete, get};
+use axum::{Json, Router};
+use chrono::{DateTime, Utc};
+use holdpoint_auth::{Right, Role, authorize};
+use holdpoint_contracts::run::Page;
+use holdpoint_contracts::{Problem, duration};
+use holdpoint_ids::UserName;
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::body::{Body, invalid_field};
+use crate::caller::{Caller, Named};
+use crate::forward::key_reused;
+use crate::params::Params;
+use crate::problem::{Refused, database_away};
+use crate::rights::{grants, narrowed};
+use crate::store::tokens::{self, Holder, Minted, NewToken, TokenId, TokenView};
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/tokens", get(list).post(make))
+        .route("/tokens/{id}", delete(revoke))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TokenBody {
+    user: UserName,
+    #[serde(default)]
+    role: Option<String>,
+    #[serde(default)]
+    expires_in: Option<String>,
+}
+
+/// The only answer that ever shows the token.
+#[derive(Debug, Serialize)]
+struct MadeToken {
+    id: TokenId,
+    token: String,
+    user: UserName,
+    role: Option<&'static str>,
+    #[serde(with = "holdpoint_contracts::instant::option")]
+    expires_at: Option<DateTime<Utc>>,
+}
+
+/// A token never has more than its user, nor makes its maker more than they are.
+async fn make(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+    body: Body,
+) -> Result<(StatusCode, Json<MadeToken>), Refused> {
+    caller.may(Right::Administer)?;
+    params.only(&[])?;
+    let wanted: TokenBody = body.json()?;
+    let role = wanted.role.as_deref().map(role).transpose()?;
+    let now = app.clock.now();
+    let expires_at = wanted
+        .expires_in
+        .as_deref()
+        .map(|text| expiry(text, now))
+        .transpose()?;
+    let user = app.people.find(&caller.workspace, &wanted.user).await?;
+    let user = user
+        .filter(|user| user.active)
+        .ok_or_else(|| invalid_field("/user", &format!("there is no user `{}`", wanted.user)))?;
+    within(&caller, &narrowed(&user.roles, role))?;
+    let new = NewToken {
+        holder: Holder {
+            workspace: caller.workspace.clone(),
+            user: wanted.user.clone(),
+            role,
+        },
+        expires_at,
+        printed: false,
+        asked: body.key,
+    };
+    let minted = tokens::mint(&app.writer, &new, now)
+        .await
+        .map_err(database_away)?;
+    let Minted::Token(id, token) = minted else {
+        return Err(Refused(key_reused()));
+    };
+    let made = MadeToken {
+        id,
+        token,
+        user: wanted.user,
+        role: role.map(Role::as_str),
+        expires_at,
+    };
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Oldest first.
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Page<TokenView>>, Refused> {
+    caller.may(Right::Administer)?;
+    let params = params.only(&["limit", "cursor"])?;
+    let limit = params.limit()?;
+    let page = (params.read_as("cursor")?, limit + 1);
+    let mut items = tokens::list(&app.readers, &caller.workspace, page, app.clock.now())
+        .await
+        .map_err(database_away)?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let next_cursor = items
+        .last()
+        .filter(|_last| has_more)
+        .map(|last| last.id.to_string());
+    Ok(Json(Page { items, next_cursor }))
+}
+
+async fn revoke(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<TokenId>,
+) -> Result<StatusCode, Refused> {
+    caller.may(Right::Administer)?;
+    let was_there = tokens::revoke(&app.writer, &caller.workspace, id)
+        .await
+        .map_err(database_away)?;
+    if was_there {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Refused(Problem::not_found(format!(
+            "there is no token `{id}`"
+        ))))
+    }
+}
+
+/// No token for an owner from somebody who is none.
+fn within(caller: &Caller, roles: &[holdpoint_ids::RoleName]) -> Result<(), Problem> {
+    Right::ALL
+        .into_iter()
+        .filter(|right| grants(roles, *right))
+        .try_for_each(|right| authorize(Some(&caller.claims), right))
+}
+
+fn role(name: &str) -> Result<Role, Problem> {
+    Role::named(name).ok_or_else(|| {
+        let known: Vec<_> = Role::ALL.into_iter().map(Role::as_str).collect();
+        let message = format!("no role that grants rights; those are {}", known.join(", "));
+        invalid_field("/role", &message)
+    })
+}
+
+fn expiry(text: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>, Problem> {
+    let wrong = |message: &str| invalid_field("/expires_in", message);
+    let time = duration::parse(text).map_err(|error| wrong(&error.to_string()))?;
+    if time.is_zero() {
+        return Err(wrong("a token is good for more than no time"));
+    }
+    chrono::TimeDelta::from_std(time)
+        .ok()
+        .and_then(|time| now.checked_add_signed(time))
+        .ok_or_else(|| wrong("that is too far away; leave it out for a token that stays"))
+}

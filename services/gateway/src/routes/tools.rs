@@ -1,0 +1,95 @@
+//! `/tools`, `/nodes`, `/claims`: what steps can call, who does it, and who is at it.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get};
+use axum::{Json, Router};
+use holdpoint_auth::Right;
+use holdpoint_contracts::executor::{DeleteTool, ListClaims, ListNodes, ListTools, PutTool};
+use holdpoint_contracts::run::Page;
+use holdpoint_contracts::steps::{ClaimView, NodeView};
+use holdpoint_contracts::tool::ToolView;
+use holdpoint_ids::ToolName;
+
+use crate::app::App;
+use crate::body::Body;
+use crate::caller::{Caller, Named};
+use crate::params::Params;
+use crate::problem::Refused;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/tools", get(list).post(put))
+        .route("/tools/{tool}", delete(remove))
+        .route("/nodes", get(nodes))
+        .route("/claims", get(claims))
+}
+
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Page<ToolView>>, Refused> {
+    caller.may(Right::Look)?;
+    let params = params.only(&["limit", "cursor"])?;
+    let query = ListTools {
+        limit: params.limit()?,
+        cursor: params.read_as("cursor")?,
+    };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+}
+
+/// 201, or 200 where it was registered so already.
+async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+    body: Body,
+) -> Result<Response, Refused> {
+    caller.may(Right::Operate)?;
+    params.only(&[])?;
+    let tool = body.json()?;
+    let answered = app.command(&caller, body.key, PutTool { tool }).await?;
+    Ok(answered.respond(|tool| {
+        let status = if tool.changed {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        };
+        (status, Json(tool)).into_response()
+    }))
+}
+
+async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    Named(name): Named<ToolName>,
+    params: Params,
+) -> Result<Response, Refused> {
+    caller.may(Right::Operate)?;
+    params.only(&[])?;
+    let answered = app.command(&caller, None, DeleteTool { name }).await?;
+    Ok(answered.respond(|()| StatusCode::NO_CONTENT.into_response()))
+}
+
+async fn nodes(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Page<NodeView>>, Refused> {
+    caller.may(Right::Look)?;
+    params.only(&[])?;
+    Ok(Json(app.bus.query(&caller.workspace, &ListNodes {}).await?))
+}
+
+async fn claims(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Page<ClaimView>>, Refused> {
+    caller.may(Right::Look)?;
+    let limit = params.only(&["limit"])?.limit()?;
+    let query = ListClaims { limit };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+}

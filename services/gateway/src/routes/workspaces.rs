@@ -1,0 +1,89 @@
+//! `POST /v1/workspaces`: a new tenant with an owner of its own.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::post;
+use axum::{Json, Router};
+use holdpoint_auth::Right;
+use holdpoint_contracts::{Problem, subject};
+use holdpoint_ids::Workspace;
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::body::{Body, invalid_field};
+use crate::caller::User;
+use crate::owners;
+use crate::params::Params;
+use crate::problem::{Refused, database_away};
+use crate::store::{users, workspaces};
+
+/// Names that subjects use for something else.
+const TAKEN: [&str; 2] = [subject::SYSTEM_WORKSPACE, "timers"];
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().route("/v1/workspaces", post(make))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkspaceBody {
+    workspace: Workspace,
+}
+
+#[derive(Debug, Serialize)]
+struct MadeWorkspace {
+    workspace: Workspace,
+    /// Of its owner; shown this once.
+    token: String,
+}
+
+/// Owners of any workspace may.
+async fn make(
+    State(app): State<App>,
+    user: User,
+    params: Params,
+    body: Body,
+) -> Result<(StatusCode, Json<MadeWorkspace>), Refused> {
+    user.may(Right::Own)?;
+    params.only(&[])?;
+    let WorkspaceBody { workspace } = body.json()?;
+    if TAKEN.contains(&workspace.as_str()) {
+        return Err(Refused(invalid_field(
+            "/workspace",
+            "the system uses this name itself; take another one",
+        )));
+    }
+    claim(&app, &user, &workspace, &body).await?;
+    let token = owners::token(&app, &workspace, body.key).await?;
+    Ok((
+        StatusCode::CREATED,
+        Json(MadeWorkspace { workspace, token }),
+    ))
+}
+
+/// One maker wins. Who began and did not come to the end, or asks again under the same key, goes on.
+async fn claim(app: &App, user: &User, workspace: &Workspace, body: &Body) -> Result<(), Problem> {
+    let exists = || {
+        let detail = format!("the name `{workspace}` is taken");
+        Problem::new(409, "workspace_exists", detail)
+    };
+    let key = body.key.as_ref().map_or("", |key| key.key.as_str());
+    let maker = format!("{}/{}/{key}", user.0.workspace, user.0.user);
+    app.people.refresh().await?;
+    let is_lived_in = users::any_in(&app.readers, workspace)
+        .await
+        .map_err(database_away)?;
+    if is_lived_in && key.is_empty() {
+        return Err(exists());
+    }
+    // A workspace of before this table has people and no row.
+    let maker_if_new = if is_lived_in { "" } else { maker.as_str() };
+    let first = workspaces::claim(&app.writer, workspace, maker_if_new, app.clock.now())
+        .await
+        .map_err(database_away)?;
+    if first == maker {
+        Ok(())
+    } else {
+        Err(exists())
+    }
+}

@@ -1,0 +1,240 @@
+//! Commands that were accepted while their owner was down: stored before the caller hears 202.
+
+pub(super) mod row;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::{Asked, Reply};
+use holdpoint_ids::{CommandId, RoleName, UserName, Workspace};
+use holdpoint_store::{StoreError, begin_write};
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use serde_json::Value;
+
+const ACCEPTED: &str = "accepted";
+const DONE: &str = "done";
+
+/// A command on its way to its owner.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Stored {
+    pub(crate) id: CommandId,
+    pub(crate) workspace: Workspace,
+    pub(crate) caller: UserName,
+    /// With which roles it was accepted: it never gets more.
+    pub(crate) roles: Vec<RoleName>,
+    pub(crate) service: String,
+    /// In the owner's command stream.
+    pub(crate) subject: String,
+    /// The same as a core request.
+    pub(crate) ask_subject: String,
+    /// The whole envelope but for the assertion, which is signed anew each time.
+    pub(crate) envelope: Value,
+    pub(crate) key: Asked,
+    /// Not before this one is done, and not at all if that was refused.
+    pub(crate) after: Option<CommandId>,
+    /// Whether the owner's stream has it.
+    pub(crate) published: bool,
+    pub(crate) created_at: DateTime<Utc>,
+}
+
+/// What became of handing a command over for later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accepted {
+    /// It is stored under this id; the same key leads to the same one.
+    Under(CommandId),
+    /// The key was used for something else.
+    KeyReused,
+    /// As many as may be are on their way already.
+    Full,
+}
+
+/// How far a command has come.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Progress {
+    pub(crate) workspace: String,
+    /// None: on its way.
+    pub(crate) answer: Option<Reply<Value>>,
+}
+
+/// Stores a command, unless its key is known or `most` are on their way.
+pub(crate) async fn accept(
+    writer: &DatabaseConnection,
+    command: &Stored,
+    most: u64,
+) -> Result<Accepted, StoreError> {
+    let tx = begin_write(writer).await?;
+    let known = row::Entity::find()
+        .filter(row::Column::Key.eq(command.key.key.as_str()))
+        .one(&tx)
+        .await?;
+    if let Some(known) = known {
+        if known.digest != command.key.digest {
+            return Ok(Accepted::KeyReused);
+        }
+        return Ok(Accepted::Under(id_of(&known.id)?));
+    }
+    let on_their_way = row::Entity::find()
+        .filter(row::Column::State.eq(ACCEPTED))
+        .count(&tx)
+        .await?;
+    if on_their_way >= most {
+        return Ok(Accepted::Full);
+    }
+    row::Entity::insert(as_row(command)?)
+        .exec_without_returning(&tx)
+        .await?;
+    tx.commit().await?;
+    Ok(Accepted::Under(command.id))
+}
+
+/// Commands without an answer: those that were tried least come first. One that cannot be read
+/// must not stop the others.
+pub(crate) async fn open(
+    readers: &DatabaseConnection,
+    limit: u64,
+) -> Result<Vec<Stored>, StoreError> {
+    let rows = row::Entity::find()
+        .filter(row::Column::State.eq(ACCEPTED))
+        .order_by_asc(row::Column::Tries)
+        .order_by_asc(row::Column::Id)
+        .limit(limit)
+        .all(readers)
+        .await?;
+    let unreadable = |error: &StoreError| tracing::error!(%error, "a command that is left alone");
+    let read = |row| read(row).inspect_err(unreadable).ok();
+    Ok(rows.into_iter().filter_map(read).collect())
+}
+
+/// How far one has come; none: there is no such command, or it is long done.
+pub(crate) async fn progress(
+    readers: &DatabaseConnection,
+    id: CommandId,
+) -> Result<Option<Progress>, StoreError> {
+    let found = row::Entity::find_by_id(id.to_string()).one(readers).await?;
+    found
+        .map(|row| {
+            let answer = row.answer.as_deref().map(serde_json::from_str).transpose();
+            Ok(Progress {
+                workspace: row.workspace,
+                answer: answer.map_err(broken)?,
+            })
+        })
+        .transpose()
+}
+
+/// Keeps the first answer that came.
+pub(crate) async fn done(
+    writer: &DatabaseConnection,
+    id: CommandId,
+    answer: &Reply<Value>,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let answer = serde_json::to_string(answer).map_err(broken)?;
+    row::Entity::update_many()
+        .col_expr(row::Column::State, Expr::value(DONE))
+        .col_expr(row::Column::Answer, Expr::value(answer))
+        .col_expr(row::Column::DoneAt, Expr::value(now))
+        .filter(row::Column::Id.eq(id.to_string()))
+        .filter(row::Column::State.eq(ACCEPTED))
+        .exec(writer)
+        .await?;
+    Ok(())
+}
+
+/// Notes that these were tried once more in vain.
+pub(crate) async fn tried(
+    writer: &DatabaseConnection,
+    ids: &[CommandId],
+) -> Result<(), StoreError> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let ids = ids.iter().map(ToString::to_string);
+    row::Entity::update_many()
+        .col_expr(row::Column::Tries, Expr::col(row::Column::Tries).add(1))
+        .filter(row::Column::Id.is_in(ids))
+        .exec(writer)
+        .await?;
+    Ok(())
+}
+
+/// Notes that the owner's stream has these.
+pub(crate) async fn published(
+    writer: &DatabaseConnection,
+    ids: &[CommandId],
+) -> Result<(), StoreError> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let ids = ids.iter().map(ToString::to_string);
+    row::Entity::update_many()
+        .col_expr(row::Column::Published, Expr::value(true))
+        .filter(row::Column::Id.is_in(ids))
+        .exec(writer)
+        .await?;
+    Ok(())
+}
+
+/// Forgets what was done before an instant.
+pub(crate) async fn forget(
+    writer: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    row::Entity::delete_many()
+        .filter(row::Column::DoneAt.lt(before))
+        .exec(writer)
+        .await?;
+    Ok(())
+}
+
+fn as_row(command: &Stored) -> Result<row::ActiveModel, StoreError> {
+    Ok(row::ActiveModel {
+        id: Set(command.id.to_string()),
+        workspace: Set(command.workspace.to_string()),
+        caller: Set(command.caller.to_string()),
+        roles: Set(serde_json::to_string(&command.roles).map_err(broken)?),
+        service: Set(command.service.clone()),
+        subject: Set(command.subject.clone()),
+        ask_subject: Set(command.ask_subject.clone()),
+        envelope: Set(command.envelope.to_string()),
+        key: Set(command.key.key.clone()),
+        digest: Set(command.key.digest.clone()),
+        after_id: Set(command.after.map(|id| id.to_string())),
+        state: Set(ACCEPTED.to_owned()),
+        answer: Set(None),
+        published: Set(command.published),
+        tries: Set(0),
+        created_at: Set(command.created_at),
+        done_at: Set(None),
+    })
+}
+
+fn read(row: row::Model) -> Result<Stored, StoreError> {
+    Ok(Stored {
+        id: id_of(&row.id)?,
+        workspace: row.workspace.parse().map_err(broken)?,
+        caller: row.caller.parse().map_err(broken)?,
+        roles: serde_json::from_str(&row.roles).map_err(broken)?,
+        service: row.service,
+        subject: row.subject,
+        ask_subject: row.ask_subject,
+        envelope: serde_json::from_str(&row.envelope).map_err(broken)?,
+        key: Asked {
+            key: row.key,
+            digest: row.digest,
+        },
+        after: row.after_id.as_deref().map(id_of).transpose()?,
+        published: row.published,
+        created_at: row.created_at,
+    })
+}
+
+fn id_of(text: &str) -> Result<CommandId, StoreError> {
+    text.parse().map_err(broken)
+}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken("commands", error)
+}

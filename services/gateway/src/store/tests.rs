@@ -1,0 +1,219 @@
+//! The gateway's tables, the same on SQLite and on Postgres; migrations against entities.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::handoff::{UserFact, UserView};
+use holdpoint_contracts::{Asked, Problem, Reply};
+use holdpoint_ids::CommandId;
+use holdpoint_migrations::gateway::Migrator;
+use holdpoint_store::{Location, is_sqlite, migrate, open_readers, open_writer};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, Iterable, Statement};
+use serde_json::{Value, json};
+
+use super::commands::{self, Accepted, Stored};
+use super::{tokens, users, workspaces};
+use crate::app::Tables;
+
+fn at() -> DateTime<Utc> {
+    "2026-01-01T00:00:00.123Z".parse().unwrap()
+}
+
+fn fact(seq: u64, name: &str, role: &str, version: u64) -> UserFact {
+    UserFact {
+        seq,
+        workspace: "acme".parse().unwrap(),
+        user: UserView {
+            name: name.parse().unwrap(),
+            email: None,
+            roles: vec![role.parse().unwrap()],
+            active: role != "gone",
+            version,
+        },
+    }
+}
+
+/// A copy keeps the highest version, in whatever order facts come.
+async fn the_copy_of_users_only_goes_forward(tables: &Tables) {
+    let (readers, writer) = (&tables.readers, &tables.writer);
+    let acme = "acme".parse().unwrap();
+    let ada = "ada".parse().unwrap();
+    let role = async || {
+        let user = users::find(readers, &acme, &ada).await.unwrap().unwrap();
+        user.roles[0].to_string()
+    };
+    assert_eq!(users::position(readers).await.unwrap(), 0);
+    assert!(!users::any_in(readers, &acme).await.unwrap());
+    let both = [fact(1, "ada", "member", 1), fact(2, "ada", "admin", 2)];
+    users::apply(writer, &both).await.unwrap();
+    assert_eq!(
+        (users::position(readers).await.unwrap(), role().await),
+        (2, "admin".to_owned())
+    );
+    users::apply(writer, &both[..1]).await.unwrap();
+    assert_eq!(
+        (users::position(readers).await.unwrap(), role().await),
+        (2, "admin".to_owned())
+    );
+    let newer = fact(9, "ada", "gone", 3);
+    users::take(writer, &acme, &newer.user).await.unwrap();
+    let gone = users::find(readers, &acme, &ada).await.unwrap().unwrap();
+    assert!(!gone.active);
+    assert_eq!(
+        users::position(readers).await.unwrap(),
+        2,
+        "only a fact moves it"
+    );
+    let nobody = "nobody".parse().unwrap();
+    assert_eq!(users::find(readers, &acme, &nobody).await.unwrap(), None);
+    assert!(users::any_in(readers, &acme).await.unwrap());
+}
+
+async fn one_maker_of_a_workspace_wins(tables: &Tables) {
+    let name = "new".parse().unwrap();
+    for (maker, first) in [("a", "a"), ("b", "a"), ("a", "a")] {
+        let made_by = workspaces::claim(&tables.writer, &name, maker, at()).await;
+        assert_eq!(made_by.unwrap(), first);
+    }
+}
+
+fn stored(key: &str, digest: &str) -> Stored {
+    Stored {
+        id: CommandId::fresh(),
+        workspace: "acme".parse().unwrap(),
+        caller: "ada".parse().unwrap(),
+        roles: vec!["member".parse().unwrap()],
+        service: "executor".to_owned(),
+        subject: "stream".to_owned(),
+        ask_subject: "ask".to_owned(),
+        envelope: json!({"command": {}}),
+        key: Asked {
+            key: key.to_owned(),
+            digest: digest.to_owned(),
+        },
+        after: None,
+        published: false,
+        created_at: at(),
+    }
+}
+
+async fn a_command_is_kept_until_it_has_its_first_answer(tables: &Tables) {
+    let (readers, writer) = (&tables.readers, &tables.writer);
+    let (first, second) = (stored("a", "1"), stored("b", "1"));
+    let accept = async |command: &Stored| commands::accept(writer, command, 2).await.unwrap();
+    assert_eq!(accept(&first).await, Accepted::Under(first.id));
+    assert_eq!(accept(&stored("a", "1")).await, Accepted::Under(first.id));
+    assert_eq!(accept(&stored("a", "2")).await, Accepted::KeyReused);
+    assert_eq!(accept(&second).await, Accepted::Under(second.id));
+    assert_eq!(accept(&stored("c", "1")).await, Accepted::Full);
+
+    commands::tried(writer, &[first.id]).await.unwrap();
+    commands::published(writer, &[second.id]).await.unwrap();
+    let open = commands::open(readers, 9).await.unwrap();
+    let published = Stored {
+        published: true,
+        ..second.clone()
+    };
+    assert_eq!(
+        open,
+        [published, first.clone()],
+        "who was tried least comes first"
+    );
+
+    let answer = Reply::Ok(json!(1));
+    let late = Reply::Problem(Problem::not_found("gone"));
+    for reply in [&answer, &late] {
+        commands::done(writer, first.id, reply, at()).await.unwrap();
+    }
+    let progress = commands::progress(readers, first.id)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (progress.workspace.as_str(), progress.answer),
+        ("acme", Some(answer))
+    );
+    assert_eq!(commands::open(readers, 9).await.unwrap().len(), 1);
+    commands::forget(writer, at()).await.unwrap();
+    assert!(
+        commands::progress(readers, first.id)
+            .await
+            .unwrap()
+            .is_some()
+    );
+    let later = at() + TimeDelta::milliseconds(1);
+    commands::forget(writer, later).await.unwrap();
+    assert_eq!(commands::progress(readers, first.id).await.unwrap(), None);
+    let waits = commands::progress(readers, second.id)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(waits.answer, None::<Reply<Value>>);
+}
+
+/// Migrated columns are those of the entity, and as nullable.
+async fn same_columns<E: EntityTrait>(tables: &Tables, entity: E) {
+    let db = &tables.readers;
+    let table = entity.table_name().to_owned();
+    let sql = if is_sqlite(db) {
+        format!("SELECT name, \"notnull\" = 0 AS nullable FROM pragma_table_info('{table}')")
+    } else {
+        format!(
+            "SELECT column_name::text AS name, is_nullable = 'YES' AS nullable FROM information_schema.columns \
+             WHERE table_schema = current_schema() AND table_name = '{table}'"
+        )
+    };
+    let statement = Statement::from_string(db.get_database_backend(), sql);
+    let rows = db.query_all_raw(statement).await.unwrap();
+    let migrated: BTreeSet<(String, bool)> = rows
+        .iter()
+        .map(|row| {
+            let nullable = row.try_get("", "nullable").unwrap();
+            (row.try_get("", "name").unwrap(), nullable)
+        })
+        .collect();
+    let named = E::Column::iter().map(|column| {
+        use sea_orm::IdenStatic as _;
+        (column.as_str().to_owned(), column.def().is_null())
+    });
+    assert_eq!(migrated, named.collect(), "table {table}");
+}
+
+async fn all(location: &Location) {
+    migrate::<Migrator>(location).await.unwrap();
+    migrate::<Migrator>(location).await.unwrap();
+    let tables = Tables {
+        writer: open_writer(location).await.unwrap(),
+        readers: open_readers(location, 2).await.unwrap(),
+    };
+    same_columns(&tables, tokens::row::Entity).await;
+    same_columns(&tables, users::row::user::Entity).await;
+    same_columns(&tables, users::row::position::Entity).await;
+    same_columns(&tables, workspaces::row::Entity).await;
+    same_columns(&tables, commands::row::Entity).await;
+    tokens::tests::tokens_open_their_workspace_until_they_expire(&tables).await;
+    tokens::tests::a_key_makes_one_token_and_revoking_ends_it(&tables).await;
+    tokens::tests::printed_tokens_do_not_pile_up(&tables).await;
+    the_copy_of_users_only_goes_forward(&tables).await;
+    one_maker_of_a_workspace_wins(&tables).await;
+    a_command_is_kept_until_it_has_its_first_answer(&tables).await;
+}
+
+#[tokio::test]
+async fn on_sqlite() {
+    let dir = tempfile::tempdir().unwrap();
+    all(&Location::Sqlite(dir.path().join("gateway.db"))).await;
+}
+
+#[tokio::test]
+async fn on_postgres() {
+    let Some(postgres) = holdpoint_testkit::postgres().await.unwrap() else {
+        return;
+    };
+    let url = postgres.url.clone();
+    let location = Location::Postgres {
+        url,
+        schema: "gateway".to_owned(),
+    };
+    all(&location).await;
+}

@@ -1,0 +1,138 @@
+//! Commands whose owner is down: 202, and done when it is back, once.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use holdpoint_bus::StreamUse;
+use holdpoint_contracts::subject;
+use holdpoint_testkit::until;
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use super::edge::{Edge, at, ok, refusal, workspace};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn start(edge: &Edge, key: &str, body: &Value) -> Response {
+    let request = edge.request(Method::POST, "/agents/outreach/runs");
+    let request = request.header("idempotency-key", key);
+    request.json(body).send().await.unwrap()
+}
+
+async fn accepted(response: Response) -> String {
+    assert_eq!(response.status(), 202);
+    let body: Value = response.json().await.unwrap();
+    body["command_id"].as_str().unwrap().to_owned()
+}
+
+async fn done(edge: &Edge, id: &str) -> Value {
+    let probe = async || {
+        let command = ok(edge.get(&format!("/commands/{id}")).await).await;
+        (command["state"] == "done").then_some(command)
+    };
+    until(PATIENCE, "the command to be done", probe)
+        .await
+        .unwrap()
+}
+
+/// API: a command whose owner is down: 202 `{command_id}`, and `GET /commands/{id}`.
+#[tokio::test]
+async fn a_command_outlives_its_owners_absence_and_a_restart() {
+    let mut edge = Edge::without_executor().await;
+    let body = json!({"input": 1, "contact": {"id": "ada"}});
+    let id = accepted(start(&edge, "k", &body).await).await;
+    assert_eq!(accepted(start(&edge, "k", &body).await).await, id);
+    let reused = refusal(start(&edge, "k", &json!({"input": 2})).await).await;
+    assert_eq!(reused, (422, "idempotency_key_reused".to_owned()));
+    let waits = ok(edge.get(&format!("/commands/{id}")).await).await;
+    assert_eq!(waits, json!({"id": id, "state": "accepted"}));
+
+    edge.restart().await;
+    edge.play("executor").await;
+    let command = done(&edge, &id).await;
+    assert_eq!(command["answer"]["contact"], "ada");
+    let asked = edge.played.lock().unwrap().asked.clone();
+    assert_eq!(
+        edge.verbs(),
+        ["put_contact", "start_run"],
+        "the contact first, each once"
+    );
+    assert_ne!(asked[0].1["key"], asked[1].1["key"]);
+    let assertion = asked[1].1["assertion"].as_str().unwrap();
+    let claims = edge.trust.check(assertion, &workspace("default"), at());
+    assert_eq!(claims.unwrap().user.as_str(), "owner");
+    let again = start(&edge, "k", &body).await;
+    assert_eq!(again.status(), 201, "with the owner back it answers itself");
+    let key = edge.played.lock().unwrap().asked.pop().unwrap().1["key"].clone();
+    assert_eq!(key, asked[1].1["key"], "under the same key");
+    let elsewhere = edge.bare(Method::GET, &format!("/v1/workspaces/other/commands/{id}"));
+    let elsewhere = elsewhere
+        .bearer_auth(&edge.other_token)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(refusal(elsewhere).await.0, 404);
+}
+
+/// M-1: the owner finds the command in its stream, and answers to the inbox in `hp-reply`.
+#[tokio::test]
+async fn the_owners_stream_holds_the_command_and_its_answer_counts() {
+    let edge = Edge::without_executor().await;
+    let executor = StreamUse::Commands("executor");
+    edge.bus.provide_stream(executor).await.unwrap();
+    let id = accepted(start(&edge, "k", &json!({})).await).await;
+    let filter = subject::commands_filter("executor");
+    let mut messages = edge
+        .bus
+        .pull(executor, "executor", &filter, PATIENCE)
+        .await
+        .unwrap();
+    let message = messages.next().await.unwrap().unwrap();
+    let body: Value = serde_json::from_slice(&message.payload).unwrap();
+    assert_eq!(body["command"]["agent"], "outreach");
+    assert!(body["assertion"].is_string() && body["key"]["key"].is_string());
+    let inbox = message.headers.as_ref().unwrap().get("hp-reply").unwrap();
+    assert!(inbox.as_str().starts_with("_INBOX"), "{inbox:?}");
+    let refused = br#"{"problem":{"status":422,"code":"missing_input","detail":"no"}}"#;
+    let inbox = inbox.as_str().to_owned();
+    edge.bus.send(inbox, refused.to_vec().into()).await.unwrap();
+    let command = done(&edge, &id).await;
+    assert_eq!(command["problem"]["code"], "missing_input");
+    assert_eq!(command.get("answer"), None);
+}
+
+/// A caller who was disabled meanwhile does nothing more.
+#[tokio::test]
+async fn what_a_disabled_caller_left_behind_is_not_done() {
+    let edge = Edge::without_executor().await;
+    edge.user("ada", &["member"]).await;
+    let ada = edge.token_of("ada", None).await;
+    let id = accepted(edge.as_whom(&ada, Method::POST, "/agents/a/runs").await).await;
+    let gone = edge
+        .request(Method::DELETE, "/users/ada")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(gone.status(), 200);
+    edge.play("executor").await;
+    assert_eq!(done(&edge, &id).await["problem"]["code"], "forbidden");
+    assert!(!edge.verbs().contains(&"start_run".to_owned()));
+}
+
+#[tokio::test]
+async fn a_batch_is_accepted_line_by_line_and_questions_stay_503() {
+    let edge = Edge::without_executor().await;
+    let request = edge.request(Method::POST, "/agents/outreach/runs:batch");
+    let results = ok(request.body("{}\n{oops\n").send().await.unwrap()).await;
+    assert_eq!(results["items"][0]["status"], 202);
+    assert!(results["items"][0]["command_id"].is_string());
+    assert_eq!(results["items"][1]["status"], 400);
+    assert_eq!(
+        refusal(edge.get("/runs").await).await,
+        (503, "unavailable".to_owned())
+    );
+    let none = edge
+        .get("/commands/cmd_0193aaaabbbb7ccc8dddeeeeeeeeeeee")
+        .await;
+    assert_eq!(refusal(none).await, (404, "not_found".to_owned()));
+}
