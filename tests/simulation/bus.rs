@@ -136,7 +136,10 @@ impl SimBus {
 
     /// Messages of a queue, delivered or not.
     pub(crate) fn stored_in(&self, queue: &str) -> usize {
-        self.stored.values().filter(|one| one.queue == queue).count()
+        self.stored
+            .values()
+            .filter(|one| one.queue == queue)
+            .count()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

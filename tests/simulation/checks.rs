@@ -81,12 +81,7 @@ impl Checks {
     }
 
     /// Once all has come to rest: nothing waits without a waker, nothing was lost.
-    pub(crate) fn rest(
-        &self,
-        runs: &[RunId],
-        states: &HashMap<Key, Aggregate>,
-        effects: &Effects,
-    ) {
+    pub(crate) fn rest(&self, runs: &[RunId], states: &HashMap<Key, Aggregate>, effects: &Effects) {
         for id in runs {
             let Some(Aggregate::Run(run)) = states.get(&Key::Run(*id)) else {
                 panic!("{id} was asked for and never started");

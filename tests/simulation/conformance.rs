@@ -59,7 +59,8 @@ impl Queue for Simulated {
     type Delivered = Delivery;
 
     async fn publish(&mut self, body: &str) {
-        self.bus.publish(&subject(), body.to_owned(), None, self.now);
+        self.bus
+            .publish(&subject(), body.to_owned(), None, self.now);
     }
 
     async fn pull(&mut self) -> Option<Delivery> {

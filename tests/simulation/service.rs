@@ -41,6 +41,8 @@ pub(crate) enum Fault {
     WishOnce,
     /// A worker does what it is delivered, and asks nobody.
     NeverAsk,
+    /// A worker forgets what it has done once the result is on its way.
+    ForgetDone,
 }
 
 /// Where the process dies.
@@ -285,7 +287,12 @@ impl<S: Service> SimService<S> {
         }
     }
 
-    fn provide(&self, need: S::Need, states: &BTreeMap<S::Key, S::State>, given: &mut GivenFacts<S>) {
+    fn provide(
+        &self,
+        need: S::Need,
+        states: &BTreeMap<S::Key, S::State>,
+        given: &mut GivenFacts<S>,
+    ) {
         match S::aggregate(&need) {
             Some(key) => {
                 let state = states.get(&key).or_else(|| self.states.get(&key)).cloned();
@@ -299,8 +306,15 @@ impl<S: Service> SimService<S> {
     }
 
     fn keep(&mut self, wish: Wish) {
-        let key = (wish.kind.to_owned(), wish.workspace.clone(), wish.id.clone());
-        let newest = self.wishes.get(&key).is_none_or(|kept| wish.rev > kept.wish.rev);
+        let key = (
+            wish.kind.to_owned(),
+            wish.workspace.clone(),
+            wish.id.clone(),
+        );
+        let newest = self
+            .wishes
+            .get(&key)
+            .is_none_or(|kept| wish.rev >= kept.wish.rev);
         assert!(newest, "{wish:?} would not be heeded");
         self.wishes.insert(
             key,
@@ -350,8 +364,13 @@ impl<S: Service> SimService<S> {
         let answers = reply["ok"].as_array().cloned().unwrap_or_default();
         for ((key, rev), answer) in keys.into_iter().zip(answers) {
             let is_final = answer.get("ok").is_some()
-                || answer["problem"]["status"].as_u64().is_some_and(|it| it < 500);
-            let is_newest = self.wishes.get(&key).is_some_and(|kept| kept.wish.rev == rev);
+                || answer["problem"]["status"]
+                    .as_u64()
+                    .is_some_and(|it| it < 500);
+            let is_newest = self
+                .wishes
+                .get(&key)
+                .is_some_and(|kept| kept.wish.rev == rev);
             if is_final && is_newest {
                 self.wishes.remove(&key);
             }
@@ -367,7 +386,11 @@ impl<S: Service> SimService<S> {
 /// Everything is stored, now and then twice.
 fn publish(messages: Vec<Outgoing>, around: &mut Around<'_>) {
     for message in messages {
-        let copies = if around.cruel && around.chance.one_in(15) { 2 } else { 1 };
+        let copies = if around.cruel && around.chance.one_in(15) {
+            2
+        } else {
+            1
+        };
         for _ in 0..copies {
             let body = message.body.clone();
             around.bus.publish(&message.subject, body, None, around.now);

@@ -3,7 +3,7 @@
 //! It follows `shared/worker`: a fresh first delivery of an idempotent step may start at once, all
 //! else asks; the delivery is acked once the result is safe; each start has a name of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::TimeDelta;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -28,6 +28,9 @@ pub(crate) struct SimWorker {
     place: usize,
     starts: u32,
     jobs: Vec<Job>,
+    /// Hand-outs that this process has done: their delivery may come again with the same count, when
+    /// a server that crashed undoes acks, while the result still waits in the command stream.
+    done: BTreeSet<(RunId, String, u64)>,
 }
 
 struct Job {
@@ -49,6 +52,7 @@ impl SimWorker {
             place,
             starts: 1,
             jobs: Vec::new(),
+            done: BTreeSet::new(),
         }
     }
 
@@ -57,12 +61,15 @@ impl SimWorker {
     }
 
     fn name(&self) -> NodeName {
-        format!("node-{}-{}", self.place, self.starts).parse().unwrap()
+        format!("node-{}-{}", self.place, self.starts)
+            .parse()
+            .unwrap()
     }
 
     /// Dies, with all that it held, and is started again.
     pub(crate) fn die(&mut self) {
         self.jobs.clear();
+        self.done.clear();
         self.starts += 1;
     }
 
@@ -76,7 +83,10 @@ impl SimWorker {
     /// Takes one delivery, if there is one.
     pub(crate) fn pull(&mut self, around: &mut Around<'_>) -> bool {
         let chance = around.cruel.then_some(&mut *around.chance);
-        let Some(delivery) = around.bus.pull(subject::STEPS, around.now, ACK_WAIT, chance) else {
+        let Some(delivery) = around
+            .bus
+            .pull(subject::STEPS, around.now, ACK_WAIT, chance)
+        else {
             return false;
         };
         let hand_out: HandOut = serde_json::from_str(&delivery.body).unwrap();
@@ -87,6 +97,11 @@ impl SimWorker {
         // It was thought lost and goes on; it answers the newer delivery.
         if let Some(job) = self.jobs.iter_mut().find(is_same) {
             job.delivery = delivery;
+            return true;
+        }
+        let key = (hand_out.run, hand_out.step.clone(), hand_out.dispatch);
+        if self.done.contains(&key) {
+            around.bus.ack(delivery.seq);
             return true;
         }
         self.jobs.push(Job {
@@ -112,7 +127,13 @@ impl SimWorker {
             Stage::Held => self.start(place, executor, around),
             Stage::Granted => {
                 let hand_out = &self.jobs[place].hand_out;
-                *effects.entry((hand_out.run, hand_out.step.clone())).or_default() += 1;
+                *effects
+                    .entry((hand_out.run, hand_out.step.clone()))
+                    .or_default() += 1;
+                if around.fault != Fault::ForgetDone {
+                    let key = (hand_out.run, hand_out.step.clone(), hand_out.dispatch);
+                    self.done.insert(key);
+                }
                 Some(Stage::Done)
             }
             Stage::Done => self.report(place, executor, around),

@@ -5,6 +5,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::executor::{ApplyAgent, CancelRun, PauseRun, ResumeRun, StartRun};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::run::ResumeMode;
+use holdpoint_contracts::subject;
 use holdpoint_executor::Executor;
 use holdpoint_executor::domain::Key;
 use holdpoint_ids::{RunId, Workspace};
@@ -145,7 +146,8 @@ impl World {
                 1 => format!("wait: {}m", 1 + self.chance.below(600)),
                 2 => "wait: 90 days".to_owned(),
                 3 => "tool: log\n    args: { message: hello }".to_owned(),
-                _ => "tool: send_email\n    args: { to: a@x.example, subject: s, body: b }".to_owned(),
+                _ => "tool: send_email\n    args: { to: a@x.example, subject: s, body: b }"
+                    .to_owned(),
             };
             text.push_str(&format!("  - {what}\n"));
             // Most steps follow each other; now and then two go side by side.
@@ -227,6 +229,10 @@ impl World {
 
     /// A bucket has come, or a sweep: all that is due and pending fires. Now and then it comes early.
     fn wheel(&mut self) {
+        let ack_wait = TimeDelta::seconds(30);
+        while let Some(bucket) = self.bus.pull(subject::TIMERS, self.now, ack_wait, None) {
+            self.bus.ack(bucket.seq);
+        }
         let due: Vec<_> = self
             .scheduler
             .states
@@ -240,7 +246,9 @@ impl World {
         let mut due = due;
         due.sort_by(|one, other| one.cmp(other));
         if !due.is_empty() {
-            let inputs = due.into_iter().map(|(_, key, rev)| AlarmInput::Due { key, rev });
+            let inputs = due
+                .into_iter()
+                .map(|(_, key, rev)| AlarmInput::Due { key, rev });
             self.scheduler.submit(inputs.collect(), &mut around!(self));
         }
     }
@@ -310,7 +318,8 @@ impl World {
         self.cruel = false;
         for _ in 0..REST_TURNS {
             let mut moved = false;
-            while self.executor.take(&mut around!(self)) || self.scheduler.take(&mut around!(self)) {
+            while self.executor.take(&mut around!(self)) || self.scheduler.take(&mut around!(self))
+            {
                 moved = true;
                 self.check();
             }
