@@ -79,13 +79,12 @@ impl Loader {
         let mut behind = None;
         loop {
             let page = store::due(&self.db, until, behind.as_ref()).await?;
-            let full = page.len() as u64 == store::PAGE;
-            loaded.count += page.len();
-            behind = page.last().cloned();
-            if !page.is_empty() {
-                loaded.fired.push(self.wheel.add(page).await);
+            loaded.count += page.alarms.len();
+            behind = page.next;
+            if !page.alarms.is_empty() {
+                loaded.fired.push(self.wheel.add(page.alarms).await);
             }
-            if !full {
+            if behind.is_none() {
                 return Ok(loaded);
             }
             if self.wheel.held() >= HELD_MAX {

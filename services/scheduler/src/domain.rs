@@ -6,7 +6,7 @@ mod decide;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::scheduler::SetAnswer;
-use holdpoint_contracts::{executor, subject};
+use holdpoint_contracts::{executor, handoff, subject};
 use holdpoint_ids::{Workspace, partition};
 use serde::Serialize;
 
@@ -18,23 +18,29 @@ pub(crate) const HORIZON: TimeDelta = TimeDelta::hours(24);
 /// A service that may set alarms: one whose command stream is there to take what fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
-    /// Alarms of holds; their ids are hold ids.
+    /// Alarms of holds and leases (hold ids), and of nodes (`node_` and the name, in workspace `sys`).
     Executor,
+    /// Alarms of requests; their ids are hold ids.
+    Handoff,
 }
 
 impl Owner {
+    /// Each there is.
+    pub(crate) const ALL: [Self; 2] = [Self::Executor, Self::Handoff];
+
     /// Its name, as in subjects and rows.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Executor => executor::SERVICE,
+            Self::Handoff => handoff::SERVICE,
         }
     }
 
     /// The service of that name, if it may set alarms.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Executor].into_iter().find(|it| it.name() == name)
+        Self::ALL.into_iter().find(|it| it.name() == name)
     }
 }
 

@@ -20,15 +20,15 @@ mod wheel;
 use std::sync::Arc;
 
 use holdpoint_bus::{BusError, StreamUse};
-use holdpoint_contracts::{executor, subject};
+use holdpoint_contracts::subject;
 use holdpoint_kernel::{Deps, Handle, KernelError};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::advance::Advance;
-use crate::arming::Arming;
 use crate::buckets::{Buckets, Loader};
+use crate::domain::Owner;
 use crate::settling::Rest;
 use crate::sweep::Sweeper;
 use crate::wheel::Wheel;
@@ -66,20 +66,18 @@ pub async fn start(
 ) -> Result<Handle<Scheduler>, SchedulerError> {
     migrate::<holdpoint_migrations::scheduler::Migrator>(&deps.store).await?;
     // What it publishes to and looks at must be there before it does.
-    for wanted in [
-        StreamUse::Timers,
-        StreamUse::Commands(executor::SERVICE),
-        StreamUse::Steps,
-    ] {
+    for wanted in [StreamUse::Timers, StreamUse::Steps] {
         deps.bus.provide_stream(wanted).await?;
+    }
+    for owner in Owner::ALL {
+        let commands = StreamUse::Commands(owner.name());
+        deps.bus.provide_stream(commands).await?;
     }
     let Deps {
         bus, clock, store, ..
     } = deps;
-    let arming = Arc::new(Arming::new(clock.clone()));
-    let service = Arc::new(Scheduler {
-        arming: Arc::clone(&arming),
-    });
+    let service = Arc::new(Scheduler::new(clock.clone()));
+    let arming = Arc::clone(&service.arming);
     let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
     let loader = Loader {
         db: open_readers(store, READERS).await?,
@@ -97,6 +95,7 @@ pub async fn start(
         loader: loader.clone(),
         arming,
         armed_until: None,
+        forget_at: None,
     };
     sweeper.start().await?;
     tracker.spawn(sweeper.run(stop.clone()));

@@ -1,46 +1,103 @@
-//! Effects to messages: translation only.
+//! Effects to wishes and messages: translation only.
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::{TimerFired, TimersFired};
+use holdpoint_contracts::handoff::RequestTimersFired;
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::scheduler::SERVICE;
 use holdpoint_ids::{Workspace, partition};
+use holdpoint_kernel::Wish;
+use serde::ser::Error as _;
 
 use crate::domain::{Effect, Owner};
 
 /// Alarms of one message.
-const FIRED_PER_MESSAGE: usize = 500;
+const TOLD_PER_MESSAGE: usize = 500;
 
-/// The commands that tell owners what has fired: one for each workspace and partition.
-pub(crate) fn fired(effects: &[Effect]) -> Vec<Outgoing> {
-    let mut groups: BTreeMap<(&Workspace, u32), Vec<TimerFired>> = BTreeMap::new();
-    for effect in effects {
-        match effect {
-            Effect::Fired { key, rev, due } => match key.owner {
-                Owner::Executor => {
-                    let group = groups.entry((&key.workspace, partition(&key.id)));
-                    group.or_default().push(TimerFired {
-                        id: key.id.clone(),
-                        rev: *rev,
-                        due: *due,
-                    });
-                }
-            },
-            Effect::Arm { .. } => {}
+/// Kind of the wishes that tell an owner what has fired. Each owner has its own command.
+const fn kind(owner: Owner) -> &'static str {
+    match owner {
+        Owner::Executor => "fired",
+        Owner::Handoff => "fired_handoff",
+    }
+}
+
+/// What owners have to be told: sent again until each has confirmed it. The id is the timer's own,
+/// so that the partition is the one of the owner's aggregate.
+pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
+    effects.iter().filter_map(wish).collect()
+}
+
+fn wish(effect: &Effect) -> Option<Wish> {
+    match effect {
+        Effect::Fired { key, rev, due } => {
+            let fired = TimerFired {
+                id: key.id.clone(),
+                rev: *rev,
+                due: *due,
+            };
+            Some(Wish {
+                kind: kind(key.owner),
+                workspace: key.workspace.clone(),
+                id: key.id.clone(),
+                rev: *rev,
+                // Our own types always become JSON; should one not, the log says so.
+                body: serde_json::to_string(&fired)
+                    .inspect_err(|error| tracing::error!(%error, "a wish that cannot be written"))
+                    .ok()?,
+            })
+        }
+        Effect::Arm { .. } => None,
+    }
+}
+
+/// The command that tells an owner what has fired.
+pub(crate) fn wish_message(
+    wanted: &str,
+    workspace: &Workspace,
+    bodies: &[&str],
+) -> Result<Outgoing, serde_json::Error> {
+    let fired = bodies
+        .iter()
+        .map(|body| serde_json::from_str(body))
+        .collect::<Result<Vec<TimerFired>, _>>()?;
+    let owner = Owner::ALL.into_iter().find(|owner| kind(*owner) == wanted);
+    match owner {
+        Some(Owner::Executor) => command(workspace, TimersFired { fired }),
+        Some(Owner::Handoff) => command(workspace, RequestTimersFired { fired }),
+        None => {
+            let text = format!("no wish of the scheduler is of kind `{wanted}`");
+            Err(serde_json::Error::custom(text))
         }
     }
+}
+
+fn command<C: Command>(workspace: &Workspace, command: C) -> Result<Outgoing, serde_json::Error> {
+    let subject = command.subject(workspace);
+    Outgoing::json(subject, &Envelope::of_service(SERVICE, command))
+}
+
+/// The same as messages of the outbox, for a kernel that does not carry wishes yet: once each, and
+/// not sent again.
+pub(crate) fn told(effects: &[Effect]) -> Vec<Outgoing> {
+    let mut groups: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for wish in wishes(effects) {
+        let group = (wish.kind, wish.workspace, partition(&wish.id));
+        groups.entry(group).or_default().push(wish.body);
+    }
     let mut messages = Vec::new();
-    for ((workspace, _), fired) in groups {
-        for fired in fired.chunks(FIRED_PER_MESSAGE) {
-            let command = TimersFired {
-                fired: fired.to_vec(),
-            };
-            let subject = command.subject(workspace);
-            let envelope = Envelope::of_service(SERVICE, command);
-            messages.extend(json(subject, &envelope));
+    for ((kind, workspace, _), bodies) in groups {
+        for bodies in bodies.chunks(TOLD_PER_MESSAGE) {
+            let bodies: Vec<_> = bodies.iter().map(String::as_str).collect();
+            let message = wish_message(kind, &workspace, &bodies);
+            messages.extend(
+                message.inspect_err(
+                    |error| tracing::error!(%error, "a message that cannot be written"),
+                ),
+            );
         }
     }
     messages
@@ -63,44 +120,43 @@ pub(crate) fn json<T: serde::Serialize>(subject: String, body: &T) -> Option<Out
 
 #[cfg(test)]
 mod tests {
-    use holdpoint_ids::{HoldId, RunId};
-
     use super::*;
     use crate::domain::Key;
 
-    fn of(workspace: &str, id: String) -> Effect {
+    fn fired(owner: Owner, workspace: &str, id: &str) -> Effect {
         Effect::Fired {
             key: Key {
                 workspace: workspace.parse().unwrap(),
-                owner: Owner::Executor,
-                id,
+                owner,
+                id: id.to_owned(),
             },
-            rev: 1,
+            rev: 7,
             due: DateTime::UNIX_EPOCH,
         }
     }
 
-    fn hold(number: u32) -> String {
-        let run = RunId::fresh();
-        HoldId { run, number }.to_string()
-    }
-
     #[test]
-    fn what_fires_goes_to_the_partition_of_its_id_in_bounded_messages() {
-        let mut effects: Vec<_> = (0..20_000).map(|n| of("acme", hold(n))).collect();
-        effects.push(of("other", hold(1)));
-        effects.push(of("acme", "nonsense".into()));
-        let mut told = 0;
-        for message in fired(&effects) {
-            let envelope: Envelope<TimersFired> = serde_json::from_str(&message.body).unwrap();
-            let fired = envelope.command.fired;
-            assert!(fired.len() <= FIRED_PER_MESSAGE);
-            let place = message.subject.split('.').nth(4).unwrap();
-            for one in &fired {
-                assert_eq!(place, partition(&one.id.to_string()).to_string());
-            }
-            told += fired.len();
+    fn each_owner_is_told_by_its_own_command_in_the_partition_of_the_id() {
+        let effects = [
+            fired(Owner::Executor, "sys", "node_alpha"),
+            fired(Owner::Handoff, "acme", "hold_x"),
+            Effect::Arm {
+                shard: 0,
+                due: DateTime::UNIX_EPOCH,
+            },
+        ];
+        let wishes = wishes(&effects);
+        let subjects = ["executor", "handoff"].into_iter().zip(&wishes);
+        for (service, wish) in subjects {
+            let message = wish_message(wish.kind, &wish.workspace, &[&wish.body]).unwrap();
+            let (workspace, place) = (&wish.workspace, partition(&wish.id));
+            let subject = format!("hp.{workspace}.cmd.{service}.{place}.timers_fired");
+            assert_eq!(message.subject, subject);
+            let told: Envelope<TimersFired> = serde_json::from_str(&message.body).unwrap();
+            assert_eq!(told.command.fired.len(), 1);
+            assert_eq!((&told.command.fired[0].id, wish.rev), (&wish.id, 7));
         }
-        assert_eq!(told, 20_001);
+        assert_eq!(wishes.len(), 2);
+        assert!(wish_message("else", &"acme".parse().unwrap(), &[]).is_err());
     }
 }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
+use holdpoint_clock::Clock;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
-use holdpoint_kernel::{Changed, Decision, Facts, Outcome, Request, Service};
+use holdpoint_ids::Workspace;
+use holdpoint_kernel::{Changed, Decision, Facts, Outcome, Request, Service, Wish};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseTransaction;
 
@@ -20,6 +22,16 @@ use crate::{inbound, outbound, store};
 #[derive(Debug)]
 pub struct Scheduler {
     pub(crate) arming: Arc<Arming>,
+}
+
+impl Scheduler {
+    /// With nothing armed.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            arming: Arc::new(Arming::new(clock)),
+        }
+    }
 }
 
 impl Service for Scheduler {
@@ -125,9 +137,22 @@ impl Service for Scheduler {
     }
 
     fn outbound(&self, effects: &[Effect]) -> Vec<Outgoing> {
-        let mut messages = outbound::fired(effects);
+        let mut messages = outbound::told(effects);
         messages.extend(self.arming.messages(outbound::to_arm(effects)));
         messages
+    }
+
+    fn wishes(&self, effects: &[Effect]) -> Vec<Wish> {
+        outbound::wishes(effects)
+    }
+
+    fn wish_message(
+        &self,
+        kind: &str,
+        workspace: &Workspace,
+        bodies: &[&str],
+    ) -> Result<Outgoing, serde_json::Error> {
+        outbound::wish_message(kind, workspace, bodies)
     }
 
     /// Sends nothing. It is called after the commit, when the outbox has the schedules for good:

@@ -11,8 +11,8 @@ use holdpoint_ids::Workspace;
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::SimpleExpr;
-use sea_orm::{QueryOrder, QueryResult, QuerySelect};
+use sea_orm::sea_query::{Expr, ExprTrait as _, SimpleExpr};
+use sea_orm::{Condition, QueryOrder, QueryResult, QuerySelect, QueryTrait as _};
 
 use crate::arming::Bucket;
 use crate::domain::{Alarm, Key, Owner, Phase};
@@ -45,6 +45,9 @@ pub(crate) struct Model {
 }
 
 impl ActiveModelBehavior for ActiveModel {}
+
+/// Rows that one statement forgets: it holds the write lock for some milliseconds.
+pub(crate) const FORGOTTEN_AT_ONCE: u64 = 1_000;
 
 /// An alarm that is to be fired; sorts by its due time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,12 +117,42 @@ pub(crate) async fn save(
     Ok(lost.cloned().collect())
 }
 
-/// A page of what is pending and due before `until`, in order, behind an alarm.
+/// One look at the table.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    /// In order.
+    pub(crate) alarms: Vec<DueAlarm>,
+    /// Where the next page begins; none: there is nothing more. It counts rows and not alarms, so
+    /// that rows which cannot be read do not keep what lies behind them.
+    pub(crate) next: Option<Cursor>,
+}
+
+/// A place in the order of due times, as the row says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    due: DateTime<Utc>,
+    workspace: String,
+    owner: String,
+    id: String,
+}
+
+impl Cursor {
+    fn behind(row: &Model) -> Option<Self> {
+        Some(Self {
+            due: row.due_at?,
+            workspace: row.workspace.clone(),
+            owner: row.owner.clone(),
+            id: row.id.clone(),
+        })
+    }
+}
+
+/// A page of what is pending and due before `until`, in order, behind a place.
 pub(crate) async fn due(
     db: &impl ConnectionTrait,
     until: DateTime<Utc>,
-    behind: Option<&DueAlarm>,
-) -> Result<Vec<DueAlarm>, StoreError> {
+    behind: Option<&Cursor>,
+) -> Result<Page, StoreError> {
     let mut wanted = Entity::find()
         .filter(pending())
         .filter(COLUMN.due_at.lt(until));
@@ -129,15 +162,18 @@ pub(crate) async fn due(
     }
     let columns = (Column::DueAt, Column::Workspace, Column::Owner, Column::Id);
     let mut page = wanted.cursor_by(columns);
-    if let Some(DueAlarm { due, key, .. }) = behind {
-        page.after((
-            *due,
-            key.workspace.as_str(),
-            key.owner.name(),
-            key.id.as_str(),
-        ));
+    if let Some(Cursor {
+        due,
+        workspace,
+        owner,
+        id,
+    }) = behind
+    {
+        page.after((*due, workspace.as_str(), owner.as_str(), id.as_str()));
     }
     let rows = page.first(PAGE).all(db).await?;
+    let is_full = rows.len() as u64 == PAGE;
+    let next = rows.last().filter(|_| is_full).and_then(Cursor::behind);
     let mut alarms = Vec::with_capacity(rows.len());
     for row in rows {
         // One row that cannot be read must not stop the others.
@@ -156,7 +192,38 @@ pub(crate) async fn due(
             alarms.push(DueAlarm { due, key, rev });
         }
     }
-    Ok(alarms)
+    Ok(Page { alarms, next })
+}
+
+/// Forgets a page of alarms that have fired or were cleared before `before`; returns their number.
+/// A row that is wanted again meanwhile stays.
+pub(crate) async fn forget(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    let over = || {
+        Condition::all()
+            .add(COLUMN.status.ne(PENDING))
+            .add(COLUMN.updated_at.lt(before))
+    };
+    let old = Entity::find()
+        .filter(over())
+        .select_only()
+        .columns([Column::Workspace, Column::Owner, Column::Id])
+        .order_by_asc(Column::UpdatedAt)
+        .limit(FORGOTTEN_AT_ONCE)
+        .into_query();
+    let key = Expr::tuple([
+        Expr::col(Column::Workspace).into(),
+        Expr::col(Column::Owner).into(),
+        Expr::col(Column::Id).into(),
+    ]);
+    let gone = Entity::delete_many()
+        .filter(over())
+        .filter(key.in_subquery(old))
+        .exec(db)
+        .await?;
+    Ok(gone.rows_affected)
 }
 
 /// The due time that comes next, after an instant if one is given.

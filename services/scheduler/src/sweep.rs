@@ -23,6 +23,13 @@ const OVERDUE: TimeDelta = TimeDelta::seconds(2);
 /// How far a sweep looks back behind the one before: what was committed while that one read.
 const OVERLAP: TimeDelta = TimeDelta::seconds(60);
 
+/// How long an alarm that has fired or was cleared is kept: longer than any wait, so that no wish
+/// that was made for it can still be on its way.
+const KEPT: TimeDelta = TimeDelta::days(100);
+
+/// How often such alarms are looked for.
+const FORGET_EVERY: TimeDelta = TimeDelta::hours(1);
+
 /// Schedules that are published together.
 const BUCKETS_PER_BATCH: usize = 1_000;
 
@@ -34,6 +41,8 @@ pub(crate) struct Sweeper {
     pub(crate) arming: Arc<Arming>,
     /// Everything due before is armed.
     pub(crate) armed_until: Option<DateTime<Utc>>,
+    /// When what is over is looked for next.
+    pub(crate) forget_at: Option<DateTime<Utc>>,
 }
 
 /// A sweep was not finished; the next one does it.
@@ -103,6 +112,29 @@ impl Sweeper {
             self.arming.armed(alarms);
         }
         self.armed_until = Some(to);
+        self.forget(now).await?;
+        Ok(())
+    }
+
+    /// Forgets what is over for long, page by page; other writers get in between.
+    async fn forget(&mut self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let soon = now + FORGET_EVERY;
+        // A clock that was set back must not put it off for longer than that.
+        if self.forget_at.is_some_and(|at| now < at && at <= soon) {
+            return Ok(());
+        }
+        let mut forgotten = 0;
+        loop {
+            let page = store::forget(&self.loader.db, now - KEPT).await?;
+            forgotten += page;
+            if page < store::FORGOTTEN_AT_ONCE {
+                break;
+            }
+        }
+        self.forget_at = Some(soon);
+        if forgotten > 0 {
+            tracing::info!(alarms = forgotten, "over for long and forgotten");
+        }
         Ok(())
     }
 }

@@ -9,6 +9,10 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::scheduler::{DueBucket, SetAnswer, SetTimer};
 use holdpoint_contracts::subject;
 
+use crate::buckets::CONSUMER;
+use holdpoint_store::Location;
+use holdpoint_testkit::until;
+
 use bench::{Bench, DAY_MS, SOON, hold, ms, workspace};
 
 mod bench;
@@ -182,4 +186,112 @@ async fn a_restarted_scheduler_fires_what_came_due_while_it_was_down() {
     let running = bench.start().await;
     assert_eq!(bench.told_of(1).await, [(id, 1, due, due)]);
     running.end().await;
+}
+
+/// S0-AC8, S0-T5: where 31 bits of milliseconds end (24.8 days, 49.7 days) and at the longest wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_waits_fire_at_their_millisecond_and_not_before() {
+    let bench = Bench::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
+    let running = bench.start().await;
+    let began = bench.clock.now();
+    let lengths = [i64::from(i32::MAX), i64::from(u32::MAX), 7_776_000_000];
+    let timers: Vec<_> = lengths
+        .iter()
+        .map(|length| SetTimer {
+            id: hold(),
+            rev: 1,
+            due: Some(began + ms(*length)),
+        })
+        .collect();
+    bench.set(timers.clone()).await;
+    for (fired, length) in lengths.iter().enumerate() {
+        let left = began + ms(length - 1) - bench.clock.now();
+        bench
+            .advance(left.num_milliseconds().unsigned_abs(), 5_000)
+            .await;
+        assert_eq!(bench.told().len(), fired, "one millisecond before {length}");
+        bench.advance(1, 5_000).await;
+        let due = timers[fired].due.unwrap();
+        let told = (timers[fired].id.clone(), 1, due, due);
+        assert_eq!(bench.told().last(), Some(&told));
+    }
+    assert_eq!(bench.told().len(), lengths.len());
+    running.end().await;
+}
+
+/// The machine's clock is set while alarms wait: none comes early by it, none is lost or doubled.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_back_or_forward_neither_loses_nor_doubles_an_alarm() {
+    let bench = Bench::with(Clock::system()).await;
+    let running = bench.start().await;
+    let (soon, later) = (hold(), hold());
+    let now = bench.clock.now();
+    bench.set_one(&soon, 1, now + ms(2_500)).await;
+    bench.set_one(&later, 1, now + TimeDelta::hours(20)).await;
+    // Its bucket is armed for a time that this clock shows an hour later.
+    bench.clock.step(-TimeDelta::hours(1));
+    let come = async || {
+        let left = bench.bus.backlog(StreamUse::Timers, CONSUMER).await.ok()?;
+        (left.unacked > 0).then_some(())
+    };
+    until(SOON, "the bucket to come, early", come)
+        .await
+        .unwrap();
+    assert_eq!(bench.told(), []);
+    bench.clock.step(TimeDelta::hours(1));
+    bench.told_of(1).await;
+    bench.clock.step(TimeDelta::days(1));
+    let told = bench.told_of(2).await;
+    assert_eq!([&told[0].0, &told[1].0], [&soon, &later]);
+    assert!(told.iter().all(|(_, _, due, came)| came >= due), "{told:?}");
+    // Were one to come twice, it would come before a later one.
+    bench.set_one(&hold(), 1, bench.clock.now() + ms(50)).await;
+    assert_eq!(bench.told_of(3).await.len(), 3);
+    running.end().await;
+}
+
+/// The row is the truth: without its schedule an alarm comes late, and comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alarm_whose_schedule_is_lost_is_fired_by_the_sweep() {
+    let bench = Bench::with(Clock::system()).await;
+    let running = bench.start().await;
+    let id = hold();
+    let due = bench.clock.now() + ms(2_500);
+    bench.set_one(&id, 1, due).await;
+    let context = async_nats::jetstream::new(bench.bus.client().clone());
+    let timers = context.get_stream(subject::TIMERS).await;
+    timers.unwrap().purge().await.unwrap();
+    let told = bench.told_of(1).await;
+    assert_eq!((&told[0].0, told[0].2), (&id, due));
+    running.end().await;
+}
+
+/// Two replicas on one Postgres: each alarm fires once, and what one leaves behind the other takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_schedulers_share_the_alarms_and_one_takes_over_for_the_other() {
+    let Some(postgres) = holdpoint_testkit::postgres().await.unwrap() else {
+        return;
+    };
+    let mut bench = Bench::with(Clock::system()).await;
+    bench.store = Location::Postgres {
+        url: postgres.url.clone(),
+        schema: "scheduler".to_owned(),
+    };
+    let (one, other) = (bench.start().await, bench.start().await);
+    let now = bench.clock.now();
+    let timers: Vec<_> = (0..300)
+        .map(|n| SetTimer {
+            id: hold(),
+            rev: 1,
+            due: Some(now + ms(1_500 + n * 20)),
+        })
+        .collect();
+    bench.set(timers.clone()).await;
+    bench.told_of(50).await;
+    one.end().await;
+    let told = bench.told_of(300).await;
+    let ids: std::collections::BTreeSet<_> = told.iter().map(|it| it.0.as_str()).collect();
+    assert_eq!((ids.len(), told.len()), (300, 300), "each once");
+    assert!(told.iter().all(|(_, _, due, came)| came >= due));
+    other.end().await;
 }

@@ -5,10 +5,15 @@
 //! goes back, and is kept in a file so that a restart goes on where it stood.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use tokio::sync::watch;
+
+/// Longest sleep without a look at the machine's clock.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A file of a test clock could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +43,8 @@ pub struct Clock(Arc<Kind>);
 
 #[derive(Debug)]
 enum Kind {
-    System,
+    /// The machine's, off by so many milliseconds: 0 but in tests of a clock that is set.
+    System(AtomicI64),
     Test(TestClock),
 }
 
@@ -52,7 +58,18 @@ impl Clock {
     /// The machine's clock.
     #[must_use]
     pub fn system() -> Self {
-        Self(Arc::new(Kind::System))
+        Self(Arc::new(Kind::System(AtomicI64::new(0))))
+    }
+
+    /// Sets the machine's clock as this one shows it: forward, or back where `by` is negative, as an
+    /// operator or NTP may. For tests; a test clock stays as it is.
+    pub fn step(&self, by: TimeDelta) {
+        match &*self.0 {
+            Kind::System(off) => {
+                off.fetch_add(by.num_milliseconds(), Ordering::AcqRel);
+            }
+            Kind::Test(_) => {}
+        }
     }
 
     /// A clock that stands at `now` until it is moved; kept nowhere.
@@ -103,7 +120,10 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn now(&self) -> DateTime<Utc> {
         match &*self.0 {
-            Kind::System => Utc::now().trunc_subsecs(3),
+            Kind::System(off) => {
+                let off = TimeDelta::milliseconds(off.load(Ordering::Acquire));
+                Utc::now().trunc_subsecs(3) + off
+            }
             Kind::Test(clock) => *clock.now.borrow(),
         }
     }
@@ -134,14 +154,15 @@ impl Clock {
     /// Waits until the clock shows `due` or later.
     pub async fn reached(&self, due: DateTime<Utc>) {
         match &*self.0 {
-            Kind::System => loop {
+            Kind::System(_) => loop {
                 let Ok(left) = (due - self.now()).to_std() else {
                     return;
                 };
                 if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left).await;
+                // A sleep does not notice that the machine's clock was set meanwhile.
+                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
             },
             Kind::Test(clock) => {
                 let mut now = clock.now.subscribe();

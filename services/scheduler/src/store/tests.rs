@@ -72,12 +72,12 @@ async fn due_alarms_come_in_order_and_in_pages_even_within_one_instant() {
         .chain([alarm("fired", 1, Phase::Fired)])
         .collect();
     assert_eq!(put(&db, &alarms).await, []);
-    let mut found = Vec::new();
+    let (mut found, mut next) = (Vec::new(), None);
     loop {
-        let page = due(&db, at(2_000), found.last()).await.unwrap();
-        let full = page.len() as u64 == PAGE;
-        found.extend(page);
-        if !full {
+        let page = due(&db, at(2_000), next.as_ref()).await.unwrap();
+        found.extend(page.alarms);
+        next = page.next;
+        if next.is_none() {
             break;
         }
     }
@@ -92,4 +92,70 @@ async fn due_alarms_come_in_order_and_in_pages_even_within_one_instant() {
         near.into_iter().collect::<Vec<_>>(),
         [(0, second), (0, second + 1)]
     );
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_does_not_keep_those_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(&folder).await;
+    let alarms: Vec<_> = (0..PAGE + 2)
+        .map(|n| alarm(&format!("s{n:06}"), 1, Phase::Pending(at(1_000))))
+        .collect();
+    assert_eq!(put(&db, &alarms).await, []);
+    // The first and the last of the page: neither the count nor the cursor may come from alarms.
+    for id in ["s000000".to_owned(), format!("s{:06}", PAGE - 1)] {
+        let broken = format!("UPDATE alarms SET rev = -1 WHERE id = '{id}'");
+        db.execute_unprepared(&broken).await.unwrap();
+    }
+    let first = due(&db, at(2_000), None).await.unwrap();
+    assert_eq!(first.alarms.len() as u64, PAGE - 2);
+    let second = due(&db, at(2_000), first.next.as_ref()).await.unwrap();
+    let ids: Vec<_> = second.alarms.iter().map(|it| it.key.id.as_str()).collect();
+    assert_eq!(ids, ["s005000", "s005001"]);
+    assert_eq!(second.next, None);
+}
+
+#[tokio::test]
+async fn what_is_over_for_long_is_forgotten_in_pages_and_what_waits_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(&folder).await;
+    forgets(&db).await;
+}
+
+#[tokio::test]
+async fn what_is_over_for_long_is_forgotten_on_postgres_too() {
+    let Some(postgres) = holdpoint_testkit::postgres().await.unwrap() else {
+        return;
+    };
+    let location = Location::Postgres {
+        url: postgres.url.clone(),
+        schema: "scheduler".to_owned(),
+    };
+    migrate::<holdpoint_migrations::scheduler::Migrator>(&location)
+        .await
+        .unwrap();
+    forgets(&open_writer(&location).await.unwrap()).await;
+}
+
+async fn forgets(db: &DatabaseConnection) {
+    let over = (0..FORGOTTEN_AT_ONCE + 1).map(|n| {
+        let phase = [Phase::Fired, Phase::Cleared][usize::from(n % 2 == 0)];
+        alarm(&format!("o{n}"), 1, phase)
+    });
+    let waits = alarm("waits", 1, Phase::Pending(at(0)));
+    let waiting = waits.clone();
+    let alarms: Vec<_> = over.chain([waits]).collect();
+    let alarms: Vec<_> = alarms.iter().map(|one| (one, 0)).collect();
+    assert_eq!(save(db, &alarms, at(0)).await.unwrap(), []);
+    let later = alarm("later", 1, Phase::Fired);
+    assert_eq!(save(db, &[(&later, 0)], at(1)).await.unwrap(), []);
+    let mut pages = Vec::new();
+    for _ in 0..3 {
+        pages.push(forget(db, at(1)).await.unwrap());
+    }
+    assert_eq!(pages, [FORGOTTEN_AT_ONCE, 1, 0]);
+    let keys = ["o0", "later", "waits"].map(|id| alarm(id, 1, Phase::Fired).key);
+    let mut left = load(db, &keys).await.unwrap();
+    left.sort_by(|one, two| one.key.cmp(&two.key));
+    assert_eq!(left, [later, waiting]);
 }

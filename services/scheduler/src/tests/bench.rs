@@ -28,7 +28,8 @@ pub(super) type Told = (String, u64, DateTime<Utc>, DateTime<Utc>);
 
 pub(super) struct Bench {
     _nats: TestNats,
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
+    pub(super) store: Location,
     pub(super) bus: Bus,
     pub(super) clock: Clock,
     told: Arc<Mutex<Vec<Told>>>,
@@ -81,9 +82,11 @@ impl Bench {
                 message.ack().await.unwrap();
             }
         });
+        let folder = tempfile::tempdir().unwrap();
         Self {
             _nats: nats,
-            folder: tempfile::tempdir().unwrap(),
+            store: Location::Sqlite(folder.path().join("scheduler.db")),
+            _folder: folder,
             bus,
             clock,
             told,
@@ -98,7 +101,7 @@ impl Bench {
         let deps = Deps {
             bus: self.bus.clone(),
             clock: self.clock.clone(),
-            store: Location::Sqlite(self.folder.path().join("scheduler.db")),
+            store: self.store.clone(),
             keys: holdpoint_auth::Secrets::fresh().unwrap().keys().unwrap(),
         };
         let settling = Settling::default();

@@ -1,0 +1,132 @@
+//! What must hold in every history: after each turn, and once the world has come to rest.
+
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::history::EventType;
+use holdpoint_executor::domain::run::{Run, StepPhase};
+use holdpoint_executor::domain::{Aggregate, Effect, Key};
+use holdpoint_ids::RunId;
+use holdpoint_scheduler::domain::Effect as Alarmed;
+
+use crate::worker::Effects;
+
+type StepKey = (RunId, String);
+
+/// What has been seen so far.
+#[derive(Default)]
+pub(crate) struct Checks {
+    before: HashMap<RunId, Run>,
+    /// The newest hand-out of each step, and whether doing it twice does harm.
+    handed: BTreeMap<StepKey, (u64, bool)>,
+    succeeded: BTreeMap<StepKey, u32>,
+}
+
+impl Checks {
+    /// After commits of the executor.
+    pub(crate) fn executor(&mut self, effects: &[Effect], states: &HashMap<Key, Aggregate>) {
+        for effect in effects {
+            match effect {
+                Effect::HandOut(hand_out) => {
+                    let key = (hand_out.run, hand_out.step.clone());
+                    let news = (hand_out.dispatch, hand_out.idempotent);
+                    if let Some((before, _)) = self.handed.insert(key, news) {
+                        let sank = hand_out.dispatch <= before;
+                        assert!(!sank, "{hand_out:?} after {before}: dispatch sank");
+                    }
+                }
+                Effect::History { run, items, .. } => {
+                    for item in items {
+                        if item.kind == EventType::StepSucceeded {
+                            let step = item.step.clone().unwrap_or_default();
+                            let times = self.succeeded.entry((*run, step)).or_default();
+                            *times += 1;
+                            assert_eq!(*times, 1, "{run} {item:?}: a result was applied twice");
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        if effects.is_empty() {
+            return;
+        }
+        for state in states.values() {
+            let Aggregate::Run(run) = state else { continue };
+            if let Some(before) = self.before.get(&run.id) {
+                if before.version == run.version {
+                    continue;
+                }
+                follows(before, run);
+            }
+            self.before.insert(run.id, run.clone());
+        }
+    }
+
+    /// After commits of the scheduler: nothing fires early.
+    pub(crate) fn scheduler(&self, effects: &[Alarmed], now: DateTime<Utc>) {
+        for effect in effects {
+            if let Alarmed::Fired { key, due, .. } = effect {
+                assert!(*due <= now, "{key:?} is due {due} and fired {now}");
+            }
+        }
+    }
+
+    /// After each turn: what must not happen twice outside has not.
+    pub(crate) fn outside(&self, effects: &Effects) {
+        for (key, times) in effects {
+            let idempotent = self.handed.get(key).is_some_and(|(_, it)| *it);
+            assert!(idempotent || *times <= 1, "{key:?} was done {times} times");
+        }
+    }
+
+    /// Once all has come to rest: nothing waits without a waker, nothing was lost.
+    pub(crate) fn rest(&self, runs: &[RunId], states: &HashMap<Key, Aggregate>, effects: &Effects) {
+        for id in runs {
+            let Some(Aggregate::Run(run)) = states.get(&Key::Run(*id)) else {
+                panic!("{id} was asked for and never started");
+            };
+            let uncertain = |phase: &StepPhase| matches!(phase, StepPhase::Uncertain(_));
+            let asks = run.steps.iter().any(|step| uncertain(&step.phase));
+            assert!(
+                run.is_final() || !run.pauses.is_empty() || asks,
+                "nothing will ever wake {run:#?}"
+            );
+            for step in &run.steps {
+                let key = (*id, step.id.clone());
+                let times = effects.get(&key).copied().unwrap_or(0);
+                if self.handed.contains_key(&key)
+                    && matches!(step.phase, StepPhase::Completed { .. })
+                {
+                    assert!(times >= 1, "{key:?} counts as done and never happened");
+                }
+            }
+        }
+    }
+}
+
+/// What must hold between two states of a run, however many decisions lie between them.
+fn follows(before: &Run, after: &Run) {
+    assert!(after.version > before.version && after.seq >= before.seq);
+    for (old, new) in before.steps.iter().zip(&after.steps) {
+        assert!(new.dispatch >= old.dispatch, "{}: dispatch sank", new.id);
+        if old.phase.is_settled() {
+            assert_eq!(old.phase, new.phase, "what has ended stays as it is");
+        }
+        let is_out = |phase: &StepPhase| {
+            matches!(
+                phase,
+                StepPhase::Queued(_) | StepPhase::Working(_) | StepPhase::Planned
+            )
+        };
+        if before.is_final() || (!before.pauses.is_empty() && before.pauses == after.pauses) {
+            let starts = !matches!(old.phase, StepPhase::Working(_))
+                && is_out(&old.phase)
+                && matches!(new.phase, StepPhase::Working(_));
+            assert!(!starts, "{} of a stopped run started: {after:#?}", new.id);
+        }
+    }
+    if before.is_final() {
+        assert_eq!(before.phase, after.phase, "what is final stays final");
+    }
+}

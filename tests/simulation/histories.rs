@@ -1,0 +1,107 @@
+//! Plays histories: many that must hold, and some with a rule broken on purpose that must not.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::service::Fault;
+use crate::world::{Story, TURNS, World};
+
+/// Histories where nobody says how many: CI says 10,000.
+const HISTORIES: u64 = 2_000;
+
+/// Histories within which a broken rule must be noticed.
+const NOTICED_WITHIN: u64 = 2_000;
+
+fn story(seed: u64, fault: Fault) -> Story {
+    Story {
+        seed,
+        turns: TURNS,
+        fault,
+        loses: false,
+    }
+}
+
+/// Why a history does not hold, if so.
+fn complaint(story: Story) -> Option<String> {
+    let played = catch_unwind(AssertUnwindSafe(|| World::play(story)));
+    let panic = played.err()?;
+    let text = panic.downcast_ref::<String>().cloned();
+    Some(text.unwrap_or_else(|| {
+        let text = panic.downcast_ref::<&str>().copied();
+        text.unwrap_or("it does not hold").to_owned()
+    }))
+}
+
+/// The fewest turns after which a history fails.
+fn shortest(story: Story) -> Option<(usize, String)> {
+    (0..=story.turns).find_map(|turns| Some((turns, complaint(Story { turns, ..story })?)))
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// S0-R9, S2-R15, DESIGN "The tables are enough".
+#[test]
+fn whatever_the_bus_and_the_processes_do_every_run_ends_or_waits_for_somebody() {
+    if let Some(seed) = number("HOLDPOINT_SEED") {
+        return World::play(story(seed, Fault::None));
+    }
+    let histories = number("HOLDPOINT_HISTORIES").unwrap_or(HISTORIES);
+    let next = AtomicU64::new(0);
+    let failed = AtomicU64::new(u64::MAX);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= histories || failed.load(Ordering::Relaxed) != u64::MAX {
+                        return;
+                    }
+                    if complaint(story(seed, Fault::None)).is_some() {
+                        failed.fetch_min(seed, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let seed = failed.into_inner();
+    if seed < u64::MAX {
+        let (turns, text) = shortest(story(seed, Fault::None)).unwrap();
+        panic!("HOLDPOINT_SEED={seed} fails after {turns} turns: {text}");
+    }
+    eprintln!("{histories} histories hold");
+}
+
+#[test]
+fn the_same_seed_is_the_same_history() {
+    for seed in 0..20 {
+        let play = || {
+            let mut world = World::new(story(seed, Fault::None));
+            world.play_on();
+            world.print()
+        };
+        assert_eq!(play(), play());
+    }
+}
+
+/// A simulation that notices nothing proves nothing.
+#[test]
+fn a_broken_rule_is_noticed() {
+    let faults = [
+        Fault::AckBeforeCommit,
+        Fault::PublishBeforeCommit,
+        Fault::ForgetOutbox,
+        Fault::WishOnce,
+        Fault::NeverAsk,
+        Fault::ForgetDone,
+    ];
+    for fault in faults {
+        let noticed = (0..NOTICED_WITHIN).find_map(|seed| {
+            let text = complaint(story(seed, fault))?;
+            Some((seed, text.lines().next().unwrap_or_default().to_owned()))
+        });
+        let (seed, text) = noticed.unwrap_or_else(|| panic!("{fault:?} was not noticed"));
+        eprintln!("{fault:?}: noticed with seed {seed}: {text}");
+    }
+}

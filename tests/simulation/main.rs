@@ -1,0 +1,23 @@
+//! Deterministic simulation: all cores wired over a simulated bus as unkind as the real one, tens of
+//! thousands of histories by seed, without real time and without I/O.
+//!
+//! A failing history is told by its seed and the fewest turns that still fail:
+//! `HOLDPOINT_SEED=<n> cargo test -p holdpoint-tests --test simulation` plays it again.
+//! `HOLDPOINT_HISTORIES=<n>` says how many are played (CI: 10,000).
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a history ends where something is not as it should be"
+)]
+
+mod bus;
+mod chance;
+mod checks;
+mod conformance;
+mod histories;
+mod service;
+mod worker;
+mod world;

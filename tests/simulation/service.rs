@@ -1,0 +1,399 @@
+//! A service on the simulated bus: its real core and translations, in a kernel kept in memory that
+//! follows the rules of the real one and may crash between any two of them.
+//!
+//! Decide, commit (states, facts, wishes, outbox), publish, answer, ack: in this order. What is
+//! committed survives a crash; wishes are sent again until their receiver's reply has come.
+
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_bus::Outgoing;
+use holdpoint_contracts::message::Reply;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::subject;
+use holdpoint_ids::{Workspace, partition};
+use holdpoint_kernel::{GivenFacts, Outcome, Request, Service, Wish};
+use serde_json::Value;
+
+use crate::bus::{Delivery, SimBus};
+use crate::chance::Chance;
+
+/// Until a command comes again.
+pub(crate) const ACK_WAIT: TimeDelta = TimeDelta::seconds(10);
+
+/// Until a wish that nobody has confirmed is sent again.
+const AGAIN_AFTER: TimeDelta = TimeDelta::seconds(5);
+
+/// How often one input may ask for more.
+const ROUNDS_MAX: usize = 4;
+
+/// A rule that is broken on purpose, to show that the simulation would notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// A delivery is acked before what it led to is committed.
+    AckBeforeCommit,
+    /// Messages leave before the commit.
+    PublishBeforeCommit,
+    /// What was committed and not published is forgotten by a restart.
+    ForgetOutbox,
+    /// Wishes are sent once.
+    WishOnce,
+    /// A worker does what it is delivered, and asks nobody.
+    NeverAsk,
+    /// A worker forgets what it has done once the result is on its way.
+    ForgetDone,
+}
+
+/// Where the process dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Crash {
+    Fetched,
+    Decided,
+    Committed,
+    HalfPublished,
+    Published,
+    Replied,
+    Never,
+}
+
+impl Crash {
+    fn by(chance: &mut Chance, cruel: bool) -> Self {
+        if !cruel || !chance.one_in(12) {
+            return Self::Never;
+        }
+        let points = [
+            Self::Fetched,
+            Self::Decided,
+            Self::Committed,
+            Self::HalfPublished,
+            Self::Published,
+            Self::Replied,
+        ];
+        points[chance.place(points.len())]
+    }
+}
+
+/// What surrounds a service while it handles something.
+pub(crate) struct Around<'a> {
+    pub(crate) bus: &'a mut SimBus,
+    pub(crate) chance: &'a mut Chance,
+    /// Replies on their way: inbox and body.
+    pub(crate) replies: &'a mut Vec<(String, Value)>,
+    pub(crate) now: DateTime<Utc>,
+    pub(crate) fault: Fault,
+    /// Whether processes die.
+    pub(crate) cruel: bool,
+}
+
+/// A wish that is not confirmed yet.
+struct Kept {
+    wish: Wish,
+    sent_at: Option<DateTime<Utc>>,
+}
+
+type WishKey = (String, Workspace, String);
+
+/// One service.
+pub(crate) struct SimService<S: Service> {
+    pub(crate) core: S,
+    pub(crate) states: HashMap<S::Key, S::State>,
+    /// Committed, in order, and taken by the checks.
+    pub(crate) effects: Vec<S::Effect>,
+    facts: HashMap<S::Need, S::Fact>,
+    wishes: BTreeMap<WishKey, Kept>,
+    outbox: BTreeMap<u64, Vec<Outgoing>>,
+    rows: u64,
+    /// What replies are waited for: lost in a crash.
+    asked: BTreeMap<String, Vec<(WishKey, u64)>>,
+}
+
+/// What one message came to, before the commit.
+struct Batch<S: Service> {
+    states: Vec<(S::Key, S::State)>,
+    facts: Vec<(S::Need, S::Fact)>,
+    effects: Vec<S::Effect>,
+    answers: Vec<Result<S::Answer, Problem>>,
+}
+
+impl<S: Service> SimService<S> {
+    pub(crate) fn new(core: S) -> Self {
+        Self {
+            core,
+            states: HashMap::new(),
+            effects: Vec::new(),
+            facts: HashMap::new(),
+            wishes: BTreeMap::new(),
+            outbox: BTreeMap::new(),
+            rows: 0,
+            asked: BTreeMap::new(),
+        }
+    }
+
+    /// Takes one stored command, if there is one.
+    pub(crate) fn take(&mut self, around: &mut Around<'_>) -> bool {
+        let queue = subject::commands_stream(S::NAME);
+        let chance = around.cruel.then_some(&mut *around.chance);
+        let Some(delivery) = around.bus.pull(&queue, around.now, ACK_WAIT, chance) else {
+            return false;
+        };
+        self.handle(delivery, around);
+        true
+    }
+
+    fn handle(&mut self, delivery: Delivery, around: &mut Around<'_>) {
+        if around.fault == Fault::AckBeforeCommit {
+            around.bus.ack(delivery.seq);
+        }
+        let parts = subject::parse(&delivery.subject).unwrap();
+        let request = self.core.decode(&parts, delivery.body.as_bytes());
+        let request = request.unwrap_or_else(|problem| {
+            panic!("{} reads no {}: {problem}", S::NAME, delivery.body);
+        });
+        if let Some(reply) = self.commit(&request, around) {
+            if let Some(inbox) = delivery.reply {
+                around.replies.push((inbox, reply));
+            }
+            around.bus.ack(delivery.seq);
+        }
+    }
+
+    /// A core request. None: it, or its answer, was lost; the caller cannot tell which.
+    pub(crate) fn ask(
+        &mut self,
+        subject: &str,
+        body: &str,
+        around: &mut Around<'_>,
+    ) -> Option<Value> {
+        if around.cruel && around.chance.one_in(10) {
+            return None;
+        }
+        let parts = subject::parse(subject).unwrap();
+        let request = self.core.decode(&parts, body.as_bytes()).unwrap();
+        let reply = self.commit(&request, around)?;
+        (!around.cruel || !around.chance.one_in(10)).then_some(reply)
+    }
+
+    /// Its own wheels and sweepers.
+    pub(crate) fn submit(&mut self, inputs: Vec<S::Input>, around: &mut Around<'_>) -> bool {
+        self.commit(&Request::many(inputs), around).is_some()
+    }
+
+    /// Decides, commits and publishes. None: it died on the way, and was started again.
+    fn commit(&mut self, request: &Request<S::Input>, around: &mut Around<'_>) -> Option<Value> {
+        let crash = Crash::by(around.chance, around.cruel);
+        if crash == Crash::Fetched {
+            return self.restart(around);
+        }
+        let batch = self.decide(&request.inputs, around.now);
+        if crash == Crash::Decided {
+            if around.fault == Fault::PublishBeforeCommit {
+                publish(self.core.outbound(&batch.effects), around);
+            }
+            return self.restart(around);
+        }
+        let mut replies = batch.answers.into_iter().map(Reply::from);
+        let reply = if request.many {
+            serde_json::to_value(Reply::Ok(replies.collect::<Vec<_>>()))
+        } else {
+            serde_json::to_value(replies.next().unwrap())
+        };
+        self.states.extend(batch.states);
+        self.facts.extend(batch.facts);
+        self.rows += 1;
+        let row = self.rows;
+        self.outbox.insert(row, self.core.outbound(&batch.effects));
+        for wish in self.core.wishes(&batch.effects) {
+            self.keep(wish);
+        }
+        self.effects.extend(batch.effects);
+        if crash == Crash::Committed {
+            return self.restart(around);
+        }
+        let mut messages = self.outbox.get(&row).cloned().unwrap_or_default();
+        if crash == Crash::HalfPublished {
+            messages.truncate(messages.len() / 2);
+            publish(messages, around);
+            return self.restart(around);
+        }
+        publish(messages, around);
+        if crash == Crash::Published {
+            return self.restart(around);
+        }
+        self.outbox.remove(&row);
+        self.send_wishes(around);
+        if crash == Crash::Replied {
+            return self.restart(around);
+        }
+        Some(reply.unwrap())
+    }
+
+    /// What is committed stays, what was only in memory is gone.
+    fn restart(&mut self, around: &mut Around<'_>) -> Option<Value> {
+        self.asked.clear();
+        for (_, messages) in std::mem::take(&mut self.outbox) {
+            if around.fault != Fault::ForgetOutbox {
+                publish(messages, around);
+            }
+        }
+        None
+    }
+
+    fn decide(&self, inputs: &[S::Input], now: DateTime<Utc>) -> Batch<S> {
+        let mut given = GivenFacts::<S>::none();
+        let mut states: BTreeMap<S::Key, S::State> = BTreeMap::new();
+        let (mut facts, mut effects, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+        for input in inputs {
+            let key = S::key(input);
+            let known = states.get(&key).or_else(|| self.states.get(&key)).cloned();
+            given.aggregate(key.clone(), known.clone());
+            let mut rounds = 0;
+            let outcome = loop {
+                match self.core.decide(known.as_ref(), input, &given.facts(), now) {
+                    Outcome::Need(needs) => {
+                        rounds += 1;
+                        assert!(rounds <= ROUNDS_MAX, "{input:?} always needs {needs:?}");
+                        for need in needs {
+                            self.provide(need, &states, &mut given);
+                        }
+                    }
+                    outcome => break outcome,
+                }
+            };
+            answers.push(match outcome {
+                Outcome::Decided(decision) => {
+                    let before = known.as_ref().map_or(0, S::version);
+                    let version = S::version(&decision.state);
+                    assert_eq!(version, before + 1, "{key:?}: the version rises by one");
+                    given.aggregate(key.clone(), Some(decision.state.clone()));
+                    states.insert(key, decision.state);
+                    effects.extend(decision.effects);
+                    for (need, fact) in decision.facts {
+                        given.fact(need.clone(), Some(fact.clone()));
+                        facts.push((need, fact));
+                    }
+                    Ok(decision.answer)
+                }
+                Outcome::Unchanged(answer) => Ok(answer),
+                Outcome::Refused(refusal) => Err(self.core.problem(&refusal)),
+                Outcome::Need(_) => unreachable!("asked for above"),
+            });
+        }
+        Batch {
+            states: states.into_iter().collect(),
+            facts,
+            effects,
+            answers,
+        }
+    }
+
+    fn provide(
+        &self,
+        need: S::Need,
+        states: &BTreeMap<S::Key, S::State>,
+        given: &mut GivenFacts<S>,
+    ) {
+        match S::aggregate(&need) {
+            Some(key) => {
+                let state = states.get(&key).or_else(|| self.states.get(&key)).cloned();
+                given.aggregate(key, state);
+            }
+            None => {
+                let fact = self.facts.get(&need).cloned();
+                given.fact(need, fact);
+            }
+        }
+    }
+
+    fn keep(&mut self, wish: Wish) {
+        let key = (
+            wish.kind.to_owned(),
+            wish.workspace.clone(),
+            wish.id.clone(),
+        );
+        let newest = self
+            .wishes
+            .get(&key)
+            .is_none_or(|kept| wish.rev >= kept.wish.rev);
+        assert!(newest, "{wish:?} would not be heeded");
+        self.wishes.insert(
+            key,
+            Kept {
+                wish,
+                sent_at: None,
+            },
+        );
+    }
+
+    /// Sends what was never sent, and again what nobody has confirmed for too long.
+    pub(crate) fn send_wishes(&mut self, around: &mut Around<'_>) {
+        let mut groups: BTreeMap<_, Vec<(WishKey, u64)>> = BTreeMap::new();
+        for (key, kept) in &mut self.wishes {
+            let is_due = match kept.sent_at {
+                None => true,
+                Some(at) => at + AGAIN_AFTER <= around.now && around.fault != Fault::WishOnce,
+            };
+            if is_due {
+                kept.sent_at = Some(around.now);
+                let (kind, workspace, id) = key.clone();
+                let group = groups.entry((kind, workspace, partition(&id)));
+                group.or_default().push((key.clone(), kept.wish.rev));
+            }
+        }
+        for ((kind, workspace, _), keys) in groups {
+            let bodies: Vec<_> = keys
+                .iter()
+                .map(|(key, _)| self.wishes[key].wish.body.as_str())
+                .collect();
+            let message = self.core.wish_message(&kind, &workspace, &bodies).unwrap();
+            self.rows += 1;
+            let inbox = format!("{}.{}", S::NAME, self.rows);
+            self.asked.insert(inbox.clone(), keys);
+            let now = around.now;
+            around
+                .bus
+                .publish(&message.subject, message.body, Some(inbox), now);
+        }
+    }
+
+    /// A receiver's word on wishes.
+    pub(crate) fn confirm(&mut self, inbox: &str, reply: &Value) {
+        let Some(keys) = self.asked.remove(inbox) else {
+            return;
+        };
+        let answers = reply["ok"].as_array().cloned().unwrap_or_default();
+        for ((key, rev), answer) in keys.into_iter().zip(answers) {
+            let is_final = answer.get("ok").is_some()
+                || answer["problem"]["status"]
+                    .as_u64()
+                    .is_some_and(|it| it < 500);
+            let is_newest = self
+                .wishes
+                .get(&key)
+                .is_some_and(|kept| kept.wish.rev == rev);
+            if is_final && is_newest {
+                self.wishes.remove(&key);
+            }
+        }
+    }
+
+    /// Wishes that nobody has confirmed.
+    pub(crate) fn unconfirmed(&self) -> Vec<&Wish> {
+        self.wishes.values().map(|kept| &kept.wish).collect()
+    }
+}
+
+/// Everything is stored, now and then twice.
+fn publish(messages: Vec<Outgoing>, around: &mut Around<'_>) {
+    for message in messages {
+        let copies = if around.cruel && around.chance.one_in(15) {
+            2
+        } else {
+            1
+        };
+        for _ in 0..copies {
+            let body = message.body.clone();
+            around.bus.publish(&message.subject, body, None, around.now);
+        }
+    }
+}
