@@ -15,7 +15,12 @@ use crate::output;
 use crate::serve::tables::Tables;
 
 /// Every service that keeps tables.
-const ALL: [Service; 3] = [Service::Executor, Service::Scheduler, Service::Gateway];
+const ALL: [Service; 4] = [
+    Service::Executor,
+    Service::Scheduler,
+    Service::Handoff,
+    Service::Gateway,
+];
 
 /// Migrates one service, or all that this build has.
 pub(crate) async fn run(args: MigrateArgs) -> anyhow::Result<ExitCode> {
@@ -45,8 +50,9 @@ async fn one(service: Service, tables: &Tables) -> anyhow::Result<()> {
         Service::Executor => migrate::<migrations::executor::Migrator>(&store).await?,
         Service::Scheduler => migrate::<migrations::scheduler::Migrator>(&store).await?,
         Service::Gateway => migrate::<migrations::gateway::Migrator>(&store).await?,
-        // Their crates bring their migrators.
-        Service::Handoff | Service::Notification => {
+        Service::Handoff => migrate::<migrations::handoff::Migrator>(&store).await?,
+        // Its crate brings its migrator.
+        Service::Notification => {
             bail!(Usage(format!(
                 "the {} service is not in this build yet",
                 service.name()

@@ -9,14 +9,17 @@ pub(crate) mod tables;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
+use holdpoint_auth::Signer;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_scheduler::Settling;
+use holdpoint_worker::targets::{self, TargetPolicy};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +29,7 @@ use crate::cli::{ServeArgs, Service};
 use crate::connection::WORKSPACE_DEFAULT;
 use crate::exit::{Outcome, Usage};
 use crate::output;
+use crate::up::tools::Inline;
 
 /// Longest time for what is in its hands; what is left then comes again from the tables.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
@@ -86,18 +90,26 @@ impl Running {
         let stop = self.stop.clone();
         match args.service {
             Service::Executor => {
-                drop(holdpoint_executor::start(&deps, stop, &self.tracker).await?);
+                let allowed = std::env::var(targets::ALLOW_PRIVATE).ok();
+                let targets = TargetPolicy::of_serve(allowed.as_deref());
+                let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
+                let inline = Inline::new(bus, clock, targets, &args.mails)?;
+                drop(holdpoint_executor::start(&deps, Some(inline), stop, &self.tracker).await?);
             }
             Service::Scheduler => {
                 let settling = Settling::default();
                 drop(holdpoint_scheduler::start(&deps, settling, stop, &self.tracker).await?);
             }
-            // `Service::Handoff` starts here as the executor does, once its crate is there.
-            Service::Handoff => bail!(Usage("the handoff service is not in this build yet".into())),
+            Service::Handoff => {
+                drop(holdpoint_handoff::start(&deps, stop, &self.tracker).await?);
+            }
             Service::Notification => {
                 bail!(Usage("the notification service comes with People".into()));
             }
-            Service::Gateway => self.gateway(args, &deps, &mut said).await?,
+            Service::Gateway => {
+                let signer = secrets.signer()?;
+                self.gateway(args, &deps, signer, &mut said).await?;
+            }
         }
         if let Some(address) = args.health {
             let stop = self.stop.clone();
@@ -111,12 +123,15 @@ impl Running {
         &self,
         args: &ServeArgs,
         deps: &Deps,
+        signer: Signer,
         said: &mut Map<String, Value>,
     ) -> anyhow::Result<()> {
         let gateway = holdpoint_gateway::Deps {
             bus: deps.bus.clone(),
             clock: deps.clock.clone(),
             store: deps.store.clone(),
+            signer: Arc::new(signer),
+            keys: deps.keys.clone(),
             mails: None,
         };
         let config = holdpoint_gateway::Config { http: args.http };

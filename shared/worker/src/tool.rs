@@ -7,6 +7,7 @@ use std::fmt;
 
 use chrono::{DateTime, Utc};
 pub use futures_util::future::BoxFuture;
+use holdpoint_contracts::steps::HandOut;
 use holdpoint_contracts::tool::HttpCall;
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +48,31 @@ pub struct ToolCall {
     /// call's future is dropped in the same moment; this is for what the tool has started
     /// elsewhere (a task, a session) and wants to end in order.
     pub stop: CancellationToken,
+}
+
+impl ToolCall {
+    /// What a hand-out asks for.
+    #[must_use]
+    pub fn of(hand_out: &HandOut, now: DateTime<Utc>, stop: CancellationToken) -> Self {
+        Self {
+            workspace: hand_out.workspace.to_string(),
+            run: hand_out.run.to_string(),
+            agent: hand_out.agent.to_string(),
+            step: hand_out.step.clone(),
+            tool: hand_out.tool.to_string(),
+            attempt: hand_out.attempt,
+            dispatch: hand_out.dispatch,
+            args: hand_out.args.clone(),
+            contact: hand_out.contact.as_ref().map(ToString::to_string),
+            idempotency_key: hand_out.idempotency_key(),
+            now,
+            user: hand_out.user.to_string(),
+            step_token: hand_out.token.clone(),
+            http: hand_out.http.clone(),
+            stop,
+            traceparent: Some(hand_out.traceparent.clone()),
+        }
+    }
 }
 
 impl fmt::Debug for ToolCall {

@@ -24,6 +24,8 @@ use std::time::Duration;
 
 use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_clock::Clock;
+use holdpoint_contracts::run::ActionResult;
+use holdpoint_contracts::steps::HandOut;
 use holdpoint_contracts::subject;
 use holdpoint_ids::{IdError, NodeName, ToolName, Workspace};
 use tokio::sync::Semaphore;
@@ -38,7 +40,8 @@ use self::held::Held;
 use self::job::Bench;
 use self::pulling::Queue;
 use self::results::Reporter;
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolCall};
+use crate::tools::MAX_INLINE_RESULT;
 
 /// Steps at once, unless said otherwise.
 pub const CONCURRENCY: usize = 64;
@@ -51,6 +54,18 @@ pub const DRAIN: Duration = Duration::from_secs(8);
 
 /// How long the last words of a stopped worker may take to leave.
 const FLUSH: Duration = Duration::from_secs(1);
+
+/// Calls a tool for a hand-out outside of a worker, with the limits that a worker has; a panic is a
+/// failure of the step. Whoever calls it has the grant, and reports what came of it.
+pub async fn call_tool(
+    tool: Arc<dyn Tool>,
+    hand_out: &HandOut,
+    clock: &Clock,
+) -> (ActionResult, Option<String>) {
+    let call = ToolCall::of(hand_out, clock.now(), CancellationToken::new());
+    let done = outcome::call(tool, call, MAX_INLINE_RESULT).await;
+    (done.result, done.error_code)
+}
 
 /// How a worker works.
 #[derive(Debug, Clone)]

@@ -10,6 +10,9 @@ use anyhow::bail;
 use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;
+use holdpoint_contracts::message::Envelope;
+use holdpoint_contracts::steps::Goodbye;
+use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_gateway::Gateway;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
@@ -39,6 +42,9 @@ const READY_LOOK: Duration = Duration::from_millis(20);
 
 /// The file in the data folder that keeps the time of a test clock.
 const CLOCK: &str = "clock";
+
+/// The file in the data folder that names the built-in node.
+const NODE: &str = "node";
 
 /// What to start, and where.
 #[derive(Debug, Clone)]
@@ -100,7 +106,7 @@ impl System {
     pub(crate) async fn start(settings: Settings) -> anyhow::Result<Self> {
         make_folder(&settings.data)?;
         let mut locks = vec![lock(&settings.data)?];
-        for service in ["executor", "scheduler", "gateway"] {
+        for service in ["executor", "scheduler", "handoff", "gateway"] {
             locks.extend(settings.tables().lock(service)?);
         }
         refuse_test_data(&settings)?;
@@ -129,13 +135,11 @@ impl System {
         let worker = Part::default();
         let bus = Bus::connect(nats_url, "worker").await?;
         let mails = settings.data.join("mails");
-        let builtin = tools::worker(
-            bus,
-            clock.clone(),
-            tools::node()?,
-            TargetPolicy::AllowPrivate,
-            &mails,
-        )?;
+        let node = tools::node()?;
+        std::fs::write(settings.data.join(NODE), node.as_str())
+            .context("cannot note the name of the built-in node")?;
+        let targets = TargetPolicy::AllowPrivate;
+        let builtin = tools::worker(bus, clock.clone(), node, targets, &mails)?;
         let stop = worker.stop.clone();
         worker.tracker.spawn(async move {
             if let Err(error) = builtin.run(stop).await {
@@ -279,9 +283,33 @@ async fn start_services(
     )
     .await?;
     settling.add("scheduler", alarms.activity());
+    let handoff = deps("handoff").await?;
+    let requests = holdpoint_handoff::start(&handoff, part.stop.clone(), &part.tracker).await?;
+    settling.add("handoff", requests.activity());
     let executor = deps("executor").await?;
-    let runs = holdpoint_executor::start(&executor, None, part.stop.clone(), &part.tracker).await?;
+    let mails = settings.data.join("mails");
+    let targets = TargetPolicy::AllowPrivate;
+    let inline = tools::Inline::new(executor.bus.clone(), clock.clone(), targets, &mails)?;
+    let stop = part.stop.clone();
+    let runs = holdpoint_executor::start(&executor, Some(inline), stop, &part.tracker).await?;
     settling.add("executor", runs.activity());
+    farewell(&executor.bus, &settings.data).await?;
+    Ok(())
+}
+
+/// The built-in node of the process before is gone for certain: the folder's lock is ours. Its steps
+/// need not wait until their leases run out.
+async fn farewell(bus: &Bus, data: &Path) -> anyhow::Result<()> {
+    let Ok(node) = std::fs::read_to_string(data.join(NODE)) else {
+        return Ok(());
+    };
+    let Ok(node) = node.trim().parse() else {
+        return Ok(());
+    };
+    let goodbye = Envelope::of_service("worker", Goodbye { node });
+    if let Err(problem) = bus.ask(&SYSTEM_WORKSPACE.parse()?, &goodbye).await {
+        tracing::warn!(%problem, "steps of the node before wait until their leases run out");
+    }
     Ok(())
 }
 

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
+use holdpoint_contracts::run::ActionResult;
+use holdpoint_contracts::steps::HandOut;
+use holdpoint_executor::InlineTools;
 use holdpoint_gateway::Mails;
-use holdpoint_ids::{NodeName, RunId};
+use holdpoint_ids::{NodeName, RunId, ToolName};
 use holdpoint_worker::targets::TargetPolicy;
+use holdpoint_worker::tool::{BoxFuture, Tool};
 use holdpoint_worker::tools;
 use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
 use holdpoint_worker::tools::send_email::{self, MailTransport, SendEmail};
-use holdpoint_worker::worker::{BusContacts, Worker, WorkerOptions};
+use holdpoint_worker::worker::{BusContacts, Worker, WorkerOptions, call_tool};
 
 /// Steps that the built-in worker does at the same time.
 const CONCURRENCY: usize = 256;
@@ -25,15 +29,7 @@ pub(crate) fn worker(
     targets: TargetPolicy,
     mails: &Path,
 ) -> anyhow::Result<Worker> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let transport =
-        MailTransport::from_env(variable("HOLDPOINT_SMTP_URL").as_deref(), mails.to_owned())?;
-    let from = variable("HOLDPOINT_MAIL_FROM");
-    let builtin = tools::builtin(
-        HttpRequest::new(targets, DEFAULT_TIMEOUT)?,
-        SendEmail::new(transport, from.as_deref())?,
-        Arc::new(BusContacts::new(bus.clone())),
-    );
+    let builtin = builtin(bus.clone(), targets, mails)?;
     let options = WorkerOptions {
         node,
         concurrency: CONCURRENCY,
@@ -42,6 +38,67 @@ pub(crate) fn worker(
     Ok(builtin
         .into_iter()
         .fold(Worker::new(bus, options), Worker::tool))
+}
+
+/// The tools that every installation has.
+fn builtin(bus: Bus, targets: TargetPolicy, mails: &Path) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let transport =
+        MailTransport::from_env(variable("HOLDPOINT_SMTP_URL").as_deref(), mails.to_owned())?;
+    let from = variable("HOLDPOINT_MAIL_FROM");
+    Ok(tools::builtin(
+        HttpRequest::new(targets, DEFAULT_TIMEOUT)?,
+        SendEmail::new(transport, from.as_deref())?,
+        Arc::new(BusContacts::new(bus)),
+    ))
+}
+
+/// The built-in tools for the executor, which runs what is idempotent and nobody takes (S2-R7).
+pub(crate) struct Inline {
+    tools: Vec<Arc<dyn Tool>>,
+    clock: Clock,
+}
+
+impl Inline {
+    /// With the addresses that they may reach.
+    pub(crate) fn new(
+        bus: Bus,
+        clock: Clock,
+        targets: TargetPolicy,
+        mails: &Path,
+    ) -> anyhow::Result<Arc<Self>> {
+        let tools = builtin(bus, targets, mails)?;
+        Ok(Arc::new(Self { tools, clock }))
+    }
+
+    fn named(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
+        self.tools.iter().find(|tool| tool.name() == name.as_str())
+    }
+}
+
+impl InlineTools for Inline {
+    fn knows(&self, tool: &ToolName) -> bool {
+        self.named(tool).is_some()
+    }
+
+    fn call<'c>(&'c self, hand_out: &'c HandOut) -> BoxFuture<'c, (ActionResult, Option<String>)> {
+        async move {
+            match self.named(&hand_out.tool) {
+                Some(tool) => call_tool(Arc::clone(tool), hand_out, &self.clock).await,
+                None => (
+                    ActionResult {
+                        success: false,
+                        description: "There is no such tool here.".to_owned(),
+                        error: Some("There is no such tool here.".to_owned()),
+                        data: serde_json::Value::Null,
+                        duration_ms: 0,
+                    },
+                    Some("unknown_tool".to_owned()),
+                ),
+            }
+        }
+        .boxed()
+    }
 }
 
 /// A name of its own for every start, so that a grant to the process before is not taken for one

@@ -11,7 +11,6 @@ use async_nats::jetstream::{AckKind, Message};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::steps::{HandOut, StartStep, StepResult};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_util::sync::CancellationToken;
 
 use super::asking::{Asker, Word};
 use super::held::{Delivery, Held};
@@ -98,7 +97,7 @@ impl Bench {
                 Word::Later => return delivery.give_back(again_after(arrival.delivery)).await,
             }
         }
-        let call = self.tool_call(&hand_out, delivery.stop().clone());
+        let call = ToolCall::of(&hand_out, self.clock.now(), delivery.stop().clone());
         let mut calling = pin!(outcome::call(tool, call, self.result_max));
         if may_start_at_once {
             let done = tokio::select! {
@@ -132,27 +131,6 @@ impl Bench {
                 Word::Forget => return false,
                 Word::Later => tokio::time::sleep(AGAIN_SOON).await,
             }
-        }
-    }
-
-    fn tool_call(&self, hand_out: &HandOut, stop: CancellationToken) -> ToolCall {
-        ToolCall {
-            workspace: hand_out.workspace.to_string(),
-            run: hand_out.run.to_string(),
-            agent: hand_out.agent.to_string(),
-            step: hand_out.step.clone(),
-            tool: hand_out.tool.to_string(),
-            attempt: hand_out.attempt,
-            dispatch: hand_out.dispatch,
-            args: hand_out.args.clone(),
-            contact: hand_out.contact.as_ref().map(ToString::to_string),
-            idempotency_key: hand_out.idempotency_key(),
-            now: self.clock.now(),
-            user: hand_out.user.to_string(),
-            step_token: hand_out.token.clone(),
-            http: hand_out.http.clone(),
-            stop,
-            traceparent: Some(hand_out.traceparent.clone()),
         }
     }
 
