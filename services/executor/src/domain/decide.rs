@@ -64,16 +64,7 @@ pub fn decide(
             agent: name,
             text,
         } => {
-            let known = match state {
-                Some(Aggregate::Agent(agent)) => Some(agent),
-                None
-                | Some(
-                    Aggregate::Contact(_)
-                    | Aggregate::Run(_)
-                    | Aggregate::Node(_)
-                    | Aggregate::Tool(_),
-                ) => None,
-            };
+            let known = state.and_then(Aggregate::as_agent);
             agent::apply(known, workspace, name, text, now)
         }
         Input::Contact {
@@ -81,29 +72,11 @@ pub fn decide(
             contact: id,
             input,
         } => {
-            let known = match state {
-                Some(Aggregate::Contact(contact)) => Some(contact),
-                None
-                | Some(
-                    Aggregate::Agent(_)
-                    | Aggregate::Run(_)
-                    | Aggregate::Node(_)
-                    | Aggregate::Tool(_),
-                ) => None,
-            };
+            let known = state.and_then(Aggregate::as_contact);
             contact::decide(known, workspace, id, input)
         }
         Input::Node { node: name, input } => {
-            let known = match state {
-                Some(Aggregate::Node(node)) => Some(node),
-                None
-                | Some(
-                    Aggregate::Agent(_)
-                    | Aggregate::Contact(_)
-                    | Aggregate::Run(_)
-                    | Aggregate::Tool(_),
-                ) => None,
-            };
+            let known = state.and_then(Aggregate::as_node);
             node::decide(known, name, input, look, now)
         }
         Input::Tool {
@@ -111,16 +84,7 @@ pub fn decide(
             name,
             input,
         } => {
-            let known = match state {
-                Some(Aggregate::Tool(tool)) => Some(tool),
-                None
-                | Some(
-                    Aggregate::Agent(_)
-                    | Aggregate::Contact(_)
-                    | Aggregate::Run(_)
-                    | Aggregate::Node(_),
-                ) => None,
-            };
+            let known = state.and_then(Aggregate::as_tool);
             tool::decide(known, workspace, name, input)
         }
         Input::UnknownAlarm { id } => Verdict::Refused(Refusal::UnknownAlarm(id.clone())),
@@ -129,16 +93,7 @@ pub fn decide(
             run,
             input,
         } => {
-            let known = match state {
-                Some(Aggregate::Run(run)) => Some(run),
-                None
-                | Some(
-                    Aggregate::Agent(_)
-                    | Aggregate::Contact(_)
-                    | Aggregate::Node(_)
-                    | Aggregate::Tool(_),
-                ) => None,
-            };
+            let known = state.and_then(Aggregate::as_run);
             match (known, input) {
                 (None, RunInput::Start { .. }) => start::start(workspace, *run, input, look, now),
                 (Some(known), _) if known.workspace == *workspace => {
