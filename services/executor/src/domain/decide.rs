@@ -66,17 +66,7 @@ pub fn decide(
             agent: name,
             text,
         } => {
-            let known = match state {
-                Some(Aggregate::Agent(agent)) => Some(agent),
-                None
-                | Some(
-                    Aggregate::Contact(_)
-                    | Aggregate::Run(_)
-                    | Aggregate::Node(_)
-                    | Aggregate::Tool(_)
-                    | Aggregate::Workspace(_),
-                ) => None,
-            };
+            let known = state.and_then(Aggregate::as_agent);
             agent::apply(known, workspace, name, text, now)
         }
         Input::Contact {
@@ -84,17 +74,7 @@ pub fn decide(
             contact: id,
             input,
         } => {
-            let known = match state {
-                Some(Aggregate::Contact(contact)) => Some(contact),
-                None
-                | Some(
-                    Aggregate::Agent(_)
-                    | Aggregate::Run(_)
-                    | Aggregate::Node(_)
-                    | Aggregate::Tool(_)
-                    | Aggregate::Workspace(_),
-                ) => None,
-            };
+            let known = state.and_then(Aggregate::as_contact);
             contact::decide(known, workspace, id, input)
         }
         Input::Scope {
@@ -103,17 +83,7 @@ pub fn decide(
             input,
         } => scope::decide(state, workspace, agent.as_ref(), input, now),
         Input::Node { node: name, input } => {
-            let known = match state {
-                Some(Aggregate::Node(node)) => Some(node),
-                None
-                | Some(
-                    Aggregate::Agent(_)
-                    | Aggregate::Contact(_)
-                    | Aggregate::Run(_)
-                    | Aggregate::Tool(_)
-                    | Aggregate::Workspace(_),
-                ) => None,
-            };
+            let known = state.and_then(Aggregate::as_node);
             node::decide(known, name, input, look, now)
         }
         Input::Tool {
@@ -121,17 +91,7 @@ pub fn decide(
             name,
             input,
         } => {
-            let known = match state {
-                Some(Aggregate::Tool(tool)) => Some(tool),
-                None
-                | Some(
-                    Aggregate::Agent(_)
-                    | Aggregate::Contact(_)
-                    | Aggregate::Run(_)
-                    | Aggregate::Node(_)
-                    | Aggregate::Workspace(_),
-                ) => None,
-            };
+            let known = state.and_then(Aggregate::as_tool);
             tool::decide(known, workspace, name, input)
         }
         Input::UnknownAlarm { id } => Verdict::Refused(Refusal::UnknownAlarm(id.clone())),
@@ -140,17 +100,7 @@ pub fn decide(
             run,
             input,
         } => {
-            let known = match state {
-                Some(Aggregate::Run(run)) => Some(run),
-                None
-                | Some(
-                    Aggregate::Agent(_)
-                    | Aggregate::Contact(_)
-                    | Aggregate::Node(_)
-                    | Aggregate::Tool(_)
-                    | Aggregate::Workspace(_),
-                ) => None,
-            };
+            let known = state.and_then(Aggregate::as_run);
             match (known, input) {
                 (None, RunInput::Start { .. }) => start::start(workspace, *run, input, look, now),
                 (Some(known), _) if known.workspace == *workspace => {

@@ -55,20 +55,62 @@ pub enum Aggregate {
 impl Aggregate {
     /// The agent, if it is one.
     #[must_use]
-    pub fn agent(&self) -> Option<&Agent> {
-        if let Self::Agent(agent) = self {
-            return Some(agent);
+    pub const fn as_agent(&self) -> Option<&Agent> {
+        if let Self::Agent(it) = self {
+            Some(it)
+        } else {
+            None
         }
-        None
     }
 
     /// The scope of a workspace, if it is one.
     #[must_use]
-    pub fn workspace(&self) -> Option<&WorkspaceScope> {
-        if let Self::Workspace(workspace) = self {
-            return Some(workspace);
+    pub const fn as_workspace(&self) -> Option<&WorkspaceScope> {
+        if let Self::Workspace(it) = self {
+            Some(it)
+        } else {
+            None
         }
-        None
+    }
+
+    /// The contact, if it is one.
+    #[must_use]
+    pub const fn as_contact(&self) -> Option<&Contact> {
+        if let Self::Contact(it) = self {
+            Some(it)
+        } else {
+            None
+        }
+    }
+
+    /// The run, if it is one.
+    #[must_use]
+    pub const fn as_run(&self) -> Option<&Run> {
+        if let Self::Run(it) = self {
+            Some(it)
+        } else {
+            None
+        }
+    }
+
+    /// The node, if it is one.
+    #[must_use]
+    pub const fn as_node(&self) -> Option<&Node> {
+        if let Self::Node(it) = self {
+            Some(it)
+        } else {
+            None
+        }
+    }
+
+    /// The tool, if it is one.
+    #[must_use]
+    pub const fn as_tool(&self) -> Option<&Tool> {
+        if let Self::Tool(it) = self {
+            Some(it)
+        } else {
+            None
+        }
     }
 }
 

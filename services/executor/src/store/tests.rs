@@ -54,6 +54,7 @@ async fn postgres_behaves_as_sqlite_does() {
     labels(&database("labels").await).await;
     lists(&database("lists").await).await;
     leases::stand_and_end(&database("leases").await).await;
+    leases::handed_over(&database("handovers").await).await;
     leases::queued_in_pages(&database("queued").await).await;
 }
 

@@ -34,6 +34,7 @@ fn stand(lease: &Lease) -> Effect {
 async fn leases_stand_until_they_run_out_or_are_forgotten() {
     let (_dir, db) = sqlite().await;
     stand_and_end(&db).await;
+    handed_over(&db).await;
 }
 
 /// DESIGN, "The tables are enough"
@@ -110,7 +111,10 @@ pub(super) async fn stand_and_end(db: &DatabaseConnection) {
     assert!(due(500).await.is_empty());
     let standing = leases(db, &ids).await.unwrap();
     assert_eq!(standing[0].heartbeat_at, now());
+}
 
+pub(super) async fn handed_over(db: &DatabaseConnection) {
+    let run = RunId::fresh();
     let entry = |action, dispatch| Handover {
         action,
         node: "node-a".parse().unwrap(),

@@ -211,6 +211,22 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 error_code: fails.then(|| "http_status".to_owned()),
             })
         }
+        Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => told(world, next),
+        Move::Replied(replied) => {
+            let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
+            world.contact = Some(contact);
+            None
+        }
+        Move::Pass(ms) => {
+            world.pass(TimeDelta::milliseconds(*ms));
+            None
+        }
+    }
+}
+
+/// What the sweep, the handoff service and the kernel say.
+fn told(world: &World, next: &Move) -> Option<RunInput> {
+    match next {
         Move::Lost {
             step,
             dispatch,
@@ -242,15 +258,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
         Move::Incident(one) => Some(RunInput::Incident {
             reason: if *one { "unreadable" } else { "too large" }.to_owned(),
         }),
-        Move::Replied(replied) => {
-            let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
-            world.contact = Some(contact);
-            None
-        }
-        Move::Pass(ms) => {
-            world.pass(TimeDelta::milliseconds(*ms));
-            None
-        }
+        _ => None,
     }
 }
 

@@ -192,14 +192,15 @@ fn a_node_that_was_granted_the_start_before_the_pause_may_ask_again() {
     assert_eq!(world.report("send", done(json!({}))), ResultAnswer::Applied);
 }
 
-/// Nothing waits without a waker: its worker died, and the redelivery falls into the pause.
+/// Nothing waits without a waker: its worker died, and its lease ends during the pause.
 #[test]
-fn an_idempotent_step_that_is_redelivered_while_paused_is_handed_out_on_resume() {
+fn an_idempotent_step_that_is_lost_while_paused_is_handed_out_on_resume() {
     let mut world = World::started("  - id: note\n    tool: log\n    args: { message: hi }\n");
     let first = world.dispatch("note");
     assert_eq!(world.ask("node-a", "note"), Grant::Go);
     world.pause();
     assert_eq!(world.ask_as("node-b", "note", first, 2), Grant::Drop);
+    world.lose("note");
     world.resume(ResumeMode::Continue);
     assert_eq!(world.handed.last().unwrap().dispatch, first + 1);
     assert_eq!(
@@ -210,11 +211,12 @@ fn an_idempotent_step_that_is_redelivered_while_paused_is_handed_out_on_resume()
 
 /// The same for a step that must not be done twice: a person decides.
 #[test]
-fn a_step_that_must_not_be_done_twice_is_uncertain_when_redelivered_while_paused() {
+fn a_step_that_must_not_be_done_twice_is_uncertain_when_lost_while_paused() {
     let mut world = World::started(SEND_THEN_LOG);
     let first = world.dispatch("send");
     assert_eq!(world.ask("node-a", "send"), Grant::Go);
     world.pause();
+    world.lose("send");
     assert_eq!(world.ask_as("node-b", "send", first, 2), Grant::Uncertain);
     world.resume(ResumeMode::Continue);
     assert_eq!(world.status(), RunStatus::AwaitingInput);

@@ -1,17 +1,19 @@
 //! `docs/states.md`: what every input does in every phase, found out by trying it.
 
+mod columns;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use chrono::TimeDelta;
 use holdpoint_contracts::run::{ResumeMode, RunStatus};
-use holdpoint_ids::HoldId;
 use serde_json::json;
 
-use super::world::{Heard, World, broken, done, owner, run_id, start_input};
-use crate::domain::run::{Alarm, Choice, StepPhase};
+use super::world::{Heard, World, broken, done};
+use crate::domain::run::{Alarm, StepPhase};
 use crate::domain::{Answer, RunInput};
+use columns::{Column, columns};
 
 /// The step that is looked at; one more follows it, so that its end need not end the run.
 const STEP: &str = "it";
@@ -45,13 +47,6 @@ struct Scene {
     name: &'static str,
     idempotent: World,
     once_only: World,
-}
-
-/// An input to be tried.
-struct Column {
-    name: &'static str,
-    on_idempotent: bool,
-    input: fn(&World) -> RunInput,
 }
 
 /// Which table an input stands in. A new input must be thought about here.
@@ -182,141 +177,6 @@ fn again_waiting() -> World {
     world.pause();
     world.resume(ResumeMode::Continue);
     world
-}
-
-/// The first hold of the run, and the number under which its alarm was set last.
-fn alarm(world: &World) -> (HoldId, u64) {
-    let id = HoldId {
-        run: run_id(),
-        number: 1,
-    };
-    let open = world.run().holds().find(|(_, hold)| hold.id == id);
-    let rev = open.map_or(0, |(_, hold)| match hold.alarm {
-        Alarm::Set { rev, .. } => rev,
-        // What was set before the pause: it may still be on its way.
-        Alarm::Frozen { .. } => world.run().version - 1,
-    });
-    (id, rev)
-}
-
-fn fired(world: &World, is_current: bool) -> RunInput {
-    // The step that is looked at has no hold of its own here: the next step's is not meant.
-    let number = match world.phase(STEP) {
-        StepPhase::Planned | StepPhase::Waiting(_) => 1,
-        StepPhase::Queued(_)
-        | StepPhase::Working(_)
-        | StepPhase::Uncertain(_)
-        | StepPhase::Completed { .. }
-        | StepPhase::Failed { .. }
-        | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => 99,
-    };
-    let (hold, rev) = alarm(world);
-    RunInput::TimerFired {
-        hold: HoldId { number, ..hold },
-        rev: if is_current {
-            rev
-        } else {
-            rev.saturating_sub(1)
-        },
-    }
-}
-
-fn asked(world: &World, node: &str, back: u64, delivery: u64) -> RunInput {
-    RunInput::StartStep {
-        node: node.parse().unwrap(),
-        step: STEP.to_owned(),
-        dispatch: world.dispatch(STEP).saturating_sub(back),
-        delivery,
-    }
-}
-
-fn reported(world: &World, is_ok: bool, back: u64) -> RunInput {
-    RunInput::StepResult {
-        node: "node-a".parse().unwrap(),
-        step: STEP.to_owned(),
-        dispatch: world.dispatch(STEP).saturating_sub(back),
-        result: if is_ok { done(json!({})) } else { broken() },
-        error_code: (!is_ok).then(|| "http_status".to_owned()),
-    }
-}
-
-fn lost(world: &World, back: u64) -> RunInput {
-    RunInput::LeaseEnded {
-        node: "node-a".parse().unwrap(),
-        step: STEP.to_owned(),
-        dispatch: world.dispatch(STEP).saturating_sub(back),
-    }
-}
-
-/// About the step that is looked at; where nothing is asked, about a hold that never was.
-fn answered(world: &World, choice: Choice) -> RunInput {
-    let open = world.run().questions().next();
-    let stray = HoldId {
-        run: run_id(),
-        number: 99,
-    };
-    RunInput::HoldClosed {
-        hold: open.map_or(stray, |(_, asked)| asked.hold),
-        choice: Some(choice),
-        by: "ada".to_owned(),
-    }
-}
-
-fn resume(mode: ResumeMode) -> RunInput {
-    RunInput::Resume { by: owner(), mode }
-}
-
-fn columns() -> Vec<Column> {
-    let on = |on_idempotent, name, input| Column {
-        name,
-        on_idempotent,
-        input,
-    };
-    vec![
-        on(false, "start again, same id", |_| start_input()),
-        on(false, "pause", |_| RunInput::Pause { by: owner() }),
-        on(false, "resume `continue`", |_| resume(ResumeMode::Continue)),
-        on(false, "resume `now`", |_| resume(ResumeMode::Now)),
-        on(false, "cancel", |_| RunInput::Cancel {
-            by: owner(),
-            reason: None,
-        }),
-        on(false, "timer fired, current", |it| fired(it, true)),
-        on(false, "timer fired, stale", |it| fired(it, false)),
-        on(true, "lease ended, idempotent", |it| lost(it, 0)),
-        on(false, "lease ended, not idempotent", |it| lost(it, 0)),
-        on(false, "lease ended, older hand-out", |it| lost(it, 1)),
-        on(false, "answered `it_happened`", |it| {
-            answered(it, Choice::ItHappened)
-        }),
-        on(false, "answered `run_again`", |it| {
-            answered(it, Choice::RunAgain)
-        }),
-        on(false, "answered `give_up`", |it| {
-            answered(it, Choice::GiveUp)
-        }),
-        on(false, "dead letter", |_| RunInput::Incident {
-            reason: "unreadable".to_owned(),
-        }),
-        on(true, "idempotent, same delivery", |it| {
-            asked(it, "node-a", 0, 1)
-        }),
-        on(true, "idempotent, other delivery", |it| {
-            asked(it, "node-b", 0, 2)
-        }),
-        on(false, "not idempotent, same delivery", |it| {
-            asked(it, "node-a", 0, 1)
-        }),
-        on(false, "not idempotent, other delivery", |it| {
-            asked(it, "node-b", 0, 2)
-        }),
-        on(false, "older hand-out", |it| asked(it, "node-a", 1, 1)),
-        on(false, "ok, current", |it| reported(it, true, 0)),
-        on(false, "failed, current", |it| reported(it, false, 0)),
-        on(false, "ok, older", |it| reported(it, true, 1)),
-        on(false, "failed, older", |it| reported(it, false, 1)),
-    ]
 }
 
 fn word(answer: &Answer) -> String {

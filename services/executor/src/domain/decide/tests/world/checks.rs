@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::Want;
 use holdpoint_contracts::steps::HandOut;
 
 use super::World;
