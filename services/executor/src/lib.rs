@@ -4,7 +4,6 @@
 //! answers questions in `queries`; the loop around all that is the kernel's.
 
 pub mod domain;
-mod following;
 mod inbound;
 mod inline;
 mod outbound;
@@ -67,11 +66,9 @@ pub async fn start(
     });
     let handle = holdpoint_kernel::start(deps, Arc::clone(&service), stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
-    following::start(handle.clone(), readers.clone(), stop.clone(), tracker);
     let sweeping = sweeps::Sweeping {
         handle: &handle,
         service: &service,
-        bus: &deps.bus,
         db: &readers,
     };
     sweeps::start(&sweeping, &stop, tracker);

@@ -1,6 +1,5 @@
 //! Effects to wishes and messages: translation only.
 
-use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
@@ -8,14 +7,11 @@ use holdpoint_contracts::executor::{TimerFired, TimersFired};
 use holdpoint_contracts::handoff::RequestTimersFired;
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::scheduler::SERVICE;
-use holdpoint_ids::{Workspace, partition};
+use holdpoint_ids::Workspace;
 use holdpoint_kernel::Wish;
 use serde::ser::Error as _;
 
 use crate::domain::{Effect, Owner};
-
-/// Alarms of one message.
-const TOLD_PER_MESSAGE: usize = 500;
 
 /// Kind of the wishes that tell an owner what has fired. Each owner has its own command.
 const fn kind(owner: Owner) -> &'static str {
@@ -78,29 +74,6 @@ pub(crate) fn wish_message(
 fn command<C: Command>(workspace: &Workspace, command: C) -> Result<Outgoing, serde_json::Error> {
     let subject = command.subject(workspace);
     Outgoing::json(subject, &Envelope::of_service(SERVICE, command))
-}
-
-/// The same as messages of the outbox, for a kernel that does not carry wishes yet: once each, and
-/// not sent again.
-pub(crate) fn told(effects: &[Effect]) -> Vec<Outgoing> {
-    let mut groups: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for wish in wishes(effects) {
-        let group = (wish.kind, wish.workspace, partition(&wish.id));
-        groups.entry(group).or_default().push(wish.body);
-    }
-    let mut messages = Vec::new();
-    for ((kind, workspace, _), bodies) in groups {
-        for bodies in bodies.chunks(TOLD_PER_MESSAGE) {
-            let bodies: Vec<_> = bodies.iter().map(String::as_str).collect();
-            let message = wish_message(kind, &workspace, &bodies);
-            messages.extend(
-                message.inspect_err(
-                    |error| tracing::error!(%error, "a message that cannot be written"),
-                ),
-            );
-        }
-    }
-    messages
 }
 
 /// Shard and due time of the alarms whose buckets have to be armed.

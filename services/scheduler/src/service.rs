@@ -137,9 +137,7 @@ impl Service for Scheduler {
     }
 
     fn outbound(&self, effects: &[Effect]) -> Vec<Outgoing> {
-        let mut messages = outbound::told(effects);
-        messages.extend(self.arming.messages(outbound::to_arm(effects)));
-        messages
+        self.arming.messages(outbound::to_arm(effects))
     }
 
     fn wishes(&self, effects: &[Effect]) -> Vec<Wish> {

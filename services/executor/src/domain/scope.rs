@@ -228,8 +228,13 @@ pub(crate) fn decide(
     now: DateTime<Utc>,
 ) -> Verdict {
     match agent {
-        None => decide_workspace(state.and_then(Aggregate::workspace), workspace, input, now),
-        Some(name) => match state.and_then(Aggregate::agent) {
+        None => decide_workspace(
+            state.and_then(Aggregate::as_workspace),
+            workspace,
+            input,
+            now,
+        ),
+        Some(name) => match state.and_then(Aggregate::as_agent) {
             Some(known) if !known.is_deleted() || is_page(input) => decide_agent(known, input, now),
             Some(_) | None => Verdict::Refused(Refusal::AgentNotFound(name.clone())),
         },

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use holdpoint_contracts::run::StepStatus;
 use holdpoint_ids::RunId;
-use holdpoint_store::{StoreError, insert_rows};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, Func, OnConflict};

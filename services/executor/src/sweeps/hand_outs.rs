@@ -10,14 +10,13 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::steps::HandOut;
 use holdpoint_ids::{RunId, ToolName, Workspace};
+use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
 use crate::domain::tool::is_built_in;
 use crate::domain::{Run, StepRow, Tool};
 use crate::{Executor, outbound, store};
-
-use super::passing::{Sweep, SweepPage};
 
 /// Steps of one page.
 const PAGE: u64 = 1_000;
@@ -64,7 +63,7 @@ impl HandOuts {
         is_turn(passes)
     }
 
-    async fn look(&mut self, db: &DatabaseConnection) -> Result<SweepPage, StoreError> {
+    async fn look(&mut self, db: &DatabaseConnection) -> Result<SweepPage<Executor>, StoreError> {
         let after = self.after.as_ref().map(|(run, step)| (*run, step.as_str()));
         let rows = store::queued_steps(db, after, PAGE).await?;
         let more = rows.len() >= usize::try_from(PAGE).unwrap_or(usize::MAX);
@@ -96,14 +95,14 @@ impl HandOuts {
     }
 }
 
-impl Sweep for HandOuts {
+impl Sweep<Executor> for HandOuts {
     const NAME: &'static str = "hand-outs";
     const EVERY: Duration = Duration::from_secs(20);
 
     fn page<'a>(
         &'a mut self,
         db: &'a DatabaseConnection,
-    ) -> BoxFuture<'a, Result<SweepPage, StoreError>> {
+    ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
         self.look(db).boxed()
     }
 }

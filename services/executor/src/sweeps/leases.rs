@@ -9,14 +9,14 @@ use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::NodeName;
+use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
+use crate::Executor;
 use crate::domain::run::after;
 use crate::domain::{Input, Lease, Node, NodeInput, RunInput};
 use crate::store;
-
-use super::passing::{Sweep, SweepPage};
 
 /// Leases of one page.
 const PAGE: u64 = 1_000;
@@ -62,7 +62,7 @@ impl Leases {
         inputs
     }
 
-    async fn look(&mut self, db: &DatabaseConnection) -> Result<SweepPage, StoreError> {
+    async fn look(&mut self, db: &DatabaseConnection) -> Result<SweepPage<Executor>, StoreError> {
         let mut inputs = Vec::new();
         if self.after.is_empty() {
             let suspects = store::suspects(db, PAGE).await?;
@@ -101,14 +101,14 @@ impl Leases {
     }
 }
 
-impl Sweep for Leases {
+impl Sweep<Executor> for Leases {
     const NAME: &'static str = "leases";
     const EVERY: Duration = Duration::from_secs(1);
 
     fn page<'a>(
         &'a mut self,
         db: &'a DatabaseConnection,
-    ) -> BoxFuture<'a, Result<SweepPage, StoreError>> {
+    ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
         self.look(db).boxed()
     }
 }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::StreamExt;
 use holdpoint_bus::{Bus, StreamUse};
 use holdpoint_clock::Clock;
-use holdpoint_contracts::executor::{self, TimersFired};
+use holdpoint_contracts::executor::{self, TimerAnswer, TimersFired};
 use holdpoint_contracts::message::{Envelope, Reply};
 use holdpoint_contracts::scheduler::{AdvanceClock, AdvancedClock, SetAnswer, SetTimer, SetTimers};
 use holdpoint_contracts::subject;
@@ -61,6 +61,18 @@ pub(super) fn ms(count: i64) -> TimeDelta {
     TimeDelta::milliseconds(count)
 }
 
+/// What the executor answers after its commit, one word an alarm.
+async fn confirm(bus: &Bus, message: &async_nats::jetstream::Message, count: usize) {
+    let headers = message.headers.as_ref();
+    let Some(reply) = headers.and_then(|headers| headers.get("hp-reply")) else {
+        return;
+    };
+    let answer: Reply<Vec<Reply<TimerAnswer>>> =
+        Reply::Ok(vec![Reply::Ok(TimerAnswer::Applied); count]);
+    let body = serde_json::to_vec(&answer).unwrap();
+    bus.send(reply.to_string(), body.into()).await.unwrap();
+}
+
 impl Bench {
     pub(super) async fn with(clock: Clock) -> Self {
         let nats = nats().await.unwrap();
@@ -72,14 +84,17 @@ impl Bench {
         let mut messages = pull.await.unwrap();
         let told = Arc::new(Mutex::new(Vec::new()));
         let (all, now) = (Arc::clone(&told), clock.clone());
+        let answers = bus.clone();
         tokio::spawn(async move {
             while let Some(message) = messages.next().await {
                 let Ok(message) = message else { continue };
                 let body: Envelope<TimersFired> = serde_json::from_slice(&message.payload).unwrap();
                 let fired = body.command.fired.into_iter();
                 let fired = fired.map(|it| (it.id.to_string(), it.rev, it.due, now.now()));
+                let count = fired.len();
                 all.lock().unwrap().extend(fired);
                 message.ack().await.unwrap();
+                confirm(&answers, &message, count).await;
             }
         });
         let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@
 //! executor's row, kept by `heartbeat`, which reads here what is worked on. It must never ack by
 //! itself: a delivery that is dropped unanswered is left to be delivered again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,6 +22,9 @@ pub(super) const ACK_WAIT: Duration = Duration::from_secs(2);
 /// Two progress acks may be lost within [`ACK_WAIT`] before a delivery is.
 const PROGRESS: Duration = Duration::from_millis(700);
 
+/// Hand-outs that are remembered: what a server may have forgotten the acks of.
+const BEGUN_MAX: usize = 100_000;
+
 /// All steps that are held.
 #[derive(Clone)]
 pub(super) struct Held {
@@ -32,9 +35,33 @@ struct Shared {
     bus: Bus,
     given_up: CancellationToken,
     steps: Mutex<HashMap<Claimed, Holding>>,
+    begun: Mutex<Begun>,
     /// The lease that the last beat named.
     beaten_lease_ms: AtomicU64,
     beat_now: Notify,
+}
+
+/// The hand-outs that this worker was granted or is done with, the newest of them: an ack can be
+/// undone and a delivery count go back, and the executor would take the same question of the same
+/// node for one whose answer was lost.
+#[derive(Default)]
+struct Begun {
+    known: HashSet<Claimed>,
+    order: VecDeque<Claimed>,
+}
+
+impl Begun {
+    fn add(&mut self, claimed: &Claimed) {
+        if !self.known.insert(claimed.clone()) {
+            return;
+        }
+        self.order.push_back(claimed.clone());
+        if self.order.len() > BEGUN_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
 }
 
 struct Holding {
@@ -59,6 +86,7 @@ impl Held {
             bus,
             given_up,
             steps: Mutex::default(),
+            begun: Mutex::default(),
             beaten_lease_ms: AtomicU64::new(LEASE_DEFAULT_MS),
             beat_now: Notify::new(),
         };
@@ -100,6 +128,9 @@ impl Held {
             }
             holding.reply = Some(reply.to_owned());
             return Joined::Unacked;
+        }
+        if self.begun().known.contains(claimed) {
+            return Joined::Acked;
         }
         let stop = self.shared.given_up.child_token();
         let holding = Holding {
@@ -161,6 +192,13 @@ impl Held {
         }
     }
 
+    fn begun(&self) -> MutexGuard<'_, Begun> {
+        self.shared
+            .begun
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn steps(&self) -> MutexGuard<'_, HashMap<Claimed, Holding>> {
         self.shared
             .steps
@@ -192,6 +230,7 @@ impl Delivery {
 
     /// The start is the executor's row: the server forgets the delivery, heartbeats keep the lease.
     pub(super) async fn granted(&self) {
+        self.held.begun().add(&self.claimed);
         if let Some(holding) = self.held.steps().get_mut(&self.claimed) {
             holding.lease_ms = Some(self.lease_ms);
         }
@@ -209,6 +248,7 @@ impl Delivery {
 
     /// It is done with: no delivery and no lease any more.
     pub(super) async fn end(self) {
+        self.held.begun().add(&self.claimed);
         self.answer_once(AckKind::Ack).await;
     }
 

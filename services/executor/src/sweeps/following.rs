@@ -7,12 +7,11 @@
 
 use std::time::Duration;
 
-use holdpoint_kernel::Handle;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
-use tokio::time::MissedTickBehavior;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::Executor;
 use crate::domain::scope::{Cursor, Scope};
@@ -25,35 +24,26 @@ const PAGE_RUNS: u64 = 500;
 /// Most scopes of one page; the others wait until some of these are through.
 const PAGE_SCOPES: u64 = 20;
 
-/// Real time between two looks for scopes with pages to come.
-const EVERY: Duration = Duration::from_millis(200);
+/// The sweep of all scopes.
+pub(super) struct Following;
 
-/// Looks for pages until it is told to stop.
-pub(crate) fn start(
-    handle: Handle<Executor>,
-    db: DatabaseConnection,
-    stop: CancellationToken,
-    tracker: &TaskTracker,
-) {
-    tracker.spawn(async move {
-        let mut ticks = tokio::time::interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            while bring_one_page(&handle, &db).await && !stop.is_cancelled() {}
-        }
-    });
-}
+impl Sweep<Executor> for Following {
+    const NAME: &'static str = "following";
+    const EVERY: Duration = Duration::from_millis(200);
 
-/// Whether there may be more at once.
-async fn bring_one_page(handle: &Handle<Executor>, db: &DatabaseConnection) -> bool {
-    match page(db).await {
-        Ok(inputs) if inputs.is_empty() => false,
-        Ok(inputs) => handle.submit(inputs).await,
-        Err(error) => {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "pages of paused or deleted agents come later");
-            false
+    fn page<'a>(
+        &'a mut self,
+        db: &'a DatabaseConnection,
+    ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
+        async move {
+            let inputs = page(db).await?;
+            Ok(SweepPage {
+                more: !inputs.is_empty(),
+                inputs,
+                messages: Vec::new(),
+            })
         }
+        .boxed()
     }
 }
 
