@@ -18,6 +18,7 @@ mod a_wait_pauses_and_resumes;
 mod a_wait_survives_a_kill;
 mod bad_input_gets_a_clear_answer;
 mod history_streams_without_a_gap;
+mod services_run_as_processes_of_their_own;
 mod steps_see_what_came_before;
 mod the_command_line_speaks_to_a_running_system;
 mod the_demo_ends_well;

@@ -1,5 +1,7 @@
 //! What can be typed: commands, options and their help. It holds no behaviour.
 
+mod processes;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -9,7 +11,12 @@ use clap_complete::Shell;
 use holdpoint_contracts::run::RunStatus;
 use serde_json::Value;
 
+use crate::serve::tables::Tables;
 use crate::value;
+
+pub(crate) use processes::{
+    BenchArgs, BenchPartArgs, MigrateArgs, SecretsCommand, ServeArgs, Service, Shape,
+};
 
 /// Where `up` keeps its tables unless told otherwise, and where clients look for its address.
 pub(crate) const DATA_DIR_DEFAULT: &str = "holdpoint-data";
@@ -77,6 +84,21 @@ pub(crate) enum Command {
     Up(UpArgs),
     /// Show it all at work, in a temporary directory
     Demo(DemoArgs),
+    /// Run one service as a process of its own
+    Serve(ServeArgs),
+    /// Bring tables up to date
+    Migrate(MigrateArgs),
+    /// Make the secrets that services share
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
+    /// Measure on a temporary system: one JSON line a result
+    Bench(BenchArgs),
+    /// The worker of `bench`; started by it.
+    #[command(hide = true)]
+    BenchWorker(BenchPartArgs),
+    /// The load of `bench`; started by it.
+    #[command(hide = true)]
+    BenchLoad(BenchPartArgs),
     /// Describe agents
     #[command(subcommand)]
     Agent(AgentCommand),
@@ -111,6 +133,14 @@ pub(crate) struct UpArgs {
     /// A NATS server that runs already, instead of an own one
     #[arg(long, value_name = "URL")]
     pub(crate) nats_url: Option<String>,
+    /// Where tables are kept: `postgres://…` or `sqlite:DIR` [default: the data directory]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_DATABASE_URL",
+        hide_env_values = true
+    )]
+    pub(crate) database_url: Option<Tables>,
     /// Let time stand still until `clock advance` moves it
     #[arg(long)]
     pub(crate) test_clock: bool,

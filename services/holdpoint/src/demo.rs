@@ -44,6 +44,7 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         data: data.clone(),
         http: ([127, 0, 0, 1], 0).into(),
         nats_url: None,
+        tables: None,
         test_clock: true,
     };
     let system = Box::pin(System::start(settings)).await?;

@@ -3,13 +3,16 @@
 //! Commands other than `up` and `demo` are clients of the REST API and know nothing that the API
 //! does not say.
 
+mod bench;
 mod cli;
 mod client;
 mod command;
 mod connection;
 mod demo;
 mod exit;
+mod migrate;
 mod output;
+mod serve;
 mod table;
 mod up;
 mod value;
@@ -19,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, SecretsCommand};
 use crate::client::ClientError;
 use crate::exit::Outcome;
 
@@ -62,6 +65,16 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             command::completions(shell)?;
             Ok(Outcome::Ok.into())
         }
+        Command::Serve(args) => Box::pin(serve::run(args)).await,
+        Command::Migrate(args) => Box::pin(migrate::run(args)).await,
+        Command::Secrets(SecretsCommand::New) => {
+            let fresh = holdpoint_auth::Secrets::fresh()?;
+            output::line(&serde_json::to_string_pretty(&fresh)?)?;
+            Ok(Outcome::Ok.into())
+        }
+        Command::Bench(args) => Box::pin(bench::run(args)).await,
+        Command::BenchWorker(args) => Box::pin(bench::worker(args)).await,
+        Command::BenchLoad(args) => Box::pin(bench::load(args)).await,
         Command::Agent(command) => command::client(&global, command).await,
         Command::Run(command) => command::client(&global, command).await,
         Command::Contact(command) => command::client(&global, command).await,

@@ -27,6 +27,7 @@ pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
         data: args.data.clone(),
         http: args.http,
         nats_url: args.nats_url.clone(),
+        tables: args.database_url.clone(),
         test_clock: args.test_clock,
     };
     let started = tokio::select! {

@@ -1,14 +1,12 @@
 //! All services, the built-in worker and the bus in one process: started in order, stopped in
 //! reverse.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use holdpoint_auth::Secrets;
+use anyhow::bail;
 use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;
@@ -16,12 +14,13 @@ use holdpoint_gateway::Gateway;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_scheduler::Settling;
-use holdpoint_store::Location;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::WORKSPACE_DEFAULT;
+use crate::serve::secrets;
+use crate::serve::tables::{Tables, make_folder, take};
 
 use super::tools;
 
@@ -49,6 +48,8 @@ pub(crate) struct Settings {
     pub(crate) http: SocketAddr,
     /// A bus to use instead of one of our own.
     pub(crate) nats_url: Option<String>,
+    /// Where services keep their tables, if not in `data`.
+    pub(crate) tables: Option<Tables>,
     /// Whether time stands still until it is moved.
     pub(crate) test_clock: bool,
 }
@@ -63,7 +64,7 @@ pub(crate) struct System {
     worker: Part,
     services: Part,
     nats: Provided,
-    _lock: File,
+    _locks: Vec<File>,
 }
 
 /// Things that stop together.
@@ -96,13 +97,11 @@ impl System {
     /// # Errors
     /// When the folder is in use, the bus is not to be had, or a service does not start.
     pub(crate) async fn start(settings: Settings) -> anyhow::Result<Self> {
-        // Contacts, mails and tokens are nobody else's business on this machine.
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&settings.data)
-            .with_context(|| format!("cannot make the data folder {}", settings.data.display()))?;
-        let lock = lock(&settings.data)?;
+        make_folder(&settings.data)?;
+        let mut locks = vec![lock(&settings.data)?];
+        for service in ["executor", "scheduler", "gateway"] {
+            locks.extend(settings.tables().lock(service)?);
+        }
         refuse_test_data(&settings)?;
         let wanted = server::Settings {
             data_dir: settings.data.clone(),
@@ -110,7 +109,7 @@ impl System {
         };
         let nats = server::provide(wanted).await?;
         match Self::start_on(&settings, &nats.url).await {
-            Ok(started) => Ok(started.on(nats, lock)),
+            Ok(started) => Ok(started.on(nats, locks)),
             Err(error) => {
                 nats.stop().await;
                 Err(error)
@@ -190,7 +189,7 @@ struct Started {
 }
 
 impl Started {
-    fn on(self, nats: Provided, lock: File) -> System {
+    fn on(self, nats: Provided, locks: Vec<File>) -> System {
         let Self {
             url,
             token,
@@ -209,24 +208,26 @@ impl Started {
             worker,
             services,
             nats,
-            _lock: lock,
+            _locks: locks,
         }
     }
 }
 
 /// Two processes on one folder would each believe that they alone write the tables.
 fn lock(data: &Path) -> anyhow::Result<File> {
-    let path = data.join("up.lock");
-    let file = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => bail!(
+    let taken = || {
+        format!(
             "{} is in use by another `holdpoint up`: stop that one, or take another --data folder",
             data.display()
-        ),
-        Err(TryLockError::Error(error)) => {
-            Err(error).with_context(|| format!("cannot lock {}", path.display()))
-        }
+        )
+    };
+    take(&data.join("up.lock"), taken)
+}
+
+impl Settings {
+    fn tables(&self) -> Tables {
+        let in_data = || Tables::Sqlite(self.data.clone());
+        self.tables.clone().unwrap_or_else(in_data)
     }
 }
 
@@ -251,12 +252,13 @@ async fn start_services(
     clock: &Clock,
     part: &Part,
 ) -> anyhow::Result<()> {
-    let secrets = secrets(&settings.data)?;
+    let secrets = secrets::read_or_make(&settings.data.join("secrets.json"))?;
+    let tables = settings.tables();
     let deps = async |name: &str| -> anyhow::Result<Deps> {
         Ok(Deps {
             bus: Bus::connect(nats_url, name).await?,
             clock: clock.clone(),
-            store: Location::Sqlite(settings.data.join(format!("{name}.db"))),
+            store: tables.of(name),
             keys: secrets.keys()?,
         })
     };
@@ -276,30 +278,6 @@ async fn start_services(
     Ok(())
 }
 
-/// The secrets of this folder; made when it is new.
-fn secrets(data: &Path) -> anyhow::Result<Secrets> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-
-    let path = data.join("secrets.json");
-    if path.exists() {
-        let text = std::fs::read_to_string(&path)?;
-        return serde_json::from_str(&text)
-            .with_context(|| format!("{} cannot be read", path.display()));
-    }
-    let fresh = Secrets::fresh()?;
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    file.write_all(serde_json::to_string_pretty(&fresh)?.as_bytes())?;
-    file.sync_all()?;
-    Ok(fresh)
-}
-
 async fn start_gateway(
     settings: &Settings,
     nats_url: &str,
@@ -309,7 +287,7 @@ async fn start_gateway(
     let deps = holdpoint_gateway::Deps {
         bus: Bus::connect(nats_url, "gateway").await?,
         clock,
-        store: Location::Sqlite(settings.data.join("gateway.db")),
+        store: settings.tables().of("gateway"),
         mails: Some(tools::mails(mails)),
     };
     let config = holdpoint_gateway::Config {

@@ -1,0 +1,141 @@
+//! Options of services as processes of their own, and of measuring them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::serve::tables::Tables;
+
+/// A service that can be a process of its own.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// Agents, contacts, runs, steps, history
+    Executor,
+    /// Alarms
+    Scheduler,
+    /// People, requests, nodes
+    Handoff,
+    /// Notifications
+    Notification,
+    /// HTTP
+    Gateway,
+}
+
+impl Service {
+    /// As in subjects, files and schemas.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Executor => "executor",
+            Self::Scheduler => "scheduler",
+            Self::Handoff => "handoff",
+            Self::Notification => "notification",
+            Self::Gateway => "gateway",
+        }
+    }
+}
+
+/// How one service runs.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ServeArgs {
+    /// Which service
+    pub(crate) service: Service,
+    /// The NATS server or cluster
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_NATS_URL",
+        hide_env_values = true
+    )]
+    pub(crate) nats_url: String,
+    /// `postgres://…`: a schema named like the service; `sqlite:DIR`: a file, and no replicas
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_DATABASE_URL",
+        hide_env_values = true
+    )]
+    pub(crate) database_url: Tables,
+    /// What `holdpoint secrets new` printed; the same for all services
+    #[arg(long, value_name = "FILE", env = "HOLDPOINT_SECRETS")]
+    pub(crate) secrets: PathBuf,
+    /// Gateway: address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
+    pub(crate) http: SocketAddr,
+    /// Gateway: print a new token of the workspace's owner when ready
+    #[arg(long)]
+    pub(crate) owner_token: bool,
+    /// Answer `/livez` and `/readyz` here
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) health: Option<SocketAddr>,
+}
+
+/// Whose tables to migrate.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct MigrateArgs {
+    /// Only this service's
+    #[arg(long)]
+    pub(crate) service: Option<Service>,
+    /// `postgres://…` or `sqlite:DIR`
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_DATABASE_URL",
+        hide_env_values = true
+    )]
+    pub(crate) database_url: Tables,
+}
+
+/// Commands about secrets.
+#[derive(Subcommand)]
+pub(crate) enum SecretsCommand {
+    /// Print fresh ones as JSON; keep them readable by the services alone
+    New,
+}
+
+/// What `bench` measures.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Throughput: runs of three dispatched steps, submitted as fast as they are taken
+    P1,
+    /// Latency: the same runs, so many at a time
+    P2,
+    /// Alarms: how late they fire, and how soon a killed scheduler is back
+    P3,
+}
+
+/// How `bench` measures.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct BenchArgs {
+    /// What to measure
+    pub(crate) shape: Shape,
+    /// `sqlite`, or a Postgres server: a database is made there and dropped again
+    #[arg(long, value_name = "sqlite|URL", default_value = "sqlite")]
+    pub(crate) database: String,
+    /// Runs, or alarms that come due [default: p1 20000, p2 2000, p3 100000]
+    #[arg(long, value_name = "N")]
+    pub(crate) runs: Option<u64>,
+    /// p1: starts that wait for their answer; p2: runs that are not completed [default: 1000, 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) in_flight: Option<usize>,
+    /// Submit at most so many runs a second
+    #[arg(long, value_name = "N")]
+    pub(crate) rate: Option<u64>,
+    /// p3: over how many seconds the alarms come due
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    pub(crate) over: u64,
+    /// p3: alarms beside them that are due a day later
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) far: u64,
+    /// Keep the folder with tables and logs
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+/// What a part of `bench` needs to know.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct BenchPartArgs {
+    /// The bus
+    #[arg(long)]
+    pub(crate) nats_url: String,
+}

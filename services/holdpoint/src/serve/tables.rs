@@ -1,0 +1,132 @@
+//! Where services keep their tables: files of one folder, or schemas of one Postgres database.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, bail};
+use holdpoint_store::Location;
+
+/// `postgres://…`, or `sqlite:DIR`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Tables {
+    /// One file a service in this folder.
+    Sqlite(PathBuf),
+    /// One schema a service, named like it.
+    Postgres(String),
+}
+
+impl FromStr for Tables {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(Self::Postgres(text.to_owned()));
+        }
+        let folder = text.strip_prefix("sqlite:").unwrap_or_default();
+        let folder = folder.strip_prefix("//").unwrap_or(folder);
+        if folder.is_empty() {
+            return Err("give postgres://USER:PASSWORD@HOST/DATABASE or sqlite:FOLDER".to_owned());
+        }
+        Ok(Self::Sqlite(PathBuf::from(folder)))
+    }
+}
+
+impl Tables {
+    /// Where one service keeps its own.
+    pub(crate) fn of(&self, service: &str) -> Location {
+        match self {
+            Self::Sqlite(folder) => Location::Sqlite(folder.join(format!("{service}.db"))),
+            Self::Postgres(url) => Location::Postgres {
+                url: url.clone(),
+                schema: service.to_owned(),
+            },
+        }
+    }
+
+    /// Takes a service's files for this process alone; on Postgres replicas share its schema. Held
+    /// until the file is dropped, or the process ends in any way.
+    ///
+    /// # Errors
+    /// When another process has them.
+    pub(crate) fn lock(&self, service: &str) -> anyhow::Result<Option<File>> {
+        let Self::Sqlite(folder) = self else {
+            return Ok(None);
+        };
+        make_folder(folder)?;
+        let path = folder.join(format!("{service}.lock"));
+        let taken = || {
+            format!(
+                "{} is in use by another process: a SQLite file has one owner, replicas need \
+                 --database-url postgres://…",
+                folder.join(format!("{service}.db")).display()
+            )
+        };
+        take(&path, taken).map(Some)
+    }
+}
+
+/// Contacts, mails and tokens are nobody else's business on this machine.
+pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))
+}
+
+/// Takes a lock file for this process, or says why it cannot be had.
+pub(crate) fn take(path: &Path, taken: impl FnOnce() -> String) -> anyhow::Result<File> {
+    let file = File::create(path).with_context(|| format!("cannot open {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => bail!(taken()),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// M-20
+    #[test]
+    fn an_address_names_files_or_schemas_of_their_own() {
+        let files: Tables = "sqlite:/var/lib/holdpoint".parse().unwrap();
+        assert_eq!(
+            files.of("executor"),
+            Location::Sqlite("/var/lib/holdpoint/executor.db".into())
+        );
+        let database: Tables = "postgres://u:p@db/holdpoint".parse().unwrap();
+        let Location::Postgres { url, schema } = database.of("scheduler") else {
+            panic!("a file for Postgres");
+        };
+        assert_eq!(
+            (url.as_str(), schema.as_str()),
+            ("postgres://u:p@db/holdpoint", "scheduler")
+        );
+        for wrong in ["", "sqlite:", "mysql://x", "/var/lib"] {
+            assert!(wrong.parse::<Tables>().is_err(), "{wrong}");
+        }
+    }
+
+    /// Two processes on one file would each believe that they alone write it.
+    #[test]
+    fn replicas_on_sqlite_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let tables = Tables::Sqlite(folder.path().join("data"));
+        let first = tables.lock("executor").unwrap();
+        let error = tables.lock("executor").unwrap_err().to_string();
+        assert!(
+            error.contains("executor.db") && error.contains("postgres://"),
+            "{error}"
+        );
+        tables.lock("scheduler").unwrap();
+        drop(first);
+        tables.lock("executor").unwrap();
+    }
+}
