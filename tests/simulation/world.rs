@@ -1,6 +1,7 @@
 //! One history: an executor, a scheduler, workers and people on an unkind bus, by seed.
 
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_auth::Secrets;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::executor::{ApplyAgent, CancelRun, PauseRun, ResumeRun, StartRun};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -77,11 +78,12 @@ impl World {
     pub(crate) fn new(story: Story) -> Self {
         let now = "2026-03-02T09:00:00Z".parse().unwrap();
         let clock = Clock::standing_at(now);
+        let keys = Secrets::fresh().unwrap().keys().unwrap();
         Self {
             story,
             now,
             bus: SimBus::default(),
-            executor: SimService::new(Executor),
+            executor: SimService::new(Executor::new(keys, clock.clone())),
             scheduler: SimService::new(Scheduler::new(clock.clone())),
             workers: (0..WORKERS).map(SimWorker::new).collect(),
             effects: Effects::new(),

@@ -60,10 +60,7 @@ pub async fn start(
     ] {
         deps.bus.provide_stream(wanted).await?;
     }
-    let service = Arc::new(Executor {
-        keys: deps.keys.clone(),
-        clock: deps.clock.clone(),
-    });
+    let service = Arc::new(Executor::new(deps.keys.clone(), deps.clock.clone()));
     let handle = holdpoint_kernel::start(deps, Arc::clone(&service), stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
     let sweeping = sweeps::Sweeping {

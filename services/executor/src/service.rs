@@ -29,6 +29,14 @@ pub struct Executor {
     pub(crate) clock: Clock,
 }
 
+impl Executor {
+    /// With whose word counts, and the time that tells when it has expired.
+    #[must_use]
+    pub const fn new(keys: Keys, clock: Clock) -> Self {
+        Self { keys, clock }
+    }
+}
+
 impl Service for Executor {
     const NAME: &'static str = holdpoint_contracts::executor::SERVICE;
     type Key = Key;

@@ -273,7 +273,8 @@ fn agent_text() -> String {
 }
 
 fn refused(problem: Problem) -> anyhow::Error {
-    anyhow::anyhow!("refused: {}", problem.detail)
+    let Problem { code, detail, .. } = problem;
+    anyhow::anyhow!("refused ({code}): {detail}")
 }
 
 #[expect(
