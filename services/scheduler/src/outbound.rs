@@ -1,6 +1,5 @@
 //! Effects to wishes and messages: translation only.
 
-
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::{TimerFired, TimersFired};
@@ -93,6 +92,8 @@ pub(crate) fn json<T: serde::Serialize>(subject: String, body: &T) -> Option<Out
 
 #[cfg(test)]
 mod tests {
+    use holdpoint_ids::partition;
+
     use super::*;
     use crate::domain::Key;
 

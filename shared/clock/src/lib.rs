@@ -214,7 +214,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("clock");
         let clock = Clock::kept_in(&file).unwrap();
-        let later = clock.now() + chrono::TimeDelta::days(5);
+        let later = clock.now() + TimeDelta::days(5);
         clock.move_to(later).unwrap();
         assert_eq!(Clock::kept_in(&file).unwrap().now(), later);
         std::fs::write(&file, "yesterday").unwrap();
