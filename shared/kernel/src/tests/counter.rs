@@ -199,7 +199,7 @@ impl Service for Counter {
                 one.read_version.cast_signed().into(),
             ];
             let sql = "INSERT INTO counters VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE \
-                       SET version = $2, value = $3 WHERE version = $4";
+                       SET version = $2, value = $3 WHERE counters.version = $4";
             let statement = Statement::from_sql_and_values(db.get_database_backend(), sql, values);
             if db.execute_raw(statement).await?.rows_affected() == 0 {
                 losers.push(one.key.clone());

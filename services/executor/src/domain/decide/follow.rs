@@ -52,7 +52,13 @@ pub(super) fn then(
     if run.is_final() {
         return decide(run, look);
     }
-    let scopes = Scopes::look_up(&run.workspace, &run.agent, look)?;
+    let scopes = match Scopes::look_up(&run.workspace, &run.agent, look) {
+        Err(Stop::Need(mut needs)) => {
+            needs.extend(of_questions(run, look));
+            return Err(Stop::Need(needs));
+        }
+        other => other?,
+    };
     let Some(mut caught) = follow(run, &scopes, Some(look))? else {
         return decide(run, look);
     };
@@ -76,6 +82,24 @@ pub(super) fn then(
         }
         other @ (Verdict::Need(_) | Verdict::Refused(_)) => other,
     })
+}
+
+/// What the questions of a run lack to begin, freeze, thaw or end: asked for with its scopes, so that
+/// it costs no round of its own.
+fn of_questions(run: &Run, look: Lookup<'_>) -> Vec<Need> {
+    let mut needs: Vec<_> = run
+        .questions()
+        .map(|(step, _)| Need::Request(run.id, step.id.clone()))
+        .collect();
+    if !needs.is_empty() {
+        needs.push(Need::Plan(
+            run.workspace.clone(),
+            run.agent.clone(),
+            run.plan,
+        ));
+    }
+    needs.retain(|need| matches!(look(need), Found::Unknown));
+    needs
 }
 
 /// The run as it is to be read: as if its page had come. What follows from a resume beyond its
