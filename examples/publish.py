@@ -22,12 +22,13 @@ class Nats:
     def __init__(self, url):
         at = urllib.parse.urlparse(url)
         self.socket = socket.create_connection((at.hostname, at.port or 4222), timeout=10)
-        self.lines = self.socket.makefile("rb")
-        assert self.lines.readline().startswith(b"INFO ")
+        self.buffer = b""
+        assert self.line(time.monotonic() + 10).startswith(b"INFO ")
         options = {"verbose": False, "pedantic": False, "headers": True, "name": "publish.py"}
         if at.username:
             options |= {"user": at.username, "pass": at.password}
-        self.inbox = f"_INBOX.{os.urandom(12).hex()}"
+        # `_INBOX.program.` is what `holdpoint nats-config` lets programs listen to.
+        self.inbox = f"_INBOX.program.{os.urandom(12).hex()}"
         self.socket.sendall(f"CONNECT {json.dumps(options)}\r\nSUB {self.inbox}.* 1\r\n".encode())
 
     def publish(self, subject, reply, headers, body):
@@ -36,23 +37,39 @@ class Nats:
         line = f"HPUB {subject} {reply} {len(head)} {len(head) + len(body)}\r\n".encode()
         self.socket.sendall(line + head + body + b"\r\n")
 
+    def fill(self, until):
+        """Reads what there is; TimeoutError when the time is over."""
+        self.socket.settimeout(max(0.01, until - time.monotonic()))
+        more = self.socket.recv(65536)
+        if not more:
+            raise ConnectionError("the server has closed the connection")
+        self.buffer += more
+
+    def line(self, until):
+        while b"\r\n" not in self.buffer:
+            self.fill(until)
+        line, self.buffer = self.buffer.split(b"\r\n", 1)
+        return line
+
+    def take(self, size, until):
+        while len(self.buffer) < size + 2:
+            self.fill(until)
+        payload, self.buffer = self.buffer[:size], self.buffer[size + 2 :]
+        return payload
+
     def message(self, until):
         """The next message as (subject, JSON); None when the time is over."""
         while True:
-            self.socket.settimeout(max(0.01, until - time.monotonic()))
             try:
-                words = self.lines.readline().split()
-            except (TimeoutError, socket.timeout):
+                words = self.line(until).split()
+            except TimeoutError:
                 return None
-            if not words:
-                raise ConnectionError("the server has closed the connection")
             if words[0] == b"PING":
                 self.socket.sendall(b"PONG\r\n")
             elif words[0] == b"-ERR":
                 raise PermissionError(b" ".join(words[1:]).decode())
             elif words[0] in (b"MSG", b"HMSG"):
-                size = int(words[-1])
-                payload = self.lines.read(size + 2)[:size]
+                payload = self.take(int(words[-1]), until + 5)
                 skip = int(words[-2]) if words[0] == b"HMSG" else 0
                 return words[1].decode(), json.loads(payload[skip:] or b"null")
 
