@@ -72,14 +72,14 @@ async fn nothing_is_lost_and_nothing_is_done_twice() {
 
 async fn survive(case: &str) -> anyhow::Result<()> {
     let shop = Shop::open().await;
-    let env = vec![("HOLDPOINT_CRASH".to_owned(), case.to_owned())];
-    let mut up = Up::start(UpOptions {
-        env,
-        ..UpOptions::default()
-    })
-    .await?;
+    let mut up = Up::start(UpOptions::default()).await?;
     let mut progress = Progress::default();
     let mut deaths = 0;
+    up.options_mut().env = vec![("HOLDPOINT_CRASH".to_owned(), case.to_owned())];
+    if up.restart().await.is_err() {
+        // The first message of the kind comes while starting.
+        restart(&mut up, &mut deaths).await?;
+    }
     loop {
         let told = story(&up, &shop, &mut progress).await;
         let Err(error) = told else {

@@ -107,6 +107,7 @@ async fn a_wait_survives_the_restart_of_a_service() {
     let migrated = place.command(&["migrate"]).output().await.unwrap();
     assert!(migrated.status.success());
     let scheduler = place.serve(&["scheduler"]).await;
+    let handoff = place.serve(&["handoff"]).await;
     let executor = place.serve(&["executor", "--health", "127.0.0.1:0"]).await;
     let gateway = place
         .serve(&["gateway", "--http", "127.0.0.1:0", "--owner-token"])
@@ -140,6 +141,7 @@ async fn a_wait_survives_the_restart_of_a_service() {
         .unwrap();
     gateway.terminate().await;
     executor.terminate().await;
+    handoff.terminate().await;
     scheduler.terminate().await;
 }
 

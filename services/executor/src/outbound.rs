@@ -50,6 +50,7 @@ pub(crate) fn messages(effects: &[Effect], key: &StepKey) -> Vec<Outgoing> {
             | Effect::NodeAlarm { .. }
             | Effect::Beaten { .. }
             | Effect::AskToBeat { .. }
+            | Effect::PagesToCome
             | Effect::History { .. } => None,
         })
         .collect()
@@ -115,6 +116,7 @@ pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
             | Effect::Claim { .. }
             | Effect::Beaten { .. }
             | Effect::AskToBeat { .. }
+            | Effect::PagesToCome
             | Effect::History { .. } => None,
         })
         .collect()
@@ -194,6 +196,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
         | Effect::Claim { .. }
         | Effect::NodeAlarm { .. }
         | Effect::Beaten { .. }
+        | Effect::PagesToCome
         | Effect::History { .. } => None,
     });
     let asked: Vec<_> = asked.collect();

@@ -18,6 +18,7 @@ use sea_orm::DatabaseTransaction;
 use crate::domain::{
     self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, RunFact, Verdict,
 };
+use crate::sweeps::PagesToCome;
 use crate::{inbound, outbound, store};
 
 /// The executor's core and rows, for the kernel.
@@ -27,13 +28,19 @@ pub struct Executor {
     pub(crate) keys: Keys,
     /// When an assertion has expired.
     pub(crate) clock: Clock,
+    /// Whether runs are on their way to what was commanded for many.
+    pub(crate) pages: Arc<PagesToCome>,
 }
 
 impl Executor {
     /// With whose word counts, and the time that tells when it has expired.
     #[must_use]
-    pub const fn new(keys: Keys, clock: Clock) -> Self {
-        Self { keys, clock }
+    pub fn new(keys: Keys, clock: Clock) -> Self {
+        Self {
+            keys,
+            clock,
+            pages: Arc::default(),
+        }
     }
 }
 
@@ -212,6 +219,12 @@ impl Service for Executor {
     }
 
     fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {
+        if effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::PagesToCome))
+        {
+            self.pages.begin();
+        }
         outbound::nudges(effects)
     }
 }

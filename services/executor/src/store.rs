@@ -220,6 +220,7 @@ pub(crate) async fn record(
                 beats.extend(ids.map(|claimed| lease_row::id(claimed.run, &claimed.step)));
             }
             Effect::HandOut(_)
+            | Effect::PagesToCome
             | Effect::Timer { .. }
             | Effect::Hold { .. }
             | Effect::NodeAlarm { .. }

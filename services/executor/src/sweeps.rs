@@ -8,6 +8,8 @@ mod leases;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use holdpoint_kernel::{Handle, start_sweep};
 use sea_orm::DatabaseConnection;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Executor;
 
+pub(crate) use following::PagesToCome;
 pub(crate) use hand_outs::hand_outs;
 
 /// What sweeps are started with.
@@ -31,11 +34,8 @@ pub(crate) fn start(with: &Sweeping<'_>, stop: &CancellationToken, tracker: &Tas
     start_sweep(handle, db.clone(), leases, stop.clone(), tracker);
     let hand_outs = hand_outs::HandOuts::new(with.service.clone());
     start_sweep(handle, db.clone(), hand_outs, stop.clone(), tracker);
-    start_sweep(
-        handle,
-        db.clone(),
-        following::Following,
-        stop.clone(),
-        tracker,
-    );
+    let pages = &with.service.pages;
+    let following = following::Following(Arc::clone(pages));
+    let nudge = start_sweep(handle, db.clone(), following, stop.clone(), tracker);
+    pages.wakes(nudge, handle.activity());
 }

@@ -1,11 +1,12 @@
 //! Whether everything has come to rest, as far as it can be seen from here. Reads, and changes nothing.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use holdpoint_bus::{Bus, BusError, StreamUse};
-use holdpoint_contracts::{executor, scheduler};
+use holdpoint_contracts::{executor, handoff, scheduler};
 use holdpoint_kernel::Activity;
 use tokio::time::Instant;
 
@@ -20,6 +21,8 @@ const LOOK: Duration = Duration::from_millis(3);
 pub struct Settling {
     /// How busy each is.
     pub kernels: Arc<Mutex<Vec<(String, Activity)>>>,
+    /// What else moves in this process, counted by whoever moves it: steps with a worker.
+    pub others: Arc<Mutex<Vec<(String, Arc<AtomicUsize>)>>>,
 }
 
 impl Settling {
@@ -27,6 +30,14 @@ impl Settling {
     pub fn add(&self, service: &str, activity: Activity) {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         kernels.push((service.to_owned(), activity));
+    }
+}
+
+impl Settling {
+    /// Counts something else in, by how many of it there are.
+    pub fn watch(&self, what: &str, count: Arc<AtomicUsize>) {
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.push((what.to_owned(), count));
     }
 }
 
@@ -85,11 +96,15 @@ impl Rest {
             let text = format!("{name}: {busy} messages are being handled");
             saw(&format!("kernel {name}"), (busy > 0).then_some(text));
         }
+        for (what, busy) in self.others() {
+            saw(&what, (busy > 0).then(|| format!("{what}: {busy}")));
+        }
         let held = self.loader.wheel.held();
         let text = format!("wheel: {held} alarms are being fired");
         saw("wheel", (held > 0).then_some(text));
-        let (executor, scheduler, steps, buckets, overdue) = tokio::join!(
+        let (executor, handoff, scheduler, steps, buckets, overdue) = tokio::join!(
             self.bus.stored(StreamUse::Commands(executor::SERVICE)),
+            self.bus.stored(StreamUse::Commands(handoff::SERVICE)),
             self.bus.stored(StreamUse::Commands(scheduler::SERVICE)),
             self.bus.taken(StreamUse::Steps),
             self.bus.backlog(StreamUse::Timers, CONSUMER),
@@ -98,6 +113,10 @@ impl Rest {
         saw(
             "executor commands",
             count(executor, "executor: {} messages of commands wait"),
+        );
+        saw(
+            "handoff commands",
+            count(handoff, "handoff: {} messages of commands wait"),
         );
         saw(
             "scheduler commands",
@@ -115,6 +134,15 @@ impl Rest {
         saw("overdue", overdue);
         let handled = kernels.iter().map(|(_, it)| it.handled()).sum();
         Look { restless, handled }
+    }
+
+    fn others(&self) -> Vec<(String, usize)> {
+        let others = self.settling.others.lock();
+        let others = others.unwrap_or_else(PoisonError::into_inner);
+        let now = |(what, count): &(String, Arc<AtomicUsize>)| {
+            (what.clone(), count.load(Ordering::Acquire))
+        };
+        others.iter().map(now).collect()
     }
 
     fn kernels(&self) -> Vec<(String, Activity)> {

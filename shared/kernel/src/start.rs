@@ -89,6 +89,16 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// Counts something in that no message stands for: pages of a sweep that are known to come.
+    pub fn begin(&self) {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The end of what was begun.
+    pub fn end(&self) {
+        self.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+
     /// Tasks on their way through.
     #[must_use]
     pub fn in_flight(&self) -> usize {

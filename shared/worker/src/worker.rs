@@ -19,7 +19,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use holdpoint_bus::{Bus, BusError, StreamUse};
@@ -119,6 +119,7 @@ pub struct Worker {
     bus: Bus,
     options: WorkerOptions,
     tools: Vec<Arc<dyn Tool>>,
+    busy: Arc<AtomicUsize>,
 }
 
 impl std::fmt::Debug for Worker {
@@ -137,7 +138,14 @@ impl Worker {
             bus,
             options,
             tools: Vec::new(),
+            busy: Arc::default(),
         }
+    }
+
+    /// How many steps it holds: delivered, at work, or with a result that is not confirmed.
+    #[must_use]
+    pub fn busy(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.busy)
     }
 
     /// The same with one tool more.
@@ -165,7 +173,7 @@ impl Worker {
 
         let given_up = CancellationToken::new();
         let _end_all = given_up.clone().drop_guard();
-        let held = Held::new(bus.clone(), given_up.clone());
+        let held = Held::new(bus.clone(), given_up.clone(), self.busy);
         let progress = AbortOnDropHandle::new(tokio::spawn(held.clone().keep_deliveries()));
         let waiting = Arc::new(AtomicU64::new(0));
         let heart = Heart {

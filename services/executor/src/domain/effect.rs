@@ -98,6 +98,8 @@ pub enum Effect {
         /// Which.
         node: NodeName,
     },
+    /// Runs are to follow what was commanded: the sweep that brings their pages is woken.
+    PagesToCome,
     /// Append to a run's history; whoever watches is nudged.
     History {
         /// Whose run.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::agent::Agent;
 use super::decide::{Decision, Verdict};
-use super::effect::Answer;
+use super::effect::{Answer, Effect};
 use super::need::Aggregate;
 use super::refusal::Refusal;
 
@@ -320,7 +320,7 @@ fn decide_workspace(
 fn decided(state: Aggregate, answer: Answer) -> Verdict {
     Verdict::Decided(Box::new(Decision {
         state,
-        effects: Vec::new(),
+        effects: vec![Effect::PagesToCome],
         facts: Vec::new(),
         answer,
     }))

@@ -5,11 +5,13 @@
 //! restart goes on there, and a newer command begins again. Nobody waits for a page: decisions and
 //! reads consult the scope itself.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use holdpoint_kernel::{Sweep, SweepPage};
+use holdpoint_kernel::{Activity, Sweep, SweepNudge, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
@@ -24,8 +26,51 @@ const PAGE_RUNS: u64 = 500;
 /// Most scopes of one page; the others wait until some of these are through.
 const PAGE_SCOPES: u64 = 20;
 
+/// Whether pages are known to come: whoever moves the clock waits for them.
+#[derive(Debug, Default)]
+pub(crate) struct PagesToCome {
+    /// Commands that were committed.
+    wanted: AtomicU64,
+    /// As many of them as have no page left.
+    done: AtomicU64,
+    sweep: OnceLock<(SweepNudge, Activity)>,
+}
+
+impl PagesToCome {
+    /// A command for many was committed: its pages begin at once.
+    pub(crate) fn begin(&self) {
+        let Some((nudge, activity)) = self.sweep.get() else {
+            return;
+        };
+        if self.wanted.fetch_add(1, Ordering::AcqRel) == self.done.load(Ordering::Acquire) {
+            activity.begin();
+        }
+        nudge.now();
+    }
+
+    /// All that was wanted at the beginning of a look has come.
+    fn end(&self, wanted: u64) {
+        let Some((_, activity)) = self.sweep.get() else {
+            return;
+        };
+        let before = self.done.swap(wanted, Ordering::AcqRel);
+        if before < wanted {
+            activity.end();
+            // More was wanted meanwhile: it is counted in anew.
+            if self.wanted.load(Ordering::Acquire) > wanted {
+                activity.begin();
+            }
+        }
+    }
+
+    /// From here on commands wake the sweep.
+    pub(super) fn wakes(&self, nudge: SweepNudge, activity: Activity) {
+        drop(self.sweep.set((nudge, activity)));
+    }
+}
+
 /// The sweep of all scopes.
-pub(super) struct Following;
+pub(super) struct Following(pub(super) Arc<PagesToCome>);
 
 impl Sweep<Executor> for Following {
     const NAME: &'static str = "following";
@@ -36,7 +81,11 @@ impl Sweep<Executor> for Following {
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
         async move {
+            let wanted = self.0.wanted.load(Ordering::Acquire);
             let inputs = page(db).await?;
+            if inputs.is_empty() {
+                self.0.end(wanted);
+            }
             Ok(SweepPage {
                 more: !inputs.is_empty(),
                 inputs,

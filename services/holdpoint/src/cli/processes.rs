@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use crate::serve::tables::Tables;
 
@@ -120,7 +120,7 @@ pub(crate) struct NatsConfigArgs {
 
 /// Where a worker takes steps from, and what it can do.
 #[derive(Args, Debug, Clone)]
-#[group(id = "what", required = true, multiple = false, args = ["tools", "builtin"])]
+#[command(group(ArgGroup::new("what").required(true).args(["tools", "builtin"])))]
 pub(crate) struct WorkerArgs {
     /// `{node, tools: [{name, command: [..] | http: {..}, idempotent}]}`, YAML or JSON
     #[arg(long, value_name = "FILE")]

@@ -131,7 +131,7 @@ impl System {
             Clock::system()
         };
         let services = Part::default();
-        start_services(settings, nats_url, &clock, &services).await?;
+        let settling = start_services(settings, nats_url, &clock, &services).await?;
         let worker = Part::default();
         let bus = Bus::connect(nats_url, "worker").await?;
         let mails = settings.data.join("mails");
@@ -140,6 +140,7 @@ impl System {
             .context("cannot note the name of the built-in node")?;
         let targets = TargetPolicy::AllowPrivate;
         let builtin = tools::worker(bus, clock.clone(), node, targets, &mails)?;
+        settling.watch("steps with the built-in worker", builtin.busy());
         let stop = worker.stop.clone();
         worker.tracker.spawn(async move {
             if let Err(error) = builtin.run(stop).await {
@@ -262,7 +263,7 @@ async fn start_services(
     nats_url: &str,
     clock: &Clock,
     part: &Part,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Settling> {
     let secrets = secrets::read_or_make(&settings.data.join("secrets.json"))?;
     let tables = settings.tables();
     let deps = async |name: &str| -> anyhow::Result<Deps> {
@@ -294,7 +295,7 @@ async fn start_services(
     let runs = holdpoint_executor::start(&executor, Some(inline), stop, &part.tracker).await?;
     settling.add("executor", runs.activity());
     farewell(&executor.bus, &settings.data).await?;
-    Ok(())
+    Ok(settling)
 }
 
 /// The built-in node of the process before is gone for certain: the folder's lock is ours. Its steps

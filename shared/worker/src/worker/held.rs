@@ -6,7 +6,7 @@
 //! itself: a delivery that is dropped unanswered is left to be delivered again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub(super) struct Held {
 }
 
 struct Shared {
+    /// How many steps are held, for whoever wants to know.
+    busy: Arc<AtomicUsize>,
     bus: Bus,
     given_up: CancellationToken,
     steps: Mutex<HashMap<Claimed, Holding>>,
@@ -81,8 +83,9 @@ pub(super) struct Working {
 
 impl Held {
     /// `given_up` stops all tools at once.
-    pub(super) fn new(bus: Bus, given_up: CancellationToken) -> Self {
+    pub(super) fn new(bus: Bus, given_up: CancellationToken, busy: Arc<AtomicUsize>) -> Self {
         let shared = Shared {
+            busy,
             bus,
             given_up,
             steps: Mutex::default(),
@@ -139,6 +142,7 @@ impl Held {
             stop: stop.clone(),
         };
         steps.insert(claimed.clone(), holding);
+        self.shared.busy.store(steps.len(), Ordering::Release);
         Joined::New(stop)
     }
 
@@ -272,6 +276,8 @@ impl Delivery {
 
 impl Drop for Delivery {
     fn drop(&mut self) {
-        self.held.steps().remove(&self.claimed);
+        let mut steps = self.held.steps();
+        steps.remove(&self.claimed);
+        self.held.shared.busy.store(steps.len(), Ordering::Release);
     }
 }

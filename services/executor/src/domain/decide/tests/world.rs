@@ -454,8 +454,11 @@ impl World {
                     assert!(lease.is_some(), "{step} had no lease to end");
                 }
                 Effect::Claim { step, entry, .. } => self.claims.push((step, entry)),
-                Effect::NodeAlarm { .. } | Effect::Beaten { .. } | Effect::AskToBeat { .. } => {
-                    panic!("a run knows no nodes")
+                Effect::NodeAlarm { .. }
+                | Effect::Beaten { .. }
+                | Effect::AskToBeat { .. }
+                | Effect::PagesToCome => {
+                    panic!("a run knows no nodes and no pages")
                 }
                 Effect::HandOut(hand_out) => self.handed.push(*hand_out),
                 Effect::Timer { hold, rev, due, .. } => {
