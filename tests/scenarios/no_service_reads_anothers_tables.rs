@@ -10,7 +10,7 @@ use crate::world::log;
 const SERVICES: [&str; 4] = ["executor", "scheduler", "handoff", "gateway"];
 
 /// A table of each service that is there from the first start.
-const TABLES: [&str; 4] = ["runs", "alarms", "holds", "tokens"];
+const TABLES: [&str; 4] = ["runs", "alarms", "requests", "tokens"];
 
 /// M-3
 #[tokio::test]

@@ -26,8 +26,8 @@ impl Bus {
         envelope: &Envelope<C>,
     ) -> Result<C::Answer, Problem> {
         let subject = envelope.command.ask_subject(workspace);
-        self.request(subject, envelope, C::SERVICE, REQUEST_TIMEOUT)
-            .await
+        let answer = self.request(subject, envelope, C::SERVICE, REQUEST_TIMEOUT);
+        Ok(answer.await?)
     }
 
     /// Asks a question that changes nothing.
@@ -39,8 +39,17 @@ impl Bus {
         workspace: &Workspace,
         query: &Q,
     ) -> Result<Q::Answer, Problem> {
-        self.request(query.subject(workspace), query, Q::SERVICE, REQUEST_TIMEOUT)
-            .await
+        // One of several replicas may be stopped with the question in its hands: another answers.
+        let mut tries = QUERY_TRIES;
+        loop {
+            tries -= 1;
+            let subject = query.subject(workspace);
+            let answer = self.request(subject, query, Q::SERVICE, QUERY_PATIENCE);
+            match answer.await {
+                Err(Failed::Silence(_)) if tries > 0 => {}
+                answer => return answer.map_err(Problem::from),
+            }
+        }
     }
 
     /// Moves the test clock; answers when what it woke has come to rest, or the cap is reached.
@@ -50,13 +59,9 @@ impl Bus {
     pub async fn advance_clock(&self, advance: &AdvanceClock) -> Result<AdvancedClock, Problem> {
         // An advance may wake many alarms one after the other; each of them may use the whole cap.
         let patience = Duration::from_secs(600);
-        self.request(
-            subject::CLOCK_ADVANCE.to_owned(),
-            advance,
-            "scheduler",
-            patience,
-        )
-        .await
+        let subject = subject::CLOCK_ADVANCE.to_owned();
+        let answer = self.request(subject, advance, "scheduler", patience);
+        Ok(answer.await?)
     }
 
     async fn request<B: Serialize, A: DeserializeOwned>(
@@ -65,13 +70,13 @@ impl Bus {
         body: &B,
         service: &str,
         patience: Duration,
-    ) -> Result<A, Problem> {
+    ) -> Result<A, Failed> {
         let body = serde_json::to_vec(body).map_err(|error| {
             tracing::error!(%error, subject, "a request that cannot be written");
             Problem::internal()
         })?;
         if body.len() > self.max_payload() {
-            return Err(too_large(body.len(), self.max_payload()));
+            return Err(too_large(body.len(), self.max_payload()).into());
         }
         let request = async_nats::client::Request::new()
             .payload(Bytes::from(body))
@@ -85,7 +90,36 @@ impl Bus {
             tracing::error!(%error, service, "an answer that cannot be read");
             Problem::internal()
         })?;
-        reply.into()
+        let answer: Result<A, Problem> = reply.into();
+        Ok(answer?)
+    }
+}
+
+/// A question changes nothing, so it can be asked again soon …
+const QUERY_PATIENCE: Duration = Duration::from_secs(2);
+
+/// … and so often, before the caller is told.
+const QUERY_TRIES: u32 = 5;
+
+/// Why a request brought nothing.
+enum Failed {
+    /// The service is there and has not answered in time.
+    Silence(Problem),
+    /// It refused, or cannot be asked.
+    Told(Problem),
+}
+
+impl From<Failed> for Problem {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Silence(problem) | Failed::Told(problem) => problem,
+        }
+    }
+}
+
+impl From<Problem> for Failed {
+    fn from(problem: Problem) -> Self {
+        Self::Told(problem)
     }
 }
 
@@ -97,15 +131,19 @@ fn too_large(bytes: usize, most: usize) -> Problem {
     )
 }
 
-fn unanswered(error: &RequestError, service: &str) -> Problem {
-    let detail = match error.kind() {
-        RequestErrorKind::NoResponders => format!("the {service} service is down; try again"),
-        RequestErrorKind::TimedOut => {
-            format!("the {service} service has not answered in time; ask again under the same key")
+fn unanswered(error: &RequestError, service: &str) -> Failed {
+    let unavailable = |detail: String| Problem::unavailable(detail);
+    match error.kind() {
+        RequestErrorKind::NoResponders => {
+            unavailable(format!("the {service} service is down; try again")).into()
         }
+        RequestErrorKind::TimedOut => Failed::Silence(unavailable(format!(
+            "the {service} service has not answered in time; ask again under the same key"
+        ))),
         RequestErrorKind::MaxPayloadExceeded
         | RequestErrorKind::InvalidSubject
-        | RequestErrorKind::Other => format!("the {service} service cannot be asked: {error}"),
-    };
-    Problem::unavailable(detail)
+        | RequestErrorKind::Other => {
+            unavailable(format!("the {service} service cannot be asked: {error}")).into()
+        }
+    }
 }
