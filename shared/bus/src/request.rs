@@ -96,10 +96,10 @@ impl Bus {
 }
 
 /// A question changes nothing, so it can be asked again soon …
-const QUERY_PATIENCE: Duration = Duration::from_secs(2);
+const QUERY_PATIENCE: Duration = Duration::from_secs(1);
 
 /// … and so often, before the caller is told.
-const QUERY_TRIES: u32 = 5;
+const QUERY_TRIES: u32 = 10;
 
 /// Why a request brought nothing.
 enum Failed {
