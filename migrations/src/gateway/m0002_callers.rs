@@ -31,10 +31,10 @@ impl MigrationTrait for Migration {
 /// Tokens of before were all printed by `up`, for the owner. SQLite takes one column at a time.
 async fn tokens(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     let columns = [
-        string_null("role").to_owned(),
+        string_null("role"),
         boolean("printed").default(true).to_owned(),
-        string_null("asked_key").to_owned(),
-        string_null("asked_digest").to_owned(),
+        string_null("asked_key"),
+        string_null("asked_digest"),
     ];
     for column in columns {
         let change = Table::alter().table("tokens").add_column(column).to_owned();

@@ -86,18 +86,19 @@ impl Inline {
             return;
         };
         tracker.spawn(async move {
-            let rounds = async {
-                loop {
-                    if let Err(error) = self.round(&node).await {
-                        let error: &dyn std::error::Error = &error;
-                        tracing::warn!(error, "cannot look for steps that nobody takes");
-                    }
-                    tokio::time::sleep(EVERY).await;
-                }
-            };
             // What it was granted and did not report is given out again when the lease ends.
-            stop.run_until_cancelled(rounds).await;
+            stop.run_until_cancelled(self.rounds(&node)).await;
         });
+    }
+
+    async fn rounds(&mut self, node: &NodeName) {
+        loop {
+            if let Err(error) = self.round(node).await {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(error, "cannot look for steps that nobody takes");
+            }
+            tokio::time::sleep(EVERY).await;
+        }
     }
 
     async fn round(&mut self, node: &NodeName) -> Result<(), StoreError> {

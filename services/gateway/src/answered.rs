@@ -23,7 +23,7 @@ struct AcceptedBody {
 
 impl<A: Serialize> Answered<A> {
     /// The owner's answer under a status of its own.
-    pub(crate) fn as_status(self, status: StatusCode) -> Response {
+    pub(crate) fn with_status(self, status: StatusCode) -> Response {
         self.respond(|answer| (status, Json(answer)).into_response())
     }
 }

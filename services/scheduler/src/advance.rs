@@ -35,7 +35,7 @@ impl Advance {
     pub(crate) async fn run(self, mut requests: async_nats::Subscriber, stop: CancellationToken) {
         while let Some(Some(message)) = stop.run_until_cancelled(requests.next()).await {
             let Some(answer) = stop
-                .run_until_cancelled(self.answer(&message.payload))
+                .run_until_cancelled(Box::pin(self.answer(&message.payload)))
                 .await
             else {
                 return;

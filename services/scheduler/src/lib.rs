@@ -34,7 +34,7 @@ use crate::sweep::Sweeper;
 use crate::wheel::Wheel;
 
 pub use service::Scheduler;
-pub use settling::Settling;
+pub use settling::{Other, Settling};
 
 /// Connections that look for due alarms.
 const READERS: u32 = 2;

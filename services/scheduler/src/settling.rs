@@ -22,8 +22,11 @@ pub struct Settling {
     /// How busy each is.
     pub kernels: Arc<Mutex<Vec<(String, Activity)>>>,
     /// What else moves in this process, counted by whoever moves it: steps with a worker.
-    pub others: Arc<Mutex<Vec<(String, Arc<AtomicUsize>)>>>,
+    pub others: Arc<Mutex<Vec<Other>>>,
 }
+
+/// Something that moves in this process: what, and how many of it.
+pub type Other = (String, Arc<AtomicUsize>);
 
 impl Settling {
     /// Counts one more kernel in.
@@ -139,9 +142,7 @@ impl Rest {
     fn others(&self) -> Vec<(String, usize)> {
         let others = self.settling.others.lock();
         let others = others.unwrap_or_else(PoisonError::into_inner);
-        let now = |(what, count): &(String, Arc<AtomicUsize>)| {
-            (what.clone(), count.load(Ordering::Acquire))
-        };
+        let now = |(what, count): &Other| (what.clone(), count.load(Ordering::Acquire));
         others.iter().map(now).collect()
     }
 

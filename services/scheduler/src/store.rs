@@ -214,9 +214,9 @@ pub(crate) async fn forget(
         .limit(FORGOTTEN_AT_ONCE)
         .into_query();
     let key = Expr::tuple([
-        Expr::col(Column::Workspace).into(),
-        Expr::col(Column::Owner).into(),
-        Expr::col(Column::Id).into(),
+        Expr::col(Column::Workspace),
+        Expr::col(Column::Owner),
+        Expr::col(Column::Id),
     ]);
     let gone = Entity::delete_many()
         .filter(over())

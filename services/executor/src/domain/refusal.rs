@@ -84,41 +84,13 @@ impl Refusal {
             Self::AgentNotFound(agent) => {
                 Problem::not_found(format!("there is no agent `{agent}` in this workspace"))
             }
-            Self::AgentPaused { agent, by } => {
-                let what = agent
-                    .as_ref()
-                    .map_or_else(|| "the workspace".to_owned(), |agent| format!("`{agent}`"));
-                Problem::new(
-                    409,
-                    "agent_paused",
-                    format!("{what} was paused by {by} and takes no new runs until it is resumed"),
-                )
-            }
-            Self::ScopeBusy => Problem::new(
-                409,
-                "scope_busy",
-                format!(
-                    "{CHANGES_MAX} changes have not reached all its runs yet; try again in a moment"
-                ),
-            ),
+            Self::AgentPaused { agent, by } => paused(agent.as_ref(), by),
+            Self::ScopeBusy => busy(),
             Self::ContactNotFound(contact) => {
                 Problem::not_found(format!("there is no contact `{contact}` in this workspace"))
             }
-            Self::UnknownContact(contact) => Problem::new(
-                422,
-                "unknown_contact",
-                format!(
-                    "there is no contact `{contact}`: put it first, or start the run with the \
-                     contact as an object with its `id`"
-                ),
-            ),
-            Self::ContactTooLarge { id, bytes } => Problem::new(
-                413,
-                "too_large",
-                format!(
-                    "contact `{id}` would be {bytes} bytes of JSON; {CONTACT_BYTES_MAX} is the most"
-                ),
-            ),
+            Self::UnknownContact(contact) => unknown_contact(contact),
+            Self::ContactTooLarge { id, bytes } => contact_too_large(id, *bytes),
             Self::RunNotFound(run) => {
                 Problem::not_found(format!("there is no run `{run}` in this workspace"))
             }
@@ -148,11 +120,7 @@ impl Refusal {
                 format!("the answer to `{hold}` is none of its options"),
             ),
             Self::InvalidTool(what) => Problem::invalid_body(what.clone()),
-            Self::ToolReserved(name) => Problem::new(
-                409,
-                "tool_reserved",
-                format!("`{name}` is a built-in tool; give yours another name"),
-            ),
+            Self::ToolReserved(name) => reserved(name),
             Self::ToolNotFound(name) => {
                 Problem::not_found(format!("there is no tool `{name}` in this workspace"))
             }
@@ -163,6 +131,50 @@ impl Refusal {
             ),
         }
     }
+}
+
+fn paused(agent: Option<&AgentName>, by: &Actor) -> Problem {
+    let what = agent.map_or_else(|| "the workspace".to_owned(), |agent| format!("`{agent}`"));
+    Problem::new(
+        409,
+        "agent_paused",
+        format!("{what} was paused by {by} and takes no new runs until it is resumed"),
+    )
+}
+
+fn busy() -> Problem {
+    Problem::new(
+        409,
+        "scope_busy",
+        format!("{CHANGES_MAX} changes have not reached all its runs yet; try again in a moment"),
+    )
+}
+
+fn reserved(name: &ToolName) -> Problem {
+    Problem::new(
+        409,
+        "tool_reserved",
+        format!("`{name}` is a built-in tool; give yours another name"),
+    )
+}
+
+fn unknown_contact(contact: &ContactId) -> Problem {
+    Problem::new(
+        422,
+        "unknown_contact",
+        format!(
+            "there is no contact `{contact}`: put it first, or start the run with the contact as \
+             an object with its `id`"
+        ),
+    )
+}
+
+fn contact_too_large(id: &ContactId, bytes: usize) -> Problem {
+    Problem::new(
+        413,
+        "too_large",
+        format!("contact `{id}` would be {bytes} bytes of JSON; {CONTACT_BYTES_MAX} is the most"),
+    )
 }
 
 /// 422 `invalid_agent`: says what, where and what was perhaps meant, for each fault.

@@ -1,4 +1,12 @@
 //! Who may give which command, and what becomes of alarms and dead letters.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test names what it expects; anything else fails it"
+)]
+#![expect(
+    clippy::unwrap_in_result,
+    reason = "what a test builds itself is well formed"
+)]
 
 use chrono::TimeDelta;
 use holdpoint_auth::{Claims, Secrets};

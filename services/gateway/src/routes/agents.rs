@@ -111,7 +111,7 @@ async fn remove(
     caller.may(Right::Operate)?;
     params.only(&[])?;
     let answered = app.command(&caller, None, DeleteAgent { agent }).await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 /// The agent's name, if the text says one; everything else is read by the executor alone.

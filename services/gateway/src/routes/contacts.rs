@@ -63,7 +63,7 @@ async fn put(
     let answered = app
         .command(&caller, body.key, PutContact { contact, fields })
         .await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 /// RFC 7386.
@@ -78,7 +78,7 @@ async fn patch(
     let answered = app
         .command(&caller, body.key, PatchContact { contact, patch })
         .await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 async fn forget(

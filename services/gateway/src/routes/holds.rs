@@ -106,7 +106,7 @@ async fn withdraw(
     caller.may(Right::Ask)?;
     params.only(&[])?;
     let answered = app.command(&caller, None, WithdrawHold { id }).await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 /// Translates; whether the audience exists, and what else holds of a kind, its owner knows.

@@ -226,7 +226,7 @@ async fn decide(
         Answered::Done(decided) => Answered::Done(effect(app, caller, command, decided).await),
         later @ Answered::Accepted(_) => later,
     };
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 async fn effect(

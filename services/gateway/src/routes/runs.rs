@@ -101,7 +101,7 @@ async fn pause(
     params.only(&[])?;
     let PauseBody {} = body.json_or_empty()?;
     let answered = app.command(&caller, body.key, PauseRun { run }).await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 /// Lets it go on; the mode stands in the body or in the query, the body's counts (S0-AC4).
@@ -122,7 +122,7 @@ async fn resume(
     let answered = app
         .command(&caller, body.key, ResumeRun { run, mode })
         .await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 /// Ends it (S2-R13).
@@ -139,5 +139,5 @@ async fn cancel(
     let answered = app
         .command(&caller, body.key, CancelRun { run, reason })
         .await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }

@@ -52,7 +52,7 @@ async fn pause_agent(
     caller.may(Right::Operate)?;
     let pause = read_pause(Some(agent), params, &body)?;
     let answered = app.command(&caller, body.key, pause).await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 async fn pause_all(
@@ -64,7 +64,7 @@ async fn pause_all(
     caller.may(Right::Administer)?;
     let pause = read_pause(None, params, &body)?;
     let answered = app.command(&caller, body.key, pause).await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 async fn resume_agent(
@@ -77,7 +77,7 @@ async fn resume_agent(
     caller.may(Right::Operate)?;
     let resume = read_resume(Some(agent), params, &body)?;
     let answered = app.command(&caller, body.key, resume).await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 async fn resume_all(
@@ -89,7 +89,7 @@ async fn resume_all(
     caller.may(Right::Administer)?;
     let resume = read_resume(None, params, &body)?;
     let answered = app.command(&caller, body.key, resume).await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 /// Both words stand in the body or in the query; the body's count.

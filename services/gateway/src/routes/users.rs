@@ -62,7 +62,7 @@ async fn put(
     guard_owners(&app, &caller, &user.name, &user.roles).await?;
     let answered = app.command(&caller, body.key, user).await?;
     take(&app, &caller, &answered).await?;
-    Ok(answered.as_status(StatusCode::CREATED))
+    Ok(answered.with_status(StatusCode::CREATED))
 }
 
 async fn disable(
@@ -76,7 +76,7 @@ async fn disable(
     guard_owners(&app, &caller, &name, &[]).await?;
     let answered = app.command(&caller, None, DisableUser { name }).await?;
     take(&app, &caller, &answered).await?;
-    Ok(answered.as_status(StatusCode::OK))
+    Ok(answered.with_status(StatusCode::OK))
 }
 
 /// Who becomes an owner, or is one, is changed by owners only.

@@ -219,7 +219,7 @@ fn unknown_people(spec: &HoldSpec, scene: &Scene<'_>) -> Result<Vec<FieldError>,
             },
             (_, Ok(Some(_))) => {}
             (Ok(None), Ok(None)) | (Err(_), _) | (_, Err(_)) => {
-                errors.push(fault(&pointer, "write `@user.<name>` or `@role.<name>`"))
+                errors.push(fault(&pointer, "write `@user.<name>` or `@role.<name>`"));
             }
         }
     }

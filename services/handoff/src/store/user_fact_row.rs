@@ -45,10 +45,10 @@ pub(crate) async fn after(
         .limit(limit)
         .all(db)
         .await?;
-    rows.into_iter().map(read).collect()
+    rows.iter().map(read).collect()
 }
 
-fn read(row: Model) -> Result<UserFact, StoreError> {
+fn read(row: &Model) -> Result<UserFact, StoreError> {
     Ok(UserFact {
         seq: u64::try_from(row.seq).map_err(broken)?,
         workspace: row.workspace.parse().map_err(broken)?,

@@ -324,7 +324,7 @@ pub(super) fn hand_out(turn: &mut Turn<'_>, index: usize, args: Value, planned: 
     };
     step.dispatch += 1;
     step.attempts += 1;
-    step.phase = StepPhase::Queued(handed.clone());
+    step.phase = StepPhase::Queued(handed);
     let (dispatch, attempt) = (step.dispatch, step.attempts);
     let data = RowData {
         tool: Some(tool.to_owned()),

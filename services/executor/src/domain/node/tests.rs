@@ -1,4 +1,8 @@
 //! When a node counts as gone, and what a beat is told.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test names what it expects; anything else fails it"
+)]
 
 use std::sync::Arc;
 

@@ -51,7 +51,7 @@ pub(super) async fn one(
     params.only(&[])?;
     let start = body.json_or_empty()?;
     let run = begin(&app, &caller, agent, start, body.key).await?;
-    Ok(run.as_status(StatusCode::CREATED))
+    Ok(run.with_status(StatusCode::CREATED))
 }
 
 /// Stores the contact if it came along, then starts.

@@ -1,4 +1,12 @@
 //! One request, some users, and a clock that a test moves.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test names what it expects; anything else fails it"
+)]
+#![expect(
+    clippy::unwrap_in_result,
+    reason = "what a test builds itself is well formed"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

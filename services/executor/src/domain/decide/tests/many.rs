@@ -1,5 +1,6 @@
 //! Pausing, resuming and deleting many: what one run of them does, whenever its page comes.
 
+mod deleting;
 mod histories;
 
 use chrono::TimeDelta;
@@ -340,111 +341,6 @@ fn a_run_of_an_agent_that_takes_none_is_refused() {
             (409, "agent_paused")
         );
     }
-}
-
-/// S0-AC9: the fixed words, for a run that waits and for one that does not.
-#[test]
-fn runs_of_a_deleted_agent_fail_from_that_commit_on() {
-    let cases = [
-        ("  - wait: 5 days\n", "Agent deleted during wait period"),
-        (SEND, "Agent deleted"),
-    ];
-    for (steps, message) in cases {
-        let mut world = World::started(steps);
-        let heard = world.command(AGENT, delete());
-        assert_eq!(
-            (said(&heard).status.as_str(), said(&heard).changed),
-            ("deleted", true)
-        );
-        for view in [world.shown(), {
-            world.pages(AGENT);
-            world.view()
-        }] {
-            let failure = view.failure.unwrap();
-            assert_eq!(
-                (view.status, failure.class),
-                (RunStatus::Failed, FailureClass::Policy)
-            );
-            assert_eq!(
-                (failure.code.as_str(), failure.message.as_str()),
-                ("agent_deleted", message)
-            );
-        }
-        for input in [delete(), hold(), resume(ResumeMode::Now)] {
-            let heard = world.command(AGENT, input);
-            assert!(
-                matches!(heard, Heard::Refused(Refusal::AgentNotFound(_))),
-                "{heard:?}"
-            );
-        }
-    }
-}
-
-/// S0-AC9: checked again at resume, when an alarm fires, and when a step would start.
-#[test]
-fn a_deletion_counts_before_its_page() {
-    let mut world = World::started("  - wait: 5 days\n");
-    world.pause();
-    world.command(AGENT, delete());
-    let heard = world.resume(ResumeMode::Now);
-    assert!(
-        matches!(
-            heard,
-            Heard::Refused(Refusal::RunFinal(_, RunStatus::Failed))
-        ),
-        "{heard:?}"
-    );
-    let mut world = World::started("  - wait: 5 days\n");
-    world.command(AGENT, delete());
-    assert_eq!(world.fire_next(), Some(TimerAnswer::Stale));
-    assert_eq!(world.status(), RunStatus::Failed);
-    let mut world = World::started(SEND);
-    world.command(AGENT, delete());
-    assert_eq!(world.ask_as("node-a", "send", 1, 1), Grant::Drop);
-    assert_eq!(
-        world.report_as("send", 1, done(json!({}))),
-        ResultAnswer::Late
-    );
-    let mut world = World::of(SEND);
-    world.command(AGENT, delete());
-    let heard = world.give(start_input());
-    assert!(
-        matches!(heard, Heard::Refused(Refusal::AgentNotFound(_))),
-        "{heard:?}"
-    );
-}
-
-/// S0-AC9: the name is free again, and what is new under it is alive.
-#[test]
-fn an_agent_applied_after_its_deletion_is_a_new_version_and_lives() {
-    let text = "agent: outreach\nsteps:\n  - wait: 5 days\n";
-    let apply = Input::ApplyAgent {
-        workspace: acme(),
-        agent: "outreach".parse().unwrap(),
-        text: text.to_owned(),
-    };
-    let now = "2026-03-02T09:00:00Z".parse().unwrap();
-    let give = |state: Option<&Aggregate>, input: &Input| {
-        let look = |_: &Need| Found::Unknown;
-        match decide(state, input, &look, now) {
-            Verdict::Decided(decision) => decision.state,
-            other => panic!("{other:?}"),
-        }
-    };
-    let scope = |input| Input::Scope {
-        workspace: acme(),
-        agent: Some("outreach".parse().unwrap()),
-        input,
-    };
-    let first = give(None, &apply);
-    let paused = give(Some(&first), &scope(hold()));
-    let deleted = give(Some(&paused), &scope(delete()));
-    assert_eq!(deleted.as_agent().unwrap().view().status, "deleted");
-    let again = give(Some(&deleted), &apply);
-    let agent = again.as_agent().unwrap();
-    assert_eq!((agent.newest, agent.view().status.as_str()), (2, "active"));
-    let deleted = give(Some(&again), &scope(delete()));
-    assert_eq!(deleted.as_agent().unwrap().scope.dead_up_to, 2);
 }
 
 /// STYLE, limits: what happens at it.
