@@ -4,6 +4,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "a scenario ends where something is not as it should be"
 )]
 
