@@ -2,7 +2,7 @@
 //! thousands of histories by seed, without real time and without I/O.
 //!
 //! A failing history is told by its seed and the fewest turns that still fail:
-//! `HOLDPOINT_SEED=<n> cargo test -p holdpoint-tests --test simulation` plays it again.
+//! `HOLDPOINT_SEED=<n> cargo test --workspace --test simulation` plays it again.
 //! `HOLDPOINT_HISTORIES=<n>` says how many are played (CI: 10,000).
 
 #![expect(
@@ -18,6 +18,11 @@ mod chance;
 mod checks;
 mod conformance;
 mod histories;
+mod people;
+mod planted;
+mod requests;
 mod service;
+mod sweeps;
+mod tables;
 mod worker;
 mod world;

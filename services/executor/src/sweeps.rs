@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use crate::Executor;
 
 pub(crate) use hand_outs::hand_outs;
+pub use leases::{Judged, judge};
 
 /// What sweeps are started with.
 pub(crate) struct Sweeping<'s> {
