@@ -232,7 +232,7 @@ impl SimWorker {
         Some(Stage::Granted)
     }
 
-    /// None: the result is confirmed.
+    /// None: the result is confirmed, or stored.
     fn report(
         &self,
         place: usize,
@@ -257,11 +257,12 @@ impl SimWorker {
             }],
         };
         if around.cruel && around.chance.one_in(4) {
-            // Stored, and asked about until it is confirmed: the stream may lose it.
+            // Stored, and asked about until it is confirmed: the stream may lose it. Where there is
+            // no room to remember it, it is left to the stream.
             let subject = command.subject(&hand_out.workspace);
             let body = self.envelope(command);
             around.bus.publish(&subject, body, None, around.now);
-            return Some(Stage::Done);
+            return around.chance.one_in(2).then_some(Stage::Done);
         }
         match self.ask(&acme(), command, executor, around) {
             Some(_) => None,

@@ -28,7 +28,7 @@ use crate::worker::{Effects, SimWorker};
 pub(crate) const TURNS: usize = 120;
 
 /// Turns that a kind world may take to come to rest.
-const REST_TURNS: usize = 3_000;
+const REST_TURNS: usize = 1_500;
 
 const WORKERS: usize = 2;
 const RUNS_MAX: usize = 4;
@@ -411,7 +411,14 @@ impl World {
                 return;
             }
         }
-        panic!("no rest after {REST_TURNS} turns");
+        panic!(
+            "no rest after {REST_TURNS} turns: {} messages, {} leases, unconfirmed {:?} {:?} {:?}",
+            self.bus.count(),
+            self.executor.rows.leases.len(),
+            self.executor.unconfirmed(),
+            self.handoff.unconfirmed(),
+            self.scheduler.unconfirmed(),
+        );
     }
 
     /// Who lives says so, in time.
