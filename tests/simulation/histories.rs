@@ -1,13 +1,18 @@
 //! Plays histories: many that must hold, and some with a rule broken on purpose that must not.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::requests::MET;
 use crate::service::Fault;
 use crate::world::{Story, TURNS, World};
 
 /// Histories where nobody says how many: CI says 10,000.
 const HISTORIES: u64 = 500;
+
+/// Histories that together come by everything in [`MET`].
+const COVERED_WITHIN: u64 = 400;
 
 /// Histories within which a broken rule must be noticed.
 const NOTICED_WITHIN: u64 = 2_000;
@@ -108,4 +113,20 @@ fn a_broken_rule_is_noticed() {
         let (seed, text) = noticed.unwrap_or_else(|| panic!("{fault:?} was not noticed"));
         eprintln!("{fault:?}: noticed with seed {seed}: {text}");
     }
+}
+
+/// A history in which nothing happens would hold, too: all that is to be met is met.
+#[test]
+fn histories_come_by_all_that_can_become_of_a_question() {
+    let mut met: BTreeMap<&'static str, u32> = BTreeMap::new();
+    for seed in 0..COVERED_WITHIN {
+        let mut world = World::new(story(seed, Fault::None));
+        world.play_on();
+        for what in world.met() {
+            *met.entry(what).or_default() += 1;
+        }
+    }
+    eprintln!("of {COVERED_WITHIN} histories: {met:?}");
+    let never: Vec<_> = MET.iter().filter(|what| !met.contains_key(*what)).collect();
+    assert!(never.is_empty(), "no history came by {never:?}");
 }

@@ -20,6 +20,58 @@ pub(crate) struct Requests {
     decided: HashMap<Key, Phase>,
 }
 
+/// What histories are to come by, each somewhere.
+pub(crate) const MET: [&str; 11] = [
+    "answered",
+    "answered while paused",
+    "answered after the run, or the worker, had ended it",
+    "asked, and void since",
+    "asked, and still open",
+    "answered by somebody, and by another one too late",
+    "timed out",
+    "frozen with a deadline",
+    "stands alone: timed out",
+    "stands alone: withdrawn",
+    "stands alone: decided",
+];
+
+impl World {
+    /// What of [`MET`] has happened.
+    pub(crate) fn met(&self) -> Vec<&'static str> {
+        let mut met = Vec::new();
+        for state in self.handoff.states.values() {
+            let Aggregate::Request(request) = state else {
+                continue;
+            };
+            if !request.late.is_empty() {
+                met.push(MET[5]);
+            }
+            let is_scripted = self.people.scripted.contains_key(&request.id);
+            let place = match (&request.phase, request.effect) {
+                _ if request.owner.is_none() => match request.phase {
+                    Phase::TimedOut { .. } => 8,
+                    Phase::Gone { .. } => 9,
+                    Phase::Decided { .. } => 10,
+                    Phase::Open { .. } | Phase::Frozen { .. } => continue,
+                },
+                (Phase::TimedOut { .. }, _) => 6,
+                (Phase::Frozen { .. }, _) if is_scripted => 7,
+                _ if is_scripted => continue,
+                (Phase::Decided { .. }, Some(Word::Applied)) => 0,
+                (Phase::Decided { .. }, Some(Word::OnResume)) => 1,
+                (Phase::Decided { .. }, Some(Word::RunEnded)) => 2,
+                (Phase::Decided { .. }, Some(Word::Pending) | None) => continue,
+                (Phase::Gone { .. }, _) => 3,
+                (Phase::Open { .. } | Phase::Frozen { .. }, _) => 4,
+            };
+            met.push(MET[place]);
+        }
+        met.sort_unstable();
+        met.dedup();
+        met
+    }
+}
+
 impl Requests {
     /// After commits of the handoff service: a decision never changes.
     pub(crate) fn follow(&mut self, states: &HashMap<Key, Aggregate>) {
