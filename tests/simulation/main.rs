@@ -3,7 +3,7 @@
 //!
 //! A failing history is told by its seed and the fewest turns that still fail:
 //! `HOLDPOINT_SEED=<n> cargo test --workspace --test simulation` plays it again.
-//! `HOLDPOINT_HISTORIES=<n>` says how many are played (CI: 10,000).
+//! `HOLDPOINT_HISTORIES=<n>` says how many are played: 500 unless said, 10,000 where `CI` is set.
 
 #![expect(
     clippy::unwrap_used,

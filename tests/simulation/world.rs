@@ -303,7 +303,7 @@ impl World {
                 false => worker.die(),
             };
         }
-        if !self.cruel || self.chance.one_in(4) {
+        if !self.cruel || self.chance.one_in(8) {
             worker.beat(&mut self.executor, &mut around!(self));
         }
         // One that is held up sends no progress, and another is given its work.
