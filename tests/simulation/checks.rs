@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_executor::domain::run::{Run, StepPhase};
 use holdpoint_executor::domain::{Aggregate, Effect, Key};
 use holdpoint_ids::RunId;
@@ -39,18 +39,7 @@ impl Checks {
                 }
                 Effect::History { run, items, .. } => {
                     for item in items {
-                        if item.kind == EventType::InputAnswered
-                            && item.data["answer"] == "run_again"
-                        {
-                            let step = item.step.clone().unwrap_or_default();
-                            *self.again.entry((*run, step)).or_default() += 1;
-                        }
-                        if item.kind == EventType::StepSucceeded {
-                            let step = item.step.clone().unwrap_or_default();
-                            let times = self.succeeded.entry((*run, step)).or_default();
-                            *times += 1;
-                            assert_eq!(*times, 1, "{run} {item:?}: a result was applied twice");
-                        }
+                        self.history(*run, item);
                     }
                 }
                 _ => {}
@@ -68,6 +57,18 @@ impl Checks {
                 follows(before, run);
             }
             self.before.insert(run.id, run.clone());
+        }
+    }
+
+    fn history(&mut self, run: RunId, item: &HistoryItem) {
+        let key = (run, item.step.clone().unwrap_or_default());
+        if item.kind == EventType::InputAnswered && item.data["answer"] == "run_again" {
+            *self.again.entry(key.clone()).or_default() += 1;
+        }
+        if item.kind == EventType::StepSucceeded {
+            let times = self.succeeded.entry(key).or_default();
+            *times += 1;
+            assert_eq!(*times, 1, "{run} {item:?}: a result was applied twice");
         }
     }
 

@@ -66,19 +66,20 @@ fn whatever_the_bus_and_the_processes_do_every_run_ends_or_waits_for_somebody() 
     let histories = number("HOLDPOINT_HISTORIES").unwrap_or_else(default_histories);
     let next = AtomicU64::new(0);
     let failed = AtomicU64::new(u64::MAX);
+    let play = || {
+        while failed.load(Ordering::Relaxed) == u64::MAX {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= histories {
+                return;
+            }
+            if complaint(story(seed, Fault::None)).is_some() {
+                failed.fetch_min(seed, Ordering::Relaxed);
+            }
+        }
+    };
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= histories || failed.load(Ordering::Relaxed) != u64::MAX {
-                        return;
-                    }
-                    if complaint(story(seed, Fault::None)).is_some() {
-                        failed.fetch_min(seed, Ordering::Relaxed);
-                    }
-                }
-            });
+            scope.spawn(play);
         }
     });
     let seed = failed.into_inner();

@@ -275,18 +275,17 @@ impl<S: Tables> SimService<S> {
                     Outcome::Need(needs) => {
                         rounds += 1;
                         assert!(rounds <= ROUNDS_MAX, "{input:?} always needs {needs:?}");
-                        for need in needs {
-                            self.provide(need, &states, &mut given);
-                        }
+                        needs
+                            .into_iter()
+                            .for_each(|need| self.provide(need, &states, &mut given));
                     }
                     outcome => break outcome,
                 }
             };
             answers.push(match outcome {
                 Outcome::Decided(mut decision) => {
-                    if let Some(rewrite) = self.rewrite {
-                        rewrite(known.as_ref(), input, &mut decision);
-                    }
+                    let rewrite = self.rewrite.unwrap_or(|_, _, _| ());
+                    rewrite(known.as_ref(), input, &mut decision);
                     let before = known.as_ref().map_or(0, S::version);
                     let version = S::version(&decision.state);
                     assert_eq!(version, before + 1, "{key:?}: the version rises by one");
