@@ -7,9 +7,10 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stderr,
+    clippy::unwrap_in_result,
+    clippy::wildcard_enum_match_arm,
     reason = "a history ends where something is not as it should be"
 )]
 

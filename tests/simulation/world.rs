@@ -285,7 +285,7 @@ impl World {
             .filter(|(due, ..)| *due <= self.now + TimeDelta::milliseconds(500))
             .collect();
         let mut due = due;
-        due.sort_by(|one, other| one.cmp(other));
+        due.sort();
         if !due.is_empty() {
             let inputs = due
                 .into_iter()
