@@ -8,7 +8,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    clippy::print_stderr,
+    clippy::panic,
     clippy::unwrap_in_result,
     clippy::wildcard_enum_match_arm,
     reason = "a history ends where something is not as it should be"
