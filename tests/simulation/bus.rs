@@ -142,6 +142,10 @@ impl SimBus {
             .count()
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.stored.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.stored.is_empty()
     }

@@ -2,14 +2,15 @@
 //! thousands of histories by seed, without real time and without I/O.
 //!
 //! A failing history is told by its seed and the fewest turns that still fail:
-//! `HOLDPOINT_SEED=<n> cargo test -p holdpoint-tests --test simulation` plays it again.
-//! `HOLDPOINT_HISTORIES=<n>` says how many are played (CI: 10,000).
+//! `HOLDPOINT_SEED=<n> cargo test --workspace --test simulation` plays it again.
+//! `HOLDPOINT_HISTORIES=<n>` says how many are played: 500 unless said, 10,000 where `CI` is set.
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::indexing_slicing,
-    clippy::print_stderr,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    clippy::wildcard_enum_match_arm,
     reason = "a history ends where something is not as it should be"
 )]
 
@@ -18,6 +19,11 @@ mod chance;
 mod checks;
 mod conformance;
 mod histories;
+mod people;
+mod planted;
+mod requests;
 mod service;
+mod sweeps;
+mod tables;
 mod worker;
 mod world;

@@ -12,11 +12,12 @@ use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject;
 use holdpoint_ids::{Workspace, partition};
-use holdpoint_kernel::{GivenFacts, Outcome, Request, Service, Wish};
+use holdpoint_kernel::{Confirmed, Decision, GivenFacts, Outcome, Request, Service, Wish};
 use serde_json::Value;
 
 use crate::bus::{Delivery, SimBus};
 use crate::chance::Chance;
+use crate::tables::Tables;
 
 /// Until a command comes again.
 pub(crate) const ACK_WAIT: TimeDelta = TimeDelta::seconds(10);
@@ -31,18 +32,24 @@ const ROUNDS_MAX: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// A delivery is acked before what it led to is committed.
-    AckBeforeCommit,
+    /// A message is answered and acked, and what it led to is not committed.
+    AnswerBeforeCommit,
     /// Messages leave before the commit.
     PublishBeforeCommit,
-    /// What was committed and not published is forgotten by a restart.
-    ForgetOutbox,
+    /// What was committed and not published is forgotten, and no sweep hands it out again.
+    HandOutOnce,
     /// Wishes are sent once.
     WishOnce,
     /// A worker does what it is delivered, and asks nobody.
     NeverAsk,
-    /// A worker forgets what it has done once the result is on its way.
-    ForgetDone,
+    /// A worker forgets what it has begun.
+    ForgetBegun,
+    /// Leases never end.
+    LeaseForEver,
+    /// The cell *decided × open* of the hold table: the wish is taken over.
+    DecisionTakenOver,
+    /// The cell *timed out × frozen since before* of the hold table: the time-out stays.
+    TimeOutStays,
 }
 
 /// Where the process dies.
@@ -94,16 +101,24 @@ struct Kept {
 
 type WishKey = (String, Workspace, String);
 
+/// Changes a decision: how a broken rule is planted in a core.
+pub(crate) type Rewrite<S> =
+    fn(Option<&<S as Service>::State>, &<S as Service>::Input, &mut Decision<S>);
+
 /// One service.
-pub(crate) struct SimService<S: Service> {
+pub(crate) struct SimService<S: Tables> {
     pub(crate) core: S,
     pub(crate) states: HashMap<S::Key, S::State>,
     /// Committed, in order, and taken by the checks.
     pub(crate) effects: Vec<S::Effect>,
+    /// What it stores beside the states.
+    pub(crate) rows: S::Rows,
+    /// A fault that is planted in its core.
+    pub(crate) rewrite: Option<Rewrite<S>>,
     facts: HashMap<S::Need, S::Fact>,
     wishes: BTreeMap<WishKey, Kept>,
     outbox: BTreeMap<u64, Vec<Outgoing>>,
-    rows: u64,
+    numbers: u64,
     /// What replies are waited for: lost in a crash.
     asked: BTreeMap<String, Vec<(WishKey, u64)>>,
 }
@@ -116,16 +131,18 @@ struct Batch<S: Service> {
     answers: Vec<Result<S::Answer, Problem>>,
 }
 
-impl<S: Service> SimService<S> {
+impl<S: Tables> SimService<S> {
     pub(crate) fn new(core: S) -> Self {
         Self {
             core,
             states: HashMap::new(),
             effects: Vec::new(),
+            rows: S::Rows::default(),
+            rewrite: None,
             facts: HashMap::new(),
             wishes: BTreeMap::new(),
             outbox: BTreeMap::new(),
-            rows: 0,
+            numbers: 0,
             asked: BTreeMap::new(),
         }
     }
@@ -142,9 +159,6 @@ impl<S: Service> SimService<S> {
     }
 
     fn handle(&mut self, delivery: Delivery, around: &mut Around<'_>) {
-        if around.fault == Fault::AckBeforeCommit {
-            around.bus.ack(delivery.seq);
-        }
         let parts = subject::parse(&delivery.subject).unwrap();
         let request = self.core.decode(&parts, delivery.body.as_bytes());
         let request = request.unwrap_or_else(|problem| {
@@ -185,27 +199,35 @@ impl<S: Service> SimService<S> {
         if crash == Crash::Fetched {
             return self.restart(around);
         }
-        let batch = self.decide(&request.inputs, around.now);
-        if crash == Crash::Decided {
-            if around.fault == Fault::PublishBeforeCommit {
-                publish(self.core.outbound(&batch.effects), around);
-            }
-            return self.restart(around);
-        }
-        let mut replies = batch.answers.into_iter().map(Reply::from);
+        let mut batch = self.decide(&request.inputs, around.now);
+        let mut replies = std::mem::take(&mut batch.answers)
+            .into_iter()
+            .map(Reply::from);
         let reply = if request.many {
             serde_json::to_value(Reply::Ok(replies.collect::<Vec<_>>()))
         } else {
             serde_json::to_value(replies.next().unwrap())
         };
+        let reply = Some(reply.unwrap());
+        if crash == Crash::Decided {
+            if around.fault == Fault::PublishBeforeCommit {
+                publish(self.core.outbound(&batch.effects), around);
+            }
+            let nothing = self.restart(around);
+            return match around.fault {
+                Fault::AnswerBeforeCommit => reply,
+                _ => nothing,
+            };
+        }
         self.states.extend(batch.states);
         self.facts.extend(batch.facts);
-        self.rows += 1;
-        let row = self.rows;
+        self.numbers += 1;
+        let row = self.numbers;
         self.outbox.insert(row, self.core.outbound(&batch.effects));
         for wish in self.core.wishes(&batch.effects) {
             self.keep(wish);
         }
+        S::keep_rows(&mut self.rows, &batch.effects, around.now);
         self.effects.extend(batch.effects);
         if crash == Crash::Committed {
             return self.restart(around);
@@ -225,14 +247,14 @@ impl<S: Service> SimService<S> {
         if crash == Crash::Replied {
             return self.restart(around);
         }
-        Some(reply.unwrap())
+        reply
     }
 
     /// What is committed stays, what was only in memory is gone.
     fn restart(&mut self, around: &mut Around<'_>) -> Option<Value> {
         self.asked.clear();
         for (_, messages) in std::mem::take(&mut self.outbox) {
-            if around.fault != Fault::ForgetOutbox {
+            if around.fault != Fault::HandOutOnce {
                 publish(messages, around);
             }
         }
@@ -253,15 +275,17 @@ impl<S: Service> SimService<S> {
                     Outcome::Need(needs) => {
                         rounds += 1;
                         assert!(rounds <= ROUNDS_MAX, "{input:?} always needs {needs:?}");
-                        for need in needs {
-                            self.provide(need, &states, &mut given);
-                        }
+                        needs
+                            .into_iter()
+                            .for_each(|need| self.provide(need, &states, &mut given));
                     }
                     outcome => break outcome,
                 }
             };
             answers.push(match outcome {
-                Outcome::Decided(decision) => {
+                Outcome::Decided(mut decision) => {
+                    let rewrite = self.rewrite.unwrap_or(|_, _, _| ());
+                    rewrite(known.as_ref(), input, &mut decision);
                     let before = known.as_ref().map_or(0, S::version);
                     let version = S::version(&decision.state);
                     assert_eq!(version, before + 1, "{key:?}: the version rises by one");
@@ -272,7 +296,7 @@ impl<S: Service> SimService<S> {
                         given.fact(need.clone(), Some(fact.clone()));
                         facts.push((need, fact));
                     }
-                    Ok(decision.answer)
+                    S::told_as_problem(&decision.answer).map_or(Ok(decision.answer), Err)
                 }
                 Outcome::Unchanged(answer) => Ok(answer),
                 Outcome::Refused(refusal) => Err(self.core.problem(&refusal)),
@@ -300,6 +324,7 @@ impl<S: Service> SimService<S> {
             }
             None => {
                 let fact = self.facts.get(&need).cloned();
+                let fact = fact.or_else(|| S::look_up(&self.rows, &need));
                 given.fact(need, fact);
             }
         }
@@ -346,8 +371,8 @@ impl<S: Service> SimService<S> {
                 .map(|(key, _)| self.wishes[key].wish.body.as_str())
                 .collect();
             let message = self.core.wish_message(&kind, &workspace, &bodies).unwrap();
-            self.rows += 1;
-            let inbox = format!("{}.{}", S::NAME, self.rows);
+            self.numbers += 1;
+            let inbox = format!("{}.{}", S::NAME, self.numbers);
             self.asked.insert(inbox.clone(), keys);
             let now = around.now;
             around
@@ -356,25 +381,39 @@ impl<S: Service> SimService<S> {
         }
     }
 
-    /// A receiver's word on wishes.
-    pub(crate) fn confirm(&mut self, inbox: &str, reply: &Value) {
+    /// A receiver's word on wishes: what it means is decided, and then the wish is forgotten.
+    pub(crate) fn confirm(&mut self, inbox: &str, reply: &Value, around: &mut Around<'_>) {
         let Some(keys) = self.asked.remove(inbox) else {
             return;
         };
         let answers = reply["ok"].as_array().cloned().unwrap_or_default();
         for ((key, rev), answer) in keys.into_iter().zip(answers) {
-            let is_final = answer.get("ok").is_some()
-                || answer["problem"]["status"]
-                    .as_u64()
-                    .is_some_and(|it| it < 500);
-            let is_newest = self
-                .wishes
-                .get(&key)
-                .is_some_and(|kept| kept.wish.rev == rev);
-            if is_final && is_newest {
+            let is_refused = answer["problem"]["status"]
+                .as_u64()
+                .is_some_and(|status| status < 500);
+            let is_heard = match answer.get("ok") {
+                Some(word) => self.hear(&key, rev, word, around),
+                None => is_refused,
+            };
+            let newest = self.wishes.get(&key).map(|kept| kept.wish.rev);
+            if is_heard && newest == Some(rev) {
                 self.wishes.remove(&key);
             }
         }
+    }
+
+    /// False: it died before it could store what the answer means.
+    fn hear(&mut self, key: &WishKey, rev: u64, word: &Value, around: &mut Around<'_>) -> bool {
+        let (kind, workspace, id) = key;
+        let input = self.core.confirmed(&Confirmed {
+            kind,
+            workspace,
+            id,
+            rev,
+            answer: word,
+        });
+        let Some(input) = input else { return true };
+        self.commit(&Request::one(input, None), around).is_some()
     }
 
     /// Wishes that nobody has confirmed.

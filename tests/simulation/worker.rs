@@ -1,21 +1,26 @@
 //! A scripted worker: pulls, asks where it must, does the effect, reports; dies at any point.
 //!
 //! It follows `shared/worker`: a fresh first delivery of an idempotent step may start at once, all
-//! else asks; the delivery is acked once the result is safe; each start has a name of its own.
+//! else asks; the delivery is acked with the grant, from where beats keep the lease; a result is
+//! kept until the executor has confirmed it; each start of the process has a name of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::TimeDelta;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::run::ActionResult;
-use holdpoint_contracts::steps::{HandOut, StartStep, StartSteps, StepResult, StepResults};
+use holdpoint_contracts::steps::{
+    Beat, BeatAnswer, Claimed, Goodbye, HandOut, LEASE_DEFAULT_MS, StartStep, StartSteps,
+    StepResult, StepResults,
+};
 use holdpoint_contracts::subject;
 use holdpoint_executor::Executor;
-use holdpoint_ids::{NodeName, RunId};
+use holdpoint_ids::{NodeName, RunId, Workspace};
 use serde_json::json;
 
 use crate::bus::Delivery;
 use crate::service::{Around, Fault, SimService};
+use crate::world::acme;
 
 /// Until a step comes again that nobody holds.
 const ACK_WAIT: TimeDelta = TimeDelta::seconds(2);
@@ -28,14 +33,18 @@ pub(crate) struct SimWorker {
     place: usize,
     starts: u32,
     jobs: Vec<Job>,
-    /// Hand-outs that this process has done: their delivery may come again with the same count, when
-    /// a server that crashed undoes acks, while the result still waits in the command stream.
-    done: BTreeSet<(RunId, String, u64)>,
+    /// Hand-outs that this process was granted or is done with: a server that crashed may undo their
+    /// acks and deliver them again with the same count.
+    begun: BTreeSet<Claimed>,
 }
 
 struct Job {
+    claimed: Claimed,
     hand_out: HandOut,
+    /// As it was delivered first, which is what is asked about.
     delivery: Delivery,
+    /// None once the delivery is acked.
+    unacked: Option<u64>,
     stage: Stage,
 }
 
@@ -52,7 +61,7 @@ impl SimWorker {
             place,
             starts: 1,
             jobs: Vec::new(),
-            done: BTreeSet::new(),
+            begun: BTreeSet::new(),
         }
     }
 
@@ -60,7 +69,7 @@ impl SimWorker {
         self.jobs.is_empty()
     }
 
-    fn name(&self) -> NodeName {
+    pub(crate) fn name(&self) -> NodeName {
         format!("node-{}-{}", self.place, self.starts)
             .parse()
             .unwrap()
@@ -69,15 +78,43 @@ impl SimWorker {
     /// Dies, with all that it held, and is started again.
     pub(crate) fn die(&mut self) {
         self.jobs.clear();
-        self.done.clear();
+        self.begun.clear();
         self.starts += 1;
     }
 
-    /// Says of all that it holds that it is at it.
-    pub(crate) fn beat(&self, around: &mut Around<'_>) {
-        for job in &self.jobs {
-            around.bus.progress(job.delivery.seq, around.now, ACK_WAIT);
+    /// Leaves in good order, and is started again.
+    pub(crate) fn leave(&mut self, executor: &mut SimService<Executor>, around: &mut Around<'_>) {
+        let goodbye = Goodbye { node: self.name() };
+        let _unheard = self.ask(&acme(), goodbye, executor, around);
+        self.die();
+    }
+
+    /// Keeps the deliveries that are not acked.
+    pub(crate) fn progress(&self, around: &mut Around<'_>) {
+        for seq in self.jobs.iter().filter_map(|job| job.unacked) {
+            around.bus.progress(seq, around.now, ACK_WAIT);
         }
+    }
+
+    /// Tells the executor what it works on, and stops what is not its own any more.
+    pub(crate) fn beat(&mut self, executor: &mut SimService<Executor>, around: &mut Around<'_>) {
+        let granted = self.jobs.iter().filter(|job| job.unacked.is_none());
+        let working: Vec<_> = granted.map(|job| job.claimed.clone()).collect();
+        let beat = Beat {
+            node: self.name(),
+            tools: Vec::new(),
+            working,
+            queue_depth: 0,
+            lease_ms: LEASE_DEFAULT_MS,
+        };
+        let Some(reply) = self.ask(&acme(), beat, executor, around) else {
+            return;
+        };
+        let answer: BeatAnswer = serde_json::from_value(reply["ok"].clone()).unwrap();
+        // A tool may be past stopping.
+        let is_stopped =
+            |job: &Job| job.stage == Stage::Granted && answer.stop.contains(&job.claimed);
+        self.jobs.retain(|job| !is_stopped(job));
     }
 
     /// Takes one delivery, if there is one.
@@ -90,25 +127,29 @@ impl SimWorker {
             return false;
         };
         let hand_out: HandOut = serde_json::from_str(&delivery.body).unwrap();
-        let is_same = |job: &&mut Job| {
-            (job.hand_out.run, &job.hand_out.step, job.hand_out.dispatch)
-                == (hand_out.run, &hand_out.step, hand_out.dispatch)
+        let claimed = Claimed {
+            workspace: hand_out.workspace.clone(),
+            run: hand_out.run,
+            step: hand_out.step.clone(),
+            dispatch: hand_out.dispatch,
         };
-        // It was thought lost and goes on; it answers the newer delivery.
-        if let Some(job) = self.jobs.iter_mut().find(is_same) {
-            job.delivery = delivery;
-            return true;
-        }
-        let key = (hand_out.run, hand_out.step.clone(), hand_out.dispatch);
-        if self.done.contains(&key) {
+        if let Some(job) = self.jobs.iter_mut().find(|job| job.claimed == claimed) {
+            // It was thought lost and goes on; it answers the newer delivery.
+            match &mut job.unacked {
+                Some(seq) => *seq = delivery.seq,
+                None => around.bus.ack(delivery.seq),
+            }
+        } else if self.begun.contains(&claimed) {
             around.bus.ack(delivery.seq);
-            return true;
+        } else {
+            self.jobs.push(Job {
+                claimed,
+                hand_out,
+                unacked: Some(delivery.seq),
+                delivery,
+                stage: Stage::Held,
+            });
         }
-        self.jobs.push(Job {
-            hand_out,
-            delivery,
-            stage: Stage::Held,
-        });
         true
     }
 
@@ -127,30 +168,34 @@ impl SimWorker {
             Stage::Held => self.start(place, executor, around),
             Stage::Granted => {
                 let hand_out = &self.jobs[place].hand_out;
-                *effects
-                    .entry((hand_out.run, hand_out.step.clone()))
-                    .or_default() += 1;
-                if around.fault != Fault::ForgetDone {
-                    let key = (hand_out.run, hand_out.step.clone(), hand_out.dispatch);
-                    self.done.insert(key);
-                }
+                let key = (hand_out.run, hand_out.step.clone());
+                *effects.entry(key).or_default() += 1;
                 Some(Stage::Done)
             }
             Stage::Done => self.report(place, executor, around),
         };
-        match stage {
-            Some(stage) => self.jobs[place].stage = stage,
-            None => {
-                let job = self.jobs.swap_remove(place);
-                around.bus.ack(job.delivery.seq);
-            }
+        let job = &mut self.jobs[place];
+        if let Some(stage) = stage {
+            job.stage = stage;
+            return true;
+        }
+        let job = self.jobs.swap_remove(place);
+        self.begin(&job.claimed, around);
+        if let Some(seq) = job.unacked {
+            around.bus.ack(seq);
         }
         true
     }
 
+    fn begin(&mut self, claimed: &Claimed, around: &Around<'_>) {
+        if around.fault != Fault::ForgetBegun {
+            self.begun.insert(claimed.clone());
+        }
+    }
+
     /// None: forget it.
     fn start(
-        &self,
+        &mut self,
         place: usize,
         executor: &mut SimService<Executor>,
         around: &mut Around<'_>,
@@ -172,13 +217,22 @@ impl SimWorker {
                 delivery: delivery.count,
             }],
         };
-        let Some(reply) = self.ask(hand_out, asked, executor, around) else {
+        let Some(reply) = self.ask(&acme(), asked, executor, around) else {
             return Some(Stage::Held);
         };
-        (reply["ok"][0]["ok"] == json!("go")).then_some(Stage::Granted)
+        if reply["ok"][0]["ok"] != json!("go") {
+            return None;
+        }
+        let job = &mut self.jobs[place];
+        let claimed = job.claimed.clone();
+        if let Some(seq) = job.unacked.take() {
+            around.bus.ack(seq);
+        }
+        self.begin(&claimed, around);
+        Some(Stage::Granted)
     }
 
-    /// None: the result is safe.
+    /// None: the result is confirmed, or stored.
     fn report(
         &self,
         place: usize,
@@ -202,13 +256,15 @@ impl SimWorker {
                 error_code: None,
             }],
         };
-        if around.chance.one_in(4) {
+        if around.cruel && around.chance.one_in(4) {
+            // Stored, and asked about until it is confirmed: the stream may lose it. Where there is
+            // no room to remember it, it is left to the stream.
             let subject = command.subject(&hand_out.workspace);
             let body = self.envelope(command);
             around.bus.publish(&subject, body, None, around.now);
-            return None;
+            return around.chance.one_in(2).then_some(Stage::Done);
         }
-        match self.ask(hand_out, command, executor, around) {
+        match self.ask(&acme(), command, executor, around) {
             Some(_) => None,
             None => Some(Stage::Done),
         }
@@ -216,12 +272,12 @@ impl SimWorker {
 
     fn ask<C: Command>(
         &self,
-        hand_out: &HandOut,
+        workspace: &Workspace,
         command: C,
         executor: &mut SimService<Executor>,
         around: &mut Around<'_>,
     ) -> Option<serde_json::Value> {
-        let subject = command.ask_subject(&hand_out.workspace);
+        let subject = command.ask_subject(workspace);
         executor.ask(&subject, &self.envelope(command), around)
     }
 

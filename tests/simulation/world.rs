@@ -1,7 +1,6 @@
-//! One history: an executor, a scheduler, workers and people on an unkind bus, by seed.
+//! One history: executor, handoff, scheduler, workers and people on an unkind bus, by seed.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_auth::Secrets;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::executor::{ApplyAgent, CancelRun, PauseRun, ResumeRun, StartRun};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -9,6 +8,7 @@ use holdpoint_contracts::run::ResumeMode;
 use holdpoint_contracts::subject;
 use holdpoint_executor::Executor;
 use holdpoint_executor::domain::Key;
+use holdpoint_handoff::Handoff;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_scheduler::Scheduler;
 use holdpoint_scheduler::domain::{Input as AlarmInput, Phase as AlarmPhase};
@@ -17,14 +17,18 @@ use serde_json::{Value, json};
 use crate::bus::SimBus;
 use crate::chance::Chance;
 use crate::checks::Checks;
+use crate::people::{Keyring, People, Told};
+use crate::planted;
+use crate::requests::Requests;
 use crate::service::{Around, Fault, SimService};
+use crate::sweeps;
 use crate::worker::{Effects, SimWorker};
 
 /// Turns of a history, before the world is kind.
 pub(crate) const TURNS: usize = 120;
 
 /// Turns that a kind world may take to come to rest.
-const REST_TURNS: usize = 3_000;
+const REST_TURNS: usize = 1_500;
 
 const WORKERS: usize = 2;
 const RUNS_MAX: usize = 4;
@@ -45,12 +49,18 @@ pub(crate) struct World {
     pub(crate) now: DateTime<Utc>,
     pub(crate) bus: SimBus,
     pub(crate) executor: SimService<Executor>,
+    pub(crate) handoff: SimService<Handoff>,
     pub(crate) scheduler: SimService<Scheduler>,
     pub(crate) workers: Vec<SimWorker>,
     pub(crate) effects: Effects,
     pub(crate) runs: Vec<RunId>,
     pub(crate) checks: Checks,
-    chance: Chance,
+    pub(crate) requests: Requests,
+    pub(crate) people: People,
+    pub(crate) chance: Chance,
+    /// Commands that nobody has answered yet: their senders keep them, and send them again.
+    pub(crate) told: Told,
+    asked: sweeps::Asked,
     clock: Clock,
     replies: Vec<(String, Value)>,
     cruel: bool,
@@ -78,18 +88,25 @@ impl World {
     pub(crate) fn new(story: Story) -> Self {
         let now = "2026-03-02T09:00:00Z".parse().unwrap();
         let clock = Clock::standing_at(now);
-        let keys = Secrets::fresh().unwrap().keys().unwrap();
+        let keys = Keyring::get().keys.clone();
+        let mut handoff = SimService::new(Handoff::new(keys.trust.clone(), clock.clone()));
+        handoff.rewrite = planted::rewrite(story.fault);
         Self {
             story,
             now,
             bus: SimBus::default(),
             executor: SimService::new(Executor::new(keys, clock.clone())),
+            handoff,
             scheduler: SimService::new(Scheduler::new(clock.clone())),
             workers: (0..WORKERS).map(SimWorker::new).collect(),
             effects: Effects::new(),
             runs: Vec::new(),
             checks: Checks::default(),
+            requests: Requests::default(),
+            people: People::default(),
             chance: Chance::of(story.seed),
+            told: Told::default(),
+            asked: sweeps::Asked::new(),
             clock,
             replies: Vec::new(),
             cruel: true,
@@ -103,6 +120,7 @@ impl World {
     }
 
     pub(crate) fn play_on(&mut self) {
+        self.make_users();
         self.make_agents();
         for _ in 0..self.story.turns {
             self.turn();
@@ -125,6 +143,9 @@ impl World {
         self.checks.executor(&effects, &self.executor.states);
         let fired = std::mem::take(&mut self.scheduler.effects);
         self.checks.scheduler(&fired, self.now);
+        if !std::mem::take(&mut self.handoff.effects).is_empty() {
+            self.requests.follow(&self.handoff.states);
+        }
         self.checks.outside(&self.effects);
     }
 
@@ -135,8 +156,16 @@ impl World {
             let text = self.agent(number);
             self.tell(ApplyAgent { agent, text });
         }
-        while self.executor.take(&mut around!(self)) {}
+        while self.take_all() {
+            self.deliver_replies();
+        }
         self.cruel = self.story.fault != Fault::None || !self.chance.one_in(20);
+    }
+
+    fn take_all(&mut self) -> bool {
+        self.executor.take(&mut around!(self))
+            || self.handoff.take(&mut around!(self))
+            || self.scheduler.take(&mut around!(self))
     }
 
     /// An agent of waits and tools, some of which may be done twice and some of which must not.
@@ -161,20 +190,24 @@ impl World {
     }
 
     fn turn(&mut self) {
-        match self.chance.below(40) {
+        match self.chance.below(48) {
             0..=2 if self.runs.len() < RUNS_MAX => self.start_run(),
             0..=3 => self.person(),
             4..=11 => {
                 self.executor.take(&mut around!(self));
             }
-            12..=16 => {
+            12..=15 => {
                 self.scheduler.take(&mut around!(self));
             }
-            17..=20 => self.wheel(),
-            21..=30 => self.worker(),
-            31..=32 => self.deliver_replies(),
-            33 => self.sweep(),
+            16..=18 => self.wheel(),
+            19..=29 => self.worker(),
+            30..=31 => self.deliver_replies(),
+            32..=33 => self.sweep(),
             34..=38 => self.pass(),
+            39..=42 => {
+                self.handoff.take(&mut around!(self));
+            }
+            43..=46 => self.somebody(),
             _ => self.cruelty(),
         }
     }
@@ -217,16 +250,22 @@ impl World {
     }
 
     /// A command of a person: stored, as the gateway does when nobody answers.
-    fn tell<C: Command>(&mut self, command: C) {
-        let subject = command.subject(&acme());
+    pub(crate) fn tell<C: Command>(&mut self, command: C) {
         let envelope = Envelope {
             actor: Actor("owner".to_owned()),
             assertion: None,
             key: None,
             command,
         };
-        let body = serde_json::to_string(&envelope).unwrap();
-        self.bus.publish(&subject, body, None, self.now);
+        self.post(&envelope);
+    }
+
+    /// Kept by its sender until there is an answer.
+    pub(crate) fn post<C: Command>(&mut self, envelope: &Envelope<C>) {
+        let subject = envelope.command.subject(&acme());
+        let body = serde_json::to_string(envelope).unwrap();
+        let inbox = self.told.keep(&subject, &body, self.now);
+        self.bus.publish(&subject, body, Some(inbox), self.now);
     }
 
     /// A bucket has come, or a sweep: all that is due and pending fires. Now and then it comes early.
@@ -246,7 +285,7 @@ impl World {
             .filter(|(due, ..)| *due <= self.now + TimeDelta::milliseconds(500))
             .collect();
         let mut due = due;
-        due.sort_by(|one, other| one.cmp(other));
+        due.sort();
         if !due.is_empty() {
             let inputs = due
                 .into_iter()
@@ -259,11 +298,17 @@ impl World {
         let place = self.chance.place(self.workers.len());
         let worker = &mut self.workers[place];
         if self.cruel && self.chance.one_in(15) {
-            return worker.die();
+            return match self.chance.one_in(4) {
+                true => worker.leave(&mut self.executor, &mut around!(self)),
+                false => worker.die(),
+            };
+        }
+        if !self.cruel || self.chance.one_in(8) {
+            worker.beat(&mut self.executor, &mut around!(self));
         }
         // One that is held up sends no progress, and another is given its work.
         if !self.cruel || !self.chance.one_in(6) {
-            worker.beat(&mut around!(self));
+            worker.progress(&mut around!(self));
         }
         let does_work = worker.is_idle() || self.chance.one_in(3);
         if !(does_work && worker.pull(&mut around!(self))) {
@@ -276,14 +321,34 @@ impl World {
             if self.cruel && self.chance.one_in(6) {
                 continue;
             }
-            self.executor.confirm(&inbox, &reply);
-            self.scheduler.confirm(&inbox, &reply);
+            self.told.answered(&inbox);
+            self.executor.confirm(&inbox, &reply, &mut around!(self));
+            self.handoff.confirm(&inbox, &reply, &mut around!(self));
+            self.scheduler.confirm(&inbox, &reply, &mut around!(self));
         }
     }
 
+    /// Everything that is sent again by those who keep it, and what sweeps find.
     fn sweep(&mut self) {
         self.executor.send_wishes(&mut around!(self));
+        self.handoff.send_wishes(&mut around!(self));
         self.scheduler.send_wishes(&mut around!(self));
+        for (inbox, subject, body) in self.told.again(self.now) {
+            self.bus.publish(&subject, body, Some(inbox), self.now);
+        }
+        let is_again = self.story.fault != Fault::HandOutOnce;
+        if is_again && (!self.cruel || self.chance.one_in(3)) {
+            for (subject, hand_out) in sweeps::hand_outs(&self.executor) {
+                let body = serde_json::to_string(&hand_out).unwrap();
+                self.bus.publish(&subject, body, None, self.now);
+            }
+        }
+        if self.story.fault != Fault::LeaseForEver {
+            let inputs = sweeps::leases(&self.executor, &mut self.asked, self.now);
+            if !inputs.is_empty() {
+                self.executor.submit(inputs, &mut around!(self));
+            }
+        }
     }
 
     fn pass(&mut self) {
@@ -318,17 +383,17 @@ impl World {
     /// The world is kind from now on: everything is delivered, nobody dies, and time goes on.
     fn rest(&mut self) {
         self.cruel = false;
+        let answers = self.chance.one_in(2);
         for _ in 0..REST_TURNS {
             let mut moved = false;
-            while self.executor.take(&mut around!(self)) || self.scheduler.take(&mut around!(self))
-            {
+            while self.take_all() {
                 moved = true;
                 self.check();
             }
             moved |= !self.replies.is_empty();
             self.deliver_replies();
             for worker in &mut self.workers {
-                worker.beat(&mut around!(self));
+                worker.progress(&mut around!(self));
                 moved |= worker.pull(&mut around!(self));
                 moved |= worker.work(&mut self.executor, &mut self.effects, &mut around!(self));
             }
@@ -336,27 +401,56 @@ impl World {
             if moved {
                 continue;
             }
-            let Some(next) = self.next() else { return };
-            self.move_to(next);
-            self.sweep();
-            self.wheel();
-            self.check();
+            if let Some(next) = self.next() {
+                self.move_to(next);
+                self.live();
+                self.sweep();
+                self.wheel();
+                self.check();
+            } else if !(answers && self.answer_all()) {
+                return;
+            }
         }
-        panic!("no rest after {REST_TURNS} turns");
+        panic!(
+            "no rest after {REST_TURNS} turns: {} messages, {} leases, unconfirmed {:?} {:?} {:?}",
+            self.bus.count(),
+            self.executor.rows.leases.len(),
+            self.executor.unconfirmed(),
+            self.handoff.unconfirmed(),
+            self.scheduler.unconfirmed(),
+        );
+    }
+
+    /// Who lives says so, in time.
+    fn live(&mut self) {
+        for worker in &mut self.workers {
+            worker.beat(&mut self.executor, &mut around!(self));
+        }
     }
 
     /// When something may happen next; none: nothing any more.
     fn next(&self) -> Option<DateTime<Utc>> {
         let is_busy = !self.bus.is_empty()
+            || !self.told.is_empty()
             || !self.executor.unconfirmed().is_empty()
-            || !self.scheduler.unconfirmed().is_empty();
+            || !self.handoff.unconfirmed().is_empty()
+            || !self.scheduler.unconfirmed().is_empty()
+            || !self.executor.rows.leases.is_empty()
+            || !sweeps::hand_outs(&self.executor).is_empty();
         if is_busy {
             return Some(self.now + TimeDelta::seconds(10));
         }
+        // Those who live set theirs anew for ever.
+        let lives = |id: &str| {
+            let names = self.workers.iter().map(|worker| worker.name());
+            names
+                .map(|name| format!("node_{name}"))
+                .any(|one| one == id)
+        };
         let alarms = self.scheduler.states.values();
         let due = alarms.filter_map(|alarm| match alarm.phase {
-            AlarmPhase::Pending(due) => Some(due),
-            AlarmPhase::Fired | AlarmPhase::Cleared => None,
+            AlarmPhase::Pending(due) if !lives(&alarm.key.id) => Some(due),
+            AlarmPhase::Pending(_) | AlarmPhase::Fired | AlarmPhase::Cleared => None,
         });
         due.min().map(|due| due.max(self.now))
     }
@@ -364,5 +458,6 @@ impl World {
     fn check_rest(&self) {
         self.checks
             .rest(&self.runs, &self.executor.states, &self.effects);
+        self.requests.rest(self);
     }
 }

@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 pub use inline::InlineTools;
 pub use service::Executor;
+pub use sweeps::{Judged, judge};
 
 /// Connections that answer queries.
 const READERS: u32 = 4;

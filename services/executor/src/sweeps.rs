@@ -19,6 +19,7 @@ use crate::Executor;
 
 pub(crate) use following::PagesToCome;
 pub(crate) use hand_outs::hand_outs;
+pub use leases::{Judged, judge};
 
 /// What sweeps are started with.
 pub(crate) struct Sweeping<'s> {

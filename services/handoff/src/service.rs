@@ -27,6 +27,14 @@ pub struct Handoff {
     pub(crate) clock: Clock,
 }
 
+impl Handoff {
+    /// With whose assertions count, and the time that tells when they have expired.
+    #[must_use]
+    pub const fn new(trust: Trust, clock: Clock) -> Self {
+        Self { trust, clock }
+    }
+}
+
 impl Service for Handoff {
     const NAME: &'static str = holdpoint_contracts::handoff::SERVICE;
     type Key = Key;

@@ -115,7 +115,7 @@ impl Sweep<Executor> for Leases {
 
 /// What is to become of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Judged {
+pub enum Judged {
     /// Nothing.
     Stands,
     /// Its node is asked to beat; the version is the node's.
@@ -125,7 +125,8 @@ pub(super) enum Judged {
 }
 
 /// Judges a lease by what its node has said.
-pub(super) fn judge(lease: &Lease, node: Option<&Node>, now: DateTime<Utc>) -> Judged {
+#[must_use]
+pub fn judge(lease: &Lease, node: Option<&Node>, now: DateTime<Utc>) -> Judged {
     let has_run_out = after(lease.heartbeat_at, lease.lease_ms) <= now;
     let Some(node) = node else {
         // A node that never beat: there is nobody to ask.

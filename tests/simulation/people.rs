@@ -1,0 +1,340 @@
+//! People and programs: they answer what they are asked (twice, late, two at once), open holds that
+//! stand alone and take them back. And a scripted owner of holds with deadlines, which runs do not
+//! have yet: it wants them open, frozen and gone by the protocol of the executor.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_auth::{Claims, Keys, Secrets};
+use holdpoint_contracts::handoff::{
+    DecideRequest, Decision, OpenHold, PutUser, SetHolds, WithdrawHold,
+};
+use holdpoint_contracts::hold::{HoldSpec, HoldWish, OnTimeout, Want};
+use holdpoint_contracts::message::{Actor, Envelope};
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_handoff::domain::{Aggregate, Phase, Request};
+use holdpoint_ids::{HoldId, RunId};
+use serde_json::{Value, json};
+
+use crate::world::{World, acme};
+
+const PEOPLE: [&str; 2] = ["ada", "bob"];
+
+const STANDALONE_MAX: usize = 3;
+const SCRIPTED_MAX: usize = 3;
+
+/// Until a command that nobody has answered is sent again.
+const AGAIN_AFTER: TimeDelta = TimeDelta::seconds(5);
+
+/// The keys of the installation, and what the gateway vouches for. Made once: signatures cost.
+pub(crate) struct Keyring {
+    pub(crate) keys: Keys,
+    assertions: Vec<String>,
+}
+
+impl Keyring {
+    pub(crate) fn get() -> &'static Self {
+        static KEYRING: OnceLock<Keyring> = OnceLock::new();
+        KEYRING.get_or_init(|| {
+            let secrets = Secrets::fresh().unwrap();
+            let signer = secrets.signer().unwrap();
+            let assertions = PEOPLE.iter().map(|name| {
+                let claims = Claims {
+                    workspace: acme(),
+                    user: name.parse().unwrap(),
+                    roles: vec!["owner".parse().unwrap()],
+                    expires_at: "2126-01-01T00:00:00Z".parse().unwrap(),
+                };
+                signer.sign(&claims).unwrap()
+            });
+            Self {
+                assertions: assertions.collect(),
+                keys: secrets.keys().unwrap(),
+            }
+        })
+    }
+}
+
+/// Commands on their way, as the gateway keeps them.
+#[derive(Default)]
+pub(crate) struct Told {
+    count: u64,
+    kept: BTreeMap<String, (String, String, DateTime<Utc>)>,
+}
+
+impl Told {
+    /// Returns where the answer is to go.
+    pub(crate) fn keep(&mut self, subject: &str, body: &str, now: DateTime<Utc>) -> String {
+        self.count += 1;
+        let inbox = format!("gateway.{:06}", self.count);
+        let kept = (subject.to_owned(), body.to_owned(), now);
+        self.kept.insert(inbox.clone(), kept);
+        inbox
+    }
+
+    pub(crate) fn answered(&mut self, inbox: &str) {
+        self.kept.remove(inbox);
+    }
+
+    /// What nobody has answered for too long.
+    pub(crate) fn again(&mut self, now: DateTime<Utc>) -> Vec<(String, String, String)> {
+        let mut again = Vec::new();
+        for (inbox, (subject, body, sent_at)) in &mut self.kept {
+            if *sent_at + AGAIN_AFTER <= now {
+                *sent_at = now;
+                again.push((inbox.clone(), subject.clone(), body.clone()));
+            }
+        }
+        again
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+}
+
+/// A hold of the scripted owner, and what it wants of it now.
+pub(crate) struct Scripted {
+    pub(crate) rev: u64,
+    pub(crate) want: Want,
+}
+
+/// What was asked for so far.
+#[derive(Default)]
+pub(crate) struct People {
+    pub(crate) standalone: Vec<HoldId>,
+    pub(crate) scripted: BTreeMap<HoldId, Scripted>,
+}
+
+fn requests(world: &World) -> Vec<&Request> {
+    let states = world.handoff.states.values();
+    let mut requests: Vec<_> = states
+        .filter_map(|state| match state {
+            Aggregate::Request(request) => Some(&**request),
+            Aggregate::User(_) => None,
+        })
+        .filter(|request| request.spec.is_some())
+        .collect();
+    requests.sort_by_key(|request| request.id);
+    requests
+}
+
+const fn is_standing(request: &Request) -> bool {
+    matches!(request.phase, Phase::Open { .. } | Phase::Frozen { .. })
+}
+
+impl World {
+    pub(crate) fn make_users(&mut self) {
+        for (place, name) in PEOPLE.iter().enumerate() {
+            let command = PutUser {
+                name: name.parse().unwrap(),
+                email: None,
+                roles: vec!["owner".parse().unwrap()],
+            };
+            // The first user is made by a service, the next one by the first.
+            self.post(&Envelope {
+                actor: Actor::service("gateway"),
+                assertion: (place > 0).then(|| Keyring::get().assertions[0].clone()),
+                key: None,
+                command,
+            });
+        }
+    }
+
+    /// Somebody does something about requests.
+    pub(crate) fn somebody(&mut self) {
+        match self.chance.below(8) {
+            0 if self.people.standalone.len() < STANDALONE_MAX => self.open_standalone(),
+            1 => self.withdraw(),
+            2 if self.people.scripted.len() < SCRIPTED_MAX => self.open_scripted(),
+            2..=4 => self.move_scripted(),
+            _ => self.answer_one(),
+        }
+    }
+
+    fn fresh_run(&mut self) -> RunId {
+        let bits = u128::from(self.chance.next()) << 64 | u128::from(self.chance.next());
+        format!("run_{bits:032x}").parse().unwrap()
+    }
+
+    fn open_standalone(&mut self) {
+        let id = HoldId {
+            run: self.fresh_run(),
+            number: 0,
+        };
+        self.people.standalone.push(id);
+        let kind = match self.chance.one_in(2) {
+            true => HoldKind::Timer,
+            false => HoldKind::Approval,
+        };
+        let on_timeout = [OnTimeout::Fail, OnTimeout::Escalate][self.chance.place(2)];
+        let timeout_ms = 1_000 * (1 + self.chance.below(1_000));
+        self.tell(OpenHold {
+            id,
+            spec: spec(kind, on_timeout),
+            timeout_ms,
+        });
+    }
+
+    fn withdraw(&mut self) {
+        if self.people.standalone.is_empty() {
+            return;
+        }
+        let id = self.people.standalone[self.chance.place(self.people.standalone.len())];
+        self.tell(WithdrawHold { id });
+    }
+
+    fn open_scripted(&mut self) {
+        let id = HoldId {
+            run: self.fresh_run(),
+            number: 1,
+        };
+        let length = 1 + i64::try_from(self.chance.below(20)).unwrap();
+        let want = Want::Open {
+            spec: Box::new(spec(HoldKind::Approval, OnTimeout::Fail)),
+            deadline: Some(self.now + TimeDelta::seconds(length)),
+        };
+        self.want(id, want);
+    }
+
+    /// A pause, a resume that moves the deadline by what was left, or the end.
+    fn move_scripted(&mut self) {
+        let ids: Vec<_> = self.people.scripted.keys().copied().collect();
+        if ids.is_empty() {
+            return;
+        }
+        let id = ids[self.chance.place(ids.len())];
+        let now = self.now;
+        let want = match &self.people.scripted[&id].want {
+            Want::Gone { .. } => return,
+            _ if self.chance.one_in(8) => Want::Gone {
+                reason: "The run has ended.".to_owned(),
+            },
+            Want::Open { spec, deadline } => {
+                let left = (deadline.unwrap() - now).num_milliseconds();
+                Want::Frozen {
+                    spec: spec.clone(),
+                    since: now,
+                    remaining_ms: Some(u64::try_from(left).unwrap_or(0)),
+                }
+            }
+            Want::Frozen {
+                spec, remaining_ms, ..
+            } => {
+                let left = i64::try_from(remaining_ms.unwrap()).unwrap();
+                Want::Open {
+                    spec: spec.clone(),
+                    deadline: Some(now + TimeDelta::milliseconds(left)),
+                }
+            }
+        };
+        self.want(id, want);
+    }
+
+    fn want(&mut self, id: HoldId, want: Want) {
+        let rev = self.people.scripted.get(&id).map_or(0, |one| one.rev) + 1;
+        let wanted = want.clone();
+        self.people.scripted.insert(id, Scripted { rev, want });
+        let command = SetHolds {
+            owner: "executor".to_owned(),
+            holds: vec![HoldWish {
+                id,
+                rev,
+                want: wanted,
+            }],
+        };
+        self.post(&Envelope::of_service("executor", command));
+    }
+
+    /// Mostly an open request; now and then one that is over, or the same twice, or two people.
+    fn answer_one(&mut self) {
+        let is_late = self.chance.one_in(4);
+        let found: Vec<_> = requests(self)
+            .into_iter()
+            .filter(|request| is_late || is_standing(request))
+            .map(|request| (request.id, request.kind_of(), request.version))
+            .collect();
+        if found.is_empty() {
+            return;
+        }
+        let (id, kind, version) = found[self.chance.place(found.len())];
+        let times = 1 + self.chance.place(2);
+        for _ in 0..times {
+            let person = self.chance.place(PEOPLE.len());
+            let decision = self.decision(kind);
+            let version = self.chance.one_in(4).then_some(version);
+            self.decide(id, person, decision, version);
+        }
+    }
+
+    /// Everything that is open is answered; false if nothing was.
+    pub(crate) fn answer_all(&mut self) -> bool {
+        let open: Vec<_> = requests(self)
+            .into_iter()
+            .filter(|request| is_standing(request) && request.kind_of() != HoldKind::Timer)
+            .map(|request| (request.id, request.kind_of()))
+            .collect();
+        for (id, kind) in &open {
+            let decision = self.decision(*kind);
+            self.decide(*id, 0, decision, None);
+        }
+        !open.is_empty()
+    }
+
+    fn decision(&mut self, kind: HoldKind) -> Decision {
+        if kind == HoldKind::Input {
+            let words = ["it_happened", "run_again", "run_again", "give_up"];
+            let word = words[self.chance.place(words.len())];
+            return Decision::Respond {
+                answer: json!(word),
+            };
+        }
+        match self.chance.one_in(2) {
+            true => Decision::Approve { comment: None },
+            false => Decision::Reject {
+                reason: "No.".to_owned(),
+            },
+        }
+    }
+
+    fn decide(&mut self, id: HoldId, person: usize, decision: Decision, version: Option<u64>) {
+        let command = DecideRequest {
+            id,
+            decision,
+            version,
+        };
+        self.post(&Envelope {
+            actor: Actor(PEOPLE[person].to_owned()),
+            assertion: Some(Keyring::get().assertions[person].clone()),
+            key: None,
+            command,
+        });
+    }
+}
+
+/// What is asked of people, as far as there is a question.
+trait Kind {
+    fn kind_of(&self) -> HoldKind;
+}
+
+impl Kind for Request {
+    fn kind_of(&self) -> HoldKind {
+        self.spec.as_ref().map_or(HoldKind::Timer, |spec| spec.kind)
+    }
+}
+
+fn spec(kind: HoldKind, on_timeout: OnTimeout) -> HoldSpec {
+    HoldSpec {
+        kind,
+        step: None,
+        agent: None,
+        question: "May it go on?".to_owned(),
+        options: Vec::new(),
+        to: Vec::new(),
+        reason: None,
+        on_timeout,
+        default: None,
+        context: Value::Null,
+    }
+}

@@ -1,0 +1,77 @@
+//! Cells of the hold table (`holdpoint_handoff::domain::meet`) that are flipped on purpose.
+
+use holdpoint_contracts::hold::{Want, WishAnswer};
+use holdpoint_handoff::Handoff;
+use holdpoint_handoff::domain::{
+    Aggregate, Answer, Effect, Input, OwnerState, Phase, RequestInput, meet,
+};
+use holdpoint_kernel::Decision;
+
+use crate::service::{Fault, Rewrite};
+
+/// What is done to the decisions of the handoff service, if anything.
+pub(crate) fn rewrite(fault: Fault) -> Option<Rewrite<Handoff>> {
+    match fault {
+        Fault::DecisionTakenOver => Some(decision_taken_over),
+        Fault::TimeOutStays => Some(time_out_stays),
+        Fault::None
+        | Fault::AnswerBeforeCommit
+        | Fault::PublishBeforeCommit
+        | Fault::HandOutOnce
+        | Fault::WishOnce
+        | Fault::NeverAsk
+        | Fault::ForgetBegun
+        | Fault::LeaseForEver => None,
+    }
+}
+
+fn decision_taken_over(known: Option<&Aggregate>, input: &Input, decision: &mut Decision<Handoff>) {
+    let Some(Aggregate::Request(before)) = known else {
+        return;
+    };
+    let Input::Request { input, .. } = input else {
+        return;
+    };
+    let RequestInput::Wish { want, .. } = input else {
+        return;
+    };
+    let (Phase::Decided { .. }, Want::Open { deadline, .. }) = (&before.phase, want) else {
+        return;
+    };
+    if let Aggregate::Request(after) = &mut decision.state {
+        after.phase = Phase::Open {
+            deadline: *deadline,
+        };
+        after.effect = None;
+    }
+    decision
+        .effects
+        .retain(|effect| !matches!(effect, Effect::Close { .. }));
+    decision.answer = Answer::Wish(WishAnswer::Set);
+}
+
+fn time_out_stays(known: Option<&Aggregate>, input: &Input, decision: &mut Decision<Handoff>) {
+    let Some(Aggregate::Request(before)) = known else {
+        return;
+    };
+    let Input::Request { input, .. } = input else {
+        return;
+    };
+    let RequestInput::Wish { want, .. } = input else {
+        return;
+    };
+    let (Phase::TimedOut { at }, Want::Frozen { since, .. }) = (&before.phase, want) else {
+        return;
+    };
+    // The cell as it is, so that this stays one cell and no other.
+    let cell = meet(OwnerState::TimedOut(*at), want);
+    assert_eq!(
+        *since < *at,
+        cell == holdpoint_handoff::domain::Cell::FreezeAgain
+    );
+    if let Aggregate::Request(after) = &mut decision.state {
+        after.phase = before.phase.clone();
+        after.effect = before.effect;
+    }
+    decision.answer = Answer::Wish(WishAnswer::TimedOut);
+}

@@ -1,0 +1,225 @@
+//! What must hold of requests: always, and once the world has come to rest.
+
+use std::collections::HashMap;
+
+use holdpoint_contracts::handoff::Effect as Word;
+use holdpoint_contracts::hold::Want;
+use holdpoint_executor::domain::run::{StepPhase, Uncertain};
+use holdpoint_executor::domain::{Aggregate as Executed, Key as RunKey, Run};
+use holdpoint_handoff::domain::{Aggregate, Key, Phase, Request};
+use holdpoint_ids::HoldId;
+use holdpoint_scheduler::domain::{Owner, Phase as AlarmPhase};
+
+use crate::people::Scripted;
+use crate::sweeps;
+use crate::world::{World, acme};
+
+/// What has been seen so far.
+#[derive(Default)]
+pub(crate) struct Requests {
+    decided: HashMap<Key, Phase>,
+}
+
+/// What histories are to come by, each somewhere.
+pub(crate) const MET: [&str; 11] = [
+    "answered",
+    "answered while paused",
+    "answered after the run, or the worker, had ended it",
+    "asked, and void since",
+    "asked, and still open",
+    "answered by somebody, and by another one too late",
+    "timed out",
+    "frozen with a deadline",
+    "stands alone: timed out",
+    "stands alone: withdrawn",
+    "stands alone: decided",
+];
+
+impl World {
+    /// What of [`MET`] has happened.
+    pub(crate) fn met(&self) -> Vec<&'static str> {
+        let mut met = Vec::new();
+        for state in self.handoff.states.values() {
+            let Aggregate::Request(request) = state else {
+                continue;
+            };
+            if !request.late.is_empty() {
+                met.push(MET[5]);
+            }
+            let is_scripted = self.people.scripted.contains_key(&request.id);
+            let place = match (&request.phase, request.effect) {
+                _ if request.owner.is_none() => match request.phase {
+                    Phase::TimedOut { .. } => 8,
+                    Phase::Gone { .. } => 9,
+                    Phase::Decided { .. } => 10,
+                    Phase::Open { .. } | Phase::Frozen { .. } => continue,
+                },
+                (Phase::TimedOut { .. }, _) => 6,
+                (Phase::Frozen { .. }, _) if is_scripted => 7,
+                _ if is_scripted => continue,
+                (Phase::Decided { .. }, Some(Word::Applied)) => 0,
+                (Phase::Decided { .. }, Some(Word::OnResume)) => 1,
+                (Phase::Decided { .. }, Some(Word::RunEnded)) => 2,
+                (Phase::Decided { .. }, Some(Word::Pending) | None) => continue,
+                (Phase::Gone { .. }, _) => 3,
+                (Phase::Open { .. } | Phase::Frozen { .. }, _) => 4,
+            };
+            met.push(MET[place]);
+        }
+        met.sort_unstable();
+        met.dedup();
+        met
+    }
+}
+
+impl Requests {
+    /// After commits of the handoff service: a decision never changes.
+    pub(crate) fn follow(&mut self, states: &HashMap<Key, Aggregate>) {
+        for (key, state) in states {
+            let Aggregate::Request(request) = state else {
+                continue;
+            };
+            if let Some(decided) = self.decided.get(key) {
+                assert_eq!(decided, &request.phase, "{key:?}: a decision has changed");
+            } else if matches!(request.phase, Phase::Decided { .. }) {
+                self.decided.insert(key.clone(), request.phase.clone());
+            }
+        }
+    }
+
+    /// Once all has come to rest: both sides agree, and nothing waits without a waker.
+    pub(crate) fn rest(&self, world: &World) {
+        for id in &world.people.standalone {
+            let request = found(world, *id).unwrap_or_else(|| panic!("{id} was never opened"));
+            has_waker(world, request);
+        }
+        for (id, script) in &world.people.scripted {
+            let request = found(world, *id).unwrap_or_else(|| panic!("{id} was never heard of"));
+            has_waker(world, request);
+            as_wanted(request, script);
+        }
+        for run in sweeps::runs(&world.executor) {
+            for (_, asked) in run.questions() {
+                let request = found(world, asked.hold);
+                let request = request.unwrap_or_else(|| panic!("nobody is asked {asked:?}"));
+                is_asked(run, asked, request);
+            }
+        }
+        for state in world.handoff.states.values() {
+            let Aggregate::Request(request) = state else {
+                continue;
+            };
+            let run = world.executor.states.get(&RunKey::Run(request.id.run));
+            if let Some(Executed::Run(run)) = run {
+                agree(run, request);
+            }
+        }
+    }
+}
+
+fn found(world: &World, id: HoldId) -> Option<&Request> {
+    match world.handoff.states.get(&Key::Request(acme(), id)) {
+        Some(Aggregate::Request(request)) => Some(request),
+        Some(Aggregate::User(_)) | None => None,
+    }
+}
+
+/// Time has not come to rest before every alarm has fired: what stands is asked of people only.
+fn has_waker(world: &World, request: &Request) {
+    if let Phase::Open { deadline: Some(_) } = request.phase {
+        let key = holdpoint_scheduler::domain::Key {
+            workspace: acme(),
+            owner: Owner::Handoff,
+            id: request.id.to_string(),
+        };
+        let alarm = world.scheduler.states.get(&key).map(|alarm| alarm.phase);
+        let is_set = matches!(alarm, Some(AlarmPhase::Pending(_)));
+        let is_escalated = request.escalated_at.is_some();
+        assert!(is_set || is_escalated, "no alarm will end {request:#?}");
+    }
+    let is_closed = request.effect.is_some();
+    let has_ended = matches!(
+        request.phase,
+        Phase::Decided { .. } | Phase::TimedOut { .. }
+    );
+    assert!(
+        is_closed || !has_ended,
+        "nobody is told how it ended: {request:#?}"
+    );
+}
+
+/// The table of nine cells, as its owner sees it at last: `gone` wins over all but a decision, a
+/// time-out stands only where no pause and no later deadline came before it.
+fn as_wanted(request: &Request, script: &Scripted) {
+    assert_eq!(
+        request.rev, script.rev,
+        "a wish was not heeded: {request:#?}"
+    );
+    let agrees = match (&request.phase, &script.want) {
+        (Phase::Decided { .. }, _) | (Phase::Gone { .. }, Want::Gone { .. }) => true,
+        (Phase::TimedOut { at }, Want::Open { deadline, .. }) => {
+            deadline.is_some_and(|deadline| deadline <= *at)
+        }
+        (Phase::TimedOut { at }, Want::Frozen { since, .. }) => since >= at,
+        (Phase::Open { deadline }, Want::Open { deadline: it, .. }) => deadline == it,
+        (
+            Phase::Frozen {
+                since,
+                remaining_ms,
+            },
+            Want::Frozen {
+                since: it,
+                remaining_ms: left,
+                ..
+            },
+        ) => since == it && remaining_ms == left,
+        (Phase::Open { .. } | Phase::Frozen { .. } | Phase::TimedOut { .. }, Want::Gone { .. })
+        | (Phase::Gone { .. } | Phase::Frozen { .. }, Want::Open { .. })
+        | (Phase::Gone { .. } | Phase::Open { .. }, Want::Frozen { .. }) => false,
+    };
+    assert!(agrees, "wanted {:?}, and it is {request:#?}", script.want);
+}
+
+/// An open question of a run is put to people, or answered and waits for resume.
+fn is_asked(run: &Run, asked: &Uncertain, request: &Request) {
+    let is_paused = !run.pauses.is_empty();
+    let agrees = match (&request.phase, &asked.answer) {
+        (Phase::Open { .. }, None) => !is_paused,
+        (Phase::Frozen { .. }, None) => is_paused,
+        (Phase::Decided { by, data, .. }, Some(answer)) => {
+            is_paused && *by == answer.by && *data == answer.choice.as_str()
+        }
+        (
+            Phase::Open { .. }
+            | Phase::Frozen { .. }
+            | Phase::Decided { .. }
+            | Phase::TimedOut { .. }
+            | Phase::Gone { .. },
+            _,
+        ) => false,
+    };
+    assert!(agrees, "{asked:#?} and {request:#?} do not agree");
+}
+
+/// What the handoff service believes of a run's hold is what became of it.
+fn agree(run: &Run, request: &Request) {
+    let number = request.id.number;
+    let is_open = run.questions().any(|(_, asked)| asked.hold == request.id);
+    let is_answered = run.steps.iter().any(|step| step.answered.contains(&number));
+    let agrees = match (&request.phase, request.effect) {
+        (Phase::Open { .. } | Phase::Frozen { .. }, _) => is_open,
+        (Phase::Decided { .. }, Some(Word::Applied)) => is_answered,
+        // The word is of the time of the answer; resume does not tell another.
+        (Phase::Decided { .. }, Some(Word::OnResume)) => true,
+        (Phase::Decided { .. }, Some(Word::RunEnded)) => !is_open && !is_answered,
+        (Phase::Decided { .. }, Some(Word::Pending) | None) => false,
+        (Phase::TimedOut { .. } | Phase::Gone { .. }, _) => !is_open && !is_answered,
+    };
+    assert!(agrees, "{request:#?} and {run:#?} do not agree");
+    let settled = |phase: &StepPhase| phase.is_settled();
+    let is_over = run.steps.iter().all(|step| settled(&step.phase));
+    assert!(
+        !(is_over && is_open),
+        "a question of what is over: {run:#?}"
+    );
+}

@@ -1,0 +1,108 @@
+//! What the executor's own sweeps would find, and submit or publish: leases that have ended, nodes
+//! that were asked and have not answered, hand-outs that nobody has taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdpoint_contracts::steps::{HandOut, NodeStatus};
+use holdpoint_contracts::subject;
+use holdpoint_executor::domain::run::StepPhase;
+use holdpoint_executor::domain::{Aggregate, Input, Key, Lease, Node, NodeInput, Run, RunInput};
+use holdpoint_executor::{Executor, Judged, judge};
+use holdpoint_ids::NodeName;
+
+use crate::service::SimService;
+
+/// Which version of a node was asked to beat when the sweep came by before.
+pub(crate) type Asked = BTreeMap<NodeName, u64>;
+
+pub(crate) fn nodes(executor: &SimService<Executor>) -> BTreeMap<&NodeName, &Node> {
+    let states = executor.states.values();
+    states
+        .filter_map(|state| match state {
+            Aggregate::Node(node) => Some((&node.name, node)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// All runs, in the order of their ids.
+pub(crate) fn runs(executor: &SimService<Executor>) -> Vec<&Run> {
+    let mut runs: Vec<_> = executor
+        .states
+        .iter()
+        .filter_map(|(key, state)| match (key, state) {
+            (Key::Run(_), Aggregate::Run(run)) => Some(run),
+            _ => None,
+        })
+        .collect();
+    runs.sort_by_key(|run| run.id);
+    runs
+}
+
+/// `sweeps/leases.rs`. Time that a node has to answer is counted in passes.
+pub(crate) fn leases(
+    executor: &SimService<Executor>,
+    asked: &mut Asked,
+    now: chrono::DateTime<chrono::Utc>,
+) -> Vec<Input> {
+    let nodes = nodes(executor);
+    let before = std::mem::take(asked);
+    let mut inputs = Vec::new();
+    for node in nodes.values() {
+        if node.status != NodeStatus::Suspect {
+            continue;
+        }
+        asked.insert(node.name.clone(), node.version);
+        if before.get(&node.name) == Some(&node.version) {
+            inputs.push(Input::Node {
+                node: node.name.clone(),
+                input: NodeInput::Unheard { rev: node.version },
+            });
+        }
+    }
+    let is_down = |lease: &Lease| {
+        let node = nodes.get(&lease.node);
+        node.is_some_and(|node| node.status == NodeStatus::Down)
+    };
+    let mut silent = BTreeSet::new();
+    for lease in executor.rows.due(now, is_down) {
+        match judge(lease, nodes.get(&lease.node).copied(), now) {
+            Judged::Stands => {}
+            Judged::Ask(rev) => {
+                silent.insert((lease.node.clone(), rev));
+            }
+            Judged::Ended => inputs.push(Input::Run {
+                workspace: lease.workspace.clone(),
+                run: lease.run,
+                input: RunInput::LeaseEnded {
+                    step: lease.step.clone(),
+                    dispatch: lease.dispatch,
+                    node: lease.node.clone(),
+                },
+            }),
+        }
+    }
+    inputs.extend(silent.into_iter().map(|(node, rev)| Input::Node {
+        node,
+        input: NodeInput::Silent { rev },
+    }));
+    inputs
+}
+
+/// `sweeps/hand_outs.rs`: subject and hand-out of each step that is queued in a run that moves.
+pub(crate) fn hand_outs(executor: &SimService<Executor>) -> Vec<(String, HandOut)> {
+    let mut out = Vec::new();
+    for run in runs(executor).into_iter().filter(|run| run.moves()) {
+        for step in &run.steps {
+            if !matches!(step.phase, StepPhase::Queued(_)) {
+                continue;
+            }
+            let called = &executor.rows.called[&(run.id, step.id.clone())];
+            let (tool, args) = called.clone();
+            let subject = subject::steps(&run.workspace, &tool);
+            let hand_out = run.hand_out(step, (tool.parse().unwrap(), args, None));
+            out.push((subject, hand_out.unwrap()));
+        }
+    }
+    out
+}

@@ -1,0 +1,112 @@
+//! What services store beside their states, as far as decisions and sweeps look at it: as in their
+//! stores, without a database.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use holdpoint_executor::Executor;
+use holdpoint_executor::domain::run::after;
+use holdpoint_executor::domain::{Effect, Fact, Lease, Need};
+use holdpoint_handoff::Handoff;
+use holdpoint_ids::RunId;
+use holdpoint_kernel::Service;
+use holdpoint_scheduler::Scheduler;
+use serde_json::Value;
+
+/// A service whose rows are kept in memory.
+pub(crate) trait Tables: Service {
+    /// All rows.
+    type Rows: Default;
+
+    /// Stores what effects leave.
+    fn keep_rows(rows: &mut Self::Rows, effects: &[Self::Effect], now: DateTime<Utc>);
+
+    /// What rows say to a need.
+    fn look_up(rows: &Self::Rows, need: &Self::Need) -> Option<Self::Fact>;
+}
+
+type StepKey = (RunId, String);
+
+/// Rows of the executor.
+#[derive(Default)]
+pub(crate) struct ExecutorRows {
+    /// What steps call, and with what.
+    pub(crate) called: BTreeMap<StepKey, (String, Value)>,
+    pub(crate) leases: BTreeMap<StepKey, Lease>,
+}
+
+impl ExecutorRows {
+    /// Leases that have run out, and all of nodes that are down.
+    pub(crate) fn due(&self, now: DateTime<Utc>, is_down: impl Fn(&Lease) -> bool) -> Vec<&Lease> {
+        let leases = self.leases.values();
+        leases
+            .filter(|one| after(one.heartbeat_at, one.lease_ms) <= now || is_down(one))
+            .collect()
+    }
+}
+
+impl Tables for Executor {
+    type Rows = ExecutorRows;
+
+    fn keep_rows(rows: &mut ExecutorRows, effects: &[Effect], now: DateTime<Utc>) {
+        for effect in effects {
+            match effect {
+                Effect::Step(row) => {
+                    if let (Some(tool), Some(request)) = (&row.tool, &row.request) {
+                        let key = (row.run, row.step.clone());
+                        rows.called.insert(key, (tool.clone(), request.clone()));
+                    }
+                }
+                Effect::Lease(lease) => {
+                    let key = (lease.run, lease.step.clone());
+                    rows.leases.insert(key, (**lease).clone());
+                }
+                Effect::LeaseOver { run, step } => {
+                    rows.leases.remove(&(*run, step.clone()));
+                }
+                _ => {}
+            }
+        }
+        for effect in effects {
+            let Effect::Beaten { working } = effect else {
+                continue;
+            };
+            for claimed in working {
+                let key = (claimed.run, claimed.step.clone());
+                if let Some(lease) = rows.leases.get_mut(&key) {
+                    lease.heartbeat_at = now;
+                }
+            }
+        }
+    }
+
+    fn look_up(rows: &ExecutorRows, need: &Need) -> Option<Fact> {
+        let Need::Request(run, step) = need else {
+            return None;
+        };
+        let (_, request) = rows.called.get(&(*run, step.clone()))?;
+        Some(Fact::Value(Arc::new(request.clone())))
+    }
+}
+
+impl Tables for Scheduler {
+    type Rows = ();
+
+    fn keep_rows((): &mut (), _: &[Self::Effect], _: DateTime<Utc>) {}
+
+    fn look_up((): &(), need: &Self::Need) -> Option<()> {
+        match *need {}
+    }
+}
+
+impl Tables for Handoff {
+    type Rows = ();
+
+    fn keep_rows((): &mut (), _: &[Self::Effect], _: DateTime<Utc>) {}
+
+    /// Owners and members come with the decisions that change them.
+    fn look_up((): &(), _: &Self::Need) -> Option<Self::Fact> {
+        None
+    }
+}
