@@ -32,8 +32,11 @@ use caller::Caller;
 /// Most steps, results or alarms that one message may bring.
 const ITEMS_MAX: usize = 1_000;
 
-/// Most steps that a node may work on at once.
-const WORKING_MAX: usize = 1_000;
+/// Longest code of a failure, in characters; more is cut.
+const CODE_CHARS_MAX: usize = 100;
+
+/// Most steps that a node may name in a beat: as many as it may run, and results of as many again that nobody has confirmed yet.
+const WORKING_MAX: usize = 8_192;
 
 /// Reads one command.
 pub(crate) fn decode(
@@ -239,7 +242,7 @@ fn by_workers(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<In
                     step: it.step,
                     dispatch: it.dispatch,
                     result: it.result,
-                    error_code: it.error_code,
+                    error_code: it.error_code.map(|code| clean(&code)),
                 };
                 run(caller.workspace, it.run, input)
             })
@@ -258,6 +261,12 @@ fn by_workers(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<In
         }
         other => Err(unknown(other)),
     }
+}
+
+/// A code as rows take it: workers are other people's programs.
+fn clean(code: &str) -> String {
+    let printable = |c: char| if c.is_control() { '_' } else { c };
+    code.chars().take(CODE_CHARS_MAX).map(printable).collect()
 }
 
 fn beat(envelope: Envelope<Beat>) -> Result<Request<Input>, Problem> {

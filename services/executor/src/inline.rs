@@ -17,7 +17,7 @@ use sea_orm::DatabaseConnection;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::tool::is_built_in;
+use crate::domain::tool::{BUILT_IN, is_built_in};
 use crate::domain::view::INLINE_NODE;
 use crate::domain::{Input, RunInput};
 use crate::sweeps::hand_outs;
@@ -82,7 +82,10 @@ impl Inline {
 
     /// Looks for what is left, until it is told to stop.
     pub(crate) fn start(mut self, stop: CancellationToken, tracker: &TaskTracker) {
-        let Ok(node) = INLINE_NODE.parse::<NodeName>() else {
+        // A name of its own for every process: the same one is taken for the same asker.
+        let id = RunId::fresh().to_string();
+        let nonce: String = id.chars().rev().take(8).collect();
+        let Ok(node) = format!("{INLINE_NODE}-{nonce}").parse::<NodeName>() else {
             return;
         };
         tracker.spawn(async move {
@@ -135,7 +138,7 @@ impl Inline {
     /// Steps that have been queued for long and that may run here.
     async fn left_over(&mut self) -> Result<Vec<HandOut>, StoreError> {
         let now = Instant::now();
-        let rows = store::queued_steps(&self.db, None, LOOKED_AT_MAX).await?;
+        let rows = store::queued_steps(&self.db, None, &BUILT_IN, LOOKED_AT_MAX).await?;
         let before = std::mem::take(&mut self.left);
         let mut long = Vec::new();
         for row in rows {

@@ -31,7 +31,7 @@ pub(crate) struct Sweeping<'s> {
 /// Starts the sweeps; they end with `stop`.
 pub(crate) fn start(with: &Sweeping<'_>, stop: &CancellationToken, tracker: &TaskTracker) {
     let (handle, db) = (with.handle, with.db);
-    let leases = leases::Leases::new(with.service.clock.clone());
+    let leases = leases::Leases::new(with.service.clock.clone(), handle.bus().clone());
     start_sweep(handle, db.clone(), leases, stop.clone(), tracker);
     let hand_outs = hand_outs::HandOuts::new(with.service.clone());
     start_sweep(handle, db.clone(), hand_outs, stop.clone(), tracker);

@@ -8,6 +8,7 @@ use axum::http::header;
 use axum::http::request::Parts;
 use holdpoint_auth::{Claims, Right, STEP_TOKEN_PREFIX, StepClaims, authorize};
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::run::RunView;
 use holdpoint_ids::{RunId, Workspace};
 
 use crate::app::App;
@@ -43,8 +44,8 @@ pub(crate) struct Caller {
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
     pub(crate) workspace: Workspace,
-    /// The only run that it may know of.
-    own_run: Option<RunId>,
+    /// The step that looks, where it is one: it may know of its own run only.
+    step: Option<Arc<StepClaims>>,
 }
 
 /// The id or name in the path; one that is none is not found.
@@ -163,24 +164,41 @@ impl FromRequestParts<App> for Reader {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
         let (workspace, bearer) = inside(parts, app).await?;
-        let own_run = match bearer {
+        let step = match bearer {
             Bearer::User(claims) => {
                 authorize(Some(&claims), Right::Look)?;
                 None
             }
-            Bearer::Step(claims) => Some(claims.run),
+            Bearer::Step(claims) => Some(claims),
         };
-        Ok(Self { workspace, own_run })
+        Ok(Self { workspace, step })
     }
 }
 
 impl Reader {
     /// To a step another run does not exist.
     pub(crate) fn sees(&self, run: RunId) -> Result<(), Problem> {
-        if self.own_run.is_none_or(|own| own == run) {
+        if self.step.as_ref().is_none_or(|own| own.run == run) {
             return Ok(());
         }
         Err(Problem::not_found(format!("there is no run `{run}`")))
+    }
+
+    /// A later hand-out, or the end of the run, makes a step's token worth nothing.
+    pub(crate) fn still_speaks(&self, run: &RunView) -> Result<(), Refused> {
+        let Some(own) = &self.step else {
+            return Ok(());
+        };
+        let is_current = run
+            .steps
+            .iter()
+            .any(|step| step.id == own.step && step.dispatch == own.dispatch);
+        if is_current {
+            return Ok(());
+        }
+        Err(unauthorized(
+            "this step token is of an earlier hand-out, which counts no more",
+        ))
     }
 }
 

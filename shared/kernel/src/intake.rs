@@ -11,15 +11,15 @@ use futures_util::{FutureExt, StreamExt};
 use holdpoint_bus::{Bus, BusError, Share};
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::subject;
+use holdpoint_contracts::subject::{self, Parts};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Service;
 use crate::commit::write;
 use crate::start::Activity;
 use crate::task::{Origin, Raw, Task, answer};
+use crate::{Request, Service};
 
 /// Header that names the inbox where the sender of a stored command waits for its answer.
 pub(crate) const REPLY_HEADER: &str = "hp-reply";
@@ -134,7 +134,10 @@ impl<S: Service> Intake<S> {
             .ok_or_else(|| {
                 Problem::new(400, "invalid_subject", format!("`{subject}` is no command"))
             })
-            .and_then(|parts| self.service.decode(&parts, &body));
+            .and_then(|parts| {
+                let request = self.service.decode(&parts, &body)?;
+                Ok(within(&parts, request))
+            });
         let room = self.room_for(body.len()).await;
         let raw = Raw { subject, body };
         let task = match (decoded, origin) {
@@ -186,6 +189,18 @@ impl<S: Service> Intake<S> {
             );
         }
     }
+}
+
+/// A caller's key is its own within one workspace and command: nobody is answered with what somebody
+/// else was told, and no command is taken for the repetition of another.
+fn within<I>(parts: &Parts, mut request: Request<I>) -> Request<I> {
+    if let Some(asked) = &mut request.asked {
+        let Parts {
+            workspace, verb, ..
+        } = parts;
+        asked.key = format!("{workspace}/{verb}/{}", asked.key);
+    }
+    request
 }
 
 /// What was pulled and not taken goes back at once, so that the next start need not wait for it.

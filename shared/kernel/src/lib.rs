@@ -17,6 +17,7 @@ mod facts;
 mod idempotency;
 mod intake;
 mod outbox;
+mod parts;
 mod publisher;
 mod queries;
 mod recovery;

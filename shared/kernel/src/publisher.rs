@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Service;
 use crate::crash::{self, Point};
+use crate::parts;
 use crate::task::{Origin, Settlement};
 use crate::wishes::{Courier, Sent, Unconfirmed};
 use crate::writer::chain;
@@ -162,7 +163,8 @@ pub(crate) async fn run<S: Service>(
 }
 
 /// Answers all, then acks all.
-async fn settle<S: Service>(bus: &Bus, mut settled: Vec<Settled>, verbs: &[String]) {
+async fn settle<S: Service>(bus: &Bus, settled: Vec<Settled>, verbs: &[String]) {
+    let mut settled = parts::wholes(settled);
     for one in &mut settled {
         one.origin.answer(bus, one.body.take()).await;
     }

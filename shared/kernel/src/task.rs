@@ -1,5 +1,7 @@
 //! One message on its way through the kernel, and how its sender is answered.
 
+use std::sync::Arc;
+
 use async_nats::jetstream::AckKind;
 use async_nats::jetstream::message::Acker;
 use bytes::Bytes;
@@ -10,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::Service;
 use crate::commit::write;
+use crate::parts::Whole;
 use crate::publisher::Published;
 use crate::wishes::Sent;
 
@@ -62,6 +65,13 @@ pub(crate) enum Origin {
         /// Where that is told.
         published: Published,
     },
+    /// One input of a message that could not be committed as a whole.
+    Part {
+        /// The message.
+        whole: Arc<Whole>,
+        /// Which of its inputs.
+        place: usize,
+    },
 }
 
 /// What becomes of a task that was not committed.
@@ -85,7 +95,7 @@ impl Origin {
             Self::Ask { reply } | Self::Stream { reply, .. } => {
                 answer(bus, reply.take(), body).await;
             }
-            Self::Internal { .. } | Self::Wish { .. } => {}
+            Self::Internal { .. } | Self::Wish { .. } | Self::Part { .. } => {}
         }
     }
 
@@ -108,6 +118,8 @@ impl Origin {
                 published.confirmed(vec![sent]);
             }
             Self::Wish { .. } => {}
+            // Its whole is settled in its place.
+            Self::Part { .. } => {}
         }
     }
 }

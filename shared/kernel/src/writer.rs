@@ -19,7 +19,7 @@ use crate::crash::{self, Point};
 use crate::publisher::{Published, Publishing, Settled};
 use crate::start::Activity;
 use crate::task::{Origin, Raw, Settlement, Task};
-use crate::{Service, dead, idempotency};
+use crate::{Service, dead, idempotency, parts};
 
 /// Commands of one batch; counted in commands, for one message may bring many.
 const BATCH_COMMANDS_MAX: usize = 1_000;
@@ -171,6 +171,16 @@ impl<S: Service> Writer<S> {
             Fault::Store(error) if group.tasks.len() > 1 => {
                 tracing::warn!(error = %chain(&error), tasks = group.tasks.len(), "a batch failed; trying its parts");
                 part_halves(group.tasks, groups);
+            }
+            Fault::Store(error) if group.tasks.iter().any(|task| task.inputs.len() > 1) => {
+                tracing::warn!(error = %chain(&error), "a message of many failed; trying its parts");
+                for task in group.tasks {
+                    let tasks = parts::part(task);
+                    // One was counted in, and each part is counted out.
+                    let more = tasks.len().saturating_sub(1);
+                    self.activity.in_flight.fetch_add(more, Ordering::AcqRel);
+                    groups.push(Group { tasks, tries: 0 });
+                }
             }
             Fault::Store(error) => self.bury(group.tasks, &chain(&error)).await,
         }

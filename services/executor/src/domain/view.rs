@@ -213,7 +213,7 @@ impl Run {
                     inline: row
                         .as_ref()
                         .and_then(|row| row.claimed_by.as_ref())
-                        .is_some_and(|node| node.as_str() == INLINE_NODE),
+                        .is_some_and(|node| node.as_str().starts_with(INLINE_NODE)),
                     handoff_history: handovers.remove(&step.id).unwrap_or_default(),
                     started_at: row.as_ref().and_then(|row| row.started_at),
                     ended_at: row.as_ref().and_then(|row| row.ended_at),

@@ -161,13 +161,17 @@ pub(crate) async fn requests(
     Ok(found)
 }
 
-/// Steps that are handed out and not granted, by run and step after one.
+/// Steps that are handed out and not granted, by run and step after one; of certain tools, or of all.
 pub(crate) async fn queued(
     db: &impl ConnectionTrait,
     after: Option<(RunId, &str)>,
+    tools: &[&str],
     limit: u64,
 ) -> Result<Vec<StepRow>, StoreError> {
     let mut query = Entity::find().filter(COLUMN.status.eq(StepStatus::Queued.as_str()));
+    if !tools.is_empty() {
+        query = query.filter(COLUMN.tool.is_in(tools.iter().copied()));
+    }
     if let Some((run, step)) = after {
         let later = Condition::any().add(COLUMN.run_id.gt(run.uuid())).add(
             Condition::all()

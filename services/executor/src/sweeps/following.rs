@@ -5,8 +5,7 @@
 //! restart goes on there, and a newer command begins again. Nobody waits for a page: decisions and
 //! reads consult the scope itself.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -29,11 +28,15 @@ const PAGE_SCOPES: u64 = 20;
 /// Whether pages are known to come: whoever moves the clock waits for them.
 #[derive(Debug, Default)]
 pub(crate) struct PagesToCome {
-    /// Commands that were committed.
-    wanted: AtomicU64,
-    /// As many of them as have no page left.
-    done: AtomicU64,
+    counts: Mutex<Counts>,
     sweep: OnceLock<(SweepNudge, Activity)>,
+}
+
+/// Commands that were committed, and as many of them as have no page left.
+#[derive(Debug, Default)]
+struct Counts {
+    wanted: u64,
+    done: u64,
 }
 
 impl PagesToCome {
@@ -42,10 +45,16 @@ impl PagesToCome {
         let Some((nudge, activity)) = self.sweep.get() else {
             return;
         };
-        if self.wanted.fetch_add(1, Ordering::AcqRel) == self.done.load(Ordering::Acquire) {
-            activity.begin();
-        }
+        let mut counts = self.counts();
+        counts.wanted += 1;
+        activity.begin();
+        drop(counts);
         nudge.now();
+    }
+
+    /// How many commands there were when a look began.
+    fn wanted(&self) -> u64 {
+        self.counts().wanted
     }
 
     /// All that was wanted at the beginning of a look has come.
@@ -53,19 +62,20 @@ impl PagesToCome {
         let Some((_, activity)) = self.sweep.get() else {
             return;
         };
-        let before = self.done.swap(wanted, Ordering::AcqRel);
-        if before < wanted {
+        let mut counts = self.counts();
+        while counts.done < wanted {
+            counts.done += 1;
             activity.end();
-            // More was wanted meanwhile: it is counted in anew.
-            if self.wanted.load(Ordering::Acquire) > wanted {
-                activity.begin();
-            }
         }
     }
 
     /// From here on commands wake the sweep.
     pub(super) fn wakes(&self, nudge: SweepNudge, activity: Activity) {
         drop(self.sweep.set((nudge, activity)));
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -81,7 +91,7 @@ impl Sweep<Executor> for Following {
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
         async move {
-            let wanted = self.0.wanted.load(Ordering::Acquire);
+            let wanted = self.0.wanted();
             let inputs = page(db).await?;
             if inputs.is_empty() {
                 self.0.end(wanted);

@@ -65,7 +65,7 @@ impl HandOuts {
 
     async fn look(&mut self, db: &DatabaseConnection) -> Result<SweepPage<Executor>, StoreError> {
         let after = self.after.as_ref().map(|(run, step)| (*run, step.as_str()));
-        let rows = store::queued_steps(db, after, PAGE).await?;
+        let rows = store::queued_steps(db, after, &[], PAGE).await?;
         let more = rows.len() >= usize::try_from(PAGE).unwrap_or(usize::MAX);
         self.after = rows
             .last()

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::NodeName;
@@ -24,6 +25,9 @@ const PAGE: u64 = 1_000;
 /// Real time that a node has to answer when it is asked to beat: no clock that a user moves.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
+/// Real time after the bus is back within which live nodes have beaten: they try each second.
+const HEARD_AGAIN_WITHIN: Duration = Duration::from_secs(5);
+
 /// The sweep of leases.
 #[derive(Debug)]
 pub(super) struct Leases {
@@ -32,11 +36,16 @@ pub(super) struct Leases {
     after: String,
     /// Nodes that are being asked: which version of theirs, and since when this process knows.
     asked: HashMap<NodeName, (u64, Instant)>,
+    /// While the bus is away no node can be heard; after it they have this long to be.
+    bus: Bus,
+    deaf_until: Option<Instant>,
 }
 
 impl Leases {
-    pub(super) fn new(clock: Clock) -> Self {
+    pub(super) fn new(clock: Clock, bus: Bus) -> Self {
         Self {
+            bus,
+            deaf_until: None,
             clock,
             after: String::new(),
             asked: HashMap::new(),
@@ -62,7 +71,26 @@ impl Leases {
         inputs
     }
 
+    /// Whether a silence says nothing of a node, because nobody could be heard.
+    fn is_deaf(&mut self, now: Instant) -> bool {
+        if !self.bus.is_connected() {
+            self.deaf_until = Some(now + HEARD_AGAIN_WITHIN);
+        }
+        let is_deaf = self.deaf_until.is_some_and(|until| now < until);
+        if is_deaf {
+            self.asked.clear();
+        }
+        is_deaf
+    }
+
     async fn look(&mut self, db: &DatabaseConnection) -> Result<SweepPage<Executor>, StoreError> {
+        if self.is_deaf(Instant::now()) {
+            return Ok(SweepPage {
+                inputs: Vec::new(),
+                messages: Vec::new(),
+                more: false,
+            });
+        }
         let mut inputs = Vec::new();
         if self.after.is_empty() {
             let suspects = store::suspects(db, PAGE).await?;

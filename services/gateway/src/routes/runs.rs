@@ -84,9 +84,9 @@ async fn show(
     Named(run): Named<RunId>,
 ) -> Result<Json<RunView>, Refused> {
     reader.sees(run)?;
-    Ok(Json(
-        app.bus.query(&reader.workspace, &GetRun { run }).await?,
-    ))
+    let view = app.bus.query(&reader.workspace, &GetRun { run }).await?;
+    reader.still_speaks(&view)?;
+    Ok(Json(view))
 }
 
 /// Freezes the run (S0-AC4).

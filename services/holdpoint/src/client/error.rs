@@ -23,6 +23,8 @@ pub(crate) enum ClientError {
     Accepted {
         /// To ask after.
         command: String,
+        /// The body verbatim.
+        text: String,
     },
     /// Nobody answers there: start it, or mend the address.
     Unreachable {
@@ -68,8 +70,8 @@ impl ClientError {
     pub(crate) fn body(&self) -> Option<&str> {
         match self {
             Self::Refused { text, .. } => Some(text.as_str()).filter(|text| !text.is_empty()),
-            Self::Accepted { .. }
-            | Self::Unreachable { .. }
+            Self::Accepted { text, .. } => Some(text.as_str()),
+            Self::Unreachable { .. }
             | Self::TimedOut
             | Self::NotUnderstood { .. }
             | Self::Address { .. } => None,
@@ -111,6 +113,7 @@ impl ClientError {
         match serde_json::from_str::<Accepted>(text) {
             Ok(accepted) => Self::Accepted {
                 command: accepted.command_id,
+                text: text.to_owned(),
             },
             Err(error) => Self::NotUnderstood {
                 reason: error.to_string(),
@@ -148,9 +151,10 @@ impl std::fmt::Display for ClientError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Refused { problem, .. } => f.write_str(&output::problem_text(problem)),
-            Self::Accepted { command } => write!(
+            Self::Accepted { command, .. } => write!(
                 f,
-                "accepted as {command}, and not done yet: the service that does it is down"
+                "accepted as {command} and stored; it will be done when the service that does it is \
+                 back (`GET /commands/{command}` tells)"
             ),
             Self::Unreachable { url, reason } => {
                 write!(

@@ -3,7 +3,7 @@
 use holdpoint_bus::StreamUse;
 use holdpoint_testkit::until;
 
-use super::counter::{FULL, INCIDENTS, NEEDY, POISON_RUN, ROOMY};
+use super::counter::{FULL, INCIDENTS, Input, NEEDY, POISON, POISON_RUN, ROOMY};
 use super::{PATIENCE, World};
 
 #[tokio::test]
@@ -28,6 +28,24 @@ async fn a_poisonous_command_among_two_hundred_spoils_no_neighbour_and_is_an_inc
         assert_eq!(world.number_of("dead_letters").await, 1);
         kernel.stop().await;
     }
+}
+
+/// One input that cannot be stored spoils no neighbour of its message either: a sweep's page, a
+/// worker's results.
+#[tokio::test]
+async fn the_inputs_of_one_message_go_on_alone_when_their_whole_cannot_be_stored() {
+    let world = World::with_stream().await;
+    let kernel = world.start().await;
+    let input = |name: &str| Input {
+        name: name.to_owned(),
+        by: 1,
+    };
+    let inputs = ["a", POISON, "b"].map(input).to_vec();
+    assert!(kernel.handle.submit(inputs).await, "the page is through");
+    let counts = world.counts().await;
+    assert_eq!((counts.get("a"), counts.get("b")), (Some(&1), Some(&1)));
+    assert_eq!(kernel.handle.activity().in_flight(), 0);
+    kernel.stop().await;
 }
 
 #[tokio::test]

@@ -136,11 +136,16 @@ fn counts(started: &[Started]) -> Vec<(&'static str, usize)> {
     for run in started.iter().filter_map(|one| one.run.as_ref().ok()) {
         *by_status.entry(run.value.status).or_default() += 1;
     }
-    let refused = started.iter().filter(|one| one.run.is_err()).count();
+    let is_accepted = |one: &&Started| matches!(one.run, Err(ClientError::Accepted { .. }));
+    let accepted = started.iter().filter(is_accepted).count();
+    let refused = started.iter().filter(|one| one.run.is_err()).count() - accepted;
     let mut counts: Vec<_> = by_status
         .into_iter()
         .map(|(status, count)| (status.as_str(), count))
         .collect();
+    if accepted > 0 {
+        counts.push(("accepted", accepted));
+    }
     if refused > 0 {
         counts.push(("refused", refused));
     }
