@@ -11,7 +11,7 @@ use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
-use holdpoint_contracts::run::{Clocks, RunStatus, RunView};
+use holdpoint_contracts::run::{Clocks, RunStatus, RunView, StepStatus, StepView};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_store::Location;
@@ -344,11 +344,33 @@ fn run_view(body: &Value) -> RunView {
         labels: serde_json::from_value(command["labels"].clone()).unwrap_or_default(),
         waiting_on: Vec::new(),
         paused_by: Vec::new(),
-        steps: Vec::new(),
+        steps: vec![step()],
         result: None,
         failure: None,
         clocks: Clocks::default(),
         created_at: at(),
+        ended_at: None,
+    }
+}
+
+/// The one step of the run that everybody is shown, as it was handed out the first time.
+fn step() -> StepView {
+    StepView {
+        id: "step-01".to_owned(),
+        kind: "tool".to_owned(),
+        status: StepStatus::InProgress,
+        tool: None,
+        action: "Call log".to_owned(),
+        request: None,
+        response: None,
+        error_code: None,
+        dispatch: 1,
+        attempts: 1,
+        claimed_by: None,
+        claimed_at: None,
+        inline: false,
+        handoff_history: Vec::new(),
+        started_at: None,
         ended_at: None,
     }
 }

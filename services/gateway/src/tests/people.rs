@@ -288,6 +288,13 @@ async fn a_step_sees_its_own_run_and_the_contacts_and_nothing_else() {
     let own = format!("/runs/{RUN}");
     assert_eq!(edge.as_whom(&forged, Method::GET, &own).await.status(), 401);
     assert_eq!(edge.as_whom(&token, Method::GET, &own).await.status(), 200);
+    let earlier = StepClaims {
+        dispatch: 0,
+        ..claims
+    };
+    let earlier = edge.steps.sign(&earlier).unwrap();
+    let told = edge.as_whom(&earlier, Method::GET, &own).await;
+    assert_eq!(told.status(), 401, "a token of an earlier hand-out");
     edge.clock.move_to(at() + TimeDelta::minutes(5)).unwrap();
     assert_eq!(edge.as_whom(&token, Method::GET, &own).await.status(), 401);
 }
