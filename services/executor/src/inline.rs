@@ -1,7 +1,8 @@
 //! Runs what nobody takes: queued steps of idempotent built-in tools, inside the executor (S2-R7).
 //!
 //! Through the same step row and grant as everybody else: the executor asks its own kernel to start
-//! and reports to it, under the name of a node of its own. Also while the bus is away.
+//! and reports to it, under the name of a node of its own. A commit waits
+//! until it is published: with the bus away one round is done, and the next one when it is back.
 
 use std::collections::HashMap;
 use std::sync::Arc;

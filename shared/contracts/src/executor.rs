@@ -16,31 +16,6 @@ use crate::run::{
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "executor";
 
-macro_rules! command {
-    ($type:ty, $verb:literal, $answer:ty, |$this:ident| $aggregate:expr) => {
-        impl Command for $type {
-            const SERVICE: &'static str = SERVICE;
-            const VERB: &'static str = $verb;
-            type Answer = $answer;
-
-            fn aggregate(&self) -> String {
-                let $this = self;
-                $aggregate
-            }
-        }
-    };
-}
-
-macro_rules! query {
-    ($type:ty, $name:literal, $answer:ty) => {
-        impl Query for $type {
-            const SERVICE: &'static str = SERVICE;
-            const NAME: &'static str = $name;
-            type Answer = $answer;
-        }
-    };
-}
-
 /// Makes an agent, or a new version of it where the text says something new.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,31 +12,6 @@ use crate::run::{HoldKind, Page};
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "handoff";
 
-macro_rules! command {
-    ($type:ty, $verb:literal, $answer:ty, |$this:ident| $aggregate:expr) => {
-        impl Command for $type {
-            const SERVICE: &'static str = SERVICE;
-            const VERB: &'static str = $verb;
-            type Answer = $answer;
-
-            fn aggregate(&self) -> String {
-                let $this = self;
-                $aggregate
-            }
-        }
-    };
-}
-
-macro_rules! query {
-    ($type:ty, $name:literal, $answer:ty) => {
-        impl Query for $type {
-            const SERVICE: &'static str = SERVICE;
-            const NAME: &'static str = $name;
-            type Answer = $answer;
-        }
-    };
-}
-
 /// The holds on people that are wanted; one message a batch of the service that wants them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

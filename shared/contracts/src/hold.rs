@@ -6,7 +6,7 @@
 //! table of nine cells.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, HoldId, RunId};
+use holdpoint_ids::{AgentName, HoldId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -188,10 +188,4 @@ pub enum WishAnswer {
     Decided,
     /// Time was up: that stays, and is sent again.
     TimedOut,
-}
-
-/// The run and the number are in the id; this is for readers of code.
-#[must_use]
-pub const fn run_of(id: HoldId) -> RunId {
-    id.run
 }

@@ -4,6 +4,9 @@
 //! written as text anywhere else. Commands are strict (unknown fields are refused), events and
 //! views are tolerant for readers. This crate holds no rule and does no I/O.
 
+#[macro_use]
+mod macros;
+
 #[cfg(test)]
 mod catalogue;
 pub mod duration;

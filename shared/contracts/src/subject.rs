@@ -6,12 +6,6 @@
 
 use holdpoint_ids::{Workspace, subject_token};
 
-/// Work queue of the executor's commands.
-pub const COMMANDS_EXECUTOR: &str = "HP_CMD_EXECUTOR";
-/// Work queue of the scheduler's commands.
-pub const COMMANDS_SCHEDULER: &str = "HP_CMD_SCHEDULER";
-/// Work queue of the handoff service's commands.
-pub const COMMANDS_HANDOFF: &str = "HP_CMD_HANDOFF";
 /// Work queue of reserved hand-outs of steps.
 pub const STEPS: &str = "HP_STEPS";
 /// Schedules of alarm buckets, and what they fire.
@@ -111,7 +105,7 @@ pub fn timer_due(shard: u32) -> String {
     format!("hp.timers.due.{shard}")
 }
 
-/// Where a node is asked to beat at once (`steps::BeatNow`): core request, answered by any beat.
+/// Where a node is asked to beat at once: core request, answered by any beat.
 #[must_use]
 pub fn node(name: &holdpoint_ids::NodeName) -> String {
     format!("hp.sys.node.{name}")

@@ -83,11 +83,6 @@ fn parse(text: &str) -> Option<Armed> {
     parts.next().is_none().then_some(armed)
 }
 
-/// Passes a crash point of a service; ends the process where that is asked for.
-pub fn point(service: &str, point: Point) {
-    pass(service, point, &[]);
-}
-
 /// Whether a crash of this service is armed, so that what was sent has to be on the wire at a point.
 pub(crate) fn is_armed(service: &str) -> bool {
     armed().is_some_and(|armed| armed.service == service)
@@ -141,7 +136,7 @@ mod tests {
             let add = ["hp.acme.cmd.counter.1.add".to_owned()];
             for n in 0..3_u8 {
                 std::fs::write(&file, [n]).unwrap();
-                point("counter", Point::Acked);
+                pass("counter", Point::Acked, &[]);
                 pass("counter", Point::Committed, &[]);
                 pass(
                     "other",
