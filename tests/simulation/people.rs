@@ -15,7 +15,7 @@ use holdpoint_contracts::message::{Actor, Envelope};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_handoff::domain::{Aggregate, Phase, Request};
 use holdpoint_ids::{HoldId, RunId};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::world::{World, acme};
 
@@ -326,15 +326,7 @@ impl Kind for Request {
 
 fn spec(kind: HoldKind, on_timeout: OnTimeout) -> HoldSpec {
     HoldSpec {
-        kind,
-        step: None,
-        agent: None,
-        question: "May it go on?".to_owned(),
-        options: Vec::new(),
-        to: Vec::new(),
-        reason: None,
         on_timeout,
-        default: None,
-        context: Value::Null,
+        ..HoldSpec::asking(kind, "May it go on?")
     }
 }

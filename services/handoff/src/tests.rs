@@ -131,16 +131,9 @@ fn decision(id: HoldId, answer: &str) -> DecideRequest {
 
 fn open() -> Want {
     let spec = HoldSpec {
-        kind: HoldKind::Input,
         step: Some("step-01".to_owned()),
-        agent: None,
-        question: "Did it happen?".to_owned(),
-        options: Vec::new(),
         to: vec!["@user.ada".to_owned(), "@user.bob".to_owned()],
-        reason: None,
-        on_timeout: OnTimeout::Fail,
-        default: None,
-        context: Value::Null,
+        ..HoldSpec::asking(HoldKind::Input, "Did it happen?")
     };
     Want::Open {
         spec: Box::new(spec),

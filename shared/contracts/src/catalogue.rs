@@ -135,6 +135,7 @@ fn all() -> Vec<Entry> {
     entries.extend(people::nodes());
     entries.extend(people::holds());
     entries.extend(people::requests());
+    entries.extend(people::handling());
     entries.extend(people::users());
     entries.extend(samples::queries());
     entries.extend(samples::messages());

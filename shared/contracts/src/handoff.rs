@@ -5,7 +5,7 @@ use holdpoint_ids::{AgentName, HoldId, RoleName, RunId, UserName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::hold::{HoldOutcome, HoldSpec, HoldWish, WishAnswer};
+use crate::hold::{HoldOutcome, HoldSpec, HoldWish, Priority, Task, WishAnswer};
 use crate::message::{Command, Query, Reply};
 use crate::run::{HoldKind, Page};
 
@@ -51,7 +51,7 @@ command!(
 pub struct OpenHold {
     /// Made by the caller ([`HoldId::standalone`]), so that asking again opens nothing twice.
     pub id: HoldId,
-    /// What is asked. `timer` and `approval` in *Ground*, `input` and `handoff` in *People*.
+    /// What is asked.
     pub spec: HoldSpec,
     /// How long until time is up, in milliseconds: 1 s to 90 days. A timer fires then.
     pub timeout_ms: u64,
@@ -105,6 +105,102 @@ pub enum Decision {
         /// Why; required.
         reason: String,
     },
+    /// To a handoff: the person has done it (S0-T3). Taking it over first is not needed: one button
+    /// may do both.
+    Complete(Completion),
+}
+
+/// What a person did of a handoff (S0-T3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Completion {
+    /// In their words; bounded.
+    #[serde(default)]
+    pub notes: String,
+    /// What came of it.
+    #[serde(default)]
+    pub outcome_type: OutcomeType,
+    /// What becomes of the run.
+    pub disposition: Disposition,
+}
+
+/// What came of a handoff (S0-T3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeType {
+    /// Done.
+    #[default]
+    Resolved,
+    /// Others deal with it.
+    Escalated,
+    /// There was nothing to do.
+    NoActionNeeded,
+}
+
+impl OutcomeType {
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Resolved => "resolved",
+            Self::Escalated => "escalated",
+            Self::NoActionNeeded => "no_action_needed",
+        }
+    }
+}
+
+/// What becomes of a run once its handoff is completed (S0-T3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disposition {
+    /// The run completes.
+    Finish,
+    /// The remaining steps run; the agent is told what the person did.
+    ReturnToAgent,
+}
+
+/// A person acts on a request without deciding it. Needs a signed assertion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActOnRequest {
+    /// Which.
+    pub id: HoldId,
+    /// What.
+    pub action: RequestAction,
+    /// The version of the request that the person has seen, if it matters to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
+command!(ActOnRequest, "act_on_request", RequestView, |it| it
+    .id
+    .to_string());
+
+/// What a person does with a request short of deciding it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RequestAction {
+    /// "Mine": the person becomes the assignee.
+    Accept,
+    /// The person becomes the owner of the run (handoffs): its timer stops, its other live steps are
+    /// revoked, the agent is fenced off.
+    TakeOver,
+    /// Somebody else has it now.
+    Reassign {
+        /// `@user.<name>` or `@role.<name>`.
+        to: String,
+    },
+    /// Somebody else may decide it too; the assignee stays.
+    Delegate {
+        /// `@user.<name>` or `@role.<name>`.
+        to: String,
+    },
+    /// "Seen": the ladder stops, until the next time-out.
+    Acknowledge,
+    /// Not now: it leaves the person's list, and the ladder waits.
+    Snooze {
+        /// For how long, in milliseconds: 1 minute to 30 days, never beyond the deadline.
+        for_ms: u64,
+    },
 }
 
 /// What became of a decision.
@@ -138,8 +234,18 @@ pub enum Effect {
 pub enum RequestStatus {
     /// Nobody has decided.
     Open,
-    /// A person has.
+    /// A handoff that nobody has taken.
+    Offered,
+    /// A handoff that somebody said is theirs.
+    Accepted,
+    /// A handoff whose run a person owns now.
+    TakenOver,
+    /// A handoff that was given to somebody else, who has not said a word.
+    Reassigned,
+    /// A person has decided.
     Decided,
+    /// A handoff is done.
+    Completed,
     /// Time was up.
     Expired,
     /// It is not wanted any more.
@@ -148,14 +254,40 @@ pub enum RequestStatus {
 
 impl RequestStatus {
     /// Every status.
-    pub const ALL: [Self; 4] = [Self::Open, Self::Decided, Self::Expired, Self::Withdrawn];
+    pub const ALL: [Self; 9] = [
+        Self::Open,
+        Self::Offered,
+        Self::Accepted,
+        Self::TakenOver,
+        Self::Reassigned,
+        Self::Decided,
+        Self::Completed,
+        Self::Expired,
+        Self::Withdrawn,
+    ];
+
+    /// Whether nobody has decided: what the filter `open` finds.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        match self {
+            Self::Open | Self::Offered | Self::Accepted | Self::TakenOver | Self::Reassigned => {
+                true
+            }
+            Self::Decided | Self::Completed | Self::Expired | Self::Withdrawn => false,
+        }
+    }
 
     /// The word in bodies and rows.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
+            Self::Offered => "offered",
+            Self::Accepted => "accepted",
+            Self::TakenOver => "taken_over",
+            Self::Reassigned => "reassigned",
             Self::Decided => "decided",
+            Self::Completed => "completed",
             Self::Expired => "expired",
             Self::Withdrawn => "withdrawn",
         }
@@ -224,6 +356,71 @@ pub struct RequestView {
     /// When it was opened.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
+    /// Headline (S0-R2).
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Who has it, by name; none: any of those it is put to.
+    #[serde(default)]
+    pub assignee: Option<String>,
+    /// How urgent it is.
+    #[serde(default)]
+    pub priority: Priority,
+    /// The form of an answer.
+    #[serde(default)]
+    pub schema: Option<Value>,
+    /// The to-do that it shows.
+    #[serde(default)]
+    pub task: Option<Task>,
+    /// A contact that is interested.
+    #[serde(default)]
+    pub warm_lead: bool,
+    /// Votes so far, where more than one is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub votes: Option<Votes>,
+    /// Who did what with it, in order; bounded.
+    #[serde(default)]
+    pub history: Vec<Handled>,
+    /// Until when it is out of the assignee's way.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::instant::option"
+    )]
+    pub snoozed_until: Option<DateTime<Utc>>,
+    /// The request that this one asks again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks_again: Option<HoldId>,
+    /// Steps of the run that would still run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps_left: Option<u32>,
+    /// Where the outcome is posted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback: Option<String>,
+}
+
+/// Votes on an approval that needs more than one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Votes {
+    /// For it.
+    pub have: u32,
+    /// Needed.
+    pub need: u32,
+}
+
+/// One thing that was done with a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handled {
+    /// `opened accepted taken_over reassigned delegated acknowledged snoozed approved rejected answered
+    /// completed expired withdrawn escalated`.
+    pub action: String,
+    /// Who.
+    pub by: String,
+    /// When.
+    #[serde(with = "crate::instant")]
+    pub at: DateTime<Utc>,
+    /// To whom, until when, why: one sentence at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// An answer that came after the request was decided.
@@ -303,6 +500,12 @@ pub struct ListRequests {
     pub kind: Option<HoldKind>,
     /// Only of this run.
     pub run: Option<RunId>,
+    /// Only what this user has, or may take: by name, or by one of their roles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assignee: Option<UserName>,
+    /// Only of this priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
 }
 query!(ListRequests, "requests", Page<RequestView>);
 

@@ -86,6 +86,252 @@ pub struct HoldSpec {
     /// Everything else that helps to decide; at most 128 KiB.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub context: Value,
+    /// The form of an answer: the flat subset of JSON Schema that MCP elicitation uses. None: one of
+    /// the options, or any text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// How urgent it is.
+    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    pub priority: Priority,
+    /// Headline (S0-R2); none: the question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The to-do that it shows (S0-AC6).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    /// A contact that is interested (S0-AC7).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub warm_lead: bool,
+    /// Who of a role gets it.
+    #[serde(default, skip_serializing_if = "Assign::is_anyone")]
+    pub assign: Assign,
+    /// How many must agree, and who may not.
+    #[serde(default, skip_serializing_if = "Policy::is_default")]
+    pub policy: Policy,
+    /// Who wanted what is asked for: may not decide it under [`Policy::not_requester`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requester: Option<String>,
+    /// Who is told when nobody acts; empty: the default ladder of its kind and priority.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ladder: Vec<Rung>,
+    /// The request that this one asks again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks_again: Option<HoldId>,
+    /// Steps of the run that would still run: "let the agent go on - 2 steps left".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps_left: Option<u32>,
+    /// Where the outcome of a hold that stands alone is posted, signed by Standard Webhooks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback: Option<String>,
+}
+
+impl HoldSpec {
+    /// A hold of a kind that asks this, and nothing else said of it: put to the owners, and what
+    /// happens at its end is as [`OnTimeout::of`] its kind.
+    #[must_use]
+    pub fn asking(kind: HoldKind, question: impl Into<String>) -> Self {
+        Self {
+            kind,
+            step: None,
+            agent: None,
+            question: question.into(),
+            options: Vec::new(),
+            to: Vec::new(),
+            reason: None,
+            on_timeout: OnTimeout::of(kind),
+            default: None,
+            context: Value::Null,
+            schema: None,
+            priority: Priority::Normal,
+            title: None,
+            task: None,
+            warm_lead: false,
+            assign: Assign::Anyone,
+            policy: Policy::default(),
+            requester: None,
+            ladder: Vec::new(),
+            asks_again: None,
+            steps_left: None,
+            callback: None,
+        }
+    }
+}
+
+/// How urgent something is (S0-T4): one order, `low < normal (= medium) < high < urgent < critical`.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// Some time.
+    Low,
+    /// As most things; `medium` is read as this.
+    #[default]
+    #[serde(alias = "medium")]
+    Normal,
+    /// Today.
+    High,
+    /// Now.
+    Urgent,
+    /// Wake somebody.
+    Critical,
+}
+
+impl Priority {
+    /// Every priority, least urgent first.
+    pub const ALL: [Self; 5] = [
+        Self::Low,
+        Self::Normal,
+        Self::High,
+        Self::Urgent,
+        Self::Critical,
+    ];
+
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Normal => "normal",
+            Self::High => "high",
+            Self::Urgent => "urgent",
+            Self::Critical => "critical",
+        }
+    }
+
+    /// Whether nothing was said of it.
+    #[must_use]
+    pub const fn is_normal(&self) -> bool {
+        matches!(self, Self::Normal)
+    }
+
+    /// The next one up; the highest stays.
+    #[must_use]
+    pub const fn raised(self) -> Self {
+        match self {
+            Self::Low => Self::Normal,
+            Self::Normal => Self::High,
+            Self::High => Self::Urgent,
+            Self::Urgent | Self::Critical => Self::Critical,
+        }
+    }
+}
+
+impl std::str::FromStr for Priority {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wanted = if text == "medium" { "normal" } else { text };
+        Self::ALL
+            .into_iter()
+            .find(|priority| priority.as_str() == wanted)
+            .ok_or_else(|| {
+                format!("`{text}` is no priority; write low, normal, high, urgent or critical")
+            })
+    }
+}
+
+/// The to-do that a request shows (S0-T4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// The request's id, as a task.
+    pub id: String,
+    /// `Personal outreach to [contact]`.
+    pub title: String,
+    /// Why, in sentences.
+    #[serde(default)]
+    pub description: String,
+    /// `agent-handoff`, `requires-review`, `warm-lead`.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// As the request's.
+    #[serde(default)]
+    pub priority: Priority,
+}
+
+/// Who of those that a request is put to gets it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Assign {
+    /// All are told, and whoever is first takes it.
+    #[default]
+    Anyone,
+    /// The active member with the fewest open requests; on a tie the first by name.
+    LeastLoaded,
+}
+
+impl Assign {
+    /// Whether nothing was said of it.
+    #[must_use]
+    pub const fn is_anyone(&self) -> bool {
+        matches!(self, Self::Anyone)
+    }
+}
+
+/// How many must agree, and who may not (S2-R4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Approvals that are needed, each by another person: 1 to 20. One rejection ends it.
+    #[serde(default = "one")]
+    pub need: u32,
+    /// Whoever wanted it may not decide it.
+    #[serde(default)]
+    pub not_requester: bool,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            need: one(),
+            not_requester: false,
+        }
+    }
+}
+
+impl Policy {
+    /// Whether nothing was said of it.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// One rung of a ladder: what happens if nobody has acted by then (S4-R15). Fires once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rung {
+    /// Time from when it was asked, in milliseconds; a pause stops this clock too.
+    pub after_ms: u64,
+    /// What happens.
+    #[serde(rename = "do")]
+    pub act: RungAct,
+    /// Whom it concerns: `@user.<name>`, `@role.<name>`; empty: the workspace's owners.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<String>,
+}
+
+/// What a rung does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RungAct {
+    /// Somebody is told.
+    Notify,
+    /// Somebody else has it now.
+    Reassign,
+    /// It becomes more urgent.
+    Raise,
+    /// These may decide it too.
+    Broaden,
+    /// The default answer counts.
+    AnswerDefault,
+    /// It ends as its time-out would.
+    Fail,
 }
 
 /// What happens when nobody has decided in time.
@@ -105,6 +351,19 @@ pub enum OnTimeout {
     Escalate,
 }
 
+impl OnTimeout {
+    /// What a kind does if nothing is said: an input fails, a handoff goes on, an approval stays and
+    /// escalates - never a silent denial.
+    #[must_use]
+    pub const fn of(kind: HoldKind) -> Self {
+        match kind {
+            HoldKind::Timer | HoldKind::Input => Self::Fail,
+            HoldKind::Handoff => Self::Continue,
+            HoldKind::Approval => Self::Escalate,
+        }
+    }
+}
+
 /// How a hold ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -117,7 +376,8 @@ pub enum HoldOutcome {
     Rejected,
     /// A handoff was completed.
     Completed,
-    /// A person took the run over.
+    /// A person took the run over: the hold stays, its timer has stopped, the agent is fenced off;
+    /// [`HoldOutcome::Completed`] follows.
     TakenOver,
     /// Time was up.
     Timeout,

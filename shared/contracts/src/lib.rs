@@ -16,6 +16,7 @@ pub mod history;
 pub mod hold;
 pub mod instant;
 pub mod message;
+pub mod notification;
 pub mod permission;
 pub mod problem;
 pub mod run;

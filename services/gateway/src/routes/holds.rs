@@ -126,20 +126,16 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
         return Err(invalid_field("/data", &message));
     }
     let spec = HoldSpec {
-        kind,
-        step: None,
-        agent: None,
-        question: question(kind, body.question, timeout)?,
         options: body.options,
         to: match body.to {
             None => Vec::new(),
             Some(OneOrMany::One(one)) => vec![one],
             Some(OneOrMany::Many(many)) => many,
         },
-        reason: None,
         on_timeout,
         default: body.default,
         context: body.data,
+        ..HoldSpec::asking(kind, question(kind, body.question, timeout)?)
     };
     Ok(OpenHold {
         id: HoldId::standalone(),

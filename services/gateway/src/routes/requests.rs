@@ -86,6 +86,7 @@ async fn list(
         status: params.read_word("status")?,
         kind: params.read_word("kind")?,
         run: params.read_as("run")?,
+        ..ListRequests::default()
     };
     Ok(Json(app.bus.query(&caller.workspace, &query).await?))
 }

@@ -102,6 +102,7 @@ fn check(
         (HoldKind::Timer | HoldKind::Input | HoldKind::Handoff, Decision::Reject { .. }) => {
             return Err(wrong("reject"));
         }
+        (_, Decision::Complete(_)) => return Err(wrong("complete")),
     };
     if bytes(&data) > ANSWER_BYTES_MAX {
         let message = format!("an answer has at most {ANSWER_BYTES_MAX} bytes as JSON");

@@ -266,6 +266,18 @@ impl Request {
             escalated_at: self.escalated_at,
             late: self.late.clone(),
             created_at: self.created_at,
+            title: spec.title.clone(),
+            assignee: None,
+            priority: spec.priority,
+            schema: spec.schema.clone(),
+            task: spec.task.clone(),
+            warm_lead: spec.warm_lead,
+            votes: None,
+            history: Vec::new(),
+            snoozed_until: None,
+            asks_again: spec.asks_again,
+            steps_left: spec.steps_left,
+            callback: spec.callback.clone(),
         })
     }
 }

@@ -99,16 +99,10 @@ fn request(workspace: &str, number: u32, phase: Phase) -> Request {
         owner: Some(Owner::Executor),
         rev: 3,
         spec: Some(HoldSpec {
-            kind: HoldKind::Input,
             step: Some("step-01".to_owned()),
-            agent: None,
-            question: "Did it happen?".to_owned(),
-            options: Vec::new(),
             to: vec!["@user.ada".to_owned()],
-            reason: None,
             on_timeout: OnTimeout::Escalate,
-            default: None,
-            context: Value::Null,
+            ..HoldSpec::asking(HoldKind::Input, "Did it happen?")
         }),
         phase,
         escalated_at: Some(now()),

@@ -12,14 +12,16 @@ use crate::executor::{
     PauseNew, PauseScope, PauseWaiting, PutTool, ResumeScope,
 };
 use crate::handoff::{
-    DecideRequest, Decided, Decision, DisableUser, Effect, GetRequest, GetUser, LateAnswer,
-    ListRequests, ListUsers, OpenHold, PutUser, RequestStatus, RequestView, SetHolds, UserFact,
-    UserFacts, UserView, WithdrawHold,
+    ActOnRequest, DecideRequest, Decided, Decision, DisableUser, Effect, GetRequest, GetUser,
+    Handled, LateAnswer, ListRequests, ListUsers, OpenHold, PutUser, RequestAction, RequestStatus,
+    RequestView, SetHolds, UserFact, UserFacts, UserView, Votes, WithdrawHold,
 };
 use crate::hold::{
-    ClosedAnswer, HoldClosed, HoldOutcome, HoldSpec, HoldWish, OnTimeout, Want, WishAnswer,
+    Assign, ClosedAnswer, HoldClosed, HoldOutcome, HoldSpec, HoldWish, OnTimeout, Policy, Priority,
+    Rung, RungAct, Task, Want, WishAnswer,
 };
 use crate::message::Reply;
+use crate::notification::{FactKind, NoteRequests, Noted, RequestFact};
 use crate::run::{HoldKind, PausedBy, ResumeMode};
 use crate::steps::{Beat, BeatAnswer, ClaimView, Claimed, Goodbye, NodeStatus, NodeView};
 use crate::subject;
@@ -139,8 +141,45 @@ fn spec() -> HoldSpec {
         to: vec!["@role.ops".to_owned()],
         reason: Some("uncertain".to_owned()),
         on_timeout: OnTimeout::Escalate,
-        default: None,
         context: json!({ "step": "step-01" }),
+        ..HoldSpec::asking(HoldKind::Input, "")
+    }
+}
+
+/// A warm lead, with everything that can be said of a hold.
+fn handoff() -> HoldSpec {
+    HoldSpec {
+        step: Some("step-05".to_owned()),
+        agent: Some("outreach".parse().unwrap()),
+        to: vec!["@role.sales".to_owned()],
+        context: json!({ "contact": { "id": "c-1", "name": "Zoe" } }),
+        priority: Priority::High,
+        title: Some("[Warm Lead] Agent handoff: Zoe".to_owned()),
+        task: Some(Task {
+            id: hold_id().to_string(),
+            title: "Personal outreach to Zoe".to_owned(),
+            description: "Zoe answered.".to_owned(),
+            tags: vec!["agent-handoff".to_owned(), "warm-lead".to_owned()],
+            priority: Priority::High,
+        }),
+        warm_lead: true,
+        assign: Assign::LeastLoaded,
+        policy: Policy {
+            need: 2,
+            not_requester: true,
+        },
+        requester: Some("ada".to_owned()),
+        ladder: vec![Rung {
+            after_ms: 3_600_000,
+            act: RungAct::Notify,
+            to: vec!["@role.ops".to_owned()],
+        }],
+        asks_again: Some(hold_id()),
+        steps_left: Some(2),
+        callback: Some("https://acme.example/done".to_owned()),
+        default: Some(json!("yes")),
+        schema: Some(json!({ "type": "object" })),
+        ..HoldSpec::asking(HoldKind::Handoff, "personal outreach")
     }
 }
 
@@ -176,17 +215,44 @@ fn request(status: RequestStatus) -> RequestView {
             data: json!("run_again"),
         }],
         created_at: at("02T09:00:00"),
+        title: spec.title,
+        assignee: Some("ada".to_owned()),
+        priority: spec.priority,
+        schema: spec.schema,
+        task: spec.task,
+        warm_lead: spec.warm_lead,
+        votes: Some(Votes { have: 1, need: 2 }),
+        history: vec![Handled {
+            action: "accepted".to_owned(),
+            by: "ada".to_owned(),
+            at: at("02T09:30:00"),
+            note: None,
+        }],
+        snoozed_until: Some(at("02T10:00:00")),
+        asks_again: None,
+        steps_left: Some(2),
+        callback: None,
     }
 }
 
 pub(super) fn holds() -> Vec<Entry> {
     let wish = |want: Want| SetHolds {
         owner: executor::SERVICE.to_owned(),
-        holds: vec![HoldWish {
-            id: hold_id(),
-            rev: 4,
-            want,
-        }],
+        holds: vec![
+            HoldWish {
+                id: hold_id(),
+                rev: 4,
+                want,
+            },
+            HoldWish {
+                id: hold_id(),
+                rev: 4,
+                want: Want::Open {
+                    spec: Box::new(handoff()),
+                    deadline: None,
+                },
+            },
+        ],
     };
     let open = Want::Open {
         spec: Box::new(spec()),
@@ -260,6 +326,8 @@ pub(super) fn requests() -> Vec<Entry> {
         status: Some(RequestStatus::Open),
         kind: Some(HoldKind::Input),
         run: Some(run_id()),
+        assignee: Some("ada".parse().unwrap()),
+        priority: Some(Priority::High),
     };
     let open_request = || request(RequestStatus::Open);
     vec![
@@ -272,6 +340,32 @@ pub(super) fn requests() -> Vec<Entry> {
         command("ada", decide, decided),
         query(&GetRequest { id: hold_id() }, open_request()),
         query(&list, page(open_request())),
+    ]
+}
+
+/// What a person does with a request, and who is told of it.
+pub(super) fn handling() -> Vec<Entry> {
+    let act = ActOnRequest {
+        id: hold_id(),
+        action: RequestAction::Reassign {
+            to: "@user.bob".to_owned(),
+        },
+        version: None,
+    };
+    let fact = RequestFact {
+        id: hold_id(),
+        rev: 2,
+        kind: FactKind::Opened,
+        by: None,
+        at: at("02T09:00:00"),
+        to: vec!["@role.sales".to_owned()],
+        request: Box::new(request(RequestStatus::Offered)),
+    };
+    let note = NoteRequests { facts: vec![fact] };
+    let noted = vec![Reply::Ok(Noted::Stored), Reply::Ok(Noted::Known)];
+    vec![
+        command("ada", act, request(RequestStatus::Reassigned)),
+        command("service:handoff", note, noted),
     ]
 }
 

@@ -199,17 +199,14 @@ fn spec(turn: &Turn<'_>, step: &Step, asked: &Uncertain) -> Result<HoldSpec, Sto
         instant::write(*since)
     );
     Ok(HoldSpec {
-        kind: HoldKind::Input,
         step: Some(step.id.clone()),
         agent: Some(turn.run.agent.clone()),
         question,
         options: Choice::ALL
             .map(|choice| choice.as_str().to_owned())
             .to_vec(),
-        to: Vec::new(),
         reason: Some("uncertain".to_owned()),
         on_timeout: OnTimeout::Escalate,
-        default: None,
         context: json!({
             "step": step.id,
             "tool": tool,
@@ -218,6 +215,7 @@ fn spec(turn: &Turn<'_>, step: &Step, asked: &Uncertain) -> Result<HoldSpec, Sto
             "dispatch": step.dispatch,
             "claimed_at": instant::write(*since),
         }),
+        ..HoldSpec::asking(HoldKind::Input, "")
     })
 }
 

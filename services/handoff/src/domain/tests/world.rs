@@ -44,19 +44,13 @@ pub(super) fn hold(number: u32) -> HoldId {
 
 pub(super) fn spec(kind: HoldKind) -> HoldSpec {
     HoldSpec {
-        kind,
-        step: None,
-        agent: None,
-        question: "Did it happen?".to_owned(),
         options: match kind {
             HoldKind::Input => vec!["yes".to_owned(), "no".to_owned()],
             HoldKind::Timer | HoldKind::Approval | HoldKind::Handoff => Vec::new(),
         },
         to: vec!["@user.ada".to_owned(), "@role.ops".to_owned()],
-        reason: None,
         on_timeout: OnTimeout::Fail,
-        default: None,
-        context: Value::Null,
+        ..HoldSpec::asking(kind, "Did it happen?")
     }
 }
 
