@@ -11,7 +11,7 @@ use holdpoint_contracts::handoff::{
     DecideRequest, Decided, Decision, Effect, GetRequest, ListRequests, PutUser, RequestStatus,
     SetHolds, UserFacts,
 };
-use holdpoint_contracts::hold::{HoldSpec, HoldWish, OnTimeout, Want, WishAnswer};
+use holdpoint_contracts::hold::{HoldSpec, HoldWish, Want, WishAnswer};
 use holdpoint_contracts::message::{Actor, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::HoldKind;
@@ -20,7 +20,7 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use holdpoint_kernel::Deps;
 use holdpoint_store::Location;
 use holdpoint_testkit::{TestNats, nats};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -9,7 +9,6 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::RunId;
 use holdpoint_store::{Location, begin_write, migrate, open_writer};
 use sea_orm::DatabaseConnection;
-use serde_json::Value;
 
 use super::*;
 use crate::domain::{Alarm, Owner, Phase, Request, User};

@@ -19,7 +19,7 @@ use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, OnTimeout, W
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::domain::{
     Aggregate, Answer, Caller, Effect, Fact, Found, Input, Need, Phase, Proof, Request,
