@@ -18,12 +18,14 @@
 
 mod docker;
 mod nats;
+mod nats_process;
 mod postgres;
 mod up;
 mod wait;
 
 pub use self::{
     nats::{TestNats, nats, nats_with_config},
+    nats_process::NatsProcess,
     postgres::{TestPostgres, postgres},
     up::{Answer, Up, UpOptions, holdpoint_binary},
     wait::until,
