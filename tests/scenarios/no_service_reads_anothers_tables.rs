@@ -18,7 +18,7 @@ async fn every_role_is_refused_everywhere_but_at_home() {
     let Some(ground) = Ground::new().await else {
         return;
     };
-    let url = &ground.postgres.url;
+    let url = &ground.database;
     let output = Command::new(holdpoint_testkit::holdpoint_binary().unwrap())
         .args(["migrate", "--roles", "--database-url", url])
         .output()

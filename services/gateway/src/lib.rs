@@ -54,6 +54,9 @@ const END_WAIT: Duration = Duration::from_secs(10);
 /// Lists the mails that were kept as files instead of sent, newest last.
 pub type Mails = Arc<dyn Fn() -> BoxFuture<'static, io::Result<Vec<Value>>> + Send + Sync>;
 
+/// What services of the same process lack to do their work; empty: nothing.
+pub type NotReady = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
 /// What the gateway works with.
 #[derive(Clone)]
 pub struct Deps {
@@ -69,6 +72,8 @@ pub struct Deps {
     pub keys: Keys,
     /// Answers `GET /mails`; none: there is no such route.
     pub mails: Option<Mails>,
+    /// What `/readyz` tells besides what the gateway finds itself.
+    pub not_ready: Option<NotReady>,
 }
 
 impl fmt::Debug for Deps {

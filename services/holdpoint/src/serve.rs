@@ -88,20 +88,24 @@ impl Running {
             keys: secrets.keys()?,
         };
         let stop = self.stop.clone();
+        let mut activity = None;
         match args.service {
             Service::Executor => {
                 let allowed = std::env::var(targets::ALLOW_PRIVATE).ok();
                 let targets = TargetPolicy::of_serve(allowed.as_deref());
                 let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
                 let inline = Inline::new(bus, clock, targets, &args.mails)?;
-                drop(holdpoint_executor::start(&deps, Some(inline), stop, &self.tracker).await?);
+                let runs = holdpoint_executor::start(&deps, Some(inline), stop, &self.tracker);
+                activity = Some(runs.await?.activity());
             }
             Service::Scheduler => {
                 let settling = Settling::default();
-                drop(holdpoint_scheduler::start(&deps, settling, stop, &self.tracker).await?);
+                let alarms = holdpoint_scheduler::start(&deps, settling, stop, &self.tracker);
+                activity = Some(alarms.await?.activity());
             }
             Service::Handoff => {
-                drop(holdpoint_handoff::start(&deps, stop, &self.tracker).await?);
+                let requests = holdpoint_handoff::start(&deps, stop, &self.tracker);
+                activity = Some(requests.await?.activity());
             }
             Service::Notification => {
                 bail!(Usage("the notification service comes with People".into()));
@@ -113,7 +117,11 @@ impl Running {
         }
         if let Some(address) = args.health {
             let stop = self.stop.clone();
-            let address = health::start(address, deps.bus, stop, &self.tracker).await?;
+            let watched = health::Watched {
+                bus: deps.bus,
+                activity,
+            };
+            let address = health::start(address, watched, stop, &self.tracker).await?;
             said.insert("health".to_owned(), url(address));
         }
         Ok(said)
@@ -133,6 +141,7 @@ impl Running {
             signer: Arc::new(signer),
             keys: deps.keys.clone(),
             mails: None,
+            not_ready: None,
         };
         let config = holdpoint_gateway::Config { http: args.http };
         let gateway = holdpoint_gateway::start(gateway, config).await?;

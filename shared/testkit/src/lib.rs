@@ -18,6 +18,7 @@
 
 mod docker;
 mod nats;
+mod nats_process;
 mod people;
 mod postgres;
 mod up;
@@ -25,6 +26,7 @@ mod wait;
 
 pub use self::{
     nats::{TestNats, nats, nats_with_config},
+    nats_process::NatsProcess,
     people::{Act, Person, Said, play},
     postgres::{TestPostgres, postgres},
     up::{Answer, Up, UpOptions, holdpoint_binary},

@@ -38,6 +38,9 @@ pub(super) struct Played {
     pub(super) pending: u32,
 }
 
+/// File that tells what services beside the gateway lack; there is none: nothing.
+pub(super) const LACKS: &str = "lacks";
+
 pub(super) struct Edge {
     pub(super) base: String,
     pub(super) token: String,
@@ -227,6 +230,7 @@ pub(super) fn workspace(name: &str) -> Workspace {
 }
 
 async fn gateway(dir: &TempDir, bus: &Bus, clock: &Clock, secrets: &Secrets) -> crate::Gateway {
+    let lacks = dir.path().join(LACKS);
     let deps = Deps {
         bus: bus.clone(),
         clock: clock.clone(),
@@ -234,6 +238,9 @@ async fn gateway(dir: &TempDir, bus: &Bus, clock: &Clock, secrets: &Secrets) -> 
         signer: Arc::new(secrets.signer().unwrap()),
         keys: secrets.keys().unwrap(),
         mails: None,
+        not_ready: Some(Arc::new(move || {
+            Vec::from_iter(std::fs::read_to_string(&lacks).ok())
+        })),
     };
     let http = SocketAddr::from(([127, 0, 0, 1], 0));
     crate::start(deps, Config { http }).await.unwrap()

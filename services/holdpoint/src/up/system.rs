@@ -147,7 +147,7 @@ impl System {
                 tracing::error!(error = &error as &dyn std::error::Error, "the worker ended");
             }
         });
-        let gateway = start_gateway(settings, nats_url, clock, mails).await?;
+        let gateway = start_gateway(settings, nats_url, clock, settling).await?;
         let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
         let token = gateway.owner_token(&workspace).await?;
         let url = format!("http://{}", gateway.address());
@@ -318,7 +318,7 @@ async fn start_gateway(
     settings: &Settings,
     nats_url: &str,
     clock: Clock,
-    mails: PathBuf,
+    settling: Settling,
 ) -> anyhow::Result<Gateway> {
     let secrets = secrets::read_or_make(&settings.data.join("secrets.json"))?;
     let deps = holdpoint_gateway::Deps {
@@ -327,7 +327,8 @@ async fn start_gateway(
         store: settings.tables().of("gateway"),
         signer: std::sync::Arc::new(secrets.signer()?),
         keys: secrets.keys()?,
-        mails: Some(tools::mails(mails)),
+        mails: Some(tools::mails(settings.data.join("mails"))),
+        not_ready: Some(std::sync::Arc::new(move || settling.not_ready())),
     };
     let config = holdpoint_gateway::Config {
         http: settings.http,
