@@ -21,7 +21,7 @@ async fn open(world: &World, body: Value) -> String {
 async fn post(world: &World, id: &str, verb: &str, body: Value) -> (u16, Value) {
     let path = format!("/requests/{id}/{verb}");
     let (status, answer) = world.up.post(&path, &body).await.unwrap();
-    (status.into(), answer)
+    (status, answer)
 }
 
 async fn shown(world: &World, id: &str) -> Value {

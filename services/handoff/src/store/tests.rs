@@ -306,7 +306,9 @@ async fn people_are_found(db: &DatabaseConnection) {
         put(4, "@user.bob", None, HoldKind::Input),
         put(5, "@role.ops", Some(&bob), HoldKind::Handoff),
     ];
-    states.extend([&ada, &bob, &carl].map(|one| (Aggregate::User(one.clone()), 0)));
+    // A workspace without an owner saves no user.
+    let olga = user("olga", &["owner"]);
+    states.extend([&ada, &bob, &carl, &olga].map(|one| (Aggregate::User(one.clone()), 0)));
     assert_eq!(save_all(db, &states).await, []);
     let acme = acme();
     let of = async |user: &User| {
