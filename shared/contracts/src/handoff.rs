@@ -328,8 +328,8 @@ pub struct RequestView {
     pub remaining_ms: Option<u64>,
     /// What happens when time is up.
     pub on_timeout: crate::hold::OnTimeout,
-    /// What can be done to it in its state: `respond`, `approve`, `reject`, `withdraw`. Whether this
-    /// caller may is decided when it is done.
+    /// What can be done to it in its state: `respond approve reject complete accept take_over reassign
+    /// delegate acknowledge snooze withdraw`. Whether this caller may is decided when it is done.
     pub actions: Vec<String>,
     /// How it ended.
     pub outcome: Option<HoldOutcome>,
@@ -396,6 +396,9 @@ pub struct RequestView {
     /// Where the outcome is posted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback: Option<String>,
+    /// It has ended, or its timer was stopped, and the scheduler has not confirmed that yet (S0-R4).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timer_unconfirmed: bool,
 }
 
 /// Votes on an approval that needs more than one.

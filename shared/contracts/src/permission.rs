@@ -4,7 +4,7 @@
 //! client needs. `holdpoint nats-config` writes it as a server configuration.
 
 use crate::subject::{STEPS, TIMERS, commands_stream};
-use crate::{executor, handoff, scheduler};
+use crate::{executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
 
 /// A kind of client of the bus.
@@ -78,7 +78,11 @@ pub fn permissions(client: &Client) -> Permissions {
         }
         Client::Handoff => {
             serves(handoff::SERVICE, &mut publish, &mut subscribe);
-            publish.extend(commands_of(&[executor::SERVICE, scheduler::SERVICE]));
+            publish.extend(commands_of(&[
+                executor::SERVICE,
+                scheduler::SERVICE,
+                notification::SERVICE,
+            ]));
         }
         Client::Gateway => {
             publish.extend(["hp.*.ask.>", "hp.*.get.>"].map(str::to_owned));

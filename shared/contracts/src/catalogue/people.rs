@@ -232,6 +232,7 @@ fn request(status: RequestStatus) -> RequestView {
         asks_again: None,
         steps_left: Some(2),
         callback: None,
+        timer_unconfirmed: false,
     }
 }
 
