@@ -1,6 +1,6 @@
 //! The ladder: who is told, and what happens, when nobody acts (S4-R15). It is part of its request:
 //! the one alarm of a request is set to its deadline or its next rung, whichever comes first
-//! (`docs/decisions/0006-a-ladder-is-part-of-its-request.md`).
+//! (`docs/decisions/0007-a-ladder-is-part-of-its-request.md`).
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::hold::{HoldSpec, Priority, Rung, RungAct};
