@@ -9,7 +9,7 @@ use crate::routes::{
     agents, clock, commands, contacts, health, holds, mails, requests, runs, scopes, tokens, tools,
     users, workspaces,
 };
-use crate::{access, problem};
+use crate::{access, pages, problem};
 
 /// The whole surface.
 pub(crate) fn router(app: App) -> Router {
@@ -30,6 +30,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(workspaces::routes())
         .merge(clock::routes())
         .merge(health::routes())
+        .merge(pages::routes())
         .method_not_allowed_fallback(problem::no_such_method)
         .fallback(problem::no_such_path)
         .layer(CatchPanicLayer::custom(problem::panicked))

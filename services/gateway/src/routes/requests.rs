@@ -250,7 +250,8 @@ async fn decide(
     Ok(answered.with_status(StatusCode::OK))
 }
 
-async fn effect(
+/// Waits a moment for what a decision does to the run.
+pub(crate) async fn effect(
     app: &App,
     caller: &Caller,
     command: DecideRequest,

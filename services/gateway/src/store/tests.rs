@@ -12,7 +12,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, Iterable, Statement};
 use serde_json::{Value, json};
 
 use super::commands::{self, Accepted, Stored};
-use super::{tokens, users, workspaces};
+use super::{sessions, tokens, users, workspaces};
 use crate::app::Tables;
 
 fn at() -> DateTime<Utc> {
@@ -187,6 +187,8 @@ async fn all(location: &Location) {
         readers: open_readers(location, 2).await.unwrap(),
     };
     same_columns(&tables, tokens::row::Entity).await;
+    same_columns(&tables, sessions::row::session::Entity).await;
+    same_columns(&tables, sessions::row::login::Entity).await;
     same_columns(&tables, users::row::user::Entity).await;
     same_columns(&tables, users::row::position::Entity).await;
     same_columns(&tables, workspaces::row::Entity).await;
@@ -194,6 +196,10 @@ async fn all(location: &Location) {
     tokens::tests::tokens_open_their_workspace_until_they_expire(&tables).await;
     tokens::tests::a_key_makes_one_token_and_revoking_ends_it(&tables).await;
     tokens::tests::printed_tokens_do_not_pile_up(&tables).await;
+    sessions::tests::a_session_ends_by_time_by_word_and_with_its_token(&tables).await;
+    sessions::tests::a_browser_has_a_workspace_that_it_shows(&tables).await;
+    sessions::tests::a_link_opens_once(&tables).await;
+    sessions::tests::sessions_do_not_pile_up(&tables).await;
     the_copy_of_users_only_goes_forward(&tables).await;
     one_maker_of_a_workspace_wins(&tables).await;
     a_command_is_kept_until_it_has_its_first_answer(&tables).await;

@@ -36,6 +36,8 @@ pub(super) struct Played {
     pub(super) request_status: String,
     /// How often a decision is answered with `pending`.
     pub(super) pending: u32,
+    /// What every decision is refused with.
+    pub(super) refusal: Option<Value>,
 }
 
 /// File that tells what services beside the gateway lack; there is none: nothing.
@@ -46,6 +48,8 @@ pub(super) struct Edge {
     pub(super) token: String,
     /// Opens the workspace `other`.
     pub(super) other_token: String,
+    /// Path of a link that signs a browser in as the owner.
+    pub(super) login: String,
     pub(super) played: Arc<Mutex<Played>>,
     pub(super) stop: CancellationToken,
     pub(super) serving: JoinHandle<Result<(), GatewayError>>,
@@ -98,6 +102,7 @@ impl Edge {
         let gateway = gateway(&dir, &bus, &clock, &secrets).await;
         let token = gateway.owner_token(&workspace("default")).await.unwrap();
         let other_token = gateway.owner_token(&workspace("other")).await.unwrap();
+        let login = gateway.owner_login(&workspace("default")).await.unwrap();
         played.lock().unwrap().asked.clear();
         let base = format!("http://{}", gateway.address());
         let stop = CancellationToken::new();
@@ -107,6 +112,7 @@ impl Edge {
             base,
             token,
             other_token,
+            login,
             played,
             stop,
             serving,

@@ -65,6 +65,8 @@ pub(crate) struct Settings {
 pub(crate) struct System {
     pub(crate) url: String,
     pub(crate) token: String,
+    /// Signs a browser in, once.
+    pub(crate) login: String,
     pub(crate) workspace: Workspace,
     pub(crate) nats_url: String,
     edge: Part,
@@ -151,6 +153,7 @@ impl System {
         let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
         let token = gateway.owner_token(&workspace).await?;
         let url = format!("http://{}", gateway.address());
+        let login = format!("{url}{}", gateway.owner_login(&workspace).await?);
         let edge = Part::default();
         let stop = edge.stop.clone();
         edge.tracker.spawn(async move {
@@ -166,6 +169,7 @@ impl System {
         Ok(Started {
             url,
             token,
+            login,
             workspace,
             nats_url,
             edge,
@@ -193,6 +197,7 @@ impl System {
 struct Started {
     url: String,
     token: String,
+    login: String,
     workspace: Workspace,
     nats_url: String,
     edge: Part,
@@ -205,6 +210,7 @@ impl Started {
         let Self {
             url,
             token,
+            login,
             workspace,
             nats_url,
             edge,
@@ -214,6 +220,7 @@ impl Started {
         System {
             url,
             token,
+            login,
             workspace,
             nats_url,
             edge,
