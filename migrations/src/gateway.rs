@@ -5,6 +5,7 @@
 
 mod m0001_tokens;
 mod m0002_callers;
+mod m0003_people;
 
 use sea_orm_migration::prelude::*;
 
@@ -17,6 +18,7 @@ impl MigratorTrait for Migrator {
         vec![
             Box::new(m0001_tokens::Migration),
             Box::new(m0002_callers::Migration),
+            Box::new(m0003_people::Migration),
         ]
     }
 

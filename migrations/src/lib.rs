@@ -12,4 +12,5 @@ pub mod executor;
 pub mod gateway;
 pub mod handoff;
 mod kernel;
+pub mod people;
 pub mod scheduler;

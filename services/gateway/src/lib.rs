@@ -14,7 +14,6 @@ mod caller;
 mod forward;
 mod owners;
 mod params;
-mod people;
 mod problem;
 mod rights;
 mod router;

@@ -4,5 +4,4 @@ pub(crate) mod commands;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tokens;
-pub(crate) mod users;
 pub(crate) mod workspaces;
