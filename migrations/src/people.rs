@@ -4,9 +4,7 @@ use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{big_integer, boolean, string, string_null, text};
 
 /// All of it, for a service that had none.
-/// # Errors
-/// [`DbErr`] when the database refuses.
-pub async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+pub(crate) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager
         .create_table(
             Table::create()
