@@ -14,7 +14,6 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::notification::{Noted, NotificationView, RequestFact};
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, Workspace};
-use holdpoint_people::User;
 use serde::Serialize;
 
 pub use copy::Copy;
@@ -100,13 +99,22 @@ pub enum Need {
     End(Workspace, HoldId),
 }
 
+/// What a decision may know of a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// Who.
+    pub name: UserName,
+    /// False: disabled, and told nothing.
+    pub active: bool,
+}
+
 /// What is found for a need.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
     /// To [`Need::Members`].
     Members(Vec<UserName>),
     /// To [`Need::Person`].
-    Person(Box<User>),
+    Person(Person),
     /// To [`Need::End`].
     End(bool),
     /// No decision looks at another aggregate.

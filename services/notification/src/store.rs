@@ -17,7 +17,7 @@ use holdpoint_store::StoreError;
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
 use crate::Notification;
-use crate::domain::{Aggregate, Copy, Effect, Fact, Key, Need, Note, NoteKey};
+use crate::domain::{Aggregate, Copy, Effect, Fact, Key, Need, Note, NoteKey, Person};
 
 pub(crate) use copy_row::{Behind, Filter};
 pub(crate) use note_row::fanning;
@@ -146,7 +146,8 @@ pub(crate) async fn find(
     for (workspace, names) in names {
         for user in people::find_all(db, workspace, &names).await? {
             let need = Need::Person(workspace.clone(), user.name.clone());
-            found.push((need, Fact::Person(Box::new(user))));
+            let (name, active) = (user.name, user.active);
+            found.push((need, Fact::Person(Person { name, active })));
         }
     }
     for (workspace, holds) in holds {

@@ -2,10 +2,9 @@
 
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_ids::{RoleName, UserName, Workspace};
-use holdpoint_people::User;
 use serde::{Deserialize, Serialize};
 
-use super::{Fact, Found, Look, Need, Stop};
+use super::{Fact, Found, Look, Need, Person, Stop};
 
 /// People that are told in one commit.
 pub const PAGE: usize = 1_000;
@@ -70,7 +69,7 @@ pub enum Fan {
 /// Whom one page reaches, and what is left after it.
 #[derive(Debug, PartialEq)]
 pub(super) struct Page {
-    pub(super) people: Vec<User>,
+    pub(super) people: Vec<Person>,
     pub(super) rest: Fan,
 }
 
@@ -162,14 +161,14 @@ impl Roles<'_> {
 }
 
 /// Those of the names who are there and not disabled.
-fn people(workspace: &Workspace, names: &[UserName], look: Look<'_>) -> Result<Vec<User>, Stop> {
+fn people(workspace: &Workspace, names: &[UserName], look: Look<'_>) -> Result<Vec<Person>, Stop> {
     let mut needs = Vec::new();
     let mut people = Vec::with_capacity(names.len());
     for name in names {
         let need = Need::Person(workspace.clone(), name.clone());
         match look(&need) {
             Found::Unknown => needs.push(need),
-            Found::Here(Fact::Person(user)) if user.active => people.push(*user),
+            Found::Here(Fact::Person(user)) if user.active => people.push(user),
             Found::Here(Fact::Person(_) | Fact::Members(_) | Fact::End(_) | Fact::Other)
             | Found::Absent => {}
         }

@@ -93,12 +93,10 @@ fn found(world: &World, need: &Need) -> Found {
             Found::Here(Fact::Members(names.collect()))
         }
         Need::Person(_, name) => match world.get(name.as_str()) {
-            Some(roles) => Found::Here(Fact::Person(Box::new(User {
+            Some(roles) => Found::Here(Fact::Person(Person {
                 name: name.clone(),
-                email: None,
-                roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
                 active: !roles.is_empty(),
-            }))),
+            })),
             None => Found::Absent,
         },
         Need::End(..) => Found::Absent,
