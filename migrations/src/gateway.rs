@@ -6,6 +6,7 @@
 mod m0001_tokens;
 mod m0002_callers;
 mod m0003_sessions;
+mod m0003_people;
 
 use sea_orm_migration::prelude::*;
 
@@ -19,6 +20,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0001_tokens::Migration),
             Box::new(m0002_callers::Migration),
             Box::new(m0003_sessions::Migration),
+            Box::new(m0003_people::Migration),
         ]
     }
 

@@ -8,6 +8,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::scheduler::AdvancedClock;
 use holdpoint_contracts::{Actor, Asked, Command, Envelope, Problem};
 use holdpoint_ids::CommandId;
+use holdpoint_people::People;
 use sea_orm::DatabaseConnection;
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use crate::answered::Answered;
 use crate::assertions::Assertions;
 use crate::caller::Caller;
-use crate::people::People;
 use crate::{Deps, Mails, NotReady};
 
 /// Live streams and long polls at a time; one more is told to come back (503).

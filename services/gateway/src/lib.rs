@@ -15,7 +15,6 @@ mod forward;
 mod owners;
 mod pages;
 mod params;
-mod people;
 mod problem;
 mod rights;
 mod router;

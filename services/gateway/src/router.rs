@@ -6,8 +6,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
 use crate::routes::{
-    agents, clock, commands, contacts, health, holds, mails, requests, runs, scopes, tokens, tools,
-    users, workspaces,
+    agents, clock, commands, contacts, health, holds, mails, notifications, requests, runs, scopes,
+    tokens, tools, users, workspaces,
 };
 use crate::{access, pages, problem};
 
@@ -19,6 +19,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(contacts::routes())
         .merge(holds::routes())
         .merge(mails::routes())
+        .merge(notifications::routes())
         .merge(requests::routes())
         .merge(runs::routes())
         .merge(scopes::routes())

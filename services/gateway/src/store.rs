@@ -5,5 +5,4 @@ pub(crate) mod sessions;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tokens;
-pub(crate) mod users;
 pub(crate) mod workspaces;

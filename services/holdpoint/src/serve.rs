@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
 use holdpoint_auth::Signer;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
@@ -27,7 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cli::{ServeArgs, Service};
 use crate::connection::WORKSPACE_DEFAULT;
-use crate::exit::{Outcome, Usage};
+use crate::exit::Outcome;
 use crate::output;
 use crate::up::tools::Inline;
 
@@ -108,7 +107,7 @@ impl Running {
                 activity = Some(requests.await?.activity());
             }
             Service::Notification => {
-                bail!(Usage("the notification service comes with People".into()));
+                drop(holdpoint_notification::start(&deps, stop, &self.tracker).await?);
             }
             Service::Gateway => {
                 let signer = secrets.signer()?;

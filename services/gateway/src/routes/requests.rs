@@ -230,7 +230,7 @@ fn short(pointer: &str, text: &str) -> Result<(), Problem> {
 
 /// Records a decision; then asks the same again, which changes nothing, until the executor has
 /// said what it did to the run.
-async fn decide(
+pub(super) async fn decide(
     app: &App,
     caller: &Caller,
     body: Body,

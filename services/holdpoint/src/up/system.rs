@@ -108,7 +108,13 @@ impl System {
     pub(crate) async fn start(settings: Settings) -> anyhow::Result<Self> {
         make_folder(&settings.data)?;
         let mut locks = vec![lock(&settings.data)?];
-        for service in ["executor", "scheduler", "handoff", "gateway"] {
+        for service in [
+            "executor",
+            "scheduler",
+            "handoff",
+            "notification",
+            "gateway",
+        ] {
             locks.extend(settings.tables().lock(service)?);
         }
         refuse_test_data(&settings)?;
@@ -294,6 +300,10 @@ async fn start_services(
     let handoff = deps("handoff").await?;
     let requests = holdpoint_handoff::start(&handoff, part.stop.clone(), &part.tracker).await?;
     settling.add("handoff", requests.activity());
+    let notification = deps("notification").await?;
+    let (stop, tracker) = (part.stop.clone(), &part.tracker);
+    let notes = holdpoint_notification::start(&notification, stop, tracker).await?;
+    settling.add("notification", notes.activity());
     let executor = deps("executor").await?;
     let mails = settings.data.join("mails");
     let targets = TargetPolicy::AllowPrivate;
