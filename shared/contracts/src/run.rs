@@ -232,8 +232,11 @@ pub struct WaitingOn {
     pub id: HoldId,
     /// What it waits for.
     pub kind: HoldKind,
-    /// The step that waits.
+    /// The step that waits; empty: the run as a whole.
     pub step: String,
+    /// Whom: `@user.<name>` or `@role.<name>`; empty: the workspace's owners, or nobody.
+    #[serde(rename = "for", default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<String>,
     /// Since when.
     #[serde(with = "crate::instant")]
     pub since: DateTime<Utc>,
@@ -303,7 +306,7 @@ pub struct Clocks {
 pub struct StepView {
     /// The same in plan, log, event and row (S2-R1).
     pub id: String,
-    /// `tool` or `wait`.
+    /// `tool`, `wait`, `ask` or `handoff`.
     pub kind: String,
     /// Where it stands.
     pub status: StepStatus,
@@ -402,6 +405,19 @@ pub struct RunView {
     pub waiting_on: Vec<WaitingOn>,
     /// Who stopped it.
     pub paused_by: Vec<PausedBy>,
+    /// What people are to answer, in short (S2-R12); the inbox has all of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
+    /// The person who owns the run: nothing of the agent starts until they hand it back (S0-AC7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_over_by: Option<String>,
+    /// Since when.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::instant::option"
+    )]
+    pub taken_over_at: Option<DateTime<Utc>>,
     /// In the order of the plan; only in the view of a single run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepView>,
@@ -419,6 +435,18 @@ pub struct RunView {
     pub ended_at: Option<DateTime<Utc>>,
 }
 
+/// One question that a run waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Also the request's id.
+    pub id: HoldId,
+    /// For people.
+    pub question: String,
+    /// The form of an answer; none: any text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+}
+
 /// A run after a command, and whether the command changed anything.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangedRun {
@@ -434,7 +462,7 @@ pub struct ChangedRun {
 pub struct PlannedStepView {
     /// `step-01` unless named.
     pub id: String,
-    /// `tool` or `wait`.
+    /// `tool`, `wait`, `ask` or `handoff`.
     pub kind: String,
     /// One line for people.
     pub action: String,
@@ -446,7 +474,7 @@ pub struct PlannedStepView {
     /// What it calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Arguments with their placeholders.
+    /// Arguments, or what is asked, with their placeholders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
     /// Length of a wait in milliseconds.
@@ -481,6 +509,53 @@ pub struct ContactView {
     /// Everything else: `name`, `email`, `replied`, …
     #[serde(flatten)]
     pub fields: serde_json::Map<String, Value>,
+}
+
+/// Something that was said to or by a contact, or done with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Activity {
+    /// What it was.
+    pub kind: ActivityKind,
+    /// Of a mail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// In words; at most 20,000 characters.
+    #[serde(default)]
+    pub text: String,
+    /// When.
+    #[serde(with = "crate::instant")]
+    pub at: DateTime<Utc>,
+}
+
+/// What kind of thing was said or done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActivityKind {
+    /// A mail of the contact's.
+    EmailIn,
+    /// A mail to the contact.
+    EmailOut,
+    /// A call.
+    Call,
+    /// Somebody's note.
+    Note,
+    /// A meeting.
+    Meeting,
+}
+
+impl ActivityKind {
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::EmailIn => "email_in",
+            Self::EmailOut => "email_out",
+            Self::Call => "call",
+            Self::Note => "note",
+            Self::Meeting => "meeting",
+        }
+    }
 }
 
 /// One page of a list.

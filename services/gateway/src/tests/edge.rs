@@ -334,6 +334,9 @@ fn run_view(body: &Value) -> RunView {
     let command = &body["command"];
     let agent = command["agent"].as_str().unwrap_or("outreach");
     RunView {
+        questions: Vec::new(),
+        taken_over_by: None,
+        taken_over_at: None,
         id: command["run"].as_str().unwrap().parse().unwrap(),
         agent: agent.parse().unwrap(),
         version: 1,

@@ -9,18 +9,19 @@ use serde_json::{Map, Value, json};
 
 use super::{Entry, acme, command, message, query};
 use crate::executor::{
-    AppliedAgent, ApplyAgent, CancelRun, DeleteContact, GetAgent, GetContact, GetHistory, GetRun,
-    HistoryPage, ListAgents, ListContacts, ListRuns, PatchContact, PauseRun, PlanAgent,
-    PlannedAgent, PutContact, ResumeRun, StartRun, TimerAnswer, TimerFired, TimersFired,
+    AddActivity, AppliedAgent, ApplyAgent, CancelRun, ConfirmRun, DeleteContact, GetAgent,
+    GetContact, GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListContacts,
+    ListRuns, PatchContact, PauseRun, PlanAgent, PlannedAgent, PutContact, ResumeRun, StartRun,
+    TakeOverRun, TimerAnswer, TimerFired, TimersFired,
 };
 use crate::handoff::RequestTimersFired;
 use crate::history::{EventType, HistoryItem, Nudge};
 use crate::message::{Actor, Reply};
 use crate::problem::Problem;
 use crate::run::{
-    ActionResult, AgentView, ChangedRun, Clocks, ContactView, Failure, FailureClass, Handover,
-    HandoverAction, HoldKind, Page, PauseScope, PausedBy, PlannedStepView, ResumeMode, RunStatus,
-    RunView, StepStatus, StepView, WaitingOn,
+    ActionResult, Activity, ActivityKind, AgentView, ChangedRun, Clocks, ContactView, Failure,
+    FailureClass, Handover, HandoverAction, HoldKind, Page, PauseScope, PausedBy, PlannedStepView,
+    Question, ResumeMode, RunStatus, RunView, StepStatus, StepView, WaitingOn,
 };
 use crate::scheduler::{AdvanceClock, AdvancedClock, DueBucket, SetAnswer, SetTimer, SetTimers};
 use crate::steps::{Grant, HandOut, ResultAnswer, StartStep, StartSteps, StepResult, StepResults};
@@ -132,7 +133,11 @@ fn run() -> RunView {
         message: "Agent paused. Will resume in 5 days.".to_owned(),
         contact: Some("c-ada".parse().unwrap()),
         labels: labels(),
+        questions: Vec::new(),
+        taken_over_by: None,
+        taken_over_at: None,
         waiting_on: vec![WaitingOn {
+            asked: Vec::new(),
             id: hold_id(),
             kind: HoldKind::Timer,
             step: "step-02".to_owned(),
@@ -174,6 +179,28 @@ fn paused() -> RunView {
         in_flight: vec!["step-01".to_owned()],
     }];
     run
+}
+
+fn taken() -> RunView {
+    RunView {
+        questions: vec![Question {
+            id: hold_id(),
+            question: "Tell the customer?".to_owned(),
+            schema: Some(json!({ "type": "string", "enum": ["yes", "no"] })),
+        }],
+        taken_over_by: Some("ada".to_owned()),
+        taken_over_at: Some(at("02T10:00:00")),
+        ..run()
+    }
+}
+
+fn activity() -> Activity {
+    Activity {
+        kind: ActivityKind::Call,
+        subject: None,
+        text: "Wants to know more.".to_owned(),
+        at: at("02T10:00:00"),
+    }
 }
 
 fn cancelled() -> RunView {
@@ -264,6 +291,25 @@ pub(super) fn runs() -> Vec<Entry> {
                 mode: ResumeMode::KeepDeadline,
             },
             changed(run()),
+        ),
+        command(
+            "owner",
+            ConfirmRun {
+                run: run_id(),
+                answers: Map::from_iter([("customer".to_owned(), json!("c-7"))]),
+            },
+            changed(run()),
+        ),
+        command("ada", TakeOverRun { run: run_id() }, changed(taken())),
+        command(
+            "owner",
+            AddActivity {
+                contact: "ada".parse().unwrap(),
+                id: "call-1".to_owned(),
+                activity: activity(),
+                patch: Map::from_iter([("sentiment".to_owned(), json!("positive"))]),
+            },
+            contact(),
         ),
         command(
             "owner",
@@ -395,6 +441,10 @@ pub(super) fn queries() -> Vec<Entry> {
         limit: 100,
         cursor: cursor(),
     };
+    let activities = ListActivities {
+        contact: "c-ada".parse().unwrap(),
+        limit: 100,
+    };
     let runs = ListRuns {
         limit: 100,
         cursor: cursor(),
@@ -420,6 +470,7 @@ pub(super) fn queries() -> Vec<Entry> {
         query(&agents, page(agent())),
         query(&GetContact { contact: id }, contact()),
         query(&contacts, page(contact())),
+        query(&activities, page(activity())),
         query(&GetRun { run: run_id() }, run()),
         query(&runs, page(run())),
         query(&history, history_page),

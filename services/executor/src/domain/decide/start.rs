@@ -19,7 +19,7 @@ use crate::domain::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run, Step, StepPhas
 use crate::domain::scope::Followed;
 
 use super::turn::{Stop, Turn};
-use super::{Scopes, Verdict, advance, follow, settle};
+use super::{Scopes, Verdict, advance, follow, people, settle};
 
 /// Accepts a run of the agent's newest version and takes its first steps.
 pub(super) fn start(
@@ -69,6 +69,9 @@ fn try_start(
         followed: Followed::default(),
         on_pause: OnPause::default(),
         clocks: Clocks::default(),
+        gate: None,
+        barge: None,
+        closed: Vec::new(),
         incidents: Vec::new(),
     };
     follow::stand_in(&mut fresh, &scopes)?;
@@ -99,6 +102,9 @@ fn try_start(
         let message = turn.run.message();
         let data = json!({ "paused_by": turn.run.pauses });
         turn.event(EventType::RunPaused, None, message, data);
+    }
+    if let Some(inputs) = &plan.plan.inputs {
+        people::gate::check(&mut turn, inputs, input)?;
     }
     advance::advance(&mut turn)?;
     let answer = Answer::Run(Box::new(turn.run.view()));

@@ -1,5 +1,7 @@
 //! Agents as authors write them, and what they are told.
 
+mod people;
+
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
@@ -73,8 +75,8 @@ fn documented_fields_of_later_releases_are_refused_as_such() {
         ["2 - instructions | This release does not have `instructions` yet. | "]
     );
     for field in [
-        "ask", "handoff", "wait_for", "delegate", "run", "finish", "for_each", "retry", "timeout",
-        "on_error", "approval",
+        "wait_for", "delegate", "run", "finish", "for_each", "retry", "timeout", "on_error",
+        "approval",
     ] {
         let said = one_step(&format!("wait: 1d\n{field}: {{}}"));
         assert_eq!(
@@ -85,18 +87,14 @@ fn documented_fields_of_later_releases_are_refused_as_such() {
         );
     }
     assert_eq!(
-        one_step("ask: {}"),
-        ["3 step-01 ask | This release does not have `ask` yet. | "]
+        one_step("delegate: {}"),
+        ["3 step-01 delegate | This release does not have `delegate` yet. | "]
     );
-    for field in ["inputs", "planner", "ask_missing_inputs"] {
-        let said = told(&format!("agent: a\n{field}: x\nsteps: [{{wait: 1d}}]"));
-        assert_eq!(
-            said,
-            [format!(
-                "2 - {field} | This release does not have `{field}` yet. | "
-            )]
-        );
-    }
+    let said = told("agent: a\nplanner: x\nsteps: [{wait: 1d}]");
+    assert_eq!(
+        said,
+        ["2 - planner | This release does not have `planner` yet. | "]
+    );
 }
 
 /// S0-AC8, S3-R7
@@ -151,7 +149,9 @@ fn waits_are_between_a_second_and_ninety_days() {
 fn a_step_does_exactly_one_thing() {
     assert_eq!(
         one_step("id: x"),
-        ["3 x  | A step says what it does: `tool: NAME` or `wait: DURATION`. | "]
+        [
+            "3 x  | A step says what it does: `tool: NAME`, `wait: DURATION`, `ask: …` or `handoff: …`. | "
+        ]
     );
     assert_eq!(
         one_step("tool: t\nwait: 1d"),

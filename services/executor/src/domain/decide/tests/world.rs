@@ -8,14 +8,15 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::hold::{ClosedAnswer, HoldWish, Want};
+use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, HoldWish, Want};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{ActionResult, Handover, ResumeMode, RunStatus, RunView};
+use holdpoint_contracts::run::{ActionResult, Activity, Handover, ResumeMode, RunStatus, RunView};
 use holdpoint_contracts::steps::{Grant, HandOut, ResultAnswer};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
 use crate::domain::plan::Plan;
+use crate::domain::run::people::Closing;
 use crate::domain::run::{Choice, Run, StepPhase};
 use crate::domain::scope::{Scope, WorkspaceScope};
 use crate::domain::{
@@ -58,6 +59,10 @@ pub(super) struct World {
     pub(super) claims: Vec<(String, Handover)>,
     /// Tools that are registered.
     pub(super) tools: Vec<Tool>,
+    /// What is known of the contact's past: a list.
+    pub(super) activities: Value,
+    /// What the run says of its contact, once an id.
+    pub(super) said: BTreeMap<String, Activity>,
     pub(super) rows: BTreeMap<String, StepRow>,
     /// Every decision's effects, as text.
     pub(super) trace: Vec<String>,
@@ -123,6 +128,8 @@ impl World {
             leases: BTreeMap::new(),
             claims: Vec::new(),
             tools: Vec::new(),
+            activities: json!([]),
+            said: BTreeMap::new(),
             rows: BTreeMap::new(),
             trace: Vec::new(),
             plan: Arc::new(PlanFact::new(plan)),
@@ -264,7 +271,9 @@ impl World {
 
     pub(super) fn give_from(&mut self, workspace: Workspace, input: RunInput) -> Heard {
         let closing = match &input {
-            RunInput::HoldClosed { hold, .. } => Some(*hold),
+            RunInput::HoldClosed { hold, closing } if closing.outcome != HoldOutcome::TakenOver => {
+                Some(*hold)
+            }
             _ => None,
         };
         let asked_to_start = match &input {
@@ -273,6 +282,8 @@ impl World {
             | RunInput::Pause { .. }
             | RunInput::Resume { .. }
             | RunInput::Cancel { .. }
+            | RunInput::Confirm { .. }
+            | RunInput::TakeOver { .. }
             | RunInput::Follow
             | RunInput::TimerFired { .. }
             | RunInput::LeaseEnded { .. }
@@ -385,6 +396,7 @@ impl World {
                 let tool = self.tools.iter().find(|tool| tool.spec.name == *name);
                 tool.map(|tool| Fact::Tool(Arc::new(tool.clone())))
             }
+            Need::Activities(..) => Some(Fact::Value(Arc::new(self.activities.clone()))),
             Need::Run(_) => None,
         };
         fact.map_or(Found::Absent, Found::Here)
@@ -421,8 +433,18 @@ impl World {
     }
 
     pub(super) fn close(&mut self, hold: HoldId, choice: Option<Choice>) -> ClosedAnswer {
-        let by = "ada".to_owned();
-        match self.give(RunInput::HoldClosed { hold, choice, by }) {
+        self.close_as(hold, HoldOutcome::Answered, json!(choice))
+    }
+
+    /// The owner of a hold says how it was closed, now.
+    pub(super) fn close_as(
+        &mut self,
+        hold: HoldId,
+        outcome: HoldOutcome,
+        data: Value,
+    ) -> ClosedAnswer {
+        let closing = closing(outcome, data, self.now);
+        match self.give(RunInput::HoldClosed { hold, closing }) {
             Heard::Decided(Answer::Closed(answer)) | Heard::Unchanged(Answer::Closed(answer)) => {
                 answer
             }
@@ -445,6 +467,10 @@ impl World {
                         .or_else(|| old.and_then(|it| it.request.clone()));
                     self.rows.insert(row.step.clone(), *row);
                 }
+                Effect::Activity { id, activity, .. } => {
+                    self.said.entry(id).or_insert(activity);
+                }
+                Effect::ForgetActivities { .. } => panic!("a run forgets no contact"),
                 Effect::Hold { wish, .. } => self.take_wish(*wish),
                 Effect::Lease(lease) => {
                     self.leases.insert(lease.step.clone(), *lease);
@@ -469,6 +495,16 @@ impl World {
                 Effect::History { items, .. } => self.history.extend(items),
             }
         }
+    }
+}
+
+/// How `ada` closes a hold.
+pub(super) fn closing(outcome: HoldOutcome, data: Value, at: DateTime<Utc>) -> Closing {
+    Closing {
+        outcome,
+        data,
+        by: "ada".to_owned(),
+        at,
     }
 }
 
