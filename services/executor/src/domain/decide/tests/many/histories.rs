@@ -66,6 +66,7 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
         1 => Just(Action::Tool { tool: "log".to_owned(), args: serde_json::json!({}) }),
     ];
     prop::collection::vec(action, 1..=4).prop_map(|actions| Plan {
+        inputs: None,
         steps: actions
             .into_iter()
             .enumerate()
