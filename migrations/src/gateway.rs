@@ -1,10 +1,12 @@
-//! Tables of the gateway: tokens, the read copy of users, workspaces, commands on their way.
+//! Tables of the gateway: tokens, sessions, the read copy of users, workspaces, commands on their way.
 //!
 //! Forward only: a migration that has been released is never edited. What the tables mean is the
 //! gateway's business.
 
 mod m0001_tokens;
 mod m0002_callers;
+mod m0003_sessions;
+mod m0003_people;
 
 use sea_orm_migration::prelude::*;
 
@@ -17,6 +19,8 @@ impl MigratorTrait for Migrator {
         vec![
             Box::new(m0001_tokens::Migration),
             Box::new(m0002_callers::Migration),
+            Box::new(m0003_sessions::Migration),
+            Box::new(m0003_people::Migration),
         ]
     }
 

@@ -12,4 +12,6 @@ pub mod executor;
 pub mod gateway;
 pub mod handoff;
 mod kernel;
+pub mod notification;
+mod people;
 pub mod scheduler;

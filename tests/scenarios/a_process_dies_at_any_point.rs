@@ -213,7 +213,7 @@ async fn check(up: &Up, shop: &Shop, progress: &Progress) -> anyhow::Result<()> 
 /// Rows in the dead-letter tables; none of this story's messages may end there.
 fn dead_letters(data: &std::path::Path) -> anyhow::Result<u64> {
     let mut all = 0;
-    for service in ["executor", "scheduler", "handoff"] {
+    for service in ["executor", "scheduler", "handoff", "notification"] {
         let file = data.join(format!("{service}.db"));
         let script = "import sqlite3, sys; print(sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\
                       .execute('select count(*) from dead_letters').fetchone()[0])";

@@ -46,7 +46,7 @@ async fn the_system_runs_and_nobody_speaks_for_another() {
     let url = nats.url.clone();
     ground.nats = nats;
     let mut running = Vec::new();
-    for service in ["executor", "scheduler", "handoff"] {
+    for service in ["executor", "scheduler", "handoff", "notification"] {
         let key = seed(dir.path(), service);
         running.push(ground.serve(service, &["--nats-seed", &key]).await);
     }

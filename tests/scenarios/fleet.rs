@@ -1,4 +1,4 @@
-//! Services as processes of their own, on one bus and one Postgres.
+//! Services as processes of their own, on one bus and one Postgres, or on SQLite files.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -18,7 +18,9 @@ const READY: Duration = Duration::from_secs(60);
 /// What the services stand on.
 pub(crate) struct Ground {
     pub(crate) nats: TestNats,
-    pub(crate) postgres: TestPostgres,
+    /// Where the tables are.
+    pub(crate) database: String,
+    _postgres: Option<TestPostgres>,
     home: TempDir,
 }
 
@@ -33,8 +35,16 @@ pub(crate) struct Served {
 impl Ground {
     /// None, with the reason printed, where no Postgres is to be had and none is required.
     pub(crate) async fn new() -> Option<Self> {
-        drop(rustls::crypto::ring::default_provider().install_default());
         let postgres = postgres().await.unwrap()?;
+        let mut ground = Self::on_sqlite().await;
+        ground.database.clone_from(&postgres.url);
+        ground._postgres = Some(postgres);
+        Some(ground)
+    }
+
+    /// With tables in files: one process a service.
+    pub(crate) async fn on_sqlite() -> Self {
+        drop(rustls::crypto::ring::default_provider().install_default());
         let home = tempfile::tempdir().unwrap();
         let output = Command::new(holdpoint_binary().unwrap())
             .args(["secrets", "new"])
@@ -43,16 +53,29 @@ impl Ground {
             .unwrap();
         assert!(output.status.success());
         std::fs::write(home.path().join("secrets.json"), output.stdout).unwrap();
-        Some(Self {
+        Self {
             nats: nats().await.unwrap(),
-            postgres,
+            database: format!("sqlite:{}", home.path().join("tables").display()),
+            _postgres: None,
             home,
-        })
+        }
+    }
+
+    /// A command that ends: its code, and its stderr.
+    pub(crate) async fn ends(&self, words: &[&str]) -> (i32, String) {
+        let mut command = self.command();
+        command
+            .args(words)
+            .env("HOLDPOINT_DATABASE_URL", &self.database)
+            .env("HOLDPOINT_SECRETS", self.home.path().join("secrets.json"));
+        let ended = command.output().await.unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        (ended.status.code().unwrap(), told)
     }
 
     /// Starts a service on the ground's database.
     pub(crate) async fn serve(&self, service: &str, args: &[&str]) -> Served {
-        self.serve_on(service, &self.postgres.url, args).await
+        self.serve_on(service, &self.database, args).await
     }
 
     /// Starts a service with a database address of its own.
@@ -120,6 +143,13 @@ impl Served {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
         let pid = pid.and_then(Pid::from_raw).unwrap();
         kill_process(pid, signal).unwrap();
+    }
+
+    /// SIGTERM: it finishes what it has and leaves with 0.
+    pub(crate) async fn terminate(mut self) {
+        self.signal(Signal::TERM);
+        let ended = tokio::time::timeout(READY, self.child.wait()).await;
+        assert_eq!(ended.unwrap().unwrap().code(), Some(0));
     }
 
     /// What it wrote to stderr so far.

@@ -8,6 +8,7 @@
     reason = "a scenario ends where something is not as it should be"
 )]
 
+mod browser;
 mod fleet;
 mod shop;
 mod world;
@@ -33,6 +34,9 @@ mod garbage_on_the_bus_spoils_nothing;
 mod history_streams_without_a_gap;
 mod http_tools_are_called_with_a_token;
 mod no_service_reads_anothers_tables;
+mod people_act_on_requests;
+mod people_are_told_what_waits_for_them;
+mod people_decide_in_the_browser;
 mod services_run_as_processes_of_their_own;
 mod steps_see_what_came_before;
 mod the_command_line_speaks_to_a_running_system;

@@ -7,10 +7,16 @@ use tokio::process::Command;
 use crate::fleet::{Api, Ground};
 use crate::world::log;
 
-const SERVICES: [&str; 4] = ["executor", "scheduler", "handoff", "gateway"];
+const SERVICES: [&str; 5] = [
+    "executor",
+    "scheduler",
+    "handoff",
+    "notification",
+    "gateway",
+];
 
 /// A table of each service that is there from the first start.
-const TABLES: [&str; 4] = ["runs", "alarms", "requests", "tokens"];
+const TABLES: [&str; 5] = ["runs", "alarms", "requests", "notes", "tokens"];
 
 /// M-3
 #[tokio::test]
@@ -18,7 +24,7 @@ async fn every_role_is_refused_everywhere_but_at_home() {
     let Some(ground) = Ground::new().await else {
         return;
     };
-    let url = &ground.postgres.url;
+    let url = &ground.database;
     let output = Command::new(holdpoint_testkit::holdpoint_binary().unwrap())
         .args(["migrate", "--roles", "--database-url", url])
         .output()
@@ -30,7 +36,7 @@ async fn every_role_is_refused_everywhere_but_at_home() {
     let address = |service: &str| made[service].as_str().unwrap().to_owned();
 
     let mut running = Vec::new();
-    for service in &SERVICES[..3] {
+    for service in &SERVICES[..4] {
         running.push(ground.serve_on(service, &address(service), &[]).await);
     }
     let args = ["--http", "127.0.0.1:0", "--owner-token"];

@@ -5,7 +5,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::executor::{ApplyAgent, CancelRun, PauseRun, ResumeRun, StartRun};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::run::ResumeMode;
-use holdpoint_contracts::subject;
+use holdpoint_contracts::{notification, subject};
 use holdpoint_executor::Executor;
 use holdpoint_executor::domain::Key;
 use holdpoint_handoff::Handoff;
@@ -162,8 +162,26 @@ impl World {
         self.cruel = self.story.fault != Fault::None || !self.chance.one_in(20);
     }
 
+    /// People are told by a service that is not played: whatever it is brought is stored.
+    fn note_facts(&mut self) -> bool {
+        let queue = subject::commands_stream(notification::SERVICE);
+        let ack_wait = TimeDelta::seconds(10);
+        let Some(delivery) = self.bus.pull(&queue, self.now, ack_wait, None) else {
+            return false;
+        };
+        let body: Value = serde_json::from_str(&delivery.body).unwrap();
+        let facts = body["command"]["facts"].as_array().unwrap();
+        let stored: Vec<_> = facts.iter().map(|_| json!({ "ok": "stored" })).collect();
+        if let Some(inbox) = delivery.reply {
+            self.replies.push((inbox, json!({ "ok": stored })));
+        }
+        self.bus.ack(delivery.seq);
+        true
+    }
+
     fn take_all(&mut self) -> bool {
-        self.executor.take(&mut around!(self))
+        self.note_facts()
+            || self.executor.take(&mut around!(self))
             || self.handoff.take(&mut around!(self))
             || self.scheduler.take(&mut around!(self))
     }
@@ -206,6 +224,7 @@ impl World {
             34..=38 => self.pass(),
             39..=42 => {
                 self.handoff.take(&mut around!(self));
+                self.note_facts();
             }
             43..=46 => self.somebody(),
             _ => self.cruelty(),

@@ -1,7 +1,8 @@
 //! `cargo xtask …`: what the repository does with itself. Uses only Rust, gcc and Python, and
-//! installs Docker only when it is root and was told that Docker is required.
+//! installs Docker and Chromium only when it is root and was told that they are required.
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
+mod browser;
 mod docker;
 mod images;
 mod shell;

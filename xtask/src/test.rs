@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use crate::{
-    docker, images,
+    browser, docker, images,
     shell::{command, output, show},
 };
 
@@ -41,7 +41,11 @@ impl Totals {
 
 /// Sets up, builds, runs, and closes with `N passed, N failed` alone on a line.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let required = env::var("HOLDPOINT_TEST_REQUIRE_DOCKER").is_ok_and(|value| value == "1");
+    let asked = |name: &str| env::var(name).is_ok_and(|value| value == "1");
+    let required = asked("HOLDPOINT_TEST_REQUIRE_DOCKER");
+    if asked("HOLDPOINT_TEST_REQUIRE_BROWSER") {
+        browser::present()?;
+    }
     // Held to the end: dropping it stops an engine that was started here.
     let _engine = if required {
         let engine = docker::engine()?;

@@ -1,8 +1,8 @@
 //! Runs what nobody takes: queued steps of idempotent built-in tools, inside the executor (S2-R7).
 //!
 //! Through the same step row and grant as everybody else: the executor asks its own kernel to start
-//! and reports to it, under the name of a node of its own. A commit waits
-//! until it is published: with the bus away one round is done, and the next one when it is back.
+//! and reports to it, under the name of a node of its own. With the bus away it goes on round after
+//! round: its commits do not wait for the bus, what they have to tell waits in the outbox.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use sea_orm::DatabaseConnection;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::tool::{BUILT_IN, is_built_in};
+use crate::domain::tool::BUILT_IN;
 use crate::domain::view::INLINE_NODE;
 use crate::domain::{Input, RunInput};
 use crate::sweeps::hand_outs;
@@ -143,10 +143,8 @@ impl Inline {
         let before = std::mem::take(&mut self.left);
         let mut long = Vec::new();
         for row in rows {
-            let is_ours = row.tool.as_deref().is_some_and(|tool| {
-                is_built_in(tool) && tool.parse().is_ok_and(|name| self.tools.knows(&name))
-            });
-            if !is_ours {
+            let name = row.tool.as_deref().and_then(|tool| tool.parse().ok());
+            if !name.is_some_and(|name| self.tools.knows(&name)) {
                 continue;
             }
             let place = (row.run, row.step.clone(), row.dispatch);

@@ -12,6 +12,9 @@ mod service;
 mod store;
 mod sweeps;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use holdpoint_bus::{BusError, StreamUse};

@@ -8,6 +8,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::scheduler::AdvancedClock;
 use holdpoint_contracts::{Actor, Asked, Command, Envelope, Problem};
 use holdpoint_ids::CommandId;
+use holdpoint_people::People;
 use sea_orm::DatabaseConnection;
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -15,8 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::answered::Answered;
 use crate::assertions::Assertions;
 use crate::caller::Caller;
-use crate::people::People;
-use crate::{Deps, Mails};
+use crate::{Deps, Mails, NotReady};
 
 /// Live streams and long polls at a time; one more is told to come back (503).
 const STREAMS_MAX: usize = 2_000;
@@ -39,6 +39,7 @@ pub(crate) struct App {
     pub(crate) assertions: Arc<Assertions>,
     pub(crate) people: People,
     pub(crate) mails: Option<Mails>,
+    pub(crate) not_ready: Option<NotReady>,
     /// Told when a command was accepted for later.
     pub(crate) accepted: Arc<Notify>,
     /// Ends live streams and long polls; requests go on.
@@ -60,6 +61,7 @@ impl App {
             keys: deps.keys,
             assertions: Arc::new(Assertions::new(deps.signer)),
             mails: deps.mails,
+            not_ready: deps.not_ready,
             accepted: Arc::default(),
             closing,
             advances: Arc::new(Mutex::new(None)),

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::assertions::VALID_FOR;
 use crate::problem::{Refused, database_away};
 use crate::rights::narrowed;
-use crate::store::tokens;
+use crate::store::tokens::{self, Holder};
 
 /// Longest bit of what was sent that is quoted back.
 const QUOTED: usize = 120;
@@ -112,18 +112,21 @@ async fn user(app: &App, token: &str) -> Result<Claims, Refused> {
         .await
         .map_err(database_away)?
         .ok_or_else(|| unauthorized("this token is not known here, or has expired"))?;
-    let user = app
-        .people
-        .find(&holder.workspace, &holder.user)
+    claims(app, holder)
         .await?
-        .filter(|user| user.active)
-        .ok_or_else(|| unauthorized("the user of this token is disabled or gone"))?;
-    Ok(Claims {
+        .ok_or_else(|| unauthorized("the user of this token is disabled or gone"))
+}
+
+/// What a holder may at this moment; none for a user who is disabled or gone.
+pub(crate) async fn claims(app: &App, holder: Holder) -> Result<Option<Claims>, Problem> {
+    let user = app.people.find(&holder.workspace, &holder.user).await?;
+    let active = user.filter(|user| user.active);
+    Ok(active.map(|user| Claims {
         roles: narrowed(&user.roles, holder.role),
         workspace: holder.workspace,
         user: holder.user,
-        expires_at: now + VALID_FOR,
-    })
+        expires_at: app.clock.now() + VALID_FOR,
+    }))
 }
 
 impl FromRequestParts<App> for User {

@@ -13,6 +13,7 @@ use chrono::TimeDelta;
 use futures_util::StreamExt;
 use holdpoint_auth::Claims;
 use holdpoint_bus::{Outgoing, REQUEST_TIMEOUT};
+use holdpoint_contracts::subject::REPLY_HEADER;
 use holdpoint_contracts::{Asked, Command, Envelope, Problem, Reply};
 use holdpoint_ids::CommandId;
 use serde_json::Value;
@@ -36,8 +37,6 @@ const PAUSE_IDLE: Duration = Duration::from_mins(1);
 /// As long as owners remember a key: a command in a stream is worth that long, and an answer is
 /// kept that long.
 const REMEMBERED_FOR: TimeDelta = TimeDelta::hours(24);
-/// Where the owner sends its answer to a command that it took from its stream.
-const REPLY_HEADER: &str = "hp-reply";
 
 /// Stores a command; from then on it will be done, or refused by its owner.
 pub(crate) async fn accept<C: Command>(
@@ -217,7 +216,7 @@ impl Forwarder {
 
     /// Puts commands into their owners' streams, once each.
     async fn publish(&self, commands: Vec<Stored>) -> Result<(), Problem> {
-        let mut published = Vec::new();
+        let (mut ids, mut messages) = (Vec::new(), Vec::new());
         for command in commands {
             let Ok(body) = self.body(&command, REMEMBERED_FOR).await? else {
                 continue;
@@ -228,11 +227,19 @@ impl Forwarder {
                 headers: Vec::new(),
             }
             .header(REPLY_HEADER, format!("{}.{}", self.inbox, command.id));
-            if let Err(error) = self.app.bus.publish_all(vec![message]).await {
-                tracing::warn!(%error, id = %command.id, "not in its stream yet");
-                break;
+            ids.push(command.id);
+            messages.push(message);
+        }
+        let mut published = Vec::new();
+        for (id, stored) in ids.iter().zip(self.app.bus.publish_each(&messages).await) {
+            match stored {
+                Ok(()) => published.push(*id),
+                Err(error) => tracing::debug!(%error, %id, "not in its stream yet"),
             }
-            published.push(command.id);
+        }
+        if published.len() < ids.len() {
+            let commands = ids.len() - published.len();
+            tracing::warn!(commands, "not all are in their streams yet; trying again");
         }
         commands::published(&self.app.writer, &published)
             .await

@@ -1,6 +1,6 @@
-//! The gateway: HTTP and live events at the edge, and the tokens that open it.
+//! The gateway: HTTP, pages and live events at the edge, and the tokens and sessions that open it.
 //!
-//! It owns tokens, and commands that were accepted while their owner was down: it translates a
+//! It owns tokens, sessions, and commands that were accepted while their owner was down: it translates a
 //! request into a command or a query, vouches for the caller, asks the owner over the bus, and
 //! answers. It must never hold a rule of the domain, never read another
 //! service's table, and never write a token into a log.
@@ -13,8 +13,8 @@ mod body;
 mod caller;
 mod forward;
 mod owners;
+mod pages;
 mod params;
-mod people;
 mod problem;
 mod rights;
 mod router;
@@ -54,6 +54,9 @@ const END_WAIT: Duration = Duration::from_secs(10);
 /// Lists the mails that were kept as files instead of sent, newest last.
 pub type Mails = Arc<dyn Fn() -> BoxFuture<'static, io::Result<Vec<Value>>> + Send + Sync>;
 
+/// What services of the same process lack to do their work; empty: nothing.
+pub type NotReady = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
 /// What the gateway works with.
 #[derive(Clone)]
 pub struct Deps {
@@ -69,6 +72,8 @@ pub struct Deps {
     pub keys: Keys,
     /// Answers `GET /mails`; none: there is no such route.
     pub mails: Option<Mails>,
+    /// What `/readyz` tells besides what the gateway finds itself.
+    pub not_ready: Option<NotReady>,
 }
 
 impl fmt::Debug for Deps {
@@ -165,6 +170,17 @@ impl Gateway {
     /// the users, does not answer within fifteen seconds.
     pub async fn owner_token(&self, workspace: &Workspace) -> Result<String, GatewayError> {
         owners::token(&self.app, workspace, None)
+            .await
+            .map_err(GatewayError::Owner)
+    }
+
+    /// Makes the path of a link that signs a browser in as the user `owner` of a workspace: once, and
+    /// within a day. A link made before opens nothing any more.
+    ///
+    /// # Errors
+    /// [`GatewayError::Owner`] when it cannot be stored.
+    pub async fn owner_login(&self, workspace: &Workspace) -> Result<String, GatewayError> {
+        owners::login(&self.app, workspace)
             .await
             .map_err(GatewayError::Owner)
     }

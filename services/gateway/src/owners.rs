@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::forward::key_reused;
 use crate::problem::database_away;
+use crate::store::sessions;
 use crate::store::tokens::{self, Holder, Minted, NewToken};
 
 /// Name of the user, as of the role.
@@ -58,6 +59,15 @@ pub(crate) async fn token(
         Minted::Token(_id, token) => Ok(token),
         Minted::KeyReused => Err(key_reused()),
     }
+}
+
+/// The path of a one-time link for the workspace's owner.
+pub(crate) async fn login(app: &App, workspace: &Workspace) -> Result<String, Problem> {
+    let user = named::<UserName>()?;
+    let code = sessions::make_login(&app.writer, workspace, &user, app.clock.now())
+        .await
+        .map_err(database_away)?;
+    Ok(format!("/login/{code}"))
 }
 
 /// A workspace without anybody gets its owner: the one thing that is done without a person's

@@ -34,7 +34,8 @@ impl FromRequestParts<App> for Params {
 }
 
 impl Params {
-    fn read(uri: &Uri) -> Result<Self, Problem> {
+    /// The query of any address.
+    pub(crate) fn read(uri: &Uri) -> Result<Self, Problem> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|error| invalid(format!("the query cannot be read: {error}")))?;
         let mut found = BTreeMap::new();

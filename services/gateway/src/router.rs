@@ -6,10 +6,10 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
 use crate::routes::{
-    agents, clock, commands, contacts, health, holds, mails, requests, runs, scopes, tokens, tools,
-    users, workspaces,
+    agents, clock, commands, contacts, health, holds, mails, notifications, requests, runs, scopes,
+    tokens, tools, users, workspaces,
 };
-use crate::{access, problem};
+use crate::{access, pages, problem};
 
 /// The whole surface.
 pub(crate) fn router(app: App) -> Router {
@@ -19,6 +19,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(contacts::routes())
         .merge(holds::routes())
         .merge(mails::routes())
+        .merge(notifications::routes())
         .merge(requests::routes())
         .merge(runs::routes())
         .merge(scopes::routes())
@@ -30,6 +31,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(workspaces::routes())
         .merge(clock::routes())
         .merge(health::routes())
+        .merge(pages::routes())
         .method_not_allowed_fallback(problem::no_such_method)
         .fallback(problem::no_such_path)
         .layer(CatchPanicLayer::custom(problem::panicked))

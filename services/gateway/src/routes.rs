@@ -7,6 +7,7 @@ pub(crate) mod contacts;
 pub(crate) mod health;
 pub(crate) mod holds;
 pub(crate) mod mails;
+pub(crate) mod notifications;
 pub(crate) mod requests;
 pub(crate) mod runs;
 pub(crate) mod scopes;

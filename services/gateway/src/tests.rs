@@ -8,6 +8,7 @@ mod handoff;
 mod health;
 mod holds;
 mod later;
+mod pages;
 mod people;
 mod runs;
 mod tokens;

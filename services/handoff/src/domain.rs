@@ -2,8 +2,13 @@
 //!
 //! It knows no clock, database or bus. What it lacks it names as a [`Need`].
 
+mod acting;
+mod asked;
+mod audience;
 mod caller;
 mod deciding;
+mod handling;
+mod ladder;
 mod limits;
 mod meet;
 mod refusal;
@@ -16,17 +21,19 @@ mod wish;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerAnswer;
-use holdpoint_contracts::handoff::{Decided, Decision, RequestView, UserView};
+use holdpoint_contracts::handoff::{Decided, Decision, RequestAction, RequestView, UserView};
 use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, Want, WishAnswer};
+use holdpoint_contracts::notification::RequestFact;
 use holdpoint_ids::{HoldId, RoleName, UserName, Workspace};
 use serde::Serialize;
 
 pub use caller::{Caller, Proof};
+pub use handling::{Handling, Ladder, Mark, RungEnd};
 pub use meet::{Cell, OwnerState, meet};
 pub use refusal::Refusal;
 pub use request::{Alarm, Owner, Phase, Request};
@@ -122,6 +129,25 @@ pub enum RequestInput {
         /// The version that the person has seen, if it matters to them.
         version: Option<u64>,
     },
+    /// A person does something with it short of deciding.
+    Act {
+        /// Who.
+        caller: Caller,
+        /// What.
+        action: RequestAction,
+        /// The version that the person has seen, if it matters to them.
+        version: Option<u64>,
+    },
+    /// A user was disabled, and this may be put to them; from our own sweep.
+    Orphaned {
+        /// Who.
+        name: UserName,
+    },
+    /// The scheduler has confirmed the alarm.
+    AlarmSet {
+        /// Of that alarm.
+        rev: u64,
+    },
 }
 
 /// Everything that can happen to a user.
@@ -136,6 +162,8 @@ pub enum UserInput {
     },
     /// Decides nothing any more, and is asked nothing any more.
     Disable,
+    /// All that was put to a disabled user has been given to others; from our own sweep.
+    Left,
 }
 
 /// Something that a decision may lack.
@@ -147,6 +175,10 @@ pub enum Need {
     Owners(Workspace),
     /// Whether a workspace has any user.
     Members(Workspace),
+    /// The active members of a role.
+    Role(Workspace, RoleName),
+    /// How many open requests each of a workspace's users has.
+    Loads(Workspace),
 }
 
 /// What is found for a need.
@@ -158,6 +190,10 @@ pub enum Fact {
     Owners(BTreeSet<UserName>),
     /// To [`Need::Members`].
     Members(bool),
+    /// To [`Need::Role`].
+    Role(BTreeSet<UserName>),
+    /// To [`Need::Loads`]; who is missing has none.
+    Loads(BTreeMap<UserName, u64>),
     /// A request; no decision looks at one that is not its own.
     Request,
 }
@@ -197,6 +233,13 @@ pub enum Effect {
         /// How.
         closed: HoldClosed,
     },
+    /// Something that people are told of: a wish to the notification service.
+    Fact {
+        /// Whose.
+        workspace: Workspace,
+        /// What happened.
+        fact: RequestFact,
+    },
     /// A numbered fact for those who keep copies of users.
     UserChanged {
         /// Whose.
@@ -214,7 +257,7 @@ pub enum Answer {
     Wish(WishAnswer),
     /// To [`RequestInput::TimerFired`].
     Timer(TimerAnswer),
-    /// To [`RequestInput::Told`]; nobody waits for it.
+    /// To what is said of wishes, and to our own sweeps; nobody waits for it.
     Noted,
     /// To opening and withdrawing.
     Request(Box<RequestView>),
@@ -341,7 +384,7 @@ fn decide_request(
 ) -> Result<Step, Stop> {
     match input {
         RequestInput::Wish { rev, want } => wish::wish(request, *rev, want, scene),
-        RequestInput::TimerFired { rev, due } => Ok(wish::timer_fired(request, *rev, *due, scene)),
+        RequestInput::TimerFired { rev, due } => wish::timer_fired(request, *rev, *due, scene),
         RequestInput::Told { rev, answer } => Ok(wish::told(request, *rev, *answer)),
         RequestInput::Open {
             caller,
@@ -354,5 +397,12 @@ fn decide_request(
             decision,
             version,
         } => deciding::decide(request, caller, decision, *version, scene),
+        RequestInput::Act {
+            caller,
+            action,
+            version,
+        } => acting::act(request, caller, action, *version, scene),
+        RequestInput::Orphaned { name } => acting::orphaned(request, name, scene),
+        RequestInput::AlarmSet { rev } => Ok(wish::alarm_set(request, *rev)),
     }
 }

@@ -7,7 +7,8 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Trust;
 use holdpoint_contracts::executor;
 use holdpoint_contracts::handoff::{
-    DecideRequest, DisableUser, OpenHold, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
+    ActOnRequest, DecideRequest, DisableUser, OpenHold, PutUser, RequestTimersFired, SetHolds,
+    WithdrawHold,
 };
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::problem::Problem;
@@ -50,6 +51,14 @@ impl Reader<'_> {
                 let input = RequestInput::Decide {
                     caller,
                     decision: it.decision,
+                    version: it.version,
+                };
+                self.request(it.id, input)
+            }),
+            ActOnRequest::VERB => self.one(body, |it: ActOnRequest, caller| {
+                let input = RequestInput::Act {
+                    caller,
+                    action: it.action,
                     version: it.version,
                 };
                 self.request(it.id, input)

@@ -11,6 +11,7 @@ mod outbound;
 mod queries;
 mod service;
 mod store;
+mod sweeps;
 
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,8 @@ mod tests;
 use std::sync::Arc;
 
 use holdpoint_bus::{BusError, StreamUse};
-use holdpoint_contracts::{executor, scheduler};
-use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries};
+use holdpoint_contracts::{executor, notification, scheduler};
+use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_sweep};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -57,6 +58,7 @@ pub async fn start(
     for wanted in [
         StreamUse::Commands(executor::SERVICE),
         StreamUse::Commands(scheduler::SERVICE),
+        StreamUse::Commands(notification::SERVICE),
     ] {
         deps.bus.provide_stream(wanted).await?;
     }
@@ -66,6 +68,13 @@ pub async fn start(
     });
     let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
+    start_sweep(
+        &handle,
+        readers.clone(),
+        sweeps::Leaving,
+        stop.clone(),
+        tracker,
+    );
     let queries = Arc::new(queries::HandoffQueries::new(readers));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)

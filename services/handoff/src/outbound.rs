@@ -5,6 +5,7 @@ use holdpoint_contracts::executor::HoldsClosed;
 use holdpoint_contracts::handoff::SERVICE;
 use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed};
 use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::notification::{NoteRequests, RequestFact};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{Confirmed, Wish};
@@ -18,6 +19,9 @@ const TIMER: &str = "timer";
 
 /// How a request ended, to the executor.
 const CLOSED: &str = "closed";
+
+/// What people are told of a request, to the notification service.
+const FACT: &str = "fact";
 
 /// What effects want of other services.
 pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
@@ -52,6 +56,14 @@ fn wish(effect: &Effect) -> Option<Wish> {
             rev: closed.rev,
             body: body(closed)?,
         }),
+        Effect::Fact { workspace, fact } => Some(Wish {
+            kind: FACT,
+            workspace: workspace.clone(),
+            // Each counts, not the newest only.
+            id: format!("{}#{}", fact.id, fact.rev),
+            rev: fact.rev,
+            body: body(fact)?,
+        }),
         Effect::UserChanged { .. } => None,
     }
 }
@@ -83,6 +95,12 @@ pub(crate) fn wish_message(
                 closed: items::<HoldClosed>(bodies)?,
             },
         ),
+        FACT => command(
+            workspace,
+            NoteRequests {
+                facts: items::<RequestFact>(bodies)?,
+            },
+        ),
         other => Err(serde::ser::Error::custom(format!(
             "no wish is of kind `{other}`"
         ))),
@@ -101,20 +119,25 @@ fn command<C: Command>(workspace: &Workspace, command: C) -> Result<Outgoing, se
     Outgoing::json(subject, &Envelope::of_service(SERVICE, command))
 }
 
-/// What a confirmed wish means for its request: only the executor's word on a close means anything.
+/// What a confirmed wish means for its request: the executor's word on a close, and that an alarm is
+/// set as it was wanted.
 pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
-    if wish.kind != CLOSED {
-        return None;
-    }
-    let answer: ClosedAnswer = serde_json::from_value(wish.answer.clone())
-        .inspect_err(|error| tracing::warn!(%error, id = wish.id, "no word on a close"))
-        .ok()?;
+    let input = match wish.kind {
+        CLOSED => {
+            let answer: ClosedAnswer = serde_json::from_value(wish.answer.clone())
+                .inspect_err(|error| tracing::warn!(%error, id = wish.id, "no word on a close"))
+                .ok()?;
+            RequestInput::Told {
+                rev: wish.rev,
+                answer,
+            }
+        }
+        TIMER => RequestInput::AlarmSet { rev: wish.rev },
+        _ => return None,
+    };
     Some(Input::Request {
         workspace: wish.workspace.clone(),
         id: wish.id.parse().ok()?,
-        input: RequestInput::Told {
-            rev: wish.rev,
-            answer,
-        },
+        input,
     })
 }

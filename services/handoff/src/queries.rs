@@ -147,8 +147,18 @@ impl HandoffQueries {
         let last = query.cursor.as_deref().map(|cursor| {
             behind(cursor).ok_or_else(|| invalid("`cursor` is not one that a page before gave"))
         });
+        let user = match &query.assignee {
+            None => None,
+            Some(name) => {
+                let found = store::users(&self.db, workspace, &[name]).await;
+                let found = found.map_err(|error| failed(&error))?.into_iter().next();
+                Some(found.ok_or_else(|| Refusal::NoUser(name.clone()).problem())?)
+            }
+        };
         let filter = store::Filter {
             workspace,
+            priority: query.priority,
+            assignee: user.as_ref(),
             status: query.status,
             kind: query.kind,
             run: query.run,

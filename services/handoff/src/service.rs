@@ -78,7 +78,7 @@ impl Service for Handoff {
     fn aggregate(need: &Need) -> Option<Key> {
         match need {
             Need::User(workspace, name) => Some(Key::User(workspace.clone(), name.clone())),
-            Need::Owners(_) | Need::Members(_) => None,
+            Need::Owners(_) | Need::Members(_) | Need::Role(..) | Need::Loads(_) => None,
         }
     }
 
@@ -91,7 +91,11 @@ impl Service for Handoff {
 
     fn is_constant(need: &Need) -> bool {
         match need {
-            Need::User(..) | Need::Owners(_) | Need::Members(_) => false,
+            Need::User(..)
+            | Need::Owners(_)
+            | Need::Members(_)
+            | Need::Role(..)
+            | Need::Loads(_) => false,
         }
     }
 

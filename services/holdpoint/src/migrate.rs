@@ -4,21 +4,22 @@ mod roles;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use holdpoint_migrations as migrations;
 use holdpoint_store::migrate;
 use serde_json::json;
 
 use crate::cli::{MigrateArgs, Service};
-use crate::exit::{Outcome, Usage};
+use crate::exit::Outcome;
 use crate::output;
 use crate::serve::tables::Tables;
 
 /// Every service that keeps tables.
-const ALL: [Service; 4] = [
+const ALL: [Service; 5] = [
     Service::Executor,
     Service::Scheduler,
     Service::Handoff,
+    Service::Notification,
     Service::Gateway,
 ];
 
@@ -51,13 +52,7 @@ async fn one(service: Service, tables: &Tables) -> anyhow::Result<()> {
         Service::Scheduler => migrate::<migrations::scheduler::Migrator>(&store).await?,
         Service::Gateway => migrate::<migrations::gateway::Migrator>(&store).await?,
         Service::Handoff => migrate::<migrations::handoff::Migrator>(&store).await?,
-        // Its crate brings its migrator.
-        Service::Notification => {
-            bail!(Usage(format!(
-                "the {} service is not in this build yet",
-                service.name()
-            )));
-        }
+        Service::Notification => migrate::<migrations::notification::Migrator>(&store).await?,
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ pub(crate) fn write(args: &NatsConfigArgs) -> anyhow::Result<()> {
             Client::Executor
             | Client::Scheduler
             | Client::Handoff
+            | Client::Notification
             | Client::Gateway
             | Client::Worker => format!("{}.seed", client.name()),
         };

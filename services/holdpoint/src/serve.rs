@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
 use holdpoint_auth::Signer;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
@@ -27,7 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cli::{ServeArgs, Service};
 use crate::connection::WORKSPACE_DEFAULT;
-use crate::exit::{Outcome, Usage};
+use crate::exit::Outcome;
 use crate::output;
 use crate::up::tools::Inline;
 
@@ -88,23 +87,27 @@ impl Running {
             keys: secrets.keys()?,
         };
         let stop = self.stop.clone();
+        let mut activity = None;
         match args.service {
             Service::Executor => {
                 let allowed = std::env::var(targets::ALLOW_PRIVATE).ok();
                 let targets = TargetPolicy::of_serve(allowed.as_deref());
                 let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
                 let inline = Inline::new(bus, clock, targets, &args.mails)?;
-                drop(holdpoint_executor::start(&deps, Some(inline), stop, &self.tracker).await?);
+                let runs = holdpoint_executor::start(&deps, Some(inline), stop, &self.tracker);
+                activity = Some(runs.await?.activity());
             }
             Service::Scheduler => {
                 let settling = Settling::default();
-                drop(holdpoint_scheduler::start(&deps, settling, stop, &self.tracker).await?);
+                let alarms = holdpoint_scheduler::start(&deps, settling, stop, &self.tracker);
+                activity = Some(alarms.await?.activity());
             }
             Service::Handoff => {
-                drop(holdpoint_handoff::start(&deps, stop, &self.tracker).await?);
+                let requests = holdpoint_handoff::start(&deps, stop, &self.tracker);
+                activity = Some(requests.await?.activity());
             }
             Service::Notification => {
-                bail!(Usage("the notification service comes with People".into()));
+                drop(holdpoint_notification::start(&deps, stop, &self.tracker).await?);
             }
             Service::Gateway => {
                 let signer = secrets.signer()?;
@@ -113,7 +116,11 @@ impl Running {
         }
         if let Some(address) = args.health {
             let stop = self.stop.clone();
-            let address = health::start(address, deps.bus, stop, &self.tracker).await?;
+            let watched = health::Watched {
+                bus: deps.bus,
+                activity,
+            };
+            let address = health::start(address, watched, stop, &self.tracker).await?;
             said.insert("health".to_owned(), url(address));
         }
         Ok(said)
@@ -133,6 +140,7 @@ impl Running {
             signer: Arc::new(signer),
             keys: deps.keys.clone(),
             mails: None,
+            not_ready: None,
         };
         let config = holdpoint_gateway::Config { http: args.http };
         let gateway = holdpoint_gateway::start(gateway, config).await?;

@@ -69,18 +69,22 @@ fn greet(args: &UpArgs, system: &System) -> anyhow::Result<()> {
     let System {
         url,
         token,
+        login,
         workspace,
         nats_url,
         ..
     } = system;
     if args.json {
-        let line =
-            json!({ "url": url, "workspace": workspace, "token": token, "nats_url": nats_url });
+        let line = json!({
+            "url": url, "workspace": workspace, "token": token, "nats_url": nats_url,
+            "login": login,
+        });
         output::line(&line.to_string())?;
         return Ok(());
     }
     output::line("Holdpoint is up.")?;
     output::line(&format!("  url        {url}"))?;
+    output::line(&format!("  inbox      {login} (opens once, within a day)"))?;
     output::line(&format!("  workspace  {workspace}"))?;
     output::line(&format!("  token      {token}"))?;
     output::line(&format!("  bus        {nats_url}"))?;

@@ -34,6 +34,17 @@ impl Settling {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         kernels.push((service.to_owned(), activity));
     }
+
+    /// What the kernels of this process lack to do their work, if anything.
+    #[must_use]
+    pub fn not_ready(&self) -> Vec<String> {
+        let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let lacking = kernels.iter().filter_map(|(service, activity)| {
+            let lacks = activity.not_ready()?;
+            Some(format!("the {service} service: {lacks}"))
+        });
+        lacking.collect()
+    }
 }
 
 impl Settling {

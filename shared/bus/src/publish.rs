@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use async_nats::jetstream::message::PublishMessage;
 use bytes::Bytes;
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
 use crate::{Bus, BusError};
@@ -44,16 +44,16 @@ impl Outgoing {
         self
     }
 
-    fn into_publish(self) -> (String, PublishMessage) {
-        let mut message = PublishMessage::build().payload(Bytes::from(self.body));
+    fn to_publish(&self) -> (String, PublishMessage) {
+        let mut message = PublishMessage::build().payload(Bytes::from(self.body.clone()));
         if !self.headers.is_empty() {
             let mut headers = HeaderMap::new();
-            for (name, value) in self.headers {
-                headers.insert(name, value);
+            for (name, value) in &self.headers {
+                headers.insert(name.as_str(), value.as_str());
             }
             message = message.headers(headers);
         }
-        (self.subject, message)
+        (self.subject.clone(), message)
     }
 }
 
@@ -64,18 +64,22 @@ impl Bus {
     /// # Errors
     /// [`BusError::Publish`] when one was not stored.
     pub async fn publish_all(&self, messages: Vec<Outgoing>) -> Result<(), BusError> {
+        self.publish_each(&messages).await.into_iter().collect()
+    }
+
+    /// Stores messages in their streams, pipelined, and tells of each whether it was stored. One of
+    /// which that is not known may be stored all the same: receivers survive a second delivery.
+    pub async fn publish_each(&self, messages: &[Outgoing]) -> Vec<Result<(), BusError>> {
         let mut acks = Vec::with_capacity(messages.len());
         for message in messages {
-            let (subject, message) = message.into_publish();
-            acks.push(
-                self.jetstream
-                    .send_publish(subject, message)
-                    .await?
-                    .into_future(),
-            );
+            let (subject, message) = message.to_publish();
+            let sent = self.jetstream.send_publish(subject, message).await;
+            acks.push(async {
+                sent?.await?;
+                Ok(())
+            });
         }
-        try_join_all(acks).await?;
-        Ok(())
+        join_all(acks).await
     }
 
     /// Sends a core message; it may be lost.

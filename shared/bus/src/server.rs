@@ -170,6 +170,16 @@ pub async fn provide(settings: Settings) -> Result<Provided, ServerError> {
     Ok(provided)
 }
 
+/// The `nats-server` program that [`provide`] would start.
+///
+/// # Errors
+/// [`ServerError`] says what was tried and how to mend it.
+pub async fn program() -> Result<PathBuf, ServerError> {
+    let mut tried = String::new();
+    let found = binary::find(&mut tried).await?;
+    found.ok_or(ServerError::NoWay { tried })
+}
+
 async fn adopted(place: &Place) -> Option<Provided> {
     if let Some((pid, url, version)) = child::adopt(place).await {
         return Some(Provided::new(url, Origin::Adopted { pid }, version));

@@ -137,6 +137,7 @@ fn all() -> Vec<Entry> {
     entries.extend(people::requests());
     entries.extend(people::handling());
     entries.extend(people::users());
+    entries.extend(people::notifications());
     entries.extend(samples::queries());
     entries.extend(samples::messages());
     entries

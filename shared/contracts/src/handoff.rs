@@ -1,13 +1,17 @@
 //! Commands and queries of the handoff service: people, and what is asked of them.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, HoldId, RoleName, RunId, UserName};
+use holdpoint_ids::{AgentName, HoldId, RunId, UserName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::hold::{HoldOutcome, HoldSpec, HoldWish, Priority, Task, WishAnswer};
 use crate::message::{Command, Query, Reply};
 use crate::run::{HoldKind, Page};
+
+mod users;
+
+pub use users::{DisableUser, GetUser, ListUsers, PutUser, UserFact, UserFacts, UserView};
 
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "handoff";
@@ -328,8 +332,8 @@ pub struct RequestView {
     pub remaining_ms: Option<u64>,
     /// What happens when time is up.
     pub on_timeout: crate::hold::OnTimeout,
-    /// What can be done to it in its state: `respond`, `approve`, `reject`, `withdraw`. Whether this
-    /// caller may is decided when it is done.
+    /// What can be done to it in its state: `respond approve reject complete accept take_over reassign
+    /// delegate acknowledge snooze withdraw`. Whether this caller may is decided when it is done.
     pub actions: Vec<String>,
     /// How it ended.
     pub outcome: Option<HoldOutcome>,
@@ -396,6 +400,9 @@ pub struct RequestView {
     /// Where the outcome is posted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback: Option<String>,
+    /// It has ended, or its timer was stopped, and the scheduler has not confirmed that yet (S0-R4).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timer_unconfirmed: bool,
 }
 
 /// Votes on an approval that needs more than one.
@@ -435,48 +442,6 @@ pub struct LateAnswer {
     pub data: Value,
 }
 
-/// Makes a user, or changes name, mail and roles of one (owner and admin only).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PutUser {
-    /// Who; `@user.<name>`.
-    pub name: UserName,
-    /// Where mails go.
-    #[serde(default)]
-    pub email: Option<String>,
-    /// Built-in ones grant rights (`owner admin operator member viewer agent`), any other is for
-    /// `@role.` only.
-    #[serde(default)]
-    pub roles: Vec<RoleName>,
-}
-command!(PutUser, "put_user", UserView, |it| it.name.to_string());
-
-/// Disables a user: decides nothing any more, and is asked nothing any more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DisableUser {
-    /// Who.
-    pub name: UserName,
-}
-command!(DisableUser, "disable_user", UserView, |it| it
-    .name
-    .to_string());
-
-/// One user as the API shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserView {
-    /// `@user.<name>`.
-    pub name: UserName,
-    /// Where mails go.
-    pub email: Option<String>,
-    /// In alphabetical order.
-    pub roles: Vec<RoleName>,
-    /// False: disabled.
-    pub active: bool,
-    /// Rises with every change; readers of copies keep the highest.
-    pub version: u64,
-}
-
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -508,46 +473,3 @@ pub struct ListRequests {
     pub priority: Option<Priority>,
 }
 query!(ListRequests, "requests", Page<RequestView>);
-
-/// One user.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GetUser {
-    /// Who.
-    pub name: UserName,
-}
-query!(GetUser, "user", UserView);
-
-/// Users by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ListUsers {
-    /// 1 to 500.
-    pub limit: u64,
-    /// From the page before.
-    pub cursor: Option<String>,
-}
-query!(ListUsers, "users", Page<UserView>);
-
-/// Changes of users of all workspaces after a number: how readers keep their copies. Asked under
-/// the workspace [`crate::subject::SYSTEM_WORKSPACE`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UserFacts {
-    /// Facts with a greater number; 0 is the beginning.
-    pub after: u64,
-    /// 1 to 500.
-    pub limit: u64,
-}
-query!(UserFacts, "user_facts", Vec<UserFact>);
-
-/// One change of a user, numbered by the publisher without gaps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserFact {
-    /// From 1.
-    pub seq: u64,
-    /// Whose.
-    pub workspace: holdpoint_ids::Workspace,
-    /// As it now is.
-    pub user: UserView,
-}

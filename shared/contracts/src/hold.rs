@@ -69,7 +69,11 @@ pub struct HoldSpec {
     /// One sentence or more, for people.
     pub question: String,
     /// The answers there are; empty: any text, or what the schema says.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "crate::form::words"
+    )]
     pub options: Vec<String>,
     /// Whom: `@user.<name>` or `@role.<name>`; empty: the workspace's owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

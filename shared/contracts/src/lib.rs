@@ -11,6 +11,7 @@ mod macros;
 mod catalogue;
 pub mod duration;
 pub mod executor;
+pub mod form;
 pub mod handoff;
 pub mod history;
 pub mod hold;

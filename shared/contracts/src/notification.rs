@@ -1,11 +1,13 @@
 //! Commands and queries of the notification service: who is told what, and by which way.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::HoldId;
+use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
 use serde::{Deserialize, Serialize};
 
 use crate::handoff::RequestView;
-use crate::message::{Command, Reply};
+use crate::hold::{HoldOutcome, Priority};
+use crate::message::{Command, Query, Reply};
+use crate::run::Page;
 
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "notification";
@@ -75,4 +77,155 @@ pub enum Noted {
     Stored,
     /// It was known.
     Known,
+}
+
+impl FactKind {
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Assigned => "assigned",
+            Self::Escalated => "escalated",
+            Self::TakenOver => "taken_over",
+            Self::Decided => "decided",
+            Self::Expired => "expired",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+
+    /// Whether nobody has to do anything with the request any more.
+    #[must_use]
+    pub const fn is_end(self) -> bool {
+        match self {
+            Self::Opened | Self::Assigned | Self::Escalated | Self::TakenOver => false,
+            Self::Decided | Self::Expired | Self::Withdrawn => true,
+        }
+    }
+}
+
+/// What a notification is about (S0-T4). Not all of them are sent yet: a reader knows them all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotificationType {
+    /// Something is due.
+    TaskDue,
+    /// Somebody has it now.
+    TaskAssigned,
+    /// A deal was won.
+    DealWon,
+    /// A deal was lost.
+    DealLost,
+    /// A new lead.
+    NewLead,
+    /// A run has completed.
+    WorkflowComplete,
+    /// Somebody was named.
+    Mention,
+    /// Of the installation itself.
+    System,
+    /// Anything else.
+    Custom,
+    /// An agent hands over.
+    AgentHandoff,
+    /// An approval is asked for.
+    ApprovalRequested,
+    /// An answer is asked for.
+    InputRequested,
+    /// Nobody has acted in time.
+    Escalation,
+}
+
+/// Marks the caller's copy as read. Needs a signed assertion; again changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadNotification {
+    /// Which.
+    pub id: NotificationId,
+}
+command!(
+    ReadNotification,
+    "read_notification",
+    NotificationView,
+    |it| it.id.to_string()
+);
+
+/// One person's copy of a notification as the API shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotificationView {
+    /// The same for all people who are told.
+    pub id: NotificationId,
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub kind: NotificationType,
+    /// Headline.
+    pub title: String,
+    /// In sentences.
+    pub message: String,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// Where to act: `/tasks/{task}?action=…`, below the address of the installation.
+    pub action_url: String,
+    /// Where to look, below the address of the installation.
+    pub link: String,
+    /// Whose run asks, if one does.
+    pub run: Option<RunId>,
+    /// The request that it is of.
+    pub request: HoldId,
+    /// When it happened.
+    #[serde(with = "crate::instant")]
+    pub at: DateTime<Utc>,
+    /// When this person has read it, or nobody had to any more.
+    #[serde(default, with = "crate::instant::option")]
+    pub read_at: Option<DateTime<Utc>>,
+    /// How the request ended, once it has.
+    pub decided: Option<NoteEnd>,
+}
+
+/// How the request of a notification ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoteEnd {
+    /// `decided`, `expired`, `withdrawn`.
+    pub state: FactKind,
+    /// How, where somebody or time decided.
+    pub outcome: Option<HoldOutcome>,
+    /// Who; none: time.
+    pub by: Option<String>,
+    /// When.
+    #[serde(with = "crate::instant")]
+    pub at: DateTime<Utc>,
+}
+
+/// One person's copy of a notification. Only that person may see it: who asks has checked it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetNotification {
+    /// Whose copy.
+    pub person: UserName,
+    /// Which.
+    pub id: NotificationId,
+}
+query!(GetNotification, "notification", NotificationView);
+
+/// One person's notifications, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListNotifications {
+    /// Whose.
+    pub person: UserName,
+    /// Only those that were not read.
+    #[serde(default)]
+    pub unread: bool,
+    /// 1 to 500.
+    pub limit: u64,
+    /// From the page before.
+    pub cursor: Option<String>,
+}
+query!(ListNotifications, "notifications", Page<NotificationView>);
+
+/// One core message a batch: whose notifications have changed. May be lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotificationNudge {
+    /// Who; empty: many.
+    pub people: Vec<UserName>,
 }

@@ -4,7 +4,7 @@
 //! client needs. `holdpoint nats-config` writes it as a server configuration.
 
 use crate::subject::{STEPS, TIMERS, commands_stream};
-use crate::{executor, handoff, scheduler};
+use crate::{executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
 
 /// A kind of client of the bus.
@@ -16,6 +16,8 @@ pub enum Client {
     Scheduler,
     /// The handoff service.
     Handoff,
+    /// The notification service.
+    Notification,
     /// The gateway: asks every service on behalf of callers, with assertions.
     Gateway,
     /// A node: takes steps, and reports.
@@ -26,10 +28,11 @@ pub enum Client {
 
 impl Client {
     /// Every client that belongs to no workspace.
-    pub const SERVICES: [Self; 5] = [
+    pub const SERVICES: [Self; 6] = [
         Self::Executor,
         Self::Scheduler,
         Self::Handoff,
+        Self::Notification,
         Self::Gateway,
         Self::Worker,
     ];
@@ -41,6 +44,7 @@ impl Client {
             Self::Executor => executor::SERVICE,
             Self::Scheduler => scheduler::SERVICE,
             Self::Handoff => handoff::SERVICE,
+            Self::Notification => notification::SERVICE,
             Self::Gateway => "gateway",
             Self::Worker => "worker",
             Self::Program(_) => "program",
@@ -78,11 +82,25 @@ pub fn permissions(client: &Client) -> Permissions {
         }
         Client::Handoff => {
             serves(handoff::SERVICE, &mut publish, &mut subscribe);
-            publish.extend(commands_of(&[executor::SERVICE, scheduler::SERVICE]));
+            publish.extend(commands_of(&[
+                executor::SERVICE,
+                scheduler::SERVICE,
+                notification::SERVICE,
+            ]));
+        }
+        Client::Notification => {
+            serves(notification::SERVICE, &mut publish, &mut subscribe);
+            // Its copy of the users: what changed, and that something did.
+            publish.push(format!("hp.sys.get.{}.user_facts", handoff::SERVICE));
+            subscribe.push(format!("hp.sys.live.{}", handoff::SERVICE));
         }
         Client::Gateway => {
             publish.extend(["hp.*.ask.>", "hp.*.get.>"].map(str::to_owned));
-            publish.extend(commands_of(&[executor::SERVICE, handoff::SERVICE]));
+            publish.extend(commands_of(&[
+                executor::SERVICE,
+                handoff::SERVICE,
+                notification::SERVICE,
+            ]));
             publish.push(crate::subject::CLOCK_ADVANCE.into());
             subscribe.push("hp.*.live.>".into());
         }

@@ -21,6 +21,9 @@ pub const TIMERS_DUE_FILTER: &str = "hp.timers.due.>";
 /// Number of shards that alarm buckets are spread over.
 pub const TIMER_SHARDS: u32 = 1;
 
+/// Header of a stored command: the inbox where its sender waits for the answer.
+pub const REPLY_HEADER: &str = "hp-reply";
+
 /// The stream of one service's commands.
 #[must_use]
 pub fn commands_stream(service: &str) -> String {

@@ -199,6 +199,77 @@ impl From<HoldId> for String {
     }
 }
 
+/// A notification: all people's copies of it share this id. Derived from the request's, so that
+/// whoever asks knows it at once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NotificationId {
+    /// The request that it is of.
+    pub hold: HoldId,
+    /// The request's version that it tells of; none: that it was asked.
+    pub rev: Option<u64>,
+}
+
+impl NotificationId {
+    /// The notification that a request was asked.
+    #[must_use]
+    pub const fn opened(hold: HoldId) -> Self {
+        Self { hold, rev: None }
+    }
+}
+
+impl fmt::Display for NotificationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let HoldId { run, number } = self.hold;
+        write!(f, "note_{}-{number}", run.uuid().simple())?;
+        match self.rev {
+            Some(rev) => write!(f, "-{rev}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for NotificationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for NotificationId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let parse = || {
+            let mut parts = text.strip_prefix("note_")?.splitn(3, '-');
+            let hold = format!("hold_{}-{}", parts.next()?, parts.next()?);
+            let rev = parts.next().map(str::parse).transpose().ok()?;
+            Some(Self {
+                hold: hold.parse().ok()?,
+                rev,
+            })
+        };
+        parse().ok_or_else(|| IdError {
+            kind: "notification id",
+            expected: "`note_`, 32 hexadecimal digits, `-` and a number, perhaps one more",
+            text: text.chars().take(200).collect(),
+        })
+    }
+}
+
+impl TryFrom<String> for NotificationId {
+    type Error = IdError;
+
+    fn try_from(text: String) -> Result<Self, IdError> {
+        text.parse()
+    }
+}
+
+impl From<NotificationId> for String {
+    fn from(id: NotificationId) -> Self {
+        id.to_string()
+    }
+}
+
 /// Letters, digits, `.`, `_`, `-`; starts with a letter or digit; at most [`NAME_CHARS_MAX`].
 fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -324,6 +395,10 @@ mod tests {
         assert_eq!(run.to_string().parse::<RunId>().unwrap(), run);
         let hold = HoldId { run, number: 3 };
         assert_eq!(hold.to_string().parse::<HoldId>().unwrap(), hold);
+        for rev in [None, Some(7)] {
+            let note = NotificationId { hold, rev };
+            assert_eq!(note.to_string().parse::<NotificationId>().unwrap(), note);
+        }
     }
 
     #[test]

@@ -55,6 +55,8 @@ impl<S: Service> Memory<S> {
 pub(crate) enum Fault<K> {
     /// Somebody else wrote these first.
     Lost(Vec<K>),
+    /// Somebody else used the idempotency key of one of them meanwhile: it has an answer by now.
+    Taken,
     /// The database refused.
     Store(StoreError),
 }
@@ -133,7 +135,9 @@ pub(crate) async fn commit<S: Service>(
     let answers = batch.decide_all(&tx, &inputs, &mut cached).await?;
     save(&tx, service, &batch, now).await?;
     let replies = replies::<S>(tasks, &seen, answers);
-    idempotency::remember(&tx, tasks, &fresh, &replies, now).await?;
+    if !idempotency::remember(&tx, tasks, &fresh, &replies, now).await? {
+        return Err(Fault::Taken);
+    }
     let outgoing = service.outbound(&batch.effects);
     let outbox = outbox::keep(&tx, &outgoing, owner, now).await?;
     let wishes = wishes::keep(&tx, service.wishes(&batch.effects), now).await?;

@@ -8,6 +8,7 @@ use holdpoint_contracts::message::{Asked, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue::Set, DatabaseTransaction};
 
 use crate::Service;
@@ -67,8 +68,8 @@ pub(crate) async fn trim(db: &impl ConnectionTrait, now: DateTime<Utc>) -> Resul
     Ok(())
 }
 
-/// Looks up the keys of a batch in one query. A key that comes twice in one batch is loaded as
-/// unseen; the second insert then fails and its task is decided again alone.
+/// Looks up the keys of a batch in one query. A key that comes twice in one batch, or that another
+/// replica has in its hands, is loaded as unseen: [`remember`] finds it taken.
 pub(crate) async fn seen<'a>(
     db: &DatabaseTransaction,
     asked: impl Iterator<Item = &'a Asked>,
@@ -88,14 +89,15 @@ pub(crate) async fn seen<'a>(
     ))
 }
 
-/// Remembers what was done under which key.
+/// Remembers what was done under which key. False: one of the keys was used meanwhile; nothing of the
+/// batch may be committed, and decided again its task is answered as the first one was.
 pub(crate) async fn remember<S: Service>(
     db: &DatabaseTransaction,
     tasks: &[Task<S>],
     fresh: &[bool],
     replies: &[TaskReply],
     now: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let mut rows = Vec::new();
     for ((task, fresh), reply) in tasks.iter().zip(fresh).zip(replies) {
         let Some(asked) = task.asked.as_ref().filter(|_| *fresh && reply.is_ok) else {
@@ -108,10 +110,13 @@ pub(crate) async fn remember<S: Service>(
             created_at: Set(now),
         });
     }
+    let unused = OnConflict::column(row::Column::Key).do_nothing().to_owned();
+    let mut inserted = 0;
     for chunk in rows.chunks(ROWS_PER_STATEMENT) {
-        row::Entity::insert_many(chunk.to_vec())
+        inserted += row::Entity::insert_many(chunk.to_vec())
+            .on_conflict(unused.clone())
             .exec_without_returning(db)
             .await?;
     }
-    Ok(())
+    Ok(inserted == rows.len() as u64)
 }

@@ -21,9 +21,6 @@ use crate::start::Activity;
 use crate::task::{Origin, Raw, Task, answer};
 use crate::{Request, Service};
 
-/// Header that names the inbox where the sender of a stored command waits for its answer.
-pub(crate) const REPLY_HEADER: &str = "hp-reply";
-
 /// How long a delivery may take until the bus gives it out again: what was in flight at a kill waits
 /// this long. A second delivery while the first is still being handled is harmless.
 const ACK_WAIT: Duration = Duration::from_secs(10);
@@ -213,7 +210,7 @@ async fn give_back(mut messages: async_nats::jetstream::consumer::pull::Stream) 
 }
 
 fn reply_inbox(headers: Option<&HeaderMap>) -> Option<String> {
-    let inbox = headers?.get(REPLY_HEADER)?.as_str();
+    let inbox = headers?.get(subject::REPLY_HEADER)?.as_str();
     // Anything else could make the service publish a command in somebody's name.
     inbox.starts_with("_INBOX").then(|| inbox.to_owned())
 }

@@ -1,10 +1,12 @@
 //! Messages that are committed and not yet published: one row a batch.
 
+use std::collections::VecDeque;
+
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_store::StoreError;
 use sea_orm::entity::prelude::*;
-use sea_orm::{ActiveValue::Set, DatabaseTransaction, QueryOrder, Statement};
+use sea_orm::{ActiveValue::Set, DatabaseTransaction, QueryResult, Statement};
 
 mod row {
     #![expect(
@@ -82,19 +84,46 @@ pub(crate) async fn forget(db: &impl ConnectionTrait, published: &[i64]) -> Resu
     Ok(())
 }
 
-/// Outbox rows with their messages.
-pub(crate) type LeftBehind = Vec<(i64, Vec<Outgoing>)>;
+/// A row that keeps messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept {
+    pub(crate) id: i64,
+    /// Of its messages, about.
+    pub(crate) bytes: usize,
+}
 
 /// Rows that a process left behind, oldest first. For a store that nobody else writes.
-pub(crate) async fn left_behind(db: &impl ConnectionTrait) -> Result<LeftBehind, StoreError> {
-    let rows = row::Entity::find()
-        .order_by_asc(row::Column::Id)
-        .all(db)
+pub(crate) async fn left_behind(db: &impl ConnectionTrait) -> Result<VecDeque<Kept>, StoreError> {
+    let sql = "SELECT id, length(messages) FROM outbox ORDER BY id";
+    let rows = db
+        .query_all_raw(Statement::from_string(db.get_database_backend(), sql))
         .await?;
-    rows.into_iter()
-        .map(|row| read(row.id, &row.messages))
-        .collect()
+    let kept = |row: QueryResult| {
+        let bytes: i64 = row.try_get_by_index(1)?;
+        Ok(Kept {
+            id: row.try_get_by_index(0)?,
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+        })
+    };
+    rows.into_iter().map(kept).collect()
 }
+
+/// The messages of a row, to be published now. None are left where it is not there any more, or not
+/// the owner's: somebody else has published them, or will.
+pub(crate) async fn read_again(
+    db: &impl ConnectionTrait,
+    id: i64,
+    owner: Option<&str>,
+) -> Result<Vec<Outgoing>, StoreError> {
+    let row = row::Entity::find_by_id(id).one(db).await?;
+    let ours = row.filter(|row| owner.is_none_or(|owner| row.owner == owner));
+    ours.map_or(Ok(Vec::new()), |row| {
+        read(row.id, &row.messages).map(|(_, messages)| messages)
+    })
+}
+
+/// Outbox rows with their messages.
+pub(crate) type LeftBehind = Vec<(i64, Vec<Outgoing>)>;
 
 /// Takes over the rows of other kernels whose lease is over, oldest first. A lease is never renewed:
 /// a row lives for milliseconds, and one that lives longer may well be published twice. Leases are

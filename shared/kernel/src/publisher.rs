@@ -1,24 +1,29 @@
 //! Sends what was committed: messages, answers, acks. In this order, and never before the commit.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use holdpoint_bus::{Bus, Outgoing};
+use sea_orm::DatabaseConnection;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::Service;
 use crate::crash::{self, Point};
+use crate::outbox::{self, Kept};
 use crate::parts;
 use crate::task::{Origin, Settlement};
 use crate::wishes::{Courier, Sent, Unconfirmed};
-use crate::writer::chain;
 
-/// Wait before publishing is tried again while the bus is away; grows up to the second.
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(2);
+mod behind;
+
+use behind::{Behind, Unstored, unstored};
+
+/// How long one flush may take at a crash point.
+const FLUSH_MAX: Duration = Duration::from_secs(2);
 
 /// Committed batches that wait for the publisher; with the one in its hands at most two.
 pub(crate) const UNPUBLISHED_MAX: usize = 1;
@@ -131,34 +136,119 @@ impl Published {
     }
 }
 
-/// Publishes until the writer is gone.
-pub(crate) async fn run<S: Service>(
+/// Sends what batches leave, in their order. What the bus does not take stays in the outbox: callers
+/// are answered and deliveries acked all the same, for it is committed.
+pub(crate) struct Publisher<S: Service> {
     courier: Courier<S>,
-    mut batches: mpsc::Receiver<Publishing>,
+    /// Where rows are read again.
+    db: DatabaseConnection,
+    /// Whose rows these are; none: nobody else writes the tables.
+    owner: Option<String>,
+    behind: Behind,
     stop: CancellationToken,
-) {
-    let Courier {
-        bus,
-        published,
-        activity,
-        ..
-    } = &courier;
-    while let Some(batch) = batches.recv().await {
-        let tasks = batch.settled.len();
-        let (is_published, ()) = tokio::join!(
-            publish(bus, batch.outgoing, &stop),
-            courier.send(batch.wishes)
-        );
-        for (subject, body) in batch.nudges {
-            if let Err(error) = bus.send(subject, body).await {
-                tracing::debug!(%error, "a nudge was not sent");
+}
+
+impl<S: Service> Publisher<S> {
+    /// Publishes what an earlier process left, as far as the bus takes it: before anything newer.
+    pub(crate) async fn new(
+        courier: Courier<S>,
+        db: DatabaseConnection,
+        owner: Option<String>,
+        left_behind: VecDeque<Kept>,
+        stop: CancellationToken,
+    ) -> Self {
+        let mut publisher = Self {
+            behind: Behind::new(courier.activity.clone()),
+            courier,
+            db,
+            owner,
+            stop,
+        };
+        if !left_behind.is_empty() {
+            tracing::info!(
+                service = S::NAME,
+                batches = left_behind.len(),
+                "publishing what the process before left in its outbox"
+            );
+            publisher.behind.begin_with(left_behind);
+            publisher.catch_up().await;
+        }
+        publisher
+    }
+
+    /// Publishes until the writer is gone.
+    pub(crate) async fn run(mut self, mut batches: mpsc::Receiver<Publishing>) {
+        loop {
+            let has_room = self.behind.has_room() || self.stop.is_cancelled();
+            let batch = tokio::select! {
+                biased;
+                () = self.behind.is_due() => {
+                    self.catch_up().await;
+                    continue;
+                }
+                batch = batches.recv(), if has_room => batch,
+                // A writer that is to end must not wait for room.
+                () = self.stop.cancelled(), if !has_room => continue,
+            };
+            match batch {
+                Some(batch) => self.publish(batch).await,
+                None => break,
             }
         }
-        crash::pass(S::NAME, Point::Published, &batch.verbs);
-        settle::<S>(bus, batch.settled, &batch.verbs).await;
-        published.end(batch.outbox.filter(|_| is_published));
+        self.behind.leave(S::NAME);
+    }
+
+    async fn publish(&mut self, batch: Publishing) {
+        let Publishing {
+            outbox,
+            outgoing,
+            wishes,
+            nudges,
+            settled,
+            verbs,
+        } = batch;
+        let tasks = settled.len();
+        let (published, ()) = tokio::join!(
+            self.behind
+                .publish::<S>(&self.courier.bus, outbox, outgoing),
+            self.courier.send(wishes)
+        );
+        let bus = &self.courier.bus;
+        if bus.is_connected() {
+            for (subject, body) in nudges {
+                if let Err(error) = bus.send(subject, body).await {
+                    tracing::debug!(%error, "a nudge was not sent");
+                }
+            }
+        }
+        crash::pass(S::NAME, Point::Published, &verbs);
+        settle::<S>(bus, settled, &verbs).await;
+        self.courier.published.end(published);
+        let activity = &self.courier.activity;
         activity.handled.fetch_add(tasks, Ordering::AcqRel);
         activity.in_flight.fetch_sub(tasks, Ordering::AcqRel);
+    }
+
+    /// Publishes what stayed behind, the oldest first, until the bus refuses again.
+    async fn catch_up(&mut self) {
+        let (bus, published) = (&self.courier.bus, &self.courier.published);
+        while let Some((row, messages)) = self.behind.first() {
+            if !bus.is_connected() {
+                return self.behind.refused(messages, None);
+            }
+            let messages = match messages {
+                Some(messages) => messages,
+                None => match outbox::read_again(&self.db, row, self.owner.as_deref()).await {
+                    Ok(messages) => messages,
+                    Err(error) => return self.behind.refused(None, Some(&error)),
+                },
+            };
+            if let Some(Unstored { left, why }) = unstored(bus, messages).await {
+                return self.behind.refused(Some(left), Some(&why));
+            }
+            published.end_of(row);
+            self.behind.done(S::NAME);
+        }
     }
 }
 
@@ -170,34 +260,14 @@ async fn settle<S: Service>(bus: &Bus, settled: Vec<Settled>, verbs: &[String]) 
     }
     let is_armed = crash::is_armed(S::NAME);
     if is_armed {
-        bus.flush(RETRY_MAX).await;
+        bus.flush(FLUSH_MAX).await;
     }
     crash::pass(S::NAME, Point::Replied, verbs);
     for one in settled {
-        one.origin.settle(one.settlement).await;
+        one.origin.settle(bus, one.settlement).await;
     }
     if is_armed {
-        bus.flush(RETRY_MAX).await;
+        bus.flush(FLUSH_MAX).await;
     }
     crash::pass(S::NAME, Point::Acked, verbs);
-}
-
-/// Tries until all are stored: the outbox row keeps them, and nothing newer may overtake. Once the
-/// service is to stop, one failure is enough: the row stays, and the next start publishes it.
-pub(crate) async fn publish(bus: &Bus, messages: Vec<Outgoing>, stop: &CancellationToken) -> bool {
-    let mut wait = RETRY_FIRST;
-    while !messages.is_empty() {
-        let Err(error) = bus.publish_all(messages.clone()).await else {
-            return true;
-        };
-        let count = messages.len();
-        if stop.is_cancelled() {
-            tracing::warn!(error = %chain(&error), messages = count, "left in the outbox for the next start");
-            return false;
-        }
-        tracing::warn!(error = %chain(&error), messages = count, "not published; trying again");
-        stop.run_until_cancelled(tokio::time::sleep(wait)).await;
-        wait = (wait * 2).min(RETRY_MAX);
-    }
-    true
 }

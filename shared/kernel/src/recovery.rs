@@ -1,13 +1,13 @@
-//! Publishes what other kernels committed and did not live to publish.
+//! Publishes what other kernels committed and did not live to publish. For a store that several share.
 
 use std::time::Duration;
 
-use holdpoint_bus::Bus;
 use sea_orm::DatabaseConnection;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::outbox::{self, LeftBehind};
-use crate::publisher::{self, Published};
+use crate::outbox;
+use crate::publisher::{Published, Publishing};
 use crate::writer::chain;
 
 /// Real time between two looks for rows whose lease is over; shorter in this crate's own tests.
@@ -17,30 +17,10 @@ const LOOK: Duration = if cfg!(test) {
     Duration::from_secs(10)
 };
 
-/// Sends what an earlier process committed and may not have published.
-pub(crate) async fn republish(
-    bus: &Bus,
-    published: &Published,
-    rows: LeftBehind,
-    stop: &CancellationToken,
-) {
-    if rows.is_empty() {
-        return;
-    }
-    tracing::info!(
-        batches = rows.len(),
-        "publishing what the process before left in its outbox"
-    );
-    for (row, messages) in rows {
-        if publisher::publish(bus, messages, stop).await {
-            published.end_of(row);
-        }
-    }
-}
-
-/// Takes over rows of kernels that are gone, until it is told to stop. For a store that several share.
+/// Takes over rows of kernels that are gone, until it is told to stop, and has them published like
+/// those of its own kernel.
 pub(crate) async fn take_over(
-    bus: Bus,
+    publishing: mpsc::Sender<Publishing>,
     published: Published,
     db: DatabaseConnection,
     owner: String,
@@ -48,7 +28,22 @@ pub(crate) async fn take_over(
 ) {
     while !stop.is_cancelled() {
         match outbox::take_over(&db, &owner).await {
-            Ok(rows) => republish(&bus, &published, rows, &stop).await,
+            Ok(rows) => {
+                if !rows.is_empty() {
+                    tracing::info!(batches = rows.len(), "publishing what another process left");
+                }
+                for (row, outgoing) in rows {
+                    published.begin();
+                    let taken = Publishing {
+                        outbox: Some(row),
+                        outgoing,
+                        ..Publishing::default()
+                    };
+                    if publishing.send(taken).await.is_err() {
+                        return published.end(None);
+                    }
+                }
+            }
             Err(error) => {
                 tracing::warn!(error = %chain(&error), "the outbox could not be looked at");
             }

@@ -1,5 +1,6 @@
 //! Puts the pieces together and starts them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -16,12 +17,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::commit::Memory;
 use crate::intake::{BYTES_MAX, Intake};
-use crate::outbox::LeftBehind;
-use crate::publisher::{Published, UNPUBLISHED_MAX};
+use crate::outbox::Kept;
+use crate::publisher::{Published, Publisher, Publishing, UNPUBLISHED_MAX};
 use crate::task::{Origin, Raw, Task};
 use crate::wishes::Courier;
 use crate::writer::Writer;
-use crate::{Service, outbox, publisher, recovery, wishes};
+use crate::{Service, outbox, recovery, wishes};
 
 /// Tasks that wait for the database thread; senders wait beyond it.
 const TASKS_MAX: usize = 4_096;
@@ -86,6 +87,8 @@ pub struct Activity {
     pub(crate) handled: Arc<AtomicUsize>,
     /// Whether the database did not answer the last time it was asked.
     pub(crate) is_database_away: Arc<AtomicBool>,
+    /// Whether committed messages wait for the bus, because it is away or refuses them.
+    is_behind: Arc<AtomicBool>,
 }
 
 impl Activity {
@@ -113,6 +116,27 @@ impl Activity {
         self.is_database_away.store(!answers, Ordering::Release);
     }
 
+    /// What a kernel lacks to do work, the connection to the bus aside: its database has not answered
+    /// last time, or JetStream does not take what is to be published.
+    #[must_use]
+    pub fn not_ready(&self) -> Option<&'static str> {
+        if !self.database_answers() {
+            return Some("the database does not answer, or takes nothing");
+        }
+        let is_behind = self.is_behind.load(Ordering::Acquire);
+        is_behind.then_some("JetStream does not take what is to be published; is its disk full?")
+    }
+
+    /// While something is behind the kernel is not at rest.
+    pub(crate) fn set_behind(&self, is_behind: bool) {
+        let was_behind = self.is_behind.swap(is_behind, Ordering::AcqRel);
+        match (was_behind, is_behind) {
+            (false, true) => self.begin(),
+            (true, false) => self.end(),
+            (true, true) | (false, false) => {}
+        }
+    }
+
     /// Tasks that are through, since the start; only rises.
     #[must_use]
     pub fn handled(&self) -> usize {
@@ -136,7 +160,8 @@ impl<S: Service> Clone for Handle<S> {
 }
 
 impl<S: Service> Handle<S> {
-    /// Has inputs decided in one batch, and tells whether that was committed and published. If not,
+    /// Has inputs decided in one batch, and tells whether that was committed. What follows from it is
+    /// published by then, or waits in the outbox while the bus is away or refuses it. If not,
     /// nothing of it has happened: the database is away, or the service stops.
     pub async fn submit(&self, inputs: Vec<S::Input>) -> bool {
         let (done, through) = oneshot::channel();
@@ -166,11 +191,19 @@ impl<S: Service> Handle<S> {
         &self.0.bus
     }
 
-    /// Whether it can do work at this moment: the database has answered last time, and the bus is
-    /// connected.
+    /// Whether it can do work at this moment.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.0.activity.database_answers() && self.0.bus.is_connected()
+        self.not_ready().is_none()
+    }
+
+    /// What it lacks to do work at this moment, if anything.
+    #[must_use]
+    pub fn not_ready(&self) -> Option<&'static str> {
+        if !self.0.bus.is_connected() {
+            return Some("the bus is away");
+        }
+        self.0.activity.not_ready()
     }
 
     /// How busy it is.
@@ -209,7 +242,7 @@ pub async fn start<S: Service>(
         service: Arc::clone(&service),
         clock: deps.clock.clone(),
         tasks: inbox,
-        publishing,
+        publishing: publishing.clone(),
         published: published.clone(),
         owner: owner.clone(),
         activity: activity.clone(),
@@ -223,23 +256,30 @@ pub async fn start<S: Service>(
     })?;
     // The process must not end before the thread has closed its tables.
     tracker.spawn(end.map(drop));
-    recovery::republish(&deps.bus, &published, left_behind, &stop).await;
-    if !deps.store.is_exclusive() {
-        let (bus, published) = (deps.bus.clone(), published.clone());
-        let (db, stop) = (readers.clone(), stop.clone());
-        tracker.spawn(recovery::take_over(bus, published, db, owner, stop));
-    }
     let courier = Courier::new(
         Arc::clone(&service),
         deps.bus.clone(),
-        published,
+        published.clone(),
         activity.clone(),
         tasks.downgrade(),
     );
+    let owned = (!deps.store.is_exclusive()).then(|| owner.clone());
+    let publisher = Publisher::new(
+        courier.clone(),
+        readers.clone(),
+        owned,
+        left_behind,
+        stop.clone(),
+    );
+    tracker.spawn(publisher.await.run(batches));
+    if !deps.store.is_exclusive() {
+        let (db, stop) = (readers.clone(), stop.clone());
+        let taking = recovery::take_over(publishing, published, db, owner, stop);
+        tracker.spawn(taking);
+    }
     let confirmations = courier.subscribe().await.map_err(on_bus)?;
     tracker.spawn(courier.clone().confirmations(confirmations, stop.clone()));
-    tracker.spawn(wishes::resend(courier.clone(), readers, stop.clone()));
-    tracker.spawn(publisher::run(courier, batches, stop.clone()));
+    tracker.spawn(wishes::resend(courier, readers, stop.clone()));
     let intake = Intake {
         service,
         bus: deps.bus.clone(),
@@ -258,7 +298,7 @@ struct Thread<S: Service> {
     service: Arc<S>,
     clock: Clock,
     tasks: mpsc::Receiver<Task<S>>,
-    publishing: mpsc::Sender<publisher::Publishing>,
+    publishing: mpsc::Sender<Publishing>,
     published: Published,
     owner: String,
     activity: Activity,
@@ -268,7 +308,7 @@ struct Thread<S: Service> {
 
 impl<S: Service> Thread<S> {
     /// Starts the thread; returns the outbox rows that it found.
-    async fn start(self, store: Location) -> Result<LeftBehind, KernelError> {
+    async fn start(self, store: Location) -> Result<VecDeque<Kept>, KernelError> {
         let (ready, started) = oneshot::channel();
         let io = |source| KernelError::Thread {
             service: S::NAME,
@@ -293,7 +333,11 @@ impl<S: Service> Thread<S> {
             })
     }
 
-    async fn run(self, store: &Location, ready: oneshot::Sender<Result<LeftBehind, StoreError>>) {
+    async fn run(
+        self,
+        store: &Location,
+        ready: oneshot::Sender<Result<VecDeque<Kept>, StoreError>>,
+    ) {
         let (db, checkpoints, left_behind) = match open(store).await {
             Ok(opened) => opened,
             Err(error) => return drop(ready.send(Err(error))),
@@ -334,13 +378,13 @@ impl<S: Service> Thread<S> {
 
 async fn open(
     store: &Location,
-) -> Result<(DatabaseConnection, Checkpoints, LeftBehind), StoreError> {
+) -> Result<(DatabaseConnection, Checkpoints, VecDeque<Kept>), StoreError> {
     let db = open_writer(store).await?;
     let checkpoints = Checkpoints::start(store).await?;
     // Where several kernels share the tables, a row may still be in its owner's hands.
     let left_behind = match store.is_exclusive() {
         true => outbox::left_behind(&db).await?,
-        false => LeftBehind::new(),
+        false => VecDeque::new(),
     };
     Ok((db, checkpoints, left_behind))
 }

@@ -59,6 +59,8 @@ enum Unfinished {
     Store(#[from] StoreError),
     #[error("not everything could be published")]
     Bus(#[from] BusError),
+    #[error("the bus is away")]
+    Away,
     #[error("the kernel could not commit")]
     Commit,
 }
@@ -105,6 +107,9 @@ async fn pass<S: Service, W: Sweep<S>>(
             more,
         } = sweep.page(db).await?;
         if !messages.is_empty() {
+            if !handle.bus().is_connected() {
+                return Err(Unfinished::Away);
+            }
             handle.bus().publish_all(messages).await?;
         }
         if !inputs.is_empty() && !handle.submit(inputs).await {

@@ -100,9 +100,11 @@ impl Origin {
     }
 
     /// Settles the delivery. That may be lost: the bus delivers again.
-    pub(crate) async fn settle(self, settlement: Settlement) {
+    pub(crate) async fn settle(self, bus: &Bus, settlement: Settlement) {
         match self {
             Self::Ask { .. } => {}
+            // An ack that waits for the bus would hold up what goes on without it.
+            Self::Stream { .. } if !bus.is_connected() => {}
             Self::Stream { acker, .. } => {
                 let kind = match settlement {
                     Settlement::Done | Settlement::Buried => AckKind::Ack,
@@ -128,6 +130,10 @@ pub(crate) async fn answer(bus: &Bus, reply: Option<String>, body: Option<Bytes>
     let (Some(reply), Some(body)) = (reply, body) else {
         return;
     };
+    if !bus.is_connected() {
+        tracing::debug!("the bus is away; the caller will ask again");
+        return;
+    }
     let body = fitting(bus, body);
     if let Err(error) = bus.send(reply, body).await {
         tracing::warn!(%error, "an answer was not sent; the caller will ask again");

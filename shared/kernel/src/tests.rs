@@ -1,5 +1,6 @@
 //! The loop on a real SQLite file and a real NATS server, around the smallest of services.
 
+mod away;
 mod counter;
 mod faults;
 mod replicas;
@@ -31,7 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct World {
     deps: Deps,
     db: DatabaseConnection,
-    _nats: TestNats,
+    /// None: the test holds it.
+    _nats: Option<TestNats>,
     _dir: TempDir,
 }
 
@@ -51,13 +53,19 @@ impl World {
     }
 
     async fn on(nats: TestNats, store: Location, dir: TempDir) -> Self {
+        let mut world = Self::at(&nats.url, store, dir).await;
+        world._nats = Some(nats);
+        world
+    }
+
+    async fn at(url: &str, store: Location, dir: TempDir) -> Self {
         // For the kernel's own tables; the rest of them is not looked at.
         migrate::<holdpoint_migrations::scheduler::Migrator>(&store)
             .await
             .unwrap();
         let db = open_readers(&store, 2).await.unwrap();
         db.execute_unprepared(counter::TABLE).await.unwrap();
-        let bus = Bus::connect(&nats.url, "test").await.unwrap();
+        let bus = Bus::connect(url, "test").await.unwrap();
         let clock = Clock::standing_at("2026-03-02T09:00:00Z".parse().unwrap());
         Self {
             deps: Deps {
@@ -67,7 +75,7 @@ impl World {
                 keys: holdpoint_auth::Secrets::fresh().unwrap().keys().unwrap(),
             },
             db,
-            _nats: nats,
+            _nats: None,
             _dir: dir,
         }
     }
@@ -334,6 +342,21 @@ async fn a_kernel_that_stops_has_finished_what_it_took_in() {
     let commands = StreamUse::Commands("counter");
     let left = world.deps.bus.stored(commands).await.unwrap();
     assert!(done + left >= 200, "the rest is left to the next start");
+}
+
+/// A key is its caller's own within one workspace.
+#[tokio::test]
+async fn the_same_key_in_two_workspaces_is_done_in_both() {
+    let world = World::with_stream().await;
+    let kernel = world.start().await;
+    for (workspace, sum) in [("acme", 3), ("other", 6), ("acme", 3)] {
+        let workspace = workspace.parse().unwrap();
+        let asked = envelope("a", 3, key("k", "three"));
+        let told = world.deps.bus.ask(&workspace, &asked).await.unwrap();
+        assert_eq!(told.value, sum, "{workspace}");
+    }
+    assert_eq!(world.counts().await, counts(&[("a", 6)]));
+    kernel.stop().await;
 }
 
 /// STYLE, store conformance: migrations equal entities.

@@ -161,7 +161,12 @@ impl<S: Service> Writer<S> {
                     tries,
                 });
             }
-            Fault::Lost(_) => {
+            Fault::Taken if group.tasks.len() > 1 => part_halves(group.tasks, groups),
+            Fault::Taken if tries < TRIES_MAX => groups.push(Group {
+                tasks: group.tasks,
+                tries,
+            }),
+            Fault::Lost(_) | Fault::Taken => {
                 self.give_up(group.tasks, "too many writers of the same rows")
                     .await;
             }

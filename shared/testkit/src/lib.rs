@@ -8,6 +8,7 @@
 //! | `HOLDPOINT_TEST_POSTGRES_IMAGE` | `postgres:17` | image of the Postgres server |
 //! | `HOLDPOINT_TEST_POSTGRES_URL` | none | a Postgres that runs already, instead of a container |
 //! | `HOLDPOINT_TEST_REQUIRE_DOCKER` | off | `1`: no fallback, no skipping |
+//! | `HOLDPOINT_TEST_REQUIRE_BROWSER` | off | `1`: no test of a page is skipped for want of Chromium |
 //! | `HOLDPOINT_BIN` | beside the test's target folder | the `holdpoint` program |
 //!
 //! `cargo xtask test` sets these. Never used outside tests.
@@ -17,13 +18,19 @@
 )]
 
 mod docker;
+mod driver;
 mod nats;
+mod nats_process;
+mod people;
 mod postgres;
 mod up;
 mod wait;
 
 pub use self::{
+    driver::{TestDriver, driver},
     nats::{TestNats, nats, nats_with_config},
+    nats_process::NatsProcess,
+    people::{Act, Person, Said, play},
     postgres::{TestPostgres, postgres},
     up::{Answer, Up, UpOptions, holdpoint_binary},
     wait::until,

@@ -50,6 +50,8 @@ struct Hello {
     /// Shown once: a later start on the same data may leave it out.
     token: Option<String>,
     nats_url: String,
+    /// A link that signs a browser in, once.
+    login: Option<String>,
 }
 
 /// A running `holdpoint up` on a data directory of its own. Killed at drop, with the NATS server
@@ -64,6 +66,8 @@ pub struct Up {
     pub token: String,
     /// The NATS server it uses.
     pub nats_url: String,
+    /// Signs a browser in as the owner, once; empty where it told none.
+    pub login: String,
     program: PathBuf,
     options: UpOptions,
     client: reqwest::Client,
@@ -89,6 +93,7 @@ impl Up {
             workspace: hello.workspace,
             token,
             nats_url: hello.nats_url,
+            login: hello.login.unwrap_or_default(),
             program,
             options,
             client: http::client()?,
@@ -108,6 +113,7 @@ impl Up {
         self.url = hello.url;
         self.workspace = hello.workspace;
         self.nats_url = hello.nats_url;
+        self.login = hello.login.unwrap_or_default();
         if let Some(token) = hello.token {
             self.token = token;
         }

@@ -35,6 +35,7 @@ fn layer(package: &str) -> Option<Layer> {
         | "holdpoint-clock"
         | "holdpoint-telemetry"
         | "holdpoint-kernel"
+        | "holdpoint-people"
         | "holdpoint-worker"
         | "holdpoint-testkit" => Layer::Machinery,
         "holdpoint-executor"

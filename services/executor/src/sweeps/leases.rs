@@ -26,7 +26,7 @@ const PAGE: u64 = 1_000;
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// Real time after the bus is back within which live nodes have beaten: they try each second.
-const HEARD_AGAIN_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const HEARD_AGAIN_WITHIN: Duration = Duration::from_secs(5);
 
 /// The sweep of leases.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Leases {
     }
 
     /// Whether a silence says nothing of a node, because nobody could be heard.
-    fn is_deaf(&mut self, now: Instant) -> bool {
+    pub(super) fn is_deaf(&mut self, now: Instant) -> bool {
         if !self.bus.is_connected() {
             self.deaf_until = Some(now + HEARD_AGAIN_WITHIN);
         }

@@ -1,11 +1,16 @@
 //! Which leases end, and how often a hand-out is sent again.
 
+use std::time::{Duration, Instant};
+
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_bus::Bus;
+use holdpoint_clock::Clock;
 use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::RunId;
+use holdpoint_testkit::{NatsProcess, until};
 
 use super::hand_outs::is_turn;
-use super::leases::{Judged, judge};
+use super::leases::{HEARD_AGAIN_WITHIN, Judged, Leases, judge};
 use crate::domain::{Lease, Node};
 
 fn at(seconds: i64) -> DateTime<Utc> {
@@ -74,4 +79,26 @@ fn a_lease_ends_only_when_its_node_is_gone_or_has_forgotten_it() {
 fn a_hand_out_is_sent_again_ever_more_seldom() {
     let turns: Vec<_> = (1..=95).filter(|passes| is_turn(*passes)).collect();
     assert_eq!(turns, [2, 4, 8, 16, 30, 60, 90]);
+}
+
+/// S4-R4: with the bus away a silence says nothing of a node, nor does one right after it.
+#[tokio::test]
+async fn no_node_is_judged_while_it_cannot_be_heard() {
+    let patience = Duration::from_secs(20);
+    let mut nats = NatsProcess::start("").await.unwrap();
+    let bus = Bus::connect(&nats.url, "test").await.unwrap();
+    let mut leases = Leases::new(Clock::system(), bus.clone());
+    assert!(!leases.is_deaf(Instant::now()));
+    nats.stop().await.unwrap();
+    let away = async || leases.is_deaf(Instant::now()).then_some(());
+    until(patience, "the bus to be away", away).await.unwrap();
+    nats.go_on().await.unwrap();
+    let back = async || bus.is_connected().then_some(());
+    until(patience, "the bus to be back", back).await.unwrap();
+    let now = Instant::now();
+    assert!(
+        leases.is_deaf(now),
+        "nodes are given time to be heard again"
+    );
+    assert!(!leases.is_deaf(now + HEARD_AGAIN_WITHIN));
 }

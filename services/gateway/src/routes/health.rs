@@ -54,10 +54,13 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Refused> {
     } else {
         Err("the bus is not connected".to_owned())
     };
-    let reasons: Vec<_> = [bus, database, executor, handoff]
+    let mut reasons: Vec<_> = [bus, database, executor, handoff]
         .into_iter()
         .filter_map(Result::err)
         .collect();
+    if let Some(not_ready) = &app.not_ready {
+        reasons.extend(not_ready());
+    }
     if reasons.is_empty() {
         return Ok(Json(Health { status: "ready" }));
     }

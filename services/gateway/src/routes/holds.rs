@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{OpenHold, RequestStatus, RequestView, WithdrawHold};
-use holdpoint_contracts::hold::{HoldSpec, OnTimeout};
+use holdpoint_contracts::hold::{Assign, HoldSpec, OnTimeout, Policy, Priority, Rung, RungAct};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_contracts::{Problem, duration};
 use holdpoint_ids::HoldId;
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::requests;
+use super::requests::acting::milliseconds;
 use crate::app::App;
 use crate::body::{Body, invalid_field};
 use crate::caller::{Caller, Named};
@@ -46,7 +47,7 @@ pub(crate) fn routes() -> Router<App> {
 struct HoldBody {
     kind: Option<HoldKind>,
     question: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "holdpoint_contracts::form::words")]
     options: Vec<String>,
     #[serde(default)]
     to: Option<OneOrMany>,
@@ -56,8 +57,30 @@ struct HoldBody {
     default: Option<Value>,
     #[serde(default)]
     data: Value,
-    callback: Option<Value>,
+    callback: Option<String>,
     schema: Option<Value>,
+    title: Option<String>,
+    #[serde(default)]
+    priority: Priority,
+    #[serde(default)]
+    assign: Assign,
+    #[serde(default)]
+    policy: Policy,
+    #[serde(default)]
+    ladder: Vec<RungBody>,
+    requester: Option<String>,
+    asks_again: Option<HoldId>,
+}
+
+/// `{after: "30m", do: "notify", to: ["@role.ops"]}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RungBody {
+    after: String,
+    #[serde(rename = "do")]
+    act: RungAct,
+    #[serde(default)]
+    to: Option<OneOrMany>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -65,6 +88,16 @@ struct HoldBody {
 enum OneOrMany {
     One(String),
     Many(Vec<String>),
+}
+
+impl OneOrMany {
+    fn all(it: Option<Self>) -> Vec<String> {
+        match it {
+            None => Vec::new(),
+            Some(Self::One(one)) => vec![one],
+            Some(Self::Many(many)) => many,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -114,10 +147,11 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
     let kind = body
         .kind
         .ok_or_else(|| invalid_field("/kind", "one of timer, approval, input, handoff"))?;
-    not_yet(&body)?;
     let timeout = timeout(kind, body.wait.as_deref(), body.timeout.as_deref())?;
-    let on_timeout = body.on_timeout.unwrap_or_default();
-    if (on_timeout == OnTimeout::Default) != body.default.is_some() {
+    let on_timeout = body.on_timeout.unwrap_or(OnTimeout::of(kind));
+    let is_used = |rung: &RungBody| rung.act == RungAct::AnswerDefault;
+    let is_used = on_timeout == OnTimeout::Default || body.ladder.iter().any(is_used);
+    if is_used != body.default.is_some() {
         let message = "`on_timeout: default` and `default` go together";
         return Err(invalid_field("/default", message));
     }
@@ -127,14 +161,19 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
     }
     let spec = HoldSpec {
         options: body.options,
-        to: match body.to {
-            None => Vec::new(),
-            Some(OneOrMany::One(one)) => vec![one],
-            Some(OneOrMany::Many(many)) => many,
-        },
+        to: OneOrMany::all(body.to),
         on_timeout,
         default: body.default,
         context: body.data,
+        schema: body.schema,
+        priority: body.priority,
+        title: body.title,
+        assign: body.assign,
+        policy: body.policy,
+        requester: body.requester,
+        ladder: rungs(body.ladder)?,
+        asks_again: body.asks_again,
+        callback: body.callback.map(address).transpose()?,
         ..HoldSpec::asking(kind, question(kind, body.question, timeout)?)
     };
     Ok(OpenHold {
@@ -145,18 +184,28 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
     })
 }
 
-/// Known and not there yet is told apart from not known.
-fn not_yet(body: &HoldBody) -> Result<(), Problem> {
-    if body.callback.is_some() {
-        let message = "callbacks come with the notification service, which is not there yet; \
-                       until then ask `GET /holds/{id}?wait=30s`";
-        return Err(invalid_field("/callback", message));
+fn rungs(rungs: Vec<RungBody>) -> Result<Vec<Rung>, Problem> {
+    let rung = |(place, rung): (usize, RungBody)| {
+        Ok(Rung {
+            after_ms: milliseconds(&format!("/ladder/{place}/after"), &rung.after)?,
+            act: rung.act,
+            to: OneOrMany::all(rung.to),
+        })
+    };
+    rungs.into_iter().enumerate().map(rung).collect()
+}
+
+/// Where the outcome is to be posted. Whether it may be reached is looked at when it is.
+fn address(text: String) -> Result<String, Problem> {
+    let is_web = text.parse::<axum::http::Uri>().is_ok_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.host().is_some_and(|host| !host.is_empty())
+    });
+    if is_web {
+        return Ok(text);
     }
-    if body.schema.is_some() {
-        let message = "forms by schema are not there yet; give `options`, or ask for a text";
-        return Err(invalid_field("/schema", message));
-    }
-    Ok(())
+    let message = "an address to post to: https://host/path";
+    Err(invalid_field("/callback", message))
 }
 
 fn question(kind: HoldKind, text: Option<String>, time: Duration) -> Result<String, Problem> {
@@ -241,7 +290,7 @@ mod tests {
                 "/default",
             ),
             (
-                r#"{"kind": "approval", "question": "?", "callback": "http://x"}"#,
+                r#"{"kind": "approval", "question": "?", "callback": "ftp://x"}"#,
                 "/callback",
             ),
         ] {

@@ -1,15 +1,18 @@
-//! `/requests`: what waits for a person, and deciding it.
+//! `/requests`: what waits for a person, acting on it and deciding it.
+
+pub(crate) mod acting;
+mod batch;
+mod completing;
 
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{
-    self, DecideRequest, Decided, Decision, Effect, GetRequest, ListRequests, RequestStatus,
-    RequestView,
+    self, DecideRequest, Decided, Decision, Effect, GetRequest, ListRequests, RequestView,
 };
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::{duration, subject};
@@ -46,6 +49,19 @@ pub(crate) fn routes() -> Router<App> {
         .route("/requests/{id}/respond", post(respond))
         .route("/requests/{id}/approve", post(approve))
         .route("/requests/{id}/reject", post(reject))
+        .route("/requests/{id}/complete", post(completing::complete))
+        .route("/requests/{id}/accept", post(acting::accept))
+        .route("/requests/{id}/take-over", post(acting::take_over))
+        .route("/requests/{id}/reassign", post(acting::reassign))
+        .route("/requests/{id}/delegate", post(acting::delegate))
+        .route("/requests/{id}/acknowledge", post(acting::acknowledge))
+        .route("/requests/{id}/snooze", post(acting::snooze))
+        .route("/requests/{id}/withdraw", post(acting::withdraw))
+        .route("/requests:batch", post(batch::decide))
+        .route(
+            "/runs/{run}/complete-handoff",
+            put(completing::complete_run),
+        )
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,14 +95,18 @@ async fn list(
     params: Params,
 ) -> Result<Json<Page<RequestView>>, Refused> {
     caller.may(Right::Look)?;
-    let params = params.only(&["status", "kind", "run", "limit", "cursor"])?;
+    let known = [
+        "status", "kind", "run", "assignee", "priority", "limit", "cursor",
+    ];
+    let params = params.only(&known)?;
     let query = ListRequests {
         limit: params.limit()?,
         cursor: params.read_as("cursor")?,
         status: params.read_word("status")?,
         kind: params.read_word("kind")?,
         run: params.read_as("run")?,
-        ..ListRequests::default()
+        assignee: params.read_as("assignee")?,
+        priority: params.read_as("priority")?,
     };
     Ok(Json(app.bus.query(&caller.workspace, &query).await?))
 }
@@ -136,7 +156,7 @@ async fn until_closed(
         let asked_at = Instant::now();
         let request = app.bus.query(workspace, &query).await?;
         let is_over = Instant::now() >= by || app.closing.is_cancelled();
-        if request.status != RequestStatus::Open || is_over {
+        if !request.status.is_open() || is_over {
             return Ok(request);
         }
         let again = by.min(asked_at + LOOK_AGAIN);
@@ -210,7 +230,7 @@ fn short(pointer: &str, text: &str) -> Result<(), Problem> {
 
 /// Records a decision; then asks the same again, which changes nothing, until the executor has
 /// said what it did to the run.
-async fn decide(
+pub(super) async fn decide(
     app: &App,
     caller: &Caller,
     body: Body,
@@ -230,7 +250,8 @@ async fn decide(
     Ok(answered.with_status(StatusCode::OK))
 }
 
-async fn effect(
+/// Waits a moment for what a decision does to the run.
+pub(crate) async fn effect(
     app: &App,
     caller: &Caller,
     command: DecideRequest,
@@ -243,7 +264,10 @@ async fn effect(
         version: None,
         ..command
     };
-    while decided.effect == Effect::Pending && Instant::now() < by {
+    // A vote that does not decide yet has no effect to wait for.
+    let is_waited_for =
+        |decided: &Decided| decided.effect == Effect::Pending && !decided.request.status.is_open();
+    while is_waited_for(&decided) && Instant::now() < by {
         tokio::time::sleep(pause).await;
         pause *= 2;
         match app.ask(caller, None, again.clone()).await {

@@ -15,7 +15,7 @@ use crate::caller::User;
 use crate::owners;
 use crate::params::Params;
 use crate::problem::{Refused, database_away};
-use crate::store::{users, workspaces};
+use crate::store::workspaces;
 
 /// Names that subjects use for something else.
 const TAKEN: [&str; 2] = [subject::SYSTEM_WORKSPACE, "timers"];
@@ -70,7 +70,7 @@ async fn claim(app: &App, user: &User, workspace: &Workspace, body: &Body) -> Re
     let key = body.key.as_ref().map_or("", |key| key.key.as_str());
     let maker = format!("{}/{}/{key}", user.0.workspace, user.0.user);
     app.people.refresh().await?;
-    let is_lived_in = users::any_in(&app.readers, workspace)
+    let is_lived_in = holdpoint_people::table::any_in(&app.readers, workspace)
         .await
         .map_err(database_away)?;
     if is_lived_in && key.is_empty() {

@@ -7,12 +7,13 @@ use holdpoint_contracts::handoff::{UserFact, UserView};
 use holdpoint_contracts::{Asked, Problem, Reply};
 use holdpoint_ids::CommandId;
 use holdpoint_migrations::gateway::Migrator;
+use holdpoint_people::table as users;
 use holdpoint_store::{Location, is_sqlite, migrate, open_readers, open_writer};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, Iterable, Statement};
 use serde_json::{Value, json};
 
 use super::commands::{self, Accepted, Stored};
-use super::{tokens, users, workspaces};
+use super::{sessions, tokens, workspaces};
 use crate::app::Tables;
 
 fn at() -> DateTime<Utc> {
@@ -55,8 +56,9 @@ async fn the_copy_of_users_only_goes_forward(tables: &Tables) {
         (users::position(readers).await.unwrap(), role().await),
         (2, "admin".to_owned())
     );
-    let newer = fact(9, "ada", "gone", 3);
-    users::take(writer, &acme, &newer.user).await.unwrap();
+    // What the owner has just said of one user comes ahead of its number.
+    let newer = fact(0, "ada", "gone", 3);
+    users::apply(writer, &[newer]).await.unwrap();
     let gone = users::find(readers, &acme, &ada).await.unwrap().unwrap();
     assert!(!gone.active);
     assert_eq!(
@@ -187,13 +189,20 @@ async fn all(location: &Location) {
         readers: open_readers(location, 2).await.unwrap(),
     };
     same_columns(&tables, tokens::row::Entity).await;
+    same_columns(&tables, sessions::row::session::Entity).await;
+    same_columns(&tables, sessions::row::login::Entity).await;
     same_columns(&tables, users::row::user::Entity).await;
+    same_columns(&tables, users::row::role::Entity).await;
     same_columns(&tables, users::row::position::Entity).await;
     same_columns(&tables, workspaces::row::Entity).await;
     same_columns(&tables, commands::row::Entity).await;
     tokens::tests::tokens_open_their_workspace_until_they_expire(&tables).await;
     tokens::tests::a_key_makes_one_token_and_revoking_ends_it(&tables).await;
     tokens::tests::printed_tokens_do_not_pile_up(&tables).await;
+    sessions::tests::a_session_ends_by_time_by_word_and_with_its_token(&tables).await;
+    sessions::tests::a_browser_has_a_workspace_that_it_shows(&tables).await;
+    sessions::tests::a_link_opens_once(&tables).await;
+    sessions::tests::sessions_do_not_pile_up(&tables).await;
     the_copy_of_users_only_goes_forward(&tables).await;
     one_maker_of_a_workspace_wins(&tables).await;
     a_command_is_kept_until_it_has_its_first_answer(&tables).await;

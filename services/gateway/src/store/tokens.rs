@@ -73,6 +73,12 @@ impl std::fmt::Display for TokenId {
     }
 }
 
+impl TokenId {
+    pub(super) const fn number(self) -> i64 {
+        self.0
+    }
+}
+
 impl From<TokenId> for String {
     fn from(id: TokenId) -> Self {
         id.to_string()
@@ -174,6 +180,16 @@ pub(crate) async fn holder(
     token: &str,
     now: DateTime<Utc>,
 ) -> Result<Option<Holder>, StoreError> {
+    let found = known(readers, token, now).await?;
+    Ok(found.map(|(_id, holder)| holder))
+}
+
+/// The same with the token's id, by which a session goes with its token.
+pub(crate) async fn known(
+    readers: &DatabaseConnection,
+    token: &str,
+    now: DateTime<Utc>,
+) -> Result<Option<(TokenId, Holder)>, StoreError> {
     if !token.starts_with(PREFIX) || token.len() > TOKEN_MAX {
         return Ok(None);
     }
@@ -183,8 +199,18 @@ pub(crate) async fn holder(
         .await?;
     found
         .filter(|row| row.expires_at.is_none_or(|end| now < end))
-        .map(|row| holder_of(&row))
+        .map(|row| Ok((TokenId(row.id), holder_of(&row)?)))
         .transpose()
+}
+
+/// Whether a token still opens something: it was not revoked and has not expired.
+pub(super) async fn is_alive(
+    readers: &DatabaseConnection,
+    id: i64,
+    now: DateTime<Utc>,
+) -> Result<bool, DbErr> {
+    let found = row::Entity::find_by_id(id).one(readers).await?;
+    Ok(found.is_some_and(|row| row.expires_at.is_none_or(|end| now < end)))
 }
 
 /// Tokens of a workspace, oldest first, after one; expired ones are not shown.
@@ -224,34 +250,44 @@ pub(crate) async fn revoke(
 }
 
 fn holder_of(row: &row::Model) -> Result<Holder, StoreError> {
-    let broken = |error: holdpoint_ids::IdError| StoreError::broken("tokens", error);
-    Ok(Holder {
-        workspace: row.workspace.parse().map_err(broken)?,
-        user: row.user_name.parse().map_err(broken)?,
-        role: role_of(row)?,
-    })
+    Holder::read(
+        "tokens",
+        (&row.workspace, &row.user_name),
+        row.role.as_deref(),
+    )
 }
 
-fn role_of(row: &row::Model) -> Result<Option<Role>, StoreError> {
-    row.role
-        .as_deref()
-        .map(|name| {
+impl Holder {
+    /// From the columns of a row: workspace and user, and the role if it is narrowed to one.
+    pub(super) fn read(
+        table: &'static str,
+        (workspace, user): (&str, &str),
+        role: Option<&str>,
+    ) -> Result<Self, StoreError> {
+        let broken = |error: holdpoint_ids::IdError| StoreError::broken(table, error);
+        let named = |name: &str| {
             Role::named(name)
-                .ok_or_else(|| StoreError::broken("tokens", format!("`{name}` is no role")))
+                .ok_or_else(|| StoreError::broken(table, format!("`{name}` is no role")))
+        };
+        Ok(Self {
+            workspace: workspace.parse().map_err(broken)?,
+            user: user.parse().map_err(broken)?,
+            role: role.map(named).transpose()?,
         })
-        .transpose()
+    }
 }
 
 fn view(row: &row::Model) -> Result<TokenView, StoreError> {
+    let Holder { user, role, .. } = holder_of(row)?;
     Ok(TokenView {
         id: TokenId(row.id),
-        user: holder_of(row)?.user,
-        role: role_of(row)?.map(Role::as_str),
+        user,
+        role: role.map(Role::as_str),
         created_at: row.created_at,
         expires_at: row.expires_at,
     })
 }
 
-fn digest(token: &str) -> String {
+pub(super) fn digest(token: &str) -> String {
     format!("{:x}", Sha256::digest(token.as_bytes()))
 }

@@ -36,13 +36,20 @@ pub(super) struct Played {
     pub(super) request_status: String,
     /// How often a decision is answered with `pending`.
     pub(super) pending: u32,
+    /// What every decision is refused with.
+    pub(super) refusal: Option<Value>,
 }
+
+/// File that tells what services beside the gateway lack; there is none: nothing.
+pub(super) const LACKS: &str = "lacks";
 
 pub(super) struct Edge {
     pub(super) base: String,
     pub(super) token: String,
     /// Opens the workspace `other`.
     pub(super) other_token: String,
+    /// Path of a link that signs a browser in as the owner.
+    pub(super) login: String,
     pub(super) played: Arc<Mutex<Played>>,
     pub(super) stop: CancellationToken,
     pub(super) serving: JoinHandle<Result<(), GatewayError>>,
@@ -95,6 +102,7 @@ impl Edge {
         let gateway = gateway(&dir, &bus, &clock, &secrets).await;
         let token = gateway.owner_token(&workspace("default")).await.unwrap();
         let other_token = gateway.owner_token(&workspace("other")).await.unwrap();
+        let login = gateway.owner_login(&workspace("default")).await.unwrap();
         played.lock().unwrap().asked.clear();
         let base = format!("http://{}", gateway.address());
         let stop = CancellationToken::new();
@@ -104,6 +112,7 @@ impl Edge {
             base,
             token,
             other_token,
+            login,
             played,
             stop,
             serving,
@@ -227,6 +236,7 @@ pub(super) fn workspace(name: &str) -> Workspace {
 }
 
 async fn gateway(dir: &TempDir, bus: &Bus, clock: &Clock, secrets: &Secrets) -> crate::Gateway {
+    let lacks = dir.path().join(LACKS);
     let deps = Deps {
         bus: bus.clone(),
         clock: clock.clone(),
@@ -234,6 +244,9 @@ async fn gateway(dir: &TempDir, bus: &Bus, clock: &Clock, secrets: &Secrets) -> 
         signer: Arc::new(secrets.signer().unwrap()),
         keys: secrets.keys().unwrap(),
         mails: None,
+        not_ready: Some(Arc::new(move || {
+            Vec::from_iter(std::fs::read_to_string(&lacks).ok())
+        })),
     };
     let http = SocketAddr::from(([127, 0, 0, 1], 0));
     crate::start(deps, Config { http }).await.unwrap()

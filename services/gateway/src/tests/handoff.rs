@@ -28,6 +28,8 @@ pub(super) fn answer(verb: &str, workspace: &str, body: &Value, played: &mut Pla
             json!({ "ok": opened })
         }
         "withdraw_hold" => json!({"ok": request("withdrawn")}),
+        "decide_request" if played.refusal.is_some() => json!({"problem": played.refusal}),
+        "act_on_request" => json!({"ok": request("accepted")}),
         "decide_request" => {
             let is_pending = played.pending > 0;
             played.pending = played.pending.saturating_sub(1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::edge::{Edge, ok};
+use super::edge::{Edge, LACKS, ok};
 
 #[tokio::test]
 async fn it_is_alive_alone_and_ready_with_an_executor() {
@@ -25,6 +25,12 @@ async fn it_is_alive_alone_and_ready_with_an_executor() {
     let ready = together.bare(Method::GET, "/readyz").send().await.unwrap();
     assert!(ready.headers().contains_key("x-request-id"));
     assert_eq!(ok(ready).await["status"], "ready");
+    // A kernel of the same process that cannot publish.
+    std::fs::write(together.dir.path().join(LACKS), "JetStream is full").unwrap();
+    let ready = together.bare(Method::GET, "/readyz").send().await.unwrap();
+    assert_eq!(ready.status(), 503);
+    let problem: Value = ready.json().await.unwrap();
+    assert_eq!(problem["errors"][0]["message"], "JetStream is full");
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 27] = [
+const ROUTES: [(&str, &str, Right); 30] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -45,6 +45,17 @@ const ROUTES: [(&str, &str, Right); 27] = [
     ("GET", "/tools", Right::Look),
     ("GET", "/nodes", Right::Look),
     ("GET", "/claims", Right::Look),
+    ("GET", "/notifications", Right::Look),
+    (
+        "POST",
+        "/notifications/note_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1/read",
+        Right::Look,
+    ),
+    (
+        "POST",
+        "/notifications/note_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1/respond",
+        Right::Decide,
+    ),
     ("POST", "/agents/a/runs", Right::Ask),
     ("POST", "/agents/a/runs:batch", Right::Ask),
     ("PATCH", "/contacts/c", Right::Ask),

@@ -94,6 +94,9 @@ pub(crate) fn active_user(
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::User(user)) => Ok(Some(user).filter(|user| user.active)),
-        Found::Here(Fact::Owners(_) | Fact::Members(_) | Fact::Request) | Found::Absent => Ok(None),
+        Found::Here(
+            Fact::Owners(_) | Fact::Members(_) | Fact::Role(_) | Fact::Loads(_) | Fact::Request,
+        )
+        | Found::Absent => Ok(None),
     }
 }

@@ -1,13 +1,18 @@
 //! A person decides: the first commit wins, the loser is told, and what it said is kept.
 
-use holdpoint_auth::{Claims, Right};
-use holdpoint_contracts::handoff::{Decided, Decision, Effect as Word, LateAnswer};
+use holdpoint_auth::Right;
+use holdpoint_contracts::form::{Form, plain, plain_value};
+use holdpoint_contracts::handoff::{Completion, Decided, Decision, Effect as Word, LateAnswer};
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec};
+use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::UserName;
 use serde_json::{Value, json};
 
+use super::asked::under;
 use super::caller::{Caller, Proof, allow, has};
+use super::handling::Mark;
 use super::limits::{ANSWER_BYTES_MAX, LATE_BYTES_MAX, LATE_MAX, bytes, fault};
 use super::refusal::{Refusal, Winner};
 use super::request::{End, Phase, Request};
@@ -22,6 +27,42 @@ struct Verdict {
     by: String,
 }
 
+/// Somebody who may decide a request.
+pub(crate) struct Addressed<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) spec: &'a HoldSpec,
+    pub(crate) name: UserName,
+    pub(crate) operates: bool,
+}
+
+/// Lets through whoever may decide, or act on, a request: by a signed word, and only whoever it is put
+/// to, or an operator.
+pub(crate) fn addressed<'a>(
+    request: Option<&'a Request>,
+    caller: &Caller,
+    scene: &Scene<'_>,
+) -> Result<Addressed<'a>, Stop> {
+    let user = allow(caller, scene.workspace, Right::Decide, scene.look)?;
+    let known = request.and_then(|request| Some((request, request.spec.as_ref()?)));
+    let Some((request, spec)) = known else {
+        return Err(Refusal::NoRequest(scene.id).into());
+    };
+    // `allow` lets nobody else through here: what nobody signed decides nothing.
+    let (Proof::Good(claims), Some(user)) = (&caller.proof, &user) else {
+        return Err(Refusal::NoRequest(scene.id).into());
+    };
+    let operates = has(claims, user, Right::Operate);
+    if !operates && !is_addressed(request, user) {
+        return Err(Refusal::NotAddressed(claims.user.clone()).into());
+    }
+    Ok(Addressed {
+        request,
+        spec,
+        name: claims.user.clone(),
+        operates,
+    })
+}
+
 pub(crate) fn decide(
     request: Option<&Request>,
     caller: &Caller,
@@ -29,44 +70,85 @@ pub(crate) fn decide(
     version: Option<u64>,
     scene: &Scene<'_>,
 ) -> Result<Step, Stop> {
-    let user = allow(caller, scene.workspace, Right::Decide, scene.look)?;
-    let known = request.and_then(|request| Some((request, request.spec.as_ref()?)));
-    let Some((request, spec)) = known else {
-        return Err(Refusal::NoRequest(scene.id).into());
-    };
-    match (&caller.proof, &user) {
-        (Proof::Good(claims), Some(user)) if is_addressed(spec, claims, user) => {}
-        (Proof::Good(claims), _) => return Err(Refusal::NotAddressed(claims.user.clone()).into()),
-        // `allow` lets nobody through here: what nobody signed decides nothing.
-        (Proof::Absent | Proof::Bad(_), _) => return Err(Refusal::NoRequest(scene.id).into()),
+    let addressed = addressed(request, caller, scene)?;
+    let request = addressed.request;
+    if request.never() == Some(addressed.name.as_str()) {
+        return Err(Refusal::IsRequester(addressed.name).into());
     }
-    let (outcome, data) = check(request, spec, decision)?;
+    let (outcome, data) = check(request, addressed.spec, decision)?;
     let verdict = Verdict {
         outcome,
         data,
-        by: caller.name(),
+        by: addressed.name.to_string(),
     };
     match request.end() {
+        Some(end) if is_same(&end, &verdict) => Ok(Step::Same(decided(request))),
+        Some(end) => lose(request, end, verdict, scene),
+        None if has_voted(request, &verdict) => Ok(Step::Same(decided(request))),
         None => {
-            if let Some(seen) = version.filter(|seen| *seen != request.version) {
-                let version = request.version;
-                return Err(Refusal::VersionConflict { seen, version }.into());
+            request.is_at(version)?;
+            is_free(&addressed)?;
+            if outcome == HoldOutcome::Approved && !is_last_vote(request, addressed.spec) {
+                return Ok(vote(request, &verdict, scene));
             }
             Ok(win(request, verdict, scene))
         }
-        Some(end) if is_same(&end, &verdict) => Ok(Step::Same(decided(request))),
-        Some(end) => lose(request, end, verdict, scene),
     }
 }
 
-/// Whether a request is put to a user: by name, by role, or because they may decide any.
-fn is_addressed(spec: &HoldSpec, claims: &Claims, user: &User) -> bool {
+/// Whether a request is put to a user: by name, or by role.
+fn is_addressed(request: &Request, user: &User) -> bool {
     let by_name = |to: &str| to.strip_prefix("@user.") == Some(user.name.as_str());
     let by_role = |to: &str| {
         to.strip_prefix("@role.")
             .is_some_and(|role| user.roles.iter().any(|one| one.as_str() == role))
     };
-    spec.to.iter().any(|to| by_name(to) || by_role(to)) || has(claims, user, Right::Operate)
+    let deciders = request.deciders();
+    deciders.iter().any(|to| by_name(to) || by_role(to))
+}
+
+/// A run that a person owns is completed by that person, or by an operator.
+fn is_free(addressed: &Addressed<'_>) -> Result<(), Refusal> {
+    let handling = &addressed.request.handling;
+    let has_it = handling
+        .assignee
+        .as_ref()
+        .is_none_or(|name| *name == addressed.name);
+    match &handling.taken_over {
+        Some(mark) if !has_it && !addressed.operates => Err(Refusal::IsSomebodys {
+            id: addressed.request.id,
+            what: "taken_over",
+            mark: mark.clone(),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The same person counts once.
+fn has_voted(request: &Request, verdict: &Verdict) -> bool {
+    let votes = &request.handling.votes;
+    verdict.outcome == HoldOutcome::Approved && votes.iter().any(|vote| vote.by == verdict.by)
+}
+
+fn is_last_vote(request: &Request, spec: &HoldSpec) -> bool {
+    let have = u32::try_from(request.handling.votes.len()).unwrap_or(u32::MAX);
+    have.saturating_add(1) >= spec.policy.need
+}
+
+/// One approval of several; it stands, and decides nothing yet.
+fn vote(request: &Request, verdict: &Verdict, scene: &Scene<'_>) -> Step {
+    let mut turn = Turn::on(request);
+    turn.request.handling.votes.push(Mark {
+        by: verdict.by.clone(),
+        at: scene.now,
+    });
+    turn.note("approved", &verdict.by, scene.now, words(&verdict.data));
+    turn.end(decided)
+}
+
+/// What somebody said, where they said it in words.
+fn words(data: &Value) -> Option<String> {
+    data.as_str().map(str::to_owned)
 }
 
 /// Whether this kind is decided so, and the answer is one.
@@ -82,17 +164,28 @@ fn check(
     };
     let (outcome, data) = match (spec.kind, decision) {
         (HoldKind::Input, Decision::Respond { answer }) => {
-            check_answer(spec, answer)?;
-            (HoldOutcome::Answered, answer.clone())
+            let answer = plain_value(answer);
+            check_answer(spec, &answer)?;
+            (HoldOutcome::Answered, answer)
         }
         (HoldKind::Approval, Decision::Approve { comment }) => {
+            let comment = comment.as_deref().map(plain);
             (HoldOutcome::Approved, json!(comment))
         }
         (HoldKind::Approval, Decision::Reject { reason }) if reason.trim().is_empty() => {
             let error = fault("/decision/reject/reason", "say why it is rejected");
             return Err(Refusal::InvalidAnswer(vec![error]));
         }
-        (HoldKind::Approval, Decision::Reject { reason }) => (HoldOutcome::Rejected, json!(reason)),
+        (HoldKind::Approval, Decision::Reject { reason }) => {
+            (HoldOutcome::Rejected, json!(plain(reason)))
+        }
+        (HoldKind::Handoff, Decision::Complete(completion)) => {
+            let completion = Completion {
+                notes: plain(&completion.notes),
+                ..completion.clone()
+            };
+            (HoldOutcome::Completed, json!(completion))
+        }
         (HoldKind::Timer | HoldKind::Approval | HoldKind::Handoff, Decision::Respond { .. }) => {
             return Err(wrong("respond"));
         }
@@ -102,7 +195,9 @@ fn check(
         (HoldKind::Timer | HoldKind::Input | HoldKind::Handoff, Decision::Reject { .. }) => {
             return Err(wrong("reject"));
         }
-        (_, Decision::Complete(_)) => return Err(wrong("complete")),
+        (HoldKind::Timer | HoldKind::Approval | HoldKind::Input, Decision::Complete(_)) => {
+            return Err(wrong("complete"));
+        }
     };
     if bytes(&data) > ANSWER_BYTES_MAX {
         let message = format!("an answer has at most {ANSWER_BYTES_MAX} bytes as JSON");
@@ -119,6 +214,16 @@ fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
             "there is no answer",
         )]));
     }
+    let form = spec.schema.as_ref().map(Form::parse);
+    // What cannot be read as a form was never shown as one: any answer will do.
+    if let Some(Ok(form)) = form {
+        let errors = form.check(answer).into_iter();
+        let errors: Vec<_> = errors.map(|error| under(pointer, error)).collect();
+        return match errors.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::InvalidAnswer(errors)),
+        };
+    }
     let is_option = |text: &str| spec.options.iter().any(|option| option == text);
     if spec.options.is_empty() || answer.as_str().is_some_and(is_option) {
         return Ok(());
@@ -134,11 +239,20 @@ fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
 }
 
 fn win(request: &Request, verdict: Verdict, scene: &Scene<'_>) -> Step {
+    let Verdict { outcome, data, by } = verdict;
     let mut turn = Turn::on(request);
+    if outcome == HoldOutcome::Approved {
+        let (by, at) = (by.clone(), scene.now);
+        turn.request.handling.votes.push(Mark { by, at });
+    }
+    let note = data.get("notes").map_or_else(|| words(&data), words);
+    turn.note(outcome.as_str(), &by, scene.now, note);
+    let to = request.deciders();
+    turn.tell_people(FactKind::Decided, Some(&by), scene.now, to);
     turn.request.phase = Phase::Decided {
-        outcome: verdict.outcome,
-        data: verdict.data,
-        by: verdict.by,
+        outcome,
+        data,
+        by,
         at: scene.now,
     };
     turn.close();
@@ -161,6 +275,15 @@ fn decided(request: &Request) -> Answer {
     })
 }
 
+/// Who was first.
+pub(crate) fn already_decided(request: &Request, end: End, is_kept: bool) -> Refusal {
+    Refusal::AlreadyDecided {
+        id: request.id,
+        winner: Box::new(Winner(end)),
+        is_kept,
+    }
+}
+
 /// Keeps what came too late, where there is room and it is not there yet.
 fn lose(request: &Request, end: End, verdict: Verdict, scene: &Scene<'_>) -> Result<Step, Stop> {
     let data = json!({ "outcome": verdict.outcome, "data": verdict.data });
@@ -168,11 +291,7 @@ fn lose(request: &Request, end: End, verdict: Verdict, scene: &Scene<'_>) -> Res
     let is_there = request.late.iter().any(said_before);
     let kept: usize = request.late.iter().map(|one| bytes(&one.data)).sum();
     let has_room = request.late.len() < LATE_MAX && kept + bytes(&data) <= LATE_BYTES_MAX;
-    let refusal = Refusal::AlreadyDecided {
-        id: request.id,
-        winner: Box::new(Winner(end)),
-        is_kept: is_there || has_room,
-    };
+    let refusal = already_decided(request, end, is_there || has_room);
     if is_there || !has_room {
         return Err(refusal.into());
     }

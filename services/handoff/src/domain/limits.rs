@@ -19,7 +19,31 @@ pub(crate) const TO_MAX: usize = 50;
 pub(crate) const CONTEXT_BYTES_MAX: usize = 128 * 1024;
 
 /// Largest answer, comment or reason, as JSON.
-pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const ANSWER_BYTES_MAX: usize = 256 * 1024;
+
+/// Things done with a request that are kept and shown.
+pub(crate) const HISTORY_MAX: usize = 100;
+
+/// Longest note beside one of them, in characters.
+pub(crate) const NOTE_CHARS_MAX: usize = 300;
+
+/// Longest headline, in bytes.
+pub(crate) const TITLE_BYTES_MAX: usize = 1_000;
+
+/// Most approvals that one request may need.
+pub(crate) const NEED_MAX: u32 = 20;
+
+/// Most rungs of a ladder.
+pub(crate) const RUNGS_MAX: usize = 20;
+
+/// Longest callback address, in bytes.
+pub(crate) const URL_BYTES_MAX: usize = 2_000;
+
+/// Shortest and longest snooze: 1 minute and 30 days.
+pub(crate) const SNOOZE_MS: std::ops::RangeInclusive<u64> = 60_000..=30 * 24 * 3_600 * 1_000;
+
+/// Largest view of a request in a fact, as JSON; a larger one is told without what makes it large.
+pub(crate) const FACT_BYTES_MAX: usize = 600 * 1024;
 
 /// Late answers that are kept and shown; later ones are refused and not kept.
 pub(crate) const LATE_MAX: usize = 50;

@@ -8,6 +8,7 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, UserName};
 use serde_json::json;
 
+use super::handling::Mark;
 use super::request::End;
 
 /// Why something was not done. Each says what the caller can do.
@@ -34,6 +35,17 @@ pub enum Refusal {
         /// Whether what the loser said was kept.
         is_kept: bool,
     },
+    /// Somebody has accepted it, or taken the run over.
+    IsSomebodys {
+        /// Which.
+        id: HoldId,
+        /// `accepted` or `taken_over`.
+        what: &'static str,
+        /// Who was first, and when.
+        mark: Mark,
+    },
+    /// Whoever wanted it may not decide it ([`holdpoint_contracts::hold::Policy::not_requester`]).
+    IsRequester(UserName),
     /// That is not how this kind is decided.
     WrongKind {
         /// Which.
@@ -54,8 +66,6 @@ pub enum Refusal {
     InvalidAnswer(Vec<FieldError>),
     /// The hold cannot be opened so.
     InvalidHold(Vec<FieldError>),
-    /// This kind cannot stand alone yet.
-    NotYet(HoldKind),
     /// Something else was opened under this id.
     Taken(HoldId),
     /// The hold is a run's: it goes with the run.
@@ -96,6 +106,23 @@ impl Refusal {
                 winner,
                 is_kept,
             } => already_decided(*id, &winner.0, *is_kept),
+            Self::IsSomebodys { id, what, mark } => {
+                let (by, at) = (&mark.by, instant::write(mark.at));
+                let words = what.replace('_', " ");
+                conflict(
+                    &format!("already_{what}"),
+                    format!("`{id}` was {words} by {by} at {at}"),
+                )
+                .with_data(json!({
+                    "winner": { "by": by, "at": at, "outcome": what, "data": null },
+                    "late": false,
+                }))
+            }
+            Self::IsRequester(name) => Problem::new(
+                403,
+                "not_requester",
+                format!("`{name}` has asked for this, and somebody else must decide it"),
+            ),
             Self::WrongKind { id, kind, action } => conflict(
                 "wrong_kind",
                 format!("`{id}` is of kind `{kind}`, which has no `{action}`"),
@@ -110,11 +137,6 @@ impl Refusal {
             Self::InvalidHold(errors) | Self::InvalidUser(errors) => {
                 Problem::invalid_body(texts(errors)).with_errors(errors.clone())
             }
-            Self::NotYet(kind) => Problem::new(
-                422,
-                "not_yet",
-                format!("a hold of kind `{kind}` cannot stand alone yet"),
-            ),
             Self::Taken(id) => conflict(
                 "already_exists",
                 format!("`{id}` was opened with something else: take a fresh id"),

@@ -1,17 +1,24 @@
 //! A request: its state, and how it is shown.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::{Effect as Word, LateAnswer, RequestStatus, RequestView};
-use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout};
+use holdpoint_contracts::handoff::{Effect as Word, LateAnswer, RequestStatus, RequestView, Votes};
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Priority};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::Scene;
+use super::handling::Handling;
+use super::ladder;
 use super::meet::OwnerState;
+use super::refusal::Refusal;
 
 /// Who decides when nobody else does.
 pub(crate) const BY_TIME: &str = "service:scheduler";
+
+/// Who closes what could not be asked.
+pub(crate) const BY_SERVICE: &str = "service:handoff";
 
 /// The service behind a hold: it says what it wants of it, and is told when it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +59,9 @@ pub struct Request {
     pub opened_by: Option<String>,
     /// When it was first heard of.
     pub created_at: DateTime<Utc>,
+    /// What people, and its ladder, did with it so far.
+    #[serde(default)]
+    pub handling: Handling,
 }
 
 /// Where a request stands.
@@ -70,7 +80,7 @@ pub enum Phase {
         /// What was left of the time at that instant, in milliseconds; none: there is no deadline.
         remaining_ms: Option<u64>,
     },
-    /// A person has decided; never changes.
+    /// A person has decided, or it could not be asked (S0-R1); never changes.
     Decided {
         /// How.
         outcome: HoldOutcome,
@@ -102,6 +112,9 @@ pub struct Alarm {
     pub rev: u64,
     /// When it fires; none: not at all, or it has.
     pub due: Option<DateTime<Utc>>,
+    /// Whether the scheduler has said that it is cleared.
+    #[serde(default)]
+    pub is_confirmed: bool,
 }
 
 /// How a request ended: outcome, data, by whom, when.
@@ -114,6 +127,27 @@ pub(crate) struct End {
 }
 
 impl Request {
+    /// What one begins with that nobody has heard of yet.
+    pub(crate) fn fresh(scene: &Scene<'_>, owner: Option<Owner>) -> Self {
+        Self {
+            workspace: scene.workspace.clone(),
+            id: scene.id,
+            version: 1,
+            owner,
+            rev: 0,
+            spec: None,
+            phase: Phase::Open { deadline: None },
+            escalated_at: None,
+            alarm: Alarm::default(),
+            closed_rev: None,
+            effect: None,
+            late: Vec::new(),
+            opened_by: None,
+            created_at: scene.now,
+            handling: Handling::default(),
+        }
+    }
+
     /// What is asked: a kind that nobody can decide where that is not known.
     pub(crate) fn kind(&self) -> Option<HoldKind> {
         self.spec.as_ref().map(|spec| spec.kind)
@@ -158,12 +192,16 @@ impl Request {
     }
 
     fn time_out(&self, at: DateTime<Utc>) -> End {
-        let default = self.spec.as_ref().and_then(|spec| match spec.on_timeout {
-            OnTimeout::Default => spec.default.clone(),
-            OnTimeout::Fail | OnTimeout::Skip | OnTimeout::Continue | OnTimeout::Escalate => None,
-        });
+        let spec = self.spec.as_ref();
+        let by_rung = self.handling.ladder.ended.as_ref();
+        let is_answered = by_rung.is_some_and(|end| end.is_answered);
+        let is_wanted = spec.is_some_and(|spec| spec.on_timeout == OnTimeout::Default);
+        let default = spec
+            .filter(|_| is_answered || is_wanted)
+            .and_then(|spec| spec.default.clone());
         End {
             outcome: match self.kind() {
+                _ if is_answered => HoldOutcome::Answered,
                 Some(HoldKind::Timer) => HoldOutcome::Fired,
                 Some(HoldKind::Approval | HoldKind::Input | HoldKind::Handoff) | None => {
                     HoldOutcome::Timeout
@@ -175,11 +213,30 @@ impl Request {
         }
     }
 
-    /// The alarm that its state asks for. A deadline that has passed and was escalated asks for none.
+    /// That a person owns the run now, as the executor is told it; none: nobody does.
+    pub(crate) fn take_over(&self) -> Option<End> {
+        let mark = self.handling.taken_over.as_ref()?;
+        Some(End {
+            outcome: HoldOutcome::TakenOver,
+            data: Value::Null,
+            by: mark.by.clone(),
+            at: mark.at,
+        })
+    }
+
+    /// The deadline that has not passed yet, or was moved behind its passing.
+    pub(crate) fn next_deadline(&self) -> Option<DateTime<Utc>> {
+        self.deadline()
+            .filter(|due| self.escalated_at.is_none_or(|passed| *due > passed))
+    }
+
+    /// The alarm that its state asks for: its deadline, or its next rung. A deadline that has passed
+    /// and was escalated asks for none.
     pub(crate) fn wanted_due(&self) -> Option<DateTime<Utc>> {
         match self.phase {
-            Phase::Open { deadline } => {
-                deadline.filter(|due| self.escalated_at.is_none_or(|passed| *due > passed))
+            Phase::Open { .. } => {
+                let rung = ladder::next(self).map(|(_, due)| due);
+                [self.next_deadline(), rung].into_iter().flatten().min()
             }
             Phase::Frozen { .. }
             | Phase::Decided { .. }
@@ -188,11 +245,89 @@ impl Request {
         }
     }
 
+    /// Whether it stands: nobody has decided, and time is not up.
+    pub(crate) const fn is_standing(&self) -> bool {
+        matches!(self.phase, Phase::Open { .. } | Phase::Frozen { .. })
+    }
+
+    /// Whom it is put to now, without those who may decide it too; empty: the workspace's owners.
+    pub(crate) fn put_to(&self) -> &[String] {
+        let asked = self.spec.as_ref().map_or(&[][..], |spec| &spec.to);
+        self.handling.moved_to.as_deref().unwrap_or(asked)
+    }
+
+    /// Who is told of it: whoever has it, else all it is put to.
+    pub(crate) fn audience(&self) -> Vec<String> {
+        match &self.handling.assignee {
+            Some(name) => vec![format!("@user.{name}")],
+            None => self.put_to().to_vec(),
+        }
+    }
+
+    /// Everybody who may decide it, besides operators; no entry: the owners.
+    pub fn deciders(&self) -> Vec<String> {
+        let mut deciders = self.put_to().to_vec();
+        deciders.extend(self.handling.also.iter().cloned());
+        if let Some(name) = &self.handling.assignee {
+            deciders.push(format!("@user.{name}"));
+        }
+        deciders.dedup();
+        deciders
+    }
+
+    /// Lets more people decide.
+    pub(crate) fn also(&mut self, to: &[String]) {
+        // The owners may anyway.
+        for one in to {
+            if !self.handling.also.contains(one) {
+                self.handling.also.push(one.clone());
+            }
+        }
+    }
+
+    /// How urgent it is by now.
+    pub fn priority(&self) -> Priority {
+        let asked = self.spec.as_ref().map(|spec| spec.priority);
+        self.handling.raised.or(asked).unwrap_or_default()
+    }
+
+    /// Who is not to get it: may not decide it.
+    pub(crate) fn never(&self) -> Option<&str> {
+        let is_barred = |spec: &HoldSpec| spec.policy.not_requester;
+        let requester = self.requester();
+        requester.filter(|_| self.spec.as_ref().is_some_and(is_barred))
+    }
+
+    /// Whether it is at the version that somebody has seen, if that matters to them.
+    pub(crate) fn is_at(&self, seen: Option<u64>) -> Result<(), Refusal> {
+        match seen.filter(|seen| *seen != self.version) {
+            None => Ok(()),
+            Some(seen) => Err(Refusal::VersionConflict {
+                seen,
+                version: self.version,
+            }),
+        }
+    }
+
+    /// Who wanted what is asked for.
+    pub(crate) fn requester(&self) -> Option<&str> {
+        let spec = self.spec.as_ref()?;
+        let named = spec.requester.as_deref();
+        named.or(self.opened_by.as_deref())
+    }
+
     /// Its status in the API.
     #[must_use]
     pub fn status(&self) -> RequestStatus {
+        let is_handoff = self.kind() == Some(HoldKind::Handoff);
         match self.phase {
+            Phase::Open { .. } | Phase::Frozen { .. } if is_handoff => self.handoff_status(),
             Phase::Open { .. } | Phase::Frozen { .. } => RequestStatus::Open,
+            Phase::Decided {
+                outcome: HoldOutcome::Cancelled,
+                ..
+            } => RequestStatus::Withdrawn,
+            Phase::Decided { .. } if is_handoff => RequestStatus::Completed,
             Phase::Decided { .. } => RequestStatus::Decided,
             Phase::TimedOut { .. } => RequestStatus::Expired,
             Phase::Gone { .. } => RequestStatus::Withdrawn,
@@ -211,20 +346,52 @@ impl Request {
         }
     }
 
+    fn handoff_status(&self) -> RequestStatus {
+        if self.handling.taken_over.is_some() {
+            RequestStatus::TakenOver
+        } else if self.handling.accepted.is_some() {
+            RequestStatus::Accepted
+        } else if self.handling.is_reassigned {
+            RequestStatus::Reassigned
+        } else {
+            RequestStatus::Offered
+        }
+    }
+
     /// What can be done to it now.
     fn actions(&self, kind: HoldKind) -> Vec<String> {
-        if self.status() != RequestStatus::Open {
+        if !self.is_standing() {
             return Vec::new();
         }
         let mut actions = match kind {
             HoldKind::Approval => vec!["approve", "reject"],
             HoldKind::Input => vec!["respond"],
-            HoldKind::Timer | HoldKind::Handoff => Vec::new(),
+            HoldKind::Handoff => vec!["complete"],
+            HoldKind::Timer => Vec::new(),
         };
+        if kind != HoldKind::Timer {
+            let is_taken = self.handling.taken_over.is_some();
+            if kind == HoldKind::Handoff && !is_taken {
+                actions.push("take_over");
+            }
+            if self.handling.accepted.is_none() && !is_taken {
+                actions.push("accept");
+            }
+            actions.extend(["reassign", "delegate", "acknowledge", "snooze"]);
+        }
         if self.owner.is_none() {
             actions.push("withdraw");
         }
         actions.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Votes so far, where more than one is needed.
+    fn votes(&self, spec: &HoldSpec) -> Option<Votes> {
+        let need = spec.policy.need;
+        (spec.kind == HoldKind::Approval && need > 1).then(|| Votes {
+            have: u32::try_from(self.handling.votes.len()).unwrap_or(u32::MAX),
+            need,
+        })
     }
 
     /// As the API shows it; none for a tombstone of something that was never known.
@@ -240,7 +407,7 @@ impl Request {
             agent: spec.agent.clone(),
             status: self.status(),
             version: self.version,
-            to: spec.to.clone(),
+            to: self.put_to().to_vec(),
             question: spec.question.clone(),
             options: spec.options.clone(),
             reason: spec.reason.clone(),
@@ -267,17 +434,21 @@ impl Request {
             late: self.late.clone(),
             created_at: self.created_at,
             title: spec.title.clone(),
-            assignee: None,
-            priority: spec.priority,
+            assignee: self.handling.assignee.as_ref().map(ToString::to_string),
+            priority: self.priority(),
             schema: spec.schema.clone(),
             task: spec.task.clone(),
             warm_lead: spec.warm_lead,
-            votes: None,
-            history: Vec::new(),
-            snoozed_until: None,
+            votes: self.votes(spec),
+            history: self.handling.history.clone(),
+            snoozed_until: self.handling.snoozed_until,
             asks_again: spec.asks_again,
             steps_left: spec.steps_left,
             callback: spec.callback.clone(),
+            timer_unconfirmed: self.alarm.rev > 0
+                && self.alarm.due.is_none()
+                && !self.alarm.is_confirmed
+                && !matches!(self.phase, Phase::Frozen { .. }),
         })
     }
 }

@@ -2,18 +2,16 @@
 
 use chrono::TimeDelta;
 use holdpoint_auth::Right;
-use holdpoint_contracts::hold::{HoldSpec, OnTimeout};
-use holdpoint_contracts::problem::FieldError;
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec};
+use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::{RoleName, UserName};
+use serde_json::json;
 
-use super::caller::{Caller, Proof, active_user, allow, has};
-use super::limits::{
-    ANSWER_BYTES_MAX, CONTEXT_BYTES_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, QUESTION_BYTES_MAX,
-    TIMEOUT_MS, TO_MAX, bytes, fault,
-};
+use super::asked::{cleaned, faults};
+use super::audience::{self, Plan, Rules};
+use super::caller::{Caller, Proof, allow, has};
 use super::refusal::{Refusal, Winner};
-use super::request::{Alarm, Phase, Request};
+use super::request::{BY_SERVICE, Phase, Request};
 use super::turn::Turn;
 use super::{Answer, Scene, Step, Stop};
 
@@ -27,40 +25,94 @@ pub(crate) fn open(
 ) -> Result<Step, Stop> {
     allow(caller, scene.workspace, Right::Ask, scene.look)?;
     let by = caller.name();
+    let spec = cleaned(spec);
     if let Some(request) = request {
         let is_same = request.owner.is_none()
-            && request.spec.as_ref() == Some(spec)
+            && request.spec.as_ref() == Some(&spec)
             && request.opened_by.as_ref() == Some(&by);
         if is_same {
             return Ok(Step::Same(shown(request)));
         }
         return Err(Refusal::Taken(scene.id).into());
     }
-    let mut errors = faults(spec, timeout_ms, scene)?;
-    errors.extend(unknown_people(spec, scene)?);
+    let mut errors = faults(scene.id, &spec, timeout_ms);
+    errors.extend(audience::faults(&spec.to, "/spec/to", scene)?);
+    for (place, rung) in spec.ladder.iter().enumerate() {
+        let pointer = format!("/spec/ladder/{place}/to");
+        errors.extend(audience::faults(&rung.to, &pointer, scene)?);
+    }
     if !errors.is_empty() {
         return Err(Refusal::InvalidHold(errors).into());
     }
     let timeout = TimeDelta::milliseconds(i64::try_from(timeout_ms).unwrap_or(i64::MAX));
-    let turn = Turn::of(Request {
-        workspace: scene.workspace.clone(),
-        id: scene.id,
-        version: 1,
-        owner: None,
-        rev: 0,
-        spec: Some(spec.clone()),
+    let mut turn = Turn::of(Request {
+        spec: Some(spec),
         phase: Phase::Open {
             deadline: Some(scene.now + timeout),
         },
-        escalated_at: None,
-        alarm: Alarm::default(),
-        closed_rev: None,
-        effect: None,
-        late: Vec::new(),
         opened_by: Some(by),
-        created_at: scene.now,
+        ..Request::fresh(scene, None)
     });
+    begin(&mut turn, scene)?;
     Ok(turn.end(shown))
+}
+
+/// Puts a request to people, for the first time. What is put to somebody who is not there is closed at
+/// once (S0-R1).
+pub(crate) fn begin(turn: &mut Turn, scene: &Scene<'_>) -> Result<(), Stop> {
+    let Some(spec) = turn.request.spec.clone() else {
+        return Ok(());
+    };
+    let by = turn.request.opened_by.clone();
+    let by = by.unwrap_or_else(|| "service:executor".to_owned());
+    turn.note("opened", &by, scene.now, None);
+    let plan = match spec.kind {
+        HoldKind::Timer => None,
+        HoldKind::Approval | HoldKind::Input | HoldKind::Handoff => {
+            let never = turn.request.never().map(str::to_owned);
+            let rules = Rules {
+                assign: spec.assign,
+                never: never.as_deref(),
+            };
+            Some(audience::plan(&spec.to, &rules, scene)?)
+        }
+    };
+    match plan {
+        None => {}
+        Some(Plan::Inactive(name)) => refuse(turn, &name, spec.kind, scene),
+        Some(Plan::Put(put)) => {
+            let handling = &mut turn.request.handling;
+            handling.assignee = put.assignee;
+            handling.moved_to = put.moved_to;
+            handling.ladder.since = Some(scene.now);
+            if let Some(note) = put.note {
+                turn.note("assigned", BY_SERVICE, scene.now, Some(note));
+            }
+            turn.fact(put.fact);
+            let to = turn.request.audience();
+            turn.tell_people(FactKind::Opened, Some(&by), scene.now, to);
+        }
+    }
+    Ok(())
+}
+
+/// S0-R1: the text is literal; the executor fails the step with it.
+fn refuse(turn: &mut Turn, name: &str, kind: HoldKind, scene: &Scene<'_>) {
+    let not_active = audience::not_active(name);
+    let message = match kind {
+        HoldKind::Handoff => format!("Handoff failed: {not_active}"),
+        HoldKind::Approval | HoldKind::Input | HoldKind::Timer => not_active,
+    };
+    turn.note("withdrawn", BY_SERVICE, scene.now, Some(message.clone()));
+    turn.request.phase = Phase::Decided {
+        outcome: HoldOutcome::Cancelled,
+        data: json!({ "code": "assignee_inactive", "message": message }),
+        by: BY_SERVICE.to_owned(),
+        at: scene.now,
+    };
+    turn.close();
+    let to = turn.request.audience();
+    turn.tell_people(FactKind::Withdrawn, Some(BY_SERVICE), scene.now, to);
 }
 
 /// Takes one back; twice is once.
@@ -104,128 +156,16 @@ pub(crate) fn withdraw(
                 at: scene.now,
             };
             turn.close();
+            turn.note("withdrawn", &by, scene.now, None);
+            let to = request.deciders();
+            turn.tell_people(FactKind::Withdrawn, Some(&by), scene.now, to);
             Ok(turn.end(shown))
         }
     }
 }
 
-fn shown(request: &Request) -> Answer {
+pub(crate) fn shown(request: &Request) -> Answer {
     request
         .view()
         .map_or(Answer::Noted, |view| Answer::Request(Box::new(view)))
-}
-
-/// Everything that is wrong with what is asked.
-fn faults(spec: &HoldSpec, timeout_ms: u64, scene: &Scene<'_>) -> Result<Vec<FieldError>, Refusal> {
-    let mut errors = Vec::new();
-    let mut wrong = |is_wrong: bool, pointer: &str, message: String| {
-        if is_wrong {
-            errors.push(fault(pointer, message));
-        }
-    };
-    let asks = match spec.kind {
-        HoldKind::Handoff => return Err(Refusal::NotYet(spec.kind)),
-        HoldKind::Timer => false,
-        HoldKind::Approval | HoldKind::Input => true,
-    };
-    wrong(
-        !scene.id.is_standalone(),
-        "/id",
-        "a hold that stands alone has the number 0".to_owned(),
-    );
-    wrong(
-        !TIMEOUT_MS.contains(&timeout_ms),
-        "/timeout_ms",
-        "1 second to 90 days".to_owned(),
-    );
-    wrong(
-        spec.step.is_some() || spec.reason.is_some(),
-        "/spec",
-        "a hold that stands alone has neither `step` nor `reason`".to_owned(),
-    );
-    let question = spec.question.len();
-    wrong(
-        question > QUESTION_BYTES_MAX || (asks && spec.question.trim().is_empty()),
-        "/spec/question",
-        format!("a question of 1 to {QUESTION_BYTES_MAX} bytes"),
-    );
-    let is_bad = |text: &String| text.is_empty() || text.len() > OPTION_BYTES_MAX;
-    wrong(
-        spec.options.len() > OPTIONS_MAX || spec.options.iter().any(is_bad),
-        "/spec/options",
-        format!("at most {OPTIONS_MAX} options of 1 to {OPTION_BYTES_MAX} bytes"),
-    );
-    wrong(
-        spec.kind != HoldKind::Input && !spec.options.is_empty(),
-        "/spec/options",
-        format!("a hold of kind `{}` has no options", spec.kind),
-    );
-    wrong(
-        spec.to.len() > TO_MAX,
-        "/spec/to",
-        format!("at most {TO_MAX} people and roles"),
-    );
-    wrong(
-        bytes(&spec.context) > CONTEXT_BYTES_MAX,
-        "/spec/context",
-        format!("at most {CONTEXT_BYTES_MAX} bytes as JSON"),
-    );
-    errors.extend(default_fault(spec));
-    Ok(errors)
-}
-
-fn default_fault(spec: &HoldSpec) -> Option<FieldError> {
-    let is_wanted = spec.on_timeout == OnTimeout::Default;
-    let message = match &spec.default {
-        None if is_wanted => "`on_timeout: default` needs a default answer".to_owned(),
-        None => return None,
-        Some(answer) if bytes(answer) > ANSWER_BYTES_MAX => {
-            format!("an answer has at most {ANSWER_BYTES_MAX} bytes as JSON")
-        }
-        Some(answer) => {
-            let is_option = |text: &str| spec.options.iter().any(|option| option == text);
-            if spec.options.is_empty() || answer.as_str().is_some_and(is_option) {
-                return None;
-            }
-            format!("the default is one of: {}", spec.options.join(", "))
-        }
-    };
-    Some(fault("/spec/default", message))
-}
-
-/// S0-R1: whoever is asked by name is there and active.
-fn unknown_people(spec: &HoldSpec, scene: &Scene<'_>) -> Result<Vec<FieldError>, Stop> {
-    let mut errors = Vec::new();
-    let mut needs = Vec::new();
-    for (place, to) in spec.to.iter().enumerate().take(TO_MAX) {
-        let pointer = format!("/spec/to/{place}");
-        let user = to
-            .strip_prefix("@user.")
-            .map(str::parse::<UserName>)
-            .transpose();
-        let role = to
-            .strip_prefix("@role.")
-            .map(str::parse::<RoleName>)
-            .transpose();
-        match (user, role) {
-            (Ok(Some(name)), _) => match active_user(scene.workspace, &name, scene.look) {
-                Ok(Some(_)) => {}
-                Ok(None) => errors.push(fault(
-                    &pointer,
-                    format!("User {name} not found or inactive in workspace"),
-                )),
-                Err(Stop::Need(more)) => needs.extend(more),
-                Err(stop @ Stop::Refused(_)) => return Err(stop),
-            },
-            (_, Ok(Some(_))) => {}
-            (Ok(None), Ok(None)) | (Err(_), _) | (_, Err(_)) => {
-                errors.push(fault(&pointer, "write `@user.<name>` or `@role.<name>`"));
-            }
-        }
-    }
-    if needs.is_empty() {
-        Ok(errors)
-    } else {
-        Err(Stop::Need(needs))
-    }
 }

@@ -1,7 +1,10 @@
 //! The core by examples, by its table, and by properties.
 
 mod deciding;
+mod handling;
 mod histories;
+mod ladders;
+mod races;
 mod standing_alone;
 mod table;
 mod users;

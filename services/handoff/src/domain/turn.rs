@@ -1,15 +1,30 @@
 //! One decision on one request, in the making.
 
-use holdpoint_contracts::handoff::Effect as Word;
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::handoff::{Effect as Word, RequestView};
 use holdpoint_contracts::hold::HoldClosed;
+use holdpoint_contracts::notification::{FactKind, RequestFact};
+use holdpoint_contracts::run::HoldKind;
+use serde_json::Value;
 
+use super::limits::FACT_BYTES_MAX;
 use super::request::{Alarm, Owner, Request};
-use super::{Aggregate, Answer, Change, Effect, Step};
+use super::{Aggregate, Answer, Change, Effect, Fact, Need, Step};
 
 /// The next state of a request, and what follows.
 pub(crate) struct Turn {
     pub(crate) request: Request,
     effects: Vec<Effect>,
+    facts: Vec<(Need, Fact)>,
+    told: Option<Told>,
+}
+
+/// What people are to be told of the change.
+struct Told {
+    kind: FactKind,
+    by: Option<String>,
+    at: DateTime<Utc>,
+    to: Vec<String>,
 }
 
 impl Turn {
@@ -25,7 +40,44 @@ impl Turn {
         Self {
             request,
             effects: Vec::new(),
+            facts: Vec::new(),
+            told: None,
         }
+    }
+
+    /// Writes down what was done.
+    pub(crate) fn note(&mut self, action: &str, by: &str, at: DateTime<Utc>, note: Option<String>) {
+        self.request.handling.note(action, by, at, note);
+    }
+
+    /// Has people told, by the notification service. At most one fact a version: the last counts. A
+    /// timer concerns nobody; only its callback has to hear how it ended.
+    pub(crate) fn tell_people(
+        &mut self,
+        kind: FactKind,
+        by: Option<&str>,
+        at: DateTime<Utc>,
+        to: Vec<String>,
+    ) {
+        let is_end = match kind {
+            FactKind::Decided | FactKind::Expired | FactKind::Withdrawn => true,
+            FactKind::Opened | FactKind::Assigned | FactKind::Escalated | FactKind::TakenOver => {
+                false
+            }
+        };
+        let is_timer = self.request.kind() == Some(HoldKind::Timer);
+        let spec = self.request.spec.as_ref();
+        let is_called_back = spec.is_some_and(|spec| spec.callback.is_some());
+        if is_timer && !(is_end && is_called_back) {
+            return;
+        }
+        let by = by.map(str::to_owned);
+        self.told = Some(Told { kind, by, at, to });
+    }
+
+    /// What later decisions of the same batch may find.
+    pub(crate) fn fact(&mut self, fact: Option<(Need, Fact)>) {
+        self.facts.extend(fact);
     }
 
     /// Says how it ended: to the executor, by a wish that is sent until it is confirmed; where the
@@ -40,6 +92,14 @@ impl Turn {
         }
     }
 
+    /// A person owns the run now: the executor is told, though it has not ended.
+    pub(crate) fn taken_over(&mut self) {
+        if self.request.owner.is_some() {
+            self.request.effect = Some(Word::Pending);
+            self.tell();
+        }
+    }
+
     /// Says it again, unless the wish of before is still on its way: that is sent again by itself.
     pub(crate) fn tell_again(&mut self) {
         if self.request.effect != Some(Word::Pending) {
@@ -48,7 +108,7 @@ impl Turn {
     }
 
     fn tell(&mut self) {
-        let Some(end) = self.request.end() else {
+        let Some(end) = self.request.end().or_else(|| self.request.take_over()) else {
             return;
         };
         let rev = self.request.version;
@@ -69,6 +129,7 @@ impl Turn {
     /// The alarm has fired: there is none any more.
     pub(crate) const fn alarm_fired(&mut self) {
         self.request.alarm.due = None;
+        self.request.alarm.is_confirmed = true;
     }
 
     /// Done: sets the alarm that the new state asks for, if it is another one.
@@ -76,7 +137,11 @@ impl Turn {
         let due = self.request.wanted_due();
         if due != self.request.alarm.due {
             let rev = self.request.version;
-            self.request.alarm = Alarm { rev, due };
+            self.request.alarm = Alarm {
+                rev,
+                due,
+                is_confirmed: false,
+            };
             self.effects.push(Effect::Timer {
                 workspace: self.request.workspace.clone(),
                 id: self.request.id,
@@ -84,12 +149,48 @@ impl Turn {
                 due,
             });
         }
+        self.write_fact();
         let answer = answer(&self.request);
         Step::Changed(Box::new(Change {
             state: Aggregate::Request(Box::new(self.request)),
             effects: self.effects,
-            facts: Vec::new(),
+            facts: self.facts,
             answer,
         }))
     }
+
+    fn write_fact(&mut self) {
+        let (Some(told), Some(view)) = (self.told.take(), self.request.view()) else {
+            return;
+        };
+        let Told { kind, by, at, to } = told;
+        self.effects.push(Effect::Fact {
+            workspace: self.request.workspace.clone(),
+            fact: RequestFact {
+                id: self.request.id,
+                rev: self.request.version,
+                kind,
+                by,
+                at,
+                to,
+                request: Box::new(bounded(view)),
+            },
+        });
+    }
+}
+
+/// A view that fits a message: late answers concern nobody who is told, and what is very large is left
+/// for those who look at the request itself.
+fn bounded(mut view: RequestView) -> RequestView {
+    view.late = Vec::new();
+    let is_large = |view: &RequestView| {
+        serde_json::to_string(view).map_or(usize::MAX, |text| text.len()) > FACT_BYTES_MAX
+    };
+    if is_large(&view) {
+        view.context = Value::Null;
+    }
+    if is_large(&view) {
+        (view.options, view.schema, view.response) = (Vec::new(), None, None);
+    }
+    view
 }

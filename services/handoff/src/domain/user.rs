@@ -28,6 +28,9 @@ pub struct User {
     pub active: bool,
     /// Rises with every change.
     pub version: u64,
+    /// Disabled, and what is put to them is still on its way to others.
+    #[serde(default)]
+    pub is_leaving: bool,
 }
 
 impl User {
@@ -76,8 +79,10 @@ pub(crate) fn decide(
         }
         (Some(user), UserInput::Disable) => User {
             active: false,
+            is_leaving: user.active || user.is_leaving,
             ..user.clone()
         },
+        (user, UserInput::Left) => return Ok(left(user)),
         (_, UserInput::Put { email, roles }) => User {
             workspace: place.workspace.clone(),
             name: place.name.clone(),
@@ -85,6 +90,7 @@ pub(crate) fn decide(
             roles: roles.clone(),
             active: true,
             version: user.map_or(0, |user| user.version),
+            is_leaving: false,
         },
     };
     let was_owner = user.is_some_and(User::is_active_owner);
@@ -115,6 +121,23 @@ pub(crate) fn decide(
     Ok(changed(next, facts))
 }
 
+/// Nobody is told: who somebody is has not changed.
+fn left(user: Option<&User>) -> Step {
+    match user.filter(|user| user.is_leaving) {
+        None => Step::Same(Answer::Noted),
+        Some(user) => Step::Changed(Box::new(Change {
+            state: Aggregate::User(User {
+                is_leaving: false,
+                version: user.version + 1,
+                ..user.clone()
+            }),
+            effects: Vec::new(),
+            facts: Vec::new(),
+            answer: Answer::Noted,
+        })),
+    }
+}
+
 /// A service may make the first user of a workspace: there is nobody yet who could.
 fn is_first(
     caller: &Caller,
@@ -129,7 +152,10 @@ fn is_first(
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Members(any)) => Ok(!any),
-        Found::Here(Fact::User(_) | Fact::Owners(_) | Fact::Request) | Found::Absent => Ok(true),
+        Found::Here(
+            Fact::User(_) | Fact::Owners(_) | Fact::Role(_) | Fact::Loads(_) | Fact::Request,
+        )
+        | Found::Absent => Ok(true),
     }
 }
 
@@ -139,9 +165,10 @@ fn owners_after(next: &User, look: Look<'_>) -> Result<(Need, Fact), Stop> {
     let mut owners = match look(&need) {
         Found::Unknown => return Err(Stop::Need(vec![need])),
         Found::Here(Fact::Owners(owners)) => owners,
-        Found::Here(Fact::User(_) | Fact::Members(_) | Fact::Request) | Found::Absent => {
-            BTreeSet::new()
-        }
+        Found::Here(
+            Fact::User(_) | Fact::Members(_) | Fact::Role(_) | Fact::Loads(_) | Fact::Request,
+        )
+        | Found::Absent => BTreeSet::new(),
     };
     if next.is_active_owner() {
         owners.insert(next.name.clone());

@@ -4,11 +4,15 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::handoff::Effect as Word;
 use holdpoint_contracts::hold::{ClosedAnswer, HoldSpec, OnTimeout, Want, WishAnswer};
+use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
 
+use super::asked::cleaned;
+use super::ladder;
 use super::meet::{Cell, OwnerState, meet};
 use super::refusal::Refusal;
-use super::request::{Alarm, Owner, Phase, Request};
+use super::request::{BY_TIME, Owner, Phase, Request};
+use super::standalone::begin;
 use super::turn::Turn;
 use super::{Answer, Scene, Step, Stop};
 
@@ -33,13 +37,13 @@ pub(crate) fn wish(
         })));
     }
     let owner = request.map_or(OwnerState::Unknown, Request::owner_state);
-    let cell = meet(owner, want);
-    let mut turn = request.map_or_else(|| Turn::of(fresh(scene)), Turn::on);
+    let cell = unless_a_rung_ended_it(request, want, meet(owner, want));
+    let fresh = || Turn::of(Request::fresh(scene, Some(Owner::Executor)));
+    let mut turn = request.map_or_else(fresh, Turn::on);
     turn.request.rev = rev;
     let answer = match cell {
         Cell::Create | Cell::TakeOver | Cell::Withdraw | Cell::FreezeAgain | Cell::OpenAgain => {
-            take_over(&mut turn.request, want, scene.now);
-            WishAnswer::Set
+            take_over(&mut turn, want, scene)?
         }
         Cell::DecisionStaysAndIsToldAgain | Cell::DecisionTakesEffectOnResume => {
             turn.tell_again();
@@ -60,6 +64,17 @@ pub(crate) fn wish(
     Ok(turn.end(|_| Answer::Wish(answer)))
 }
 
+/// A rung may end a request before its deadline: only a deadline that was moved since opens it again.
+fn unless_a_rung_ended_it(request: Option<&Request>, want: &Want, cell: Cell) -> Cell {
+    let ended = request.and_then(|request| request.handling.ladder.ended.as_ref());
+    match (cell, ended, want) {
+        (Cell::OpenAgain, Some(end), Want::Open { deadline, .. }) if *deadline <= end.deadline => {
+            Cell::TimeOutStaysAndIsToldAgain
+        }
+        _ => cell,
+    }
+}
+
 const fn spec_of(want: &Want) -> Option<&HoldSpec> {
     match want {
         Want::Open { spec, .. } | Want::Frozen { spec, .. } => Some(spec),
@@ -67,34 +82,24 @@ const fn spec_of(want: &Want) -> Option<&HoldSpec> {
     }
 }
 
-/// What a wish for an unknown id begins with.
-fn fresh(scene: &Scene<'_>) -> Request {
-    Request {
-        workspace: scene.workspace.clone(),
-        id: scene.id,
-        version: 1,
-        owner: Some(Owner::Executor),
-        rev: 0,
-        spec: None,
-        phase: Phase::Open { deadline: None },
-        escalated_at: None,
-        alarm: Alarm::default(),
-        closed_rev: None,
-        effect: None,
-        late: Vec::new(),
-        opened_by: None,
-        created_at: scene.now,
-    }
-}
-
-fn take_over(request: &mut Request, want: &Want, now: DateTime<Utc>) {
+fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnswer, Stop> {
+    let was_standing = turn.request.is_standing();
+    let is_first = turn.request.spec.is_none() && spec_of(want).is_some();
+    let is_owned = turn.request.handling.taken_over.is_some();
     if let Some(spec) = spec_of(want) {
-        request.spec = Some(spec.clone());
-        request.effect = None;
+        turn.request.spec = Some(cleaned(spec));
+        // What was said of a run that a person owns still holds.
+        turn.request.effect = turn.request.effect.filter(|_| is_owned);
     }
-    request.phase = match want {
+    if let (Phase::Frozen { since, .. }, Want::Open { .. }) = (&turn.request.phase, want) {
+        turn.request.handling.ladder.stood(*since, scene.now);
+    }
+    if turn.request.handling.ladder.ended.take().is_some() {
+        turn.request.handling.ladder.fired -= 1;
+    }
+    turn.request.phase = match want {
         Want::Open { deadline, .. } => Phase::Open {
-            deadline: *deadline,
+            deadline: deadline.filter(|_| !is_owned),
         },
         Want::Frozen {
             since,
@@ -102,23 +107,53 @@ fn take_over(request: &mut Request, want: &Want, now: DateTime<Utc>) {
             ..
         } => Phase::Frozen {
             since: *since,
-            remaining_ms: *remaining_ms,
+            remaining_ms: remaining_ms.filter(|_| !is_owned),
         },
         Want::Gone { reason } => Phase::Gone {
             reason: reason.clone(),
-            at: now,
+            at: scene.now,
         },
     };
+    match want {
+        Want::Open { .. } | Want::Frozen { .. } if is_first => begin(turn, scene)?,
+        Want::Open { .. } if is_owned && turn.request.effect == Some(Word::OnResume) => {
+            turn.taken_over();
+        }
+        Want::Open { .. } | Want::Frozen { .. } if !was_standing => reopened(turn, scene),
+        Want::Open { .. } | Want::Frozen { .. } => {}
+        Want::Gone { reason } => {
+            let to = turn.request.deciders();
+            let by = "service:executor";
+            turn.note("withdrawn", by, scene.now, Some(reason.clone()));
+            if was_standing {
+                turn.tell_people(FactKind::Withdrawn, Some(by), scene.now, to);
+            }
+        }
+    }
+    Ok(if turn.request.end().is_some() && is_first {
+        WishAnswer::Decided
+    } else {
+        WishAnswer::Set
+    })
 }
 
-/// The alarm has come due: time is up, unless it was moved, stopped or overtaken.
+/// Its time-out is undone: it is asked again.
+fn reopened(turn: &mut Turn, scene: &Scene<'_>) {
+    let by = "service:executor";
+    let note = "again: the clock had stood, or the deadline was moved".to_owned();
+    turn.note("opened", by, scene.now, Some(note));
+    let to = turn.request.audience();
+    turn.tell_people(FactKind::Opened, Some(by), scene.now, to);
+}
+
+/// The alarm has come due: a rung fires, or time is up; unless it was moved, stopped or overtaken.
 pub(crate) fn timer_fired(
     request: Option<&Request>,
     rev: u64,
     due: DateTime<Utc>,
     scene: &Scene<'_>,
-) -> Step {
-    let stale = || Step::Same(Answer::Timer(TimerAnswer::Stale));
+) -> Result<Step, Stop> {
+    let stale = || Ok(Step::Same(Answer::Timer(TimerAnswer::Stale)));
     let Some(request) = request else {
         return stale();
     };
@@ -135,10 +170,24 @@ pub(crate) fn timer_fired(
     let at = scene.now.max(due);
     let mut turn = Turn::on(request);
     turn.alarm_fired();
-    let on_timeout = request.spec.as_ref().map(|spec| spec.on_timeout);
+    match (request.next_deadline(), ladder::next(request)) {
+        (Some(deadline), Some((rung, rung_due))) if rung_due < deadline => {
+            ladder::fire(&mut turn, &rung, at, scene)?;
+        }
+        (None, Some((rung, _))) => ladder::fire(&mut turn, &rung, at, scene)?,
+        (Some(_), _) | (None, None) => time_is_up(&mut turn, at),
+    }
+    Ok(turn.end(|_| Answer::Timer(TimerAnswer::Applied)))
+}
+
+fn time_is_up(turn: &mut Turn, at: DateTime<Utc>) {
+    let on_timeout = turn.request.spec.as_ref().map(|spec| spec.on_timeout);
     match on_timeout {
-        Some(OnTimeout::Escalate) if request.kind() != Some(HoldKind::Timer) => {
+        Some(OnTimeout::Escalate) if turn.request.kind() != Some(HoldKind::Timer) => {
             turn.request.escalated_at = Some(at);
+            let note = "its time is up: told: the owners".to_owned();
+            turn.note("escalated", BY_TIME, at, Some(note));
+            turn.tell_people(FactKind::Escalated, None, at, Vec::new());
         }
         Some(
             OnTimeout::Escalate
@@ -150,9 +199,27 @@ pub(crate) fn timer_fired(
         | None => {
             turn.request.phase = Phase::TimedOut { at };
             turn.close();
+            turn.note("expired", BY_TIME, at, None);
+            let to = turn.request.deciders();
+            turn.tell_people(FactKind::Expired, None, at, to);
         }
     }
-    turn.end(|_| Answer::Timer(TimerAnswer::Applied))
+}
+
+/// The scheduler has confirmed an alarm: worth knowing where there is to be none any more (S0-R4).
+pub(crate) fn alarm_set(request: Option<&Request>, rev: u64) -> Step {
+    match request {
+        Some(request)
+            if request.alarm.rev == rev
+                && request.alarm.due.is_none()
+                && !request.alarm.is_confirmed =>
+        {
+            let mut turn = Turn::on(request);
+            turn.request.alarm.is_confirmed = true;
+            turn.end(|_| Answer::Noted)
+        }
+        Some(_) | None => Step::Same(Answer::Noted),
+    }
 }
 
 /// The executor's word on a close. Its word on an older one says nothing: a newer one is on its way.
@@ -165,7 +232,7 @@ pub(crate) fn told(request: Option<&Request>, rev: u64, answer: ClosedAnswer) ->
     match request {
         Some(request)
             if request.closed_rev == Some(rev)
-                && request.end().is_some()
+                && (request.end().is_some() || request.take_over().is_some())
                 && request.effect != Some(effect) =>
         {
             let mut turn = Turn::on(request);

@@ -5,18 +5,20 @@
 )]
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{Effect as Word, RequestStatus};
+use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::{HoldId, RunId, Workspace};
+use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-use crate::domain::{Key, Owner, Request};
+use super::words::{has_word, words};
+use crate::domain::{Key, Owner, Request, User};
 
 const TABLE: &str = "requests";
 
@@ -38,6 +40,10 @@ pub struct Model {
     pub state: String,
     pub created_at: DateTimeUtc,
     pub updated_at: DateTimeUtc,
+    pub stage: Option<String>,
+    pub assignee: Option<String>,
+    pub audience: String,
+    pub priority: String,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -56,6 +62,9 @@ pub(crate) struct Filter<'f> {
     pub(crate) status: Option<RequestStatus>,
     pub(crate) kind: Option<HoldKind>,
     pub(crate) run: Option<RunId>,
+    pub(crate) priority: Option<Priority>,
+    /// Only what they have, or may take.
+    pub(crate) assignee: Option<&'f User>,
     pub(crate) behind: Option<Behind>,
     pub(crate) limit: u64,
 }
@@ -98,7 +107,13 @@ pub(crate) async fn list(
         None => query.filter(COLUMN.kind.is_not_null()),
     };
     if let Some(status) = filter.status {
-        query = query.filter(COLUMN.status.eq(status.as_str()));
+        query = query.filter(with_status(status));
+    }
+    if let Some(priority) = filter.priority {
+        query = query.filter(COLUMN.priority.eq(priority.as_str()));
+    }
+    if let Some(user) = filter.assignee {
+        query = query.filter(is_for(user));
     }
     if let Some(run) = filter.run {
         query = query.filter(COLUMN.run_id.eq(run.uuid()));
@@ -119,6 +134,120 @@ pub(crate) async fn list(
     rows.iter().map(read).collect()
 }
 
+/// The word in the column `status`: how it stands, whatever its kind.
+const fn coarse(status: RequestStatus) -> &'static str {
+    match status {
+        RequestStatus::Open
+        | RequestStatus::Offered
+        | RequestStatus::Accepted
+        | RequestStatus::TakenOver
+        | RequestStatus::Reassigned => "open",
+        RequestStatus::Decided | RequestStatus::Completed => "decided",
+        RequestStatus::Expired => "expired",
+        RequestStatus::Withdrawn => "withdrawn",
+    }
+}
+
+/// The word in the column `stage`: how far a handoff is.
+const fn stage(status: RequestStatus) -> Option<&'static str> {
+    match status {
+        RequestStatus::Offered
+        | RequestStatus::Accepted
+        | RequestStatus::TakenOver
+        | RequestStatus::Reassigned
+        | RequestStatus::Completed => Some(status.as_str()),
+        RequestStatus::Open
+        | RequestStatus::Decided
+        | RequestStatus::Expired
+        | RequestStatus::Withdrawn => None,
+    }
+}
+
+/// `open` finds everything that nobody has decided.
+fn with_status(status: RequestStatus) -> Condition {
+    let condition = Condition::all().add(COLUMN.status.eq(coarse(status)));
+    match (status, stage(status)) {
+        (_, Some(stage)) => condition.add(COLUMN.stage.eq(stage)),
+        (RequestStatus::Decided, None) => condition.add(COLUMN.stage.is_null()),
+        (_, None) => condition,
+    }
+}
+
+/// What a user has, or may take: by name, or by one of their roles.
+fn is_for(user: &User) -> Condition {
+    let by_name = has_word(Column::Audience, &format!("@user.{}", user.name));
+    let mut any = Condition::any().add(by_name);
+    for role in &user.roles {
+        any = any.add(has_word(Column::Audience, &format!("@role.{role}")));
+    }
+    let free = Condition::all().add(COLUMN.assignee.is_null()).add(any);
+    Condition::any()
+        .add(COLUMN.assignee.eq(user.name.as_str()))
+        .add(free)
+}
+
+/// Open requests that a user has, or that are put to them by name.
+pub(crate) async fn of_user(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    name: &UserName,
+    limit: u64,
+) -> Result<Vec<HoldId>, StoreError> {
+    let by_name = has_word(Column::Audience, &format!("@user.{name}"));
+    let ids = Entity::find()
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.status.eq("open"))
+        .filter(
+            Condition::any()
+                .add(COLUMN.assignee.eq(name.as_str()))
+                .add(by_name),
+        )
+        .select_only()
+        .column(Column::Id)
+        .limit(limit)
+        .into_tuple::<String>()
+        .all(db)
+        .await?;
+    ids.iter().map(|id| id.parse().map_err(broken)).collect()
+}
+
+/// How many open requests each user of workspaces has.
+pub(crate) async fn loads(
+    db: &impl ConnectionTrait,
+    workspaces: &[&Workspace],
+) -> Result<Vec<(Workspace, BTreeMap<UserName, u64>)>, StoreError> {
+    if workspaces.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = Entity::find()
+        .filter(
+            COLUMN
+                .workspace
+                .is_in(workspaces.iter().map(|one| one.as_str())),
+        )
+        .filter(COLUMN.status.eq("open"))
+        .filter(COLUMN.assignee.is_not_null())
+        .select_only()
+        .column(Column::Workspace)
+        .column(Column::Assignee)
+        .column_as(Column::Id.count(), "count")
+        .group_by(Column::Workspace)
+        .group_by(Column::Assignee)
+        .into_tuple::<(String, String, i64)>()
+        .all(db)
+        .await?;
+    let of = |workspace: &&Workspace| {
+        let loads = rows.iter().filter(|row| row.0 == workspace.as_str());
+        let loads = loads.map(|(_, name, count)| {
+            let count = u64::try_from(*count).map_err(broken)?;
+            Ok((name.parse().map_err(broken)?, count))
+        });
+        let loads = loads.collect::<Result<_, StoreError>>()?;
+        Ok(((*workspace).clone(), loads))
+    };
+    workspaces.iter().map(of).collect()
+}
+
 pub(crate) async fn save(
     db: &impl ConnectionTrait,
     requests: &[(&Request, u64)],
@@ -131,6 +260,10 @@ pub(crate) async fn save(
         "deadline_at",
         "state",
         "updated_at",
+        "stage",
+        "assignee",
+        "audience",
+        "priority",
     ];
     let mut losers = Vec::new();
     for chunk in requests.chunks(ROWS_PER_STATEMENT) {
@@ -156,12 +289,18 @@ pub(crate) async fn save(
 fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
     let kind = request.spec.as_ref().map(|spec| spec.kind);
     let run = request.owner.map(|Owner::Executor| request.id.run.uuid());
+    let status = request.status();
+    let mut audience = request.deciders();
+    if audience.is_empty() {
+        audience.push("@role.owner".to_owned());
+    }
+    let assignee = request.handling.assignee.as_ref();
     Ok(ActiveModel {
         workspace: Set(request.workspace.to_string()),
         id: Set(request.id.to_string()),
         version: Set(i64::try_from(request.version).map_err(broken)?),
         prior_version: Set(i64::try_from(read).map_err(broken)?),
-        status: Set(request.status().as_str().to_owned()),
+        status: Set(coarse(status).to_owned()),
         kind: Set(kind.map(|kind| kind.as_str().to_owned())),
         run_id: Set(run),
         effect: Set(request.effect.map(|effect| word(effect).to_owned())),
@@ -169,6 +308,10 @@ fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveMode
         state: Set(serde_json::to_string(request).map_err(broken)?),
         created_at: Set(request.created_at),
         updated_at: Set(now),
+        stage: Set(stage(status).map(str::to_owned)),
+        assignee: Set(assignee.map(ToString::to_string)),
+        audience: Set(words(audience.iter().map(String::as_str))),
+        priority: Set(request.priority().as_str().to_owned()),
     })
 }
 

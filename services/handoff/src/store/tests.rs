@@ -39,6 +39,7 @@ async fn postgres_behaves_as_sqlite_does() {
     comes_back(&prepared(&location("comes_back")).await).await;
     one_winner(&prepared(&location("one_winner")).await).await;
     lists(&prepared(&location("lists")).await).await;
+    people_are_found(&prepared(&location("people")).await).await;
     facts_are_numbered(&prepared(&location("facts")).await).await;
     drift::columns(&prepared(&location("columns")).await).await;
     let one = prepared(&location("owners")).await;
@@ -64,6 +65,13 @@ async fn of_two_writers_of_one_row_one_wins_and_the_other_is_told() {
 async fn lists_have_an_order_filters_a_limit_and_one_workspace() {
     let (_dir, db) = sqlite().await;
     lists(&db).await;
+}
+
+/// S0-R1, API `GET /requests?assignee=`
+#[tokio::test]
+async fn requests_are_found_by_who_has_them_and_users_by_their_roles() {
+    let (_dir, db) = sqlite().await;
+    people_are_found(&db).await;
 }
 
 #[tokio::test]
@@ -110,6 +118,7 @@ fn request(workspace: &str, number: u32, phase: Phase) -> Request {
         effect: Some(holdpoint_contracts::handoff::Effect::OnResume),
         late: Vec::new(),
         opened_by: None,
+        handling: crate::domain::Handling::default(),
         created_at: now() + TimeDelta::milliseconds(i64::from(number / 2)),
     }
 }
@@ -128,6 +137,7 @@ fn user(name: &str, roles: &[&str]) -> User {
         roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
         active: true,
         version: 1,
+        is_leaving: false,
     }
 }
 
@@ -209,6 +219,8 @@ fn filter(workspace: &Workspace) -> Filter<'_> {
         status: None,
         kind: None,
         run: None,
+        priority: None,
+        assignee: None,
         behind: None,
         limit: 100,
     }
@@ -269,6 +281,69 @@ async fn lists(db: &DatabaseConnection) {
         ..filter(&acme)
     };
     assert!(list_requests(db, &none).await.unwrap().is_empty());
+}
+
+async fn people_are_found(db: &DatabaseConnection) {
+    let (ada, mut bob, carl) = (
+        user("ada", &["ops"]),
+        user("bob", &["ops"]),
+        user("carl", &["op_s"]),
+    );
+    bob.active = false;
+    bob.is_leaving = true;
+    let put = |number: u32, to: &str, assignee: Option<&User>, kind: HoldKind| {
+        let mut one = request("acme", number, open());
+        let spec = one.spec.as_mut().unwrap();
+        spec.to = vec![to.to_owned()];
+        spec.kind = kind;
+        one.handling.assignee = assignee.map(|user| user.name.clone());
+        (boxed(one), 0)
+    };
+    let mut states = vec![
+        put(1, "@role.ops", None, HoldKind::Input),
+        put(2, "@role.ops", Some(&bob), HoldKind::Handoff),
+        put(3, "@role.op_s", None, HoldKind::Input),
+        put(4, "@user.bob", None, HoldKind::Input),
+        put(5, "@role.ops", Some(&bob), HoldKind::Handoff),
+    ];
+    // A workspace without an owner saves no user.
+    let olga = user("olga", &["owner"]);
+    states.extend([&ada, &bob, &carl, &olga].map(|one| (Aggregate::User(one.clone()), 0)));
+    assert_eq!(save_all(db, &states).await, []);
+    let acme = acme();
+    let of = async |user: &User| {
+        let wanted = Filter {
+            assignee: Some(user),
+            ..filter(&acme)
+        };
+        let found = list_requests(db, &wanted).await.unwrap();
+        found.iter().map(|one| one.id.number).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&ada).await, [1]);
+    assert_eq!(of(&bob).await, [5, 4, 2, 1]);
+    assert_eq!(of(&carl).await, [3], "`_` is itself");
+    let offered = Filter {
+        status: Some(RequestStatus::Offered),
+        ..filter(&acme)
+    };
+    assert_eq!(list_requests(db, &offered).await.unwrap().len(), 2);
+    assert_eq!(
+        leaving(db).await.unwrap(),
+        Some((acme.clone(), bob.name.clone()))
+    );
+    let mut theirs = requests_of(db, &acme, &bob.name, 10).await.unwrap();
+    theirs.sort_unstable();
+    let theirs: Vec<_> = theirs.iter().map(|id| id.number).collect();
+    assert_eq!(theirs, [2, 4, 5]);
+    let tx = begin_write(db).await.unwrap();
+    let (role, loads) = (
+        Need::Role(acme.clone(), "ops".parse().unwrap()),
+        Need::Loads(acme.clone()),
+    );
+    let found = find(&tx, &[role.clone(), loads.clone()]).await.unwrap();
+    let members = Fact::Role([ada.name].into_iter().collect());
+    let counts = Fact::Loads([(bob.name, 2)].into_iter().collect());
+    assert_eq!(found, [(role, members), (loads, counts)]);
 }
 
 fn states_run() -> RunId {

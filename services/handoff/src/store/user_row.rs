@@ -8,12 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{UserName, Workspace};
+use holdpoint_ids::{RoleName, UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{QueryOrder, QuerySelect};
+use sea_orm::{Condition, QueryOrder, QuerySelect};
 
+use super::words::{has_word, words};
 use crate::domain::{Key, User};
 
 const TABLE: &str = "users";
@@ -31,6 +32,9 @@ pub struct Model {
     pub is_active_owner: bool,
     pub state: String,
     pub updated_at: DateTimeUtc,
+    pub roles: String,
+    pub is_active: bool,
+    pub is_leaving: bool,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -111,6 +115,61 @@ pub(crate) async fn owners(
     Ok(found.into_iter().collect())
 }
 
+/// The active members of roles.
+pub(crate) async fn members(
+    db: &impl ConnectionTrait,
+    roles: &[(&Workspace, &RoleName)],
+) -> Result<Vec<(Workspace, RoleName, BTreeSet<UserName>)>, StoreError> {
+    if roles.is_empty() {
+        return Ok(Vec::new());
+    }
+    let any = roles
+        .iter()
+        .fold(Condition::any(), |any, (workspace, role)| {
+            let of_role = Condition::all()
+                .add(COLUMN.workspace.eq(workspace.as_str()))
+                .add(has_word(Column::Roles, role.as_str()));
+            any.add(of_role)
+        });
+    let rows = Entity::find()
+        .filter(COLUMN.is_active.eq(true))
+        .filter(any)
+        .select_only()
+        .column(Column::Workspace)
+        .column(Column::Name)
+        .column(Column::Roles)
+        .into_tuple::<(String, String, String)>()
+        .all(db)
+        .await?;
+    let of = |(workspace, role): &(&Workspace, &RoleName)| {
+        let word = format!(" {role} ");
+        let members = rows
+            .iter()
+            .filter(|(place, _, roles)| place == workspace.as_str() && roles.contains(&word))
+            .map(|(_, name, _)| name.parse().map_err(broken));
+        let members = members.collect::<Result<_, StoreError>>()?;
+        Ok(((*workspace).clone(), (*role).clone(), members))
+    };
+    roles.iter().map(of).collect()
+}
+
+/// The first user whose requests are on their way to others.
+pub(crate) async fn leaving(
+    db: &impl ConnectionTrait,
+) -> Result<Option<(Workspace, UserName)>, StoreError> {
+    let row = Entity::find()
+        .filter(COLUMN.is_leaving.eq(true))
+        .order_by_asc(Column::Workspace)
+        .order_by_asc(Column::Name)
+        .one(db)
+        .await?;
+    let read = |row: Model| {
+        let workspace = row.workspace.parse().map_err(broken)?;
+        Ok((workspace, row.name.parse().map_err(broken)?))
+    };
+    row.map(read).transpose()
+}
+
 /// Whether workspaces have any user.
 pub(crate) async fn inhabited(
     db: &impl ConnectionTrait,
@@ -145,7 +204,14 @@ pub(crate) async fn save(
     users: &[(&User, u64)],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
-    let columns = ["is_active_owner", "state", "updated_at"];
+    let columns = [
+        "is_active_owner",
+        "state",
+        "updated_at",
+        "roles",
+        "is_active",
+        "is_leaving",
+    ];
     let mut losers = Vec::new();
     for chunk in users.chunks(ROWS_PER_STATEMENT) {
         let rows = chunk.iter().map(|(user, read)| active(user, *read, now));
@@ -173,5 +239,8 @@ fn active(user: &User, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, Sto
         is_active_owner: Set(user.is_active_owner()),
         state: Set(serde_json::to_string(user).map_err(broken)?),
         updated_at: Set(now),
+        roles: Set(words(user.roles.iter().map(RoleName::as_str))),
+        is_active: Set(user.active),
+        is_leaving: Set(user.is_leaving),
     })
 }

@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::PageArgs;
 use crate::value;
 
+/// As in bodies.
+const PRIORITIES: [&str; 5] = ["low", "normal", "high", "urgent", "critical"];
+
 /// What waits for a person, acting on it, and asking from anywhere (M-6).
 #[derive(Subcommand)]
 pub(crate) enum RequestCommand {
@@ -25,8 +28,35 @@ pub(crate) enum RequestCommand {
     Respond {
         /// Its id
         request: String,
-        /// One of its options, or a text
+        /// One of its options, a text, or a JSON object where it has a form
         answer: String,
+    },
+    /// Say that a request is yours
+    Accept {
+        /// Its id
+        request: String,
+    },
+    /// Become the owner of a run that was handed off: its timer stops
+    TakeOver {
+        /// The request's id
+        request: String,
+    },
+    /// Complete a handoff
+    Complete(CompleteArgs),
+    /// Give a request to somebody else
+    Reassign {
+        /// Its id
+        request: String,
+        /// `@user.<name>` or `@role.<name>`
+        #[arg(long)]
+        to: String,
+    },
+    /// Hand something to somebody, from anywhere
+    HandOff {
+        /// What it is about
+        message: String,
+        #[command(flatten)]
+        to: ToArgs,
     },
     /// Ask somebody a question
     Ask(AskArgs),
@@ -39,6 +69,22 @@ pub(crate) enum RequestCommand {
         #[arg(long)]
         detach: bool,
     },
+}
+
+/// How a handoff is completed.
+#[derive(Args)]
+pub(crate) struct CompleteArgs {
+    /// The request's id
+    pub(crate) request: String,
+    /// What was done
+    #[arg(long, default_value = "")]
+    pub(crate) notes: String,
+    /// What came of it
+    #[arg(long, value_parser = ["resolved", "escalated", "no_action_needed"], default_value = "resolved")]
+    pub(crate) outcome: String,
+    /// What becomes of the run: it ends, or the agent goes on with its remaining steps
+    #[arg(long = "then", value_parser = ["finish", "return_to_agent"])]
+    pub(crate) disposition: String,
 }
 
 /// What a pause of many does.
@@ -58,6 +104,12 @@ pub(crate) struct InboxArgs {
     /// Only of this kind
     #[arg(long, value_parser = ["approval", "input", "handoff", "timer"])]
     pub(crate) kind: Option<String>,
+    /// Only what this user has, or may take
+    #[arg(long = "for", value_name = "USER")]
+    pub(crate) assignee: Option<String>,
+    /// Only of this priority
+    #[arg(long, value_parser = PRIORITIES)]
+    pub(crate) priority: Option<String>,
     /// Also those that are decided
     #[arg(long)]
     pub(crate) all: bool,
@@ -86,6 +138,9 @@ pub(crate) struct AskArgs {
     /// An answer there is; may be repeated
     #[arg(long = "option", value_name = "ANSWER")]
     pub(crate) options: Vec<String>,
+    /// A form instead: a flat JSON Schema, or a file that holds it
+    #[arg(long, value_name = "JSON", value_parser = value::json_or_file, conflicts_with = "options")]
+    pub(crate) schema: Option<Value>,
     #[command(flatten)]
     pub(crate) to: ToArgs,
 }
@@ -99,6 +154,9 @@ pub(crate) struct ToArgs {
     /// When time is up [default: 7d]
     #[arg(long, value_parser = value::duration)]
     pub(crate) timeout: Option<String>,
+    /// How urgent it is
+    #[arg(long, value_parser = PRIORITIES, default_value = "normal")]
+    pub(crate) priority: String,
     /// Stay until it is decided; exits 0 approved or answered, 4 rejected, 5 timed out
     #[arg(long)]
     pub(crate) wait: bool,

@@ -1,4 +1,4 @@
-//! What waits for a person: seeing it, deciding it, and asking from a script (M-6).
+//! What waits for a person: seeing it, acting on it, deciding it, and asking from a script (M-6).
 //!
 //! `holdpoint approve "Deploy 4.2?" --to @role.ops --wait && ./deploy` opens a hold that belongs to no
 //! run and stays until it is decided; the exit code says how.
@@ -40,19 +40,46 @@ impl ClientCommand for RequestCommand {
                     let body = json!({ "comment": args.comment });
                     return decide(session, &args.what, "approve", &body).await;
                 }
-                open(session, "approval", &args.what, &[], &args.to).await
+                let asked = json!({ "kind": "approval", "question": args.what });
+                open(session, asked, &args.to).await
             }
             Self::Reject { request, reason } => {
                 decide(session, &request, "reject", &json!({ "reason": reason })).await
             }
             Self::Respond { request, answer } => {
-                decide(session, &request, "respond", &json!({ "answer": answer })).await
+                let body = json!({ "answer": read_answer(answer) });
+                decide(session, &request, "respond", &body).await
+            }
+            Self::Accept { request } => act(session, &request, "accept", &json!({})).await,
+            Self::TakeOver { request } => act(session, &request, "take-over", &json!({})).await,
+            Self::Reassign { request, to } => {
+                act(session, &request, "reassign", &json!({ "to": to })).await
+            }
+            Self::Complete(args) => {
+                let body = json!({
+                    "notes": args.notes,
+                    "outcome_type": args.outcome,
+                    "disposition": args.disposition,
+                });
+                decide(session, &args.request, "complete", &body).await
+            }
+            Self::HandOff { message, to } => {
+                let asked = json!({ "kind": "handoff", "question": message });
+                open(session, asked, &to).await
             }
             Self::Ask(AskArgs {
                 question,
                 options,
+                schema,
                 to,
-            }) => open(session, "input", &question, &options, &to).await,
+            }) => {
+                let mut asked = json!({ "kind": "input", "question": question });
+                match schema {
+                    Some(schema) => set(&mut asked, "schema", schema),
+                    None => set(&mut asked, "options", json!(options)),
+                }
+                open(session, asked, &to).await
+            }
             Self::Wait { duration, detach } => {
                 let body = json!({ "kind": "timer", "wait": duration });
                 let opened: Body<Opened> = session.client.post("holds", &body).await?;
@@ -71,12 +98,16 @@ async fn inbox(session: &Session, args: &InboxArgs) -> anyhow::Result<Outcome> {
         query.push(("status", RequestStatus::Open.as_str().to_owned()));
     }
     query.extend(args.kind.clone().map(|kind| ("kind", kind)));
+    query.extend(args.assignee.clone().map(|name| ("assignee", name)));
+    query.extend(args.priority.clone().map(|one| ("priority", one)));
     let answer: Body<Page<RequestView>> = session.client.get("requests", &query).await?;
     let heading = [
         "REQUEST", "KIND", "STATUS", "FOR", "QUESTION", "ANSWERS", "UNTIL",
     ];
     list(session, &answer, &heading, |request| {
-        let whom = if request.to.is_empty() {
+        let whom = if let Some(name) = &request.assignee {
+            format!("@user.{name}")
+        } else if request.to.is_empty() {
             "owners".to_owned()
         } else {
             request.to.join(", ")
@@ -112,20 +143,42 @@ async fn decide(
     })
 }
 
-async fn open(
+/// Something short of deciding.
+async fn act(
     session: &Session,
-    kind: &str,
-    question: &str,
-    options: &[String],
-    to: &ToArgs,
+    request: &str,
+    verb: &str,
+    body: &Value,
 ) -> anyhow::Result<Outcome> {
-    let body = json!({
-        "kind": kind,
-        "question": question,
-        "options": options,
-        "to": to.to,
-        "timeout": to.timeout.as_deref().unwrap_or(TIMEOUT_DEFAULT),
-    });
+    let path = format!("requests/{}/{verb}", segment(request)?);
+    let answer: Body<RequestView> = session.client.post(&path, body).await?;
+    show(session, &answer, |request| {
+        let whose = request.assignee.as_deref().unwrap_or("nobody yet");
+        format!("{}  {}  {whose}", request.id, request.status.as_str())
+    })
+}
+
+/// A form is answered by an object; anything else is a text.
+fn read_answer(text: String) -> Value {
+    match serde_json::from_str(&text) {
+        Ok(form @ Value::Object(_)) => form,
+        Ok(_) | Err(_) => Value::String(text),
+    }
+}
+
+fn set(body: &mut Value, name: &str, value: Value) {
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert(name.to_owned(), value);
+    }
+}
+
+async fn open(session: &Session, mut body: Value, to: &ToArgs) -> anyhow::Result<Outcome> {
+    let timeout = to.timeout.as_deref().unwrap_or(TIMEOUT_DEFAULT);
+    set(&mut body, "to", json!(to.to));
+    set(&mut body, "timeout", json!(timeout));
+    set(&mut body, "priority", json!(to.priority));
+    // A script that waits is told that time is up.
+    set(&mut body, "on_timeout", json!("fail"));
     let opened: Body<Opened> = session.client.post("holds", &body).await?;
     if to.wait {
         return until_closed(session, &opened.value).await;
@@ -146,7 +199,7 @@ async fn until_closed(session: &Session, opened: &Opened) -> anyhow::Result<Outc
     let query = [("wait", LOOK.to_owned())];
     loop {
         let hold: Body<RequestView> = session.client.get(&path, &query).await?;
-        if hold.value.status == RequestStatus::Open {
+        if hold.value.status.is_open() {
             continue;
         }
         show(session, &hold, closing)?;

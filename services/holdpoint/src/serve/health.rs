@@ -7,15 +7,33 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use holdpoint_bus::Bus;
+use holdpoint_kernel::Activity;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Answers until `stop`; returns where. Ready means that the bus is there: the tables were when it
-/// started, and a service that loses them says so to whoever asks it something.
+/// What a process needs to be ready.
+#[derive(Clone)]
+pub(super) struct Watched {
+    pub(super) bus: Bus,
+    /// Of its kernel; none: it has none.
+    pub(super) activity: Option<Activity>,
+}
+
+impl Watched {
+    fn not_ready(&self) -> Option<&'static str> {
+        if !self.bus.is_connected() {
+            return Some("the bus is away");
+        }
+        self.activity.as_ref().and_then(Activity::not_ready)
+    }
+}
+
+/// Answers until `stop`; returns where. Ready means that the bus is there and takes what is published,
+/// and that the tables are.
 pub(super) async fn start(
     address: SocketAddr,
-    bus: Bus,
+    watched: Watched,
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> anyhow::Result<SocketAddr> {
@@ -24,12 +42,11 @@ pub(super) async fn start(
         .with_context(|| format!("cannot listen on {address}: give another --health"))?;
     let address = listener.local_addr()?;
     let readyz = move || {
-        let ready = bus.is_connected();
+        let lacks = watched.not_ready();
         async move {
-            if ready {
-                (StatusCode::OK, "ready\n")
-            } else {
-                (StatusCode::SERVICE_UNAVAILABLE, "the bus is away\n")
+            match lacks {
+                None => (StatusCode::OK, "ready\n".to_owned()),
+                Some(lacks) => (StatusCode::SERVICE_UNAVAILABLE, format!("{lacks}\n")),
             }
         }
     };

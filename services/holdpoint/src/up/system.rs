@@ -65,6 +65,8 @@ pub(crate) struct Settings {
 pub(crate) struct System {
     pub(crate) url: String,
     pub(crate) token: String,
+    /// Signs a browser in, once.
+    pub(crate) login: String,
     pub(crate) workspace: Workspace,
     pub(crate) nats_url: String,
     edge: Part,
@@ -106,7 +108,13 @@ impl System {
     pub(crate) async fn start(settings: Settings) -> anyhow::Result<Self> {
         make_folder(&settings.data)?;
         let mut locks = vec![lock(&settings.data)?];
-        for service in ["executor", "scheduler", "handoff", "gateway"] {
+        for service in [
+            "executor",
+            "scheduler",
+            "handoff",
+            "notification",
+            "gateway",
+        ] {
             locks.extend(settings.tables().lock(service)?);
         }
         refuse_test_data(&settings)?;
@@ -147,10 +155,11 @@ impl System {
                 tracing::error!(error = &error as &dyn std::error::Error, "the worker ended");
             }
         });
-        let gateway = start_gateway(settings, nats_url, clock, mails).await?;
+        let gateway = start_gateway(settings, nats_url, clock, settling).await?;
         let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
         let token = gateway.owner_token(&workspace).await?;
         let url = format!("http://{}", gateway.address());
+        let login = format!("{url}{}", gateway.owner_login(&workspace).await?);
         let edge = Part::default();
         let stop = edge.stop.clone();
         edge.tracker.spawn(async move {
@@ -166,6 +175,7 @@ impl System {
         Ok(Started {
             url,
             token,
+            login,
             workspace,
             nats_url,
             edge,
@@ -193,6 +203,7 @@ impl System {
 struct Started {
     url: String,
     token: String,
+    login: String,
     workspace: Workspace,
     nats_url: String,
     edge: Part,
@@ -205,6 +216,7 @@ impl Started {
         let Self {
             url,
             token,
+            login,
             workspace,
             nats_url,
             edge,
@@ -214,6 +226,7 @@ impl Started {
         System {
             url,
             token,
+            login,
             workspace,
             nats_url,
             edge,
@@ -287,6 +300,10 @@ async fn start_services(
     let handoff = deps("handoff").await?;
     let requests = holdpoint_handoff::start(&handoff, part.stop.clone(), &part.tracker).await?;
     settling.add("handoff", requests.activity());
+    let notification = deps("notification").await?;
+    let (stop, tracker) = (part.stop.clone(), &part.tracker);
+    let notes = holdpoint_notification::start(&notification, stop, tracker).await?;
+    settling.add("notification", notes.activity());
     let executor = deps("executor").await?;
     let mails = settings.data.join("mails");
     let targets = TargetPolicy::AllowPrivate;
@@ -318,7 +335,7 @@ async fn start_gateway(
     settings: &Settings,
     nats_url: &str,
     clock: Clock,
-    mails: PathBuf,
+    settling: Settling,
 ) -> anyhow::Result<Gateway> {
     let secrets = secrets::read_or_make(&settings.data.join("secrets.json"))?;
     let deps = holdpoint_gateway::Deps {
@@ -327,7 +344,8 @@ async fn start_gateway(
         store: settings.tables().of("gateway"),
         signer: std::sync::Arc::new(secrets.signer()?),
         keys: secrets.keys()?,
-        mails: Some(tools::mails(mails)),
+        mails: Some(tools::mails(settings.data.join("mails"))),
+        not_ready: Some(std::sync::Arc::new(move || settling.not_ready())),
     };
     let config = holdpoint_gateway::Config {
         http: settings.http,

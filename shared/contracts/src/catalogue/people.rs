@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_ids::HoldId;
+use holdpoint_ids::{HoldId, NotificationId};
 use serde_json::{Value, json};
 
 use super::samples::{at, hold_id, page, run_id};
@@ -21,7 +21,10 @@ use crate::hold::{
     Rung, RungAct, Task, Want, WishAnswer,
 };
 use crate::message::Reply;
-use crate::notification::{FactKind, NoteRequests, Noted, RequestFact};
+use crate::notification::{
+    FactKind, GetNotification, ListNotifications, NoteEnd, NoteRequests, Noted, NotificationNudge,
+    NotificationType, NotificationView, ReadNotification, RequestFact,
+};
 use crate::run::{HoldKind, PausedBy, ResumeMode};
 use crate::steps::{Beat, BeatAnswer, ClaimView, Claimed, Goodbye, NodeStatus, NodeView};
 use crate::subject;
@@ -232,6 +235,7 @@ fn request(status: RequestStatus) -> RequestView {
         asks_again: None,
         steps_left: Some(2),
         callback: None,
+        timer_unconfirmed: false,
     }
 }
 
@@ -366,6 +370,53 @@ pub(super) fn handling() -> Vec<Entry> {
     vec![
         command("ada", act, request(RequestStatus::Reassigned)),
         command("service:handoff", note, noted),
+    ]
+}
+
+fn notification() -> NotificationView {
+    NotificationView {
+        id: NotificationId::opened(hold_id()),
+        kind: NotificationType::AgentHandoff,
+        title: "[Warm Lead] Agent handoff: Ann".to_owned(),
+        message: "Warm lead from agent outreach: Ann is interested".to_owned(),
+        priority: Priority::High,
+        action_url: format!("/tasks/{}?action=handoff", hold_id()),
+        link: format!("/requests/{}", hold_id()),
+        run: Some(run_id()),
+        request: hold_id(),
+        at: at("05T09:00:00"),
+        read_at: Some(at("05T09:01:00")),
+        decided: Some(NoteEnd {
+            state: FactKind::Decided,
+            outcome: Some(HoldOutcome::Completed),
+            by: Some("salesRep".to_owned()),
+            at: at("05T09:30:00"),
+        }),
+    }
+}
+
+pub(super) fn notifications() -> Vec<Entry> {
+    let (person, id) = ("salesRep".parse().unwrap(), notification().id);
+    let list = ListNotifications {
+        person: "salesRep".parse().unwrap(),
+        unread: true,
+        limit: 100,
+        cursor: None,
+    };
+    let nudge = NotificationNudge {
+        people: vec!["salesRep".parse().unwrap()],
+    };
+    let service = crate::notification::SERVICE;
+    vec![
+        command("salesRep", ReadNotification { id }, notification()),
+        query(&GetNotification { person, id }, notification()),
+        query(&list, page(notification())),
+        message(
+            service,
+            "notification_nudge",
+            subject::live(&acme(), service),
+            &nudge,
+        ),
     ]
 }
 

@@ -2,20 +2,32 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// All source files of the crate but this catalogue, one after the other.
 pub(super) fn all() -> String {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut paths: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|it| it == "rs"))
-        .filter(|path| !path.ends_with("catalogue.rs"))
-        .collect();
+    let mut paths = Vec::new();
+    files(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut paths,
+    );
     paths.sort();
     let texts = paths.iter().map(|path| fs::read_to_string(path).unwrap());
     texts.collect::<Vec<_>>().join("\n")
+}
+
+fn files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_stem().is_some_and(|it| it == "catalogue") {
+            continue;
+        }
+        if path.is_dir() {
+            files(&path, found);
+        } else {
+            found.push(path);
+        }
+    }
 }
 
 /// Types that a trait is implemented for, by hand or by its macro.

@@ -34,6 +34,9 @@ pub(super) const FULL: &str = "full";
 /// With this counter it has again.
 pub(super) const ROOMY: &str = "roomy";
 
+/// The counter that is never changed: everything is a repetition.
+pub(super) const SAME: &str = "same";
+
 /// Names that begin with it are wished to another service.
 pub(super) const EAR: &str = "ear-";
 
@@ -109,6 +112,13 @@ impl Service for Counter {
         }
         if input.by == 0 {
             return Outcome::Refused(Zero);
+        }
+        if input.name == SAME {
+            return Outcome::Unchanged(Count {
+                name: input.name.clone(),
+                version: 0,
+                value: input.by,
+            });
         }
         let state = Count {
             name: input.name.clone(),

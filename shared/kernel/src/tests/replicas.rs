@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use holdpoint_bus::StreamUse;
 use holdpoint_contracts::message::Command;
-use holdpoint_store::Location;
+use holdpoint_store::{Location, begin_write};
 use holdpoint_testkit::{TestPostgres, postgres, until};
 use sea_orm::ConnectionTrait;
 use tokio::runtime::Runtime;
 
-use super::counter::acme;
-use super::{PATIENCE, World, envelope, start_on};
+use super::counter::{Count, SAME, acme};
+use super::{PATIENCE, World, envelope, key, start_on};
 
 const COMMANDS: StreamUse<'_> = StreamUse::Commands("counter");
 
@@ -92,5 +92,37 @@ async fn what_a_replica_committed_and_did_not_publish_another_publishes_when_its
     let forgotten = async || (world.number_of("outbox").await == 0).then_some(());
     until(PATIENCE, "an empty outbox", forgotten).await.unwrap();
     assert_eq!(world.counts().await["a"], 3);
+    kernel.stop().await;
+}
+
+/// Two replicas have the same new key in their hands, and neither changes a row: whoever is second is
+/// answered as the first one was. The first one is played by the test, for its commit has to wait.
+#[tokio::test]
+async fn a_repetition_whose_key_another_replica_uses_meanwhile_is_answered() {
+    let Some((world, _postgres)) = world().await else {
+        return;
+    };
+    let kernel = world.start().await;
+    let first = begin_write(&world.db).await.unwrap();
+    let answer = Count {
+        name: SAME.to_owned(),
+        version: 0,
+        value: 7,
+    };
+    let answer = serde_json::json!({ "ok": answer });
+    let used = format!("INSERT INTO idempotency VALUES ('acme/add/k', 'seven', '{answer}', now())");
+    first.execute_unprepared(&used).await.unwrap();
+    let second = world.add(SAME, 7, key("k", "seven"));
+    let commit = async {
+        let waiting = "SELECT '', count(*) FROM pg_locks WHERE NOT granted";
+        let waits = async || (world.rows(waiting).await[0].1 > 0).then_some(());
+        until(PATIENCE, "the second to wait for the first", waits)
+            .await
+            .unwrap();
+        first.commit().await.unwrap();
+    };
+    let (told, ()) = tokio::join!(second, commit);
+    assert_eq!(told.unwrap().value, 7);
+    assert_eq!(world.number_of("dead_letters").await, 0);
     kernel.stop().await;
 }

@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use holdpoint_bus::{Bus, BusError};
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::subject::REPLY_HEADER;
 use holdpoint_ids::Workspace;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -16,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use super::letters::pack;
 use super::open::Open;
 use super::{Sent, Unconfirmed, WishKey};
-use crate::intake::REPLY_HEADER;
 use crate::outbox::MESSAGE_BYTES_MAX;
 use crate::publisher::Published;
 use crate::start::Activity;
@@ -47,6 +47,8 @@ struct Post {
     open: Open,
     /// Their message was refused whole: each is sent by itself, so that none holds up another.
     alone: HashSet<WishKey>,
+    /// Whether the bus did not store the last ones; said once.
+    is_refused: bool,
 }
 
 impl<S: Service> Clone for Courier<S> {
@@ -92,7 +94,7 @@ impl<S: Service> Courier<S> {
     /// Sends wishes once. Whether they arrive shows in the confirmation; without one they are sent
     /// again, so that no failure here is more than a delay.
     pub(crate) async fn send(&self, wishes: Vec<Unconfirmed>) {
-        if wishes.is_empty() {
+        if wishes.is_empty() || !self.bus.is_connected() {
             return;
         }
         let count = wishes.len();
@@ -111,8 +113,14 @@ impl<S: Service> Courier<S> {
         for (wish, reason) in unsendable {
             self.bury(wish, reason);
         }
-        if let Err(error) = self.bus.publish_all(messages).await {
-            tracing::info!(service = S::NAME, error = %chain(&error), wishes = count, "not all were stored; they are sent again");
+        let stored = self.bus.publish_all(messages).await;
+        let was_refused = std::mem::replace(&mut self.post().is_refused, stored.is_err());
+        match stored {
+            Err(error) if !was_refused => {
+                tracing::warn!(service = S::NAME, error = %chain(&error), wishes = count, "not all wishes were stored; they are sent again until they are");
+            }
+            Ok(()) if was_refused => tracing::info!(service = S::NAME, "wishes are stored again"),
+            Err(_) | Ok(()) => {}
         }
     }
 

@@ -66,11 +66,7 @@ pub(super) fn then(
     if !caught.run.is_final() && caught.run.pauses.is_empty() {
         go_on(&mut caught, !run.pauses.is_empty(), look, now)?;
     }
-    let facts = caught.facts.clone();
-    let see = |need: &Need| {
-        let fresh = facts.iter().find(|(known, _)| known == need);
-        fresh.map_or_else(|| look(need), |(_, fact)| Found::Here(fact.clone()))
-    };
+    let see = caught.sees(look);
     Ok(match decide(&caught.run, &see)? {
         Verdict::Decided(decision) => {
             caught.effects.extend(decision.effects);
@@ -194,6 +190,15 @@ impl Scopes {
 }
 
 impl Caught {
+    /// A look that finds what the catching up has come to before what is stored.
+    fn sees<'l>(&self, look: Lookup<'l>) -> impl Fn(&Need) -> Found + use<'l> {
+        let facts = self.facts.clone();
+        move |need| {
+            let fresh = facts.iter().find(|(known, _)| known == need);
+            fresh.map_or_else(|| look(need), |(_, fact)| Found::Here(fact.clone()))
+        }
+    }
+
     /// Keeps what one turn came to.
     fn take(&mut self, turn: Turn<'_>) -> Result<(), Stop> {
         let run = turn.run.clone();
@@ -402,11 +407,7 @@ fn go_on(
     look: Lookup<'_>,
     now: DateTime<Utc>,
 ) -> Result<(), Stop> {
-    let facts = caught.facts.clone();
-    let see = |need: &Need| {
-        let fresh = facts.iter().find(|(known, _)| known == need);
-        fresh.map_or_else(|| look(need), |(_, fact)| Found::Here(fact.clone()))
-    };
+    let see = caught.sees(look);
     let before = caught.run.clone();
     let mut turn = Turn::new(&before, &see, now);
     if stood {

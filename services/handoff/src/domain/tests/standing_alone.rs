@@ -50,7 +50,8 @@ fn opened(spec: HoldSpec) -> World {
 fn an_answer_is_applied_at_once_for_nobody_waits_behind_it() {
     let mut world = opened(input_spec());
     assert_eq!(world.view().run, None);
-    assert_eq!(world.view().actions, ["respond", "withdraw"]);
+    let actions = "respond accept reassign delegate acknowledge snooze withdraw";
+    assert_eq!(world.view().actions.join(" "), actions);
     let decided = world.say("ada", respond("yes")).unwrap();
     assert_eq!(decided.effect, Word::Applied);
     assert!(decided.request.actions.is_empty());
@@ -145,7 +146,15 @@ fn what_cannot_be_asked_is_refused_and_says_where() {
             .and_then(|one| one.pointer.clone())
             .unwrap_or(refused.code)
     };
-    assert_eq!(pointer(|it| it.kind = HoldKind::Handoff), "not_yet");
+    assert_eq!(pointer(|it| it.kind = HoldKind::Handoff), "/spec/options");
+    for url in ["x", "ftp://x/y", "https://", "http://a b"] {
+        let mut world = World::alone();
+        let caller = world.caller("bob");
+        let mut spec = input_spec();
+        spec.callback = Some(url.to_owned());
+        let refused = open(&mut world, caller, spec, 60_000).unwrap_err();
+        assert_eq!(refused.errors[0].pointer.as_deref(), Some("/spec/callback"));
+    }
     assert_eq!(pointer(|it| it.question = " ".to_owned()), "/spec/question");
     assert_eq!(
         pointer(|it| it.options.push(String::new())),

@@ -3,6 +3,7 @@
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::handoff::{Effect as Word, RequestStatus};
 use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, OnTimeout, Want, WishAnswer};
+use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
 
@@ -134,8 +135,9 @@ fn what_happens_when_time_is_up_is_what_was_asked_for() {
         let spec = Box::new(spec);
         world.wish(1, Want::Open { spec, deadline });
         world.now = minute(60);
-        assert_eq!(world.fire(), TimerAnswer::Applied);
-        assert_eq!(world.fire(), TimerAnswer::Stale, "twice is once");
+        let rev = world.request.as_ref().unwrap().alarm.rev;
+        assert_eq!(world.fire_rev(rev), TimerAnswer::Applied);
+        assert_eq!(world.fire_rev(rev), TimerAnswer::Stale, "twice is once");
         world
     };
     for on_timeout in [OnTimeout::Fail, OnTimeout::Skip, OnTimeout::Continue] {
@@ -162,7 +164,7 @@ fn what_happens_when_time_is_up_is_what_was_asked_for() {
 }
 
 #[test]
-fn an_escalated_request_is_not_woken_again_by_a_repeated_wish() {
+fn an_escalated_request_is_not_timed_out_again_by_a_repeated_wish() {
     let mut world = World::new();
     let mut spec = input_spec();
     spec.on_timeout = OnTimeout::Escalate;
@@ -173,6 +175,7 @@ fn an_escalated_request_is_not_woken_again_by_a_repeated_wish() {
     world.wish(1, open(60));
     world.now = minute(61);
     world.fire();
+    assert_eq!(world.due(), Some(minute(6 * 60)), "its first rung");
     let wished = world.effects.len();
     world.wish(2, open(60));
     assert_eq!(world.effects.len(), wished);
@@ -180,15 +183,26 @@ fn an_escalated_request_is_not_woken_again_by_a_repeated_wish() {
     assert_eq!(world.due(), Some(minute(120)));
 }
 
+/// DESIGN: nothing waits without a waker; the default ladder ends at the owners.
 #[test]
-fn without_a_deadline_time_is_never_up() {
+fn without_a_deadline_time_is_never_up_and_the_owners_hear_of_it() {
     let mut world = World::new();
     let spec = Box::new(input_spec());
     let deadline = None;
     world.wish(1, Want::Open { spec, deadline });
-    assert_eq!(world.due(), None);
-    assert_eq!(world.fire_rev(1), TimerAnswer::Stale);
+    assert_eq!(world.due(), Some(minute(6 * 60)));
+    assert_eq!(world.fire_rev(7), TimerAnswer::Stale);
+    for due in [6 * 60, 18 * 60] {
+        world.now = minute(due);
+        assert_eq!(world.due(), Some(world.now));
+        world.fire();
+    }
     assert_eq!(*world.phase(), Phase::Open { deadline: None });
+    assert_eq!(world.request.as_ref().unwrap().alarm.due, None);
+    assert_eq!(
+        world.facts().last().unwrap(),
+        &(FactKind::Escalated, vec![])
+    );
 }
 
 #[test]

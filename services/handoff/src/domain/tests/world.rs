@@ -14,9 +14,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::Claims;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerAnswer;
-use holdpoint_contracts::handoff::{Decided, Decision, RequestView};
+use holdpoint_contracts::handoff::{Decided, Decision, RequestAction, RequestView};
 use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, OnTimeout, Want, WishAnswer};
 use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
 use serde_json::json;
@@ -114,6 +115,8 @@ pub(super) struct World {
     pub(super) request: Option<Request>,
     pub(super) users: BTreeMap<String, User>,
     pub(super) now: DateTime<Utc>,
+    /// Open requests of each.
+    pub(super) loads: BTreeMap<UserName, u64>,
     /// Everything that was wished of others.
     pub(super) effects: Vec<Effect>,
 }
@@ -125,6 +128,7 @@ impl World {
             request: None,
             users: BTreeMap::new(),
             now: minute(0),
+            loads: BTreeMap::new(),
             effects: Vec::new(),
         };
         world.user("ada", &["member"]);
@@ -150,6 +154,7 @@ impl World {
             roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
             active: true,
             version: 1,
+            is_leaving: false,
         };
         self.users.insert(name.to_owned(), user);
     }
@@ -177,6 +182,14 @@ impl World {
                 Found::Here(Fact::Owners(names))
             }
             Need::Members(_) => Found::Here(Fact::Members(!self.users.is_empty())),
+            Need::Role(_, role) => {
+                let members = self
+                    .users
+                    .values()
+                    .filter(|user| user.active && user.roles.contains(role));
+                Found::Here(Fact::Role(members.map(|user| user.name.clone()).collect()))
+            }
+            Need::Loads(_) => Found::Here(Fact::Loads(self.loads.clone())),
         }
     }
 
@@ -259,6 +272,39 @@ impl World {
         self.put(RequestInput::Told { rev, answer }).unwrap();
     }
 
+    pub(super) fn act(
+        &mut self,
+        name: &str,
+        action: RequestAction,
+    ) -> Result<RequestView, Problem> {
+        let caller = self.caller(name);
+        let version = None;
+        let input = RequestInput::Act {
+            caller,
+            action,
+            version,
+        };
+        self.put(input).map(|answer| match answer {
+            Answer::Request(view) => *view,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    /// What people were told, in order: what, and whom.
+    pub(super) fn facts(&self) -> Vec<(FactKind, Vec<String>)> {
+        let facts = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Fact { fact, .. } => Some((fact.kind, fact.to.clone())),
+            Effect::Timer { .. } | Effect::Close { .. } | Effect::UserChanged { .. } => None,
+        });
+        facts.collect()
+    }
+
+    /// Actions and by whom, in order.
+    pub(super) fn history(&self) -> Vec<(String, String)> {
+        let history = self.view().history.into_iter();
+        history.map(|one| (one.action, one.by)).collect()
+    }
+
     pub(super) fn phase(&self) -> &Phase {
         &self.request.as_ref().unwrap().phase
     }
@@ -271,7 +317,7 @@ impl World {
     pub(super) fn closed(&self) -> Vec<&HoldClosed> {
         let closed = self.effects.iter().filter_map(|effect| match effect {
             Effect::Close { closed, .. } => Some(closed),
-            Effect::Timer { .. } | Effect::UserChanged { .. } => None,
+            Effect::Timer { .. } | Effect::Fact { .. } | Effect::UserChanged { .. } => None,
         });
         closed.collect()
     }
@@ -280,7 +326,7 @@ impl World {
     pub(super) fn due(&self) -> Option<DateTime<Utc>> {
         let due = self.effects.iter().rev().find_map(|effect| match effect {
             Effect::Timer { due, .. } => Some(*due),
-            Effect::Close { .. } | Effect::UserChanged { .. } => None,
+            Effect::Close { .. } | Effect::Fact { .. } | Effect::UserChanged { .. } => None,
         });
         due.flatten()
     }
@@ -318,13 +364,26 @@ impl World {
 /// What holds after every change.
 fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
     assert_eq!(next.version, before.map_or(0, |it| it.version) + 1);
-    // Nothing waits without a waker: a deadline has its alarm, or has been escalated.
-    if let Phase::Open {
-        deadline: Some(due),
-    } = next.phase
-    {
-        let is_escalated = next.escalated_at.is_some_and(|at| due <= at);
-        assert!(is_escalated || next.alarm.due == Some(due), "{next:?}");
+    // Nothing waits without a waker: an alarm is set, or the owners know and time was up.
+    if let Phase::Open { deadline } = next.phase {
+        let is_timer = next.spec.as_ref().unwrap().kind == HoldKind::Timer;
+        let mut told = next.handling.history.iter();
+        let is_known = told.any(|one| {
+            let note = one.note.as_deref().unwrap_or_default();
+            one.action == "escalated" && note.contains("the owners")
+        });
+        assert!(
+            next.alarm.due.is_some() || (is_known && !is_timer),
+            "{next:?}"
+        );
+        let is_escalated = next
+            .escalated_at
+            .is_some_and(|at| deadline.is_none_or(|due| due <= at));
+        let first = deadline.filter(|_| !is_escalated);
+        assert!(
+            first.is_none_or(|due| next.alarm.due.is_some_and(|alarm| alarm <= due)),
+            "{next:?}"
+        );
     } else {
         assert_eq!(next.alarm.due, None, "an alarm that nobody waits for");
     }
@@ -334,6 +393,10 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
                 assert_eq!((*rev, *due), (next.alarm.rev, next.alarm.due));
             }
             Effect::Close { closed, .. } => assert_eq!(Some(closed.rev), next.closed_rev),
+            Effect::Fact { fact, .. } => {
+                assert_eq!((fact.id, fact.rev), (next.id, next.version));
+                assert_eq!(fact.request.version, next.version);
+            }
             Effect::UserChanged { .. } => panic!("a request changed a user"),
         }
     }

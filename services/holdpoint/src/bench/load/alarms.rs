@@ -123,6 +123,8 @@ impl Owner {
             *times.entry(id).or_default() += 1;
             last = Instant::now();
         }
+        // An owner drops what it knows the `rev` of: told again is no fault, fired twice is one, and the
+        // scheduler's table shows that.
         let twice: u64 = times.values().map(|count| u64::from(*count) - 1).sum();
         Ok(json!({
             "alarms": alarms,
@@ -130,7 +132,7 @@ impl Owner {
             "all_set_before_the_first_was_due": is_in_time,
             "fired": times.len(),
             "lost": alarms - times.len() as u64,
-            "fired_twice": twice,
+            "told_twice": twice,
             "late_at_receipt": spread(late),
             "seconds": last.duration_since(began).as_secs_f64().round(),
         }))

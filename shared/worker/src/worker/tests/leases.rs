@@ -332,3 +332,29 @@ async fn the_same_hand_out_again_is_not_started_again() {
     assert_eq!(working.calls(), 1);
     scene.end().await;
 }
+
+/// A server may forget an ack and deliver anew what has ended, as if for the first time; the executor
+/// would take the question of the same node for one whose answer was lost, and say `go`.
+#[tokio::test]
+async fn a_hand_out_that_comes_again_after_its_end_is_not_done_again() {
+    for (idempotent, asked) in [(true, 0), (false, 2)] {
+        let scene = Scene::new().await;
+        let executor = Executor::start(&scene, Manner::default()).await;
+        let working = Working::start(&scene, 8, 8);
+        let reported = async |count: usize| {
+            until(10, "results are reported", async || {
+                executor.said().results.iter().flatten().count() >= count
+            })
+            .await;
+            scene.all_acked().await;
+        };
+        let hand_out = leased(idempotent, 10_000);
+        scene.publish(std::slice::from_ref(&hand_out)).await;
+        reported(1).await;
+        scene.publish(&[hand_out, leased(idempotent, 10_000)]).await;
+        reported(2).await;
+        assert_eq!(working.calls(), 2, "one call a hand-out");
+        assert_eq!(executor.said().starts.len(), asked, "nor asked for again");
+        scene.end().await;
+    }
+}

@@ -1,0 +1,20 @@
+//! Tables of the notification service.
+
+mod m0001_first;
+
+use sea_orm_migration::prelude::*;
+
+/// Brings the notification service's tables up to date.
+#[derive(Debug)]
+pub struct Migrator;
+
+#[async_trait::async_trait]
+impl MigratorTrait for Migrator {
+    fn migration_table_name() -> DynIden {
+        "notification_migrations".into_iden()
+    }
+
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![Box::new(m0001_first::Migration)]
+    }
+}

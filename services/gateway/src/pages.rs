@@ -1,0 +1,54 @@
+//! What people look at: HTML made here, one style sheet and one small script of our own.
+//!
+//! It owns how things look and how a browser is signed in. It has no way of its own into the
+//! system: what a form does goes through the same commands, with the same signed assertion of the
+//! person, as a call of the API. Everything works without the script.
+
+mod act;
+mod assets;
+mod card;
+mod context;
+mod controls;
+mod frame;
+mod inbox;
+mod live;
+mod login;
+mod person;
+mod request;
+mod run;
+mod runs;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod text;
+mod timeline;
+mod words;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use axum::response::Redirect;
+use axum::routing::{get, post};
+
+use crate::app::App;
+use crate::body::BODY_MAX;
+
+/// All pages, with the headers that they are served under.
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/", get(async || Redirect::to("/inbox")))
+        .route("/inbox", get(inbox::page))
+        .route("/requests/{id}", get(request::page))
+        .route("/requests/{id}/act", post(act::act))
+        .route("/tasks/{task}", get(request::task))
+        .route("/runs", get(runs::page))
+        .route("/runs/{run}", get(run::page))
+        .route("/live", get(live::stream))
+        .route("/login", get(login::form).post(login::with_token))
+        .route("/login/{code}", get(login::link).post(login::with_link))
+        .route("/logout", post(login::out))
+        .route("/workspace", post(login::show_workspace))
+        .route("/assets/{file}", get(assets::file))
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(middleware::map_response(frame::secured))
+}

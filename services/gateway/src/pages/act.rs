@@ -1,0 +1,304 @@
+//! What a form of a card does: the same commands as the API, by the same signed person.
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Redirect, Response};
+use holdpoint_auth::Right;
+use holdpoint_contracts::handoff::{
+    ActOnRequest, Completion, DecideRequest, Decision, Disposition, OutcomeType, RequestAction,
+    RequestView, WithdrawHold,
+};
+use holdpoint_contracts::{Problem, duration};
+use holdpoint_ids::HoldId;
+use serde_json::Value;
+
+use super::card::{Notice, Tried, card};
+use super::person::{Fields, PageError, Person, Posted};
+use super::request;
+use super::schema::{FieldFault, FormSchema};
+use super::words;
+use crate::answered::Answered;
+use crate::app::App;
+use crate::problem;
+use crate::routes::requests::effect;
+
+/// The script sends it, and gets the card alone.
+const FRAGMENT: &str = "x-holdpoint-fragment";
+
+/// What a form asks for.
+#[derive(Debug)]
+enum Wish {
+    Decide(Decision),
+    Act(RequestAction),
+    Withdraw,
+}
+
+/// Why a form was not taken: a sentence, and what is wrong with single fields.
+#[derive(Debug)]
+struct Fault {
+    problem: Box<Problem>,
+    fields: Vec<FieldFault>,
+}
+
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Self {
+        Self {
+            problem: Box::new(problem),
+            fields: Vec::new(),
+        }
+    }
+}
+
+/// Does what the form says. The answer is the card as it then is; without the script a page.
+pub(super) async fn act(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    posted: Posted,
+) -> Result<Response, PageError> {
+    let Posted { person, fields } = posted;
+    let id = request::id(&id)?;
+    let seen = request::get(&app, &person, id).await?;
+    let is_fragment = headers.contains_key(FRAGMENT);
+    let wish = wish(&fields, &seen);
+    let done = match wish {
+        Ok(wish) => done(&app, &person, (id, version(&fields)), wish).await,
+        Err(fault) => Err(fault),
+    };
+    let (tried, status) = match done {
+        Ok((_, None)) if !is_fragment => {
+            return Ok(Redirect::to(&format!("/requests/{id}")).into_response());
+        }
+        Ok((view, notice)) => {
+            let tried = Tried {
+                notice,
+                ..Tried::default()
+            };
+            return Ok(shown(&app, &person, &view, (tried, is_fragment)).await);
+        }
+        Err(fault) => {
+            let status = problem::status(&fault.problem);
+            (refused(fault, fields), status)
+        }
+    };
+    let now = request::get(&app, &person, id).await.unwrap_or(seen);
+    Ok((
+        status,
+        shown(&app, &person, &now, (tried, is_fragment)).await,
+    )
+        .into_response())
+}
+
+async fn shown(app: &App, person: &Person, view: &RequestView, how: (Tried, bool)) -> Response {
+    let (tried, is_fragment) = how;
+    if is_fragment {
+        card(person, view, Some(&tried)).into_response()
+    } else {
+        request::whole(app, person, view, Some(&tried))
+            .await
+            .into_response()
+    }
+}
+
+/// Carries it out; a notice where the card does not say it by itself.
+async fn done(
+    app: &App,
+    person: &Person,
+    (id, version): (HoldId, Option<u64>),
+    wish: Wish,
+) -> Result<(RequestView, Option<Notice>), Fault> {
+    let caller = &person.caller;
+    let needed = match wish {
+        Wish::Decide(_) | Wish::Act(_) => Right::Decide,
+        Wish::Withdraw => Right::Ask,
+    };
+    caller.may(needed)?;
+    let answered = match wish {
+        Wish::Decide(decision) => {
+            let command = DecideRequest {
+                id,
+                decision,
+                version,
+            };
+            match app.command(caller, None, command.clone()).await? {
+                Answered::Done(decided) => {
+                    Answered::Done(effect(app, caller, command, decided).await.request)
+                }
+                Answered::Accepted(command) => Answered::Accepted(command),
+            }
+        }
+        Wish::Act(action) => {
+            let command = ActOnRequest {
+                id,
+                action,
+                version,
+            };
+            app.command(caller, None, command).await?
+        }
+        Wish::Withdraw => app.command(caller, None, WithdrawHold { id }).await?,
+    };
+    match answered {
+        Answered::Done(view) => Ok((view, None)),
+        Answered::Accepted(_) => {
+            let text =
+                "It is stored, and will be done as soon as the service that owns it is back.";
+            let notice = Notice {
+                is_good: true,
+                text: text.to_owned(),
+                lines: Vec::new(),
+            };
+            Ok((request::get(app, person, id).await?, Some(notice)))
+        }
+    }
+}
+
+fn version(fields: &Fields) -> Option<u64> {
+    fields.get("version").and_then(|text| text.parse().ok())
+}
+
+fn wish(fields: &Fields, request: &RequestView) -> Result<Wish, Fault> {
+    let text = |name: &str| fields.said(name).map(str::to_owned);
+    let needed = |name: &str, message: &str| text(name).ok_or_else(|| invalid(message));
+    let wish = match fields.get("do").unwrap_or_default() {
+        "respond" => Wish::Decide(Decision::Respond {
+            answer: answer(fields, request)?,
+        }),
+        "approve" => Wish::Decide(Decision::Approve {
+            comment: text("comment"),
+        }),
+        "reject" => Wish::Decide(Decision::Reject {
+            reason: needed("reason", "Say why: a rejection needs a reason.")?,
+        }),
+        "complete" => Wish::Decide(Decision::Complete(completion(fields)?)),
+        "accept" => Wish::Act(RequestAction::Accept),
+        "take_over" => Wish::Act(RequestAction::TakeOver),
+        "acknowledge" => Wish::Act(RequestAction::Acknowledge),
+        "reassign" => Wish::Act(RequestAction::Reassign {
+            to: audience(&needed("to", "Say who: @user.name or @role.name.")?),
+        }),
+        "delegate" => Wish::Act(RequestAction::Delegate {
+            to: audience(&needed("to", "Say who: @user.name or @role.name.")?),
+        }),
+        "snooze" => Wish::Act(RequestAction::Snooze {
+            for_ms: snooze(&needed("for", "Say for how long.")?)?,
+        }),
+        "withdraw" => Wish::Withdraw,
+        other => {
+            let other = super::text::line(other, 40);
+            return Err(invalid(&format!(
+                "`{other}` is nothing that one can do here."
+            )));
+        }
+    };
+    Ok(wish)
+}
+
+fn invalid(message: &str) -> Fault {
+    Problem::new(422, "invalid_form", message).into()
+}
+
+/// A bare name is a user's.
+fn audience(to: &str) -> String {
+    if to.starts_with('@') {
+        to.to_owned()
+    } else {
+        format!("@user.{to}")
+    }
+}
+
+fn snooze(text: &str) -> Result<u64, Fault> {
+    let time = duration::parse(text).map_err(|error| invalid(&error.to_string()))?;
+    u64::try_from(time.as_millis()).map_err(|error| invalid(&error.to_string()))
+}
+
+fn completion(fields: &Fields) -> Result<Completion, Fault> {
+    let outcome_type = match fields.said("outcome_type") {
+        None | Some("resolved") => OutcomeType::Resolved,
+        Some("escalated") => OutcomeType::Escalated,
+        Some("no_action_needed") => OutcomeType::NoActionNeeded,
+        Some(_) => return Err(invalid("Choose what came of it.")),
+    };
+    let disposition = match fields.get("disposition") {
+        Some("return_to_agent") => Disposition::ReturnToAgent,
+        Some("finish") => Disposition::Finish,
+        Some(_) | None => {
+            return Err(invalid("Choose: let the agent go on, or end the run."));
+        }
+    };
+    Ok(Completion {
+        notes: fields.said("notes").unwrap_or_default().to_owned(),
+        outcome_type,
+        disposition,
+    })
+}
+
+fn answer(fields: &Fields, request: &RequestView) -> Result<Value, Fault> {
+    let Some(schema) = &request.schema else {
+        let text = fields.said("answer").map(|text| text.replace("\r\n", "\n"));
+        return text
+            .map(Value::String)
+            .ok_or_else(|| invalid("There is no answer yet."));
+    };
+    if let Some(form) = FormSchema::read(schema) {
+        return form.answer(fields).map_err(|faults| Fault {
+            problem: Problem::new(422, "invalid_answer", "Some fields need another look.").into(),
+            fields: faults,
+        });
+    }
+    let text = fields.said("json").unwrap_or_default();
+    serde_json::from_str(text).map_err(|error| invalid(&format!("This is no JSON: {error}.")))
+}
+
+/// What the card tells of a refusal.
+fn refused(fault: Fault, fields: Fields) -> Tried {
+    let Fault {
+        problem,
+        fields: mut faults,
+    } = fault;
+    let mut lines = Vec::new();
+    for error in &problem.errors {
+        let pointer = error.pointer.as_deref().unwrap_or_default();
+        match pointer.rsplit_once('/') {
+            Some((before, name)) if before.ends_with("/answer") => {
+                faults.push((name.to_owned(), error.message.clone()));
+            }
+            Some(_) | None => {}
+        }
+        if error.message != problem.detail {
+            lines.push(error.message.clone());
+        }
+    }
+    Tried {
+        notice: Some(Notice {
+            is_good: false,
+            text: sentence(&problem),
+            lines,
+        }),
+        fields,
+        faults,
+    }
+}
+
+/// A refusal in words: who was first, when, and with what.
+fn sentence(problem: &Problem) -> String {
+    if problem.code == "version_conflict" {
+        return "This has changed since you opened it. Look again, then decide.".to_owned();
+    }
+    if problem.code != "already_decided" {
+        return problem.detail.clone();
+    }
+    let winner = problem.data.get("winner").unwrap_or(&Value::Null);
+    let text = |name: &str| winner.get(name).and_then(Value::as_str);
+    let outcome = super::text::spoken(text("outcome").unwrap_or("decided")).to_lowercase();
+    let by = words::who(text("by").unwrap_or("somebody else"));
+    let at = text("at").and_then(|at| at.parse::<chrono::DateTime<chrono::Utc>>().ok());
+    let when = at.map_or_else(String::new, |at| {
+        at.format(" on %-d %b %Y, %H:%M UTC").to_string()
+    });
+    let kept = if problem.data.get("late") == Some(&Value::Bool(true)) {
+        "What you said is kept as a late answer."
+    } else {
+        "What you said is not kept."
+    };
+    format!("Somebody was first: it was {outcome} by {by}{when}. {kept}")
+}

@@ -1,0 +1,59 @@
+//! The style sheet, the script and the icon: in the binary, under names that change with them.
+
+use std::sync::LazyLock;
+
+use axum::extract::Path;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use sha2::{Digest, Sha256};
+
+/// A file that browsers may keep for good: another content has another name.
+#[derive(Debug)]
+pub(super) struct Asset {
+    /// Its path from the root of the site.
+    pub(super) path: String,
+    content: &'static str,
+    media_type: &'static str,
+}
+
+pub(super) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
+    let content = include_str!("assets/holdpoint.css");
+    Asset::of("css", content, "text/css; charset=utf-8")
+});
+pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    let content = include_str!("assets/holdpoint.js");
+    Asset::of("js", content, "text/javascript; charset=utf-8")
+});
+pub(super) static ICON: LazyLock<Asset> = LazyLock::new(|| {
+    let content = include_str!("assets/holdpoint.svg");
+    Asset::of("svg", content, "image/svg+xml")
+});
+
+impl Asset {
+    fn of(kind: &str, content: &'static str, media_type: &'static str) -> Self {
+        let digest = format!("{:x}", Sha256::digest(content));
+        let hash = digest.get(..12).unwrap_or(&digest);
+        Self {
+            path: format!("/assets/holdpoint-{hash}.{kind}"),
+            content,
+            media_type,
+        }
+    }
+}
+
+pub(super) async fn file(Path(name): Path<String>) -> Response {
+    let path = format!("/assets/{name}");
+    let found = [&STYLE, &SCRIPT, &ICON]
+        .into_iter()
+        .find(|asset| asset.path == path);
+    match found {
+        Some(asset) => {
+            let headers = [
+                (header::CONTENT_TYPE, asset.media_type),
+                (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
+            ];
+            (headers, asset.content).into_response()
+        }
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}

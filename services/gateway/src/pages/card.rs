@@ -1,0 +1,290 @@
+//! One request as a card: everything that is needed to decide it, and what came of it.
+
+use holdpoint_auth::Right;
+use holdpoint_contracts::handoff::{Handled, LateAnswer, RequestView};
+use holdpoint_contracts::hold::HoldOutcome;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::controls;
+use super::live::{Fragment, key_of};
+use super::person::{Fields, Person};
+use super::schema::FieldFault;
+use super::text::{clean, line};
+use super::{context, words};
+
+/// Longest headline.
+const TITLE_MAX: usize = 200;
+
+/// What somebody has just tried with a card, and how it went.
+#[derive(Debug, Default)]
+pub(super) struct Tried {
+    /// What is told at the top of the card.
+    pub(super) notice: Option<Notice>,
+    /// What they had filled in, kept for another try.
+    pub(super) fields: Fields,
+    /// What was wrong with single fields.
+    pub(super) faults: Vec<FieldFault>,
+}
+
+/// One sentence about what was tried.
+#[derive(Debug)]
+pub(super) struct Notice {
+    pub(super) is_good: bool,
+    pub(super) text: String,
+    /// More, one line each.
+    pub(super) lines: Vec<String>,
+}
+
+/// A card as it is replaced by its id.
+pub(super) fn fragment(person: &Person, request: &RequestView) -> Fragment {
+    Fragment {
+        id: id_of(request),
+        key: key_of(request),
+        html: card(person, request, None),
+        request: Some(request.id),
+    }
+}
+
+pub(super) fn id_of(request: &RequestView) -> String {
+    format!("card-{}", request.id)
+}
+
+/// The headline.
+pub(super) fn title(request: &RequestView) -> String {
+    let task = request.task.as_ref().map(|task| task.title.as_str());
+    let title = request.title.as_deref().or(task);
+    line(title.unwrap_or(&request.question), TITLE_MAX)
+}
+
+/// Whether a request is put to somebody: by name, by a role, or because nobody else is named and
+/// they are an owner.
+pub(super) fn is_for(person: &Person, request: &RequestView) -> bool {
+    let name = person.name();
+    if let Some(assignee) = request.assignee.as_deref() {
+        return assignee == name || assignee.strip_prefix("@user.") == Some(name);
+    }
+    if request.to.is_empty() {
+        return person.may(Right::Own);
+    }
+    let roles = &person.caller.claims.roles;
+    request.to.iter().any(|to| {
+        to.strip_prefix("@user.") == Some(name)
+            || to
+                .strip_prefix("@role.")
+                .is_some_and(|role| roles.iter().any(|one| one.as_str() == role))
+    })
+}
+
+/// A request with all that can be done to it.
+pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>) -> Markup {
+    let id = id_of(request);
+    let title = title(request);
+    let has_more = line(&request.question, TITLE_MAX) != title;
+    let is_open = request.status.is_open();
+    html! {
+        article.card.closed[!is_open] id=(id) data-key=(key_of(request)) tabindex="-1"
+            aria-labelledby={ (id) "-title" } data-say=(say(request)) {
+            header {
+                div.chips {
+                    span.kind { (words::kind(request.kind)) }
+                    @if request.warm_lead { (words::chip(words::Tone::Good, "Warm lead")) }
+                    @if let Some(priority) = words::priority(request.priority) { (priority) }
+                    (words::status(request))
+                    @if let Some(votes) = request.votes {
+                        span.chip.calm { (votes.have) " of " (votes.need) " approvals" }
+                    }
+                }
+                h2 id={ (id) "-title" } { a href={ "/requests/" (request.id) } { (title) } }
+                (origin(request))
+            }
+            @if let Some(notice) = tried.and_then(|tried| tried.notice.as_ref()) { (told(notice)) }
+            @if has_more { p.question { (clean(&request.question)) } }
+            (reason(request))
+            (task(request))
+            (context::sections(&request.context))
+            (deadline(person, request))
+            @if is_open {
+                (controls::controls(person, request, tried.unwrap_or(&Tried::default())))
+            } @else {
+                (result(request))
+            }
+            (late(&request.late))
+            (history(&request.history))
+        }
+    }
+}
+
+/// What a card that has changed is announced as.
+fn say(request: &RequestView) -> String {
+    let title = line(&title(request), 80);
+    match (request.outcome, request.decided_by.as_deref()) {
+        (Some(outcome), Some(by)) => {
+            format!("{} by {}: {title}", words::outcome(outcome), words::who(by))
+        }
+        (Some(_) | None, _) => format!("{}: {title}", words::kind(request.kind)),
+    }
+}
+
+fn told(notice: &Notice) -> Markup {
+    html! {
+        div class=(if notice.is_good { "notice good" } else { "notice bad" }) role="alert" {
+            p { (clean(&notice.text)) }
+            @if !notice.lines.is_empty() {
+                ul { @for one in &notice.lines { li { (line(one, 400)) } } }
+            }
+        }
+    }
+}
+
+/// Who asks, of whom, since when.
+fn origin(request: &RequestView) -> Markup {
+    html! {
+        p.meta {
+            @if let Some(agent) = &request.agent { span { "Agent " strong { (agent) } } }
+            @if let Some(run) = &request.run { a href={ "/runs/" (run) } { "Run" } }
+            @if let Some(step) = &request.step { span { (line(step, 100)) } }
+            @if request.run.is_none() { span { "Asked by a program or a person" } }
+            @if let Some(assignee) = &request.assignee {
+                span { "With " strong { (line(assignee, 120)) } }
+            } @else if request.to.is_empty() {
+                span { "For the owners" }
+            } @else {
+                span { "For " (line(&request.to.join(", "), 300)) }
+            }
+            span { "Since " (words::instant(request.created_at)) }
+            @if let Some(before) = &request.asks_again {
+                a href={ "/requests/" (before) } { "Asks an earlier one again" }
+            }
+        }
+    }
+}
+
+fn reason(request: &RequestView) -> Markup {
+    html! {
+        @match request.reason.as_deref() {
+            Some("uncertain") => {
+                p.why { "Its worker was given the step and never reported. It may have happened, or not: look where it would show, then say so." }
+            }
+            Some(other) => { p.why { (clean(other)) } }
+            None => {}
+        }
+    }
+}
+
+fn task(request: &RequestView) -> Markup {
+    html! {
+        @if let Some(task) = &request.task {
+            @if !task.description.is_empty() { p.question { (clean(&task.description)) } }
+            @if !task.tags.is_empty() {
+                p.tags { @for tag in &task.tags { span.tag { (line(tag, 60)) } } }
+            }
+        }
+    }
+}
+
+/// Until when, and what happens then.
+fn deadline(person: &Person, request: &RequestView) -> Markup {
+    let verb = match request.status.is_open() {
+        true => "Decide ",
+        false => return html! {},
+    };
+    html! {
+        p.deadline {
+            @if let Some(deadline) = request.deadline.filter(|_| request.escalated_at.is_none()) {
+                (verb) strong { (words::until(deadline, person.now)) } ". "
+                span { (words::then(request)) }
+            } @else if let Some(escalated) = request.escalated_at {
+                "Its time was up on " (words::instant(escalated)) "; others were told. An answer still counts."
+            } @else if let Some(ms) = request.remaining_ms {
+                "Paused with " strong { (words::millis(ms)) } " left. An answer is kept and takes effect when the run is resumed."
+            } @else {
+                "No deadline."
+            }
+            @if let Some(until) = request.snoozed_until {
+                " Out of your way until " (words::instant(until)) "."
+            }
+        }
+    }
+}
+
+/// How it ended, and what that did.
+fn result(request: &RequestView) -> Markup {
+    html! {
+        div.result {
+            @if let Some(outcome) = request.outcome {
+                p {
+                    strong { (words::outcome(outcome)) }
+                    @if let Some(by) = &request.decided_by { " by " strong { (words::who(by)) } }
+                    @if let Some(at) = request.decided_at { " on " (words::instant(at)) }
+                    "."
+                }
+                @if let Some(response) = &request.response { blockquote { (answer(response)) } }
+                @if let Some(effect) = shown_effect(request, outcome) { p.effect { (effect) } }
+            }
+        }
+    }
+}
+
+/// Holds of no run say nothing of their effect; an answer to them has gone out.
+fn shown_effect(request: &RequestView, outcome: HoldOutcome) -> Option<&'static str> {
+    if outcome == HoldOutcome::Cancelled {
+        return None;
+    }
+    let effect = request.effect?;
+    Some(words::effect(effect, request.run.is_some()))
+}
+
+/// What somebody said, without the words around it.
+fn answer(response: &Value) -> Markup {
+    context::value(response, 0)
+}
+
+fn late(late: &[LateAnswer]) -> Markup {
+    html! {
+        @if !late.is_empty() {
+            section.late {
+                h3 { "Came too late" }
+                ul {
+                    @for one in late {
+                        li {
+                            strong { (words::who(&one.by)) } " on " (words::instant(one.at)) ": "
+                            (late_words(&one.data))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `{outcome, data}` as a person would tell it.
+fn late_words(data: &Value) -> Markup {
+    let outcome = data.get("outcome").and_then(Value::as_str);
+    match (outcome, data.get("data")) {
+        (Some(outcome), Some(said)) => html! {
+            (super::text::spoken(outcome))
+            @if !said.is_null() { ", " (answer(said)) }
+        },
+        (Some(_) | None, _) => answer(data),
+    }
+}
+
+fn history(history: &[Handled]) -> Markup {
+    html! {
+        @if !history.is_empty() {
+            details.history {
+                summary { "What happened so far" }
+                ol {
+                    @for one in history {
+                        li {
+                            (words::instant(one.at)) " · " strong { (super::text::spoken(&one.action)) }
+                            " by " (words::who(&one.by))
+                            @if let Some(note) = &one.note { " – " (line(note, 400)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What helps to decide, as something to read: known sections under their names, anything else as
+//! lists and pairs, and as JSON only what is neither.
+
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+
+use super::text::{clean, line, spoken};
+
+/// The sections that are known, in the order in which one reads them.
+const SECTIONS: [(&str, &str); 9] = [
+    ("recommended_action", "Recommended action"),
+    ("contact", "Contact"),
+    ("findings", "Agent findings"),
+    ("deals", "Deals"),
+    ("activities", "Activities"),
+    ("emails", "Emails"),
+    ("searches", "Searches"),
+    ("conditions", "Conditions"),
+    ("omitted", "Left out"),
+];
+/// Lists and pairs in each other; deeper is JSON.
+const DEPTH_MAX: usize = 3;
+/// Entries of one list that are shown; the others are counted.
+const ENTRIES_MAX: usize = 50;
+/// Longest text that is shown as it stands; a longer one opens by a click.
+const TEXT_MAX: usize = 1_200;
+
+/// All that a context holds.
+pub(super) fn sections(context: &Value) -> Markup {
+    let Value::Object(fields) = context else {
+        return if context.is_null() {
+            html! {}
+        } else {
+            html! { section.context { (value(context, 0)) } }
+        };
+    };
+    let known = |name: &str| SECTIONS.iter().any(|(key, _)| *key == name);
+    let (others, rest): (Vec<_>, Vec<_>) = fields
+        .iter()
+        .filter(|(name, value)| !known(name) && !is_empty(value))
+        .partition(|(_, value)| is_short(value));
+    html! {
+        @for (key, heading) in SECTIONS {
+            @if let Some(found) = fields.get(key).filter(|found| !is_empty(found)) {
+                section.context { h3 { (heading) } (section(key, found)) }
+            }
+        }
+        @if !others.is_empty() {
+            section.context { (pairs(others.into_iter(), 0)) }
+        }
+        @for (name, found) in rest {
+            section.context { h3 { (spoken(name)) } (value(found, 0)) }
+        }
+    }
+}
+
+fn section(key: &str, found: &Value) -> Markup {
+    match (key, found) {
+        ("recommended_action", Value::String(text)) => html! { p.advice { (long(text)) } },
+        ("contact", Value::Object(fields)) => contact(fields),
+        ("conditions", Value::Array(all)) => list(all, condition),
+        ("emails" | "activities" | "deals" | "searches", Value::Array(all)) => list(all, entry),
+        _ => value(found, 0),
+    }
+}
+
+fn contact(fields: &Map<String, Value>) -> Markup {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    let name = text("name").or_else(|| text("id"));
+    let rest = fields
+        .iter()
+        .filter(|(key, value)| !matches!(key.as_str(), "name" | "email") && !is_empty(value))
+        .filter(|(key, value)| key.as_str() != "id" || value.as_str() != name);
+    html! {
+        @if let Some(name) = name { p.lead { (line(name, 200)) } }
+        @if let Some(email) = text("email") { p.muted { (line(email, 320)) } }
+        (pairs(rest, 0))
+    }
+}
+
+fn condition(one: &Value) -> Markup {
+    let Some(expression) = one.get("expression").and_then(Value::as_str) else {
+        return entry(one);
+    };
+    html! {
+        code { (line(expression, 400)) }
+        @if let Some(outcome) = one.get("outcome") { " → " strong { (scalar(outcome)) } }
+        @if let Some(Value::Object(seen)) = one.get("values") { (pairs(seen.iter(), 1)) }
+    }
+}
+
+/// One mail, call, deal: its name first, then the rest in one line.
+fn entry(one: &Value) -> Markup {
+    let Value::Object(fields) = one else {
+        return value(one, 1);
+    };
+    let lead = ["subject", "name", "title", "query", "kind"]
+        .into_iter()
+        .find(|key| fields.get(*key).is_some_and(Value::is_string));
+    let Some(key) = lead else {
+        return value(one, 1);
+    };
+    let (short, long): (Vec<_>, Vec<_>) = fields
+        .iter()
+        .filter(|(name, value)| name.as_str() != key && !is_empty(value))
+        .partition(|(name, value)| {
+            !is_nested(value) && name.as_str() != "text" && name.as_str() != "body"
+        });
+    html! {
+        strong { (scalar(fields.get(key).unwrap_or(&Value::Null))) }
+        @if !short.is_empty() {
+            span.muted {
+                @for (name, value) in short { " · " (spoken(name)) " " (scalar(value)) }
+            }
+        }
+        @for (_, value) in long { div { (self::value(value, 2)) } }
+    }
+}
+
+fn list(all: &[Value], item: impl Fn(&Value) -> Markup) -> Markup {
+    let more = all.len().saturating_sub(ENTRIES_MAX);
+    html! {
+        ul {
+            @for one in all.iter().take(ENTRIES_MAX) { li { (item(one)) } }
+            @if more > 0 { li.muted { "and " (more) " more" } }
+        }
+    }
+}
+
+/// Any value, as readable as its shape allows.
+pub(super) fn value(found: &Value, depth: usize) -> Markup {
+    match found {
+        Value::String(text) => html! { span.text { (long(text)) } },
+        Value::Array(all) if depth < DEPTH_MAX => list(all, |one| value(one, depth + 1)),
+        Value::Object(fields) if depth < DEPTH_MAX => pairs(fields.iter(), depth),
+        Value::Array(_) | Value::Object(_) => json(found),
+        Value::Null | Value::Bool(_) | Value::Number(_) => html! { (scalar(found)) },
+    }
+}
+
+fn pairs<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>, depth: usize) -> Markup {
+    let mut fields: Vec<_> = fields.collect();
+    let more = fields.len().saturating_sub(ENTRIES_MAX);
+    fields.truncate(ENTRIES_MAX);
+    html! {
+        @if !fields.is_empty() {
+            dl {
+                @for (name, found) in fields {
+                    dt { (spoken(name)) }
+                    dd { (value(found, depth + 1)) }
+                }
+                @if more > 0 { dt { "and" } dd.muted { (more) " more" } }
+            }
+        }
+    }
+}
+
+/// What has no better form, behind a click.
+pub(super) fn json(found: &Value) -> Markup {
+    let text = serde_json::to_string_pretty(found).unwrap_or_default();
+    html! { details { summary { "Details as JSON" } pre { (clean(&text)) } } }
+}
+
+fn long(text: &str) -> Markup {
+    let shown = clean(text);
+    if shown.chars().count() <= TEXT_MAX {
+        return html! { (shown) };
+    }
+    html! { details { summary { (line(&shown, 160)) } (shown) } }
+}
+
+fn scalar(found: &Value) -> String {
+    match found {
+        Value::String(text) => line(text, 400),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Null => "–".to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::Array(_) | Value::Object(_) => line(&found.to_string(), 400),
+    }
+}
+
+const fn is_nested(value: &Value) -> bool {
+    matches!(value, Value::Array(_) | Value::Object(_))
+}
+
+/// Whether it goes into a pair of words.
+fn is_short(value: &Value) -> bool {
+    !is_nested(value) && value.as_str().is_none_or(|text| text.len() <= 120)
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(all) => all.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}

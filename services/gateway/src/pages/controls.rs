@@ -1,0 +1,252 @@
+//! What one can do to a request: a form for each thing that its owner says is possible.
+
+use holdpoint_auth::Right;
+use holdpoint_contracts::handoff::{OutcomeType, RequestStatus, RequestView};
+use maud::{Markup, html};
+
+use super::card::{Tried, id_of, is_for};
+use super::person::Person;
+use super::schema::FormSchema;
+use super::text::{line, spoken};
+
+/// So many options are buttons; more are a list.
+const BUTTONS_MAX: usize = 6;
+/// For how long one can put a request away.
+pub(super) const SNOOZES: [(&str, &str); 5] = [
+    ("1h", "1 hour"),
+    ("4h", "4 hours"),
+    ("1d", "1 day"),
+    ("3d", "3 days"),
+    ("7d", "7 days"),
+];
+
+/// Everything about the forms of one card.
+struct Forms<'a> {
+    person: &'a Person,
+    request: &'a RequestView,
+    tried: &'a Tried,
+    id: String,
+}
+
+/// The forms for what can be done; a sentence where nothing can.
+pub(super) fn controls(person: &Person, request: &RequestView, tried: &Tried) -> Markup {
+    if !person.may(Right::Decide) {
+        return html! { p.muted { "You may look at this, and not decide it." } };
+    }
+    if !is_for(person, request) && !person.may(Right::Operate) {
+        return html! { p.muted { "This is put to others; an operator may decide it too." } };
+    }
+    let forms = Forms {
+        person,
+        request,
+        tried,
+        id: id_of(request),
+    };
+    html! {
+        div.controls {
+            @if forms.can("respond") { (forms.respond()) }
+            @if forms.can("approve") || forms.can("reject") { (forms.verdict()) }
+            @if forms.can("accept") || forms.can("take_over") || forms.can("complete") {
+                (forms.handoff())
+            }
+            (forms.more())
+        }
+    }
+}
+
+impl Forms<'_> {
+    fn can(&self, action: &str) -> bool {
+        let same = |known: &String| known.replace('-', "_") == action;
+        self.request.actions.iter().any(same)
+    }
+
+    fn form(&self, what: &str, class: &str, inside: &Markup) -> Markup {
+        html! {
+            form class=(class) method="post" action={ "/requests/" (self.request.id) "/act" } {
+                input type="hidden" name="csrf" value=(self.person.csrf());
+                input type="hidden" name="version" value=(self.request.version);
+                input type="hidden" name="do" value=(what);
+                (inside)
+            }
+        }
+    }
+
+    fn before(&self, name: &str) -> &str {
+        self.tried.fields.get(name).unwrap_or_default()
+    }
+
+    fn was_tried(&self, what: &str) -> bool {
+        self.before("do") == what
+    }
+
+    fn respond(&self) -> Markup {
+        let request = self.request;
+        if let Some(schema) = &request.schema {
+            return match FormSchema::read(schema) {
+                Some(form) => {
+                    let fields = form.inputs(&self.id, &self.tried.fields, &self.tried.faults);
+                    let inside = html! { (fields) button.primary { "Send answer" } };
+                    self.form("respond", "stack", &inside)
+                }
+                None => self.free("Answer as JSON", "json"),
+            };
+        }
+        if request.options.is_empty() {
+            return self.free("Answer", "answer");
+        }
+        let label = |option: &str| match request.reason.as_deref() {
+            Some("uncertain") => spoken(option),
+            Some(_) | None => line(option, 200),
+        };
+        if request.options.len() <= BUTTONS_MAX {
+            let inside = html! {
+                @for option in &request.options {
+                    button.choose name="answer" value=(option) { (label(option)) }
+                }
+            };
+            return self.form("respond", "row", &inside);
+        }
+        let inside = html! {
+            label for={ (self.id) "-answer" } { "Answer" }
+            select id={ (self.id) "-answer" } name="answer" required {
+                option value="" { "Choose…" }
+                @for option in &request.options {
+                    option value=(option) selected[self.before("answer") == option] { (label(option)) }
+                }
+            }
+            button.primary { "Send answer" }
+        };
+        self.form("respond", "stack", &inside)
+    }
+
+    fn free(&self, label: &str, name: &str) -> Markup {
+        let inside = html! {
+            label for={ (self.id) "-answer" } { (label) }
+            textarea id={ (self.id) "-answer" } name=(name) rows="3" required { (self.before(name)) }
+            button.primary { "Send answer" }
+        };
+        self.form("respond", "stack", &inside)
+    }
+
+    fn verdict(&self) -> Markup {
+        let approve = html! {
+            button.primary { "Approve" }
+            details.inline open[!self.before("comment").is_empty()] {
+                summary { "Add a comment" }
+                label.hidden for={ (self.id) "-comment" } { "Comment" }
+                textarea id={ (self.id) "-comment" } name="comment" rows="2" placeholder="For the record"
+                    { (self.before("comment")) }
+            }
+        };
+        let reject = html! {
+            details.unfold open[self.was_tried("reject")] {
+                summary.button { "Reject…" }
+                div.stack {
+                    label for={ (self.id) "-reason" } { "Why? It is put on record and shown to whoever asked." }
+                    textarea id={ (self.id) "-reason" } name="reason" rows="2" required { (self.before("reason")) }
+                    button.danger { "Reject" }
+                }
+            }
+        };
+        html! {
+            div.verdict {
+                @if self.can("approve") { (self.form("approve", "row", &approve)) }
+                @if self.can("reject") { (self.form("reject", "row", &reject)) }
+            }
+        }
+    }
+
+    fn handoff(&self) -> Markup {
+        let plain = |what: &str, label: &str, class: &str| {
+            let inside = html! { button class=(class) { (label) } };
+            self.form(what, "row", &inside)
+        };
+        html! {
+            @if self.can("accept") || self.can("take_over") {
+                div.row {
+                    @if self.can("take_over") { (plain("take_over", "Take over", "primary")) }
+                    @if self.can("accept") { (plain("accept", "Accept: it is mine", "")) }
+                }
+                @if self.can("take_over") {
+                    p.hint { "Taking over stops the clock and the agent: the run is yours until you complete it." }
+                }
+            }
+            @if self.can("complete") { (self.complete()) }
+        }
+    }
+
+    /// Two ways to complete, each labelled with what it does.
+    fn complete(&self) -> Markup {
+        let is_mine = matches!(
+            self.request.status,
+            RequestStatus::Accepted | RequestStatus::TakenOver
+        );
+        let go_on = match self.request.steps_left {
+            Some(1) => "Let the agent go on – 1 step left".to_owned(),
+            Some(left) => format!("Let the agent go on – {left} steps left"),
+            None => "Let the agent go on".to_owned(),
+        };
+        let outcome = self.before("outcome_type");
+        let inside = html! {
+            details.unfold open[is_mine || self.was_tried("complete")] {
+                summary.button { "Complete…" }
+                div.stack {
+                    label for={ (self.id) "-notes" } { "What did you do? " span.muted { "(optional; the agent is told)" } }
+                    textarea id={ (self.id) "-notes" } name="notes" rows="3" { (self.before("notes")) }
+                    label for={ (self.id) "-outcome" } { "What came of it?" }
+                    select id={ (self.id) "-outcome" } name="outcome_type" {
+                        @for one in [OutcomeType::Resolved, OutcomeType::Escalated, OutcomeType::NoActionNeeded] {
+                            option value=(one.as_str()) selected[one.as_str() == outcome] { (spoken(one.as_str())) }
+                        }
+                    }
+                    div.row {
+                        @if self.request.run.is_some() {
+                            button.primary name="disposition" value="return_to_agent" { (go_on) }
+                            button name="disposition" value="finish" { "End the run" }
+                        } @else {
+                            button.primary name="disposition" value="finish" { "Complete" }
+                        }
+                    }
+                }
+            }
+        };
+        self.form("complete", "block", &inside)
+    }
+
+    /// What does not decide it.
+    fn more(&self) -> Markup {
+        let some = ["reassign", "delegate", "snooze", "acknowledge", "withdraw"];
+        if !some.iter().any(|action| self.can(action)) {
+            return html! {};
+        }
+        let to = |what: &str, label: &str, button: &str| {
+            let inside = html! {
+                label for={ (self.id) "-" (what) } { (label) }
+                input id={ (self.id) "-" (what) } name="to" required list="people"
+                    placeholder="@user.name or @role.name" value=(if self.was_tried(what) { self.before("to") } else { "" });
+                button { (button) }
+            };
+            self.form(what, "row", &inside)
+        };
+        let snooze = html! {
+            label for={ (self.id) "-snooze" } { "Not now" }
+            select id={ (self.id) "-snooze" } name="for" {
+                @for (value, label) in SNOOZES { option value=(value) { (label) } }
+            }
+            button { "Put away" }
+        };
+        let seen = html! { button { "I have seen it" } span.hint { "Nobody else is told, until the next time-out." } };
+        let back =
+            html! { button.danger { "Take it back" } span.hint { "It is not asked any more." } };
+        html! {
+            details.more open[some.iter().any(|action| self.was_tried(action))] {
+                summary { "More" }
+                @if self.can("reassign") { (to("reassign", "Somebody else has it", "Reassign")) }
+                @if self.can("delegate") { (to("delegate", "Somebody else may decide it too", "Delegate")) }
+                @if self.can("snooze") { (self.form("snooze", "row", &snooze)) }
+                @if self.can("acknowledge") { (self.form("acknowledge", "row", &seen)) }
+                @if self.can("withdraw") { (self.form("withdraw", "row", &back)) }
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is around every page: head, navigation, and the headers that it is served under.
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use holdpoint_contracts::Problem;
+use maud::{DOCTYPE, Markup, html};
+
+use super::assets::{ICON, SCRIPT, STYLE};
+use super::person::Person;
+use crate::problem;
+
+/// Nothing from elsewhere, nothing inline, in nobody's frame.
+const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; \
+                      frame-ancestors 'none'; object-src 'none'";
+
+/// Which entry of the navigation is lit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Inbox,
+    Runs,
+}
+
+/// Puts the headers on that all pages have. A referrer goes to our own address only: without it
+/// browsers would send forms with `Origin: null`, and the check of where they come from had nothing
+/// to go by.
+pub(super) async fn secured(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (
+            HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// A whole page for somebody who is signed in.
+pub(super) fn page(person: &Person, place: Place, title: &str, main: &Markup) -> Markup {
+    let lit = |here: Place| (place == here).then_some("page");
+    let workspace = &person.caller.workspace;
+    whole(
+        title,
+        Some(person),
+        &html! {
+            header.top {
+                a.brand href="/inbox" { span.mark aria-hidden="true" {} "Holdpoint" }
+                nav aria-label="Pages" {
+                    a href="/inbox" aria-current=[lit(Place::Inbox)] { "Inbox" }
+                    a href="/runs" aria-current=[lit(Place::Runs)] { "Runs" }
+                }
+                div.who {
+                    @if person.others.is_empty() {
+                        span.muted { (workspace) }
+                    } @else {
+                        form.switch method="post" action="/workspace" {
+                            input type="hidden" name="csrf" value=(person.csrf());
+                            label.hidden for="workspace" { "Workspace" }
+                            select #workspace name="workspace" {
+                                option selected { (workspace) }
+                                @for other in &person.others { option { (other) } }
+                            }
+                            button.quiet { "Switch" }
+                        }
+                    }
+                    span.user { (person.name()) }
+                    form method="post" action="/logout" {
+                        input type="hidden" name="csrf" value=(person.csrf());
+                        button.quiet { "Sign out" }
+                    }
+                }
+            }
+            main #main tabindex="-1" { (main) }
+            (keys())
+        },
+    )
+}
+
+/// A page for nobody in particular.
+pub(super) fn bare(title: &str, main: &Markup) -> Markup {
+    whole(title, None, &html! { main.narrow #main { (main) } })
+}
+
+fn whole(title: &str, person: Option<&Person>, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (super::text::clean(title)) " – Holdpoint" }
+                link rel="icon" type="image/svg+xml" href=(ICON.path);
+                link rel="stylesheet" href=(STYLE.path);
+                script src=(SCRIPT.path) defer {}
+            }
+            body data-live[person.is_some()] data-now=[person.map(|it| it.now.timestamp_millis())]
+                data-stands[person.is_some_and(|it| it.time_stands)] {
+                a.skip href="#main" { "Skip to the content" }
+                (body)
+                div #say.hidden role="status" aria-live="polite" {}
+            }
+        }
+    }
+}
+
+fn keys() -> Markup {
+    let known = [
+        ("j", "next card"),
+        ("k", "card before"),
+        ("Enter", "into the card: its first button or field"),
+        ("o", "open the card on a page of its own"),
+        ("Esc", "out of a field, back to its card"),
+        ("?", "this list"),
+    ];
+    html! {
+        footer.foot {
+            details #keys {
+                summary { "Keyboard" }
+                dl.keys {
+                    @for (key, does) in known { dt { kbd { (key) } } dd { (does) } }
+                }
+            }
+            span #link.muted {}
+        }
+    }
+}
+
+/// A problem as a page.
+pub(super) fn refused(problem: &Problem) -> Response {
+    let status = problem::status(problem);
+    let title = match status {
+        StatusCode::NOT_FOUND => "Not found",
+        StatusCode::FORBIDDEN => "Not allowed",
+        StatusCode::SERVICE_UNAVAILABLE => "Not possible at the moment",
+        StatusCode::CONFLICT => "Somebody was first",
+        other => other.canonical_reason().unwrap_or("Refused"),
+    };
+    let main = html! {
+        div.panel role="alert" {
+            h1 { (title) }
+            p { (super::text::clean(&problem.detail)) }
+            p { a href="/inbox" { "To the inbox" } }
+        }
+    };
+    (status, bare(title, &main)).into_response()
+}

@@ -1,0 +1,218 @@
+//! One run: where it stands, what it waits for and what happens then, its steps and its history.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use holdpoint_auth::Right;
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::{GetHistory, GetRun, HistoryPage};
+use holdpoint_contracts::handoff::{ListRequests, RequestView};
+use holdpoint_contracts::run::{Clocks, PausedBy, RunView, WaitingOn};
+use holdpoint_ids::RunId;
+use maud::{Markup, html};
+
+use super::card::{card, title};
+use super::frame::{self, Place};
+use super::live::{Fragment, key_of};
+use super::person::{PageError, Person};
+use super::request::people;
+use super::text::{clean, line, spoken};
+use super::{context, timeline, words};
+use crate::app::App;
+
+/// The newest items of its history that are shown.
+const HISTORY_MAX: u64 = 300;
+/// Its requests that are shown.
+const REQUESTS_MAX: u64 = 50;
+
+/// All that is shown of a run.
+struct Whole {
+    run: RunView,
+    history: HistoryPage,
+    requests: Vec<RequestView>,
+}
+
+pub(super) async fn page(
+    State(app): State<App>,
+    Path(text): Path<String>,
+    person: Person,
+) -> Result<Response, PageError> {
+    let whole = load(&app, &person, id(&text)?).await?;
+    let Whole {
+        run,
+        history,
+        requests,
+    } = &whole;
+    let main = html! {
+        p.back { a href="/runs" { "← Runs" } }
+        (head(&person, run))
+        div.cards #cards {
+            @for request in requests.iter().filter(|one| one.status.is_open()) { (card(&person, request, None)) }
+        }
+        (earlier(requests))
+        (timeline::steps(run))
+        (timeline::history(history))
+        (people(&app, &person).await)
+    };
+    let title = format!("{} – {}", run.agent, run.id);
+    Ok(frame::page(&person, Place::Runs, &title, &main).into_response())
+}
+
+/// What is no id names nothing.
+pub(super) fn id(text: &str) -> Result<RunId, Problem> {
+    let wrong = |_no_id| {
+        let text = line(text, 80);
+        Problem::not_found(format!("there is no run `{text}`"))
+    };
+    text.parse().map_err(wrong)
+}
+
+pub(super) async fn fragments(
+    app: &App,
+    person: &Person,
+    run: RunId,
+) -> Result<Vec<Fragment>, Problem> {
+    let Whole {
+        run,
+        history,
+        requests,
+    } = load(app, person, run).await?;
+    let mut all = vec![
+        Fragment::of("head", &still(&run), head(person, &run)),
+        Fragment::of("earlier", &requests, earlier(&requests)),
+        Fragment::of("steps", &run.steps, timeline::steps(&run)),
+        Fragment::of("history", &history.last_seq, timeline::history(&history)),
+    ];
+    let open = requests.iter().filter(|one| one.status.is_open());
+    all.extend(open.map(|request| super::card::fragment(person, request)));
+    Ok(all)
+}
+
+async fn load(app: &App, person: &Person, run: RunId) -> Result<Whole, Problem> {
+    person.caller.may(Right::Look)?;
+    let workspace = &person.caller.workspace;
+    let view = app.bus.query(workspace, &GetRun { run }).await?;
+    let newest = GetHistory {
+        run,
+        after: 0,
+        limit: 1,
+    };
+    let newest = app.bus.query(workspace, &newest).await?;
+    let history = GetHistory {
+        run,
+        after: newest.last_seq.saturating_sub(HISTORY_MAX),
+        limit: HISTORY_MAX,
+    };
+    let requests = ListRequests {
+        limit: REQUESTS_MAX,
+        run: Some(run),
+        ..ListRequests::default()
+    };
+    let (history, requests) = tokio::join!(
+        app.bus.query(workspace, &history),
+        app.bus.query(workspace, &requests)
+    );
+    Ok(Whole {
+        run: view,
+        history: history?,
+        requests: requests?.items,
+    })
+}
+
+/// The run without what moves on while nothing happens.
+fn still(run: &RunView) -> RunView {
+    RunView {
+        clocks: Clocks::default(),
+        steps: Vec::new(),
+        ..run.clone()
+    }
+}
+
+fn head(person: &Person, run: &RunView) -> Markup {
+    html! {
+        section.panel.run #head data-key=(key_of(&still(run))) data-say=(line(&run.message, 200)) {
+            div.chips {
+                (words::run_status(run.status))
+                @for pause in &run.paused_by { (words::chip(words::Tone::Calm, paused(pause))) }
+            }
+            h1 { (run.agent) @if let Some(contact) = &run.contact { " · " (contact) } }
+            p.lead { (clean(&run.message)) }
+            p.meta {
+                span { code { (run.id) } }
+                span { "Version " (run.version) }
+                span { "Started " (words::instant(run.created_at)) }
+                @if let Some(at) = run.ended_at { span { "Ended " (words::instant(at)) } }
+                @for (name, value) in &run.labels { span { (line(name, 60)) ": " (line(value, 100)) } }
+            }
+            @for pause in &run.paused_by {
+                p.why {
+                    (paused(pause)) " by " strong { (words::who(&pause.by)) } " on " (words::instant(pause.at)) "; its clocks stand."
+                    @if !pause.in_flight.is_empty() { " Still at work: " (line(&pause.in_flight.join(", "), 200)) "." }
+                }
+            }
+            @if !run.waiting_on.is_empty() {
+                ul.holding { @for hold in &run.waiting_on { li { (waits(person, hold)) } } }
+            }
+            @if let Some(failure) = &run.failure {
+                p.why { strong { (spoken(&failure.code)) } ": " (clean(&failure.message)) }
+            }
+            @if let Some(result) = run.result.as_ref().filter(|it| !it.is_null()) { (context::sections(result)) }
+            (clocks(&run.clocks))
+        }
+    }
+}
+
+const fn paused(pause: &PausedBy) -> &'static str {
+    use holdpoint_contracts::run::PauseScope;
+    match pause.scope {
+        PauseScope::Run => "Paused",
+        PauseScope::Agent => "Agent paused",
+        PauseScope::Workspace => "Workspace paused",
+    }
+}
+
+/// What it waits for, until when, and what happens then.
+fn waits(person: &Person, hold: &WaitingOn) -> Markup {
+    html! {
+        strong { (words::kind(hold.kind)) } " at " (line(&hold.step, 100)) ", since " (words::instant(hold.since))
+        @if let Some(until) = hold.until { ", ends " strong { (words::until(until, person.now)) } }
+        @if let Some(ms) = hold.remaining_ms { ", stopped with " strong { (words::millis(ms)) } " left" }
+        ". "
+        @if !hold.then.is_empty() { span.muted { "Then: " (line(&hold.then, 300)) } }
+    }
+}
+
+/// Where its time went.
+fn clocks(clocks: &Clocks) -> Markup {
+    let three = [
+        ("Working", clocks.active_ms),
+        ("In the queue", clocks.queued_ms),
+        ("Waiting for people", clocks.human_ms),
+    ];
+    html! {
+        dl.clocks { @for (name, ms) in three { div { dt { (name) } dd { (words::millis(ms)) } } } }
+    }
+}
+
+/// Requests of this run that have ended.
+fn earlier(requests: &[RequestView]) -> Markup {
+    let ended: Vec<_> = requests
+        .iter()
+        .filter(|one| !one.status.is_open())
+        .collect();
+    html! {
+        section #earlier data-key=(key_of(&requests)) {
+            @if !ended.is_empty() {
+                h2 { "Decided by people, or by time" }
+                ul.ended {
+                    @for request in ended {
+                        li {
+                            (words::status(request)) " "
+                            a href={ "/requests/" (request.id) } { (title(request)) }
+                            @if let Some(by) = &request.decided_by { span.muted { " · " (words::who(by)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

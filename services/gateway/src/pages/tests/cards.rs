@@ -1,0 +1,221 @@
+//! One request as a card.
+
+use serde_json::json;
+
+use super::super::card::{Notice, Tried, card};
+use super::super::person::Person;
+use super::{at, owner, read, reads, request};
+
+/// People 8: everything needed to decide is on the card.
+#[test]
+fn a_card_says_who_asks_what_until_when_and_what_happens_then() {
+    let html = card(&owner(), &request(json!({"priority": "urgent"})), None);
+    reads(
+        &html,
+        &[
+            "Approval",
+            "Urgent",
+            "Refund 250 EUR?",
+            "Agent refund",
+            "step-02",
+            "For @role.manager",
+            "Decide in 2 days 4 hours",
+            "Then the next people are told; it stays open.",
+            "Approve",
+            "Reject…",
+        ],
+    );
+    let html = html.into_string();
+    assert!(html.contains("title=\"2026-01-03T04:00:00.000Z\""));
+    assert!(html.contains("href=\"/runs/run_0193aaaabbbb7ccc8dddeeeeeeeeeeee\""));
+    assert!(html.contains("name=\"version\" value=\"3\""));
+}
+
+#[test]
+fn what_happens_then_is_told_for_every_kind_of_end() {
+    for (on_timeout, run, told) in [
+        ("fail", true, "Then the run fails."),
+        ("skip", true, "the step is skipped"),
+        ("default", true, "the default answer counts"),
+        ("continue", true, "the run goes on without you"),
+        ("fail", false, "it ends without an answer"),
+    ] {
+        let mut changes = json!({"on_timeout": on_timeout});
+        if !run {
+            changes["run"] = json!(null);
+        }
+        reads(&card(&owner(), &request(changes), None), &[told]);
+    }
+    let paused = request(json!({"deadline": null, "remaining_ms": 3_600_000}));
+    reads(&card(&owner(), &paused, None), &["Paused with 1 hour left"]);
+    let escalated = request(json!({"escalated_at": "2026-01-01T00:00:00Z"}));
+    reads(
+        &card(&owner(), &escalated, None),
+        &["An answer still counts."],
+    );
+}
+
+/// S0-T2: context in sections that one reads, and JSON only for what has no other form.
+#[test]
+fn the_context_is_read_and_not_decoded() {
+    let context = json!({
+        "contact": {"id": "c-1", "name": "Ada Lovelace", "email": "ada@example.org", "company": "Analytical"},
+        "emails": [{"subject": "Introduction", "sent_at": "2025-12-20"}],
+        "deals": [{"name": "Engine", "value": 12000, "stage": "proposal"}],
+        "conditions": [{"expression": "contact.replied", "outcome": true, "values": {"contact.replied": true}}],
+        "findings": ["Opened three mails"],
+        "recommended_action": "Call today",
+        "omitted": {"activities": 12},
+        "order_no": 7,
+    });
+    let html = card(&owner(), &request(json!({ "context": context })), None);
+    reads(
+        &html,
+        &[
+            "Recommended action Call today",
+            "Ada Lovelace",
+            "ada@example.org",
+            "Company Analytical",
+            "Introduction",
+            "Engine · Stage proposal · Value 12000",
+            "contact.replied → yes",
+            "Opened three mails",
+            "Order no 7",
+        ],
+    );
+    assert!(!read(&html).contains('{'), "{}", read(&html));
+    let deep = json!({"a": {"b": {"c": {"d": {"e": 1}}}}});
+    let html = card(&owner(), &request(json!({ "context": deep })), None);
+    reads(&html, &["Details as JSON"]);
+}
+
+/// People, "Must": HTML and control characters in every text.
+#[test]
+fn no_text_of_others_becomes_part_of_the_page() {
+    let evil = "<script>alert(1)</script>\u{202e}\u{1b}\"'&<img src=x onerror=y>";
+    let html = card(
+        &owner(),
+        &request(json!({
+            "kind": "input", "actions": ["respond", "reassign"], "question": evil, "title": evil, "step": evil,
+            "to": [evil], "options": [evil, "b"], "reason": evil, "assignee": evil,
+            "context": {evil: evil, "contact": {"name": evil, "email": evil, evil: evil},
+                "emails": [{"subject": evil, evil: evil}], "findings": [evil],
+                "conditions": [{"expression": evil, "outcome": evil, "values": {evil: evil}}],
+                "recommended_action": evil},
+            "task": {"id": "t", "title": evil, "description": evil, "tags": [evil]},
+            "late": [{"by": evil, "at": at(), "data": {"outcome": evil, "data": evil}}],
+            "history": [{"action": evil, "by": evil, "at": at(), "note": evil}],
+        })),
+        Some(&Tried {
+            notice: Some(Notice {
+                is_good: false,
+                text: evil.to_owned(),
+                lines: vec![evil.to_owned()],
+            }),
+            ..Tried::default()
+        }),
+    );
+    let html = html.into_string();
+    assert!(
+        !html.contains("<script") && !html.contains("<img"),
+        "{html}"
+    );
+    // A value that goes back to the system must be what it was; what is shown must not.
+    let shown = html.replace(
+        &format!("value=\"{}\"", maud::html! { (evil) }.into_string()),
+        "",
+    );
+    let shown: String = shown
+        .split("value=\"")
+        .enumerate()
+        .map(|(at, part)| {
+            if at == 0 {
+                part
+            } else {
+                part.split_once('"').map_or("", |(_, rest)| rest)
+            }
+        })
+        .collect();
+    assert!(
+        !shown.contains('\u{202e}') && !shown.contains('\u{1b}'),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_viewer_and_somebody_else_see_no_forms() {
+    let open = request(json!({}));
+    let viewer = Person::played("vi", &["viewer"], at());
+    reads(&card(&viewer, &open, None), &["You may look at this"]);
+    let member = Person::played("mo", &["member"], at());
+    reads(&card(&member, &open, None), &["put to others"]);
+    let manager = Person::played("ma", &["member", "manager"], at());
+    assert!(card(&manager, &open, None).into_string().contains("<form"));
+    let agent = Person::played("ro", &["agent", "manager"], at());
+    assert!(!card(&agent, &open, None).into_string().contains("<form"));
+}
+
+/// Render by `actions[]`: what the owner says can be done is what is shown.
+#[test]
+fn what_can_be_done_is_what_is_shown() {
+    let handoff = |actions: serde_json::Value, steps_left: u32| {
+        let changes = json!({
+            "kind": "handoff", "status": "offered", "actions": actions, "steps_left": steps_left,
+            "warm_lead": true, "on_timeout": "continue",
+        });
+        card(&owner(), &request(changes), None)
+    };
+    let html = handoff(
+        json!(["accept", "take_over", "complete", "reassign", "snooze"]),
+        2,
+    );
+    reads(
+        &html,
+        &[
+            "Handoff",
+            "Warm lead",
+            "Take over",
+            "Accept",
+            "Let the agent go on – 2 steps left",
+            "End the run",
+            "No action needed",
+            "Reassign",
+            "Put away",
+        ],
+    );
+    assert!(!read(&html).contains("Approve"));
+    reads(&handoff(json!(["complete"]), 1), &["1 step left"]);
+    let none = handoff(json!([]), 2);
+    assert!(!none.into_string().contains("<form"));
+    let voting = request(json!({"votes": {"have": 1, "need": 2}}));
+    reads(&card(&owner(), &voting, None), &["1 of 2 approvals"]);
+}
+
+/// DESIGN: deciding says what it did; late answers are kept and shown.
+#[test]
+fn a_decided_card_says_by_whom_when_and_what_it_did() {
+    for (effect, told) in [
+        ("applied", "The run went on with it."),
+        ("on_resume", "takes effect when the run is resumed"),
+        ("run_ended", "it changed nothing"),
+        ("pending", "has not said yet"),
+    ] {
+        let decided = request(json!({
+            "status": "decided", "outcome": "rejected", "decided_by": "bob", "response": "too much",
+            "decided_at": "2026-01-01T10:30:00Z", "effect": effect, "actions": [],
+            "late": [{"by": "eve", "at": at(), "data": {"outcome": "approved", "data": null}}],
+        }));
+        let html = card(&owner(), &decided, None);
+        reads(
+            &html,
+            &[
+                "Rejected by bob on 1 Jan 2026, 10:30 UTC.",
+                "too much",
+                told,
+                "Came too late eve",
+                "Approved",
+            ],
+        );
+        assert!(!html.into_string().contains("<form"));
+    }
+}

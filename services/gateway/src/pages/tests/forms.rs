@@ -1,0 +1,140 @@
+//! Forms: what is asked becomes fields, what is filled in becomes an answer.
+
+use serde_json::{Value, json};
+
+use super::super::card::{Tried, card};
+use super::super::person::Fields;
+use super::super::schema::FormSchema;
+use super::{owner, reads, request};
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "amount": {"type": "number", "title": "Amount in EUR", "minimum": 0, "maximum": 500},
+            "parts": {"type": "integer", "description": "How many times"},
+            "way": {"type": "string", "enum": ["bank", "card"], "enumNames": ["Bank transfer", "Card"]},
+            "tell": {"type": "boolean"},
+            "mail": {"type": "string", "format": "email"},
+            "note": {"type": "string", "maxLength": 1000},
+        },
+        "required": ["amount", "way", "tell"],
+    })
+}
+
+fn filled(pairs: &[(&str, &str)]) -> Fields {
+    let own = |(name, value): &(&str, &str)| (format!("answer.{name}"), (*value).to_owned());
+    Fields(pairs.iter().map(own).collect())
+}
+
+/// DESIGN: the one form language is the flat JSON-Schema subset of MCP elicitation.
+#[test]
+fn a_schema_becomes_fields() {
+    let asked = request(json!({"kind": "input", "actions": ["respond"], "schema": schema()}));
+    let html = card(&owner(), &asked, None);
+    reads(
+        &html,
+        &[
+            "Amount in EUR",
+            "Parts (optional)",
+            "How many times",
+            "Bank transfer",
+            "Yes",
+            "Send answer",
+        ],
+    );
+    let html = html.into_string();
+    for control in [
+        "type=\"number\"",
+        "max=\"500\"",
+        "step=\"1\"",
+        "type=\"email\"",
+        "type=\"radio\"",
+        "<textarea",
+        "required",
+    ] {
+        assert!(html.contains(control), "{control} in {html}");
+    }
+}
+
+#[test]
+fn what_is_filled_in_becomes_an_answer_of_the_right_types() {
+    let form = FormSchema::read(&schema()).unwrap();
+    let fields = filled(&[
+        ("amount", "12.50"),
+        ("parts", "3"),
+        ("way", "bank"),
+        ("tell", "false"),
+        ("mail", ""),
+        ("note", "a\r\nb"),
+    ]);
+    assert_eq!(
+        form.answer(&fields).unwrap(),
+        json!({"amount": 12.5, "parts": 3, "way": "bank", "tell": false, "note": "a\nb"})
+    );
+    let faults = form
+        .answer(&filled(&[
+            ("amount", "much"),
+            ("parts", "1.5"),
+            ("way", "bank"),
+        ]))
+        .unwrap_err();
+    let names: Vec<_> = faults.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["amount", "tell", "parts"]);
+}
+
+/// A question without an object: the value alone is the answer.
+#[test]
+fn a_single_value_is_answered_as_it_is() {
+    let schema = json!({"type": "string", "enum": ["yes", "no"]});
+    let form = FormSchema::read(&schema).unwrap();
+    assert_eq!(form.answer(&filled(&[("value", "no")])).unwrap(), "no");
+    for nested in [
+        json!({"type": "object", "properties": {"a": {"type": "object"}}}),
+        json!({"type": "array"}),
+    ] {
+        assert_eq!(FormSchema::read(&nested), None, "{nested}");
+        let asked = request(json!({"kind": "input", "actions": ["respond"], "schema": nested}));
+        reads(&card(&owner(), &asked, None), &["Answer as JSON"]);
+    }
+}
+
+/// What was typed is not lost by a mistake.
+#[test]
+fn a_wrong_form_comes_back_with_what_was_typed() {
+    let asked = request(json!({"kind": "input", "actions": ["respond"], "schema": schema()}));
+    let tried = Tried {
+        fields: filled(&[("mail", "ada@example.org"), ("amount", "much")]),
+        faults: vec![("amount".to_owned(), "write a number".to_owned())],
+        ..Tried::default()
+    };
+    let html = card(&owner(), &asked, Some(&tried));
+    reads(&html, &["write a number"]);
+    assert!(html.into_string().contains("value=\"ada@example.org\""));
+}
+
+/// `options: [yes, no]` are the words, and the uncertain step's choices are spoken.
+#[test]
+fn options_are_buttons_and_many_of_them_a_list() {
+    let asked = |options: Value, reason: Value| {
+        let changes = json!({
+            "kind": "input", "actions": ["respond"], "options": options, "reason": reason,
+        });
+        card(&owner(), &request(changes), None)
+    };
+    let html = asked(json!(["yes", "no"]), json!(null)).into_string();
+    assert!(html.contains("name=\"answer\" value=\"yes\"") && html.contains("value=\"no\""));
+    let uncertain = asked(json!(["it_happened", "run_again"]), json!("uncertain"));
+    reads(&uncertain, &["It happened", "Run again", "never reported"]);
+    let many: Vec<_> = (0..9).map(|n| format!("option {n}")).collect();
+    assert!(
+        asked(json!(many), json!(null))
+            .into_string()
+            .contains("<select")
+    );
+    assert!(
+        asked(json!([]), json!(null))
+            .into_string()
+            .contains("<textarea")
+    );
+}

@@ -1,0 +1,108 @@
+//! A run's steps with what went in and what came out, and its history.
+
+use holdpoint_contracts::executor::HistoryPage;
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::run::{ActionResult, RunView, StepView};
+use maud::{Markup, html};
+
+use super::live::key_of;
+use super::text::{clean, line, spoken};
+use super::{context, words};
+
+/// The plan, step by step.
+pub(super) fn steps(run: &RunView) -> Markup {
+    html! {
+        section #steps data-key=(key_of(&run.steps)) {
+            @if !run.steps.is_empty() {
+                h2 { "Steps" }
+                ol.steps { @for step in &run.steps { (one_step(step)) } }
+            }
+        }
+    }
+}
+
+fn one_step(step: &StepView) -> Markup {
+    let has_more = step.request.is_some() || step.response.is_some() || step.claimed_by.is_some();
+    html! {
+        li id={ "step-" (step.id) } {
+            div.row {
+                span.what { strong { (line(&step.action, 300)) } span.muted.block { (line(&step.id, 100))
+                    @if let Some(tool) = &step.tool { " · " (tool) }
+                    @if step.attempts > 1 { " · " (step.attempts) " tries" }
+                    @if let Some(at) = step.started_at { " · " (words::instant(at)) }
+                } }
+                span.state { (words::step_status(step.status)) }
+            }
+            @if let Some(response) = &step.response { (short(response)) }
+            @if let Some(code) = &step.error_code { p.error { (spoken(code)) } }
+            @if has_more {
+                details {
+                    summary { "Request and response" }
+                    @if let Some(request) = &step.request { h3 { "Request" } (context::value(request, 0)) }
+                    @if let Some(response) = &step.response { (full(response)) }
+                    @if let Some(node) = &step.claimed_by {
+                        h3 { "Worker" }
+                        p { (node) @if let Some(at) = step.claimed_at { ", since " (words::instant(at)) } ", hand-out " (step.dispatch) }
+                    }
+                    @if step.handoff_history.len() > 1 {
+                        ul { @for change in &step.handoff_history {
+                            li { (words::instant(change.at)) " · " (spoken(change.action.as_str())) " · " (change.node) }
+                        } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn short(response: &ActionResult) -> Markup {
+    html! {
+        p.muted { (line(&response.description, 300)) }
+        @if let Some(error) = &response.error { p.error { (clean(error)) } }
+    }
+}
+
+fn full(response: &ActionResult) -> Markup {
+    html! {
+        h3 { "Response" }
+        @if response.data.is_null() { p.muted { "No data" } } @else { (context::value(&response.data, 0)) }
+        p.muted { "Took " (words::millis(response.duration_ms)) }
+    }
+}
+
+/// What happened, the newest last.
+pub(super) fn history(page: &HistoryPage) -> Markup {
+    let first = page.items.first().map_or(0, |item| item.seq);
+    html! {
+        section #history data-key=(key_of(&page.last_seq)) {
+            h2 { "What happened" }
+            @if first > 1 { p.muted { "The first " (first - 1) " events are left out here; the API has them." } }
+            ol.timeline {
+                @for item in &page.items {
+                    li class=(mark(item.kind)) {
+                        (words::instant(item.at)) " "
+                        span { (line(&item.message, 400)) }
+                        @if let Some(step) = &item.step { span.muted { " · " (line(step, 100)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How an item of the timeline is marked.
+const fn mark(kind: EventType) -> &'static str {
+    match kind {
+        EventType::RunStarted
+        | EventType::RunResumed
+        | EventType::StepCalled
+        | EventType::StepSkipped
+        | EventType::StepLateResult => "plain",
+        EventType::RunWaiting | EventType::RunPaused | EventType::RunAwaitingInput => "waits",
+        EventType::InputAnswered | EventType::RunCompleted | EventType::StepSucceeded => "good",
+        EventType::RunIncident
+        | EventType::RunFailed
+        | EventType::RunCancelled
+        | EventType::StepFailed => "bad",
+    }
+}

@@ -1,0 +1,245 @@
+//! What a person does with a request short of deciding it: accept, take over, reassign, delegate,
+//! acknowledge, snooze. And what becomes of it when whoever has it leaves.
+
+use chrono::TimeDelta;
+use holdpoint_contracts::handoff::RequestAction;
+use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::UserName;
+
+use super::audience::{self, Plan, Rules};
+use super::caller::{Caller, active_user};
+use super::deciding::{addressed, already_decided};
+use super::handling::Mark;
+use super::ladder;
+use super::limits::{SNOOZE_MS, fault};
+use super::refusal::Refusal;
+use super::request::{BY_SERVICE, Phase, Request};
+use super::standalone::shown;
+use super::turn::Turn;
+use super::{Answer, Scene, Step, Stop};
+
+/// How long an acknowledgement keeps the ladder quiet where there is no deadline.
+const ACKNOWLEDGED_FOR: TimeDelta = TimeDelta::days(1);
+
+pub(crate) fn act(
+    request: Option<&Request>,
+    caller: &Caller,
+    action: &RequestAction,
+    version: Option<u64>,
+    scene: &Scene<'_>,
+) -> Result<Step, Stop> {
+    let addressed = addressed(request, caller, scene)?;
+    let (request, me) = (addressed.request, addressed.name);
+    if let Some(end) = request.end() {
+        return Err(already_decided(request, end, false).into());
+    }
+    if addressed.spec.kind == HoldKind::Timer {
+        return Err(wrong_kind(request, addressed.spec.kind, "action"));
+    }
+    request.is_at(version)?;
+    let deed = Deed { request, me, scene };
+    match action {
+        RequestAction::Accept => deed.accept(),
+        RequestAction::TakeOver if addressed.spec.kind != HoldKind::Handoff => {
+            Err(wrong_kind(request, addressed.spec.kind, "take_over"))
+        }
+        RequestAction::TakeOver => deed.take_over(),
+        RequestAction::Reassign { to } => deed.reassign(to),
+        RequestAction::Delegate { to } => deed.delegate(to),
+        RequestAction::Acknowledge => Ok(deed.acknowledge()),
+        RequestAction::Snooze { for_ms } => deed.snooze(*for_ms),
+    }
+}
+
+fn wrong_kind(request: &Request, kind: HoldKind, action: &'static str) -> Stop {
+    let id = request.id;
+    Refusal::WrongKind { id, kind, action }.into()
+}
+
+/// Somebody who may, about to do something with a request that stands.
+struct Deed<'a> {
+    request: &'a Request,
+    me: UserName,
+    scene: &'a Scene<'a>,
+}
+
+impl Deed<'_> {
+    fn mark(&self) -> Mark {
+        Mark {
+            by: self.me.to_string(),
+            at: self.scene.now,
+        }
+    }
+
+    fn note(&self, turn: &mut Turn, action: &str, note: Option<String>) {
+        turn.note(action, self.me.as_str(), self.scene.now, note);
+    }
+
+    fn tell(&self, turn: &mut Turn, kind: FactKind, to: Vec<String>) {
+        turn.tell_people(kind, Some(self.me.as_str()), self.scene.now, to);
+    }
+
+    /// Somebody else was first; by the same person it is done already.
+    fn is_done(&self, mark: Option<&Mark>, what: &'static str) -> Result<bool, Stop> {
+        match mark {
+            None => Ok(false),
+            Some(mark) if mark.by == self.me.as_str() => Ok(true),
+            Some(mark) => Err(Refusal::IsSomebodys {
+                id: self.request.id,
+                what,
+                mark: mark.clone(),
+            }
+            .into()),
+        }
+    }
+
+    fn accept(&self) -> Result<Step, Stop> {
+        let handling = &self.request.handling;
+        self.is_done(handling.taken_over.as_ref(), "taken_over")?;
+        if self.is_done(handling.accepted.as_ref(), "accepted")? {
+            return Ok(Step::Same(shown(self.request)));
+        }
+        let mut turn = Turn::on(self.request);
+        turn.request.handling.assignee = Some(self.me.clone());
+        turn.request.handling.accepted = Some(self.mark());
+        self.note(&mut turn, "accepted", None);
+        self.tell(&mut turn, FactKind::Assigned, vec![user(&self.me)]);
+        Ok(turn.end(shown))
+    }
+
+    /// The timer stops here and now; the executor is told by the same wish that will say how it ends.
+    fn take_over(&self) -> Result<Step, Stop> {
+        let handling = &self.request.handling;
+        if self.is_done(handling.taken_over.as_ref(), "taken_over")? {
+            return Ok(Step::Same(shown(self.request)));
+        }
+        let to = self.request.deciders();
+        let mut turn = Turn::on(self.request);
+        turn.request.phase = match self.request.phase.clone() {
+            Phase::Open { .. } => Phase::Open { deadline: None },
+            Phase::Frozen { since, .. } => Phase::Frozen {
+                since,
+                remaining_ms: None,
+            },
+            phase @ (Phase::Decided { .. } | Phase::TimedOut { .. } | Phase::Gone { .. }) => phase,
+        };
+        let handling = &mut turn.request.handling;
+        handling.assignee = Some(self.me.clone());
+        handling.taken_over = Some(self.mark());
+        handling.snoozed_until = None;
+        handling.ladder.since = Some(self.scene.now);
+        handling.ladder.fired = 0;
+        turn.taken_over();
+        self.note(&mut turn, "taken_over", None);
+        self.tell(&mut turn, FactKind::TakenOver, to);
+        Ok(turn.end(shown))
+    }
+
+    /// Whom it can be given to.
+    fn receiver(&self, to: &str, pointer: &str) -> Result<(Vec<String>, Option<UserName>), Stop> {
+        let to = vec![to.to_owned()];
+        let mut errors = audience::faults(&to, pointer, self.scene)?;
+        if errors.is_empty() {
+            let never = self.request.never();
+            let rules = Rules {
+                never,
+                ..Rules::default()
+            };
+            match audience::plan(&to, &rules, self.scene)? {
+                Plan::Put(put) if put.moved_to.is_none() => return Ok((to, put.assignee)),
+                Plan::Put(_) => errors.push(fault(pointer, "nobody active has this role")),
+                Plan::Inactive(name) => errors.push(fault(pointer, audience::not_active(&name))),
+            }
+        }
+        Err(Refusal::InvalidHold(errors).into())
+    }
+
+    fn reassign(&self, to: &str) -> Result<Step, Stop> {
+        let (to, assignee) = self.receiver(to, "/action/reassign/to")?;
+        let mut turn = Turn::on(self.request);
+        turn.request.handling.give(to.clone(), assignee);
+        let note = format!("to {}", audience::words(&to));
+        self.note(&mut turn, "reassigned", Some(note));
+        self.tell(&mut turn, FactKind::Assigned, to);
+        Ok(turn.end(shown))
+    }
+
+    fn delegate(&self, to: &str) -> Result<Step, Stop> {
+        let (to, _) = self.receiver(to, "/action/delegate/to")?;
+        let mut turn = Turn::on(self.request);
+        turn.request.also(&to);
+        let note = format!("to {}", audience::words(&to));
+        self.note(&mut turn, "delegated", Some(note));
+        self.tell(&mut turn, FactKind::Assigned, to);
+        Ok(turn.end(shown))
+    }
+
+    fn acknowledge(&self) -> Step {
+        let until = self.request.next_deadline();
+        let until = until.unwrap_or(self.scene.now + ACKNOWLEDGED_FOR);
+        let mut turn = Turn::on(self.request);
+        let next = ladder::next(self.request).map(|(_, due)| due);
+        turn.request.handling.ladder.not_before(next, until);
+        self.note(&mut turn, "acknowledged", None);
+        turn.end(shown)
+    }
+
+    fn snooze(&self, for_ms: u64) -> Result<Step, Stop> {
+        let time = i64::try_from(for_ms)
+            .ok()
+            .filter(|_| SNOOZE_MS.contains(&for_ms));
+        let Some(time) = time else {
+            let error = fault("/action/snooze/for_ms", "1 minute to 30 days");
+            return Err(Refusal::InvalidHold(vec![error]).into());
+        };
+        let wanted = self.scene.now + TimeDelta::milliseconds(time);
+        let deadline = self.request.next_deadline();
+        let until = deadline.map_or(wanted, |deadline| wanted.min(deadline));
+        let mut turn = Turn::on(self.request);
+        let next = ladder::next(self.request).map(|(_, due)| due);
+        turn.request.handling.ladder.not_before(next, until);
+        turn.request.handling.snoozed_until = Some(until);
+        let note = holdpoint_contracts::instant::write(until);
+        self.note(&mut turn, "snoozed", Some(format!("until {note}")));
+        Ok(turn.end(shown))
+    }
+}
+
+fn user(name: &UserName) -> String {
+    format!("@user.{name}")
+}
+
+/// Somebody was disabled: what they had goes back to the role, or to the owners.
+pub(crate) fn orphaned(
+    request: Option<&Request>,
+    name: &UserName,
+    scene: &Scene<'_>,
+) -> Result<Step, Stop> {
+    let same = || Ok(Step::Same(Answer::Noted));
+    let Some(request) = request.filter(|request| request.is_standing()) else {
+        return same();
+    };
+    let gone = user(name);
+    let has_it = request.handling.assignee.as_ref() == Some(name);
+    let concerns = has_it || request.deciders().contains(&gone);
+    if !concerns || active_user(scene.workspace, name, scene.look)?.is_some() {
+        return same();
+    }
+    let left =
+        |all: &[String]| -> Vec<_> { all.iter().filter(|one| **one != gone).cloned().collect() };
+    let to = audience::of_rung(&left(request.put_to()), scene)?;
+    let mut turn = Turn::on(request);
+    turn.request.handling.also = left(&request.handling.also);
+    if has_it {
+        turn.request.handling.give(to.clone(), None);
+    } else {
+        turn.request.handling.moved_to = Some(to.clone());
+    }
+    let note = format!("{name} was disabled: back to {}", audience::words(&to));
+    turn.note("reassigned", BY_SERVICE, scene.now, Some(note));
+    if has_it || to.is_empty() {
+        turn.tell_people(FactKind::Assigned, None, scene.now, to);
+    }
+    Ok(turn.end(|_| Answer::Noted))
+}

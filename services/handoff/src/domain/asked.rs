@@ -1,0 +1,209 @@
+//! What may be asked: everything that is wrong with a hold that stands alone, and texts without
+//! control characters.
+
+use holdpoint_contracts::form::{Form, plain, plain_value};
+use holdpoint_contracts::hold::{HoldSpec, OnTimeout, RungAct, Task};
+use holdpoint_contracts::problem::FieldError;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::HoldId;
+
+use super::limits::{
+    ANSWER_BYTES_MAX, CONTEXT_BYTES_MAX, NEED_MAX, OPTION_BYTES_MAX, OPTIONS_MAX,
+    QUESTION_BYTES_MAX, RUNGS_MAX, TIMEOUT_MS, TITLE_BYTES_MAX, TO_MAX, URL_BYTES_MAX, bytes,
+    fault,
+};
+
+/// The same with texts as people may see them.
+pub(crate) fn cleaned(spec: &HoldSpec) -> HoldSpec {
+    HoldSpec {
+        question: plain(&spec.question),
+        options: spec.options.iter().map(|text| plain(text)).collect(),
+        title: spec.title.as_deref().map(plain),
+        context: plain_value(&spec.context),
+        default: spec.default.as_ref().map(plain_value),
+        task: spec.task.as_ref().map(|task| Task {
+            title: plain(&task.title),
+            description: plain(&task.description),
+            tags: task.tags.iter().map(|tag| plain(tag)).collect(),
+            ..task.clone()
+        }),
+        ..spec.clone()
+    }
+}
+
+/// Collects what is wrong.
+#[derive(Default)]
+struct Faults(Vec<FieldError>);
+
+impl Faults {
+    fn if_so(&mut self, is_wrong: bool, pointer: &str, message: impl Into<String>) {
+        if is_wrong {
+            self.0.push(fault(pointer, message));
+        }
+    }
+}
+
+/// Everything that is wrong with what is asked.
+pub(crate) fn faults(id: HoldId, spec: &HoldSpec, timeout_ms: u64) -> Vec<FieldError> {
+    let mut faults = Faults::default();
+    faults.if_so(
+        !id.is_standalone(),
+        "/id",
+        "a hold that stands alone has the number 0",
+    );
+    faults.if_so(
+        !TIMEOUT_MS.contains(&timeout_ms),
+        "/timeout_ms",
+        "1 second to 90 days",
+    );
+    faults.if_so(
+        spec.step.is_some() || spec.reason.is_some(),
+        "/spec",
+        "a hold that stands alone has neither `step` nor `reason`",
+    );
+    texts(spec, &mut faults);
+    people(spec, &mut faults);
+    answers(spec, &mut faults);
+    rungs(spec, &mut faults);
+    faults.0
+}
+
+fn texts(spec: &HoldSpec, faults: &mut Faults) {
+    let asks = spec.kind != HoldKind::Timer;
+    let question = spec.question.len();
+    faults.if_so(
+        question > QUESTION_BYTES_MAX || (asks && spec.question.trim().is_empty()),
+        "/spec/question",
+        format!("a question of 1 to {QUESTION_BYTES_MAX} bytes"),
+    );
+    let title = spec.title.as_ref().map_or(0, String::len);
+    faults.if_so(
+        title > TITLE_BYTES_MAX,
+        "/spec/title",
+        format!("at most {TITLE_BYTES_MAX} bytes"),
+    );
+    faults.if_so(
+        bytes(&spec.context) > CONTEXT_BYTES_MAX,
+        "/spec/context",
+        format!("at most {CONTEXT_BYTES_MAX} bytes as JSON"),
+    );
+    faults.if_so(
+        spec.callback.as_deref().is_some_and(|url| !is_web(url)),
+        "/spec/callback",
+        format!("an http or https address of at most {URL_BYTES_MAX} bytes"),
+    );
+}
+
+/// An address that can be posted to. Whether it may be reached, whoever calls it decides.
+fn is_web(url: &str) -> bool {
+    let rest = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"));
+    let is_clean = !url.chars().any(|c| c.is_control() || c.is_whitespace());
+    let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
+    url.len() <= URL_BYTES_MAX && is_clean && host.is_some_and(|host| !host.is_empty())
+}
+
+fn people(spec: &HoldSpec, faults: &mut Faults) {
+    faults.if_so(
+        spec.to.len() > TO_MAX,
+        "/spec/to",
+        format!("at most {TO_MAX} people and roles"),
+    );
+    let is_vote = spec.policy.need > 1;
+    faults.if_so(
+        !(1..=NEED_MAX).contains(&spec.policy.need) || (is_vote && spec.kind != HoldKind::Approval),
+        "/spec/policy/need",
+        format!("1 to {NEED_MAX}, and more than 1 for approvals only"),
+    );
+}
+
+fn answers(spec: &HoldSpec, faults: &mut Faults) {
+    let is_bad = |text: &String| text.is_empty() || text.len() > OPTION_BYTES_MAX;
+    faults.if_so(
+        spec.options.len() > OPTIONS_MAX || spec.options.iter().any(is_bad),
+        "/spec/options",
+        format!("at most {OPTIONS_MAX} options of 1 to {OPTION_BYTES_MAX} bytes"),
+    );
+    faults.if_so(
+        spec.kind != HoldKind::Input && !spec.options.is_empty(),
+        "/spec/options",
+        format!("a hold of kind `{}` has no options", spec.kind),
+    );
+    let form = spec.schema.as_ref().map(Form::parse);
+    faults.if_so(
+        form.is_some() && (spec.kind != HoldKind::Input || !spec.options.is_empty()),
+        "/spec/schema",
+        "a schema goes with kind `input`, and with no options",
+    );
+    if let Some(Err(errors)) = &form {
+        let errors = errors.iter().cloned();
+        faults
+            .0
+            .extend(errors.map(|error| under("/spec/schema", error)));
+    }
+    let form = form.and_then(Result::ok);
+    faults.0.extend(default_fault(spec, form.as_ref()));
+}
+
+/// The same error in a larger body.
+pub(crate) fn under(pointer: &str, error: FieldError) -> FieldError {
+    let inner = error.pointer.unwrap_or_default();
+    FieldError {
+        pointer: Some(format!("{pointer}{inner}")),
+        ..error
+    }
+}
+
+fn default_fault(spec: &HoldSpec, form: Option<&Form>) -> Option<FieldError> {
+    let is_wanted = spec.on_timeout == OnTimeout::Default
+        || spec
+            .ladder
+            .iter()
+            .any(|rung| rung.act == RungAct::AnswerDefault);
+    let message = match (&spec.default, form) {
+        (None, _) if is_wanted => "a default answer is asked for, and there is none".to_owned(),
+        (None, _) => return None,
+        (Some(answer), _) if bytes(answer) > ANSWER_BYTES_MAX => {
+            format!("an answer has at most {ANSWER_BYTES_MAX} bytes as JSON")
+        }
+        (Some(answer), Some(form)) => {
+            let errors = form.check(answer).into_iter();
+            return errors.map(|error| under("/spec/default", error)).next();
+        }
+        (Some(answer), None) => {
+            let is_option = |text: &str| spec.options.iter().any(|option| option == text);
+            if spec.options.is_empty() || answer.as_str().is_some_and(is_option) {
+                return None;
+            }
+            format!("the default is one of: {}", spec.options.join(", "))
+        }
+    };
+    Some(fault("/spec/default", message))
+}
+
+fn rungs(spec: &HoldSpec, faults: &mut Faults) {
+    faults.if_so(
+        spec.ladder.len() > RUNGS_MAX || (spec.kind == HoldKind::Timer && !spec.ladder.is_empty()),
+        "/spec/ladder",
+        format!("at most {RUNGS_MAX} rungs, and none for a timer"),
+    );
+    for (place, rung) in spec.ladder.iter().enumerate().take(RUNGS_MAX) {
+        let pointer = format!("/spec/ladder/{place}");
+        faults.if_so(
+            !TIMEOUT_MS.contains(&rung.after_ms),
+            &format!("{pointer}/after_ms"),
+            "1 second to 90 days",
+        );
+        faults.if_so(
+            rung.act == RungAct::AnswerDefault && spec.kind != HoldKind::Input,
+            &format!("{pointer}/do"),
+            "only an input has a default answer",
+        );
+        faults.if_so(
+            rung.to.len() > TO_MAX,
+            &format!("{pointer}/to"),
+            format!("at most {TO_MAX} people and roles"),
+        );
+    }
+}

@@ -1,0 +1,247 @@
+//! Whom a request is put to: names and roles, who of them is there, and who of them gets it (S0-R1).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdpoint_contracts::hold::Assign;
+use holdpoint_contracts::problem::FieldError;
+use holdpoint_ids::{RoleName, UserName};
+
+use super::caller::active_user;
+use super::limits::{TO_MAX, fault};
+use super::{Fact, Found, Need, Scene, Stop};
+
+/// One of those a request is put to.
+enum Party {
+    User(UserName),
+    Role(RoleName),
+}
+
+fn read(to: &str) -> Option<Party> {
+    if let Some(name) = to.strip_prefix("@user.") {
+        return name.parse().ok().map(Party::User);
+    }
+    let role = to.strip_prefix("@role.")?;
+    role.parse().ok().map(Party::Role)
+}
+
+/// Who of an audience gets it, and who never.
+#[derive(Debug, Default)]
+pub(crate) struct Rules<'a> {
+    pub(crate) assign: Assign,
+    /// Not to be chosen: may not decide it.
+    pub(crate) never: Option<&'a str>,
+}
+
+/// What a request that is put to somebody begins with.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// Somebody who is named is not there, or disabled.
+    Inactive(String),
+    /// It can be asked.
+    Put(Box<Put>),
+}
+
+/// Who gets it.
+#[derive(Debug)]
+pub(crate) struct Put {
+    pub(crate) assignee: Option<UserName>,
+    /// Whom it is put to instead of those who were named.
+    pub(crate) moved_to: Option<Vec<String>>,
+    /// What history is to say of that.
+    pub(crate) note: Option<String>,
+    /// What later decisions of the same batch count with.
+    pub(crate) fact: Option<(Need, Fact)>,
+}
+
+/// What was found about an audience.
+#[derive(Default)]
+struct Seen {
+    /// Active, by name.
+    named: BTreeSet<UserName>,
+    missing: Option<String>,
+    /// Active members of the roles.
+    members: BTreeSet<UserName>,
+    empty_roles: Vec<String>,
+}
+
+/// Finds out who gets what is put to `to`.
+pub(crate) fn plan(to: &[String], rules: &Rules<'_>, scene: &Scene<'_>) -> Result<Plan, Stop> {
+    let seen = see(to, scene)?;
+    if let Some(name) = seen.missing {
+        return Ok(Plan::Inactive(name));
+    }
+    let is_lost = !to.is_empty() && seen.named.is_empty() && seen.members.is_empty();
+    let moved_to = is_lost.then(Vec::new);
+    let mut notes = Vec::new();
+    if is_lost {
+        let roles = seen.empty_roles.join(", ");
+        notes.push(format!("nobody active is in {roles}: put to the owners"));
+    }
+    let (assignee, fact) = match rules.assign {
+        Assign::LeastLoaded => {
+            let mut pool = seen;
+            if is_lost || to.is_empty() {
+                pool.members = owners(scene)?;
+            }
+            pool.named.append(&mut pool.members);
+            least_loaded(&pool.named, rules.never, scene)?
+        }
+        Assign::Anyone if to.len() == 1 => (seen.named.into_iter().next(), None),
+        Assign::Anyone => (None, None),
+    };
+    if let Some(name) = assignee.as_ref().filter(|_| fact.is_some()) {
+        notes.push(format!("assigned to {name}, who has the fewest open"));
+    }
+    Ok(Plan::Put(Box::new(Put {
+        assignee,
+        moved_to,
+        note: (!notes.is_empty()).then(|| notes.join("; ")),
+        fact,
+    })))
+}
+
+/// The active owners of the workspace.
+fn owners(scene: &Scene<'_>) -> Result<BTreeSet<UserName>, Stop> {
+    let need = Need::Owners(scene.workspace.clone());
+    match (scene.look)(&need) {
+        Found::Unknown => Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Owners(owners)) => Ok(owners),
+        Found::Here(
+            Fact::User(_) | Fact::Role(_) | Fact::Members(_) | Fact::Loads(_) | Fact::Request,
+        )
+        | Found::Absent => Ok(BTreeSet::new()),
+    }
+}
+
+/// Looks everybody up; what is not known yet is asked for at once.
+fn see(to: &[String], scene: &Scene<'_>) -> Result<Seen, Stop> {
+    let mut seen = Seen::default();
+    let mut needs = Vec::new();
+    for one in to.iter().take(TO_MAX) {
+        let looked = match read(one) {
+            Some(Party::User(name)) => {
+                active_user(scene.workspace, &name, scene.look).map(|user| match user {
+                    Some(_) => drop(seen.named.insert(name)),
+                    None => seen.missing = Some(name.to_string()),
+                })
+            }
+            Some(Party::Role(role)) => members(&role, scene).map(|mut found| {
+                if found.is_empty() {
+                    seen.empty_roles.push(one.clone());
+                }
+                seen.members.append(&mut found);
+            }),
+            None => {
+                seen.empty_roles.push(one.clone());
+                Ok(())
+            }
+        };
+        match looked {
+            Ok(()) => {}
+            Err(Stop::Need(more)) => needs.extend(more),
+            Err(stop @ Stop::Refused(_)) => return Err(stop),
+        }
+    }
+    if needs.is_empty() {
+        Ok(seen)
+    } else {
+        Err(Stop::Need(needs))
+    }
+}
+
+/// The active members of a role.
+fn members(role: &RoleName, scene: &Scene<'_>) -> Result<BTreeSet<UserName>, Stop> {
+    let need = Need::Role(scene.workspace.clone(), role.clone());
+    match (scene.look)(&need) {
+        Found::Unknown => Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Role(members)) => Ok(members),
+        Found::Here(
+            Fact::User(_) | Fact::Owners(_) | Fact::Members(_) | Fact::Loads(_) | Fact::Request,
+        )
+        | Found::Absent => Ok(BTreeSet::new()),
+    }
+}
+
+type Chosen = (Option<UserName>, Option<(Need, Fact)>);
+
+/// The one with the fewest open requests; on a tie the first by name.
+fn least_loaded(
+    pool: &BTreeSet<UserName>,
+    never: Option<&str>,
+    scene: &Scene<'_>,
+) -> Result<Chosen, Stop> {
+    let need = Need::Loads(scene.workspace.clone());
+    let mut loads = match (scene.look)(&need) {
+        Found::Unknown => return Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Loads(loads)) => loads,
+        Found::Here(
+            Fact::User(_) | Fact::Owners(_) | Fact::Members(_) | Fact::Role(_) | Fact::Request,
+        )
+        | Found::Absent => BTreeMap::new(),
+    };
+    let load = |name: &UserName| loads.get(name).copied().unwrap_or(0);
+    let may = pool.iter().filter(|name| never != Some(name.as_str()));
+    let Some(chosen) = may.min_by_key(|name| load(name)).cloned() else {
+        return Ok((None, None));
+    };
+    *loads.entry(chosen.clone()).or_insert(0) += 1;
+    Ok((Some(chosen), Some((need, Fact::Loads(loads)))))
+}
+
+/// Whom a rung concerns, as far as they are there; nobody: the owners.
+pub(crate) fn of_rung(to: &[String], scene: &Scene<'_>) -> Result<Vec<String>, Stop> {
+    Ok(match plan(to, &Rules::default(), scene)? {
+        Plan::Put(put) => put.moved_to.unwrap_or_else(|| to.to_vec()),
+        Plan::Inactive(name) => {
+            let gone = format!("@user.{name}");
+            let left: Vec<_> = to.iter().filter(|one| **one != gone).cloned().collect();
+            if left.is_empty() {
+                left
+            } else {
+                return of_rung(&left, scene);
+            }
+        }
+    })
+}
+
+/// An audience in a sentence.
+pub(crate) fn words(to: &[String]) -> String {
+    if to.is_empty() {
+        "the owners".to_owned()
+    } else {
+        to.join(", ")
+    }
+}
+
+/// Everything that is wrong with an audience that somebody writes: whoever is asked by name is there
+/// and active.
+pub(crate) fn faults(
+    to: &[String],
+    pointer: &str,
+    scene: &Scene<'_>,
+) -> Result<Vec<FieldError>, Stop> {
+    let (mut errors, mut needs) = (Vec::new(), Vec::new());
+    for (place, one) in to.iter().enumerate().take(TO_MAX) {
+        let pointer = format!("{pointer}/{place}");
+        match read(one) {
+            Some(Party::User(name)) => match active_user(scene.workspace, &name, scene.look) {
+                Ok(Some(_)) => {}
+                Ok(None) => errors.push(fault(&pointer, not_active(name.as_str()))),
+                Err(Stop::Need(more)) => needs.extend(more),
+                Err(stop @ Stop::Refused(_)) => return Err(stop),
+            },
+            Some(Party::Role(_)) => {}
+            None => errors.push(fault(&pointer, "write `@user.<name>` or `@role.<name>`")),
+        }
+    }
+    if needs.is_empty() {
+        Ok(errors)
+    } else {
+        Err(Stop::Need(needs))
+    }
+}
+
+/// S0-R1, literally.
+pub(crate) fn not_active(name: &str) -> String {
+    format!("User {name} not found or inactive in workspace")
+}

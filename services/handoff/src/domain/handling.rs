@@ -1,0 +1,110 @@
+//! How people deal with a request before it ends: an overlay beside its phase. A wish that freezes it
+//! or opens it again keeps it.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::handoff::Handled;
+use holdpoint_contracts::hold::Priority;
+use holdpoint_ids::UserName;
+use serde::{Deserialize, Serialize};
+
+use super::limits::{HISTORY_MAX, NOTE_CHARS_MAX};
+
+/// What people, and the ladder, have done with a request.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Handling {
+    /// Who has it; none: any of those it is put to.
+    pub assignee: Option<UserName>,
+    /// Whom it is put to instead of those that it was asked of; empty: the workspace's owners.
+    pub moved_to: Option<Vec<String>>,
+    /// Who may decide it too.
+    pub also: Vec<String>,
+    /// Somebody said that it is theirs.
+    pub accepted: Option<Mark>,
+    /// Somebody owns the run now: there is no deadline any more.
+    pub taken_over: Option<Mark>,
+    /// It was given to somebody, who has not said a word.
+    pub is_reassigned: bool,
+    /// Who has approved, each once.
+    pub votes: Vec<Mark>,
+    /// More urgent than it was asked.
+    pub raised: Option<Priority>,
+    /// Out of the assignee's way until then.
+    pub snoozed_until: Option<DateTime<Utc>>,
+    /// How far the ladder has come.
+    pub ladder: Ladder,
+    /// In order; bounded.
+    pub history: Vec<Handled>,
+}
+
+/// Who did something, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Who.
+    pub by: String,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// How far a ladder has come.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ladder {
+    /// The instant from which its rungs count: when it was asked, moved on by every pause, and by who
+    /// has seen it or wants it later. None: it does not run.
+    pub since: Option<DateTime<Utc>>,
+    /// Rungs that have fired.
+    pub fired: usize,
+    /// A rung has ended the request, as its time-out would.
+    pub ended: Option<RungEnd>,
+}
+
+/// How a rung ended a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RungEnd {
+    /// The deadline that it still had.
+    pub deadline: Option<DateTime<Utc>>,
+    /// Whether the default answer counts.
+    pub is_answered: bool,
+}
+
+impl Handling {
+    /// Writes down what was done; beyond [`HISTORY_MAX`] what comes after the opening goes first.
+    pub(crate) fn note(&mut self, action: &str, by: &str, at: DateTime<Utc>, note: Option<String>) {
+        if self.history.len() >= HISTORY_MAX {
+            self.history.remove(1);
+        }
+        self.history.push(Handled {
+            action: action.to_owned(),
+            by: by.to_owned(),
+            at,
+            note: note.map(|text| text.chars().take(NOTE_CHARS_MAX).collect()),
+        });
+    }
+
+    /// Somebody else has it: what was said of the one before counts no more.
+    pub(crate) fn give(&mut self, to: Vec<String>, assignee: Option<UserName>) {
+        self.assignee = assignee;
+        self.moved_to = Some(to);
+        self.accepted = None;
+        self.is_reassigned = true;
+        self.snoozed_until = None;
+    }
+}
+
+impl Ladder {
+    /// Its clock stood still for a while.
+    pub(crate) fn stood(&mut self, from: DateTime<Utc>, until: DateTime<Utc>) {
+        if let Some(since) = self.since {
+            let stood = until - from.max(since);
+            self.since = Some(since + stood.max(TimeDelta::zero()));
+        }
+    }
+
+    /// No rung before an instant; those behind the next one keep their distance.
+    pub(crate) fn not_before(&mut self, next_due: Option<DateTime<Utc>>, until: DateTime<Utc>) {
+        if let (Some(since), Some(due)) = (self.since, next_due) {
+            self.since = Some(since + (until - due).max(TimeDelta::zero()));
+        }
+    }
+}

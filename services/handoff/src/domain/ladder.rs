@@ -1,0 +1,146 @@
+//! The ladder: who is told, and what happens, when nobody acts (S4-R15). It is part of its request:
+//! the one alarm of a request is set to its deadline or its next rung, whichever comes first
+//! (`docs/decisions/0007-a-ladder-is-part-of-its-request.md`).
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::hold::{HoldSpec, Priority, Rung, RungAct};
+use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::run::HoldKind;
+
+use super::audience::{self, Plan};
+use super::handling::RungEnd;
+use super::request::{BY_TIME, Phase, Request};
+use super::turn::Turn;
+use super::{Scene, Stop};
+
+const MINUTE_MS: u64 = 60_000;
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+const DAY_MS: u64 = 24 * HOUR_MS;
+
+/// After the last rung of a ladder that does not reach the owners, they are told after this time.
+const OWNERS_AFTER_MS: u64 = DAY_MS;
+
+/// When those it is put to are told again, and when the owners are, by kind and priority.
+const fn default_times(kind: HoldKind, priority: Priority) -> (u64, u64) {
+    let (again, owners) = match priority {
+        Priority::Low => (3 * DAY_MS, 7 * DAY_MS),
+        Priority::Normal => (DAY_MS, 3 * DAY_MS),
+        Priority::High => (4 * HOUR_MS, DAY_MS),
+        Priority::Urgent => (30 * MINUTE_MS, 2 * HOUR_MS),
+        Priority::Critical => (10 * MINUTE_MS, 30 * MINUTE_MS),
+    };
+    match kind {
+        // A question is small, and somebody stands still until it is answered.
+        HoldKind::Input => (again / 4, owners / 4),
+        HoldKind::Approval | HoldKind::Handoff | HoldKind::Timer => (again, owners),
+    }
+}
+
+fn rung(after_ms: u64, act: RungAct, to: Vec<String>) -> Rung {
+    Rung { after_ms, act, to }
+}
+
+/// Whether a rung is the last word: the owners know, or the request is over.
+fn is_last_word(rung: &Rung) -> bool {
+    match rung.act {
+        RungAct::AnswerDefault | RungAct::Fail => true,
+        RungAct::Notify | RungAct::Reassign | RungAct::Broaden => {
+            rung.to.is_empty() || rung.to.iter().any(|to| to == "@role.owner")
+        }
+        RungAct::Raise => false,
+    }
+}
+
+/// The rungs of a request, in the order of their times. The last word is never left out.
+fn rungs(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
+    if spec.kind == HoldKind::Timer {
+        return Vec::new();
+    }
+    if request.handling.taken_over.is_some() {
+        let has_it = request.audience();
+        return vec![
+            rung(DAY_MS, RungAct::Notify, has_it),
+            rung(3 * DAY_MS, RungAct::Notify, Vec::new()),
+        ];
+    }
+    if spec.ladder.is_empty() {
+        let (again, owners) = default_times(spec.kind, spec.priority);
+        return vec![
+            rung(again, RungAct::Notify, request.audience()),
+            rung(owners, RungAct::Notify, Vec::new()),
+        ];
+    }
+    let mut rungs = spec.ladder.clone();
+    rungs.sort_by_key(|rung| rung.after_ms);
+    if !rungs.iter().any(is_last_word) {
+        let last = rungs.last().map_or(0, |rung| rung.after_ms);
+        let after_ms = last.saturating_add(OWNERS_AFTER_MS);
+        rungs.push(rung(after_ms, RungAct::Notify, Vec::new()));
+    }
+    rungs
+}
+
+/// The next rung and its instant; none: the ladder is at its end, or does not run.
+pub(crate) fn next(request: &Request) -> Option<(Rung, DateTime<Utc>)> {
+    let spec = request.spec.as_ref()?;
+    let since = request.handling.ladder.since?;
+    let rung = rungs(request, spec)
+        .into_iter()
+        .nth(request.handling.ladder.fired)?;
+    let after = TimeDelta::milliseconds(i64::try_from(rung.after_ms).ok()?);
+    Some((rung, since.checked_add_signed(after)?))
+}
+
+/// The next rung fires, once.
+pub(crate) fn fire(
+    turn: &mut Turn,
+    rung: &Rung,
+    at: DateTime<Utc>,
+    scene: &Scene<'_>,
+) -> Result<(), Stop> {
+    turn.request.handling.ladder.fired += 1;
+    // Whom it names may have left meanwhile: the owners are told instead.
+    let put = audience::of_rung(&rung.to, scene)?;
+    let said = |what: &str| Some(format!("{what} {}", audience::words(&put)));
+    let note = match rung.act {
+        RungAct::Notify => said("told:"),
+        RungAct::Reassign => {
+            if let Plan::Put(plan) = audience::plan(&put, &audience::Rules::default(), scene)? {
+                turn.request.handling.give(put.clone(), plan.assignee);
+            }
+            said("given to")
+        }
+        RungAct::Raise => {
+            let raised = turn.request.priority().raised();
+            turn.request.handling.raised = Some(raised);
+            Some(format!("now {}", raised.as_str()))
+        }
+        RungAct::Broaden => {
+            turn.request.also(&put);
+            said("may decide it too:")
+        }
+        RungAct::AnswerDefault => return end(turn, at, has_default(&turn.request)),
+        RungAct::Fail => return end(turn, at, false),
+    };
+    turn.note("escalated", BY_TIME, at, note);
+    turn.tell_people(FactKind::Escalated, None, at, put);
+    Ok(())
+}
+
+fn has_default(request: &Request) -> bool {
+    let spec = request.spec.as_ref();
+    spec.is_some_and(|spec| spec.kind == HoldKind::Input && spec.default.is_some())
+}
+
+fn end(turn: &mut Turn, at: DateTime<Utc>, is_answered: bool) -> Result<(), Stop> {
+    turn.request.handling.ladder.ended = Some(RungEnd {
+        deadline: turn.request.deadline(),
+        is_answered,
+    });
+    turn.request.phase = Phase::TimedOut { at };
+    turn.close();
+    turn.note("expired", BY_TIME, at, Some("its ladder ended it".into()));
+    let to = turn.request.audience();
+    turn.tell_people(FactKind::Expired, None, at, to);
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! The ladder of a request (S4-R15 for holds on people).
+
+use holdpoint_contracts::handoff::{RequestAction, RequestStatus};
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Priority, Rung, RungAct, Want};
+use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::run::HoldKind;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::world::{World, minute, spec};
+
+fn rung(minutes: u64, act: RungAct, to: &[&str]) -> Rung {
+    Rung {
+        after_ms: minutes * 60_000,
+        act,
+        to: to.iter().map(|one| (*one).to_owned()).collect(),
+    }
+}
+
+fn want(spec: &HoldSpec, deadline: Option<i64>) -> Want {
+    Want::Open {
+        spec: Box::new(spec.clone()),
+        deadline: deadline.map(minute),
+    }
+}
+
+fn laddered(ladder: Vec<Rung>) -> (World, HoldSpec) {
+    let spec = HoldSpec {
+        ladder,
+        on_timeout: OnTimeout::Escalate,
+        ..spec(HoldKind::Approval)
+    };
+    let mut world = World::new();
+    world.wish(1, want(&spec, Some(600)));
+    (world, spec)
+}
+
+/// Fires the alarm at the minute that it is set to.
+fn fire_at(world: &mut World, at: i64) {
+    assert_eq!(world.due(), Some(minute(at)));
+    world.now = minute(at);
+    world.fire();
+}
+
+/// S4-R15: each rung fires once, and does what it says.
+#[test]
+fn rungs_fire_in_order_and_each_once() {
+    let (mut world, _) = laddered(vec![
+        rung(30, RungAct::Broaden, &["@user.bob"]),
+        rung(10, RungAct::Notify, &["@role.ops"]),
+        rung(20, RungAct::Raise, &["@role.ops"]),
+        rung(40, RungAct::Reassign, &["@user.bob"]),
+    ]);
+    fire_at(&mut world, 10);
+    let ops = vec!["@role.ops".to_owned()];
+    assert_eq!(world.facts().last().unwrap(), &(FactKind::Escalated, ops));
+    fire_at(&mut world, 20);
+    assert_eq!(world.view().priority, Priority::High);
+    fire_at(&mut world, 30);
+    assert_eq!(world.view().assignee, None);
+    fire_at(&mut world, 40);
+    assert_eq!(world.view().assignee.as_deref(), Some("bob"));
+    assert_eq!(world.due(), Some(minute(600)), "its deadline");
+    fire_at(&mut world, 600);
+    assert_eq!(world.view().status, RequestStatus::Open, "it stays");
+    fire_at(&mut world, 40 + 24 * 60);
+    let (kind, to) = world.facts().pop().unwrap();
+    assert_eq!(
+        (kind, to.len()),
+        (FactKind::Escalated, 0),
+        "it ends at the owners"
+    );
+    assert_eq!(world.request.unwrap().alarm.due, None);
+}
+
+#[test]
+fn who_has_seen_it_is_left_alone_until_the_deadline() {
+    let (mut world, _) = laddered(vec![rung(10, RungAct::Notify, &[])]);
+    world.act("ada", RequestAction::Acknowledge).unwrap();
+    fire_at(&mut world, 600);
+    assert!(world.view().escalated_at.is_some());
+}
+
+#[test]
+fn who_wants_it_later_is_told_later() {
+    let (mut world, _) = laddered(vec![
+        rung(10, RungAct::Notify, &[]),
+        rung(15, RungAct::Notify, &[]),
+    ]);
+    let snooze = |for_ms| RequestAction::Snooze { for_ms };
+    assert_eq!(world.act("ada", snooze(1_000)).unwrap_err().status, 422);
+    let view = world.act("ada", snooze(3_600_000)).unwrap();
+    assert_eq!(view.snoozed_until, Some(minute(60)));
+    fire_at(&mut world, 60);
+    assert_eq!(
+        world.due(),
+        Some(minute(65)),
+        "those behind it keep their distance"
+    );
+    let far = world.act("ada", snooze(86_400_000)).unwrap();
+    assert_eq!(
+        far.snoozed_until,
+        Some(minute(600)),
+        "never beyond the deadline"
+    );
+}
+
+/// S0-AC4
+#[test]
+fn a_pause_keeps_what_is_left_of_every_rung() {
+    let (mut world, spec) = laddered(vec![rung(10, RungAct::Notify, &[])]);
+    world.now = minute(6);
+    world.wish(
+        2,
+        Want::Frozen {
+            spec: Box::new(spec.clone()),
+            since: minute(4),
+            remaining_ms: Some(596 * 60_000),
+        },
+    );
+    assert_eq!(world.due(), None);
+    world.now = minute(100);
+    world.wish(3, want(&spec, Some(696)));
+    assert_eq!(world.due(), Some(minute(106)));
+}
+
+#[test]
+fn a_rung_may_end_it_and_only_a_later_deadline_opens_it_again() {
+    let (mut world, spec) = laddered(vec![rung(10, RungAct::Fail, &[])]);
+    fire_at(&mut world, 10);
+    assert_eq!(world.closed()[0].outcome, HoldOutcome::Timeout);
+    world.wish(2, want(&spec, Some(600)));
+    assert_eq!(world.view().status, RequestStatus::Expired);
+    world.wish(3, want(&spec, Some(700)));
+    assert_eq!(world.view().status, RequestStatus::Open);
+    let mut asked = super::world::input_spec();
+    asked.default = Some(json!("no"));
+    asked.ladder = vec![rung(10, RungAct::AnswerDefault, &[])];
+    let mut world = World::new();
+    world.wish(1, want(&asked, None));
+    fire_at(&mut world, 10);
+    let closed = world.closed()[0];
+    assert_eq!(
+        (closed.outcome, &closed.data),
+        (HoldOutcome::Answered, &json!("no"))
+    );
+    assert_eq!(closed.by, "service:scheduler");
+}
+
+#[test]
+fn a_rung_for_somebody_who_has_left_tells_the_owners() {
+    let (mut world, _) = laddered(vec![rung(10, RungAct::Reassign, &["@user.bob"])]);
+    world.users.get_mut("bob").unwrap().active = false;
+    fire_at(&mut world, 10);
+    assert_eq!(world.facts().pop().unwrap(), (FactKind::Escalated, vec![]));
+}
+
+fn any_rung() -> impl Strategy<Value = Rung> {
+    let act = prop_oneof![
+        Just(RungAct::Notify),
+        Just(RungAct::Reassign),
+        Just(RungAct::Raise),
+        Just(RungAct::Broaden),
+        Just(RungAct::AnswerDefault),
+        Just(RungAct::Fail),
+    ];
+    let to = prop_oneof![
+        Just(vec![]),
+        Just(vec!["@user.bob"]),
+        Just(vec!["@role.none"])
+    ];
+    (1..10_000_u64, act, to).prop_map(|(minutes, act, to)| rung(minutes, act, &to))
+}
+
+proptest! {
+    /// DESIGN: nothing waits without a waker. Every ladder, whatever is in it, of every kind and
+    /// priority, ends with the owners, or with the request.
+    #[test]
+    fn every_ladder_reaches_the_owners_or_ends_it(
+        ladder in proptest::collection::vec(any_rung(), 0..6),
+        priority in prop_oneof![Just(Priority::Low), Just(Priority::Normal), Just(Priority::Critical)],
+        kind in prop_oneof![Just(HoldKind::Approval), Just(HoldKind::Input), Just(HoldKind::Handoff)],
+    ) {
+        let rungs = ladder.len();
+        let spec = HoldSpec { ladder, priority, ..spec(kind) };
+        let mut world = World::new();
+        world.wish(1, want(&spec, None));
+        let mut fired = 0;
+        while let Some(due) = world.request.as_ref().unwrap().alarm.due {
+            world.now = due;
+            world.fire();
+            fired += 1;
+        }
+        prop_assert!((1..=rungs + 2).contains(&fired));
+        let is_over = world.view().outcome.is_some();
+        let is_known = world.facts().iter().any(|(kind, to)| {
+            *kind == FactKind::Escalated && to.is_empty()
+        });
+        prop_assert!(is_over || is_known);
+    }
+}

@@ -1,0 +1,200 @@
+//! Races on one request: answers, time, pauses, cancelling, reassigning, taking over, votes.
+
+use std::collections::BTreeMap;
+
+use holdpoint_contracts::handoff::{Completion, Decision, Disposition, OutcomeType, RequestAction};
+use holdpoint_contracts::hold::{ClosedAnswer, HoldSpec, Policy, Want};
+use holdpoint_contracts::run::HoldKind;
+use proptest::prelude::*;
+
+use super::world::{World, gone, minute, respond, spec};
+use crate::domain::{Effect, Phase, Request};
+
+#[derive(Debug, Clone)]
+enum Event {
+    Decide(&'static str, bool),
+    Act(&'static str, RequestAction),
+    Fire,
+    FireOld(u64),
+    Freeze,
+    Open(i64),
+    Gone,
+    Told(ClosedAnswer),
+    Disable(&'static str),
+}
+
+fn who() -> impl Strategy<Value = &'static str> {
+    prop_oneof![Just("ada"), Just("oscar"), Just("bob"), Just("olga")]
+}
+
+fn action() -> impl Strategy<Value = RequestAction> {
+    let to = prop_oneof![Just("@user.ada"), Just("@user.bob"), Just("@role.ops")];
+    let reassign = to.prop_map(|to| RequestAction::Reassign { to: to.to_owned() });
+    prop_oneof![
+        2 => Just(RequestAction::TakeOver),
+        1 => Just(RequestAction::Accept),
+        2 => reassign,
+        1 => Just(RequestAction::Delegate { to: "@user.bob".to_owned() }),
+        1 => Just(RequestAction::Acknowledge),
+        1 => Just(RequestAction::Snooze { for_ms: 600_000 }),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let told = prop_oneof![
+        Just(ClosedAnswer::Applied),
+        Just(ClosedAnswer::OnResume),
+        Just(ClosedAnswer::RunEnded)
+    ];
+    prop_oneof![
+        5 => (who(), any::<bool>()).prop_map(|(who, yes)| Event::Decide(who, yes)),
+        5 => (who(), action()).prop_map(|(who, action)| Event::Act(who, action)),
+        3 => Just(Event::Fire),
+        1 => (0..5_u64).prop_map(Event::FireOld),
+        2 => Just(Event::Freeze),
+        2 => (0..500_i64).prop_map(Event::Open),
+        1 => Just(Event::Gone),
+        2 => told.prop_map(Event::Told),
+        1 => prop_oneof![Just("ada"), Just("oscar")].prop_map(Event::Disable),
+    ]
+}
+
+fn asked(kind: HoldKind) -> HoldSpec {
+    HoldSpec {
+        policy: Policy {
+            need: if kind == HoldKind::Approval { 2 } else { 1 },
+            not_requester: false,
+        },
+        ..spec(kind)
+    }
+}
+
+fn decision(kind: HoldKind, yes: bool) -> Decision {
+    match kind {
+        HoldKind::Approval if yes => Decision::Approve { comment: None },
+        HoldKind::Approval => Decision::Reject {
+            reason: "no".to_owned(),
+        },
+        HoldKind::Handoff => Decision::Complete(Completion {
+            notes: format!("{yes}"),
+            outcome_type: OutcomeType::Resolved,
+            disposition: Disposition::Finish,
+        }),
+        HoldKind::Input | HoldKind::Timer => respond(if yes { "yes" } else { "no" }),
+    }
+}
+
+fn apply(world: &mut World, kind: HoldKind, rev: u64, event: &Event) {
+    let spec = || Box::new(asked(kind));
+    match event {
+        Event::Decide(who, yes) => drop(world.say(who, decision(kind, *yes))),
+        Event::Act(who, action) => drop(world.act(who, action.clone())),
+        Event::Fire => drop(world.fire()),
+        Event::FireOld(rev) => drop(world.fire_rev(*rev)),
+        Event::Freeze => {
+            let (spec, since) = (spec(), world.now);
+            let remaining_ms = Some(60_000);
+            world.wish(
+                rev,
+                Want::Frozen {
+                    spec,
+                    since,
+                    remaining_ms,
+                },
+            );
+        }
+        Event::Open(more) => {
+            let deadline = Some(world.now + chrono::TimeDelta::minutes(*more));
+            world.wish(
+                rev,
+                Want::Open {
+                    spec: spec(),
+                    deadline,
+                },
+            );
+        }
+        Event::Gone => drop(world.wish(rev, gone())),
+        Event::Told(_) if world.closed().is_empty() => {}
+        Event::Told(answer) => world.told(*answer),
+        Event::Disable(who) => {
+            world.users.get_mut(*who).unwrap().active = false;
+            let name = who.parse().unwrap();
+            drop(world.put(crate::domain::RequestInput::Orphaned { name }));
+        }
+    }
+}
+
+/// What the request says of its end is what the executor and the people were told last.
+fn everybody_is_told_the_same(request: &Request, effects: &[Effect]) -> Result<(), TestCaseError> {
+    let Phase::Decided {
+        outcome, data, by, ..
+    } = &request.phase
+    else {
+        return Ok(());
+    };
+    let closed = effects.iter().rev().find_map(|effect| match effect {
+        Effect::Close { closed, .. } => Some(closed),
+        Effect::Timer { .. } | Effect::Fact { .. } | Effect::UserChanged { .. } => None,
+    });
+    let closed = closed.unwrap();
+    prop_assert_eq!(
+        (closed.outcome, &closed.data, &closed.by),
+        (*outcome, data, by)
+    );
+    let fact = effects.iter().rev().find_map(|effect| match effect {
+        Effect::Fact { fact, .. } => Some(fact),
+        Effect::Timer { .. } | Effect::Close { .. } | Effect::UserChanged { .. } => None,
+    });
+    let told = &fact.unwrap().request;
+    prop_assert_eq!(
+        (told.outcome, told.decided_by.as_ref()),
+        (Some(*outcome), Some(by))
+    );
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    /// People, Must: 1,000 random races: one outcome, everybody told the same.
+    #[test]
+    fn a_race_has_one_outcome_and_everybody_is_told_the_same(
+        kind in prop_oneof![Just(HoldKind::Approval), Just(HoldKind::Input), Just(HoldKind::Handoff)],
+        events in proptest::collection::vec(event(), 1..24),
+    ) {
+        let mut world = World::new();
+        let (spec, deadline) = (Box::new(asked(kind)), Some(minute(60)));
+        world.wish(1, Want::Open { spec, deadline });
+        let mut decided: Option<Phase> = None;
+        let mut owner: Option<String> = None;
+        for (place, event) in events.iter().enumerate() {
+            world.now += chrono::TimeDelta::minutes(7);
+            apply(&mut world, kind, u64::try_from(place).unwrap() + 2, event);
+            let request = world.request.clone().unwrap();
+            // `World::put` has checked: an alarm is set or the owners know.
+            if let Some(decided) = &decided {
+                prop_assert_eq!(decided, &request.phase, "a recorded decision never changes");
+            }
+            if matches!(request.phase, Phase::Decided { .. }) {
+                decided = Some(request.phase.clone());
+            }
+            if let Some(mark) = &request.handling.taken_over {
+                prop_assert_eq!(owner.get_or_insert(mark.by.clone()), &mark.by);
+                let has_deadline = matches!(request.phase, Phase::Open { deadline: Some(_) });
+                prop_assert!(!has_deadline, "its timer has stopped");
+            }
+            everybody_is_told_the_same(&request, &world.effects)?;
+        }
+        let mut revs = BTreeMap::new();
+        for effect in &world.effects {
+            if let Effect::Fact { fact, .. } = effect {
+                prop_assert!(revs.insert(fact.rev, fact.kind).is_none(), "one fact a version");
+            }
+        }
+        let votes = &world.request.as_ref().unwrap().handling.votes;
+        let mut voters: Vec<_> = votes.iter().map(|vote| &vote.by).collect();
+        voters.sort_unstable();
+        voters.dedup();
+        prop_assert_eq!(voters.len(), votes.len(), "the same person counts once");
+    }
+}

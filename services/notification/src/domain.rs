@@ -1,0 +1,265 @@
+//! The pure core: what happened to requests, who is told of it, and by which ways.
+//!
+//! It knows no clock, database or bus. What it lacks it names as a [`Need`].
+
+mod copy;
+mod fan_out;
+mod note;
+mod refusal;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::handoff::UserFact;
+use holdpoint_contracts::notification::{Noted, NotificationView, RequestFact};
+use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, Workspace};
+use serde::Serialize;
+
+pub use copy::Copy;
+pub use fan_out::{Audience, Fan, PAGE};
+pub use note::{Note, action_url, link, notification_of};
+pub use refusal::Refusal;
+
+/// One fact: which request, and which version of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NoteKey {
+    /// Whose.
+    pub workspace: Workspace,
+    /// Which request.
+    pub hold: HoldId,
+    /// The request's version after what happened.
+    pub rev: u64,
+}
+
+/// Names one aggregate. The workspace is part of it, so that none reaches into another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// What happened to a request.
+    Note(NoteKey),
+    /// One person's copy of a notification.
+    Copy(Workspace, UserName, NotificationId),
+    /// The read copy of users; it has no state of its own.
+    Users,
+}
+
+/// An aggregate's state.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Aggregate {
+    /// What happened, and how far telling it has come.
+    Note(Box<Note>),
+    /// Whether somebody has read it.
+    Copy(Box<Copy>),
+    /// The facts about users guard themselves by their versions.
+    Users,
+}
+
+/// Everything that can happen to one aggregate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// The handoff service says what happened to a request; it says so until it is confirmed.
+    Told {
+        /// Whose.
+        workspace: Workspace,
+        /// What.
+        fact: Box<RequestFact>,
+    },
+    /// The sweep goes on with those who are still to be told.
+    GoOn(NoteKey),
+    /// A person has read their copy.
+    Read {
+        /// Whose.
+        workspace: Workspace,
+        /// Who, as the gateway vouches.
+        person: UserName,
+        /// Which.
+        id: NotificationId,
+    },
+    /// The handoff service says who is who.
+    Users(Vec<UserFact>),
+}
+
+/// Something that a decision may lack.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Need {
+    /// Active users with a role, by name, after one.
+    Members {
+        /// Whose.
+        workspace: Workspace,
+        /// Which role.
+        role: RoleName,
+        /// The last one of the page before.
+        after: Option<UserName>,
+        /// How many at most.
+        limit: usize,
+    },
+    /// One user.
+    Person(Workspace, UserName),
+    /// Whether nobody has to do anything with a request any more.
+    End(Workspace, HoldId),
+}
+
+/// What a decision may know of a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// Who.
+    pub name: UserName,
+    /// False: disabled, and told nothing.
+    pub active: bool,
+}
+
+/// What is found for a need.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fact {
+    /// To [`Need::Members`].
+    Members(Vec<UserName>),
+    /// To [`Need::Person`].
+    Person(Person),
+    /// To [`Need::End`].
+    End(bool),
+    /// No decision looks at another aggregate.
+    Other,
+}
+
+/// What there is to know about a need.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// Nobody has looked yet: ask for it.
+    Unknown,
+    /// Looked, and there is no such thing.
+    Absent,
+    /// Here it is.
+    Here(Fact),
+}
+
+/// How a decision looks at facts.
+pub(crate) type Look<'a> = &'a dyn Fn(&Need) -> Found;
+
+/// What is to be stored beside the state, sent, or both.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// People get their copies; who has one keeps it.
+    Copies {
+        /// Whose.
+        workspace: Workspace,
+        /// Of what.
+        id: NotificationId,
+        /// Who.
+        people: Vec<UserName>,
+        /// When it happened.
+        at: DateTime<Utc>,
+        /// Set where nobody has to do anything any more.
+        read_at: Option<DateTime<Utc>>,
+    },
+    /// More people are to be told: the sweep goes on at once.
+    More,
+    /// Nobody has to do anything with a request any more: its copies count as read.
+    Settle {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        hold: HoldId,
+    },
+    /// One person's notifications have changed.
+    Changed(Workspace, UserName),
+    /// The read copy of users is to take these over.
+    Users(Vec<UserFact>),
+}
+
+/// What the caller is told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// To [`Input::Told`].
+    Noted(Noted),
+    /// To [`Input::Read`].
+    Notification(Box<NotificationView>),
+    /// To what nobody waits for.
+    Done,
+}
+
+/// What a decision came to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Step {
+    /// The state changes.
+    Changed(Box<Change>),
+    /// Nothing changes, and the caller is told so: a repetition, or a no-op.
+    Same(Answer),
+}
+
+/// The next state of an aggregate and what goes with it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Change {
+    pub(crate) state: Aggregate,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) facts: Vec<(Need, Fact)>,
+    pub(crate) answer: Answer,
+}
+
+/// Why there is no decision; nothing changes.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Stop {
+    /// Not without these.
+    Need(Vec<Need>),
+    /// The rules say no.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl Input {
+    /// The aggregate that it is for.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Told { workspace, fact } => Key::Note(NoteKey {
+                workspace: workspace.clone(),
+                hold: fact.id,
+                rev: fact.rev,
+            }),
+            Self::GoOn(key) => Key::Note(key.clone()),
+            Self::Read {
+                workspace,
+                person,
+                id,
+            } => Key::Copy(workspace.clone(), person.clone(), *id),
+            Self::Users(_) => Key::Users,
+        }
+    }
+}
+
+/// Decides what an input does. Total and pure: same arguments, same answer.
+pub(crate) fn decide(
+    state: Option<&Aggregate>,
+    input: &Input,
+    look: Look<'_>,
+    now: DateTime<Utc>,
+) -> Result<Step, Stop> {
+    match input {
+        Input::Told { workspace, fact } => match state {
+            Some(_) => Ok(Step::Same(Answer::Noted(Noted::Known))),
+            None => Ok(note::told(workspace, fact)),
+        },
+        Input::GoOn(_) => match state {
+            Some(Aggregate::Note(note)) => note::go_on(note, look),
+            // A key names one kind of aggregate, and the sweep found it in the tables.
+            Some(Aggregate::Copy(_) | Aggregate::Users) | None => Ok(Step::Same(Answer::Done)),
+        },
+        Input::Read { id, .. } => match state {
+            Some(Aggregate::Copy(copy)) => Ok(copy::read(copy, now)),
+            Some(Aggregate::Note(_) | Aggregate::Users) | None => {
+                Err(Refusal::NoNotification(*id).into())
+            }
+        },
+        Input::Users(facts) => Ok(Step::Changed(Box::new(Change {
+            state: Aggregate::Users,
+            effects: vec![Effect::Users(facts.clone())],
+            facts: Vec::new(),
+            answer: Answer::Done,
+        }))),
+    }
+}

@@ -1,0 +1,59 @@
+//! One person's copy of a notification.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::notification::{NoteEnd, NotificationView};
+use holdpoint_ids::{UserName, Workspace};
+
+use super::note::{Note, view};
+use super::{Aggregate, Answer, Change, Effect, Step};
+
+/// Whether somebody has read it. Its version is 1 until then, and 2 after.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Copy {
+    /// Whose.
+    pub workspace: Workspace,
+    /// Who.
+    pub person: UserName,
+    /// Of what.
+    pub note: Note,
+    /// How the request ended, if it has.
+    pub end: Option<NoteEnd>,
+    /// Since when it counts as read.
+    pub read_at: Option<DateTime<Utc>>,
+}
+
+impl Copy {
+    /// Rises by one with the one change that there can be.
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        match self.read_at {
+            None => 1,
+            Some(_) => 2,
+        }
+    }
+
+    /// As its owner sees it; none: it is of a fact that nobody is told of.
+    #[must_use]
+    pub fn view(&self) -> Option<NotificationView> {
+        view(&self.note, self.read_at, self.end.clone())
+    }
+}
+
+pub(super) fn read(copy: &Copy, now: DateTime<Utc>) -> Step {
+    let next = Copy {
+        read_at: copy.read_at.or(Some(now)),
+        ..copy.clone()
+    };
+    let answer = next
+        .view()
+        .map_or(Answer::Done, |view| Answer::Notification(Box::new(view)));
+    if copy.read_at.is_some() {
+        return Step::Same(answer);
+    }
+    Step::Changed(Box::new(Change {
+        effects: vec![Effect::Changed(copy.workspace.clone(), copy.person.clone())],
+        state: Aggregate::Copy(Box::new(next)),
+        facts: Vec::new(),
+        answer,
+    }))
+}

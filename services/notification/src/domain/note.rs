@@ -1,0 +1,239 @@
+//! One fact about a request: what it means for people, and telling them.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::handoff::RequestView;
+use holdpoint_contracts::notification::{
+    FactKind, NoteEnd, Noted, NotificationType, NotificationView, RequestFact,
+};
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::{HoldId, NotificationId, Workspace};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::fan_out::{Audience, Fan, PAGE, page};
+use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, NoteKey, Step, Stop};
+
+/// Longest headline, in characters; the rest is in the message.
+const TITLE_CHARS_MAX: usize = 200;
+
+/// What happened, and how far telling it has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// Whose.
+    pub workspace: Workspace,
+    /// What.
+    pub fact: RequestFact,
+    /// Who is still to be told.
+    pub fan: Fan,
+    /// How many were.
+    pub told: u64,
+    /// Rises with every page.
+    pub version: u64,
+}
+
+impl Note {
+    /// By which it is known.
+    #[must_use]
+    pub fn key(&self) -> NoteKey {
+        NoteKey {
+            workspace: self.workspace.clone(),
+            hold: self.fact.id,
+            rev: self.fact.rev,
+        }
+    }
+
+    /// How the request ended, if that is what happened.
+    #[must_use]
+    pub fn end(&self) -> Option<NoteEnd> {
+        self.fact.kind.is_end().then(|| NoteEnd {
+            state: self.fact.kind,
+            outcome: self.fact.request.outcome,
+            by: self.fact.by.clone(),
+            at: self.fact.at,
+        })
+    }
+}
+
+/// The id of the notification that a fact becomes. That a request was asked is known by the request
+/// alone, whatever its version was.
+#[must_use]
+pub fn notification_of(fact: &RequestFact) -> NotificationId {
+    let rev = (fact.kind != FactKind::Opened).then_some(fact.rev);
+    NotificationId { hold: fact.id, rev }
+}
+
+/// What people see of a fact; none: nobody is told, or only that it is over.
+#[must_use]
+pub(super) fn type_of(fact: &RequestFact) -> Option<NotificationType> {
+    let asked = match fact.request.kind {
+        HoldKind::Timer => return None,
+        HoldKind::Approval => NotificationType::ApprovalRequested,
+        HoldKind::Input => NotificationType::InputRequested,
+        HoldKind::Handoff => NotificationType::AgentHandoff,
+    };
+    match fact.kind {
+        FactKind::Opened => Some(asked),
+        FactKind::Assigned if fact.request.kind == HoldKind::Handoff => Some(asked),
+        FactKind::Assigned => Some(NotificationType::TaskAssigned),
+        FactKind::Escalated => Some(NotificationType::Escalation),
+        FactKind::TakenOver | FactKind::Decided | FactKind::Expired | FactKind::Withdrawn => None,
+    }
+}
+
+/// One person's copy.
+pub(super) fn view(
+    note: &Note,
+    read_at: Option<DateTime<Utc>>,
+    decided: Option<NoteEnd>,
+) -> Option<NotificationView> {
+    let request = &note.fact.request;
+    Some(NotificationView {
+        id: notification_of(&note.fact),
+        kind: type_of(&note.fact)?,
+        title: title(&note.fact),
+        message: request.question.clone(),
+        priority: request.priority,
+        action_url: action_url(request),
+        link: link(request.id),
+        run: request.run,
+        request: request.id,
+        at: note.fact.at,
+        read_at,
+        decided,
+    })
+}
+
+/// The headline, or the beginning of what is asked.
+fn title(fact: &RequestFact) -> String {
+    let request = &fact.request;
+    let text = request.title.as_deref().unwrap_or(&request.question);
+    let line = text.lines().next().unwrap_or_default();
+    let late = match fact.kind {
+        FactKind::Escalated => "Nobody has acted yet: ",
+        FactKind::Opened
+        | FactKind::Assigned
+        | FactKind::TakenOver
+        | FactKind::Decided
+        | FactKind::Expired
+        | FactKind::Withdrawn => "",
+    };
+    late.chars()
+        .chain(line.chars())
+        .take(TITLE_CHARS_MAX)
+        .collect()
+}
+
+/// Where a person acts on a request, below the address of the installation (S0-T4).
+#[must_use]
+pub fn action_url(request: &RequestView) -> String {
+    let action = match request.kind {
+        HoldKind::Handoff => "handoff",
+        HoldKind::Approval => "approve",
+        HoldKind::Input | HoldKind::Timer => "respond",
+    };
+    let own = request.id.to_string();
+    let task = request.task.as_ref().map_or(&own, |task| &task.id);
+    format!("/tasks/{task}?action={action}")
+}
+
+/// Where a person looks at a request, below the address of the installation.
+#[must_use]
+pub fn link(id: HoldId) -> String {
+    format!("/requests/{id}")
+}
+
+/// A fact that is new: it is stored, and the sweep tells people, page by page.
+pub(super) fn told(workspace: &Workspace, fact: &RequestFact) -> Step {
+    let fan = match type_of(fact) {
+        Some(_) => Fan::People {
+            left: Audience::all_of(&fact.to, &fact.request),
+            after: None,
+        },
+        None => Fan::Done,
+    };
+    let mut effects = Vec::new();
+    let mut facts = Vec::new();
+    if fan != Fan::Done {
+        effects.push(Effect::More);
+    }
+    if fact.kind.is_end() {
+        let need = Need::End(workspace.clone(), fact.id);
+        facts.push((need, Fact::End(true)));
+        effects.push(Effect::Settle {
+            workspace: workspace.clone(),
+            hold: fact.id,
+        });
+    }
+    let note = Note {
+        workspace: workspace.clone(),
+        fact: bounded(fact),
+        fan,
+        told: 0,
+        version: 1,
+    };
+    Step::Changed(Box::new(Change {
+        state: Aggregate::Note(Box::new(note)),
+        effects,
+        facts,
+        answer: Answer::Noted(Noted::Stored),
+    }))
+}
+
+/// What is kept of a fact: what helps to decide is read where it is decided.
+fn bounded(fact: &RequestFact) -> RequestFact {
+    let mut fact = fact.clone();
+    fact.request.context = Value::Null;
+    fact.request.history.clear();
+    fact.request.late.clear();
+    fact
+}
+
+/// The next page of a fact. Where nobody at all could be told, the owners are.
+pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
+    let Fan::People { left, after } = &note.fan else {
+        return Ok(Step::Same(Answer::Done));
+    };
+    let is_over = has_ended(note, look)?;
+    let reached = page(&note.workspace, left, after.as_ref(), PAGE, look)?;
+    let mut next = note.clone();
+    next.version += 1;
+    next.fan = reached.rest;
+    next.told += u64::try_from(reached.people.len()).unwrap_or(u64::MAX);
+    if next.fan == Fan::Done && next.told == 0 {
+        next.fan = to_owners(left);
+    }
+    let people: Vec<_> = reached.people.into_iter().map(|user| user.name).collect();
+    let copies = Effect::Copies {
+        workspace: note.workspace.clone(),
+        id: notification_of(&note.fact),
+        people,
+        at: note.fact.at,
+        read_at: is_over.then_some(note.fact.at),
+    };
+    Ok(Step::Changed(Box::new(Change {
+        state: Aggregate::Note(Box::new(next)),
+        effects: vec![copies],
+        facts: Vec::new(),
+        answer: Answer::Done,
+    })))
+}
+
+/// An emptied role, a disabled user: the owners, unless it was them.
+fn to_owners(tried: &[Audience]) -> Fan {
+    match Audience::owners() {
+        Some(owners) if tried != [owners.clone()] => Fan::People {
+            left: vec![owners],
+            after: None,
+        },
+        Some(_) | None => Fan::Done,
+    }
+}
+
+fn has_ended(note: &Note, look: Look<'_>) -> Result<bool, Stop> {
+    let need = Need::End(note.workspace.clone(), note.fact.id);
+    match look(&need) {
+        Found::Unknown => Err(Stop::Need(vec![need])),
+        Found::Here(Fact::End(ended)) => Ok(ended),
+        Found::Here(Fact::Members(_) | Fact::Person(_) | Fact::Other) | Found::Absent => Ok(false),
+    }
+}

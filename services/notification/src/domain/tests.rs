@@ -1,0 +1,235 @@
+//! The core by examples: whom a fact reaches, page by page, whatever is in between.
+
+use std::collections::BTreeMap;
+
+use chrono::DateTime;
+use holdpoint_contracts::handoff::{RequestStatus, RequestView};
+use holdpoint_contracts::hold::{OnTimeout, Priority, Task};
+use holdpoint_contracts::notification::{FactKind, NotificationType};
+use holdpoint_contracts::run::HoldKind;
+use serde_json::Value;
+
+use super::*;
+
+pub(crate) fn request(kind: HoldKind) -> RequestView {
+    let id: HoldId = "hold_01920000000070008000000000000001-1".parse().unwrap();
+    let task = Task {
+        id: id.to_string(),
+        title: "Personal outreach to Ann".to_owned(),
+        description: String::new(),
+        tags: vec!["agent-handoff".to_owned()],
+        priority: Priority::High,
+    };
+    RequestView {
+        id,
+        kind,
+        run: Some(id.run),
+        step: None,
+        agent: None,
+        status: RequestStatus::Open,
+        version: 1,
+        to: Vec::new(),
+        question: "Agent outreach needs your attention for Ann".to_owned(),
+        options: Vec::new(),
+        reason: None,
+        context: Value::Null,
+        deadline: None,
+        remaining_ms: None,
+        on_timeout: OnTimeout::Continue,
+        actions: Vec::new(),
+        outcome: None,
+        response: None,
+        decided_by: None,
+        decided_at: None,
+        effect: None,
+        escalated_at: None,
+        late: Vec::new(),
+        created_at: DateTime::UNIX_EPOCH,
+        title: Some("Agent handoff: Ann".to_owned()),
+        assignee: None,
+        priority: Priority::High,
+        schema: None,
+        task: Some(task),
+        warm_lead: false,
+        votes: None,
+        history: Vec::new(),
+        snoozed_until: None,
+        asks_again: None,
+        steps_left: None,
+        callback: None,
+        timer_unconfirmed: false,
+    }
+}
+
+pub(crate) fn fact(rev: u64, kind: FactKind, to: &[&str]) -> RequestFact {
+    let request = request(HoldKind::Handoff);
+    RequestFact {
+        id: request.id,
+        rev,
+        kind,
+        by: None,
+        at: DateTime::UNIX_EPOCH,
+        to: to.iter().map(ToString::to_string).collect(),
+        request: Box::new(request),
+    }
+}
+
+/// Users by name, with their roles; whoever has none is disabled.
+type World = BTreeMap<String, Vec<&'static str>>;
+
+fn acme() -> Workspace {
+    "acme".parse().unwrap()
+}
+
+fn found(world: &World, need: &Need) -> Found {
+    match need {
+        Need::Members {
+            role, after, limit, ..
+        } => {
+            let after = after.as_ref().map_or("", |name| name.as_str());
+            let names = world
+                .iter()
+                .filter(|(name, roles)| name.as_str() > after && roles.contains(&role.as_str()));
+            let names = names.take(*limit).map(|(name, _)| name.parse().unwrap());
+            Found::Here(Fact::Members(names.collect()))
+        }
+        Need::Person(_, name) => match world.get(name.as_str()) {
+            Some(roles) => Found::Here(Fact::Person(Person {
+                name: name.clone(),
+                active: !roles.is_empty(),
+            })),
+            None => Found::Absent,
+        },
+        Need::End(..) => Found::Absent,
+    }
+}
+
+/// Who is told of a fact, in order, and in how many commits.
+fn reached(world: &World, to: &[&str]) -> (Vec<String>, u32) {
+    let told = Input::Told {
+        workspace: acme(),
+        fact: Box::new(fact(1, FactKind::Opened, to)),
+    };
+    let look = |need: &Need| found(world, need);
+    let now = DateTime::UNIX_EPOCH;
+    let Ok(Step::Changed(first)) = decide(None, &told, &look, now) else {
+        panic!("not stored");
+    };
+    let (mut state, mut names, mut pages) = (first.state, Vec::new(), 0);
+    loop {
+        let Aggregate::Note(note) = &state else {
+            panic!("no note");
+        };
+        let go_on = Input::GoOn(note.key());
+        let Ok(Step::Changed(change)) = decide(Some(&state), &go_on, &look, now) else {
+            return (names, pages);
+        };
+        pages += 1;
+        for effect in change.effects {
+            if let Effect::Copies { people, .. } = effect {
+                names.extend(people.iter().map(ToString::to_string));
+            }
+        }
+        state = change.state;
+    }
+}
+
+fn world(people: &[(&str, &[&'static str])]) -> World {
+    let person = |(name, roles): &(&str, &[&'static str])| ((*name).to_owned(), roles.to_vec());
+    people.iter().map(person).collect()
+}
+
+/// M-5: by user, by role, and nobody named means the owners.
+#[test]
+fn a_fact_reaches_those_that_it_names() {
+    let world = world(&[
+        ("ada", &["member", "ops"]),
+        ("bob", &["ops"]),
+        ("olga", &["owner"]),
+        ("zoe", &["member"]),
+    ]);
+    for (to, names) in [
+        (&["@user.zoe"][..], &["zoe"][..]),
+        (&["@role.ops"], &["ada", "bob"]),
+        (
+            &["@user.ada", "@role.ops", "@user.zoe"],
+            &["ada", "bob", "zoe"],
+        ),
+        (&[], &["olga"]),
+        (&["nonsense"], &["olga"]),
+    ] {
+        assert_eq!(reached(&world, to).0, names, "{to:?}");
+    }
+}
+
+/// People, "Must": an emptied role, a user disabled while assigned. Somebody is told all the same.
+#[test]
+fn where_nobody_is_left_the_owners_are_told() {
+    let world = world(&[("gone", &[]), ("olga", &["owner"])]);
+    for to in [["@role.ops"], ["@user.gone"], ["@user.nobody"]] {
+        assert_eq!(reached(&world, &to).0, ["olga"], "{to:?}");
+    }
+    assert_eq!(reached(&World::new(), &["@role.ops"]).0, [""; 0]);
+}
+
+/// M-5: a role of any size is told in pages, each person once.
+#[test]
+fn a_large_role_is_told_in_pages_and_each_person_once() {
+    for count in [PAGE - 1, PAGE, PAGE + 1, 2 * PAGE + 7] {
+        let many: World = (0..count)
+            .map(|n| (format!("user{n:05}"), vec!["ops", "all"]))
+            .collect();
+        let (mut names, pages) = reached(&many, &["@role.ops"]);
+        assert_eq!(names.len(), count);
+        names.dedup();
+        assert_eq!(names.len(), count, "each once");
+        assert!(pages as usize <= count / PAGE + 1, "{pages} pages");
+    }
+}
+
+/// S0-T4: types, and where to act; the first id is known by the request alone.
+#[test]
+fn a_notification_says_what_it_is_and_where_to_act() {
+    for (kind, of, wanted) in [
+        (
+            FactKind::Opened,
+            HoldKind::Handoff,
+            Some(NotificationType::AgentHandoff),
+        ),
+        (
+            FactKind::Opened,
+            HoldKind::Approval,
+            Some(NotificationType::ApprovalRequested),
+        ),
+        (
+            FactKind::Opened,
+            HoldKind::Input,
+            Some(NotificationType::InputRequested),
+        ),
+        (FactKind::Opened, HoldKind::Timer, None),
+        (
+            FactKind::Assigned,
+            HoldKind::Input,
+            Some(NotificationType::TaskAssigned),
+        ),
+        (
+            FactKind::Escalated,
+            HoldKind::Approval,
+            Some(NotificationType::Escalation),
+        ),
+        (FactKind::Decided, HoldKind::Approval, None),
+    ] {
+        let mut fact = fact(7, kind, &[]);
+        fact.request.kind = of;
+        assert_eq!(note::type_of(&fact), wanted, "{kind:?} {of:?}");
+    }
+    let opened = fact(7, FactKind::Opened, &[]);
+    let id = notification_of(&opened);
+    assert_eq!(id, NotificationId::opened(opened.id));
+    let task = opened.id;
+    assert_eq!(
+        action_url(&opened.request),
+        format!("/tasks/{task}?action=handoff")
+    );
+    assert_ne!(notification_of(&fact(8, FactKind::Escalated, &[])), id);
+}

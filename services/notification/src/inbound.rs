@@ -1,0 +1,82 @@
+//! Commands to inputs: translation only.
+
+use chrono::{DateTime, Utc};
+use holdpoint_auth::{Claims, Right, Trust, authorize};
+use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::notification::{NoteRequests, ReadNotification};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::subject::Parts;
+use holdpoint_kernel::Request;
+
+use crate::domain::Input;
+
+/// Most facts that one message may bring; more are refused whole.
+const FACTS_MAX: usize = 1_000;
+
+/// What a command is read with.
+pub(crate) struct Reader<'a> {
+    pub(crate) parts: &'a Parts,
+    /// Whose assertions count.
+    pub(crate) trust: &'a Trust,
+    /// When the command came.
+    pub(crate) now: DateTime<Utc>,
+}
+
+impl Reader<'_> {
+    /// Reads one command.
+    pub(crate) fn decode(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+        match self.parts.verb.as_str() {
+            NoteRequests::VERB => self.facts(read(body)?),
+            ReadNotification::VERB => {
+                let envelope: Envelope<ReadNotification> = read(body)?;
+                let caller = self.caller(&envelope, Right::Look)?;
+                let input = Input::Read {
+                    workspace: self.parts.workspace.clone(),
+                    person: caller.user,
+                    id: envelope.command.id,
+                };
+                Ok(Request::one(input, envelope.key))
+            }
+            other => Err(Problem::not_found(format!(
+                "the notification service has no command `{other}`"
+            ))),
+        }
+    }
+
+    fn facts(&self, envelope: Envelope<NoteRequests>) -> Result<Request<Input>, Problem> {
+        let facts = envelope.command.facts;
+        if !(1..=FACTS_MAX).contains(&facts.len()) {
+            let count = facts.len();
+            return Err(Problem::invalid_body(format!(
+                "{count} facts in one message; 1 to {FACTS_MAX} are taken"
+            )));
+        }
+        if facts.iter().any(|fact| i64::try_from(fact.rev).is_err()) {
+            return Err(Problem::invalid_body("rev: 63 bits at most"));
+        }
+        let inputs = facts.into_iter().map(|fact| Input::Told {
+            workspace: self.parts.workspace.clone(),
+            fact: Box::new(fact),
+        });
+        Ok(Request::many(inputs.collect()))
+    }
+
+    /// Who asks, as the gateway vouches: what is a person's own nobody else changes.
+    fn caller<C>(&self, envelope: &Envelope<C>, right: Right) -> Result<Claims, Problem> {
+        let assertion = envelope.assertion.as_ref().ok_or_else(|| {
+            let detail = "this needs a person, and a proof of who asks";
+            Problem::new(403, "forbidden", detail)
+        })?;
+        let claims = self
+            .trust
+            .check(assertion, &self.parts.workspace, self.now)
+            .map_err(holdpoint_auth::AuthError::problem)?;
+        authorize(Some(&claims), right)?;
+        Ok(claims)
+    }
+}
+
+fn read<C: Command>(body: &[u8]) -> Result<Envelope<C>, Problem> {
+    serde_json::from_slice(body)
+        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", C::VERB)))
+}

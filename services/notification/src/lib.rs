@@ -1,0 +1,98 @@
+//! The notification service: who is told what of requests, and by which ways.
+//!
+//! The handoff service says what happened to a request and whom it concerns; this service knows who
+//! that is by its read copy of users, and tells each of them once. It decides in `domain`, translates
+//! in `inbound` and `outbound`, keeps rows in `store` and answers questions in `queries`; the loop
+//! around all that is the kernel's. It never decides a request, and asks no other service for one.
+
+pub mod domain;
+mod inbound;
+mod outbound;
+mod queries;
+mod service;
+mod store;
+mod sweeps;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use holdpoint_bus::BusError;
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::handoff::UserFact;
+use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_sweep};
+use holdpoint_people::{People, Sink};
+use holdpoint_store::{StoreError, migrate, open_readers};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use service::Notification;
+
+/// Connections that answer queries and sweep.
+const READERS: u32 = 4;
+
+/// The notification service could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum NotificationError {
+    /// Its tables are not to be had.
+    #[error("cannot prepare the notification service's tables")]
+    Store(#[from] StoreError),
+    /// The bus refused.
+    #[error("cannot attach the notification service to the bus")]
+    Bus(#[from] BusError),
+    /// The kernel did not start.
+    #[error("cannot start the notification service")]
+    Kernel(#[from] KernelError),
+}
+
+/// The database thread writes the copy of users, like everything.
+struct Kernel(Handle<Notification>);
+
+impl Sink for Kernel {
+    fn apply(&self, facts: Vec<UserFact>) -> BoxFuture<'_, Result<(), Problem>> {
+        async move {
+            if self.0.submit(vec![domain::Input::Users(facts)]).await {
+                return Ok(());
+            }
+            let detail = "the copy of the users cannot be written now; try again";
+            Err(Problem::unavailable(detail))
+        }
+        .boxed()
+    }
+}
+
+/// Starts the notification service; it ends with `stop`, when `tracker` is empty.
+///
+/// # Errors
+/// [`NotificationError`] when tables or bus are not to be had.
+pub async fn start(
+    deps: &Deps,
+    stop: CancellationToken,
+    tracker: &TaskTracker,
+) -> Result<Handle<Notification>, NotificationError> {
+    migrate::<holdpoint_migrations::notification::Migrator>(&deps.store).await?;
+    let telling = Arc::new(sweeps::Wake::default());
+    let service = Arc::new(Notification {
+        trust: deps.keys.trust.clone(),
+        clock: deps.clock.clone(),
+        telling: Arc::clone(&telling),
+    });
+    let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
+    let readers = open_readers(&deps.store, READERS).await?;
+    let sink = Arc::new(Kernel(handle.clone()));
+    let people = People::with(deps.bus.clone(), readers.clone(), sink);
+    tracker.spawn(people.clone().keep(stop.clone()));
+    let sweep = sweeps::Telling {
+        wake: Arc::clone(&telling),
+        people,
+        has_asked: false,
+    };
+    let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
+    telling.wakes(nudge, handle.activity());
+    let queries = Arc::new(queries::NotificationQueries::new(readers));
+    serve_queries(&deps.bus, queries, stop, tracker).await?;
+    Ok(handle)
+}

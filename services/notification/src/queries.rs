@@ -1,0 +1,143 @@
+//! Answers questions about one person's notifications. Who asks has been checked by the gateway.
+
+use chrono::DateTime;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use holdpoint_contracts::message::Query;
+use holdpoint_contracts::notification::{
+    GetNotification, ListNotifications, NotificationView, SERVICE,
+};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::run::Page;
+use holdpoint_contracts::subject::Parts;
+use holdpoint_ids::Workspace;
+use holdpoint_kernel::Queries;
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseConnection;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::domain::Refusal;
+use crate::store::{self, Behind};
+
+/// Most items of one page.
+const LIMIT_MAX: u64 = 500;
+
+/// Most bytes of JSON in one page: an answer must fit the bus, whatever its items hold.
+const PAGE_BYTES_MAX: usize = 512 * 1024;
+
+/// Answers the notification service's queries.
+#[derive(Debug)]
+pub(crate) struct NotificationQueries {
+    db: DatabaseConnection,
+}
+
+impl Queries for NotificationQueries {
+    const NAME: &'static str = SERVICE;
+
+    fn answer<'a>(
+        &'a self,
+        parts: &'a Parts,
+        body: &'a [u8],
+    ) -> BoxFuture<'a, Result<Value, Problem>> {
+        async move {
+            let workspace = &parts.workspace;
+            match parts.verb.as_str() {
+                GetNotification::NAME => self.one(workspace, &read(body)?).await.and_then(json),
+                ListNotifications::NAME => self.list(workspace, &read(body)?).await.and_then(json),
+                other => Err(Problem::not_found(format!(
+                    "the notification service has no query `{other}`"
+                ))),
+            }
+        }
+        .boxed()
+    }
+}
+
+fn read<Q: Query>(body: &[u8]) -> Result<Q, Problem> {
+    serde_json::from_slice(body)
+        .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", Q::NAME)))
+}
+
+fn json(answer: impl Serialize) -> Result<Value, Problem> {
+    serde_json::to_value(answer).map_err(|error| {
+        tracing::error!(%error, "an answer that cannot be written");
+        Problem::internal()
+    })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as map_err gives it")]
+fn failed(error: StoreError) -> Problem {
+    tracing::error!(error = &error as &dyn std::error::Error, "a query failed");
+    Problem::unavailable("the notification service's tables cannot be read now; try again")
+}
+
+/// `<milliseconds since 1970>_<notification id>`.
+fn cursor_of(view: &NotificationView) -> String {
+    format!("{}_{}", view.at.timestamp_millis(), view.id)
+}
+
+fn behind(cursor: &str) -> Option<Behind> {
+    let (at, id) = cursor.split_once('_')?;
+    Some(Behind {
+        at: DateTime::from_timestamp_millis(at.parse().ok()?)?,
+        id: id.parse().ok()?,
+    })
+}
+
+/// One page, bounded by items and by bytes; one item more was asked for, to know whether there are
+/// more.
+fn page(mut items: Vec<NotificationView>, limit: u64) -> Page<NotificationView> {
+    let mut bytes = 0;
+    let beyond = items.iter().position(|item| {
+        bytes += serde_json::to_string(item).map_or(0, |text| text.len());
+        bytes > PAGE_BYTES_MAX
+    });
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let fitting = beyond.unwrap_or(items.len()).max(1).min(limit);
+    let more = items.len() > fitting;
+    items.truncate(fitting);
+    let next_cursor = items.last().filter(|_| more).map(cursor_of);
+    Page { items, next_cursor }
+}
+
+impl NotificationQueries {
+    pub(crate) const fn new(db: DatabaseConnection) -> Self {
+        Self { db }
+    }
+
+    async fn one(
+        &self,
+        workspace: &Workspace,
+        query: &GetNotification,
+    ) -> Result<NotificationView, Problem> {
+        let found = store::copy(&self.db, workspace, &query.person, query.id).await;
+        let found = found.map_err(failed)?;
+        found.ok_or_else(|| Refusal::NoNotification(query.id).problem())
+    }
+
+    async fn list(
+        &self,
+        workspace: &Workspace,
+        query: &ListNotifications,
+    ) -> Result<Page<NotificationView>, Problem> {
+        let invalid = |detail: String| Problem::new(400, "invalid_query", detail);
+        if !(1..=LIMIT_MAX).contains(&query.limit) {
+            let limit = query.limit;
+            return Err(invalid(format!("`limit` is 1 to {LIMIT_MAX}, not {limit}")));
+        }
+        let last = query.cursor.as_deref().map(|cursor| {
+            let detail = "`cursor` is not one that a page before gave";
+            behind(cursor).ok_or_else(|| invalid(detail.to_owned()))
+        });
+        let filter = store::Filter {
+            workspace,
+            person: &query.person,
+            unread: query.unread,
+            behind: last.transpose()?,
+            limit: query.limit + 1,
+        };
+        let items = store::list(&self.db, &filter).await.map_err(failed)?;
+        Ok(page(items, query.limit))
+    }
+}

@@ -1,0 +1,163 @@
+//! The notification service as the kernel sees it: forwards to the core, the rows and the translation.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use holdpoint_auth::Trust;
+use holdpoint_bus::Outgoing;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::subject::Parts;
+use holdpoint_kernel::{Changed, Decision, Facts, Found, Outcome, Request, Service};
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseTransaction;
+
+use crate::domain::{self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, Step, Stop};
+use crate::inbound::Reader;
+use crate::sweeps::Wake;
+use crate::{outbound, store};
+
+/// The notification service's core and rows, for the kernel.
+#[derive(Debug)]
+pub struct Notification {
+    /// Whose assertions count.
+    pub(crate) trust: Trust,
+    /// Says when a command came: assertions expire.
+    pub(crate) clock: Clock,
+    /// Wakes the sweep that tells people.
+    pub(crate) telling: Arc<Wake>,
+}
+
+impl Service for Notification {
+    const NAME: &'static str = holdpoint_contracts::notification::SERVICE;
+    type Key = Key;
+    type State = Aggregate;
+    type Input = Input;
+    type Need = Need;
+    type Fact = Fact;
+    type Effect = Effect;
+    type Refusal = Refusal;
+    type Answer = Answer;
+
+    fn key(input: &Input) -> Key {
+        input.key()
+    }
+
+    fn decide(
+        &self,
+        state: Option<&Aggregate>,
+        input: &Input,
+        facts: &Facts<'_, Self>,
+        now: DateTime<Utc>,
+    ) -> Outcome<Self> {
+        let look = |need: &Need| match facts.look(need) {
+            Found::Unknown => domain::Found::Unknown,
+            Found::Absent => domain::Found::Absent,
+            Found::Here(fact) => domain::Found::Here(fact),
+        };
+        match domain::decide(state, input, &look, now) {
+            Ok(Step::Changed(change)) => Outcome::Decided(Decision {
+                state: change.state,
+                effects: change.effects,
+                facts: change.facts,
+                answer: change.answer,
+            }),
+            Ok(Step::Same(answer)) => Outcome::Unchanged(answer),
+            Err(Stop::Need(needs)) => Outcome::Need(needs),
+            Err(Stop::Refused(refusal)) => Outcome::Refused(refusal),
+        }
+    }
+
+    fn aggregate(need: &Need) -> Option<Key> {
+        match need {
+            Need::Members { .. } | Need::Person(..) | Need::End(..) => None,
+        }
+    }
+
+    fn fact(_: &Aggregate) -> Fact {
+        Fact::Other
+    }
+
+    fn is_constant(need: &Need) -> bool {
+        match need {
+            Need::Members { .. } | Need::Person(..) | Need::End(..) => false,
+        }
+    }
+
+    fn version(state: &Aggregate) -> u64 {
+        match state {
+            Aggregate::Note(note) => note.version,
+            Aggregate::Copy(copy) => copy.version(),
+            Aggregate::Users => 1,
+        }
+    }
+
+    /// A fact whose people are still being told is soon decided again.
+    fn is_hot(state: &Aggregate) -> bool {
+        match state {
+            Aggregate::Note(note) => note.fan != domain::Fan::Done,
+            Aggregate::Copy(_) | Aggregate::Users => false,
+        }
+    }
+
+    fn problem(&self, refusal: &Refusal) -> Problem {
+        refusal.problem()
+    }
+
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
+        let reader = Reader {
+            parts,
+            trust: &self.trust,
+            now: self.clock.now(),
+        };
+        reader.decode(body)
+    }
+
+    async fn load(
+        &self,
+        db: &DatabaseTransaction,
+        keys: &[Key],
+    ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
+        store::load(db, keys).await
+    }
+
+    async fn find(
+        &self,
+        db: &DatabaseTransaction,
+        needs: &[Need],
+    ) -> Result<Vec<(Need, Fact)>, StoreError> {
+        store::find(db, needs).await
+    }
+
+    async fn save(
+        &self,
+        db: &DatabaseTransaction,
+        changed: &[Changed<'_, Self>],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Key>, StoreError> {
+        store::save(db, changed, now).await
+    }
+
+    async fn record(
+        &self,
+        db: &DatabaseTransaction,
+        effects: &[Effect],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        store::record(db, effects, now).await
+    }
+
+    /// It asks nobody on the bus for anything.
+    fn outbound(&self, _: &[Effect]) -> Vec<Outgoing> {
+        Vec::new()
+    }
+
+    /// Called after the commit: whoever has more to do begins at once.
+    fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {
+        if effects.contains(&Effect::More) {
+            self.telling.begin();
+        }
+        outbound::nudges(effects)
+    }
+}

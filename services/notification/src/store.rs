@@ -1,0 +1,213 @@
+//! Rows of the notification service: the only place with its queries. Rows never leave it.
+
+mod copy_row;
+mod note_row;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::notification::{NoteEnd, NotificationView};
+use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
+use holdpoint_kernel::Changed;
+use holdpoint_people::table as people;
+use holdpoint_store::StoreError;
+use sea_orm::{ConnectionTrait, DatabaseTransaction};
+
+use crate::Notification;
+use crate::domain::{Aggregate, Copy, Effect, Fact, Key, Need, Note, NoteKey, Person};
+
+pub(crate) use copy_row::{Behind, Filter};
+pub(crate) use note_row::fanning;
+
+/// The number in a notification's id, as rows have it.
+const fn told_rev(id: NotificationId) -> u64 {
+    match id.rev {
+        Some(rev) => rev,
+        None => 0,
+    }
+}
+
+/// Loads aggregates, one statement a table and workspace.
+pub(crate) async fn load(
+    db: &DatabaseTransaction,
+    keys: &[Key],
+) -> Result<Vec<(Key, Aggregate)>, StoreError> {
+    let mut notes: BTreeMap<&Workspace, Vec<&NoteKey>> = BTreeMap::new();
+    let mut copies: BTreeMap<&Workspace, Vec<(&UserName, NotificationId)>> = BTreeMap::new();
+    for key in keys {
+        match key {
+            Key::Note(key) => notes.entry(&key.workspace).or_default().push(key),
+            Key::Copy(workspace, person, id) => {
+                copies.entry(workspace).or_default().push((person, *id));
+            }
+            // It has no row: the facts guard themselves.
+            Key::Users => {}
+        }
+    }
+    let mut found = Vec::with_capacity(keys.len());
+    for (workspace, keys) in notes {
+        for note in note_row::load(db, workspace, &keys).await? {
+            found.push((Key::Note(note.key()), Aggregate::Note(Box::new(note))));
+        }
+    }
+    for (workspace, wanted) in copies {
+        let rows = copy_row::load(db, workspace, &wanted).await?;
+        for copy in with_notes(db, workspace, rows).await? {
+            let id = crate::domain::notification_of(&copy.note.fact);
+            let key = Key::Copy(workspace.clone(), copy.person.clone(), id);
+            found.push((key, Aggregate::Copy(Box::new(copy))));
+        }
+    }
+    Ok(found)
+}
+
+/// Copies with what they are of, and how that ended.
+async fn with_notes(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    rows: Vec<copy_row::Row>,
+) -> Result<Vec<Copy>, StoreError> {
+    let mut holds: Vec<HoldId> = rows.iter().map(|row| row.hold).collect();
+    holds.sort_unstable();
+    holds.dedup();
+    let mut notes: BTreeMap<(HoldId, u64), Note> = BTreeMap::new();
+    let mut ends: BTreeMap<HoldId, NoteEnd> = BTreeMap::new();
+    for note in note_row::of(db, workspace, &holds).await? {
+        if let Some(end) = note.end() {
+            ends.insert(note.fact.id, end);
+        }
+        let rev = told_rev(crate::domain::notification_of(&note.fact));
+        notes.insert((note.fact.id, rev), note);
+    }
+    let copy = |row: copy_row::Row| {
+        let note = notes.get(&(row.hold, row.rev))?.clone();
+        Some(Copy {
+            workspace: workspace.clone(),
+            person: row.person,
+            note,
+            end: ends.get(&row.hold).cloned(),
+            read_at: row.read_at,
+        })
+    };
+    Ok(rows.into_iter().filter_map(copy).collect())
+}
+
+/// One person's notifications, newest first, each with where the next page begins.
+pub(crate) async fn list(
+    db: &impl ConnectionTrait,
+    filter: &Filter<'_>,
+) -> Result<Vec<NotificationView>, StoreError> {
+    let rows = copy_row::list(db, filter).await?;
+    let copies = with_notes(db, filter.workspace, rows).await?;
+    Ok(copies.iter().filter_map(Copy::view).collect())
+}
+
+/// One person's copy.
+pub(crate) async fn copy(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    person: &UserName,
+    id: NotificationId,
+) -> Result<Option<NotificationView>, StoreError> {
+    let rows = copy_row::load(db, workspace, &[(person, id)]).await?;
+    let copies = with_notes(db, workspace, rows).await?;
+    Ok(copies.first().and_then(Copy::view))
+}
+
+/// Loads what decisions lack, one statement for each kind, role and workspace.
+pub(crate) async fn find(
+    db: &DatabaseTransaction,
+    needs: &[Need],
+) -> Result<Vec<(Need, Fact)>, StoreError> {
+    let mut found = Vec::with_capacity(needs.len());
+    let mut names: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
+    let mut holds: BTreeMap<&Workspace, Vec<HoldId>> = BTreeMap::new();
+    for need in needs {
+        match need {
+            Need::Person(workspace, name) => {
+                names.entry(workspace).or_default().push(name.clone());
+            }
+            Need::End(workspace, hold) => holds.entry(workspace).or_default().push(*hold),
+            Need::Members {
+                workspace,
+                role,
+                after,
+                limit,
+            } => {
+                let limit = u64::try_from(*limit).unwrap_or(u64::MAX);
+                let members = people::members(db, workspace, role, after.as_ref(), limit).await?;
+                found.push((need.clone(), Fact::Members(members)));
+            }
+        }
+    }
+    for (workspace, names) in names {
+        for user in people::find_all(db, workspace, &names).await? {
+            let need = Need::Person(workspace.clone(), user.name.clone());
+            let (name, active) = (user.name, user.active);
+            found.push((need, Fact::Person(Person { name, active })));
+        }
+    }
+    for (workspace, holds) in holds {
+        for hold in note_row::ended(db, workspace, &holds).await? {
+            found.push((Need::End(workspace.clone(), hold), Fact::End(true)));
+        }
+    }
+    Ok(found)
+}
+
+/// Saves states under their guards; returns those that lost.
+pub(crate) async fn save(
+    db: &DatabaseTransaction,
+    changed: &[Changed<'_, Notification>],
+    now: DateTime<Utc>,
+) -> Result<Vec<Key>, StoreError> {
+    let (mut notes, mut copies) = (Vec::new(), Vec::new());
+    for one in changed {
+        match one.state {
+            Aggregate::Note(note) => notes.push((&**note, one.read_version)),
+            Aggregate::Copy(copy) => copies.push(&**copy),
+            Aggregate::Users => {}
+        }
+    }
+    let losers = note_row::save(db, &notes, now).await?;
+    copy_row::read(db, &copies, now).await?;
+    Ok(losers)
+}
+
+/// Stores what belongs beside the states.
+pub(crate) async fn record(
+    db: &DatabaseTransaction,
+    effects: &[Effect],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let mut ended: BTreeMap<&Workspace, Vec<HoldId>> = BTreeMap::new();
+    for effect in effects {
+        match effect {
+            Effect::Copies {
+                workspace,
+                id,
+                people,
+                at,
+                read_at,
+            } => {
+                let copies = copy_row::Copies {
+                    workspace,
+                    id: *id,
+                    at: *at,
+                    read_at: *read_at,
+                };
+                copy_row::insert(db, &copies, people).await?;
+            }
+            Effect::Settle { workspace, hold } => ended.entry(workspace).or_default().push(*hold),
+            Effect::Users(facts) => people::apply(db, facts).await?,
+            Effect::More | Effect::Changed(..) => {}
+        }
+    }
+    for (workspace, holds) in ended {
+        copy_row::settle(db, workspace, &holds, now).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Table `notes`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::notification::FactKind;
+use holdpoint_ids::{HoldId, Workspace};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+use sea_orm::{Condition, QueryOrder, QuerySelect};
+
+use super::told_rev;
+use crate::domain::{Fan, Key, Note, NoteKey, notification_of};
+
+const TABLE: &str = "notes";
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "notes")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub workspace: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub hold: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub rev: i64,
+    pub told_rev: i64,
+    pub version: i64,
+    pub prior_version: i64,
+    pub kind: String,
+    pub fanning: bool,
+    pub state: String,
+    pub created_at: DateTimeUtc,
+    pub updated_at: DateTimeUtc,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken(TABLE, error)
+}
+
+fn read(row: &Model) -> Result<Note, StoreError> {
+    serde_json::from_str(&row.state).map_err(broken)
+}
+
+fn number(rev: u64) -> Result<i64, StoreError> {
+    i64::try_from(rev).map_err(broken)
+}
+
+pub(super) async fn load(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    keys: &[&NoteKey],
+) -> Result<Vec<Note>, StoreError> {
+    let mut notes = Vec::with_capacity(keys.len());
+    for chunk in keys.chunks(ROWS_PER_STATEMENT) {
+        let mut any = Condition::any();
+        for key in chunk {
+            let one = Condition::all()
+                .add(COLUMN.hold.eq(key.hold.to_string()))
+                .add(COLUMN.rev.eq(number(key.rev)?));
+            any = any.add(one);
+        }
+        let rows = Entity::find()
+            .filter(COLUMN.workspace.eq(workspace.as_str()))
+            .filter(any)
+            .all(db)
+            .await?;
+        for row in &rows {
+            notes.push(read(row)?);
+        }
+    }
+    Ok(notes)
+}
+
+/// All that is known of requests.
+pub(super) async fn of(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    holds: &[HoldId],
+) -> Result<Vec<Note>, StoreError> {
+    let mut notes = Vec::new();
+    for chunk in holds.chunks(ROWS_PER_STATEMENT) {
+        let rows = Entity::find()
+            .filter(COLUMN.workspace.eq(workspace.as_str()))
+            .filter(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)))
+            .all(db)
+            .await?;
+        for row in &rows {
+            notes.push(read(row)?);
+        }
+    }
+    Ok(notes)
+}
+
+/// Those of the requests with which nobody has to do anything any more.
+pub(super) async fn ended(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    holds: &[HoldId],
+) -> Result<Vec<HoldId>, StoreError> {
+    let ends = [FactKind::Decided, FactKind::Expired, FactKind::Withdrawn];
+    let mut found = Vec::new();
+    for chunk in holds.chunks(ROWS_PER_STATEMENT) {
+        let ids = Entity::find()
+            .filter(COLUMN.workspace.eq(workspace.as_str()))
+            .filter(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)))
+            .filter(COLUMN.kind.is_in(ends.map(FactKind::as_str)))
+            .select_only()
+            .column(Column::Hold)
+            .into_tuple::<String>()
+            .all(db)
+            .await?;
+        for id in ids {
+            found.push(id.parse().map_err(broken)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Facts whose people are not all told, oldest first.
+pub(crate) async fn fanning(
+    db: &impl ConnectionTrait,
+    limit: u64,
+) -> Result<Vec<NoteKey>, StoreError> {
+    let rows = Entity::find()
+        .filter(COLUMN.fanning.eq(true))
+        .order_by_asc(Column::CreatedAt)
+        .limit(limit)
+        .select_only()
+        .column(Column::Workspace)
+        .column(Column::Hold)
+        .column(Column::Rev)
+        .into_tuple::<(String, String, i64)>()
+        .all(db)
+        .await?;
+    let key = |(workspace, hold, rev): (String, String, i64)| {
+        Ok(NoteKey {
+            workspace: workspace.parse().map_err(broken)?,
+            hold: hold.parse().map_err(broken)?,
+            rev: u64::try_from(rev).map_err(broken)?,
+        })
+    };
+    rows.into_iter().map(key).collect()
+}
+
+pub(super) async fn save(
+    db: &impl ConnectionTrait,
+    notes: &[(&Note, u64)],
+    now: DateTime<Utc>,
+) -> Result<Vec<Key>, StoreError> {
+    let columns = ["fanning", "state", "updated_at"];
+    let mut losers = Vec::new();
+    for chunk in notes.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|(note, read)| active(note, *read, now));
+        let won: HashSet<(String, String, i64)> =
+            Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
+                .on_conflict(guarded(TABLE, &["workspace", "hold", "rev"], &columns))
+                .exec_with_returning_keys(db)
+                .await?
+                .into_iter()
+                .collect();
+        for (note, _) in chunk {
+            let NoteKey {
+                workspace,
+                hold,
+                rev,
+            } = note.key();
+            if !won.contains(&(workspace.to_string(), hold.to_string(), number(rev)?)) {
+                losers.push(Key::Note(note.key()));
+            }
+        }
+    }
+    Ok(losers)
+}
+
+fn active(note: &Note, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
+    Ok(ActiveModel {
+        workspace: Set(note.workspace.to_string()),
+        hold: Set(note.fact.id.to_string()),
+        rev: Set(number(note.fact.rev)?),
+        told_rev: Set(number(told_rev(notification_of(&note.fact)))?),
+        version: Set(number(note.version)?),
+        prior_version: Set(number(read)?),
+        kind: Set(note.fact.kind.as_str().to_owned()),
+        fanning: Set(note.fan != Fan::Done),
+        state: Set(serde_json::to_string(note).map_err(broken)?),
+        created_at: Set(now),
+        updated_at: Set(now),
+    })
+}

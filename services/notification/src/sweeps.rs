@@ -1,0 +1,125 @@
+//! What the notification service looks for in its tables from time to time: facts whose people are
+//! not all told. It decides nothing: what it finds becomes an input.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use holdpoint_kernel::{Activity, Sweep, SweepNudge, SweepPage};
+use holdpoint_people::People;
+use holdpoint_store::StoreError;
+use sea_orm::DatabaseConnection;
+
+use crate::Notification;
+use crate::domain::Input;
+use crate::store;
+
+/// Facts of one page of the sweep: each tells as many people as one commit takes.
+const FACTS: u64 = 4;
+
+/// How long who is who may be asked for before people are told by what is known.
+const ASK_WITHIN: Duration = Duration::from_secs(1);
+
+/// Whether more is known to come: whoever moves the clock waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Wake {
+    counts: Mutex<Counts>,
+    sweep: OnceLock<(SweepNudge, Activity)>,
+}
+
+/// Commits that left something to do, and as many of them as are through.
+#[derive(Debug, Default)]
+struct Counts {
+    wanted: u64,
+    done: u64,
+}
+
+impl Wake {
+    /// Something was committed that the sweep goes on with at once.
+    pub(crate) fn begin(&self) {
+        let Some((nudge, activity)) = self.sweep.get() else {
+            return;
+        };
+        let mut counts = self.counts();
+        counts.wanted += 1;
+        activity.begin();
+        drop(counts);
+        nudge.now();
+    }
+
+    fn wanted(&self) -> u64 {
+        self.counts().wanted
+    }
+
+    /// All that was wanted at the beginning of a look is through.
+    fn end(&self, wanted: u64) {
+        let Some((_, activity)) = self.sweep.get() else {
+            return;
+        };
+        let mut counts = self.counts();
+        while counts.done < wanted {
+            counts.done += 1;
+            activity.end();
+        }
+    }
+
+    /// From here on commits wake the sweep.
+    pub(crate) fn wakes(&self, nudge: SweepNudge, activity: Activity) {
+        drop(self.sweep.set((nudge, activity)));
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells people, page by page.
+pub(crate) struct Telling {
+    pub(crate) wake: Arc<Wake>,
+    pub(crate) people: People,
+    /// Whether who is who was asked for in this pass.
+    pub(crate) has_asked: bool,
+}
+
+impl Telling {
+    async fn page(
+        &mut self,
+        db: &DatabaseConnection,
+    ) -> Result<SweepPage<Notification>, StoreError> {
+        let wanted = self.wake.wanted();
+        let keys = store::fanning(db, FACTS).await?;
+        if keys.is_empty() {
+            self.has_asked = false;
+            self.wake.end(wanted);
+        } else if !self.has_asked {
+            self.has_asked = true;
+            self.ask().await;
+        }
+        Ok(SweepPage {
+            more: !keys.is_empty(),
+            inputs: keys.into_iter().map(Input::GoOn).collect(),
+            messages: Vec::new(),
+        })
+    }
+
+    /// Somebody who was made, or got a role, a moment ago is told too.
+    async fn ask(&self) {
+        let refreshed = tokio::time::timeout(ASK_WITHIN, self.people.refresh()).await;
+        if !matches!(refreshed, Ok(Ok(()))) {
+            tracing::warn!("who is who cannot be asked for; people are told by what is known");
+        }
+    }
+}
+
+impl Sweep<Notification> for Telling {
+    const NAME: &'static str = "telling";
+    const EVERY: Duration = Duration::from_secs(5);
+
+    fn page<'a>(
+        &'a mut self,
+        db: &'a DatabaseConnection,
+    ) -> BoxFuture<'a, Result<SweepPage<Notification>, StoreError>> {
+        async move { self.page(db).await }.boxed()
+    }
+}

@@ -1,0 +1,217 @@
+//! The service on a real bus and real tables, and a handoff service that knows some users.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use futures_util::StreamExt;
+use holdpoint_auth::{Claims, Secrets};
+use holdpoint_bus::Bus;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::handoff::{self, UserFact, UserFacts, UserView};
+use holdpoint_contracts::message::{Actor, Envelope, Reply};
+use holdpoint_contracts::notification::{
+    ListNotifications, NoteRequests, Noted, NotificationView, RequestFact,
+};
+use holdpoint_contracts::subject;
+use holdpoint_ids::Workspace;
+use holdpoint_kernel::Deps;
+use holdpoint_people::table;
+use holdpoint_store::{Location, open_readers};
+use holdpoint_testkit::{TestNats, nats, until};
+use sea_orm::{EntityTrait, PaginatorTrait};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn acme() -> Workspace {
+    "acme".parse().unwrap()
+}
+
+/// Variables that make a test process serve.
+const URL: &str = "HOLDPOINT_TEST_NOTIFICATION_URL";
+const FOLDER: &str = "HOLDPOINT_TEST_NOTIFICATION_FOLDER";
+
+fn store_in(folder: &Path) -> Location {
+    Location::Sqlite(folder.join("notification.db"))
+}
+
+/// Serves until it is killed, where the process was started for that.
+pub(super) async fn serve_as_child() {
+    let (Ok(url), Ok(folder)) = (std::env::var(URL), std::env::var(FOLDER)) else {
+        return;
+    };
+    let deps = Deps {
+        bus: Bus::connect(&url, "child").await.unwrap(),
+        clock: Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap()),
+        store: store_in(Path::new(&folder)),
+        keys: Secrets::fresh().unwrap().keys().unwrap(),
+    };
+    let tracker = TaskTracker::new();
+    crate::start(&deps, CancellationToken::new(), &tracker)
+        .await
+        .unwrap();
+    std::future::pending::<()>().await;
+}
+
+/// Active users with one role each.
+pub(super) fn people(all: &[(&str, &str)]) -> Vec<UserFact> {
+    let fact = |(seq, (name, role)): (u64, &(&str, &str))| UserFact {
+        seq,
+        workspace: acme(),
+        user: UserView {
+            name: name.parse().unwrap(),
+            email: Some(format!("{name}@acme.example")),
+            roles: vec![role.parse().unwrap()],
+            active: true,
+            version: 1,
+        },
+    };
+    (1..).zip(all).map(fact).collect()
+}
+
+pub(super) struct Bench {
+    nats: TestNats,
+    folder: tempfile::TempDir,
+    pub(super) bus: Bus,
+    secrets: Secrets,
+    pub(super) clock: Clock,
+    stop: CancellationToken,
+    tracker: TaskTracker,
+}
+
+impl Bench {
+    pub(super) async fn start(users: Vec<UserFact>) -> Self {
+        let bench = Self::without_service(users).await;
+        bench.serve().await;
+        bench
+    }
+
+    /// The service is to be started by the test.
+    pub(super) async fn without_service(users: Vec<UserFact>) -> Self {
+        let nats = nats().await.unwrap();
+        let bench = Self {
+            bus: Bus::connect(&nats.url, "test").await.unwrap(),
+            nats,
+            folder: tempfile::tempdir().unwrap(),
+            secrets: Secrets::fresh().unwrap(),
+            clock: Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap()),
+            stop: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+        };
+        play(&bench.bus, users).await;
+        bench
+    }
+
+    fn store(&self) -> Location {
+        store_in(self.folder.path())
+    }
+
+    /// Starts the service in this process.
+    pub(super) async fn serve(&self) {
+        let deps = Deps {
+            bus: self.bus.clone(),
+            clock: self.clock.clone(),
+            store: self.store(),
+            keys: self.secrets.keys().unwrap(),
+        };
+        crate::start(&deps, self.stop.clone(), &self.tracker)
+            .await
+            .unwrap();
+    }
+
+    /// Starts the service in a process of its own, which may be told where to die.
+    pub(super) fn child(&self, crash: Option<&str>) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "tests::served_in_a_process_of_its_own"])
+            .env(URL, &self.nats.url)
+            .env(FOLDER, self.folder.path());
+        if let Some(crash) = crash {
+            command.env("HOLDPOINT_CRASH", crash);
+        }
+        command.stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    pub(super) async fn end(self) {
+        self.stop.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+
+    /// A command that the gateway vouches for.
+    pub(super) fn by<C>(&self, name: &str, command: C) -> Envelope<C> {
+        let claims = Claims {
+            workspace: acme(),
+            user: name.parse().unwrap(),
+            roles: vec!["admin".parse().unwrap()],
+            expires_at: self.clock.now() + TimeDelta::minutes(5),
+        };
+        Envelope {
+            actor: Actor(name.to_owned()),
+            assertion: Some(self.secrets.signer().unwrap().sign(&claims).unwrap()),
+            key: None,
+            command,
+        }
+    }
+
+    /// The handoff service says what happened.
+    pub(super) async fn note(&self, facts: Vec<RequestFact>) -> Vec<Reply<Noted>> {
+        let command = Envelope::of_service(handoff::SERVICE, NoteRequests { facts });
+        self.bus.ask(&acme(), &command).await.unwrap()
+    }
+
+    pub(super) async fn list(&self, person: &str, unread: bool) -> Vec<NotificationView> {
+        let query = ListNotifications {
+            person: person.parse().unwrap(),
+            unread,
+            limit: 100,
+            cursor: None,
+        };
+        self.bus.query(&acme(), &query).await.unwrap().items
+    }
+
+    pub(super) async fn until_told(&self, person: &str, count: usize) -> Vec<NotificationView> {
+        let told = async || {
+            let list = self.list(person, false).await;
+            (list.len() == count).then_some(list)
+        };
+        until(PATIENCE, "somebody is told", told).await.unwrap()
+    }
+
+    /// The copy of users has come to somebody.
+    pub(super) async fn until_known(&self, person: &str) {
+        let db = open_readers(&self.store(), 1).await.unwrap();
+        let name = person.parse().unwrap();
+        // The tables may not be there yet.
+        let known = async || table::find(&db, &acme(), &name).await.ok().flatten();
+        until(PATIENCE, "the users are known", known).await.unwrap();
+    }
+
+    pub(super) async fn copies(&self) -> u64 {
+        let db = open_readers(&self.store(), 1).await.unwrap();
+        let copies = crate::store::tests::Copies::find();
+        copies.count(&db).await.unwrap()
+    }
+}
+
+/// Answers for the users as the handoff service does.
+async fn play(bus: &Bus, users: Vec<UserFact>) {
+    let (bus, users) = (bus.clone(), Arc::new(users));
+    let filter = subject::queries_filter(handoff::SERVICE);
+    let mut asked = bus.client().subscribe(filter).await.unwrap();
+    tokio::spawn(async move {
+        while let Some(message) = asked.next().await {
+            let query: UserFacts = serde_json::from_slice(&message.payload).unwrap();
+            let limit = usize::try_from(query.limit).unwrap();
+            let later = users.iter().filter(|fact| fact.seq > query.after);
+            let page: Vec<_> = later.take(limit).cloned().collect();
+            let body = serde_json::to_vec(&Reply::Ok(page)).unwrap();
+            let reply = message.reply.unwrap().to_string();
+            bus.send(reply, body.into()).await.unwrap();
+        }
+    });
+}

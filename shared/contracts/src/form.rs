@@ -1,0 +1,156 @@
+//! Forms: the flat subset of JSON Schema that MCP elicitation uses, the one form language for REST,
+//! pages, command line and chat. A schema is read into a [`Form`], and an answer is checked against it.
+
+mod field;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::problem::FieldError;
+
+pub use field::{Choice, Field, FieldKind, Format};
+pub use text::{plain, plain_value, words};
+
+/// Most fields of a form.
+pub const FIELDS_MAX: usize = 50;
+
+/// Largest schema, in bytes of JSON.
+pub const SCHEMA_BYTES_MAX: usize = 32 * 1024;
+
+/// A form that people fill in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// Headline.
+    pub title: Option<String>,
+    /// What it is about.
+    pub description: Option<String>,
+    /// In the order of the schema's text, as far as JSON keeps it.
+    pub fields: Vec<Field>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Schema {
+    r#type: String,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    properties: Map<String, Value>,
+    #[serde(default)]
+    required: Vec<String>,
+    /// Taken because writers of schemas write it; a field that is not described is refused anyway.
+    #[serde(default)]
+    additional_properties: Option<bool>,
+    #[serde(default, rename = "$schema")]
+    _dialect: Option<String>,
+}
+
+impl Form {
+    /// Reads a schema.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, with JSON pointers into the schema.
+    pub fn parse(schema: &Value) -> Result<Self, Vec<FieldError>> {
+        let bytes = schema.to_string().len();
+        if bytes > SCHEMA_BYTES_MAX {
+            let message = format!("a schema has at most {SCHEMA_BYTES_MAX} bytes as JSON");
+            return Err(vec![wrong("", message)]);
+        }
+        let schema = Schema::deserialize(schema).map_err(|error| {
+            let message = format!("not a flat form schema: {error}");
+            vec![wrong("", message)]
+        })?;
+        let mut errors = schema.faults();
+        let mut fields = Vec::with_capacity(schema.properties.len());
+        for (name, property) in &schema.properties {
+            let required = schema.required.contains(name);
+            match Field::parse(name, property, required) {
+                Ok(field) => fields.push(field),
+                Err(message) => {
+                    errors.push(wrong(&format!("/properties/{}", escaped(name)), message));
+                }
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        Ok(Self {
+            title: schema.title,
+            description: schema.description,
+            fields,
+        })
+    }
+
+    /// What is wrong with an answer; nothing: it is one. Pointers are into the answer.
+    #[must_use]
+    pub fn check(&self, answer: &Value) -> Vec<FieldError> {
+        let Some(given) = answer.as_object() else {
+            return vec![wrong("", "an object with the form's fields is expected")];
+        };
+        let mut errors = Vec::new();
+        for field in &self.fields {
+            let pointer = format!("/{}", escaped(&field.name));
+            match given.get(&field.name) {
+                None | Some(Value::Null) if field.required => {
+                    errors.push(wrong(&pointer, "this is required"));
+                }
+                None | Some(Value::Null) => {}
+                Some(value) => {
+                    let fault = field.kind.fault(value);
+                    errors.extend(fault.map(|message| wrong(&pointer, message)));
+                }
+            }
+        }
+        let is_known = |name: &str| self.fields.iter().any(|field| field.name == name);
+        for name in given.keys().filter(|name| !is_known(name)) {
+            let names = self.fields.iter().map(|field| field.name.clone());
+            errors.push(FieldError {
+                nearest: names.collect(),
+                ..wrong(&format!("/{}", escaped(name)), "the form has no such field")
+            });
+        }
+        errors
+    }
+}
+
+impl Schema {
+    fn faults(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if self.r#type != "object" {
+            errors.push(wrong("/type", "a form is of type `object`"));
+        }
+        if self.additional_properties == Some(true) {
+            let message = "a form has no fields that it does not describe";
+            errors.push(wrong("/additionalProperties", message));
+        }
+        if self.properties.is_empty() || self.properties.len() > FIELDS_MAX {
+            let message = format!("a form has 1 to {FIELDS_MAX} fields");
+            errors.push(wrong("/properties", message));
+        }
+        for (place, name) in self.required.iter().enumerate() {
+            if !self.properties.contains_key(name) {
+                let pointer = format!("/required/{place}");
+                errors.push(wrong(&pointer, format!("there is no field `{name}`")));
+            }
+        }
+        errors
+    }
+}
+
+fn wrong(pointer: &str, message: impl Into<String>) -> FieldError {
+    FieldError {
+        pointer: Some(pointer.to_owned()),
+        message: message.into(),
+        ..FieldError::default()
+    }
+}
+
+/// A name within a JSON pointer.
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}

@@ -1,0 +1,138 @@
+//! What is a form, and what is an answer to it.
+
+use serde_json::{Value, json};
+
+use super::{Form, plain, plain_value};
+
+fn form() -> Form {
+    let schema = json!({
+        "type": "object",
+        "title": "Refund",
+        "properties": {
+            "amount": { "type": "number", "minimum": 0, "maximum": 100 },
+            "count": { "type": "integer" },
+            "mail": { "type": "string", "format": "email" },
+            "note": { "type": "string", "minLength": 2, "maxLength": 5 },
+            "sure": { "type": "boolean" },
+            "when": { "type": "string", "format": "date-time" },
+            "day": { "type": "string", "format": "date" },
+            "page": { "type": "string", "format": "uri" },
+            "way": { "type": "string", "enum": ["card", "cash"], "enumNames": ["Card", "Cash"] },
+        },
+        "required": ["amount"],
+    });
+    Form::parse(&schema).unwrap()
+}
+
+/// S3-R3: 422 with `errors [{pointer, message}]`.
+#[test]
+fn what_is_wrong_is_said_field_by_field() {
+    let wrong = |answer: Value| -> Vec<String> {
+        let errors = form().check(&answer);
+        errors.into_iter().map(|one| one.pointer.unwrap()).collect()
+    };
+    assert_eq!(wrong(json!({ "amount": 1, "way": "cash" })), [""; 0]);
+    for (answer, at) in [
+        (json!("yes"), vec![""]),
+        (json!({}), vec!["/amount"]),
+        (json!({ "amount": null }), vec!["/amount"]),
+        (json!({ "amount": 101 }), vec!["/amount"]),
+        (json!({ "amount": "1" }), vec!["/amount"]),
+        (json!({ "amount": 1, "count": 1.5 }), vec!["/count"]),
+        (json!({ "amount": 1, "mail": "a b@c" }), vec!["/mail"]),
+        (json!({ "amount": 1, "note": "x" }), vec!["/note"]),
+        (json!({ "amount": 1, "note": "äöüäöü" }), vec!["/note"]),
+        (json!({ "amount": 1, "sure": "true" }), vec!["/sure"]),
+        (json!({ "amount": 1, "when": "now" }), vec!["/when"]),
+        (json!({ "amount": 1, "day": "2026-02-30" }), vec!["/day"]),
+        (json!({ "amount": 1, "page": "x" }), vec!["/page"]),
+        (json!({ "amount": 1, "way": "Cash" }), vec!["/way"]),
+        (json!({ "amount": 1, "a/b": 1 }), vec!["/a~1b"]),
+        (
+            json!({ "count": 0.5, "sure": 1 }),
+            vec!["/amount", "/count", "/sure"],
+        ),
+    ] {
+        assert_eq!(wrong(answer.clone()), at, "{answer}");
+    }
+}
+
+#[test]
+fn a_schema_is_checked_when_it_is_asked_with() {
+    let field = |field: Value| json!({ "type": "object", "properties": { "x": field } });
+    for (schema, at) in [
+        (json!(1), ""),
+        (json!({ "type": "array" }), ""),
+        (json!({ "type": "object", "properties": {} }), "/properties"),
+        (field(json!({ "type": "object" })), "/properties/x"),
+        (
+            field(json!({ "type": "array", "items": {} })),
+            "/properties/x",
+        ),
+        (
+            field(json!({ "type": "string", "pattern": "x" })),
+            "/properties/x",
+        ),
+        (
+            field(json!({ "type": "string", "format": "ipv4" })),
+            "/properties/x",
+        ),
+        (
+            field(json!({ "type": "string", "enum": [] })),
+            "/properties/x",
+        ),
+        (
+            field(json!({ "type": "string", "enum": [true] })),
+            "/properties/x",
+        ),
+        (
+            field(json!({ "type": "string", "minimum": 1 })),
+            "/properties/x",
+        ),
+        (
+            field(json!({ "type": "integer", "minimum": 2, "maximum": 1 })),
+            "/properties/x",
+        ),
+        (
+            field(json!({ "type": "boolean", "default": "yes" })),
+            "/properties/x",
+        ),
+    ] {
+        let errors = Form::parse(&schema).unwrap_err();
+        assert_eq!(
+            errors[0].pointer.as_deref(),
+            Some(at),
+            "{schema}: {errors:?}"
+        );
+    }
+    let schema =
+        json!({ "type": "object", "properties": { "x": { "type": "string" } }, "required": ["y"] });
+    let errors = Form::parse(&schema).unwrap_err();
+    assert_eq!(errors[0].pointer.as_deref(), Some("/required/0"));
+}
+
+/// Bad input: `options: [yes, no]` read as booleans.
+#[test]
+fn a_boolean_among_options_says_how_to_mend_it() {
+    #[derive(Debug, serde::Deserialize)]
+    struct Asked {
+        #[serde(deserialize_with = "super::words")]
+        options: Vec<String>,
+    }
+    let read = |text: &str| serde_json::from_str::<Asked>(text);
+    assert_eq!(
+        read(r#"{"options": ["yes", "no"]}"#).unwrap().options.len(),
+        2
+    );
+    let error = read(r#"{"options": [true, false]}"#)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("put the word in quotes"), "{error}");
+}
+
+#[test]
+fn control_characters_go_and_line_breaks_stay() {
+    assert_eq!(plain("a\u{0}b\u{1b}[31m\n\tc\u{7f}\r\n"), "ab[31m\n\tc\n");
+    let value = json!({ "k\u{7}": ["\u{8}x", 1, null] });
+    assert_eq!(plain_value(&value), json!({ "k": ["x", 1, null] }));
+}

@@ -1,0 +1,146 @@
+//! The bus is stopped, or takes no more: the tables keep everything, and nothing waits for it that need
+//! not.
+
+use async_nats::jetstream;
+use async_nats::jetstream::consumer::pull;
+use futures_util::StreamExt;
+use holdpoint_bus::StreamUse;
+use holdpoint_store::Location;
+use holdpoint_testkit::{NatsProcess, until};
+
+use super::counter::{Count, Input};
+use super::{Kernel, PATIENCE, World};
+
+/// As small as messages may be that fill the server to its limit.
+const FILLING: usize = 50_000;
+
+async fn world(limits: &str) -> (World, NatsProcess) {
+    let nats = NatsProcess::start(limits).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Location::Sqlite(dir.path().join("counter.db"));
+    let world = World::at(&nats.url, store, dir).await;
+    let bus = &world.deps.bus;
+    bus.provide_stream(StreamUse::Steps).await.unwrap();
+    (world, nats)
+}
+
+async fn one_more(kernel: &Kernel) -> bool {
+    let input = Input {
+        name: "a".to_owned(),
+        by: 1,
+    };
+    let submitted = kernel.handle.submit(vec![input]);
+    let done = tokio::time::timeout(PATIENCE, submitted).await;
+    done.expect("it does not wait for the bus")
+}
+
+impl World {
+    /// What was published: the values of the counter, in the order of the stream.
+    async fn told(&self) -> Vec<i64> {
+        let filter = "hp.*.steps.>";
+        let wait = PATIENCE;
+        let bus = &self.deps.bus;
+        let mut messages: pull::Stream = bus
+            .pull(StreamUse::Steps, "reader", filter, wait)
+            .await
+            .unwrap();
+        let mut told = Vec::new();
+        for _ in 0..bus.stored(StreamUse::Steps).await.unwrap() {
+            let next = tokio::time::timeout(PATIENCE, messages.next()).await;
+            let message = next.unwrap().unwrap().unwrap();
+            let count: Count = serde_json::from_slice(&message.payload).unwrap();
+            told.push(count.value);
+        }
+        told
+    }
+
+    async fn outbox_is_empty(&self) {
+        let look = async || (self.number_of("outbox").await == 0).then_some(());
+        until(PATIENCE, "an empty outbox", look).await.unwrap();
+    }
+}
+
+/// S2-R7: what needs no bus goes on without one, commit after commit; what it has to tell waits in the
+/// outbox, and is told once and in order when the bus is back.
+#[tokio::test]
+async fn what_a_service_gives_itself_is_committed_while_the_bus_is_away() {
+    let (world, mut nats) = world("").await;
+    let kernel = world.start().await;
+    assert!(one_more(&kernel).await);
+    nats.stop().await.unwrap();
+    let is_away = async || (!world.deps.bus.is_connected()).then_some(());
+    until(PATIENCE, "the end of the connection", is_away)
+        .await
+        .unwrap();
+    for _ in 0..20 {
+        assert!(one_more(&kernel).await);
+    }
+    assert_eq!(world.counts().await["a"], 21);
+    assert_eq!(world.number_of("outbox").await, 20);
+    assert_eq!(kernel.handle.not_ready(), Some("the bus is away"));
+    nats.go_on().await.unwrap();
+    world.outbox_is_empty().await;
+    let is_ready = async || kernel.handle.is_ready().then_some(());
+    until(PATIENCE, "the kernel to be ready", is_ready)
+        .await
+        .unwrap();
+    assert_eq!(world.told().await, Vec::from_iter(1..=21));
+    assert_eq!(kernel.handle.activity().in_flight(), 0);
+    kernel.stop().await;
+}
+
+/// The server has reached `max_file_store`, the stand-in for a full disk: commands and steps are
+/// refused. The tables keep everything, deliveries are acked (which makes room), `/readyz` tells, and
+/// with room it goes on; a start meanwhile changes nothing.
+#[tokio::test]
+async fn a_full_jetstream_loses_nothing_and_doubles_nothing() {
+    let (world, _nats) = world("max_file_store: 2MB").await;
+    let bus = &world.deps.bus;
+    let kernel = world.start().await;
+    world.publish(&[("a", 1), ("a", 1)]).await;
+    world.all_acked().await;
+    let filler = fill(bus.client()).await;
+    for sum in 3..=10 {
+        assert_eq!(world.add("a", 1, None).await.unwrap().value, sum);
+    }
+    let told = kernel.handle.not_ready().unwrap();
+    assert!(told.contains("JetStream"), "{told}");
+    assert!(one_more(&kernel).await, "its own work goes on");
+    assert_eq!(world.number_of("outbox").await, 9);
+
+    kernel.stop().await;
+    let kernel = world.start().await;
+    assert!(!kernel.handle.is_ready());
+    assert_eq!(world.add("a", 1, None).await.unwrap().value, 12);
+    assert_eq!(world.number_of("outbox").await, 10);
+    filler.purge().await.unwrap();
+    world.outbox_is_empty().await;
+    let is_ready = async || kernel.handle.is_ready().then_some(());
+    until(PATIENCE, "the kernel to be ready", is_ready)
+        .await
+        .unwrap();
+    assert_eq!(world.told().await, Vec::from_iter(1..=12));
+    world.publish(&[("a", 1)]).await;
+    world.all_acked().await;
+    assert_eq!(world.counts().await["a"], 13);
+    kernel.stop().await;
+}
+
+/// Fills the server until it takes nothing more.
+async fn fill(client: &async_nats::Client) -> jetstream::stream::Stream {
+    let jetstream = jetstream::new(client.clone());
+    let config = jetstream::stream::Config {
+        name: "FILLER".to_owned(),
+        subjects: vec!["filler".to_owned()],
+        ..jetstream::stream::Config::default()
+    };
+    let stream = jetstream.create_stream(config).await.unwrap();
+    let one = bytes::Bytes::from(vec![0; FILLING]);
+    while let Ok(_stored) = jetstream
+        .publish("filler", one.clone())
+        .await
+        .unwrap()
+        .await
+    {}
+    stream
+}

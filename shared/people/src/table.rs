@@ -1,0 +1,254 @@
+//! Rows of the read copy of users: `users`, `user_roles` (of the active ones), `fact_positions`.
+//!
+//! Kept from the handoff service's numbered facts, never changed otherwise. The statements take
+//! part in whatever transaction the keeper has; `holdpoint_migrations` makes the tables.
+
+pub mod row;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdpoint_contracts::handoff::{self, UserFact, UserView};
+use holdpoint_ids::{RoleName, UserName, Workspace};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use sea_orm::sea_query::{Alias, Expr, ExprTrait, OnConflict};
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect,
+};
+
+use row::{position, role, user};
+
+/// What a copy knows of a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// Who.
+    pub name: UserName,
+    /// Where mails go.
+    pub email: Option<String>,
+    /// In alphabetical order.
+    pub roles: Vec<RoleName>,
+    /// False: disabled.
+    pub active: bool,
+}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken("users", error)
+}
+
+/// One user, if the copy has one of that name.
+///
+/// # Errors
+/// [`StoreError`] when the database is away or a row cannot be read.
+pub async fn find(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    name: &UserName,
+) -> Result<Option<User>, StoreError> {
+    let found = find_all(db, workspace, std::slice::from_ref(name)).await?;
+    Ok(found.into_iter().next())
+}
+
+/// Users by name; unknown ones are left out.
+///
+/// # Errors
+/// As [`find`].
+pub async fn find_all(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    names: &[UserName],
+) -> Result<Vec<User>, StoreError> {
+    let mut users = Vec::with_capacity(names.len());
+    for chunk in names.chunks(ROWS_PER_STATEMENT) {
+        let rows = user::Entity::find()
+            .filter(user::Column::Workspace.eq(workspace.as_str()))
+            .filter(user::Column::Name.is_in(chunk.iter().map(UserName::as_str)))
+            .all(db)
+            .await?;
+        for row in rows {
+            users.push(read(row)?);
+        }
+    }
+    Ok(users)
+}
+
+fn read(row: user::Model) -> Result<User, StoreError> {
+    Ok(User {
+        name: row.name.parse().map_err(broken)?,
+        email: row.email,
+        roles: serde_json::from_str(&row.roles).map_err(broken)?,
+        active: row.active,
+    })
+}
+
+/// Active users with a role, by name, after one; at most `limit`.
+///
+/// # Errors
+/// As [`find`].
+pub async fn members(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    role: &RoleName,
+    after: Option<&UserName>,
+    limit: u64,
+) -> Result<Vec<UserName>, StoreError> {
+    let names = role::Entity::find()
+        .filter(role::Column::Workspace.eq(workspace.as_str()))
+        .filter(role::Column::Role.eq(role.as_str()))
+        .filter(role::Column::Name.gt(after.map(UserName::as_str).unwrap_or_default()))
+        .order_by_asc(role::Column::Name)
+        .limit(limit)
+        .select_only()
+        .column(role::Column::Name)
+        .into_tuple::<String>()
+        .all(db)
+        .await?;
+    names
+        .into_iter()
+        .map(|name| name.parse().map_err(broken))
+        .collect()
+}
+
+/// Whether anybody is known in a workspace.
+///
+/// # Errors
+/// [`StoreError`] when the database is away.
+pub async fn any_in(db: &impl ConnectionTrait, workspace: &Workspace) -> Result<bool, StoreError> {
+    let known = user::Entity::find()
+        .filter(user::Column::Workspace.eq(workspace.as_str()))
+        .count(db)
+        .await?;
+    Ok(known > 0)
+}
+
+/// Number of the last fact that was applied.
+///
+/// # Errors
+/// As [`find`].
+pub async fn position(db: &impl ConnectionTrait) -> Result<u64, StoreError> {
+    let found = position::Entity::find_by_id(handoff::SERVICE)
+        .one(db)
+        .await?;
+    let seq = found.map_or(0, |row| row.seq);
+    u64::try_from(seq).map_err(|error| StoreError::broken("fact_positions", error))
+}
+
+/// Takes facts over and notes how far it has come; to be called within a transaction. Of two states
+/// of one user the one with the higher version stays, in whatever order they come.
+///
+/// # Errors
+/// [`StoreError`] when the database refuses.
+pub async fn apply(db: &impl ConnectionTrait, facts: &[UserFact]) -> Result<(), StoreError> {
+    let Some(last) = facts.iter().map(|fact| fact.seq).max() else {
+        return Ok(());
+    };
+    upsert(db, facts).await?;
+    let seq = i64::try_from(last).map_err(|error| StoreError::broken("fact_positions", error))?;
+    let row = position::ActiveModel {
+        source: Set(handoff::SERVICE.to_owned()),
+        seq: Set(seq),
+    };
+    let on_conflict = OnConflict::column(position::Column::Source)
+        .update_column(position::Column::Seq)
+        .action_and_where(newer("fact_positions", "seq"))
+        .to_owned();
+    position::Entity::insert(row)
+        .on_conflict(on_conflict)
+        .exec_without_returning(db)
+        .await?;
+    Ok(())
+}
+
+type Newest<'a> = BTreeMap<(&'a Workspace, &'a UserName), &'a UserView>;
+
+async fn upsert(db: &impl ConnectionTrait, facts: &[UserFact]) -> Result<(), StoreError> {
+    // Postgres refuses to touch one row twice in a statement.
+    let mut newest = Newest::new();
+    for UserFact {
+        workspace, user, ..
+    } in facts
+    {
+        let kept = newest.entry((workspace, &user.name)).or_insert(user);
+        if kept.version < user.version {
+            *kept = user;
+        }
+    }
+    let mut taken = BTreeSet::new();
+    let rows = newest
+        .iter()
+        .map(|((workspace, _name), user)| as_row(workspace, user))
+        .collect::<Result<Vec<_>, _>>()?;
+    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
+        let on_conflict = OnConflict::columns([user::Column::Workspace, user::Column::Name])
+            .update_columns([
+                user::Column::Email,
+                user::Column::Roles,
+                user::Column::Active,
+                user::Column::Version,
+            ])
+            .action_and_where(newer("users", "version"))
+            .to_owned();
+        let keys = user::Entity::insert_many(chunk.to_vec())
+            .on_conflict(on_conflict)
+            .exec_with_returning_keys(db)
+            .await?;
+        taken.extend(keys);
+    }
+    newest.retain(|(workspace, name), _user| {
+        taken.contains(&(workspace.to_string(), name.to_string()))
+    });
+    roles(db, &newest).await
+}
+
+/// The roles of users whose rows were just written.
+async fn roles(db: &impl ConnectionTrait, users: &Newest<'_>) -> Result<(), StoreError> {
+    let mut names: BTreeMap<&Workspace, Vec<&str>> = BTreeMap::new();
+    for (workspace, name) in users.keys() {
+        names.entry(workspace).or_default().push(name.as_str());
+    }
+    for (workspace, names) in names {
+        for chunk in names.chunks(ROWS_PER_STATEMENT) {
+            role::Entity::delete_many()
+                .filter(role::Column::Workspace.eq(workspace.as_str()))
+                .filter(role::Column::Name.is_in(chunk.iter().copied()))
+                .exec(db)
+                .await?;
+        }
+    }
+    let active = users.iter().filter(|(_key, user)| user.active);
+    let rows: Vec<_> = active
+        .flat_map(|((workspace, name), user)| {
+            let roles: BTreeSet<_> = user.roles.iter().collect();
+            roles.into_iter().map(move |role| role::ActiveModel {
+                workspace: Set(workspace.to_string()),
+                role: Set(role.to_string()),
+                name: Set(name.to_string()),
+            })
+        })
+        .collect();
+    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
+        role::Entity::insert_many(chunk.to_vec())
+            .exec_without_returning(db)
+            .await?;
+    }
+    Ok(())
+}
+
+fn as_row(workspace: &Workspace, user: &UserView) -> Result<user::ActiveModel, StoreError> {
+    Ok(user::ActiveModel {
+        workspace: Set(workspace.to_string()),
+        name: Set(user.name.to_string()),
+        email: Set(user.email.clone()),
+        roles: Set(serde_json::to_string(&user.roles).map_err(broken)?),
+        active: Set(user.active),
+        version: Set(i64::try_from(user.version).map_err(broken)?),
+    })
+}
+
+/// The row that is there is behind the one that comes.
+fn newer(table: &'static str, column: &'static str) -> Expr {
+    let there = Expr::col((Alias::new(table), Alias::new(column)));
+    there.lt(Expr::col((Alias::new("excluded"), Alias::new(column))))
+}

@@ -1,0 +1,84 @@
+//! A NATS server that a test stops and starts again, and that has limits of its own.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use holdpoint_bus::server;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use crate::until;
+
+/// Longest time until it answers.
+const START_WAIT: Duration = Duration::from_secs(20);
+
+/// A server as a process of this machine, on one port and one store however often it is started.
+/// Gone at drop.
+#[derive(Debug)]
+pub struct NatsProcess {
+    /// What clients connect to.
+    pub url: String,
+    program: PathBuf,
+    child: Option<Child>,
+    dir: TempDir,
+}
+
+impl NatsProcess {
+    /// Starts one; `limits` are lines within the `jetstream` block of its configuration, such as
+    /// `max_file_store: 1MB`.
+    ///
+    /// # Errors
+    /// When there is no `nats-server`, or it does not come up.
+    pub async fn start(limits: &str) -> anyhow::Result<Self> {
+        let program = server::program().await?;
+        let dir = tempfile::tempdir()?;
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let store = dir.path().join("store");
+        let config = format!(
+            "listen: 127.0.0.1:{port}\njetstream {{\n store_dir: \"{}\"\n {limits}\n}}\n",
+            store.display()
+        );
+        std::fs::write(dir.path().join("nats.conf"), config)?;
+        let mut process = Self {
+            url: format!("nats://127.0.0.1:{port}"),
+            program,
+            child: None,
+            dir,
+        };
+        process.go_on().await?;
+        Ok(process)
+    }
+
+    /// Kills it: what clients send is lost from here on.
+    ///
+    /// # Errors
+    /// When it cannot be killed.
+    pub async fn stop(&mut self) -> anyhow::Result<()> {
+        let Some(mut child) = self.child.take() else {
+            return Ok(());
+        };
+        child.kill().await.context("the server cannot be killed")
+    }
+
+    /// Starts it again where it was, with what it had stored.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub async fn go_on(&mut self) -> anyhow::Result<()> {
+        let child = Command::new(&self.program)
+            .arg("-c")
+            .arg(self.dir.path().join("nats.conf"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        self.child = Some(child);
+        let answers = async || server::check(&self.url).await.ok();
+        until(START_WAIT, "the NATS server to answer", answers).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! What people do with requests: votes, forms, handoffs taken over and completed, disabled users.
+
+use holdpoint_testkit::until;
+use serde_json::{Value, json};
+
+use crate::world::{PATIENCE, World};
+
+async fn add(world: &World, name: &str, role: &str) -> String {
+    let body = json!({ "name": name, "roles": ["member", role] });
+    let (status, made) = world.up.post("/users", &body).await.unwrap();
+    assert_eq!(status, 201, "{made}");
+    name.to_owned()
+}
+
+async fn open(world: &World, body: Value) -> String {
+    let (status, hold) = world.up.post("/holds", &body).await.unwrap();
+    assert_eq!(status, 201, "{hold}");
+    hold["id"].as_str().unwrap().to_owned()
+}
+
+async fn post(world: &World, id: &str, verb: &str, body: Value) -> (u16, Value) {
+    let path = format!("/requests/{id}/{verb}");
+    let (status, answer) = world.up.post(&path, &body).await.unwrap();
+    (status, answer)
+}
+
+async fn shown(world: &World, id: &str) -> Value {
+    world.up.get(&format!("/requests/{id}")).await.unwrap().1
+}
+
+/// S0-AC7, M-6: a handoff without an agent is taken over, given on and completed.
+#[tokio::test]
+async fn a_handoff_is_taken_over_given_on_and_completed() {
+    let world = World::with_test_clock().await;
+    add(&world, "ada", "ops").await;
+    let body = json!({ "kind": "handoff", "question": "Call them", "to": "@role.ops",
+        "timeout": "2h", "priority": "high", "callback": "https://acme.example/done" });
+    let id = open(&world, body).await;
+    let request = shown(&world, &id).await;
+    assert_eq!(
+        (&request["status"], &request["priority"]),
+        (&json!("offered"), &json!("high"))
+    );
+    let inbox = world
+        .up
+        .get("/requests?status=open&assignee=ada&priority=high");
+    assert_eq!(inbox.await.unwrap().1["items"][0]["id"], id.as_str());
+    let (status, taken) = post(&world, &id, "take-over", json!({})).await;
+    assert_eq!(
+        (status, &taken["status"]),
+        (200, &json!("taken_over")),
+        "{taken}"
+    );
+    assert_eq!(taken["deadline"], Value::Null);
+    world.advance("3h").await;
+    let (status, _) = post(&world, &id, "reassign", json!({ "to": "@user.ghost" })).await;
+    assert_eq!(status, 422);
+    let (status, given) = post(&world, &id, "reassign", json!({ "to": "@user.ada" })).await;
+    assert_eq!((status, &given["assignee"]), (200, &json!("ada")));
+    let done = json!({ "notes": "called", "outcome_type": "resolved", "disposition": "finish" });
+    let (status, done) = post(&world, &id, "complete", done).await;
+    assert_eq!(
+        (status, &done["request"]["status"]),
+        (200, &json!("completed")),
+        "{done}"
+    );
+    let (status, late) = post(&world, &id, "accept", json!({})).await;
+    assert_eq!((status, &late["code"]), (409, &json!("already_decided")));
+}
+
+/// S0-R1: a user who is disabled gives back what they had.
+#[tokio::test]
+async fn who_is_disabled_gives_back_what_they_had() {
+    let world = World::with_test_clock().await;
+    add(&world, "ada", "ops").await;
+    let body = json!({ "kind": "approval", "question": "Ship?", "to": ["@user.ada"] });
+    let id = open(&world, body).await;
+    assert_eq!(shown(&world, &id).await["assignee"], "ada");
+    let (status, _) = world.up.delete("/users/ada").await.unwrap();
+    assert_eq!(status, 200);
+    let note = until(PATIENCE, "it is put to the owners", async || {
+        let request = shown(&world, &id).await;
+        let is_free = request["assignee"].is_null() && request["to"] == json!([]);
+        is_free.then(|| request["history"][1]["note"].clone())
+    });
+    assert_eq!(note.await.unwrap(), "ada was disabled: back to the owners");
+    let body = json!({ "kind": "approval", "question": "Ship?", "to": ["@user.ada"] });
+    let (status, refused) = world.up.post("/holds", &body).await.unwrap();
+    assert_eq!(status, 422, "{refused}");
+}
+
+/// S3-R3, S2-R4: forms, votes and batches.
+#[tokio::test]
+async fn forms_are_checked_votes_are_counted_and_batches_answer_each() {
+    let world = World::with_test_clock().await;
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } },
+        "required": ["n"] });
+    let asked = json!({ "kind": "input", "question": "How many?", "schema": schema });
+    let id = open(&world, asked).await;
+    let (status, wrong) = post(&world, &id, "respond", json!({ "answer": { "n": "x" } })).await;
+    assert_eq!(
+        (status, &wrong["code"]),
+        (422, &json!("invalid_answer")),
+        "{wrong}"
+    );
+    let (status, _) = post(&world, &id, "respond", json!({ "answer": { "n": 3 } })).await;
+    assert_eq!(status, 200);
+    let vote = json!({ "kind": "approval", "question": "Go?", "policy": { "need": 2 } });
+    let id = open(&world, vote).await;
+    let (status, voted) = post(&world, &id, "approve", json!({})).await;
+    assert_eq!(
+        (status, &voted["effect"]),
+        (200, &json!("pending")),
+        "{voted}"
+    );
+    assert_eq!(voted["request"]["votes"], json!({ "have": 1, "need": 2 }));
+    let plain = json!({ "kind": "approval", "question": "Go?" });
+    let (one, two) = (open(&world, plain.clone()).await, open(&world, plain).await);
+    let batch = json!({ "ids": [one, two, "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-0"],
+        "decision": { "approve": {} } });
+    let (status, results) = world.up.post("/requests:batch", &batch).await.unwrap();
+    assert_eq!(status, 200, "{results}");
+    let effects = results["items"].as_array().unwrap().iter();
+    let effects: Vec<_> = effects.map(|one| one["effect"].as_str()).collect();
+    assert_eq!(effects, [Some("applied"), Some("applied"), None]);
+    assert_eq!(results["items"][2]["problem"]["status"], 404);
+    for (body, code) in [
+        (
+            json!({ "kind": "input", "question": "?", "options": [true, false] }),
+            422,
+        ),
+        (
+            json!({ "kind": "input", "question": "?", "schema": { "type": "array" } }),
+            422,
+        ),
+        (
+            json!({ "kind": "approval", "question": "?", "callback": "not a url" }),
+            422,
+        ),
+    ] {
+        let (status, refused) = world.up.post("/holds", &body).await.unwrap();
+        assert_eq!(status, code, "{refused}");
+    }
+    let (status, refused) = world
+        .up
+        .put(
+            "/runs/run_0193aaaabbbb7ccc8dddeeeeeeeeeeee/complete-handoff",
+            &json!({}),
+        )
+        .await
+        .unwrap();
+    assert_eq!(status, 404);
+    assert_eq!(
+        refused["detail"],
+        "Cannot complete handoff: Execution not found"
+    );
+}

@@ -1,0 +1,114 @@
+//! Who is concerned by a request has a notification of it (M-5, S0-T4). What happened is said on the
+//! bus by the test, with the words of the handoff service.
+
+use holdpoint_bus::Bus;
+use holdpoint_contracts::handoff::RequestView;
+use holdpoint_contracts::message::{Envelope, Reply};
+use holdpoint_contracts::notification::{FactKind, NoteRequests, Noted, RequestFact};
+use holdpoint_ids::NotificationId;
+use holdpoint_testkit::until;
+use serde_json::{Value, json};
+
+use crate::world::{PATIENCE, World};
+
+/// Says what happened to a request, as it stands now.
+async fn note(world: &World, id: &str, kind: FactKind) -> Vec<Reply<Noted>> {
+    let (_, request) = world.up.get(&format!("/requests/{id}")).await.unwrap();
+    let request: RequestView = serde_json::from_value(request).unwrap();
+    let fact = RequestFact {
+        id: request.id,
+        rev: request.version,
+        kind,
+        by: request.decided_by.clone(),
+        at: request.decided_at.unwrap_or(request.created_at),
+        to: request.to.clone(),
+        request: Box::new(request),
+    };
+    let facts = NoteRequests { facts: vec![fact] };
+    let bus = Bus::connect(&world.up.nats_url, "test").await.unwrap();
+    let workspace = world.up.workspace.parse().unwrap();
+    let command = Envelope::of_service("handoff", facts);
+    bus.ask(&workspace, &command).await.unwrap()
+}
+
+async fn told(world: &World, query: &str) -> Vec<Value> {
+    let path = format!("/notifications{query}");
+    let (status, page) = world.up.get(&path).await.unwrap();
+    assert_eq!(status, 200, "{page}");
+    page["items"].as_array().unwrap().clone()
+}
+
+/// M-5, S0-T4: told once, read, answered through the one handler that decides, and marked as decided.
+#[tokio::test]
+async fn a_question_is_answered_from_its_notification() {
+    let mut world = World::with_test_clock().await;
+    let body = json!({ "kind": "input", "question": "Ship it?", "options": ["yes", "no"] });
+    let (_, hold) = world.up.post("/holds", &body).await.unwrap();
+    let id = hold["id"].as_str().unwrap().to_owned();
+    let first = note(&world, &id, FactKind::Opened).await;
+    assert_eq!(first, [Reply::Ok(Noted::Stored)]);
+    let notification = until(PATIENCE, "the owner is told", async || {
+        told(&world, "?unread=true").await.pop()
+    })
+    .await
+    .unwrap();
+    let known = NotificationId::opened(id.parse().unwrap()).to_string();
+    assert_eq!(notification["id"], known);
+    assert_eq!(notification["type"], "input_requested");
+    assert_eq!(notification["message"], "Ship it?");
+    assert_eq!(notification["request"], id);
+
+    // It survives a kill, and the same fact tells nobody twice.
+    world.up.kill9().await.unwrap();
+    world.up.restart().await.unwrap();
+    let again = note(&world, &id, FactKind::Opened).await;
+    assert_eq!(again, [Reply::Ok(Noted::Known)]);
+    assert_eq!(told(&world, "").await.len(), 1);
+
+    let path = format!("/notifications/{known}");
+    let (status, read) = world
+        .up
+        .post(&format!("{path}/read"), &json!({}))
+        .await
+        .unwrap();
+    assert_eq!(status, 200, "{read}");
+    assert!(read["read_at"].is_string(), "{read}");
+    assert!(told(&world, "?unread=true").await.is_empty());
+
+    let answer = json!({ "response": "maybe" });
+    let respond = format!("{path}/respond");
+    let (status, refused) = world.up.post(&respond, &answer).await.unwrap();
+    assert_eq!((status, &refused["code"]), (422, &json!("invalid_answer")));
+    let answer = json!({ "response": "yes" });
+    let (status, decided) = world.up.post(&respond, &answer).await.unwrap();
+    assert_eq!(
+        (status, &decided["effect"]),
+        (200, &json!("applied")),
+        "{decided}"
+    );
+    note(&world, &id, FactKind::Decided).await;
+    let (_, ended) = world.up.get(&path).await.unwrap();
+    assert_eq!(ended["decided"]["by"], "owner", "{ended}");
+    assert_eq!(ended["decided"]["outcome"], "answered", "{ended}");
+}
+
+/// People, "Must", bad input: what is nobody's is not found, what is no answer is refused.
+#[tokio::test]
+async fn what_is_not_ones_own_is_not_there() {
+    let world = World::with_test_clock().await;
+    let unknown = "note_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1";
+    for (path, status) in [
+        (format!("/notifications/{unknown}"), 404),
+        ("/notifications/nonsense".to_owned(), 404),
+        ("/notifications?unread=perhaps".to_owned(), 400),
+        ("/notifications?cursor=nonsense".to_owned(), 400),
+        ("/notifications?person=ada".to_owned(), 400),
+    ] {
+        assert_eq!(world.up.get(&path).await.unwrap().0, status, "{path}");
+    }
+    for verb in ["read", "respond"] {
+        let path = format!("/notifications/{unknown}/{verb}");
+        let body = json!({ "response": "yes" });
+        assert_eq!(world.up.post(&path, &body).await.unwrap().0, 404, "{verb}");
+    }
+}
