@@ -5,8 +5,8 @@
 
 mod m0001_tokens;
 mod m0002_callers;
-mod m0003_sessions;
 mod m0003_people;
+mod m0003_sessions;
 
 use sea_orm_migration::prelude::*;
 

@@ -172,7 +172,7 @@ fn by_people(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Inp
             (it.command.run, RunInput::TakeOver { by: it.actor }, it.key)
         }
         ConfirmRun::VERB => {
-            let it: Envelope<ConfirmRun> = caller.read(body, Some(Right::Ask))?;
+            let it: Envelope<ConfirmRun> = caller.read(body, Some(Right::Decide))?;
             let (by, answers) = (it.actor, it.command.answers);
             (it.command.run, RunInput::Confirm { by, answers }, it.key)
         }

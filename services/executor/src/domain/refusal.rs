@@ -68,8 +68,8 @@ pub enum Refusal {
     SpecMissing(HoldId),
     /// A run lacks inputs, and its agent does not ask for them.
     MissingInput(Vec<String>),
-    /// Answers that the form does not take: field and what is wrong.
-    InvalidAnswer(Vec<(String, String)>),
+    /// Answers that the form does not take; pointers are into them.
+    InvalidAnswer(Vec<FieldError>),
     /// Nothing was asked before the run.
     NothingAsked(RunId),
     /// Another person owns the run.
@@ -240,8 +240,14 @@ fn missing_input(names: &[String]) -> Problem {
     .with_errors(names.iter().map(said).collect())
 }
 
-fn invalid_answer(faults: &[(String, String)]) -> Problem {
-    let errors = faults.iter().map(|(name, said)| field_error(name, said));
+fn invalid_answer(faults: &[FieldError]) -> Problem {
+    let errors = faults.iter().map(|fault| FieldError {
+        pointer: Some(format!(
+            "/answers{}",
+            fault.pointer.as_deref().unwrap_or_default()
+        )),
+        ..fault.clone()
+    });
     Problem::new(422, "invalid_answer", "the answers do not fit the form")
         .with_errors(errors.collect())
 }

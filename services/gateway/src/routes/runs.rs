@@ -165,7 +165,7 @@ async fn confirm(
     params: Params,
     body: Body,
 ) -> Result<Response, Refused> {
-    caller.may(Right::Ask)?;
+    caller.may(Right::Decide)?;
     params.only(&[])?;
     let ConfirmBody { answers } = body.json()?;
     let answered = app

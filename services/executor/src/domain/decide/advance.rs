@@ -70,9 +70,9 @@ pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Ends the run if nothing of it is left to be done.
+/// Ends the run if nothing of it is left to be done, and nobody owns it who has still to say so.
 pub(super) fn complete_if_all_ended(turn: &mut Turn<'_>) {
-    if turn.run.steps.iter().all(|step| step.phase.is_settled()) {
+    if turn.run.moves() && turn.run.steps.iter().all(|step| step.phase.is_settled()) {
         complete(turn);
     }
 }

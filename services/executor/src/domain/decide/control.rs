@@ -142,14 +142,13 @@ pub(super) fn thaw_holds(turn: &mut Turn<'_>, by: &Actor, mode: ResumeMode) {
     let now = turn.now;
     for on in turn.run.people_mut() {
         if let Clock::Frozen { remaining_ms, due } = on.clock {
-            on.clock = Clock::Set {
-                due: match mode {
-                    // Only time ends by `now`: people keep what was left to them.
-                    ResumeMode::Continue | ResumeMode::Now => after(now, remaining_ms),
-                    ResumeMode::KeepDeadline => due,
-                    ResumeMode::Restart => after(now, on.length_ms.unwrap_or(remaining_ms)),
-                },
+            let due = match mode {
+                // Only time ends by `now`: people keep what was left to them.
+                ResumeMode::Continue | ResumeMode::Now => after(now, remaining_ms),
+                ResumeMode::KeepDeadline => due,
+                ResumeMode::Restart => after(now, on.length_ms.unwrap_or(remaining_ms)),
             };
+            on.thaw(due, now);
         }
     }
     let left = turn

@@ -72,7 +72,7 @@ pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Res
         HoldOutcome::TakenOver => return handing::taken_over(turn, &on, closing),
         // The person's word stops the timer, and whatever it had said before.
         HoldOutcome::Timeout if on.taken.is_some() => return told(ClosedAnswer::Applied),
-        HoldOutcome::Timeout if is_after_the_pause(&turn, closing) => {
+        HoldOutcome::Timeout if on.outlives(closing.at) || is_after_the_pause(&turn, closing) => {
             return told(ClosedAnswer::OnResume);
         }
         HoldOutcome::Answered

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, MAX_WAIT};
+use holdpoint_contracts::form::Form;
 use holdpoint_contracts::hold::{OnTimeout, Priority};
 use serde_json::{Map, Value};
 
@@ -28,8 +29,6 @@ const OPTIONS_MAX: usize = 100;
 const OPTION_CHARS_MAX: usize = 200;
 /// Most people and roles that one step names.
 const TO_MAX: usize = 20;
-/// Most fields of a form.
-const FORM_FIELDS_MAX: usize = 100;
 
 const ASK: [&str; 7] = [
     "to",
@@ -57,40 +56,15 @@ pub(in crate::domain) fn is_whom(text: &str) -> bool {
     user.or(role).unwrap_or(false)
 }
 
-/// What is wrong with a form, if anything is: the flat subset of JSON Schema that MCP elicitation
-/// uses. The owner of the request checks answers against it.
+/// What is wrong with a form, if anything is. The owner of the request checks answers by the same
+/// rules.
 pub(in crate::domain) fn form_complaint(schema: &Value) -> Option<String> {
-    let flat =
-        "a form is `type: object` with `properties`, each a string, number, integer or boolean";
-    let Value::Object(form) = schema else {
-        return Some(format!("{flat}."));
-    };
-    let Some(Value::Object(properties)) = form.get("properties") else {
-        return Some(format!("{flat}; this one has no `properties`."));
-    };
-    if form.get("type").is_some_and(|kind| kind != "object") {
-        return Some(format!("{flat}; `type` is something else here."));
-    }
-    if properties.is_empty() || properties.len() > FORM_FIELDS_MAX {
-        return Some(format!("A form has 1 to {FORM_FIELDS_MAX} fields."));
-    }
-    for (name, field) in properties {
-        let kind = field.get("type").and_then(Value::as_str);
-        let is_flat =
-            kind.is_some_and(|kind| matches!(kind, "string" | "number" | "integer" | "boolean"));
-        if !is_flat {
-            return Some(format!("{flat}; the field `{name}` is none of these."));
-        }
-    }
-    let known = |name: &Value| {
-        name.as_str()
-            .is_some_and(|name| properties.contains_key(name))
-    };
-    match form.get("required") {
-        None => None,
-        Some(Value::Array(names)) if names.iter().all(known) => None,
-        Some(_) => Some("`required` is a list of fields that the form has.".to_owned()),
-    }
+    let errors = Form::parse(schema).err()?;
+    let said = errors.iter().map(|error| match error.pointer.as_deref() {
+        None | Some("") => error.message.clone(),
+        Some(pointer) => format!("`{pointer}`: {}", error.message),
+    });
+    Some(format!("{}.", said.collect::<Vec<_>>().join("; ")))
 }
 
 impl One<'_, '_> {

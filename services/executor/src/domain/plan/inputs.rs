@@ -1,5 +1,7 @@
 //! What a run of an agent must be told at its start (S2-R12).
 
+use holdpoint_contracts::form::Form;
+use holdpoint_contracts::problem::FieldError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -40,34 +42,16 @@ impl Inputs {
         json!({ "type": "object", "properties": fields, "required": missing })
     }
 
-    /// What is wrong with answers: field and what it should be.
+    /// What is wrong with answers, of which some may be missing; pointers are into them.
     #[must_use]
-    pub fn faults(&self, answers: &Map<String, Value>) -> Vec<(String, String)> {
-        let all = self.schema.get("properties").and_then(Value::as_object);
-        let fault = |name: &String, said: String| (name.clone(), said);
-        answers
-            .iter()
-            .filter_map(|(name, value)| {
-                let Some(field) = all.and_then(|all| all.get(name)) else {
-                    return Some(fault(name, "there is no such input".to_owned()));
-                };
-                let kind = field
-                    .get("type")
-                    .and_then(Value::as_str)
-                    .unwrap_or("string");
-                let fits = match kind {
-                    "string" => value.is_string(),
-                    "number" => value.is_number(),
-                    "integer" => value.is_i64() || value.is_u64(),
-                    _ => value.is_boolean(),
-                };
-                if !fits {
-                    return Some(fault(name, format!("it is a {kind}")));
-                }
-                let words = field.get("enum").and_then(Value::as_array)?;
-                let is_none = !words.contains(value);
-                is_none.then(|| fault(name, "it is none of the words of the form".to_owned()))
-            })
-            .collect()
+    pub fn faults(&self, answers: &Map<String, Value>) -> Vec<FieldError> {
+        // A plan is only made with a form that can be read.
+        let Ok(mut form) = Form::parse(&self.schema) else {
+            return Vec::new();
+        };
+        for field in &mut form.fields {
+            field.required = false;
+        }
+        form.check(&Value::Object(answers.clone()))
     }
 }

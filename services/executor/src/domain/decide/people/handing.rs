@@ -265,6 +265,6 @@ fn put(data: &mut Value, done: &Completion, closing: &Closing) {
 /// The person has ended the run: what is left of it is skipped, and it is complete (S0-T3).
 fn finish(turn: &mut Turn<'_>, by: &str) {
     turn.skip_rest(&format!("Skipped: {by} has ended the run."), by);
-    turn.run.gate = None;
+    (turn.run.gate, turn.run.barge) = (None, None);
     advance::complete_if_all_ended(turn);
 }

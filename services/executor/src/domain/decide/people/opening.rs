@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Priority, Task};
+use holdpoint_contracts::hold::{BARGE_IN, HoldSpec, OnTimeout, Priority, Task};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ActionResult, HoldKind};
 use holdpoint_ids::HoldId;
@@ -140,7 +140,7 @@ pub(super) fn barge(turn: &mut Turn<'_>, by: &str) -> Result<OnPeople, Stop> {
     );
     // No step of the plan is behind it: none is this one.
     let spec = HoldSpec {
-        reason: Some("barge_in".to_owned()),
+        reason: Some(BARGE_IN.to_owned()),
         ..handoff_spec(turn, usize::MAX, id, said)
     };
     let opened = Opened {

@@ -9,7 +9,7 @@ use holdpoint_contracts::run::{FailureClass, HoldKind, ResumeMode, RunStatus, St
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use super::world::{Heard, World, owner};
+use super::world::{Heard, World, closing, owner};
 use crate::domain::plan::Plan;
 use crate::domain::{Refusal, RunInput};
 
@@ -162,6 +162,28 @@ fn a_time_out_counts_only_if_it_was_before_the_pause() {
     assert_eq!(time_out(&mut world), ClosedAnswer::OnResume);
     world.resume(ResumeMode::Continue);
     assert_eq!(world.status(), RunStatus::Failed, "kept, and applied");
+}
+
+/// Races: a time-out that comes again after a pause had undone it changes nothing, however late.
+#[test]
+fn an_older_time_out_changes_nothing_after_the_clock_went_on() {
+    let mut world = World::started(ASK);
+    let id = hold(&world);
+    world.pass(TimeDelta::minutes(20));
+    world.pause();
+    world.pass(TimeDelta::minutes(40));
+    let older = closing(HoldOutcome::Timeout, Value::Null, world.now);
+    world.pass(TimeDelta::minutes(5));
+    world.resume(ResumeMode::Continue);
+    let again = RunInput::HoldClosed {
+        hold: id,
+        closing: older,
+    };
+    assert!(matches!(world.give(again), Heard::Unchanged(_)));
+    assert_eq!(world.status(), RunStatus::AwaitingInput, "still asked");
+    world.pass(TimeDelta::minutes(40));
+    assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
+    assert_eq!(world.status(), RunStatus::Failed);
 }
 
 /// The end of the run ends the question; a late answer says so.

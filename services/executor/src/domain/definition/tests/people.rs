@@ -87,11 +87,11 @@ fn what_is_wrong_is_said_with_what_to_write() {
         ),
         (
             "ask: { question: Go on?, schema: { type: array } }",
-            "type: object",
+            "not a flat form schema",
         ),
         (
-            "ask: { question: Go on?, schema: { properties: { a: { type: array } } } }",
-            "`a`",
+            "ask: { question: Go on?, schema: { type: object, properties: { a: { type: array } } } }",
+            "`/properties/a`",
         ),
         ("handoff: { priority: critical }", "`priority` is one of"),
         ("handoff: { on_timeout: default }", "`on_timeout` is one of"),
@@ -113,8 +113,8 @@ fn inputs_are_a_flat_form() {
     let off = format!("{form}\nask_missing_inputs: false");
     assert!(!compile(&off).unwrap().inputs.unwrap().ask);
     for wrong in [
-        "inputs: { properties: { a: { type: object } } }",
-        "inputs: { properties: { a: { type: string } }, required: [b] }",
+        "inputs: { type: object, properties: { a: { type: object } } }",
+        "inputs: { type: object, properties: { a: { type: string } }, required: [b] }",
         "inputs: text",
         "ask_missing_inputs: false",
     ] {
