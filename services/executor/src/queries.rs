@@ -4,13 +4,14 @@ mod overlay;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{
     GetAgent, GetContact, GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListClaims,
     ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::run::{Activity, AgentView, ContactView, Page, RunView};
+use holdpoint_contracts::run::{AgentView, Page, RunView};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_kernel::Queries;

@@ -9,6 +9,7 @@ mod macros;
 
 #[cfg(test)]
 mod catalogue;
+pub mod contact;
 pub mod duration;
 pub mod executor;
 pub mod form;

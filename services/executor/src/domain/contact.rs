@@ -5,7 +5,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use holdpoint_contracts::run::{Activity, ContactView};
+use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_ids::{ContactId, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

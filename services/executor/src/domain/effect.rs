@@ -1,12 +1,11 @@
 //! What a decision asks the shell to store or send, and what it tells the caller.
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, TimerAnswer};
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::hold::{ClosedAnswer, HoldWish};
-use holdpoint_contracts::run::{
-    ActionResult, Activity, ChangedRun, ContactView, Handover, RunView, StepStatus,
-};
+use holdpoint_contracts::run::{ActionResult, ChangedRun, Handover, RunView, StepStatus};
 use holdpoint_contracts::steps::{BeatAnswer, Claimed, Grant, HandOut, ResultAnswer};
 use holdpoint_contracts::tool::ToolView;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};

@@ -9,7 +9,7 @@ use holdpoint_contracts::run::{
 };
 use serde_json::{Value, json};
 
-use super::decide::people::opening;
+use super::decide::people::words;
 use super::effect::StepRow;
 use super::plan::{Action, Plan};
 use super::run::{Alarm, Phase, Run, StepPhase, millis_between};
@@ -129,7 +129,7 @@ impl Run {
             return format!("{} has taken over.", taken.by);
         }
         let asked = self.people().next();
-        let asked = asked.map(|(step, on)| opening::sentence(step, on));
+        let asked = asked.map(|(step, on)| words::sentence(step, on));
         match (at_work.or(asked), next) {
             (Some(message), _) => message,
             (None, Some(ms)) => {
@@ -164,7 +164,7 @@ impl Run {
             since: on.since,
             until: on.deadline(),
             remaining_ms: on.remaining_ms(),
-            then: opening::then(on),
+            then: words::then(on),
         });
         self.holds()
             .map(|(step, hold)| {

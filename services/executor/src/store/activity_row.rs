@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdpoint_contracts::run::Activity;
+use holdpoint_contracts::contact::Activity;
 use holdpoint_ids::{ContactId, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, insert_rows};
 use sea_orm::ActiveValue::Set;

@@ -8,10 +8,11 @@ use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::contact::{Activity, ActivityKind, ContactView};
 use holdpoint_contracts::executor::{
     AddActivity, DeleteContact, GetContact, ListActivities, ListContacts, PatchContact, PutContact,
 };
-use holdpoint_contracts::run::{Activity, ActivityKind, ContactView, Page};
+use holdpoint_contracts::run::Page;
 use holdpoint_ids::{CommandId, ContactId};
 use serde::Deserialize;
 use serde_json::{Map, Value};

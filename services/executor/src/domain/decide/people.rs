@@ -5,7 +5,8 @@
 
 pub(super) mod gate;
 pub(super) mod handing;
-pub(in crate::domain) mod opening;
+pub(super) mod opening;
+pub(in crate::domain) mod words;
 
 use holdpoint_contracts::handoff::Completion;
 use holdpoint_contracts::history::EventType;
@@ -310,7 +311,7 @@ fn skipped(turn: &mut Turn<'_>, index: usize, on: &OnPeople) {
     step.phase = StepPhase::Skipped { at: now };
     let id = step.id.clone();
     turn.row(index, RowData::default());
-    let message = format!("Skipped: {}", opening::nobody(on));
+    let message = format!("Skipped: {}", words::nobody(on));
     turn.event(
         EventType::StepSkipped,
         Some(&id),
@@ -321,7 +322,7 @@ fn skipped(turn: &mut Turn<'_>, index: usize, on: &OnPeople) {
 
 /// Time was up, and the plan says that the run fails then (S3-R5).
 fn timed_out(turn: &mut Turn<'_>, index: usize, on: &OnPeople) {
-    advance::fail_step(turn, index, HUMAN_TIMEOUT, &opening::nobody(on), None);
+    advance::fail_step(turn, index, HUMAN_TIMEOUT, &words::nobody(on), None);
 }
 
 /// The owner does not put it to anybody (S0-R1): in its words.

@@ -1,7 +1,8 @@
 //! What workers ask and report. Everything they send carries the number of the hand-out.
 
+use holdpoint_contracts::contact::{Activity, ActivityKind};
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::run::{ActionResult, Activity, ActivityKind};
+use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::{Grant, ResultAnswer};
 use holdpoint_ids::NodeName;
 use serde_json::{Value, json};

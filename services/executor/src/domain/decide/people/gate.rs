@@ -18,7 +18,8 @@ use super::super::turn::{Stop, Turn};
 use super::super::uncertain;
 use super::super::{Verdict, advance};
 use super::HUMAN_TIMEOUT;
-use super::opening::{next_hold, nobody, open};
+use super::opening::{next_hold, open};
+use super::words::nobody;
 
 /// How long people have to say what is missing: 7 days, in milliseconds.
 const MISSING_MS: u64 = 7 * 86_400_000;

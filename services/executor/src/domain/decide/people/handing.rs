@@ -155,7 +155,7 @@ pub(super) fn over(
         }
         HoldOutcome::Timeout => {
             let step = step_of(turn, on.id);
-            let message = super::opening::nobody(on);
+            let message = super::words::nobody(on);
             let data = json!({ "request": on.id, "on_timeout": on.on_timeout });
             turn.event(EventType::HandoffExpired, step.as_deref(), message, data);
             match on.on_timeout {
@@ -198,7 +198,7 @@ pub(super) fn barge_over(turn: &mut Turn<'_>, closing: &Closing) {
     };
     let Some(done) = completion(closing) else {
         // Nobody owns it any more: the agent goes on.
-        let message = super::opening::nobody(&on);
+        let message = super::words::nobody(&on);
         let data = json!({ "request": on.id, "outcome": closing.outcome });
         turn.event(EventType::HandoffWithdrawn, None, message, data);
         return;

@@ -291,6 +291,23 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 error_code: fails.then(|| "http_status".to_owned()),
             })
         }
+        Move::TakeOver(_) | Move::Confirm(_) | Move::People { .. } => by_people(world, next),
+        Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => told(world, next),
+        Move::Replied(replied) => {
+            let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
+            world.contact = Some(contact);
+            None
+        }
+        Move::Pass(ms) => {
+            world.pass(TimeDelta::milliseconds(*ms));
+            None
+        }
+    }
+}
+
+/// What people do, and how their holds end.
+fn by_people(world: &World, next: &Move) -> Option<RunInput> {
+    match next {
         Move::TakeOver(one) => Some(RunInput::TakeOver {
             by: Actor(if *one { "ada" } else { "bob" }.to_owned()),
         }),
@@ -308,16 +325,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             let closing = closing(outcome, data, world.now);
             Some(RunInput::HoldClosed { hold, closing })
         }
-        Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => told(world, next),
-        Move::Replied(replied) => {
-            let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
-            world.contact = Some(contact);
-            None
-        }
-        Move::Pass(ms) => {
-            world.pass(TimeDelta::milliseconds(*ms));
-            None
-        }
+        _ => None,
     }
 }
 
@@ -377,6 +385,35 @@ fn live(plan: Plan, moves: &[Move], times: usize) -> World {
     world
 }
 
+/// Everybody does what they are given: workers, people, time.
+pub(super) fn lives_on(world: &mut World) {
+    for _ in 0..40 {
+        if world.run().is_final() {
+            break;
+        }
+        // Whoever owns the run first: until then the others' words are kept.
+        let open = world.run().people().filter(|(_, on)| on.closing.is_none());
+        let asked = open.max_by_key(|(_, on)| on.taken.is_some());
+        if let Some((id, kind)) = asked.map(|(_, on)| (on.id, on.kind)) {
+            let what = if kind == HoldKind::Input { 0 } else { 2 };
+            let (outcome, mut data) = way(what);
+            if kind == HoldKind::Input {
+                data["region"] = json!("north");
+            }
+            world.close_as(id, outcome, data);
+            continue;
+        }
+        let open = world.run().steps.iter().find(|step| {
+            use crate::domain::run::StepPhase::{Queued, Uncertain, Working};
+            matches!(step.phase, Queued(_) | Working(_) | Uncertain(_))
+        });
+        match open.map(|step| step.id.clone()) {
+            Some(step) => drop(world.report(&step, done(Value::Null))),
+            None => drop(world.fire_next()),
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
@@ -411,31 +448,7 @@ proptest! {
         if !world.run().is_final() {
             world.resume(ResumeMode::Continue);
         }
-        for _ in 0..40 {
-            if world.run().is_final() {
-                break;
-            }
-            // Whoever owns the run first: until then the others' words are kept.
-            let open = world.run().people().filter(|(_, on)| on.closing.is_none());
-            let asked = open.max_by_key(|(_, on)| on.taken.is_some());
-            if let Some((id, kind)) = asked.map(|(_, on)| (on.id, on.kind)) {
-                let what = if kind == HoldKind::Input { 0 } else { 2 };
-                let (outcome, mut data) = way(what);
-                if kind == HoldKind::Input {
-                    data["region"] = json!("north");
-                }
-                world.close_as(id, outcome, data);
-                continue;
-            }
-            let open = world.run().steps.iter().find(|step| {
-                use crate::domain::run::StepPhase::{Queued, Uncertain, Working};
-                matches!(step.phase, Queued(_) | Working(_) | Uncertain(_))
-            });
-            match open.map(|step| step.id.clone()) {
-                Some(step) => drop(world.report(&step, done(Value::Null))),
-                None => drop(world.fire_next()),
-            }
-        }
+        lives_on(&mut world);
         prop_assert!(world.run().is_final(), "{:?}", world.run());
     }
 }

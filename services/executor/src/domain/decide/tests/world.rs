@@ -1,16 +1,18 @@
 //! A run, all that a decision on it can look at, and the checks that hold after every decision.
 
 mod checks;
+mod keeping;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::contact::Activity;
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, HoldWish, Want};
+use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, Want};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{ActionResult, Activity, Handover, ResumeMode, RunStatus, RunView};
+use holdpoint_contracts::run::{ActionResult, Handover, ResumeMode, RunStatus, RunView};
 use holdpoint_contracts::steps::{Grant, HandOut, ResultAnswer};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
@@ -20,7 +22,7 @@ use crate::domain::run::people::Closing;
 use crate::domain::run::{Choice, Run, StepPhase};
 use crate::domain::scope::{Scope, WorkspaceScope};
 use crate::domain::{
-    Agent, Aggregate, Answer, Effect, Fact, Found, Input, Lease, Need, PlanFact, Refusal, RunInput,
+    Agent, Aggregate, Answer, Fact, Found, Input, Lease, Need, PlanFact, Refusal, RunInput,
     StepRow, Tool, Verdict, decide,
 };
 
@@ -312,6 +314,7 @@ impl World {
                 // What its owner has closed is over for the owner too.
                 if let (Some(hold), Answer::Closed(ClosedAnswer::Applied)) =
                     (closing, &decision.answer)
+                    && !next.people().any(|(_, on)| on.id == hold)
                 {
                     self.holds.remove(&hold);
                 }
@@ -402,18 +405,6 @@ impl World {
         fact.map_or(Found::Absent, Found::Here)
     }
 
-    /// As the handoff service keeps it: lower or equal changes nothing, so none may be.
-    fn take_wish(&mut self, wish: HoldWish) {
-        let known = self.holds.get(&wish.id);
-        let newest = known.is_none_or(|(rev, _)| wish.rev > *rev);
-        assert!(
-            newest,
-            "handoff would ignore rev {} of {}",
-            wish.rev, wish.id
-        );
-        self.holds.insert(wish.id, (wish.rev, wish.want));
-    }
-
     /// The node of a step falls silent, and its lease ends.
     pub(super) fn lose(&mut self, step: &str) -> Heard {
         let lease = self.leases.get(step).cloned();
@@ -449,51 +440,6 @@ impl World {
                 answer
             }
             other => panic!("{other:?}"),
-        }
-    }
-
-    fn keep(&mut self, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::AgentVersion { .. } => panic!("a run makes no agents"),
-                Effect::Value { name, value, .. } => {
-                    self.values.insert(name, value);
-                }
-                Effect::Step(mut row) => {
-                    // The table keeps what is not said again.
-                    let old = self.rows.get(&row.step);
-                    row.request = row
-                        .request
-                        .or_else(|| old.and_then(|it| it.request.clone()));
-                    self.rows.insert(row.step.clone(), *row);
-                }
-                Effect::Activity { id, activity, .. } => {
-                    self.said.entry(id).or_insert(activity);
-                }
-                Effect::ForgetActivities { .. } => panic!("a run forgets no contact"),
-                Effect::Hold { wish, .. } => self.take_wish(*wish),
-                Effect::Lease(lease) => {
-                    self.leases.insert(lease.step.clone(), *lease);
-                }
-                Effect::LeaseOver { step, .. } => {
-                    let lease = self.leases.remove(&step);
-                    assert!(lease.is_some(), "{step} had no lease to end");
-                }
-                Effect::Claim { step, entry, .. } => self.claims.push((step, entry)),
-                Effect::NodeAlarm { .. }
-                | Effect::Beaten { .. }
-                | Effect::AskToBeat { .. }
-                | Effect::PagesToCome => {
-                    panic!("a run knows no nodes and no pages")
-                }
-                Effect::HandOut(hand_out) => self.handed.push(*hand_out),
-                Effect::Timer { hold, rev, due, .. } => {
-                    let newest = self.timers.get(&hold).is_none_or(|(known, _)| rev > *known);
-                    assert!(newest, "the scheduler would ignore rev {rev} of {hold}");
-                    self.timers.insert(hold, (rev, due));
-                }
-                Effect::History { items, .. } => self.history.extend(items),
-            }
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Handoffs: what is offered, who owns the run, and how it is given back.
 
 use chrono::TimeDelta;
+use holdpoint_contracts::contact::ActivityKind;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, Priority};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{
-    ActivityKind, FailureClass, HoldKind, ResumeMode, RunStatus, StepStatus,
-};
+use holdpoint_contracts::run::{FailureClass, HoldKind, ResumeMode, RunStatus, StepStatus};
 use holdpoint_contracts::steps::{Grant, ResultAnswer};
 use serde_json::{Value, json};
 
