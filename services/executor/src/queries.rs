@@ -4,6 +4,7 @@ mod overlay;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{
     GetAgent, GetContact, GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListClaims,
@@ -11,7 +12,7 @@ use holdpoint_contracts::executor::{
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::run::{AgentView, Page, RunView};
+use holdpoint_contracts::run::{Page, RunView};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_kernel::Queries;

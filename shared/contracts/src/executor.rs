@@ -7,10 +7,11 @@ use holdpoint_ids::{AgentName, ContactId, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::agent::{AgentView, PlannedStepView};
 use crate::contact::{Activity, ContactView};
 use crate::history::HistoryItem;
 use crate::message::{Command, Query};
-use crate::run::{AgentView, ChangedRun, Page, PlannedStepView, ResumeMode, RunStatus, RunView};
+use crate::run::{ChangedRun, Page, ResumeMode, RunStatus, RunView};
 
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "executor";

@@ -7,6 +7,7 @@
 #[macro_use]
 mod macros;
 
+pub mod agent;
 #[cfg(test)]
 mod catalogue;
 pub mod contact;

@@ -1,8 +1,8 @@
 //! An agent: a name whose newest version new runs take.
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::agent::{AgentView, PlannedStepView};
 use holdpoint_contracts::executor::AppliedAgent;
-use holdpoint_contracts::run::{AgentView, PlannedStepView};
 use holdpoint_ids::{AgentName, Workspace};
 use serde::{Deserialize, Serialize};
 

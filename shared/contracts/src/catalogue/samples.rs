@@ -8,6 +8,7 @@ use holdpoint_ids::{HoldId, RunId};
 use serde_json::{Map, Value, json};
 
 use super::{Entry, command, query};
+use crate::agent::{AgentView, PlannedStepView};
 use crate::contact::{Activity, ActivityKind, ContactView};
 use crate::executor;
 use crate::executor::{
@@ -21,9 +22,9 @@ use crate::history::{EventType, HistoryItem};
 use crate::message::Reply;
 use crate::problem::Problem;
 use crate::run::{
-    ActionResult, AgentView, ChangedRun, Clocks, Failure, FailureClass, Handover, HandoverAction,
-    HoldKind, Page, PauseScope, PausedBy, PlannedStepView, Question, ResumeMode, RunStatus,
-    RunView, StepStatus, StepView, WaitingOn,
+    ActionResult, ChangedRun, Clocks, Failure, FailureClass, Handover, HandoverAction, HoldKind,
+    Page, PauseScope, PausedBy, Question, ResumeMode, RunStatus, RunView, StepStatus, StepView,
+    WaitingOn,
 };
 use crate::scheduler::{SetAnswer, SetTimer, SetTimers};
 use crate::steps::{Grant, ResultAnswer, StartStep, StartSteps, StepResult, StepResults};

@@ -164,7 +164,7 @@ pub(super) fn over(
                     if let Some(fields) = data.as_object_mut() {
                         fields.insert("outcome".to_owned(), "timeout".into());
                         fields.insert("notes".to_owned(), "".into());
-                        fields.insert("outcome_type".to_owned(), Value::Null);
+                        fields.insert("outcome_type".to_owned(), "timeout".into());
                         fields.insert("by".to_owned(), "timeout".into());
                     }
                     let description = "Nobody took it in time; going on.".to_owned();
