@@ -4,6 +4,7 @@ mod m0001_first;
 mod m0002_ground;
 mod m0003_scopes;
 mod m0004_leases_and_tools;
+mod m0005_activities;
 
 use sea_orm_migration::prelude::*;
 
@@ -23,6 +24,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0002_ground::Migration),
             Box::new(m0003_scopes::Migration),
             Box::new(m0004_leases_and_tools::Migration),
+            Box::new(m0005_activities::Migration),
         ]
     }
 }

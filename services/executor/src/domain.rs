@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod contact;
+pub mod context;
 pub mod decide;
 pub mod definition;
 pub mod effect;

@@ -9,11 +9,11 @@ mod tests;
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{Right, Trust};
 use holdpoint_contracts::executor::{
-    ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HoldsClosed, PatchContact,
-    PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope, StartRun, TimerFired,
-    TimersFired,
+    AddActivity, ApplyAgent, CancelRun, ConfirmRun, DeleteAgent, DeleteContact, DeleteTool,
+    HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
+    StartRun, TakeOverRun, TimerFired, TimersFired,
 };
-use holdpoint_contracts::hold::{HoldClosed, HoldOutcome};
+use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Beat, Goodbye, StartSteps, StepResults};
@@ -23,7 +23,7 @@ use holdpoint_kernel::Request;
 use serde_json::Value;
 
 use crate::domain::contact::ContactInput;
-use crate::domain::run::Choice;
+use crate::domain::run::people::Closing;
 use crate::domain::{Input, NodeInput, RunInput, ToolInput};
 use crate::outbound::NODE_ALARM;
 
@@ -54,12 +54,15 @@ pub(crate) fn decode(
         ApplyAgent::VERB | PutTool::VERB | DeleteTool::VERB => {
             definition(&parts.verb, body, &caller)
         }
-        PutContact::VERB | PatchContact::VERB | DeleteContact::VERB => {
+        PutContact::VERB | PatchContact::VERB | AddActivity::VERB | DeleteContact::VERB => {
             contact(&parts.verb, body, &caller)
         }
-        StartRun::VERB | PauseRun::VERB | ResumeRun::VERB | CancelRun::VERB => {
-            by_people(&parts.verb, body, &caller)
-        }
+        StartRun::VERB
+        | PauseRun::VERB
+        | ResumeRun::VERB
+        | CancelRun::VERB
+        | ConfirmRun::VERB
+        | TakeOverRun::VERB => by_people(&parts.verb, body, &caller),
         PauseScope::VERB | ResumeScope::VERB | DeleteAgent::VERB => {
             scopes::decode(&parts.verb, body, &caller)
         }
@@ -113,6 +116,20 @@ fn contact(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input
         PatchContact::VERB => one(body, caller, right, |it: PatchContact| {
             input(it.contact, ContactInput::Patch(it.patch))
         }),
+        AddActivity::VERB => one(body, caller, right, |it: AddActivity| {
+            let AddActivity {
+                contact,
+                id,
+                activity,
+                patch,
+            } = it;
+            let said = ContactInput::Say {
+                id: clean(&id),
+                activity,
+                patch,
+            };
+            input(contact, said)
+        }),
         DeleteContact::VERB => one(body, caller, right, |it: DeleteContact| {
             input(it.contact, ContactInput::Delete)
         }),
@@ -149,6 +166,15 @@ fn by_people(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Inp
             let it: Envelope<ResumeRun> = caller.read(body, Some(Right::Operate))?;
             let (by, mode) = (it.actor, it.command.mode);
             (it.command.run, RunInput::Resume { by, mode }, it.key)
+        }
+        TakeOverRun::VERB => {
+            let it: Envelope<TakeOverRun> = caller.read(body, Some(Right::Operate))?;
+            (it.command.run, RunInput::TakeOver { by: it.actor }, it.key)
+        }
+        ConfirmRun::VERB => {
+            let it: Envelope<ConfirmRun> = caller.read(body, Some(Right::Decide))?;
+            let (by, answers) = (it.actor, it.command.answers);
+            (it.command.run, RunInput::Confirm { by, answers }, it.key)
         }
         CancelRun::VERB => {
             let it: Envelope<CancelRun> = caller.read(body, Some(Right::Operate))?;
@@ -196,25 +222,16 @@ fn hold(workspace: &Workspace, closed: HoldClosed) -> Input {
         outcome,
         data,
         by,
+        at,
         ..
     } = closed;
-    // The answer itself, or an object around it.
-    let answer = data.get("answer").unwrap_or(&data);
-    let choice = match outcome {
-        HoldOutcome::Answered => serde_json::from_value::<Choice>(answer.clone()).ok(),
-        HoldOutcome::Approved
-        | HoldOutcome::Rejected
-        | HoldOutcome::Completed
-        | HoldOutcome::TakenOver
-        | HoldOutcome::Timeout
-        | HoldOutcome::Cancelled
-        | HoldOutcome::Fired => None,
-    };
-    let input = RunInput::HoldClosed {
-        hold: id,
-        choice,
+    let closing = Closing {
+        outcome,
+        data,
         by,
+        at,
     };
+    let input = RunInput::HoldClosed { hold: id, closing };
     run(workspace, id.run, input)
 }
 

@@ -41,6 +41,8 @@ pub(crate) fn messages(effects: &[Effect], key: &StepKey) -> Vec<Outgoing> {
             Effect::HandOut(out) => hand_out(out, key, out.at),
             Effect::AgentVersion { .. }
             | Effect::Value { .. }
+            | Effect::Activity { .. }
+            | Effect::ForgetActivities { .. }
             | Effect::Step(_)
             | Effect::Timer { .. }
             | Effect::Hold { .. }
@@ -109,6 +111,8 @@ pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
             }),
             Effect::AgentVersion { .. }
             | Effect::Value { .. }
+            | Effect::Activity { .. }
+            | Effect::ForgetActivities { .. }
             | Effect::Step(_)
             | Effect::HandOut(_)
             | Effect::Lease(_)
@@ -187,6 +191,8 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
         Effect::AskToBeat { node } => Some((subject::node(node), Bytes::from_static(b"null"))),
         Effect::AgentVersion { .. }
         | Effect::Value { .. }
+        | Effect::Activity { .. }
+        | Effect::ForgetActivities { .. }
         | Effect::Step(_)
         | Effect::HandOut(_)
         | Effect::Timer { .. }
@@ -237,7 +243,13 @@ fn log(item: &HistoryItem) {
         | EventType::StepLateResult => {
             tracing::warn!(%run, %kind, message);
         }
-        EventType::RunPaused | EventType::RunCancelled => tracing::info!(%run, %kind, message),
+        EventType::RunPaused
+        | EventType::RunCancelled
+        | EventType::HandoffOffered
+        | EventType::HandoffTakenOver
+        | EventType::HandoffCompleted
+        | EventType::HandoffExpired
+        | EventType::HandoffWithdrawn => tracing::info!(%run, %kind, message),
         EventType::RunStarted
         | EventType::RunWaiting
         | EventType::RunResumed

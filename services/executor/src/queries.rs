@@ -4,13 +4,15 @@ mod overlay;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdpoint_contracts::agent::AgentView;
+use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{
-    GetAgent, GetContact, GetHistory, GetRun, HistoryPage, ListAgents, ListClaims, ListContacts,
-    ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
+    GetAgent, GetContact, GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListClaims,
+    ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::run::{AgentView, ContactView, Page, RunView};
+use holdpoint_contracts::run::{Page, RunView};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_kernel::Queries;
@@ -52,6 +54,10 @@ impl Queries for ExecutorQueries {
                 GetAgent::NAME => self.agent(workspace, &read(body)?).await.and_then(json),
                 ListAgents::NAME => self.agents(workspace, &read(body)?).await.and_then(json),
                 GetContact::NAME => self.contact(workspace, read(body)?).await.and_then(json),
+                ListActivities::NAME => self
+                    .activities(workspace, &read(body)?)
+                    .await
+                    .and_then(json),
                 ListContacts::NAME => self.contacts(workspace, &read(body)?).await.and_then(json),
                 GetRun::NAME => self.run(workspace, &read(body)?).await.and_then(json),
                 ListRuns::NAME => self.runs(workspace, &read(body)?).await.and_then(json),
@@ -202,6 +208,21 @@ impl ExecutorQueries {
                 .map_err(|error| failed(&error))?;
         let views = contacts.iter().map(Contact::view).collect();
         Ok(page(views, limit, |view: &ContactView| view.id.to_string()))
+    }
+
+    async fn activities(
+        &self,
+        workspace: &Workspace,
+        query: &ListActivities,
+    ) -> Result<Page<Activity>, Problem> {
+        let limit = limit(query.limit)?.min(crate::domain::contact::ACTIVITIES_KEPT);
+        let items = store::activities_of(&self.db, workspace, &query.contact, limit)
+            .await
+            .map_err(|error| failed(&error))?;
+        Ok(Page {
+            items,
+            next_cursor: None,
+        })
     }
 
     async fn find_run(&self, workspace: &Workspace, run: RunId) -> Result<Run, Problem> {

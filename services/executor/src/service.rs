@@ -103,7 +103,7 @@ impl Service for Executor {
             Need::Workspace(workspace) => Some(Key::Workspace(workspace.clone())),
             Need::Run(run) => Some(Key::Run(*run)),
             Need::Tool(workspace, name) => Some(Key::Tool(workspace.clone(), name.clone())),
-            Need::Plan(..) | Need::Value(..) | Need::Request(..) => None,
+            Need::Plan(..) | Need::Value(..) | Need::Request(..) | Need::Activities(..) => None,
         }
     }
 
@@ -128,6 +128,7 @@ impl Service for Executor {
             | Need::Workspace(_)
             | Need::Run(_)
             | Need::Request(..)
+            | Need::Activities(..)
             | Need::Tool(..) => false,
         }
     }

@@ -1,5 +1,6 @@
 //! Rows of the executor: the only place with its queries. Rows never leave it.
 
+mod activity_row;
 mod agent_row;
 mod agent_version_row;
 mod contact_row;
@@ -28,6 +29,7 @@ use crate::Executor;
 use crate::domain::scope::Scope;
 use crate::domain::{Aggregate, Effect, Fact, Key, Lease, Need};
 
+pub(crate) use activity_row::newest as activities_of;
 pub(crate) use agent_row::{list as list_agents, named as agents};
 pub(crate) use agent_version_row::one as plan;
 pub(crate) use contact_row::{list as list_contacts, load as contacts};
@@ -128,12 +130,13 @@ pub(crate) async fn find(
     needs: &[Need],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let mut values: Vec<(RunId, &str)> = Vec::new();
-    let (mut plans, mut requests) = (Vec::new(), Vec::new());
+    let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
     for need in needs {
         match need {
             Need::Value(run, name) => values.push((*run, name)),
             Need::Plan(workspace, agent, version) => plans.push((workspace, agent, *version)),
             Need::Request(run, step) => requests.push((*run, step.as_str())),
+            Need::Activities(workspace, contact) => activities.push((workspace, contact)),
             // Aggregates come through `load`.
             Need::Agent(..)
             | Need::Contact(..)
@@ -145,6 +148,7 @@ pub(crate) async fn find(
     let mut found = agent_version_row::find(db, &plans).await?;
     found.extend(run_value_row::find(db, &values).await?);
     found.extend(step_row::requests(db, &requests).await?);
+    found.extend(activity_row::find(db, &activities).await?);
     Ok(found)
 }
 
@@ -184,7 +188,7 @@ pub(crate) async fn record(
     let (mut versions, mut values) = (Vec::new(), Vec::new());
     let (mut histories, mut handovers) = (Vec::new(), Vec::new());
     let mut leases: BTreeMap<String, Option<&Lease>> = BTreeMap::new();
-    let mut beats = Vec::new();
+    let (mut beats, mut activities, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
     let mut steps: BTreeMap<(RunId, &str), step_row::Merged<'_>> = BTreeMap::new();
     for effect in effects {
         match effect {
@@ -219,6 +223,13 @@ pub(crate) async fn record(
                 let ids = working.iter();
                 beats.extend(ids.map(|claimed| lease_row::id(claimed.run, &claimed.step)));
             }
+            Effect::Activity {
+                workspace,
+                contact,
+                id,
+                activity,
+            } => activities.push(activity_row::active(workspace, contact, (id, activity))),
+            Effect::ForgetActivities { workspace, contact } => forgotten.push((workspace, contact)),
             Effect::HandOut(_)
             | Effect::PagesToCome
             | Effect::Timer { .. }
@@ -229,6 +240,8 @@ pub(crate) async fn record(
     }
     write_leases(db, leases).await?;
     lease_row::beaten(db, &beats, now).await?;
+    activity_row::forget(db, &forgotten).await?;
+    activity_row::insert(db, activities).await?;
     handover_row::insert(db, handovers).await?;
     agent_version_row::insert(db, versions).await?;
     run_value_row::insert(db, values).await?;

@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use holdpoint_contracts::{FieldError, Problem};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// A problem on its way out.
 #[derive(Debug)]
@@ -29,6 +30,9 @@ pub(crate) struct ProblemBody {
     detail: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
+    /// Members of the code's own, such as `winner` (RFC 9457, 3.2).
+    #[serde(flatten)]
+    data: Map<String, Value>,
 }
 
 impl From<Problem> for ProblemBody {
@@ -44,6 +48,14 @@ impl From<Problem> for ProblemBody {
             code: problem.code,
             detail: problem.detail,
             errors: problem.errors,
+            data: match problem.data {
+                Value::Object(members) => members,
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::String(_)
+                | Value::Array(_) => Map::new(),
+            },
         }
     }
 }

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::agent::AgentView;
+use holdpoint_contracts::contact::ContactView;
 use holdpoint_contracts::executor::PlannedAgent;
-use holdpoint_contracts::run::{AgentView, ChangedRun, ContactView, Page, RunView};
+use holdpoint_contracts::run::{ChangedRun, Page, RunView};
 use holdpoint_contracts::scheduler::AdvancedClock;
 use holdpoint_ids::CommandId;
 use reqwest::{Method, Url, header};

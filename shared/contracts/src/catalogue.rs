@@ -6,6 +6,7 @@
 mod golden;
 mod page;
 mod people;
+mod plain;
 mod samples;
 mod source;
 
@@ -139,7 +140,7 @@ fn all() -> Vec<Entry> {
     entries.extend(people::users());
     entries.extend(people::notifications());
     entries.extend(samples::queries());
-    entries.extend(samples::messages());
+    entries.extend(plain::messages());
     entries
 }
 

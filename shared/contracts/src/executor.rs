@@ -7,11 +7,11 @@ use holdpoint_ids::{AgentName, ContactId, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::agent::{AgentView, PlannedStepView};
+use crate::contact::{Activity, ContactView};
 use crate::history::HistoryItem;
 use crate::message::{Command, Query};
-use crate::run::{
-    AgentView, ChangedRun, ContactView, Page, PlannedStepView, ResumeMode, RunStatus, RunView,
-};
+use crate::run::{ChangedRun, Page, ResumeMode, RunStatus, RunView};
 
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "executor";
@@ -76,6 +76,35 @@ command!(DeleteContact, "delete_contact", (), |it| it
     .contact
     .to_string());
 
+/// Says what was said to or by a contact; the same id again adds nothing (S0-AC7).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddActivity {
+    /// Whose.
+    pub contact: ContactId,
+    /// Made by the caller.
+    pub id: String,
+    /// What.
+    pub activity: Activity,
+    /// What changes of the contact with it, such as `replied` and `sentiment` (RFC 7386).
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub patch: Map<String, Value>,
+}
+command!(AddActivity, "add_activity", ContactView, |it| it
+    .contact
+    .to_string());
+
+/// The last activities of a contact, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListActivities {
+    /// Whose.
+    pub contact: ContactId,
+    /// 1 to 200.
+    pub limit: u64,
+}
+query!(ListActivities, "activities", Page<Activity>);
+
 /// Starts a run of the newest version of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -128,6 +157,31 @@ pub struct CancelRun {
     pub reason: Option<String>,
 }
 command!(CancelRun, "cancel_run", ChangedRun, |it| it.run.to_string());
+
+/// Says what a run lacks before its first step (S2-R12).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfirmRun {
+    /// Which.
+    pub run: RunId,
+    /// Field by field, as its `questions` have it.
+    pub answers: Map<String, Value>,
+}
+command!(ConfirmRun, "confirm_run", ChangedRun, |it| it
+    .run
+    .to_string());
+
+/// An operator becomes the owner of a live run: its other live steps are revoked, the agent is fenced
+/// off, and a handoff of that person stands until they complete it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakeOverRun {
+    /// Which.
+    pub run: RunId,
+}
+command!(TakeOverRun, "take_over_run", ChangedRun, |it| it
+    .run
+    .to_string());
 
 /// Freezes an agent, or the whole workspace: every waiting run of it, whatever their number, and
 /// every later one (S0-AC4, S0-T6).

@@ -26,6 +26,21 @@ pub enum EventType {
     /// A question of it was answered.
     #[serde(rename = "input.answered")]
     InputAnswered,
+    /// People are asked to take it over for a while (S0-AC6).
+    #[serde(rename = "handoff.offered")]
+    HandoffOffered,
+    /// A person owns the run: the agent is fenced off (S0-AC7).
+    #[serde(rename = "handoff.taken_over")]
+    HandoffTakenOver,
+    /// A person has done it (S0-T3).
+    #[serde(rename = "handoff.completed")]
+    HandoffCompleted,
+    /// Nobody did it in time.
+    #[serde(rename = "handoff.expired")]
+    HandoffExpired,
+    /// It is not wanted any more, or nobody there may do it.
+    #[serde(rename = "handoff.withdrawn")]
+    HandoffWithdrawn,
     /// A message about it could not be handled and lies among the dead letters.
     #[serde(rename = "run.incident")]
     RunIncident,
@@ -57,7 +72,7 @@ pub enum EventType {
 
 impl EventType {
     /// Every type, in the order of the API page.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 20] = [
         Self::RunStarted,
         Self::RunWaiting,
         Self::RunResumed,
@@ -72,6 +87,11 @@ impl EventType {
         Self::StepSkipped,
         Self::StepLateResult,
         Self::InputAnswered,
+        Self::HandoffOffered,
+        Self::HandoffTakenOver,
+        Self::HandoffCompleted,
+        Self::HandoffExpired,
+        Self::HandoffWithdrawn,
         Self::RunIncident,
     ];
 
@@ -93,6 +113,11 @@ impl EventType {
             Self::StepSkipped => "step.skipped",
             Self::StepLateResult => "step.late_result",
             Self::InputAnswered => "input.answered",
+            Self::HandoffOffered => "handoff.offered",
+            Self::HandoffTakenOver => "handoff.taken_over",
+            Self::HandoffCompleted => "handoff.completed",
+            Self::HandoffExpired => "handoff.expired",
+            Self::HandoffWithdrawn => "handoff.withdrawn",
             Self::RunIncident => "run.incident",
         }
     }

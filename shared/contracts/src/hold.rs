@@ -54,6 +54,9 @@ pub enum Want {
     },
 }
 
+/// [`HoldSpec::reason`] of a handoff to somebody who owns the run already: an operator took it over.
+pub const BARGE_IN: &str = "barge_in";
+
 /// What is asked of people; does not change while the hold lives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,7 +81,7 @@ pub struct HoldSpec {
     /// Whom: `@user.<name>` or `@role.<name>`; empty: the workspace's owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
-    /// Why it is asked, where it is not the plan's doing: `uncertain`.
+    /// Why it is asked, where it is not the plan's doing: `uncertain`, `missing_input`, or [`BARGE_IN`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What happens when time is up.

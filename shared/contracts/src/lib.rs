@@ -7,8 +7,10 @@
 #[macro_use]
 mod macros;
 
+pub mod agent;
 #[cfg(test)]
 mod catalogue;
+pub mod contact;
 pub mod duration;
 pub mod executor;
 pub mod form;

@@ -136,7 +136,7 @@ pub fn permissions(client: &Client) -> Permissions {
 }
 
 /// Commands of the executor that a program may publish; deciding needs a person.
-const PROGRAM_EXECUTOR: [&str; 10] = [
+const PROGRAM_EXECUTOR: [&str; 11] = [
     "apply_agent",
     "start_run",
     "pause_run",
@@ -144,6 +144,7 @@ const PROGRAM_EXECUTOR: [&str; 10] = [
     "cancel_run",
     "put_contact",
     "patch_contact",
+    "add_activity",
     "delete_contact",
     "put_tool",
     "delete_tool",

@@ -1,4 +1,4 @@
-//! What the outside sees of agents, contacts, runs and their steps.
+//! What the outside sees of runs and their steps.
 
 use std::collections::BTreeMap;
 
@@ -232,8 +232,11 @@ pub struct WaitingOn {
     pub id: HoldId,
     /// What it waits for.
     pub kind: HoldKind,
-    /// The step that waits.
+    /// The step that waits; empty: the run as a whole.
     pub step: String,
+    /// Whom: `@user.<name>` or `@role.<name>`; empty: the workspace's owners, or nobody.
+    #[serde(rename = "for", default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<String>,
     /// Since when.
     #[serde(with = "crate::instant")]
     pub since: DateTime<Utc>,
@@ -303,7 +306,7 @@ pub struct Clocks {
 pub struct StepView {
     /// The same in plan, log, event and row (S2-R1).
     pub id: String,
-    /// `tool` or `wait`.
+    /// `tool`, `wait`, `ask` or `handoff`.
     pub kind: String,
     /// Where it stands.
     pub status: StepStatus,
@@ -402,6 +405,19 @@ pub struct RunView {
     pub waiting_on: Vec<WaitingOn>,
     /// Who stopped it.
     pub paused_by: Vec<PausedBy>,
+    /// What people are to answer, in short (S2-R12); the inbox has all of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
+    /// The person who owns the run: nothing of the agent starts until they hand it back (S0-AC7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_over_by: Option<String>,
+    /// Since when.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::instant::option"
+    )]
+    pub taken_over_at: Option<DateTime<Utc>>,
     /// In the order of the plan; only in the view of a single run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepView>,
@@ -419,6 +435,18 @@ pub struct RunView {
     pub ended_at: Option<DateTime<Utc>>,
 }
 
+/// One question that a run waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Also the request's id.
+    pub id: HoldId,
+    /// For people.
+    pub question: String,
+    /// The form of an answer; none: any text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+}
+
 /// A run after a command, and whether the command changed anything.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangedRun {
@@ -427,60 +455,6 @@ pub struct ChangedRun {
     pub run: RunView,
     /// False: it was so already.
     pub changed: bool,
-}
-
-/// One step of an agent as it was compiled.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PlannedStepView {
-    /// `step-01` unless named.
-    pub id: String,
-    /// `tool` or `wait`.
-    pub kind: String,
-    /// One line for people.
-    pub action: String,
-    /// Steps that must have ended before.
-    pub needs: Vec<String>,
-    /// Condition in CEL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub when: Option<String>,
-    /// What it calls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool: Option<String>,
-    /// Arguments with their placeholders.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub args: Option<Value>,
-    /// Length of a wait in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<u64>,
-}
-
-/// An agent as the API shows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AgentView {
-    /// Its name.
-    pub agent: AgentName,
-    /// Rises with every change.
-    pub version: u32,
-    /// `active`.
-    pub status: String,
-    /// What it is for.
-    pub description: Option<String>,
-    /// In order; only in the view of a single agent.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<PlannedStepView>,
-    /// When this version came.
-    #[serde(with = "crate::instant")]
-    pub updated_at: DateTime<Utc>,
-}
-
-/// A contact: its id and whatever else is known of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ContactView {
-    /// Chosen by whoever brought it.
-    pub id: ContactId,
-    /// Everything else: `name`, `email`, `replied`, …
-    #[serde(flatten)]
-    pub fields: serde_json::Map<String, Value>,
 }
 
 /// One page of a list.

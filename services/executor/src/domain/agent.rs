@@ -1,8 +1,8 @@
 //! An agent: a name whose newest version new runs take.
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::agent::{AgentView, PlannedStepView};
 use holdpoint_contracts::executor::AppliedAgent;
-use holdpoint_contracts::run::{AgentView, PlannedStepView};
 use holdpoint_ids::{AgentName, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -136,9 +136,10 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
     plan.steps
         .iter()
         .map(|step| {
-            let (tool, args, duration_ms) = match &step.action {
-                Action::Tool { tool, args } => (Some(tool.clone()), Some(args.clone()), None),
-                Action::Wait { duration_ms } => (None, None, Some(*duration_ms)),
+            let (tool, duration_ms) = match &step.action {
+                Action::Tool { tool, .. } => (Some(tool.clone()), None),
+                Action::Wait { duration_ms } => (None, Some(*duration_ms)),
+                Action::Ask(_) | Action::Handoff(_) => (None, None),
             };
             PlannedStepView {
                 id: step.id.clone(),
@@ -147,7 +148,7 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
                 needs: step.needs.iter().filter_map(id_of).collect(),
                 when: step.when.clone(),
                 tool,
-                args,
+                args: step.action.template(),
                 duration_ms,
             }
         })

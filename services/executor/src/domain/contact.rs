@@ -5,18 +5,25 @@ mod tests;
 
 use std::sync::Arc;
 
-use holdpoint_contracts::run::ContactView;
+use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_ids::{ContactId, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::decide::{Decision, Verdict};
-use super::effect::Answer;
+use super::effect::{Answer, Effect};
 use super::need::{Aggregate, Fact};
 use super::refusal::Refusal;
 
 /// Most that may be known of one contact, in bytes of JSON.
 pub const CONTACT_BYTES_MAX: usize = 64 * 1024;
+
+/// Activities of one contact that are kept; the oldest go.
+pub const ACTIVITIES_KEPT: u64 = 200;
+/// Activities that whoever takes a run over is told of.
+pub const ACTIVITIES_TOLD: u64 = 50;
+/// Longest text of an activity, in characters.
+pub const ACTIVITY_CHARS_MAX: usize = 20_000;
 
 /// What is known of a contact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +47,15 @@ pub enum ContactInput {
     Put(Map<String, Value>),
     /// Changes some of it; `null` removes.
     Patch(Map<String, Value>),
+    /// Adds what was said, and changes some of what is known.
+    Say {
+        /// Once.
+        id: String,
+        /// What.
+        activity: Activity,
+        /// As for a patch.
+        patch: Map<String, Value>,
+    },
     /// Forgets it.
     Delete,
 }
@@ -74,8 +90,19 @@ pub(crate) fn decide(
     let (fields, deleted) = match (known, input) {
         (_, ContactInput::Put(fields)) => (fields.clone(), false),
         (Some(known), ContactInput::Patch(patch)) => (merged(&known.fields, patch), false),
+        (
+            Some(known),
+            ContactInput::Say {
+                activity, patch, ..
+            },
+        ) => {
+            if activity.text.chars().count() > ACTIVITY_CHARS_MAX {
+                return Verdict::Refused(Refusal::ActivityTooLong);
+            }
+            (merged(&known.fields, patch), false)
+        }
         (Some(_), ContactInput::Delete) => (Map::new(), true),
-        (None, ContactInput::Patch(_) | ContactInput::Delete) => {
+        (None, ContactInput::Patch(_) | ContactInput::Say { .. } | ContactInput::Delete) => {
             return Verdict::Refused(Refusal::ContactNotFound(id.clone()));
         }
     };
@@ -98,15 +125,30 @@ pub(crate) fn decide(
     } else {
         Answer::Contact(next.view())
     };
-    if known.is_some_and(|known| known.fields == next.fields) && !deleted {
+    let effects = effects(&next, input);
+    if known.is_some_and(|known| known.fields == next.fields) && !deleted && effects.is_empty() {
         return Verdict::Unchanged(answer);
     }
     Verdict::Decided(Box::new(Decision {
         state: Aggregate::Contact(next),
-        effects: Vec::new(),
+        effects,
         facts: Vec::new(),
         answer,
     }))
+}
+
+fn effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {
+    let (workspace, contact) = (next.workspace.clone(), next.id.clone());
+    match input {
+        ContactInput::Say { id, activity, .. } => vec![Effect::Activity {
+            workspace,
+            contact,
+            id: id.clone(),
+            activity: activity.clone(),
+        }],
+        ContactInput::Delete => vec![Effect::ForgetActivities { workspace, contact }],
+        ContactInput::Put(_) | ContactInput::Patch(_) => Vec::new(),
+    }
 }
 
 /// The id stands in the route; one in the body says the same or is wrong.

@@ -4,6 +4,7 @@ mod advance;
 mod control;
 mod follow;
 mod outside;
+pub(in crate::domain) mod people;
 mod start;
 mod turn;
 mod uncertain;
@@ -167,7 +168,9 @@ fn decide_run(
             dispatch,
             node,
         } => uncertain::lease_ended(turn, step, *dispatch, node),
-        RunInput::HoldClosed { hold, choice, by } => uncertain::closed(turn, *hold, *choice, by),
+        RunInput::HoldClosed { hold, closing } => people::closed(turn, *hold, closing),
+        RunInput::TakeOver { by } => people::handing::take_over(turn, by),
+        RunInput::Confirm { by, answers } => people::gate::confirm(turn, by, answers),
         RunInput::Incident { reason } => Ok(control::incident(turn, reason)),
     }
 }

@@ -12,6 +12,7 @@
 mod fields;
 mod graph;
 mod lines;
+pub(in crate::domain) mod people;
 mod read;
 mod step;
 
@@ -24,7 +25,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::domain::expression::{self, Complaint, Names};
-use crate::domain::plan::{Action, OnPause, Plan, PlannedStep};
+use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
 use lines::Lines;
 use step::Draft;
 
@@ -135,12 +136,14 @@ impl Review<'_> {
         let agent = self.name(fields);
         let description = self.description(fields.get("description"));
         let on_pause = self.on_pause(fields.get("on_pause"));
+        let inputs = self.inputs(fields);
         let drafts = self.drafts(fields)?;
         let steps = self.steps(drafts);
         Some(Plan {
             agent: agent?,
             description,
             on_pause,
+            inputs,
             steps,
         })
     }
@@ -193,6 +196,37 @@ impl Review<'_> {
                 OnPause::default()
             }
         }
+    }
+
+    /// S2-R12, S2-R16: a flat form, and whether what is missing is asked for.
+    fn inputs(&mut self, fields: &Map<String, Value>) -> Option<Inputs> {
+        let ask = match fields.get("ask_missing_inputs") {
+            None | Some(Value::Null) => true,
+            Some(Value::Bool(ask)) => *ask,
+            Some(other) => {
+                let complaint = plain(&shown(other), "`ask_missing_inputs` is true or false.");
+                self.fault(Place::Agent(Some("ask_missing_inputs")), complaint);
+                true
+            }
+        };
+        let schema = fields.get("inputs").filter(|schema| !schema.is_null());
+        let Some(schema) = schema else {
+            if fields.contains_key("ask_missing_inputs") {
+                let said = "`ask_missing_inputs` is about `inputs`, and there are none.";
+                let complaint = plain("ask_missing_inputs", said);
+                self.fault(Place::Agent(Some("ask_missing_inputs")), complaint);
+            }
+            return None;
+        };
+        if let Some(said) = people::form_complaint(schema) {
+            let complaint = plain(&shown(schema), &format!("`inputs`: {said}"));
+            self.fault(Place::Agent(Some("inputs")), complaint);
+            return None;
+        }
+        Some(Inputs {
+            schema: schema.clone(),
+            ask,
+        })
     }
 
     fn drafts(&mut self, fields: &Map<String, Value>) -> Option<Vec<Draft>> {
@@ -357,10 +391,14 @@ impl Review<'_> {
         if let Some(complaint) = refused {
             self.fault(Place::Step(at, &draft.id, Some("when")), complaint);
         }
-        if let Some(Action::Tool { args, .. }) = &draft.action {
-            for complaint in expression::check_args(args, names).1 {
-                self.fault(Place::Step(at, &draft.id, Some("args")), complaint);
-            }
+        let Some(action) = &draft.action else { return };
+        let field = match action {
+            Action::Tool { .. } => "args",
+            Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => action.kind(),
+        };
+        let template = action.template().unwrap_or_default();
+        for complaint in expression::check_args(&template, names).1 {
+            self.fault(Place::Step(at, &draft.id, Some(field)), complaint);
         }
     }
 }

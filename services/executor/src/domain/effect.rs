@@ -1,15 +1,14 @@
 //! What a decision asks the shell to store or send, and what it tells the caller.
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, TimerAnswer};
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::hold::{ClosedAnswer, HoldWish};
-use holdpoint_contracts::run::{
-    ActionResult, ChangedRun, ContactView, Handover, RunView, StepStatus,
-};
+use holdpoint_contracts::run::{ActionResult, ChangedRun, Handover, RunView, StepStatus};
 use holdpoint_contracts::steps::{BeatAnswer, Claimed, Grant, HandOut, ResultAnswer};
 use holdpoint_contracts::tool::ToolView;
-use holdpoint_ids::{AgentName, HoldId, NodeName, RunId, Workspace};
+use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -38,6 +37,24 @@ pub enum Effect {
         name: String,
         /// The value.
         value: Arc<Value>,
+    },
+    /// Store what was said to or by a contact, once an id.
+    Activity {
+        /// Whose contact.
+        workspace: Workspace,
+        /// Which.
+        contact: ContactId,
+        /// Once.
+        id: String,
+        /// What.
+        activity: Activity,
+    },
+    /// Forget all that was said to and by a contact.
+    ForgetActivities {
+        /// Whose contact.
+        workspace: Workspace,
+        /// Which.
+        contact: ContactId,
     },
     /// Store where a step stands. Unset fields keep what the row has.
     Step(Box<StepRow>),

@@ -7,11 +7,11 @@ use holdpoint_contracts::run::{ActionResult, ResumeMode};
 use holdpoint_contracts::steps::Claimed;
 use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, Workspace};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::contact::ContactInput;
 use super::need::Key;
-use super::run::Choice;
+use super::run::people::Closing;
 use super::scope::ScopeInput;
 
 /// One input for one aggregate.
@@ -112,6 +112,18 @@ pub enum RunInput {
         /// Why.
         reason: Option<String>,
     },
+    /// A caller says what it lacks before its first step.
+    Confirm {
+        /// Who.
+        by: Actor,
+        /// Field by field.
+        answers: Map<String, Value>,
+    },
+    /// An operator becomes the owner of the run.
+    TakeOver {
+        /// Who.
+        by: Actor,
+    },
     /// The sweep brings it up to what was commanded for its agent or workspace.
     Follow,
     /// The scheduler says that an alarm is due.
@@ -159,10 +171,8 @@ pub enum RunInput {
     HoldClosed {
         /// Which.
         hold: HoldId,
-        /// What was answered; none: not one of the options.
-        choice: Option<Choice>,
-        /// Who decided.
-        by: String,
+        /// How, by whom, with what.
+        closing: Closing,
     },
     /// The kernel says that a message about the run had to be buried.
     Incident {

@@ -131,6 +131,8 @@ pub enum Need {
     Run(RunId),
     /// What a step was last asked to do: its resolved arguments.
     Request(RunId, String),
+    /// The last activities of a contact, oldest first.
+    Activities(Workspace, ContactId),
     /// The tool as it is registered now, if it is.
     Tool(Workspace, ToolName),
 }
@@ -149,7 +151,7 @@ pub enum Fact {
     Contact(Arc<Value>),
     /// For [`Need::Plan`].
     Plan(Arc<PlanFact>),
-    /// For [`Need::Value`] and [`Need::Request`].
+    /// For [`Need::Value`], [`Need::Request`] and [`Need::Activities`].
     Value(Arc<Value>),
     /// For [`Need::Run`].
     Run(Arc<RunFact>),
@@ -190,6 +192,7 @@ impl RunFact {
                 StepPhase::Uncertain(asked) => Some(asked.working.node.clone()),
                 StepPhase::Planned
                 | StepPhase::Waiting(_)
+                | StepPhase::Asked(_)
                 | StepPhase::Completed { .. }
                 | StepPhase::Failed { .. }
                 | StepPhase::Skipped { .. }

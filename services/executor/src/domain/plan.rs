@@ -4,6 +4,9 @@
 //! run goes on with the plan that it started with. It must never hold anything that is not
 //! decided when the plan is made (S0-AC8: what is wrong is refused here and not at wake).
 
+pub mod inputs;
+pub mod people;
+
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +22,8 @@ use holdpoint_contracts::duration;
 
 use crate::domain::definition::{self, Fault};
 use crate::domain::expression::{self, Names, Reference, Scope};
+pub use inputs::Inputs;
+use people::{Ask, Handoff};
 
 /// An agent that was found to be right.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +36,9 @@ pub struct Plan {
     /// What a pause does to runs that wait.
     #[serde(default)]
     pub on_pause: OnPause,
+    /// What a run must be told at its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Inputs>,
     /// The steps in the order they were written; at least one.
     pub steps: Vec<PlannedStep>,
 }
@@ -79,15 +87,21 @@ pub enum Action {
         /// From 1 s to 90 days, in milliseconds.
         duration_ms: u64,
     },
+    /// Asks people a question (S3-R1).
+    Ask(Box<Ask>),
+    /// Hands the run to people for a while (S0-AC6).
+    Handoff(Box<Handoff>),
 }
 
 impl Action {
-    /// `tool` or `wait`.
+    /// `tool`, `wait`, `ask` or `handoff`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Tool { .. } => "tool",
             Self::Wait { .. } => "wait",
+            Self::Ask(_) => "ask",
+            Self::Handoff(_) => "handoff",
         }
     }
 
@@ -102,6 +116,19 @@ impl Action {
                     duration::describe(Duration::from_millis(*duration_ms))
                 )
             }
+            Self::Ask(ask) => format!("Ask {}: {}", people::written(&ask.to), ask.question),
+            Self::Handoff(handoff) => format!("Hand off to {}", people::written(&handoff.to)),
+        }
+    }
+
+    /// Everything of it that may hold placeholders; none: a wait has nothing.
+    #[must_use]
+    pub fn template(&self) -> Option<Value> {
+        match self {
+            Self::Tool { args, .. } => Some(args.clone()),
+            Self::Wait { .. } => None,
+            Self::Ask(ask) => Some(ask.template()),
+            Self::Handoff(handoff) => Some(handoff.template()),
         }
     }
 }
@@ -143,10 +170,14 @@ impl Plan {
             steps: &steps,
             before: None,
         };
-        let mut found = match &step.action {
-            Action::Tool { args, .. } => expression::check_args(args, names).0,
-            Action::Wait { .. } => BTreeSet::new(),
+        let mut found = match step.action.template() {
+            Some(template) => expression::check_args(&template, names).0,
+            None => BTreeSet::new(),
         };
+        // Whoever takes over is told about whom it is (S0-T2).
+        if matches!(step.action, Action::Handoff(_)) {
+            found.insert(Reference::Contact);
+        }
         if let Some(when) = &step.when {
             found.extend(expression::check(when, names).unwrap_or_default());
         }

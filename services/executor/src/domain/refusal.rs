@@ -5,7 +5,7 @@ use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName};
 
-use super::contact::CONTACT_BYTES_MAX;
+use super::contact::{ACTIVITY_CHARS_MAX, CONTACT_BYTES_MAX};
 use super::definition::Fault;
 use super::scope::CHANGES_MAX;
 
@@ -46,6 +46,8 @@ pub enum Refusal {
         /// How much it would be.
         bytes: usize,
     },
+    /// The text of an activity is longer than [`ACTIVITY_CHARS_MAX`].
+    ActivityTooLong,
     /// There is no such run in this workspace.
     RunNotFound(RunId),
     /// The run's id is taken, by another workspace.
@@ -62,6 +64,18 @@ pub enum Refusal {
     UnknownAlarm(String),
     /// A hold was closed with an answer that is none of its options.
     UnknownAnswer(HoldId),
+    /// What a hold asked is gone: a broken invariant.
+    SpecMissing(HoldId),
+    /// A run lacks inputs, and its agent does not ask for them.
+    MissingInput(Vec<String>),
+    /// Answers that the form does not take; pointers are into them.
+    InvalidAnswer(Vec<FieldError>),
+    /// Nothing was asked before the run.
+    NothingAsked(RunId),
+    /// Another person owns the run.
+    AlreadyTaken(RunId, String),
+    /// Only a person can own a run, and nobody vouches for this name.
+    NoPerson(Actor),
     /// A tool cannot be registered so.
     InvalidTool(String),
     /// The name is a built-in tool's.
@@ -91,6 +105,7 @@ impl Refusal {
             }
             Self::UnknownContact(contact) => unknown_contact(contact),
             Self::ContactTooLarge { id, bytes } => contact_too_large(id, *bytes),
+            Self::ActivityTooLong => activity_too_long(),
             Self::RunNotFound(run) => {
                 Problem::not_found(format!("there is no run `{run}` in this workspace"))
             }
@@ -114,11 +129,13 @@ impl Refusal {
             Self::UnknownAlarm(id) => {
                 Problem::invalid_body(format!("`{id}` is no alarm of the executor"))
             }
-            Self::UnknownAnswer(hold) => Problem::new(
-                422,
-                "invalid_answer",
-                format!("the answer to `{hold}` is none of its options"),
-            ),
+            Self::UnknownAnswer(hold) => unknown_answer(*hold),
+            Self::SpecMissing(hold) => spec_missing(*hold),
+            Self::MissingInput(names) => missing_input(names),
+            Self::InvalidAnswer(faults) => invalid_answer(faults),
+            Self::NothingAsked(run) => nothing_asked(*run),
+            Self::AlreadyTaken(run, by) => already_taken(*run, by),
+            Self::NoPerson(actor) => no_person(actor),
             Self::InvalidTool(what) => Problem::invalid_body(what.clone()),
             Self::ToolReserved(name) => reserved(name),
             Self::ToolNotFound(name) => {
@@ -167,6 +184,83 @@ fn unknown_contact(contact: &ContactId) -> Problem {
              an object with its `id`"
         ),
     )
+}
+
+fn activity_too_long() -> Problem {
+    Problem::new(
+        413,
+        "too_large",
+        format!("`text` has more than {ACTIVITY_CHARS_MAX} characters"),
+    )
+}
+
+fn spec_missing(hold: HoldId) -> Problem {
+    Problem::new(500, "hold_missing", format!("what `{hold}` asked is gone"))
+}
+
+fn nothing_asked(run: RunId) -> Problem {
+    Problem::new(
+        409,
+        "nothing_asked",
+        format!("run `{run}` does not wait for inputs; see its `questions`"),
+    )
+}
+
+fn already_taken(run: RunId, by: &str) -> Problem {
+    Problem::new(
+        409,
+        "already_taken",
+        format!("{by} has taken run `{run}` over; ask them to hand it back"),
+    )
+}
+
+fn no_person(actor: &Actor) -> Problem {
+    Problem::new(
+        403,
+        "forbidden",
+        format!("only a user can take a run over, and `{actor}` is none"),
+    )
+}
+
+fn unknown_answer(hold: HoldId) -> Problem {
+    Problem::new(
+        422,
+        "invalid_answer",
+        format!("the answer to `{hold}` is none of its options"),
+    )
+}
+
+fn missing_input(names: &[String]) -> Problem {
+    let said = |name: &String| field_error(name, "this input is required");
+    Problem::new(
+        422,
+        "missing_input",
+        format!("these inputs are missing: {}", names.join(", ")),
+    )
+    .with_errors(names.iter().map(said).collect())
+}
+
+fn invalid_answer(faults: &[FieldError]) -> Problem {
+    let errors = faults.iter().map(|fault| FieldError {
+        pointer: Some(format!(
+            "/answers{}",
+            fault.pointer.as_deref().unwrap_or_default()
+        )),
+        ..fault.clone()
+    });
+    Problem::new(422, "invalid_answer", "the answers do not fit the form")
+        .with_errors(errors.collect())
+}
+
+fn field_error(name: &str, message: &str) -> FieldError {
+    FieldError {
+        line: None,
+        step: None,
+        pointer: Some(format!("/{name}")),
+        text: name.to_owned(),
+        message: message.to_owned(),
+        nearest: Vec::new(),
+    }
 }
 
 fn contact_too_large(id: &ContactId, bytes: usize) -> Problem {

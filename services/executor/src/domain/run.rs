@@ -3,11 +3,13 @@
 //! A phase carries its data, so that "waiting without a hold" cannot be written. A pause is an
 //! overlay beside the phase: resuming needs no memory of what was before.
 
+pub mod people;
+
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{Clocks, Failure, PausedBy, RunStatus, StepStatus};
+use holdpoint_contracts::run::{Clocks, Failure, HoldKind, PausedBy, RunStatus, StepStatus};
 use holdpoint_contracts::steps::{HandOut, LEASE_DEFAULT_MS};
 use holdpoint_contracts::tool::HttpCall;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, Workspace};
@@ -16,6 +18,7 @@ use serde_json::Value;
 
 use super::plan::OnPause;
 use super::scope::Followed;
+use people::OnPeople;
 
 /// Most labels of one run, and most characters of a label's name or value.
 pub const LABELS_MAX: usize = 32;
@@ -67,6 +70,15 @@ pub struct Run {
     pub on_pause: OnPause,
     /// Where its time went.
     pub clocks: Clocks,
+    /// A question that must be answered before anything starts (S2-R12).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Box<OnPeople>>,
+    /// An operator's handoff to themselves: they own the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub barge: Option<Box<OnPeople>>,
+    /// Numbers of its holds on people whose close took effect: the same one again changes nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closed: Vec<u32>,
     /// Why messages about it were buried: each reason once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<String>,
@@ -146,6 +158,8 @@ pub enum StepPhase {
     /// A worker was granted it and never reported, and doing it twice would do harm: a person is
     /// asked.
     Uncertain(Uncertain),
+    /// People are asked: a hold on them keeps it.
+    Asked(Box<OnPeople>),
     /// Done.
     Completed {
         /// When.
@@ -156,7 +170,7 @@ pub enum StepPhase {
         /// When.
         at: DateTime<Utc>,
     },
-    /// Its condition did not hold.
+    /// Its condition did not hold, or a person ended the run before it.
     Skipped {
         /// When.
         at: DateTime<Utc>,
@@ -292,10 +306,11 @@ impl Run {
         }
     }
 
-    /// Whether steps may start: live, and nobody has stopped it.
+    /// Whether steps may start: live, nobody has stopped it, no person owns it, and nothing is asked
+    /// of it as a whole.
     #[must_use]
     pub fn moves(&self) -> bool {
-        !self.is_final() && self.pauses.is_empty()
+        !self.is_final() && self.pauses.is_empty() && self.gate.is_none() && self.taken().is_none()
     }
 
     /// Where it stands; a pause leaves it as it is.
@@ -311,11 +326,14 @@ impl Run {
 
     fn live_status(&self) -> RunStatus {
         let any = |is: fn(&StepPhase) -> bool| self.steps.iter().any(|step| is(&step.phase));
-        if any(|phase| matches!(phase, StepPhase::Uncertain(_))) {
+        let is_asked = self.people().any(|(_, on)| on.kind == HoldKind::Input);
+        if self.taken().is_some() {
+            RunStatus::Waiting
+        } else if is_asked || any(|phase| matches!(phase, StepPhase::Uncertain(_))) {
             RunStatus::AwaitingInput
         } else if any(|phase| matches!(phase, StepPhase::Queued(_) | StepPhase::Working(_))) {
             RunStatus::Running
-        } else if any(|phase| matches!(phase, StepPhase::Waiting(_))) {
+        } else if any(|phase| matches!(phase, StepPhase::Waiting(_) | StepPhase::Asked(_))) {
             RunStatus::Waiting
         } else if any(|phase| !matches!(phase, StepPhase::Planned)) {
             RunStatus::Running
@@ -338,12 +356,17 @@ impl Run {
     /// When it goes on by itself; none while paused, or while no alarm is set.
     #[must_use]
     pub fn resume_at(&self) -> Option<DateTime<Utc>> {
-        self.holds()
-            .filter_map(|(_, hold)| match hold.alarm {
-                Alarm::Set { due, .. } => Some(due),
-                Alarm::Frozen { .. } => None,
-            })
-            .min()
+        let waits = self.holds().filter_map(|(_, hold)| match hold.alarm {
+            Alarm::Set { due, .. } => Some(due),
+            Alarm::Frozen { .. } => None,
+        });
+        let handed = self.people().filter(|(_, on)| on.goes_on());
+        let handed = handed.filter_map(|(_, on)| on.deadline());
+        match self.taken() {
+            // Nothing of the agent starts before the person hands it back.
+            Some(_) => None,
+            None => waits.chain(handed).min(),
+        }
     }
 
     /// The hand-out of a step that is queued, the same however often it is made: what it calls,
@@ -395,6 +418,7 @@ impl Run {
             | StepPhase::Queued(_)
             | StepPhase::Working(_)
             | StepPhase::Waiting(_)
+            | StepPhase::Asked(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
             | StepPhase::Skipped { .. }
@@ -409,6 +433,7 @@ impl Run {
             StepPhase::Planned
             | StepPhase::Queued(_)
             | StepPhase::Working(_)
+            | StepPhase::Asked(_)
             | StepPhase::Uncertain(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
@@ -431,6 +456,7 @@ impl StepPhase {
             | Self::Queued(_)
             | Self::Working(_)
             | Self::Waiting(_)
+            | Self::Asked(_)
             | Self::Uncertain(_) => false,
         }
     }
@@ -442,7 +468,7 @@ impl StepPhase {
             Self::Planned => StepStatus::Planned,
             Self::Queued(_) => StepStatus::Queued,
             Self::Working(_) => StepStatus::InProgress,
-            Self::Waiting(_) => StepStatus::Waiting,
+            Self::Waiting(_) | Self::Asked(_) => StepStatus::Waiting,
             Self::Uncertain(_) => StepStatus::Uncertain,
             Self::Completed { .. } => StepStatus::Completed,
             Self::Failed { .. } => StepStatus::Failed,

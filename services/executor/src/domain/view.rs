@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{
-    ChangedRun, Failure, Handover, HoldKind, RunView, StepView, WaitingOn,
+    ChangedRun, Failure, Handover, HoldKind, Question, RunView, StepView, WaitingOn,
 };
 use serde_json::{Value, json};
 
+use super::decide::people::words;
 use super::effect::StepRow;
 use super::plan::{Action, Plan};
 use super::run::{Alarm, Phase, Run, StepPhase, millis_between};
@@ -52,6 +53,9 @@ impl Run {
             labels: self.labels.clone(),
             waiting_on: self.waiting_on(),
             paused_by: self.pauses.clone(),
+            questions: self.asked(),
+            taken_over_by: self.taken().map(|taken| taken.by.clone()),
+            taken_over_at: self.taken().map(|taken| taken.at),
             steps: Vec::new(),
             result: self.result(),
             failure: self.failure().cloned(),
@@ -85,14 +89,15 @@ impl Run {
                 Alarm::Frozen { remaining_ms, .. } => Some(remaining_ms),
                 Alarm::Set { .. } => None,
             });
-            return match left {
-                Some(ms) => {
+            let left = left.map(|ms| (HoldKind::Timer, ms));
+            let asked = || {
+                self.people()
+                    .find_map(|(_, on)| Some((on.kind, on.remaining_ms()?)))
+            };
+            return match left.or_else(asked) {
+                Some((kind, ms)) => {
                     let left = describe(Duration::from_millis(ms));
-                    format!(
-                        "Paused by {}; {} hold has {left} left.",
-                        pause.by,
-                        HoldKind::Timer
-                    )
+                    format!("Paused by {}; {kind} hold has {left} left.", pause.by)
                 }
                 None => format!("Paused by {}.", pause.by),
             };
@@ -114,12 +119,18 @@ impl Run {
             )),
             StepPhase::Planned
             | StepPhase::Waiting(_)
+            | StepPhase::Asked(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
             | StepPhase::Skipped { .. }
             | StepPhase::Cancelled { .. } => None,
         });
-        match (at_work, next) {
+        if let Some(taken) = self.taken() {
+            return format!("{} has taken over.", taken.by);
+        }
+        let asked = self.people().next();
+        let asked = asked.map(|(step, on)| words::sentence(step, on));
+        match (at_work.or(asked), next) {
             (Some(message), _) => message,
             (None, Some(ms)) => {
                 format!(
@@ -136,6 +147,7 @@ impl Run {
             id: asked.hold,
             kind: HoldKind::Input,
             step: step.id.clone(),
+            asked: Vec::new(),
             since: asked.since,
             until: None,
             remaining_ms: None,
@@ -143,6 +155,16 @@ impl Run {
                 None => "The step is complete, runs again or fails, as it is answered.".to_owned(),
                 Some(_) => "The answer takes effect on resume.".to_owned(),
             },
+        });
+        let people = self.people().map(|(step, on)| WaitingOn {
+            id: on.id,
+            kind: on.kind,
+            step: step.map(|step| step.id.clone()).unwrap_or_default(),
+            asked: on.to.clone(),
+            since: on.since,
+            until: on.deadline(),
+            remaining_ms: on.remaining_ms(),
+            then: words::then(on),
         });
         self.holds()
             .map(|(step, hold)| {
@@ -154,6 +176,7 @@ impl Run {
                     id: hold.id,
                     kind: HoldKind::Timer,
                     step: step.id.clone(),
+                    asked: Vec::new(),
                     since: hold.since,
                     until,
                     remaining_ms,
@@ -161,7 +184,19 @@ impl Run {
                 }
             })
             .chain(questions)
+            .chain(people)
             .collect()
+    }
+
+    /// What people are to answer.
+    fn asked(&self) -> Vec<Question> {
+        let inputs = self.people().filter(|(_, on)| on.kind == HoldKind::Input);
+        let inputs = inputs.map(|(_, on)| Question {
+            id: on.id,
+            question: on.asks.clone(),
+            schema: on.form.clone(),
+        });
+        inputs.collect()
     }
 
     fn result(&self) -> Option<Value> {
@@ -195,7 +230,7 @@ impl Run {
                 let row = row.map(|row| within(&mut left, row));
                 let tool = match &planned.action {
                     Action::Tool { tool, .. } => tool.parse().ok(),
-                    Action::Wait { .. } => None,
+                    Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => None,
                 };
                 StepView {
                     id: step.id.clone(),

@@ -97,10 +97,19 @@ const fn mark(kind: EventType) -> &'static str {
         | EventType::RunResumed
         | EventType::StepCalled
         | EventType::StepSkipped
-        | EventType::StepLateResult => "plain",
-        EventType::RunWaiting | EventType::RunPaused | EventType::RunAwaitingInput => "waits",
-        EventType::InputAnswered | EventType::RunCompleted | EventType::StepSucceeded => "good",
+        | EventType::StepLateResult
+        | EventType::HandoffWithdrawn => "plain",
+        EventType::RunWaiting
+        | EventType::RunPaused
+        | EventType::RunAwaitingInput
+        | EventType::HandoffOffered
+        | EventType::HandoffTakenOver => "waits",
+        EventType::InputAnswered
+        | EventType::HandoffCompleted
+        | EventType::RunCompleted
+        | EventType::StepSucceeded => "good",
         EventType::RunIncident
+        | EventType::HandoffExpired
         | EventType::RunFailed
         | EventType::RunCancelled
         | EventType::StepFailed => "bad",

@@ -10,10 +10,11 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::executor::{
     ApplyAgent, DeleteAgent, GetAgent, ListAgents, PlanAgent, PlannedAgent,
 };
-use holdpoint_contracts::run::{AgentView, Page};
+use holdpoint_contracts::run::Page;
 use holdpoint_ids::AgentName;
 use serde::Deserialize;
 

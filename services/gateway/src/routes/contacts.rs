@@ -5,13 +5,16 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::contact::{Activity, ActivityKind, ContactView};
 use holdpoint_contracts::executor::{
-    DeleteContact, GetContact, ListContacts, PatchContact, PutContact,
+    AddActivity, DeleteContact, GetContact, ListActivities, ListContacts, PatchContact, PutContact,
 };
-use holdpoint_contracts::run::{ContactView, Page};
-use holdpoint_ids::ContactId;
+use holdpoint_contracts::run::Page;
+use holdpoint_ids::{CommandId, ContactId};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::app::App;
@@ -21,10 +24,25 @@ use crate::params::Params;
 use crate::problem::Refused;
 
 pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/contacts", get(list)).route(
-        "/contacts/{contact}",
-        get(show).put(put).patch(patch).delete(forget),
-    )
+    Router::new()
+        .route("/contacts", get(list))
+        .route(
+            "/contacts/{contact}",
+            get(show).put(put).patch(patch).delete(forget),
+        )
+        .route("/contacts/{contact}/activities", get(activities).post(say))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ActivityBody {
+    kind: ActivityKind,
+    #[serde(default)]
+    subject: Option<String>,
+    #[serde(default)]
+    text: String,
+    #[serde(default, with = "holdpoint_contracts::instant::option")]
+    at: Option<DateTime<Utc>>,
 }
 
 async fn list(
@@ -91,6 +109,48 @@ async fn forget(
         .command(&caller, None, DeleteContact { contact })
         .await?;
     Ok(answered.respond(|()| StatusCode::NO_CONTENT.into_response()))
+}
+
+/// The last ones, newest first.
+async fn activities(
+    State(app): State<App>,
+    reader: Reader,
+    Named(contact): Named<ContactId>,
+    params: Params,
+) -> Result<Json<Page<Activity>>, Refused> {
+    let limit = params.only(&["limit"])?.limit()?;
+    let query = ListActivities { contact, limit };
+    Ok(Json(app.bus.query(&reader.workspace, &query).await?))
+}
+
+/// What was said to or by the contact; under one key once (S0-AC7).
+async fn say(
+    State(app): State<App>,
+    caller: Caller,
+    Named(contact): Named<ContactId>,
+    body: Body,
+) -> Result<Response, Refused> {
+    caller.may(Right::Ask)?;
+    let ActivityBody {
+        kind,
+        subject,
+        text,
+        at,
+    } = body.json()?;
+    let activity = Activity {
+        kind,
+        subject,
+        text,
+        at: at.unwrap_or_else(|| app.clock.now()),
+    };
+    let command = AddActivity {
+        contact,
+        id: CommandId::fresh().to_string(),
+        activity,
+        patch: Map::new(),
+    };
+    let answered = app.command(&caller, body.key, command).await?;
+    Ok(answered.with_status(StatusCode::CREATED))
 }
 
 /// The id stands in the path; a body may say it again, and nothing else.

@@ -9,10 +9,13 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
-use holdpoint_contracts::executor::{CancelRun, GetRun, ListRuns, PauseRun, ResumeRun};
+use holdpoint_contracts::executor::{
+    CancelRun, ConfirmRun, GetRun, ListRuns, PauseRun, ResumeRun, TakeOverRun,
+};
 use holdpoint_contracts::run::{Page, ResumeMode, RunView};
 use holdpoint_ids::RunId;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::body::Body;
@@ -28,6 +31,8 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/pause", post(pause))
         .route("/runs/{run}/resume", post(resume))
         .route("/runs/{run}/cancel", post(cancel))
+        .route("/runs/{run}/confirm", post(confirm))
+        .route("/runs/{run}/take-over", post(take_over))
 }
 
 #[derive(Debug, Deserialize)]
@@ -47,6 +52,16 @@ struct CancelBody {
     #[serde(default)]
     reason: Option<String>,
 }
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfirmBody {
+    answers: Map<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TakeOverBody {}
 
 async fn list(
     State(app): State<App>,
@@ -139,5 +154,37 @@ async fn cancel(
     let answered = app
         .command(&caller, body.key, CancelRun { run, reason })
         .await?;
+    Ok(answered.with_status(StatusCode::OK))
+}
+
+/// Says what it lacks before its first step (S2-R12).
+async fn confirm(
+    State(app): State<App>,
+    caller: Caller,
+    Named(run): Named<RunId>,
+    params: Params,
+    body: Body,
+) -> Result<Response, Refused> {
+    caller.may(Right::Decide)?;
+    params.only(&[])?;
+    let ConfirmBody { answers } = body.json()?;
+    let answered = app
+        .command(&caller, body.key, ConfirmRun { run, answers })
+        .await?;
+    Ok(answered.with_status(StatusCode::OK))
+}
+
+/// The caller becomes its owner; the agent is fenced off until they hand it back.
+async fn take_over(
+    State(app): State<App>,
+    caller: Caller,
+    Named(run): Named<RunId>,
+    params: Params,
+    body: Body,
+) -> Result<Response, Refused> {
+    caller.may(Right::Operate)?;
+    params.only(&[])?;
+    let TakeOverBody {} = body.json_or_empty()?;
+    let answered = app.command(&caller, body.key, TakeOverRun { run }).await?;
     Ok(answered.with_status(StatusCode::OK))
 }

@@ -285,7 +285,7 @@ async fn play(bus: Bus, played: Arc<Mutex<Played>>, service: &str) {
 
 fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
     let reply = match verb {
-        "agents" | "contacts" | "runs" | "tools" | "nodes" | "claims" => {
+        "agents" | "contacts" | "activities" | "runs" | "tools" | "nodes" | "claims" => {
             json!({"ok": {"items": [], "next_cursor": null}})
         }
         "history" => history(&body, played),
@@ -298,7 +298,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         "contact" => json!({"ok": {"id": body["contact"]}}),
         "run" => json!({"ok": run_view(&json!({"command": body}))}),
         "agent" => problem(404, "not_found"),
-        "patch_contact" => json!({"ok": {"id": body["command"]["contact"]}}),
+        "patch_contact" | "add_activity" => json!({"ok": {"id": body["command"]["contact"]}}),
         "delete_contact" | "delete_tool" => json!({"ok": null}),
         "put_tool" => {
             let mut tool = body["command"]["tool"].clone();
@@ -311,7 +311,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         }}),
         "start_run" if body["command"]["agent"] == "nobody" => problem(404, "not_found"),
         "start_run" => json!({"ok": run_view(&body)}),
-        "pause_run" | "resume_run" | "cancel_run" => {
+        "pause_run" | "resume_run" | "cancel_run" | "confirm_run" | "take_over_run" => {
             let mut run = serde_json::to_value(run_view(&body)).unwrap();
             run["changed"] = true.into();
             json!({ "ok": run })
@@ -347,6 +347,9 @@ fn run_view(body: &Value) -> RunView {
     let command = &body["command"];
     let agent = command["agent"].as_str().unwrap_or("outreach");
     RunView {
+        questions: Vec::new(),
+        taken_over_by: None,
+        taken_over_at: None,
         id: command["run"].as_str().unwrap().parse().unwrap(),
         agent: agent.parse().unwrap(),
         version: 1,

@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use holdpoint_auth::Right;
-use holdpoint_contracts::hold::{HoldOutcome, HoldSpec};
+use holdpoint_contracts::hold::{BARGE_IN, HoldOutcome, HoldSpec};
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
@@ -10,6 +10,7 @@ use serde_json::json;
 use super::asked::{cleaned, faults};
 use super::audience::{self, Plan, Rules};
 use super::caller::{Caller, Proof, allow, has};
+use super::handling::Mark;
 use super::refusal::{Refusal, Winner};
 use super::request::{BY_SERVICE, Phase, Request};
 use super::turn::Turn;
@@ -89,11 +90,24 @@ pub(crate) fn begin(turn: &mut Turn, scene: &Scene<'_>) -> Result<(), Stop> {
                 turn.note("assigned", BY_SERVICE, scene.now, Some(note));
             }
             turn.fact(put.fact);
+            if spec.reason.as_deref() == Some(BARGE_IN) {
+                owned(turn, scene);
+            }
             let to = turn.request.audience();
             turn.tell_people(FactKind::Opened, Some(&by), scene.now, to);
         }
     }
     Ok(())
+}
+
+/// Whoever it is put to took the run over, and the executor knows: there is nothing to tell it.
+fn owned(turn: &mut Turn, scene: &Scene<'_>) {
+    let Some(by) = turn.request.handling.assignee.as_ref() else {
+        return;
+    };
+    let by = by.to_string();
+    turn.note("taken_over", &by, scene.now, None);
+    turn.request.handling.taken_over = Some(Mark { by, at: scene.now });
 }
 
 /// S0-R1: the text is literal; the executor fails the step with it.

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use holdpoint_contracts::agent::{AgentView, PlannedStepView};
 use holdpoint_contracts::executor::ChangedScope;
-use holdpoint_contracts::run::{AgentView, Page, PlannedStepView};
+use holdpoint_contracts::run::Page;
 
 use super::{
     ClientCommand, Session, instant, note_more, page_query, refusal_line, show as show_answer,

@@ -1,6 +1,7 @@
 //! `contact`: whom runs are about.
 
-use holdpoint_contracts::run::{ContactView, Page};
+use holdpoint_contracts::contact::ContactView;
+use holdpoint_contracts::run::Page;
 use serde_json::{Map, Value};
 
 use super::{ClientCommand, Session, note_more, page_query};

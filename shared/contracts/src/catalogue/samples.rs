@@ -7,24 +7,27 @@ use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, RunId};
 use serde_json::{Map, Value, json};
 
-use super::{Entry, acme, command, message, query};
+use super::{Entry, command, query};
+use crate::agent::{AgentView, PlannedStepView};
+use crate::contact::{Activity, ActivityKind, ContactView};
+use crate::executor;
 use crate::executor::{
-    AppliedAgent, ApplyAgent, CancelRun, DeleteContact, GetAgent, GetContact, GetHistory, GetRun,
-    HistoryPage, ListAgents, ListContacts, ListRuns, PatchContact, PauseRun, PlanAgent,
-    PlannedAgent, PutContact, ResumeRun, StartRun, TimerAnswer, TimerFired, TimersFired,
+    AddActivity, AppliedAgent, ApplyAgent, CancelRun, ConfirmRun, DeleteContact, GetAgent,
+    GetContact, GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListContacts,
+    ListRuns, PatchContact, PauseRun, PlanAgent, PlannedAgent, PutContact, ResumeRun, StartRun,
+    TakeOverRun, TimerAnswer, TimerFired, TimersFired,
 };
 use crate::handoff::RequestTimersFired;
-use crate::history::{EventType, HistoryItem, Nudge};
-use crate::message::{Actor, Reply};
+use crate::history::{EventType, HistoryItem};
+use crate::message::Reply;
 use crate::problem::Problem;
 use crate::run::{
-    ActionResult, AgentView, ChangedRun, Clocks, ContactView, Failure, FailureClass, Handover,
-    HandoverAction, HoldKind, Page, PauseScope, PausedBy, PlannedStepView, ResumeMode, RunStatus,
-    RunView, StepStatus, StepView, WaitingOn,
+    ActionResult, ChangedRun, Clocks, Failure, FailureClass, Handover, HandoverAction, HoldKind,
+    Page, PauseScope, PausedBy, Question, ResumeMode, RunStatus, RunView, StepStatus, StepView,
+    WaitingOn,
 };
-use crate::scheduler::{AdvanceClock, AdvancedClock, DueBucket, SetAnswer, SetTimer, SetTimers};
-use crate::steps::{Grant, HandOut, ResultAnswer, StartStep, StartSteps, StepResult, StepResults};
-use crate::{executor, scheduler, subject};
+use crate::scheduler::{SetAnswer, SetTimer, SetTimers};
+use crate::steps::{Grant, ResultAnswer, StartStep, StartSteps, StepResult, StepResults};
 
 const TEXT: &str = "agent: outreach\nsteps:\n  - wait: 5 days\n";
 
@@ -132,7 +135,11 @@ fn run() -> RunView {
         message: "Agent paused. Will resume in 5 days.".to_owned(),
         contact: Some("c-ada".parse().unwrap()),
         labels: labels(),
+        questions: Vec::new(),
+        taken_over_by: None,
+        taken_over_at: None,
         waiting_on: vec![WaitingOn {
+            asked: Vec::new(),
             id: hold_id(),
             kind: HoldKind::Timer,
             step: "step-02".to_owned(),
@@ -174,6 +181,28 @@ fn paused() -> RunView {
         in_flight: vec!["step-01".to_owned()],
     }];
     run
+}
+
+fn taken() -> RunView {
+    RunView {
+        questions: vec![Question {
+            id: hold_id(),
+            question: "Tell the customer?".to_owned(),
+            schema: Some(json!({ "type": "string", "enum": ["yes", "no"] })),
+        }],
+        taken_over_by: Some("ada".to_owned()),
+        taken_over_at: Some(at("02T10:00:00")),
+        ..run()
+    }
+}
+
+fn activity() -> Activity {
+    Activity {
+        kind: ActivityKind::Call,
+        subject: None,
+        text: "Wants to know more.".to_owned(),
+        at: at("02T10:00:00"),
+    }
 }
 
 fn cancelled() -> RunView {
@@ -264,6 +293,25 @@ pub(super) fn runs() -> Vec<Entry> {
                 mode: ResumeMode::KeepDeadline,
             },
             changed(run()),
+        ),
+        command(
+            "owner",
+            ConfirmRun {
+                run: run_id(),
+                answers: Map::from_iter([("customer".to_owned(), json!("c-7"))]),
+            },
+            changed(run()),
+        ),
+        command("ada", TakeOverRun { run: run_id() }, changed(taken())),
+        command(
+            "owner",
+            AddActivity {
+                contact: "ada".parse().unwrap(),
+                id: "call-1".to_owned(),
+                activity: activity(),
+                patch: Map::from_iter([("sentiment".to_owned(), json!("positive"))]),
+            },
+            contact(),
         ),
         command(
             "owner",
@@ -395,6 +443,10 @@ pub(super) fn queries() -> Vec<Entry> {
         limit: 100,
         cursor: cursor(),
     };
+    let activities = ListActivities {
+        contact: "c-ada".parse().unwrap(),
+        limit: 100,
+    };
     let runs = ListRuns {
         limit: 100,
         cursor: cursor(),
@@ -420,61 +472,9 @@ pub(super) fn queries() -> Vec<Entry> {
         query(&agents, page(agent())),
         query(&GetContact { contact: id }, contact()),
         query(&contacts, page(contact())),
+        query(&activities, page(activity())),
         query(&GetRun { run: run_id() }, run()),
         query(&runs, page(run())),
         query(&history, history_page),
-    ]
-}
-
-pub(super) fn messages() -> Vec<Entry> {
-    let hand_out = HandOut {
-        workspace: acme(),
-        run: run_id(),
-        agent: "outreach".parse().unwrap(),
-        step: "step-01".to_owned(),
-        dispatch: 1,
-        attempt: 1,
-        tool: "crm.find".parse().unwrap(),
-        args: json!({ "email": "ada@lindqvist.example" }),
-        contact: Some("c-ada".parse().unwrap()),
-        idempotent: false,
-        claim_timeout_ms: 30_000,
-        token: Some("hps_eyJ9.c2ln".to_owned()),
-        http: None,
-        user: Actor("owner".to_owned()),
-        traceparent: "00-01920000000070008000000000000001-0000000100000001-01".to_owned(),
-        at: at("02T09:00:00"),
-    };
-    let nudge = Nudge {
-        runs: vec![(run_id(), 3)],
-    };
-    let bucket = DueBucket {
-        shard: 0,
-        second: 1_772_874_000,
-    };
-    let advance = AdvanceClock {
-        by_ms: 432_000_000,
-        settle_ms: 10_000,
-    };
-    let advanced: Reply<AdvancedClock> = Reply::Ok(AdvancedClock {
-        now: at("07T09:00:00"),
-        settled: true,
-        unsettled: Vec::new(),
-    });
-    let queue = subject::steps(&acme(), "crm.find");
-    let live = subject::live(&acme(), executor::SERVICE);
-    let moved = subject::CLOCK_ADVANCE.to_owned();
-    let mut clock = message(scheduler::SERVICE, "advance_clock", moved, &advance);
-    clock.answer = Some(super::body(&advanced));
-    let due = subject::timer_due(0);
-    let mut buckets = message(scheduler::SERVICE, "due_bucket", due, &bucket);
-    buckets
-        .subjects
-        .push(subject::timer_bucket(0, bucket.second));
-    vec![
-        message(executor::SERVICE, "hand_out", queue, &hand_out),
-        message(executor::SERVICE, "nudge", live, &nudge),
-        buckets,
-        clock,
     ]
 }

@@ -17,9 +17,12 @@ use crate::domain::effect::Effect;
 use crate::domain::expression::{self, Condition, Reference};
 use crate::domain::need::{Fact, Found, INPUT, Need, PlanFact};
 use crate::domain::plan::{Action, PlannedStep, Seen};
+use crate::domain::run::people::condition_name;
 use crate::domain::run::{Alarm, Handed, Hold, Phase, StepPhase, after};
 use crate::domain::tool::{Tool, is_built_in};
 
+use super::people::opening::{self, Story};
+use super::people::{ASSIGNEE_INACTIVE, HUMAN_TIMEOUT};
 use super::turn::{RowData, Stop, Turn};
 
 /// What one step can see.
@@ -28,6 +31,8 @@ struct Seeing {
     input: Option<Arc<Value>>,
     contact: Option<Arc<Value>>,
     results: BTreeMap<String, Value>,
+    /// For a handoff: what there is to tell.
+    story: Option<Story>,
 }
 
 /// Begins every step whose turn has come, until none is left that could begin; ends the run when
@@ -55,7 +60,7 @@ pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Stop> {
             return Err(Stop::Need(unknown));
         }
         for (index, seen) in seeing {
-            begin(turn, &plan, index, &seen);
+            begin(turn, &plan, index, seen);
             if turn.run.is_final() {
                 return Ok(());
             }
@@ -65,9 +70,9 @@ pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Ends the run if nothing of it is left to be done.
+/// Ends the run if nothing of it is left to be done, and nobody owns it who has still to say so.
 pub(super) fn complete_if_all_ended(turn: &mut Turn<'_>) {
-    if turn.run.steps.iter().all(|step| step.phase.is_settled()) {
+    if turn.run.moves() && turn.run.steps.iter().all(|step| step.phase.is_settled()) {
         complete(turn);
     }
 }
@@ -122,7 +127,7 @@ pub(super) fn tool_need(turn: &Turn<'_>, planned: &PlannedStep) -> Option<Need> 
             let name = tool.parse().ok()?;
             Some(Need::Tool(turn.run.workspace.clone(), name))
         }
-        Action::Tool { .. } | Action::Wait { .. } => None,
+        Action::Tool { .. } | Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => None,
     }
 }
 
@@ -171,11 +176,12 @@ fn see(turn: &Turn<'_>, plan: &PlanFact, index: usize, unknown: &mut Vec<Need>) 
     if let Some(planned) = plan.plan.steps.get(index) {
         tool_need(turn, planned).and_then(&mut look);
     }
+    seeing.story = opening::story(turn, plan, index, unknown);
     seeing
 }
 
 /// Begins one step, skips it, or fails it.
-fn begin(turn: &mut Turn<'_>, plan: &PlanFact, index: usize, seeing: &Seeing) {
+fn begin(turn: &mut Turn<'_>, plan: &PlanFact, index: usize, mut seeing: Seeing) {
     let Some(planned) = plan.plan.steps.get(index) else {
         return;
     };
@@ -194,17 +200,43 @@ fn begin(turn: &mut Turn<'_>, plan: &PlanFact, index: usize, seeing: &Seeing) {
     let scope = plan.plan.scope(index, seen);
     if let Some(when) = &planned.when {
         match expression::evaluate(when, &scope) {
-            Ok(condition) if condition.holds => {}
-            Ok(condition) => return skip(turn, index, when, &condition),
+            Ok(condition) => {
+                remember(turn, plan, (&planned.id, when), &condition);
+                if !condition.holds {
+                    return skip(turn, index, when, &condition);
+                }
+            }
             Err(error) => return fail_step(turn, index, error.code(), &error.to_string(), None),
         }
     }
+    let resolved = match planned.action.template() {
+        Some(template) => expression::resolve(&template, &scope),
+        None => Ok(Value::Null),
+    };
+    let resolved = match resolved {
+        Ok(resolved) => resolved,
+        Err(error) => {
+            return fail_step(turn, index, error.code(), &error.to_string(), None);
+        }
+    };
     match &planned.action {
         Action::Wait { duration_ms } => wait(turn, index, *duration_ms),
-        Action::Tool { args, .. } => match expression::resolve(args, &scope) {
-            Ok(args) => hand_out(turn, index, args, planned),
-            Err(error) => fail_step(turn, index, error.code(), &error.to_string(), None),
-        },
+        Action::Tool { .. } => hand_out(turn, index, resolved, planned),
+        Action::Ask(ask) => opening::ask(turn, index, ask, &resolved),
+        Action::Handoff(handoff) => {
+            let story = seeing.story.take().unwrap_or_default();
+            let known = (&resolved, seeing.contact.as_ref(), story);
+            opening::handoff(turn, index, handoff, known);
+        }
+    }
+}
+
+/// Keeps what a condition was decided on, where somebody may be told of it later (S0-T2).
+fn remember(turn: &mut Turn<'_>, plan: &PlanFact, (id, when): (&str, &str), found: &Condition) {
+    let is_handoff = |step: &PlannedStep| matches!(step.action, Action::Handoff(_));
+    if plan.plan.steps.iter().any(is_handoff) {
+        let value = json!({ "expression": when, "values": found.values, "outcome": found.holds });
+        turn.value(condition_name(id), value);
     }
 }
 
@@ -377,7 +409,8 @@ fn is_idempotent(tool: &str, args: &Value) -> bool {
 /// Whose doing a failure is.
 fn class_of(code: &str) -> FailureClass {
     match code {
-        "approval_required" => FailureClass::Policy,
+        "approval_required" | ASSIGNEE_INACTIVE | "withdrawn" => FailureClass::Policy,
+        HUMAN_TIMEOUT => FailureClass::HumanTimeout,
         // Its worker was lost; a person only says that nobody knows more.
         "given_up" => FailureClass::Infra,
         _ => FailureClass::Agent,
@@ -409,7 +442,11 @@ pub(super) fn fail_step(
     turn.fail(Failure {
         class: class_of(code),
         code: code.to_owned(),
-        message: format!("{id}: {message}"),
+        // Its words are fixed (S0-R1).
+        message: match code {
+            ASSIGNEE_INACTIVE => message.to_owned(),
+            _ => format!("{id}: {message}"),
+        },
     });
 }
 

@@ -16,12 +16,13 @@ use serde_json::json;
 
 use crate::domain::effect::{Answer, Effect};
 use crate::domain::refusal::{REASON_CHARS_MAX, Refusal};
+use crate::domain::run::people::Clock;
 use crate::domain::run::{Alarm, Hold, INCIDENTS_MAX, Phase, StepPhase, after, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
 use super::{Verdict, advance, stale_timer, uncertain};
 
-fn unchanged(turn: &Turn<'_>) -> Verdict {
+pub(super) fn unchanged(turn: &Turn<'_>) -> Verdict {
     // The version rose only in the making; nothing of this turn is kept.
     let mut run = turn.run.clone();
     run.version -= 1;
@@ -42,7 +43,7 @@ fn refuse_final(turn: &Turn<'_>) -> Result<(), Stop> {
 /// steps do not start; running ones finish and are kept.
 pub(super) fn pause(mut turn: Turn<'_>, by: &Actor) -> Result<Verdict, Stop> {
     refuse_final(&turn)?;
-    uncertain::prepare(&turn, None)?;
+    uncertain::prepare(&turn, &[])?;
     if turn
         .run
         .pauses
@@ -67,6 +68,8 @@ pub(super) fn stand(turn: &mut Turn<'_>, scope: PauseScope, by: &Actor) {
     for index in 0..turn.run.steps.len() {
         freeze(turn, index);
     }
+    let now = turn.now;
+    turn.run.people_mut().for_each(|on| on.freeze(now));
     let pause = PausedBy {
         scope,
         by: by.0.clone(),
@@ -112,7 +115,7 @@ pub(super) fn resume(mut turn: Turn<'_>, by: &Actor, mode: ResumeMode) -> Result
     if !turn.run.pauses.iter().any(own) {
         return Ok(unchanged(&turn));
     }
-    uncertain::prepare(&turn, None)?;
+    uncertain::prepare(&turn, &[])?;
     turn.run
         .pauses
         .retain(|pause| pause.scope != PauseScope::Run);
@@ -134,6 +137,18 @@ pub(super) fn thaw_holds(turn: &mut Turn<'_>, by: &Actor, mode: ResumeMode) {
             && !thaw(turn, index, &hold, mode)
         {
             elapsed.push(index);
+        }
+    }
+    let now = turn.now;
+    for on in turn.run.people_mut() {
+        if let Clock::Frozen { remaining_ms, due } = on.clock {
+            let due = match mode {
+                // Only time ends by `now`: people keep what was left to them.
+                ResumeMode::Continue | ResumeMode::Now => after(now, remaining_ms),
+                ResumeMode::KeepDeadline => due,
+                ResumeMode::Restart => after(now, on.length_ms.unwrap_or(remaining_ms)),
+            };
+            on.thaw(due, now);
         }
     }
     let left = turn

@@ -20,7 +20,7 @@ use crate::domain::scope::{Change, Scope, ScopeChange, WorkspaceScope};
 use chrono::{DateTime, Utc};
 
 use super::turn::{Stop, Turn};
-use super::{Decision, Verdict, advance, control, uncertain};
+use super::{Decision, Verdict, advance, control, people, uncertain};
 
 /// The scopes that a run stands in; none: nothing was ever commanded.
 #[derive(Debug, Clone, Default)]
@@ -62,7 +62,8 @@ pub(super) fn then(
     let Some(mut caught) = follow(run, &scopes, Some(look))? else {
         return decide(run, look);
     };
-    if caught.run.moves() {
+    // A person who owns the run may have said something while it stood.
+    if !caught.run.is_final() && caught.run.pauses.is_empty() {
         go_on(&mut caught, !run.pauses.is_empty(), look, now)?;
     }
     let see = caught.sees(look);
@@ -87,6 +88,7 @@ fn of_questions(run: &Run, look: Lookup<'_>) -> Vec<Need> {
         .questions()
         .map(|(step, _)| Need::Request(run.id, step.id.clone()))
         .collect();
+    needs.extend(people::needs(run));
     if !needs.is_empty() {
         needs.push(Need::Plan(
             run.workspace.clone(),
@@ -409,7 +411,7 @@ fn go_on(
     let before = caught.run.clone();
     let mut turn = Turn::new(&before, &see, now);
     if stood {
-        uncertain::prepare(&turn, None)?;
+        uncertain::prepare(&turn, &[])?;
         control::requeue(&mut turn);
         uncertain::apply_answers(&mut turn)?;
     }

@@ -15,8 +15,10 @@ use serde_json::{Value, json};
 use crate::domain::effect::{Effect, Lease};
 use crate::domain::need::{Fact, Found, Need};
 use crate::domain::plan::Action;
+use crate::domain::run::people::OnPeople;
 use crate::domain::run::{Choice, Run, Step, StepPhase, Uncertain, Working};
 
+use super::people;
 use super::turn::{Stop, Turn};
 
 /// Largest arguments that a question shows, in bytes of JSON.
@@ -71,6 +73,7 @@ const fn working(step: &Step) -> Option<(u64, &Working)> {
         StepPhase::Planned
         | StepPhase::Queued(_)
         | StepPhase::Waiting(_)
+        | StepPhase::Asked(_)
         | StepPhase::Uncertain(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
@@ -166,6 +169,52 @@ fn has_reported(turn: &Turn<'_>, asked: &Uncertain) -> bool {
     })
 }
 
+/// What is wanted of a hold on people: since when it is frozen, if it is, and until when it stands.
+fn wanted_of(run: &Run, on: &OnPeople, is_taken: bool) -> (Frozen, Option<DateTime<Utc>>) {
+    let since = run.pauses.iter().map(|pause| pause.at).min();
+    // A person who owns the run has stopped the timer at its owner: nothing is wanted of it.
+    let deadline = on.deadline().filter(|_| !is_taken);
+    (since, deadline)
+}
+
+/// Wishes of holds on people that begin, freeze, thaw or end between the states of a turn.
+pub(super) fn people(turn: &Turn<'_>) -> Result<Vec<Effect>, Stop> {
+    let mut wishes = Vec::new();
+    let same = |run: &'_ Run, id: HoldId| run.people().any(|(_, one)| one.id == id);
+    for (_, on) in turn.run.people() {
+        let is_taken = on.taken.is_some();
+        let (since, deadline) = wanted_of(&turn.run, on, is_taken);
+        let before = turn.before.people().find(|(_, old)| old.id == on.id);
+        let before = before.map(|(_, old)| wanted_of(turn.before, old, is_taken));
+        if before == Some((since, deadline)) {
+            continue;
+        }
+        let spec = Box::new(people::wanted_spec(turn, on)?);
+        let want = match since {
+            Some(since) => Want::Frozen {
+                spec,
+                since,
+                remaining_ms: on.remaining_ms(),
+            },
+            None => Want::Open { spec, deadline },
+        };
+        wishes.push(wish(turn, on.id, want));
+    }
+    for (_, on) in turn.before.people() {
+        // Closed by its owner: there is nothing to tell.
+        if same(&turn.run, on.id) || turn.run.closed.contains(&on.id.number) {
+            continue;
+        }
+        let reason = match turn.run.is_final() {
+            true => "The run has ended.",
+            false => "It is not asked any more.",
+        };
+        let reason = reason.to_owned();
+        wishes.push(wish(turn, on.id, Want::Gone { reason }));
+    }
+    Ok(wishes)
+}
+
 fn wish(turn: &Turn<'_>, id: HoldId, want: Want) -> Effect {
     Effect::Hold {
         workspace: turn.run.workspace.clone(),
@@ -189,7 +238,7 @@ fn spec(turn: &Turn<'_>, step: &Step, asked: &Uncertain) -> Result<HoldSpec, Sto
     let planned = plan.plan.steps.iter().find(|planned| planned.id == step.id);
     let tool = planned.and_then(|planned| match &planned.action {
         Action::Tool { tool, .. } => Some(tool.clone()),
-        Action::Wait { .. } => None,
+        Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => None,
     });
     let Working { node, since, .. } = &asked.working;
     let question = format!(

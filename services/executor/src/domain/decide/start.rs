@@ -19,7 +19,7 @@ use crate::domain::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run, Step, StepPhas
 use crate::domain::scope::Followed;
 
 use super::turn::{Stop, Turn};
-use super::{Scopes, Verdict, advance, follow, settle};
+use super::{Scopes, Verdict, advance, follow, people, settle};
 
 /// Accepts a run of the agent's newest version and takes its first steps.
 pub(super) fn start(
@@ -69,6 +69,9 @@ fn try_start(
         followed: Followed::default(),
         on_pause: OnPause::default(),
         clocks: Clocks::default(),
+        gate: None,
+        barge: None,
+        closed: Vec::new(),
         incidents: Vec::new(),
     };
     follow::stand_in(&mut fresh, &scopes)?;
@@ -82,27 +85,31 @@ fn try_start(
         .collect();
     turn.run.on_pause = plan.plan.on_pause;
     turn.value(INPUT.to_owned(), input.clone());
+    tell(&mut turn);
+    if let Some(inputs) = &plan.plan.inputs {
+        people::gate::check(&mut turn, inputs, input)?;
+    }
+    advance::advance(&mut turn)?;
+    let answer = Answer::Run(Box::new(turn.run.view()));
+    Ok(turn.decided(answer))
+}
+
+/// What the history begins with.
+fn tell(turn: &mut Turn<'_>) {
+    let run = &turn.run;
+    let (agent, version, contact, by) = (&run.agent, run.plan, &run.contact, &run.started_by);
     let about = contact
         .as_ref()
         .map(|contact| format!(" for {contact}"))
         .unwrap_or_default();
-    turn.event(
-        EventType::RunStarted,
-        None,
-        format!(
-            "Run of {agent} (version {}){about} started by {by}.",
-            known.newest
-        ),
-        json!({ "agent": agent, "version": known.newest, "contact": contact, "by": by }),
-    );
+    let message = format!("Run of {agent} (version {version}){about} started by {by}.");
+    let data = json!({ "agent": agent, "version": version, "contact": contact, "by": by });
+    turn.event(EventType::RunStarted, None, message, data);
     if !turn.run.pauses.is_empty() {
         let message = turn.run.message();
         let data = json!({ "paused_by": turn.run.pauses });
         turn.event(EventType::RunPaused, None, message, data);
     }
-    advance::advance(&mut turn)?;
-    let answer = Answer::Run(Box::new(turn.run.view()));
-    Ok(turn.decided(answer))
 }
 
 /// The agent as it is now, and all scopes of the run; refuses when it or the contact is not there.

@@ -9,6 +9,7 @@ mod histories;
 mod leases;
 mod many;
 mod pausing;
+mod people;
 mod starting;
 mod table;
 mod tools;

@@ -150,6 +150,7 @@ impl<'a> Turn<'a> {
             StepPhase::Planned
             | StepPhase::Queued(_)
             | StepPhase::Waiting(_)
+            | StepPhase::Asked(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
             | StepPhase::Skipped { .. }
@@ -157,6 +158,7 @@ impl<'a> Turn<'a> {
         };
         let started_at = match &step.phase {
             StepPhase::Waiting(hold) => Some(hold.since),
+            StepPhase::Asked(on) => Some(on.since),
             StepPhase::Queued(handed) => Some(handed.at),
             StepPhase::Planned
             | StepPhase::Working(_)
@@ -186,16 +188,38 @@ impl<'a> Turn<'a> {
 
     /// Ends the run: everything that is left of it is revoked, its holds are closed.
     pub(super) fn end(&mut self, phase: Phase) {
+        let cancelled = StepPhase::Cancelled { at: self.now };
         for index in 0..self.run.steps.len() {
-            self.revoke(index);
+            self.revoke(index, &cancelled);
         }
         self.run.phase = phase;
         self.run.pauses.clear();
+        self.run.gate = None;
+        self.run.barge = None;
     }
 
-    /// A step that has not ended is cancelled; its hand-out is fenced off.
-    fn revoke(&mut self, index: usize) {
-        let (rev, now) = (self.run.version, self.now);
+    /// A person has ended the run: what is left of its steps is skipped (S0-T3).
+    pub(super) fn skip_rest(&mut self, message: &str, by: &str) {
+        let skipped = StepPhase::Skipped { at: self.now };
+        for index in 0..self.run.steps.len() {
+            let left = self.step(index).filter(|step| !step.phase.is_settled());
+            let Some(id) = left.map(|step| step.id.clone()) else {
+                continue;
+            };
+            self.revoke(index, &skipped);
+            let data = serde_json::json!({ "reason": "handoff_completed", "by": by });
+            self.event(EventType::StepSkipped, Some(&id), message.to_owned(), data);
+        }
+    }
+
+    /// Takes a hand-out of this very decision back.
+    pub(super) fn retract_hand_out(&mut self, step: &str) {
+        self.retract(step, None);
+    }
+
+    /// A step that has not ended ends so; its hand-out is fenced off.
+    fn revoke(&mut self, index: usize, ended: &StepPhase) {
+        let rev = self.run.version;
         let workspace = self.run.workspace.clone();
         let Some(step) = self
             .run
@@ -206,12 +230,14 @@ impl<'a> Turn<'a> {
             return;
         };
         // One that was queued before a pause has a row, though its turn is to come again.
-        let has_row = !matches!(step.phase, StepPhase::Planned) || step.dispatch > 0;
+        let is_skipped = matches!(ended, StepPhase::Skipped { .. });
+        let has_row = is_skipped || !matches!(step.phase, StepPhase::Planned) || step.dispatch > 0;
         let hold = match &step.phase {
             StepPhase::Waiting(hold) => Some(hold.id),
             StepPhase::Planned
             | StepPhase::Queued(_)
             | StepPhase::Working(_)
+            | StepPhase::Asked(_)
             | StepPhase::Uncertain(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
@@ -219,7 +245,7 @@ impl<'a> Turn<'a> {
             | StepPhase::Cancelled { .. } => None,
         };
         step.dispatch += 1;
-        step.phase = StepPhase::Cancelled { at: now };
+        step.phase = ended.clone();
         let id = step.id.clone();
         let is_new = self.retract(&id, hold);
         if let Some(hold) = hold.filter(|_| !is_new) {
@@ -272,6 +298,10 @@ impl<'a> Turn<'a> {
             Err(stop) => return super::settle(Err(stop)),
         };
         self.effects.extend(wishes);
+        match outside::people(&self) {
+            Ok(wishes) => self.effects.extend(wishes),
+            Err(stop) => return super::settle(Err(stop)),
+        }
         self.effects
             .extend(outside::leases(self.before, &self.run, self.now));
         if !self.items.is_empty() {

@@ -12,15 +12,17 @@ use crate::domain::refusal::Refusal;
 use crate::domain::run::{Answered, Choice, StepPhase, Uncertain, Working, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
-use super::{Verdict, advance};
+use super::{Verdict, advance, people};
 
-/// Asks for all that the uncertain steps, and the one at `index`, may lack: in one question.
-pub(super) fn prepare(turn: &Turn<'_>, index: Option<usize>) -> Result<(), Stop> {
+/// Asks for all that the holds on people, the uncertain steps and those at `also` may lack: in one
+/// question.
+pub(super) fn prepare(turn: &Turn<'_>, also: &[usize]) -> Result<(), Stop> {
     let asked = turn.run.questions().map(|(step, _)| step.id.clone());
-    let also = index.and_then(|index| turn.step(index));
+    let also = also.iter().filter_map(|index| turn.step(*index));
     let also = also.map(|step| step.id.clone());
     let steps: Vec<_> = asked.chain(also).collect();
-    if steps.is_empty() {
+    let holds = people::needs(&turn.run);
+    if steps.is_empty() && holds.is_empty() {
         return Ok(());
     }
     let plan = turn.plan()?;
@@ -33,6 +35,7 @@ pub(super) fn prepare(turn: &Turn<'_>, index: Option<usize>) -> Result<(), Stop>
             needs.extend(advance::tool_need(turn, planned));
         }
     }
+    needs.extend(holds);
     needs.retain(|need| matches!(turn.look(need), Found::Unknown));
     match needs.is_empty() {
         true => Ok(()),
@@ -57,6 +60,7 @@ pub(super) fn lease_ended(
             | StepPhase::Queued(_)
             | StepPhase::Working(_)
             | StepPhase::Waiting(_)
+            | StepPhase::Asked(_)
             | StepPhase::Uncertain(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
@@ -65,7 +69,7 @@ pub(super) fn lease_ended(
         )
         | None => return Ok(Verdict::Unchanged(Answer::Nothing(()))),
     };
-    prepare(&turn, Some(index))?;
+    prepare(&turn, &[index])?;
     if let Some(step) = turn.step_mut(index) {
         step.lost += 1;
     }
@@ -83,7 +87,7 @@ pub(super) fn lease_ended(
     Ok(turn.decided(Answer::Nothing(())))
 }
 
-fn ask(turn: &mut Turn<'_>, index: usize, working: Working) {
+pub(super) fn ask(turn: &mut Turn<'_>, index: usize, working: Working) {
     turn.run.holds += 1;
     let hold = HoldId {
         run: turn.run.id,
@@ -166,7 +170,7 @@ pub(super) fn closed(
     };
     let id = step.id.clone();
     let index = turn.position(&id)?;
-    prepare(&turn, None)?;
+    prepare(&turn, &[])?;
     turn.event(
         EventType::InputAnswered,
         Some(&id),
@@ -189,6 +193,10 @@ pub(super) fn closed(
 
 /// Lets the answers that were given take effect.
 pub(super) fn apply_answers(turn: &mut Turn<'_>) -> Result<(), Stop> {
+    people::apply_kept(turn)?;
+    if !turn.run.moves() {
+        return Ok(());
+    }
     let given: Vec<_> = turn
         .run
         .questions()

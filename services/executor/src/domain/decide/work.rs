@@ -1,12 +1,14 @@
 //! What workers ask and report. Everything they send carries the number of the hand-out.
 
+use holdpoint_contracts::contact::{Activity, ActivityKind};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::{Grant, ResultAnswer};
 use holdpoint_ids::NodeName;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::domain::effect::Answer;
+use crate::domain::effect::{Answer, Effect};
+use crate::domain::plan::Action;
 use crate::domain::run::{LATE_RESULTS_MAX, StepPhase, Working, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
@@ -14,6 +16,11 @@ use super::{Verdict, advance, granted, known_result};
 
 /// Longest failure text that a run keeps, in characters; the step's response has all of it.
 const ERROR_CHARS_MAX: usize = 2_000;
+
+/// The tool whose results are mails.
+const SEND_EMAIL: &str = "send_email";
+/// Longest subject that is kept, in characters.
+const SUBJECT_CHARS_MAX: usize = 1_000;
 
 /// What a worker reports.
 pub(super) struct Report<'r> {
@@ -49,6 +56,7 @@ pub(super) fn start(
         StepPhase::Working(_)
         | StepPhase::Planned
         | StepPhase::Waiting(_)
+        | StepPhase::Asked(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
         | StepPhase::Skipped { .. }
@@ -89,6 +97,7 @@ pub(super) fn report(mut turn: Turn<'_>, report: &Report<'_>) -> Result<Verdict,
         }
         StepPhase::Planned
         | StepPhase::Waiting(_)
+        | StepPhase::Asked(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
         | StepPhase::Skipped { .. }
@@ -138,6 +147,7 @@ fn apply(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), S
         },
     );
     turn.value(report.step.to_owned(), result.data.clone());
+    tell_contact(turn, index, report)?;
     turn.event(
         EventType::StepSucceeded,
         Some(report.step),
@@ -145,6 +155,33 @@ fn apply(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), S
         json!({ "duration_ms": result.duration_ms, "node": report.node }),
     );
     advance::advance(turn)
+}
+
+/// A mail that was sent is part of what is known of the contact: once a step (S0-AC7).
+fn tell_contact(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), Stop> {
+    let Some(contact) = turn.run.contact.clone() else {
+        return Ok(());
+    };
+    let plan = turn.plan()?;
+    let action = plan.plan.steps.get(index).map(|planned| &planned.action);
+    if !matches!(action, Some(Action::Tool { tool, .. }) if tool == SEND_EMAIL) {
+        return Ok(());
+    }
+    let text = |name: &str| report.result.data.get(name).and_then(Value::as_str);
+    let subject = text("subject").map(|subject| subject.chars().take(SUBJECT_CHARS_MAX).collect());
+    let to = text("to").map(|to| format!("To {to}.")).unwrap_or_default();
+    turn.effect(Effect::Activity {
+        workspace: turn.run.workspace.clone(),
+        contact,
+        id: format!("{}/{}", turn.run.id, report.step),
+        activity: Activity {
+            kind: ActivityKind::EmailOut,
+            subject,
+            text: to,
+            at: turn.now,
+        },
+    });
+    Ok(())
 }
 
 /// Keeps what a fenced-off worker reports, once a hand-out, and changes nothing else.

@@ -5,23 +5,31 @@
 use super::plain;
 use crate::domain::expression::Complaint;
 
-const AGENT: [&str; 4] = ["agent", "description", "on_pause", "steps"];
-const AGENT_LATER: [&str; 4] = ["instructions", "inputs", "planner", "ask_missing_inputs"];
-const STEP: [&str; 7] = [
+const AGENT: [&str; 6] = [
+    "agent",
+    "description",
+    "on_pause",
+    "inputs",
+    "ask_missing_inputs",
+    "steps",
+];
+const AGENT_LATER: [&str; 2] = ["instructions", "planner"];
+const STEP: [&str; 9] = [
     "id",
     "tool",
     "args",
     "wait",
+    "ask",
+    "handoff",
     "when",
     "needs",
     "claim_timeout",
 ];
-const STEP_LATER: [&str; 11] = [
-    "wait_for", "ask", "handoff", "delegate", "run", "finish", "for_each", "retry", "timeout",
-    "on_error", "approval",
+const STEP_LATER: [&str; 9] = [
+    "wait_for", "delegate", "run", "finish", "for_each", "retry", "timeout", "on_error", "approval",
 ];
 /// Kinds of step that are documented and that this release does not have.
-const KINDS_LATER: [&str; 6] = ["wait_for", "ask", "handoff", "delegate", "run", "finish"];
+const KINDS_LATER: [&str; 4] = ["wait_for", "delegate", "run", "finish"];
 
 /// What is wrong with a field name of the agent, if anything is.
 pub(super) fn agent_field(name: &str) -> Option<Complaint> {
@@ -31,6 +39,11 @@ pub(super) fn agent_field(name: &str) -> Option<Complaint> {
 /// What is wrong with a field name of a step, if anything is.
 pub(super) fn step_field(name: &str) -> Option<Complaint> {
     field(name, "A step", &STEP, &STEP_LATER)
+}
+
+/// What is wrong with a field name inside an `ask` or a `handoff`, if anything is.
+pub(super) fn inner_field(name: &str, kind: &str, known: &[&'static str]) -> Option<Complaint> {
+    field(name, &format!("`{kind}`"), known, &[])
 }
 
 /// Whether a field is a kind of step that this release does not have.

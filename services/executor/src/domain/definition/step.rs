@@ -14,6 +14,8 @@ use crate::domain::plan::Action;
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);
+/// The kinds of step.
+const KINDS: [&str; 4] = ["tool", "wait", "ask", "handoff"];
 /// Ids that placeholders use for something else.
 const RESERVED: [&str; 4] = ["input", "contact", "run", "item"];
 
@@ -112,14 +114,14 @@ fn id_complaint(id: &str, at: usize) -> Option<String> {
 }
 
 /// A step while its fields are read.
-struct One<'r, 't> {
+pub(super) struct One<'r, 't> {
     review: &'r mut Review<'t>,
     at: usize,
     id: &'r str,
 }
 
 impl One<'_, '_> {
-    fn fault(&mut self, field: &str, complaint: Complaint) {
+    pub(super) fn fault(&mut self, field: &str, complaint: Complaint) {
         self.review
             .fault(Place::Step(self.at, self.id, Some(field)), complaint);
     }
@@ -162,30 +164,33 @@ impl One<'_, '_> {
     }
 
     fn action(&mut self, step: &Map<String, Value>) -> Option<Action> {
-        match (step.get("tool"), step.get("wait")) {
-            (Some(_), Some(_)) => {
-                let said = "A step is either a `tool` or a `wait`; make it two steps.";
-                self.fault("wait", plain("wait", said));
-                None
+        let mut kinds = KINDS
+            .iter()
+            .filter_map(|kind| Some((*kind, step.get(*kind)?)));
+        let Some((kind, value)) = kinds.next() else {
+            // A kind that is still to come has been refused by name already.
+            if !step.keys().any(|name| fields::is_later_kind(name)) {
+                let said = "A step says what it does: `tool: NAME`, `wait: DURATION`, `ask: …` or `handoff: …`.";
+                self.fault("id", plain("", said));
             }
-            (Some(tool), None) => self.tool(tool, step.get("args")),
-            (None, Some(wait)) => {
-                if step.contains_key("args") {
-                    self.fault(
-                        "args",
-                        plain("args", "`args` belongs to a `tool`; a `wait` has none."),
-                    );
-                }
-                let duration_ms = self.wait_ms(wait)?;
+            return None;
+        };
+        if let Some((other, _)) = kinds.next() {
+            let said = format!("A step is either a `{kind}` or a `{other}`; make it two steps.");
+            self.fault(other, plain(other, &said));
+            return None;
+        }
+        if kind != "tool" && step.contains_key("args") {
+            let said = format!("`args` belongs to a `tool`; a `{kind}` has none.");
+            self.fault("args", plain("args", &said));
+        }
+        match kind {
+            "tool" => self.tool(value, step.get("args")),
+            "ask" => self.ask(value),
+            "handoff" => self.handoff(value),
+            _ => {
+                let duration_ms = self.wait_ms(value)?;
                 Some(Action::Wait { duration_ms })
-            }
-            (None, None) => {
-                // A kind that is still to come has been refused by name already.
-                if !step.keys().any(|name| fields::is_later_kind(name)) {
-                    let said = "A step says what it does: `tool: NAME` or `wait: DURATION`.";
-                    self.fault("id", plain("", said));
-                }
-                None
             }
         }
     }
@@ -265,7 +270,7 @@ fn looks_like_date(text: &str) -> bool {
 }
 
 /// An error text as a sentence: capital letter and full stop.
-fn sentence(text: &str) -> String {
+pub(super) fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars
         .next()

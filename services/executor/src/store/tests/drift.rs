@@ -6,11 +6,12 @@ use holdpoint_store::is_sqlite;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, Iterable, Statement};
 
 use crate::store::{
-    agent_row, agent_version_row, contact_row, handover_row, history_row, lease_row, node_row,
-    run_row, run_value_row, step_row, tool_row, workspace_row,
+    activity_row, agent_row, agent_version_row, contact_row, handover_row, history_row, lease_row,
+    node_row, run_row, run_value_row, step_row, tool_row, workspace_row,
 };
 
 pub(super) async fn columns(db: &DatabaseConnection) {
+    same_columns(db, activity_row::Entity).await;
     same_columns(db, agent_row::Entity).await;
     same_columns(db, agent_version_row::Entity).await;
     same_columns(db, contact_row::Entity).await;
@@ -23,7 +24,7 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, lease_row::Entity).await;
     same_columns(db, node_row::Entity).await;
     same_columns(db, tool_row::Entity).await;
-    let owned = "agents agent_versions contacts handovers history leases nodes runs run_values \
+    let owned = "agents agent_versions contact_activities contacts handovers history leases nodes runs run_values \
                  steps tools workspace_scopes";
     let of_kernel = "outbox idempotency dead_letters wishes executor_migrations";
     let expected = owned.split(' ').chain(of_kernel.split(' '));

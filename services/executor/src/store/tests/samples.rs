@@ -92,6 +92,9 @@ pub(super) fn run() -> Run {
         followed: Followed::default(),
         on_pause: OnPause::Hold,
         clocks: Clocks::default(),
+        gate: None,
+        barge: None,
+        closed: Vec::new(),
         incidents: Vec::new(),
     }
 }

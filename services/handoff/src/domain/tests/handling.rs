@@ -4,7 +4,7 @@ use holdpoint_contracts::handoff::{
     Completion, Decision, Disposition, Effect as Word, OutcomeType, RequestAction, RequestStatus,
 };
 use holdpoint_contracts::hold::{
-    Assign, ClosedAnswer, HoldOutcome, HoldSpec, Policy, Want, WishAnswer,
+    Assign, BARGE_IN, ClosedAnswer, HoldOutcome, HoldSpec, Policy, Want, WishAnswer,
 };
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
@@ -42,6 +42,38 @@ fn reassign(to: &str) -> RequestAction {
 
 fn status(world: &World) -> RequestStatus {
     world.view().status
+}
+
+/// Barge-in: whoever took the run over has it from the beginning; a pause changes nothing of that.
+#[test]
+fn a_run_that_an_operator_took_over_is_theirs_already() {
+    let spec = HoldSpec {
+        reason: Some(BARGE_IN.to_owned()),
+        ..handoff()
+    };
+    let want = |spec: &HoldSpec| Want::Open {
+        spec: Box::new(spec.clone()),
+        deadline: None,
+    };
+    let mut world = World::new();
+    world.wish(1, want(&spec));
+    let view = world.view();
+    assert_eq!(view.status, RequestStatus::TakenOver);
+    assert_eq!(view.assignee.as_deref(), Some("ada"));
+    assert!(world.closed().is_empty(), "the executor knows");
+    let since = minute(5);
+    let frozen = Want::Frozen {
+        spec: Box::new(spec.clone()),
+        since,
+        remaining_ms: None,
+    };
+    world.wish(2, frozen);
+    world.wish(3, want(&spec));
+    assert_eq!(status(&world), RequestStatus::TakenOver);
+    let refused = world.say("bob", complete("mine")).unwrap_err();
+    assert_eq!(refused.status, 403);
+    world.say("ada", complete("done")).unwrap();
+    assert_eq!(world.closed()[0].outcome, HoldOutcome::Completed);
 }
 
 /// S0-AC6, S0-AC7: offered, accepted, taken over, completed.

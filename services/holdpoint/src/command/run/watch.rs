@@ -64,6 +64,11 @@ pub(super) const fn ending(kind: EventType) -> Option<Outcome> {
         | EventType::StepSkipped
         | EventType::StepLateResult
         | EventType::InputAnswered
+        | EventType::HandoffOffered
+        | EventType::HandoffTakenOver
+        | EventType::HandoffCompleted
+        | EventType::HandoffExpired
+        | EventType::HandoffWithdrawn
         | EventType::RunIncident => None,
     }
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use holdpoint_bus::server::{self, Provided, Settings};
 use holdpoint_bus::{Bus, Outgoing, StreamUse};
+use holdpoint_contracts::contact::ContactView;
 use holdpoint_contracts::executor::PatchContact;
 use holdpoint_contracts::message::{Command, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::run::ContactView;
 use holdpoint_contracts::steps::{
     Beat, BeatAnswer, Goodbye, Grant, HandOut, ResultAnswer, StartStep, StartSteps, StepResult,
     StepResults,

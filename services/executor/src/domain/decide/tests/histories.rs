@@ -1,13 +1,16 @@
 //! What holds in every history: the checks of [`World::give`] after each of many random inputs.
 
 use chrono::TimeDelta;
-use holdpoint_contracts::run::ResumeMode;
+use holdpoint_contracts::hold::{HoldOutcome, OnTimeout, Priority};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{HoldKind, ResumeMode};
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::world::{Heard, World, broken, done, owner, start_input};
+use super::world::{Heard, World, broken, closing, done, owner, start_input};
 use crate::domain::RunInput;
-use crate::domain::plan::{Action, OnPause, Plan, PlannedStep};
+use crate::domain::plan::people::{Ask, Handoff};
+use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
 use crate::domain::run::Choice;
 
 /// What happens next. Steps and hold numbers are taken modulo what there is.
@@ -46,6 +49,15 @@ pub(super) enum Move {
         hold: u32,
         choice: Choice,
     },
+    /// A hold on people of whatever kind is closed so.
+    People {
+        which: usize,
+        what: usize,
+    },
+    /// An operator takes the run over.
+    TakeOver(bool),
+    /// A caller says what is missing.
+    Confirm(bool),
     Incident(bool),
     Replied(bool),
     Pass(i64),
@@ -92,10 +104,65 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         6 => (0_u32..6, 0_usize..3).prop_map(
             |(hold, choice)| Move::Closed { hold, choice: Choice::ALL[choice] }
         ),
+        8 => (0_usize..3, 0_usize..WAYS).prop_map(|(which, what)| Move::People { which, what }),
+        1 => any::<bool>().prop_map(Move::TakeOver),
+        1 => any::<bool>().prop_map(Move::Confirm),
         1 => any::<bool>().prop_map(Move::Incident),
         1 => any::<bool>().prop_map(Move::Replied),
         2 => (0_i64..200_000_000).prop_map(Move::Pass),
     ]
+}
+
+/// Ways to close a hold on people.
+pub(super) const WAYS: usize = 6;
+
+pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
+    let done = |disposition| json!({ "notes": "called", "disposition": disposition });
+    match what {
+        0 => (HoldOutcome::Answered, json!({ "customer": "c-9" })),
+        1 => (HoldOutcome::Completed, done("finish")),
+        2 => (HoldOutcome::Completed, done("return_to_agent")),
+        3 => (HoldOutcome::TakenOver, Value::Null),
+        4 => (HoldOutcome::Timeout, Value::Null),
+        _ => (
+            HoldOutcome::Cancelled,
+            json!({ "code": "assignee_inactive", "message": "nobody" }),
+        ),
+    }
+}
+
+fn on_people() -> impl Strategy<Value = Action> {
+    let ends = [
+        OnTimeout::Fail,
+        OnTimeout::Skip,
+        OnTimeout::Default,
+        OnTimeout::Escalate,
+    ];
+    let ask = (0_usize..4).prop_map(move |end| {
+        Action::Ask(Box::new(Ask {
+            to: json!(["@user.owner"]),
+            question: "Tell {{ contact.email }}?".to_owned(),
+            options: Vec::new(),
+            schema: None,
+            timeout_ms: 300_000,
+            on_timeout: ends[end],
+            default: (ends[end] == OnTimeout::Default).then(|| json!("no")),
+        }))
+    });
+    let handoff = (any::<bool>(), any::<bool>()).prop_map(|(ends, continues)| {
+        Action::Handoff(Box::new(Handoff {
+            to: json!([]),
+            message: None,
+            priority: Priority::Low,
+            timeout_ms: if ends { 86_400_000 } else { 0 },
+            on_timeout: match continues {
+                true => OnTimeout::Continue,
+                false => OnTimeout::Skip,
+            },
+            warm_lead: None,
+        }))
+    });
+    prop_oneof![ask, handoff]
 }
 
 fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8)> {
@@ -116,12 +183,25 @@ fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8)> {
         1 => Just(Some("contact.replied == false".to_owned())),
         1 => Just(Some("input.go == true".to_owned())),
     ];
-    (prop_oneof![2 => wait, 3 => tool], when, any::<u8>())
+    (
+        prop_oneof![2 => wait, 3 => tool, 2 => on_people()],
+        when,
+        any::<u8>(),
+    )
 }
 
 /// Up to six steps, each after any of those before it.
 pub(super) fn a_plan() -> impl Strategy<Value = Plan> {
-    prop::collection::vec(a_step(), 1..=6).prop_map(|steps| Plan {
+    let steps = prop::collection::vec(a_step(), 1..=6);
+    (steps, prop::bool::weighted(0.2)).prop_map(|(steps, lacks)| Plan {
+        inputs: lacks.then(|| Inputs {
+            schema: json!({
+                "type": "object",
+                "properties": { "region": { "type": "string" } },
+                "required": ["region"],
+            }),
+            ask: true,
+        }),
         agent: "outreach".to_owned(),
         description: None,
         on_pause: OnPause::Hold,
@@ -211,6 +291,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 error_code: fails.then(|| "http_status".to_owned()),
             })
         }
+        Move::TakeOver(_) | Move::Confirm(_) | Move::People { .. } => by_people(world, next),
         Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => told(world, next),
         Move::Replied(replied) => {
             let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
@@ -221,6 +302,30 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             world.pass(TimeDelta::milliseconds(*ms));
             None
         }
+    }
+}
+
+/// What people do, and how their holds end.
+fn by_people(world: &World, next: &Move) -> Option<RunInput> {
+    match next {
+        Move::TakeOver(one) => Some(RunInput::TakeOver {
+            by: Actor(if *one { "ada" } else { "bob" }.to_owned()),
+        }),
+        Move::Confirm(fits) => {
+            let region = if *fits { json!("north") } else { json!(7) };
+            Some(RunInput::Confirm {
+                by: owner(),
+                answers: Map::from_iter([("region".to_owned(), region)]),
+            })
+        }
+        Move::People { which, what } => {
+            let open: Vec<_> = world.run.as_ref()?.people().map(|(_, on)| on.id).collect();
+            let hold = *open.get(which % open.len().max(1))?;
+            let (outcome, data) = way(*what);
+            let closing = closing(outcome, data, world.now);
+            Some(RunInput::HoldClosed { hold, closing })
+        }
+        _ => None,
     }
 }
 
@@ -251,8 +356,7 @@ fn told(world: &World, next: &Move) -> Option<RunInput> {
             let place = usize::try_from(*hold).unwrap();
             Some(RunInput::HoldClosed {
                 hold: open.get(place).copied().unwrap_or(stray),
-                choice: Some(*choice),
-                by: "ada".to_owned(),
+                closing: closing(HoldOutcome::Answered, json!(choice), world.now),
             })
         }
         Move::Incident(one) => Some(RunInput::Incident {
@@ -279,6 +383,35 @@ fn live(plan: Plan, moves: &[Move], times: usize) -> World {
         }
     }
     world
+}
+
+/// Everybody does what they are given: workers, people, time.
+pub(super) fn lives_on(world: &mut World) {
+    for _ in 0..40 {
+        if world.run().is_final() {
+            break;
+        }
+        // Whoever owns the run first: until then the others' words are kept.
+        let open = world.run().people().filter(|(_, on)| on.closing.is_none());
+        let asked = open.max_by_key(|(_, on)| on.taken.is_some());
+        if let Some((id, kind)) = asked.map(|(_, on)| (on.id, on.kind)) {
+            let what = if kind == HoldKind::Input { 0 } else { 2 };
+            let (outcome, mut data) = way(what);
+            if kind == HoldKind::Input {
+                data["region"] = json!("north");
+            }
+            world.close_as(id, outcome, data);
+            continue;
+        }
+        let open = world.run().steps.iter().find(|step| {
+            use crate::domain::run::StepPhase::{Queued, Uncertain, Working};
+            matches!(step.phase, Queued(_) | Working(_) | Uncertain(_))
+        });
+        match open.map(|step| step.id.clone()) {
+            Some(step) => drop(world.report(&step, done(Value::Null))),
+            None => drop(world.fire_next()),
+        }
+    }
 }
 
 proptest! {
@@ -315,19 +448,7 @@ proptest! {
         if !world.run().is_final() {
             world.resume(ResumeMode::Continue);
         }
-        for _ in 0..40 {
-            if world.run().is_final() {
-                break;
-            }
-            let open = world.run().steps.iter().find(|step| {
-                use crate::domain::run::StepPhase::{Queued, Uncertain, Working};
-                matches!(step.phase, Queued(_) | Working(_) | Uncertain(_))
-            });
-            match open.map(|step| step.id.clone()) {
-                Some(step) => drop(world.report(&step, done(Value::Null))),
-                None => drop(world.fire_next()),
-            }
-        }
+        lives_on(&mut world);
         prop_assert!(world.run().is_final(), "{:?}", world.run());
     }
 }

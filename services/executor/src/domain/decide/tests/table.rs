@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use chrono::TimeDelta;
-use holdpoint_contracts::run::{ResumeMode, RunStatus};
+use holdpoint_contracts::hold::HoldOutcome;
+use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use serde_json::json;
 
 use super::world::{Heard, World, broken, done};
@@ -40,6 +41,8 @@ const SKIPPED: &str = "
     args: { message: hi }
   - wait: 1 day
 ";
+const ASKED: &str = "  - id: it\n    ask: { question: Go on? }\n  - wait: 1 day\n";
+const HANDED: &str = "  - id: it\n    handoff: { to: \"@user.ada\" }\n  - wait: 1 day\n";
 const WAITING: &str = "  - id: it\n    wait: 1 day\n  - wait: 1 day\n";
 
 /// A phase to be tried, for a step that may be done twice and for one that may not.
@@ -55,6 +58,8 @@ fn table_of(input: &RunInput) -> &'static str {
         RunInput::Start { .. }
         | RunInput::Pause { .. }
         | RunInput::Resume { .. }
+        | RunInput::Confirm { .. }
+        | RunInput::TakeOver { .. }
         | RunInput::Cancel { .. } => "What people do",
         RunInput::TimerFired { .. } | RunInput::Follow => "What time does",
         RunInput::LeaseEnded { .. } | RunInput::HoldClosed { .. } | RunInput::Incident { .. } => {
@@ -84,6 +89,11 @@ fn row_of(phase: &StepPhase) -> &'static str {
             Alarm::Frozen { .. } => "waiting (frozen)",
         },
         StepPhase::Uncertain(_) => "uncertain",
+        StepPhase::Asked(on) => match (&on.taken, on.kind) {
+            (Some(_), _) => "taken over",
+            (None, HoldKind::Handoff) => "handed off",
+            (None, _) => "asked",
+        },
         StepPhase::Completed { .. } => "completed",
         StepPhase::Failed { .. } => "failed",
         StepPhase::Skipped { .. } => "skipped",
@@ -112,6 +122,11 @@ fn ask(world: &mut World) {
 fn lose(world: &mut World) {
     world.ask("node-a", STEP);
     world.lose(STEP);
+}
+
+fn take(world: &mut World) {
+    let id = world.run().people().next().unwrap().1.id;
+    world.close_as(id, HoldOutcome::TakenOver, json!(null));
 }
 
 fn scenes() -> Vec<Scene> {
@@ -151,6 +166,15 @@ fn scenes() -> Vec<Scene> {
         same("waiting (frozen), paused", after(again_waiting(), hold)),
         same("uncertain", uncertain(|_| {})),
         same("uncertain, paused", uncertain(hold)),
+        same("asked", World::started(ASKED)),
+        same("asked, paused", after(World::started(ASKED), hold)),
+        same("handed off", World::started(HANDED)),
+        same("handed off, paused", after(World::started(HANDED), hold)),
+        same("taken over", after(World::started(HANDED), take)),
+        same(
+            "taken over, paused",
+            after(after(World::started(HANDED), take), hold),
+        ),
         both("completed", &|steps| {
             after(queued(steps), |world| {
                 world.report(STEP, done(json!({})));
@@ -336,7 +360,7 @@ A row is the phase of a step `it` of a live run with one more step after it (a w
 the phase has ended the run; `planned` stands behind a wait of one day. A cell is `step / run`, then `paused`
 if the run is, `handed out` if `it` or what follows goes to a worker, and `→` the answer to whoever asked.
 `unchanged` stores nothing; `refused` has the problem's code. Where nothing else is said the step must not be
-done twice. An uncertain, waiting or skipped step is the same one in every column.
+done twice. An uncertain, waiting, asked or skipped step is the same one in every column.
 
 - *timer fired*: for the hold of the step (`planned`: of the step before); where there is none, for a hold
   that is unknown. *Stale* is an older `rev`.
@@ -344,7 +368,9 @@ done twice. An uncertain, waiting or skipped step is the same one in every colum
   second. `planned` was never handed out: its current number is 0, and so is its older one. A cancelled
   step's number has risen with the cancellation, so that the number that was out is its older one.
 - *lease ended*: of node-a, which was granted the step where it is in progress. *Answered*: about the step's
-  own question; where nothing is asked, about a hold that never was.
+  own question; where nothing is asked, about a hold that never was. *Timed out*, *taken over* and
+  *completed* are what the owner of a hold on people says of it; the time-out of a paused run is one that
+  was before the pause.
 ";
 
 /// The page is what the code does today.

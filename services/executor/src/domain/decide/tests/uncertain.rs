@@ -2,13 +2,13 @@
 
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{ClosedAnswer, HoldSpec, OnTimeout, Want};
+use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, HoldSpec, OnTimeout, Want};
 use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus, StepStatus};
 use holdpoint_contracts::steps::{Grant, ResultAnswer};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use super::world::{Heard, World, done};
+use super::world::{Heard, World, closing, done};
 use crate::domain::run::Choice;
 use crate::domain::{Refusal, RunInput};
 
@@ -187,8 +187,7 @@ fn an_answer_that_is_no_option_is_refused() {
     let mut world = lost();
     let heard = world.give(RunInput::HoldClosed {
         hold: hold(&world),
-        choice: None,
-        by: "ada".to_owned(),
+        closing: closing(HoldOutcome::Answered, json!("perhaps"), world.now),
     });
     assert!(matches!(heard, Heard::Refused(Refusal::UnknownAnswer(_))));
 }

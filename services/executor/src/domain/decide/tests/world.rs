@@ -1,14 +1,16 @@
 //! A run, all that a decision on it can look at, and the checks that hold after every decision.
 
 mod checks;
+mod keeping;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::contact::Activity;
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::hold::{ClosedAnswer, HoldWish, Want};
+use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, Want};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, Handover, ResumeMode, RunStatus, RunView};
 use holdpoint_contracts::steps::{Grant, HandOut, ResultAnswer};
@@ -16,10 +18,11 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
 use crate::domain::plan::Plan;
+use crate::domain::run::people::Closing;
 use crate::domain::run::{Choice, Run, StepPhase};
 use crate::domain::scope::{Scope, WorkspaceScope};
 use crate::domain::{
-    Agent, Aggregate, Answer, Effect, Fact, Found, Input, Lease, Need, PlanFact, Refusal, RunInput,
+    Agent, Aggregate, Answer, Fact, Found, Input, Lease, Need, PlanFact, Refusal, RunInput,
     StepRow, Tool, Verdict, decide,
 };
 
@@ -58,6 +61,10 @@ pub(super) struct World {
     pub(super) claims: Vec<(String, Handover)>,
     /// Tools that are registered.
     pub(super) tools: Vec<Tool>,
+    /// What is known of the contact's past: a list.
+    pub(super) activities: Value,
+    /// What the run says of its contact, once an id.
+    pub(super) said: BTreeMap<String, Activity>,
     pub(super) rows: BTreeMap<String, StepRow>,
     /// Every decision's effects, as text.
     pub(super) trace: Vec<String>,
@@ -123,6 +130,8 @@ impl World {
             leases: BTreeMap::new(),
             claims: Vec::new(),
             tools: Vec::new(),
+            activities: json!([]),
+            said: BTreeMap::new(),
             rows: BTreeMap::new(),
             trace: Vec::new(),
             plan: Arc::new(PlanFact::new(plan)),
@@ -264,7 +273,9 @@ impl World {
 
     pub(super) fn give_from(&mut self, workspace: Workspace, input: RunInput) -> Heard {
         let closing = match &input {
-            RunInput::HoldClosed { hold, .. } => Some(*hold),
+            RunInput::HoldClosed { hold, closing } if closing.outcome != HoldOutcome::TakenOver => {
+                Some(*hold)
+            }
             _ => None,
         };
         let asked_to_start = match &input {
@@ -273,6 +284,8 @@ impl World {
             | RunInput::Pause { .. }
             | RunInput::Resume { .. }
             | RunInput::Cancel { .. }
+            | RunInput::Confirm { .. }
+            | RunInput::TakeOver { .. }
             | RunInput::Follow
             | RunInput::TimerFired { .. }
             | RunInput::LeaseEnded { .. }
@@ -301,6 +314,7 @@ impl World {
                 // What its owner has closed is over for the owner too.
                 if let (Some(hold), Answer::Closed(ClosedAnswer::Applied)) =
                     (closing, &decision.answer)
+                    && !next.people().any(|(_, on)| on.id == hold)
                 {
                     self.holds.remove(&hold);
                 }
@@ -385,21 +399,10 @@ impl World {
                 let tool = self.tools.iter().find(|tool| tool.spec.name == *name);
                 tool.map(|tool| Fact::Tool(Arc::new(tool.clone())))
             }
+            Need::Activities(..) => Some(Fact::Value(Arc::new(self.activities.clone()))),
             Need::Run(_) => None,
         };
         fact.map_or(Found::Absent, Found::Here)
-    }
-
-    /// As the handoff service keeps it: lower or equal changes nothing, so none may be.
-    fn take_wish(&mut self, wish: HoldWish) {
-        let known = self.holds.get(&wish.id);
-        let newest = known.is_none_or(|(rev, _)| wish.rev > *rev);
-        assert!(
-            newest,
-            "handoff would ignore rev {} of {}",
-            wish.rev, wish.id
-        );
-        self.holds.insert(wish.id, (wish.rev, wish.want));
     }
 
     /// The node of a step falls silent, and its lease ends.
@@ -421,54 +424,33 @@ impl World {
     }
 
     pub(super) fn close(&mut self, hold: HoldId, choice: Option<Choice>) -> ClosedAnswer {
-        let by = "ada".to_owned();
-        match self.give(RunInput::HoldClosed { hold, choice, by }) {
+        self.close_as(hold, HoldOutcome::Answered, json!(choice))
+    }
+
+    /// The owner of a hold says how it was closed, now.
+    pub(super) fn close_as(
+        &mut self,
+        hold: HoldId,
+        outcome: HoldOutcome,
+        data: Value,
+    ) -> ClosedAnswer {
+        let closing = closing(outcome, data, self.now);
+        match self.give(RunInput::HoldClosed { hold, closing }) {
             Heard::Decided(Answer::Closed(answer)) | Heard::Unchanged(Answer::Closed(answer)) => {
                 answer
             }
             other => panic!("{other:?}"),
         }
     }
+}
 
-    fn keep(&mut self, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::AgentVersion { .. } => panic!("a run makes no agents"),
-                Effect::Value { name, value, .. } => {
-                    self.values.insert(name, value);
-                }
-                Effect::Step(mut row) => {
-                    // The table keeps what is not said again.
-                    let old = self.rows.get(&row.step);
-                    row.request = row
-                        .request
-                        .or_else(|| old.and_then(|it| it.request.clone()));
-                    self.rows.insert(row.step.clone(), *row);
-                }
-                Effect::Hold { wish, .. } => self.take_wish(*wish),
-                Effect::Lease(lease) => {
-                    self.leases.insert(lease.step.clone(), *lease);
-                }
-                Effect::LeaseOver { step, .. } => {
-                    let lease = self.leases.remove(&step);
-                    assert!(lease.is_some(), "{step} had no lease to end");
-                }
-                Effect::Claim { step, entry, .. } => self.claims.push((step, entry)),
-                Effect::NodeAlarm { .. }
-                | Effect::Beaten { .. }
-                | Effect::AskToBeat { .. }
-                | Effect::PagesToCome => {
-                    panic!("a run knows no nodes and no pages")
-                }
-                Effect::HandOut(hand_out) => self.handed.push(*hand_out),
-                Effect::Timer { hold, rev, due, .. } => {
-                    let newest = self.timers.get(&hold).is_none_or(|(known, _)| rev > *known);
-                    assert!(newest, "the scheduler would ignore rev {rev} of {hold}");
-                    self.timers.insert(hold, (rev, due));
-                }
-                Effect::History { items, .. } => self.history.extend(items),
-            }
-        }
+/// How `ada` closes a hold.
+pub(super) fn closing(outcome: HoldOutcome, data: Value, at: DateTime<Utc>) -> Closing {
+    Closing {
+        outcome,
+        data,
+        by: "ada".to_owned(),
+        at,
     }
 }
 

@@ -3,7 +3,6 @@
 use chrono::TimeDelta;
 use holdpoint_contracts::run::{PauseScope, PausedBy};
 use proptest::prelude::*;
-use serde_json::Value;
 
 use super::super::histories::{self as runs, Move, a_move, a_plan};
 use super::*;
@@ -66,6 +65,7 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
         1 => Just(Action::Tool { tool: "log".to_owned(), args: serde_json::json!({}) }),
     ];
     prop::collection::vec(action, 1..=4).prop_map(|actions| Plan {
+        inputs: None,
         steps: actions
             .into_iter()
             .enumerate()
@@ -199,19 +199,7 @@ proptest! {
             world.pages(kind);
         }
         world.resume(ResumeMode::Continue);
-        for _ in 0..40 {
-            if world.run().is_final() {
-                break;
-            }
-            let open = world.run().steps.iter().find(|step| {
-                use StepPhase::{Queued, Uncertain, Working};
-                matches!(step.phase, Queued(_) | Working(_) | Uncertain(_))
-            });
-            match open.map(|step| step.id.clone()) {
-                Some(step) => drop(world.report(&step, done(Value::Null))),
-                None => drop(world.fire_next()),
-            }
-        }
+        runs::lives_on(&mut world);
         prop_assert!(world.run().is_final(), "{:?}", world.run());
     }
 }

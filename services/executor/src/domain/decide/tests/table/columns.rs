@@ -1,10 +1,11 @@
 //! The inputs that are tried, in the order of the page.
 
+use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::ResumeMode;
 use holdpoint_ids::HoldId;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::super::world::{World, broken, done, owner, run_id, start_input};
+use super::super::world::{World, broken, closing, done, owner, run_id, start_input};
 use super::STEP;
 use crate::domain::RunInput;
 use crate::domain::run::{Alarm, Choice, StepPhase};
@@ -37,6 +38,7 @@ fn fired(world: &World, is_current: bool) -> RunInput {
         StepPhase::Planned | StepPhase::Waiting(_) => 1,
         StepPhase::Queued(_)
         | StepPhase::Working(_)
+        | StepPhase::Asked(_)
         | StepPhase::Uncertain(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
@@ -83,15 +85,26 @@ fn lost(world: &World, back: u64) -> RunInput {
 
 /// About the step that is looked at; where nothing is asked, about a hold that never was.
 fn answered(world: &World, choice: Choice) -> RunInput {
-    let open = world.run().questions().next();
-    let stray = HoldId {
+    RunInput::HoldClosed {
+        hold: open(world),
+        closing: closing(HoldOutcome::Answered, json!(choice), world.now),
+    }
+}
+
+fn open(world: &World) -> HoldId {
+    let uncertain = world.run().questions().next().map(|(_, asked)| asked.hold);
+    let asked = world.run().people().next().map(|(_, on)| on.id);
+    uncertain.or(asked).unwrap_or(HoldId {
         run: run_id(),
         number: 99,
-    };
+    })
+}
+
+/// What the owner of a hold on people says of it.
+fn closed(world: &World, outcome: HoldOutcome, data: Value) -> RunInput {
     RunInput::HoldClosed {
-        hold: open.map_or(stray, |(_, asked)| asked.hold),
-        choice: Some(choice),
-        by: "ada".to_owned(),
+        hold: open(world),
+        closing: closing(outcome, data, world.now),
     }
 }
 
@@ -114,6 +127,7 @@ pub(super) fn columns() -> Vec<Column> {
             by: owner(),
             reason: None,
         }),
+        on(false, "take over", |_| RunInput::TakeOver { by: owner() }),
         on(false, "timer fired, current", |it| fired(it, true)),
         on(false, "timer fired, stale", |it| fired(it, false)),
         on(true, "lease ended, idempotent", |it| lost(it, 0)),
@@ -124,6 +138,26 @@ pub(super) fn columns() -> Vec<Column> {
         }),
         on(false, "answered `run_again`", |it| {
             answered(it, Choice::RunAgain)
+        }),
+        on(false, "timed out", |it| {
+            closed(it, HoldOutcome::Timeout, Value::Null)
+        }),
+        on(false, "taken over", |it| {
+            closed(it, HoldOutcome::TakenOver, Value::Null)
+        }),
+        on(false, "completed, `finish`", |it| {
+            closed(
+                it,
+                HoldOutcome::Completed,
+                json!({ "disposition": "finish" }),
+            )
+        }),
+        on(false, "completed, `return_to_agent`", |it| {
+            closed(
+                it,
+                HoldOutcome::Completed,
+                json!({ "disposition": "return_to_agent" }),
+            )
         }),
         on(false, "answered `give_up`", |it| {
             answered(it, Choice::GiveUp)

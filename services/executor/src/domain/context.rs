@@ -1,0 +1,232 @@
+//! What a person who takes a run over is told of it (S0-T2).
+//!
+//! Pure: from what is known of the run's steps and its contact to one JSON for all channels, at
+//! most 128 KiB, which says what it left out. It must never look anything up.
+
+pub mod warm;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value, json};
+
+/// Largest context, in bytes of JSON.
+pub const CONTEXT_BYTES_MAX: usize = 128 * 1024;
+/// Most entries of one list; the newest are kept.
+const ENTRIES_MAX: usize = 50;
+/// Longest text of an entry, in characters.
+const TEXT_CHARS_MAX: usize = 2_000;
+/// Lists in the order in which they are cut when the whole is too large.
+const CUT_ORDER: [&str; 7] = [
+    "actions",
+    "searches",
+    "conditions",
+    "findings",
+    "emails",
+    "activities",
+    "deals",
+];
+
+/// What is known when a handoff is opened.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// The contact as it is now; null: the run is about nobody.
+    pub contact: Value,
+    /// Its last activities, oldest first.
+    pub activities: Vec<Value>,
+    /// The steps before, in the order of the plan.
+    pub steps: Vec<Told>,
+    /// What the agent says is to be done.
+    pub recommended: String,
+}
+
+/// What is known of one step.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// Which.
+    pub step: String,
+    /// `tool`, `wait`, `ask`, `handoff`.
+    pub kind: &'static str,
+    /// Where it stands.
+    pub status: &'static str,
+    /// What it called.
+    pub tool: Option<String>,
+    /// With which arguments.
+    pub request: Value,
+    /// What came back.
+    pub result: Value,
+    /// Its condition `{expression, values, outcome}`; null: it has none, or its turn has not come.
+    pub condition: Value,
+}
+
+/// `{contact, activities, deals, emails, searches, conditions, actions, findings,
+/// recommended_action, omitted}`; `omitted` says how many entries of which list are left out.
+#[must_use]
+pub fn build(known: &Known) -> Value {
+    let steps = || known.steps.iter();
+    let done = || steps().filter(|told| told.status == "completed");
+    let conditions = steps().filter(|told| !told.condition.is_null());
+    let lists = [
+        ("activities", known.activities.clone()),
+        ("deals", deals(&known.contact)),
+        ("emails", done().filter_map(email).collect()),
+        ("searches", done().filter_map(search).collect()),
+        (
+            "conditions",
+            conditions
+                .map(|told| with_step(told, &told.condition))
+                .collect(),
+        ),
+        ("actions", steps().filter_map(action).collect()),
+        ("findings", done().flat_map(findings).collect()),
+    ];
+    let mut omitted = Map::new();
+    let mut context = Map::new();
+    context.insert("contact".to_owned(), shortened(known.contact.clone()));
+    for (name, mut entries) in lists {
+        let over = entries.len().saturating_sub(ENTRIES_MAX);
+        entries.drain(..over);
+        omit(&mut omitted, name, over);
+        let entries = entries.into_iter().map(shortened).collect();
+        context.insert(name.to_owned(), Value::Array(entries));
+    }
+    context.insert(
+        "recommended_action".to_owned(),
+        shortened(Value::from(known.recommended.as_str())),
+    );
+    fit(context, omitted)
+}
+
+/// Value, stage and probability of what is at stake; whatever else the contact's `deals` say.
+fn deals(contact: &Value) -> Vec<Value> {
+    let deals = contact.get("deals").and_then(Value::as_array);
+    deals.cloned().unwrap_or_default()
+}
+
+fn with_step(told: &Told, value: &Value) -> Value {
+    let mut entry = value.as_object().cloned().unwrap_or_default();
+    entry.insert("step".to_owned(), Value::from(told.step.as_str()));
+    Value::Object(entry)
+}
+
+fn email(told: &Told) -> Option<Value> {
+    (told.tool.as_deref() == Some("send_email")).then(|| {
+        json!({
+            "step": told.step,
+            "to": told.request.get("to"),
+            "subject": told.request.get("subject"),
+        })
+    })
+}
+
+/// A tool whose name says that it looks something up.
+fn search(told: &Told) -> Option<Value> {
+    let tool = told.tool.as_deref()?;
+    let words = ["search", "find", "lookup", "query"];
+    let is_search = tool
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|part| words.contains(&part.to_ascii_lowercase().as_str()));
+    is_search.then(
+        || json!({ "step": told.step, "tool": tool, "args": told.request, "result": told.result }),
+    )
+}
+
+fn action(told: &Told) -> Option<Value> {
+    (told.status != "planned").then(|| {
+        json!({ "step": told.step, "kind": told.kind, "tool": told.tool, "status": told.status })
+    })
+}
+
+/// What the agent found out and thought: what its tools call so, what it logged, what people said.
+fn findings(told: &Told) -> Vec<Value> {
+    let mut found = Vec::new();
+    for name in ["findings", "finding", "reasoning", "summary"] {
+        match told.result.get(name) {
+            Some(Value::Array(many)) => found.extend(many.iter().cloned()),
+            Some(one @ (Value::String(_) | Value::Object(_))) => found.push(one.clone()),
+            Some(Value::Null | Value::Bool(_) | Value::Number(_)) | None => {}
+        }
+    }
+    if told.tool.as_deref() == Some("log") {
+        found.extend(told.request.get("message").cloned());
+    }
+    if told.kind == "ask" {
+        let question = told.request.get("question").cloned().unwrap_or_default();
+        found.push(json!({ "question": question, "answer": told.result.get("answer") }));
+    }
+    found
+        .into_iter()
+        .map(|finding| json!({ "step": told.step, "finding": finding }))
+        .collect()
+}
+
+fn omit(omitted: &mut Map<String, Value>, name: &str, count: usize) {
+    if count == 0 {
+        return;
+    }
+    let before = omitted.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    omitted.insert(name.to_owned(), Value::from(before.saturating_add(count)));
+}
+
+/// Cuts long texts, however deep.
+fn shortened(value: Value) -> Value {
+    match value {
+        Value::String(text) => match text.char_indices().nth(TEXT_CHARS_MAX) {
+            Some((at, _)) => Value::from(format!("{}…", text.get(..at).unwrap_or_default())),
+            None => Value::String(text),
+        },
+        Value::Array(items) => items.into_iter().map(shortened).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, field)| (name, shortened(field)))
+            .collect(),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_)) => other,
+    }
+}
+
+/// Leaves out the oldest half of one list after the other until the whole fits.
+fn fit(mut context: Map<String, Value>, mut omitted: Map<String, Value>) -> Value {
+    while bytes(&context) + bytes(&omitted) + 64 > CONTEXT_BYTES_MAX {
+        let longest = CUT_ORDER.iter().find(|name| {
+            let list = context.get(**name).and_then(Value::as_array);
+            list.is_some_and(|list| !list.is_empty())
+        });
+        let Some(name) = longest else {
+            // Only the contact is left, and it alone is too large.
+            let id = context.get("contact").and_then(|contact| contact.get("id"));
+            let contact = json!({ "id": id, "omitted": true });
+            context.insert("contact".to_owned(), contact);
+            omit(&mut omitted, "contact", 1);
+            break;
+        };
+        if let Some(Value::Array(list)) = context.get_mut(*name) {
+            let half = list.len().div_ceil(2);
+            list.drain(..half);
+            omit(&mut omitted, name, half);
+        }
+    }
+    context.insert("omitted".to_owned(), Value::Object(omitted));
+    Value::Object(context)
+}
+
+fn bytes(fields: &Map<String, Value>) -> usize {
+    serde_json::to_string(fields).map_or(usize::MAX / 4, |text| text.len())
+}
+
+/// What people call a contact: its name, else its address, else its id.
+#[must_use]
+pub fn called(contact: &Value, id: Option<&str>) -> String {
+    let text = |name| contact.get(name).and_then(Value::as_str);
+    let known = [text("name"), text("email"), id];
+    let mut known = known
+        .into_iter()
+        .flatten()
+        .filter(|it| !it.trim().is_empty());
+    let called = known.next().unwrap_or("an unknown contact");
+    called
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(200)
+        .collect()
+}

@@ -1,0 +1,369 @@
+//! Holds on people: how they begin, and what their owner's word does to the run.
+//!
+//! The handoff service decides who may answer and when time is up; here it only takes effect, once,
+//! and while the run stands still it is kept.
+
+pub(super) mod gate;
+pub(super) mod handing;
+pub(super) mod opening;
+pub(in crate::domain) mod words;
+
+use holdpoint_contracts::handoff::Completion;
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, HoldSpec, OnTimeout};
+use holdpoint_contracts::run::{ActionResult, HoldKind};
+use holdpoint_ids::HoldId;
+use serde_json::{Value, json};
+
+use crate::domain::effect::Answer;
+use crate::domain::need::{Fact, Found, INPUT, Need};
+use crate::domain::refusal::Refusal;
+use crate::domain::run::people::{Closing, OnPeople, spec_name};
+use crate::domain::run::{Choice, Run, StepPhase, millis_between};
+
+use super::turn::{RowData, Stop, Turn};
+use super::{Verdict, advance, uncertain};
+
+/// Code of a step whose person is not there (S0-R1).
+pub(super) const ASSIGNEE_INACTIVE: &str = "assignee_inactive";
+/// Code of a step that nobody answered in time.
+pub(super) const HUMAN_TIMEOUT: &str = "human_timeout";
+
+/// What the open holds on people of a run asked: for their wishes and their ends.
+pub(super) fn needs(run: &Run) -> Vec<Need> {
+    let mut needs: Vec<_> = run
+        .people()
+        .map(|(_, on)| Need::Value(run.id, spec_name(on.id)))
+        .collect();
+    if run.gate.is_some() {
+        needs.push(Need::Value(run.id, INPUT.to_owned()));
+    }
+    needs
+}
+
+/// Where a hold on people stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In a step of the plan.
+    Step(usize),
+    /// Before all steps.
+    Gate,
+    /// Beside them: an operator owns the run.
+    Barge,
+}
+
+/// A hold on people was closed, or a person owns the run by it. Twice is once.
+pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Result<Verdict, Stop> {
+    let told = |answer| Ok(Verdict::Unchanged(Answer::Closed(answer)));
+    if turn.run.closed.contains(&hold.number) {
+        return told(ClosedAnswer::Applied);
+    }
+    let open = turn.run.people().find(|(_, on)| on.id == hold);
+    let Some(on) = open.map(|(_, on)| on.clone()) else {
+        return uncertain::closed(turn, hold, choice(closing), &closing.by);
+    };
+    if on.closing.is_some() {
+        return told(ClosedAnswer::OnResume);
+    }
+    if !fits(on.kind, closing) {
+        return Err(Stop::Refused(Refusal::UnknownAnswer(hold)));
+    }
+    uncertain::prepare(&turn, &[])?;
+    match closing.outcome {
+        HoldOutcome::TakenOver => return handing::taken_over(turn, &on, closing),
+        // The person's word stops the timer, and whatever it had said before.
+        HoldOutcome::Timeout if on.taken.is_some() => return told(ClosedAnswer::Applied),
+        HoldOutcome::Timeout if on.outlives(closing.at) || is_after_the_pause(&turn, closing) => {
+            return told(ClosedAnswer::OnResume);
+        }
+        HoldOutcome::Answered
+        | HoldOutcome::Approved
+        | HoldOutcome::Rejected
+        | HoldOutcome::Completed
+        | HoldOutcome::Timeout
+        | HoldOutcome::Cancelled
+        | HoldOutcome::Fired => {}
+    }
+    note(&mut turn, &on, closing);
+    if !takes_effect(&turn, &on) {
+        if let Some(on) = turn.run.people_mut().find(|on| on.id == hold) {
+            on.closing = Some(closing.clone());
+        }
+        return Ok(turn.decided(Answer::Closed(ClosedAnswer::OnResume)));
+    }
+    apply(&mut turn, &on, closing)?;
+    uncertain::apply_answers(&mut turn)?;
+    advance::advance(&mut turn)?;
+    Ok(turn.decided(Answer::Closed(ClosedAnswer::Applied)))
+}
+
+/// The option that was chosen about an uncertain step; none: not one of them. The answer itself, or
+/// an object around it.
+fn choice(closing: &Closing) -> Option<Choice> {
+    let is_answer = closing.outcome == HoldOutcome::Answered;
+    let answer = closing.data.get("answer").unwrap_or(&closing.data);
+    is_answer
+        .then(|| serde_json::from_value(answer.clone()).ok())
+        .flatten()
+}
+
+/// Whether a hold of that kind can be closed so.
+fn fits(kind: HoldKind, closing: &Closing) -> bool {
+    match (kind, closing.outcome) {
+        (HoldKind::Input | HoldKind::Handoff, HoldOutcome::Timeout | HoldOutcome::Cancelled)
+        | (HoldKind::Handoff, HoldOutcome::TakenOver) => true,
+        (HoldKind::Input, HoldOutcome::Answered) => !closing.data.is_null(),
+        (HoldKind::Handoff, HoldOutcome::Completed) => completion(closing).is_some(),
+        (
+            HoldKind::Input | HoldKind::Handoff | HoldKind::Timer | HoldKind::Approval,
+            HoldOutcome::Answered
+            | HoldOutcome::Approved
+            | HoldOutcome::Rejected
+            | HoldOutcome::Completed
+            | HoldOutcome::TakenOver
+            | HoldOutcome::Timeout
+            | HoldOutcome::Cancelled
+            | HoldOutcome::Fired,
+        ) => false,
+    }
+}
+
+/// What a person did of a handoff.
+fn completion(closing: &Closing) -> Option<Completion> {
+    serde_json::from_value(closing.data.clone()).ok()
+}
+
+/// A pause that was before the time-out stops it: its owner is told, and a late answer still counts.
+fn is_after_the_pause(turn: &Turn<'_>, closing: &Closing) -> bool {
+    let since = turn.run.pauses.iter().map(|pause| pause.at).min();
+    since.is_some_and(|since| closing.at > since)
+}
+
+/// What is recorded at once, whenever it takes effect.
+fn note(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) {
+    if closing.outcome != HoldOutcome::Answered {
+        return;
+    }
+    let step = step_of(turn, on.id);
+    turn.event(
+        EventType::InputAnswered,
+        step.as_deref(),
+        format!("{} answered: {}.", closing.by, in_words(&closing.data)),
+        json!({ "hold": on.id, "question": on.asks, "answer": closing.data, "by": closing.by }),
+    );
+}
+
+/// Whether a close may take effect now: while a person owns the run only theirs does, and before the
+/// first question is answered only its own.
+fn takes_effect(turn: &Turn<'_>, on: &OnPeople) -> bool {
+    let run = &turn.run;
+    let is_first = run.gate.as_ref().is_none_or(|gate| gate.id == on.id);
+    let is_owners = run.taken().is_none() || on.taken.is_some();
+    run.pauses.is_empty() && is_owners && (is_first || on.taken.is_some())
+}
+
+/// Lets the closes that were kept take effect.
+pub(super) fn apply_kept(turn: &mut Turn<'_>) -> Result<(), Stop> {
+    loop {
+        let kept = turn.run.people().find_map(|(_, on)| {
+            let closing = on.closing.clone().filter(|_| takes_effect(turn, on))?;
+            Some((on.clone(), closing))
+        });
+        let Some((on, closing)) = kept else {
+            return Ok(());
+        };
+        apply(turn, &on, &closing)?;
+    }
+}
+
+fn apply(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) -> Result<(), Stop> {
+    let Some(place) = place_of(turn, on.id) else {
+        return Ok(());
+    };
+    turn.run.clocks.human_ms += millis_between(on.since, turn.now);
+    turn.run.closed.push(on.id.number);
+    match (place, on.kind) {
+        (Place::Barge, _) => handing::barge_over(turn, closing),
+        (Place::Gate, _) => gate::over(turn, on, closing)?,
+        (Place::Step(index), HoldKind::Handoff) => handing::over(turn, index, on, closing)?,
+        (Place::Step(index), HoldKind::Input | HoldKind::Approval | HoldKind::Timer) => {
+            question_over(turn, index, on, closing)?;
+        }
+    }
+    Ok(())
+}
+
+fn place_of(turn: &Turn<'_>, hold: HoldId) -> Option<Place> {
+    let is_it = |on: &OnPeople| on.id == hold;
+    if turn.run.gate.as_deref().is_some_and(is_it) {
+        return Some(Place::Gate);
+    }
+    if turn.run.barge.as_deref().is_some_and(is_it) {
+        return Some(Place::Barge);
+    }
+    let mut steps = turn.run.steps.iter();
+    steps
+        .position(|step| matches!(&step.phase, StepPhase::Asked(on) if on.id == hold))
+        .map(Place::Step)
+}
+
+fn step_of(turn: &Turn<'_>, hold: HoldId) -> Option<String> {
+    let mut people = turn.run.people();
+    let (step, _) = people.find(|(_, on)| on.id == hold)?;
+    step.map(|step| step.id.clone())
+}
+
+/// A step's question has ended (S3-R3, S3-R5).
+fn question_over(
+    turn: &mut Turn<'_>,
+    index: usize,
+    on: &OnPeople,
+    closing: &Closing,
+) -> Result<(), Stop> {
+    match closing.outcome {
+        HoldOutcome::Answered => answered(turn, index, on, (&closing.data, &closing.by)),
+        HoldOutcome::Timeout => {
+            let spec = spec(turn, on.id)?;
+            match on.on_timeout {
+                OnTimeout::Skip | OnTimeout::Continue => skipped(turn, index, on),
+                OnTimeout::Default => {
+                    let answer = spec.default.unwrap_or_default();
+                    let by = "timeout";
+                    let data =
+                        json!({ "hold": on.id, "question": on.asks, "answer": answer, "by": by });
+                    let message = format!("Nobody answered in time; {} counts.", in_words(&answer));
+                    let step = turn.step(index).map(|step| step.id.clone());
+                    turn.event(EventType::InputAnswered, step.as_deref(), message, data);
+                    answered(turn, index, on, (&answer, by));
+                }
+                OnTimeout::Fail | OnTimeout::Escalate => timed_out(turn, index, on),
+            }
+        }
+        HoldOutcome::Cancelled => refused(turn, index, closing),
+        HoldOutcome::Approved
+        | HoldOutcome::Rejected
+        | HoldOutcome::Completed
+        | HoldOutcome::TakenOver
+        | HoldOutcome::Fired => {}
+    }
+    Ok(())
+}
+
+/// The answer is the step's result; the agent reads it as what the user said (S3-R4).
+fn answered(turn: &mut Turn<'_>, index: usize, on: &OnPeople, (answer, by): (&Value, &str)) {
+    let said = in_words(answer);
+    let data = json!({
+        "answer": answer,
+        "by": by,
+        "question_id": on.id,
+        "continuation": format!("User responded: {said}"),
+    });
+    let waited_ms = millis_between(on.since, turn.now);
+    complete(
+        turn,
+        index,
+        (format!("{by} answered: {said}."), data),
+        waited_ms,
+    );
+}
+
+/// A step on people is done.
+fn complete(
+    turn: &mut Turn<'_>,
+    index: usize,
+    (description, data): (String, Value),
+    waited_ms: u64,
+) {
+    let now = turn.now;
+    let Some(step) = turn.step_mut(index) else {
+        return;
+    };
+    step.phase = StepPhase::Completed { at: now };
+    let id = step.id.clone();
+    let response = ActionResult {
+        success: true,
+        description: description.clone(),
+        error: None,
+        data: data.clone(),
+        duration_ms: waited_ms,
+    };
+    let row = RowData {
+        response: Some(response),
+        ..RowData::default()
+    };
+    turn.row(index, row);
+    let by = data.get("by").cloned().unwrap_or_default();
+    turn.value(id.clone(), data);
+    turn.event(
+        EventType::RunResumed,
+        Some(&id),
+        description,
+        json!({ "by": by }),
+    );
+}
+
+/// Time was up, and the plan says that the step is skipped then.
+fn skipped(turn: &mut Turn<'_>, index: usize, on: &OnPeople) {
+    let now = turn.now;
+    let Some(step) = turn.step_mut(index) else {
+        return;
+    };
+    step.phase = StepPhase::Skipped { at: now };
+    let id = step.id.clone();
+    turn.row(index, RowData::default());
+    let message = format!("Skipped: {}", words::nobody(on));
+    turn.event(
+        EventType::StepSkipped,
+        Some(&id),
+        message,
+        json!({ "hold": on.id, "reason": "timeout" }),
+    );
+}
+
+/// Time was up, and the plan says that the run fails then (S3-R5).
+fn timed_out(turn: &mut Turn<'_>, index: usize, on: &OnPeople) {
+    advance::fail_step(turn, index, HUMAN_TIMEOUT, &words::nobody(on), None);
+}
+
+/// The owner does not put it to anybody (S0-R1): in its words.
+fn refused(turn: &mut Turn<'_>, index: usize, closing: &Closing) {
+    let text = |name: &str| closing.data.get(name).and_then(Value::as_str);
+    let code = text("code").unwrap_or("withdrawn").to_owned();
+    let message = text("message").unwrap_or("The request was withdrawn.");
+    advance::fail_step(turn, index, &code, message, None);
+}
+
+/// What a hold asks, as its owner was told.
+fn spec(turn: &Turn<'_>, hold: HoldId) -> Result<HoldSpec, Stop> {
+    let need = Need::Value(turn.run.id, spec_name(hold));
+    match turn.look(&need) {
+        Found::Unknown => Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Value(spec)) => {
+            serde_json::from_value((*spec).clone()).map_err(|_unreadable| lost(hold))
+        }
+        Found::Absent | Found::Here(_) => Err(lost(hold)),
+    }
+}
+
+const fn lost(hold: HoldId) -> Stop {
+    Stop::Refused(Refusal::SpecMissing(hold))
+}
+
+/// As [`spec`], for the wish.
+pub(super) fn wanted_spec(turn: &Turn<'_>, on: &OnPeople) -> Result<HoldSpec, Stop> {
+    spec(turn, on.id)
+}
+
+/// An answer as a person reads it: texts without quotes, cut.
+pub(super) fn in_words(answer: &Value) -> String {
+    let text = match answer {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            answer.to_string()
+        }
+    };
+    match text.char_indices().nth(300) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}

@@ -1,0 +1,270 @@
+//! Handoffs: a person owns the run, and gives it back or ends it (S0-AC6, S0-AC7, S0-T3).
+
+use holdpoint_contracts::handoff::{Completion, Disposition};
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, OnTimeout};
+use holdpoint_contracts::instant;
+use holdpoint_contracts::message::Actor;
+use serde_json::{Value, json};
+
+use crate::domain::definition::people::is_whom;
+use crate::domain::effect::Answer;
+use crate::domain::refusal::Refusal;
+use crate::domain::run::people::{Closing, OnPeople, Taken};
+use crate::domain::run::{StepPhase, millis_between};
+
+use super::super::turn::{RowData, Stop, Turn};
+use super::super::{Verdict, advance, uncertain};
+use super::{complete, completion, refused, skipped, spec, step_of, timed_out};
+
+/// A person owns the run from now on: its other live steps are revoked, and nothing of the agent
+/// starts until they hand it back. The hold stays.
+pub(super) fn taken_over(
+    mut turn: Turn<'_>,
+    on: &OnPeople,
+    closing: &Closing,
+) -> Result<Verdict, Stop> {
+    if on.taken.is_some() {
+        return Ok(Verdict::Unchanged(Answer::Closed(ClosedAnswer::Applied)));
+    }
+    fence(&mut turn)?;
+    let taken = Taken {
+        by: closing.by.clone(),
+        at: closing.at,
+    };
+    if let Some(on) = turn.run.people_mut().find(|one| one.id == on.id) {
+        on.taken = Some(taken);
+    }
+    let step = step_of(&turn, on.id);
+    turn.event(
+        EventType::HandoffTakenOver,
+        step.as_deref(),
+        format!("{} has taken over.", closing.by),
+        json!({ "request": on.id, "by": closing.by, "at": instant::write(closing.at) }),
+    );
+    Ok(turn.decided(Answer::Closed(ClosedAnswer::Applied)))
+}
+
+/// An operator becomes the owner of a live run, as if it had been handed to them.
+pub(in crate::domain::decide) fn take_over(
+    mut turn: Turn<'_>,
+    by: &Actor,
+) -> Result<Verdict, Stop> {
+    if turn.run.is_final() {
+        let (run, status) = (turn.run.id, turn.run.status());
+        return Err(Stop::Refused(Refusal::RunFinal(run, status)));
+    }
+    if !is_whom(&format!("@user.{by}")) {
+        return Err(Stop::Refused(Refusal::NoPerson(by.clone())));
+    }
+    if let Some(taken) = turn.run.taken() {
+        let (run, who) = (turn.run.id, taken.by.clone());
+        return match who == by.0 {
+            true => Ok(super::super::control::unchanged(&turn)),
+            false => Err(Stop::Refused(Refusal::AlreadyTaken(run, who))),
+        };
+    }
+    let mut on = super::opening::barge(&mut turn, &by.0)?;
+    fence(&mut turn)?;
+    on.taken = Some(Taken {
+        by: by.0.clone(),
+        at: turn.now,
+    });
+    let id = on.id;
+    turn.run.barge = Some(Box::new(on));
+    turn.event(
+        EventType::HandoffTakenOver,
+        None,
+        format!("{by} has taken over."),
+        json!({ "request": id, "by": by, "at": instant::write(turn.now), "barge_in": true }),
+    );
+    Ok(turn.changed())
+}
+
+/// Revokes every step that is out: its number rises, so that whatever its worker still says is
+/// evidence. What may be done twice has its turn again when the run is handed back; about the rest
+/// people are asked.
+fn fence(turn: &mut Turn<'_>) -> Result<(), Stop> {
+    prepare(turn)?;
+    for index in 0..turn.run.steps.len() {
+        let Some(step) = turn.step_mut(index) else {
+            continue;
+        };
+        let lost = match &step.phase {
+            StepPhase::Queued(_) => None,
+            StepPhase::Working(working) => Some(working.clone()),
+            StepPhase::Planned
+            | StepPhase::Waiting(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::Asked(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => continue,
+        };
+        step.dispatch += 1;
+        let id = step.id.clone();
+        turn.retract_hand_out(&id);
+        match lost.filter(|working| !working.handed.idempotent) {
+            Some(working) => uncertain::ask(turn, index, working),
+            None => {
+                if let Some(step) = turn.step_mut(index) {
+                    step.phase = StepPhase::Planned;
+                }
+                turn.row(index, RowData::default());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the steps that are out lack to be asked about.
+pub(super) fn prepare(turn: &Turn<'_>) -> Result<(), Stop> {
+    let out: Vec<usize> = turn
+        .run
+        .steps
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| matches!(step.phase, StepPhase::Working(_)))
+        .map(|(index, _)| index)
+        .collect();
+    uncertain::prepare(turn, &out)
+}
+
+/// A handoff step has ended.
+pub(super) fn over(
+    turn: &mut Turn<'_>,
+    index: usize,
+    on: &OnPeople,
+    closing: &Closing,
+) -> Result<(), Stop> {
+    let waited_ms = millis_between(on.since, turn.now);
+    match closing.outcome {
+        HoldOutcome::Completed => {
+            let Some(done) = completion(closing) else {
+                return Ok(());
+            };
+            let mut data = result(turn, on)?;
+            completed(turn, on, closing, &done);
+            put(&mut data, &done, closing);
+            let description = handed_back(&done, &closing.by);
+            complete(turn, index, (description, data), waited_ms);
+            if done.disposition == Disposition::Finish {
+                finish(turn, &closing.by);
+            }
+        }
+        HoldOutcome::Timeout => {
+            let step = step_of(turn, on.id);
+            let message = super::words::nobody(on);
+            let data = json!({ "request": on.id, "on_timeout": on.on_timeout });
+            turn.event(EventType::HandoffExpired, step.as_deref(), message, data);
+            match on.on_timeout {
+                OnTimeout::Continue | OnTimeout::Default => {
+                    let mut data = result(turn, on)?;
+                    if let Some(fields) = data.as_object_mut() {
+                        fields.insert("outcome".to_owned(), "timeout".into());
+                        fields.insert("notes".to_owned(), "".into());
+                        fields.insert("outcome_type".to_owned(), "timeout".into());
+                        fields.insert("by".to_owned(), "timeout".into());
+                    }
+                    let description = "Nobody took it in time; going on.".to_owned();
+                    complete(turn, index, (description, data), waited_ms);
+                }
+                OnTimeout::Skip => skipped(turn, index, on),
+                OnTimeout::Fail | OnTimeout::Escalate => timed_out(turn, index, on),
+            }
+        }
+        HoldOutcome::Cancelled => {
+            let step = step_of(turn, on.id);
+            let message = closing.data.get("message").and_then(Value::as_str);
+            let message = message.unwrap_or("The request was withdrawn.").to_owned();
+            let data = json!({ "request": on.id });
+            turn.event(EventType::HandoffWithdrawn, step.as_deref(), message, data);
+            refused(turn, index, closing);
+        }
+        HoldOutcome::Answered
+        | HoldOutcome::Approved
+        | HoldOutcome::Rejected
+        | HoldOutcome::TakenOver
+        | HoldOutcome::Fired => {}
+    }
+    Ok(())
+}
+
+/// An operator who took the run over by themselves gives it back, or ends it.
+pub(super) fn barge_over(turn: &mut Turn<'_>, closing: &Closing) {
+    let Some(on) = turn.run.barge.take() else {
+        return;
+    };
+    let Some(done) = completion(closing) else {
+        // Nobody owns it any more: the agent goes on.
+        let message = super::words::nobody(&on);
+        let data = json!({ "request": on.id, "outcome": closing.outcome });
+        turn.event(EventType::HandoffWithdrawn, None, message, data);
+        return;
+    };
+    completed(turn, &on, closing, &done);
+    match done.disposition {
+        Disposition::Finish => finish(turn, &closing.by),
+        Disposition::ReturnToAgent => turn.event(
+            EventType::RunResumed,
+            None,
+            handed_back(&done, &closing.by),
+            json!({ "by": closing.by, "notes": done.notes }),
+        ),
+    }
+}
+
+/// S0-T3: the words are fixed.
+fn completed(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing, done: &Completion) {
+    let step = step_of(turn, on.id);
+    turn.event(
+        EventType::HandoffCompleted,
+        step.as_deref(),
+        format!(
+            "Handoff completed by {} at {}",
+            closing.by,
+            instant::write(closing.at)
+        ),
+        json!({
+            "request": on.id,
+            "by": closing.by,
+            "at": instant::write(closing.at),
+            "notes": done.notes,
+            "outcome_type": done.outcome_type,
+            "disposition": done.disposition,
+        }),
+    );
+}
+
+fn handed_back(done: &Completion, by: &str) -> String {
+    match done.disposition {
+        Disposition::Finish => format!("{by} has done it and ended the run."),
+        Disposition::ReturnToAgent => format!("{by} has done it; the agent goes on."),
+    }
+}
+
+/// What a step learnt when it was opened; the outcome is added (S0-T1).
+fn result(turn: &Turn<'_>, on: &OnPeople) -> Result<Value, Stop> {
+    let spec = spec(turn, on.id)?;
+    Ok(super::opening::offered(on, &spec))
+}
+
+fn put(data: &mut Value, done: &Completion, closing: &Closing) {
+    let Some(fields) = data.as_object_mut() else {
+        return;
+    };
+    fields.insert("outcome".to_owned(), "completed".into());
+    fields.insert("notes".to_owned(), done.notes.as_str().into());
+    fields.insert("outcome_type".to_owned(), json!(done.outcome_type));
+    fields.insert("disposition".to_owned(), json!(done.disposition));
+    fields.insert("by".to_owned(), closing.by.as_str().into());
+    fields.insert("at".to_owned(), instant::write(closing.at).into());
+}
+
+/// The person has ended the run: what is left of it is skipped, and it is complete (S0-T3).
+fn finish(turn: &mut Turn<'_>, by: &str) {
+    turn.skip_rest(&format!("Skipped: {by} has ended the run."), by);
+    (turn.run.gate, turn.run.barge) = (None, None);
+    advance::complete_if_all_ended(turn);
+}

@@ -1,0 +1,68 @@
+//! What is said of holds on people: why they ended, that they stand, and what comes then.
+
+use std::time::Duration;
+
+use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::hold::OnTimeout;
+use holdpoint_contracts::run::HoldKind;
+
+use crate::domain::plan::people::whom;
+use crate::domain::run::Step;
+use crate::domain::run::people::OnPeople;
+
+/// Why time being up changed something, in words.
+pub(super) fn nobody(on: &OnPeople) -> String {
+    let length = on
+        .length_ms
+        .map(|ms| format!(" within {}", describe(Duration::from_millis(ms))))
+        .unwrap_or_default();
+    let who = whom(&on.to);
+    match on.kind {
+        HoldKind::Handoff => format!("nobody of {who} completed the handoff{length}"),
+        HoldKind::Input | HoldKind::Approval | HoldKind::Timer => {
+            format!("nobody of {who} answered{length}: {}", on.asks)
+        }
+    }
+}
+
+/// What is said of a hold in the run's message.
+pub(in crate::domain) fn sentence(step: Option<&Step>, on: &OnPeople) -> String {
+    let who = whom(&on.to);
+    if let Some(taken) = &on.taken {
+        return format!("{} has taken over.", taken.by);
+    }
+    let what = step
+        .map(|step| format!("{}: ", step.id))
+        .unwrap_or_default();
+    match on.kind {
+        HoldKind::Handoff => format!("{what}handed off to {who}."),
+        HoldKind::Input | HoldKind::Approval | HoldKind::Timer => {
+            format!("{what}waiting for an answer of {who}: {}", on.asks)
+        }
+    }
+}
+
+/// What happens when time is up, or a person decides.
+pub(in crate::domain) fn then(on: &OnPeople) -> String {
+    if on.closing.is_some() {
+        return "It has been decided, and takes effect when the run moves.".to_owned();
+    }
+    if on.taken.is_some() {
+        return "The agent goes on, or the run ends, as the person says.".to_owned();
+    }
+    let decided = match on.kind {
+        HoldKind::Handoff => "Once it is completed the agent goes on, or the run ends.",
+        HoldKind::Input | HoldKind::Approval | HoldKind::Timer => {
+            "Once it is answered the remaining steps run."
+        }
+    };
+    let late = match (on.length_ms, on.on_timeout) {
+        (None, _) => "It waits for as long as that takes.",
+        (_, OnTimeout::Fail) => "When time is up the run fails.",
+        (_, OnTimeout::Skip) => "When time is up the step is skipped.",
+        (_, OnTimeout::Default) => "When time is up the default answer counts.",
+        (_, OnTimeout::Continue) => "When time is up the remaining steps run.",
+        (_, OnTimeout::Escalate) => "When time is up others are told; an answer still counts.",
+    };
+    format!("{decided} {late}")
+}

@@ -1,0 +1,309 @@
+//! Steps that ask people: questions and handoffs, and operators who take over.
+
+mod handing;
+
+use chrono::TimeDelta;
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, HoldSpec, OnTimeout, Want};
+use holdpoint_contracts::run::{FailureClass, HoldKind, ResumeMode, RunStatus, StepStatus};
+use holdpoint_ids::HoldId;
+use serde_json::{Value, json};
+
+use super::world::{Heard, World, closing, owner};
+use crate::domain::plan::Plan;
+use crate::domain::{Refusal, RunInput};
+
+const ASK: &str = "  - id: q
+    ask: { to: \"@user.owner\", question: \"Tell {{ contact.email }}?\", options: [\"yes\", \"no\"], timeout: 1h }
+  - id: after
+    when: $q.answer == \"yes\"
+    tool: log
+    args: { message: \"{{ $q.answer }}\" }
+";
+
+fn ask(more: &str) -> World {
+    World::started(&ASK.replace(", timeout: 1h", more))
+}
+
+pub(super) fn hold(world: &World) -> HoldId {
+    world
+        .run()
+        .people()
+        .next()
+        .expect("something is asked")
+        .1
+        .id
+}
+
+pub(super) fn want(world: &World, id: HoldId) -> &Want {
+    &world.holds[&id].1
+}
+
+pub(super) fn spec(world: &World) -> &HoldSpec {
+    match want(world, hold(world)) {
+        Want::Open { spec, .. } | Want::Frozen { spec, .. } => spec,
+        Want::Gone { reason } => panic!("gone: {reason}"),
+    }
+}
+
+fn answer(world: &mut World, data: Value) -> ClosedAnswer {
+    world.close_as(hold(world), HoldOutcome::Answered, data)
+}
+
+fn time_out(world: &mut World) -> ClosedAnswer {
+    world.close_as(hold(world), HoldOutcome::Timeout, Value::Null)
+}
+
+/// S3-R1, S3-R3, S3-R9: asks, waits, goes on with the answer.
+#[test]
+fn a_question_is_put_and_its_answer_is_the_result() {
+    let mut world = World::started(ASK);
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+    let asked = spec(&world).clone();
+    assert_eq!(
+        (asked.kind, asked.on_timeout),
+        (HoldKind::Input, OnTimeout::Fail)
+    );
+    assert_eq!(
+        asked.question, "Tell ada@x.example?",
+        "placeholders are filled in"
+    );
+    assert_eq!(asked.options, ["yes", "no"]);
+    assert_eq!(asked.to, ["@user.owner"]);
+    let deadline = world.now + TimeDelta::hours(1);
+    assert!(
+        matches!(want(&world, hold(&world)), Want::Open { deadline: Some(due), .. } if *due == deadline)
+    );
+    let view = world.view();
+    assert_eq!(view.questions[0].question, "Tell ada@x.example?");
+    assert_eq!(view.waiting_on[0].asked, ["@user.owner"]);
+    let event = world.event(EventType::RunAwaitingInput);
+    assert_eq!(
+        event.data["questions"][0]["schema"]["enum"],
+        json!(["yes", "no"])
+    );
+    world.pass(TimeDelta::minutes(5));
+    let id = hold(&world);
+    assert_eq!(answer(&mut world, json!("yes")), ClosedAnswer::Applied);
+    assert_eq!(world.handed[0].args, json!({ "message": "yes" }));
+    assert_eq!(world.view().clocks.human_ms, 300_000);
+    assert_eq!(world.event(EventType::InputAnswered).data["by"], "ada");
+    let result = &world.rows["q"].response.as_ref().unwrap().data;
+    assert_eq!(result["continuation"], "User responded: yes", "S3-R4");
+    assert_eq!(result["question_id"], json!(id), "S3-R4");
+    let again = world.close_as(id, HoldOutcome::Answered, json!("no"));
+    assert_eq!(again, ClosedAnswer::Applied, "twice is once");
+}
+
+/// S3-R5
+#[test]
+fn time_up_fails_skips_or_takes_the_default() {
+    let mut world = ask("");
+    assert_eq!(spec(&world).kind, HoldKind::Input);
+    time_out(&mut world);
+    let failure = world.view().failure.unwrap();
+    assert_eq!(failure.class, FailureClass::HumanTimeout);
+    assert_eq!(failure.code, "human_timeout");
+    assert!(
+        failure
+            .message
+            .contains("@user.owner answered within 5 minutes"),
+        "S3-R1, the default time: {}",
+        failure.message
+    );
+    let mut world = World::started(
+        "  - id: q\n    ask: { question: \"Go on?\", on_timeout: skip }\n  - wait: 1 day\n",
+    );
+    time_out(&mut world);
+    assert_eq!(world.rows["q"].status, StepStatus::Skipped);
+    assert_eq!(world.status(), RunStatus::Waiting);
+    let mut world = ask(", on_timeout: default, default: \"yes\"");
+    time_out(&mut world);
+    assert_eq!(world.handed[0].args, json!({ "message": "yes" }));
+    assert_eq!(world.event(EventType::InputAnswered).data["by"], "timeout");
+}
+
+/// S0-AC4: frozen by a pause, the answer is kept and takes effect on resume.
+#[test]
+fn a_paused_question_is_frozen_and_its_answer_kept() {
+    let mut world = World::started(ASK);
+    let id = hold(&world);
+    world.pass(TimeDelta::minutes(20));
+    world.pause();
+    let left = 40 * 60_000;
+    assert!(matches!(want(&world, id), Want::Frozen { remaining_ms: Some(ms), .. } if *ms == left));
+    assert_eq!(
+        world.view().message,
+        "Paused by owner; input hold has 40 minutes left."
+    );
+    world.pass(TimeDelta::days(2));
+    assert_eq!(answer(&mut world, json!("yes")), ClosedAnswer::OnResume);
+    let second = world.close_as(id, HoldOutcome::Answered, json!("no"));
+    assert_eq!(second, ClosedAnswer::OnResume, "the first one counts");
+    assert!(world.handed.is_empty());
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.handed[0].args, json!({ "message": "yes" }));
+}
+
+/// Races: time was up after the pause had stopped it; before it, it counts.
+#[test]
+fn a_time_out_counts_only_if_it_was_before_the_pause() {
+    let mut world = World::started(ASK);
+    let id = hold(&world);
+    world.pass(TimeDelta::minutes(20));
+    world.pause();
+    world.pass(TimeDelta::hours(1));
+    assert_eq!(time_out(&mut world), ClosedAnswer::OnResume);
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.status(), RunStatus::AwaitingInput, "still asked");
+    let due = world.now + TimeDelta::minutes(40);
+    assert!(matches!(want(&world, id), Want::Open { deadline: Some(at), .. } if *at == due));
+    world.pause();
+    assert_eq!(time_out(&mut world), ClosedAnswer::OnResume);
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.status(), RunStatus::Failed, "kept, and applied");
+}
+
+/// Races: a time-out that comes again after a pause had undone it changes nothing, however late.
+#[test]
+fn an_older_time_out_changes_nothing_after_the_clock_went_on() {
+    let mut world = World::started(ASK);
+    let id = hold(&world);
+    world.pass(TimeDelta::minutes(20));
+    world.pause();
+    world.pass(TimeDelta::minutes(40));
+    let older = closing(HoldOutcome::Timeout, Value::Null, world.now);
+    world.pass(TimeDelta::minutes(5));
+    world.resume(ResumeMode::Continue);
+    let again = RunInput::HoldClosed {
+        hold: id,
+        closing: older,
+    };
+    assert!(matches!(world.give(again), Heard::Unchanged(_)));
+    assert_eq!(world.status(), RunStatus::AwaitingInput, "still asked");
+    world.pass(TimeDelta::minutes(40));
+    assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
+    assert_eq!(world.status(), RunStatus::Failed);
+}
+
+/// The end of the run ends the question; a late answer says so.
+#[test]
+fn a_cancelled_run_asks_nothing() {
+    let mut world = World::started(ASK);
+    let id = hold(&world);
+    world.cancel();
+    assert!(matches!(want(&world, id), Want::Gone { .. }));
+    let late = world.close_as(id, HoldOutcome::Answered, json!("yes"));
+    assert_eq!(late, ClosedAnswer::RunEnded);
+}
+
+/// S0-R1: the message is exactly the owner's.
+#[test]
+fn a_person_who_is_not_there_fails_the_step() {
+    let message = "Handoff failed: User bob not found or inactive in workspace";
+    let mut world = World::started(ASK);
+    let data = json!({ "code": "assignee_inactive", "message": message });
+    world.close_as(hold(&world), HoldOutcome::Cancelled, data);
+    let failure = world.view().failure.unwrap();
+    assert_eq!(
+        (
+            failure.class,
+            failure.code.as_str(),
+            failure.message.as_str()
+        ),
+        (FailureClass::Policy, "assignee_inactive", message)
+    );
+}
+
+#[test]
+fn a_placeholder_that_names_nobody_fails_the_step() {
+    let world = World::started("  - ask: { to: \"{{ input.customer }}\", question: Go on? }\n");
+    assert_eq!(world.view().failure.unwrap().code, "invalid_assignee");
+}
+
+const INPUTS: &str = "agent: outreach
+inputs:
+  type: object
+  properties: { customer: { type: string }, region: { type: string, enum: [north, south] } }
+  required: [customer, region]
+steps:
+  - tool: log
+    args: { message: $input.region }
+";
+
+fn lacking(text: &str) -> World {
+    World::of_plan(Plan::compile(text).unwrap())
+}
+
+fn confirm(world: &mut World, answers: Value) -> Heard {
+    let Value::Object(answers) = answers else {
+        panic!("no object")
+    };
+    world.give(RunInput::Confirm {
+        by: owner(),
+        answers,
+    })
+}
+
+/// S2-R12
+#[test]
+fn missing_inputs_are_asked_for_before_the_first_step() {
+    let mut world = lacking(INPUTS);
+    world.start();
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+    assert!(world.handed.is_empty());
+    let schema = spec(&world).schema.clone().unwrap();
+    assert_eq!(schema["required"], json!(["region"]));
+    assert_eq!(world.view().questions[0].schema, Some(schema));
+    let id = hold(&world);
+    for (wrong, code) in [
+        (json!({ "region": "west" }), "invalid_answer"),
+        (json!({ "regoin": "north" }), "invalid_answer"),
+        (json!({}), "missing_input"),
+    ] {
+        match confirm(&mut world, wrong) {
+            Heard::Refused(refusal) => assert_eq!(refusal.problem().code, code),
+            other => panic!("{other:?}"),
+        }
+    }
+    confirm(&mut world, json!({ "region": "north" }));
+    assert_eq!(world.handed[0].args, json!({ "message": "north" }));
+    assert!(
+        matches!(want(&world, id), Want::Gone { .. }),
+        "the inbox does not ask any more"
+    );
+    assert!(matches!(
+        confirm(&mut world, json!({ "region": "south" })),
+        Heard::Refused(Refusal::NothingAsked(_))
+    ));
+}
+
+/// S2-R12: the request in the inbox answers it as well, also while paused.
+#[test]
+fn missing_inputs_can_be_answered_in_the_inbox() {
+    let mut world = lacking(INPUTS);
+    world.start();
+    world.pause();
+    assert_eq!(
+        answer(&mut world, json!({ "region": "south" })),
+        ClosedAnswer::OnResume
+    );
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.handed[0].args, json!({ "message": "south" }));
+}
+
+/// S2-R16
+#[test]
+fn a_run_that_may_not_ask_is_refused() {
+    let mut world = lacking(&INPUTS.replace("steps:", "ask_missing_inputs: false\nsteps:"));
+    let Heard::Refused(refusal) = world.give(super::world::start_input()) else {
+        panic!("it was accepted")
+    };
+    let problem = refusal.problem();
+    assert_eq!(
+        (problem.status, problem.code.as_str()),
+        (422, "missing_input")
+    );
+    assert!(problem.detail.contains("region"));
+    assert!(world.run.is_none());
+}

@@ -1,0 +1,320 @@
+//! Handoffs: what is offered, who owns the run, and how it is given back.
+
+use chrono::TimeDelta;
+use holdpoint_contracts::contact::ActivityKind;
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, Priority};
+use holdpoint_contracts::instant;
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{FailureClass, HoldKind, ResumeMode, RunStatus, StepStatus};
+use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use serde_json::{Value, json};
+
+use super::super::world::{Heard, World, done};
+use super::{hold, spec, want};
+use crate::domain::run::Choice;
+use crate::domain::{Refusal, RunInput};
+use holdpoint_contracts::hold::Want;
+
+const HANDED: &str = "  - id: mail
+    tool: send_email
+    args: { to: \"{{ contact.email }}\", subject: Introduction }
+  - id: hand
+    handoff: { to: \"@user.salesRep\", message: personal outreach, timeout: 3 days }
+  - id: after
+    tool: log
+    args: { message: \"{{ $hand.notes }} {{ $hand.by }} {{ $hand.outcome_type }}\" }
+";
+
+fn offered() -> World {
+    let mut world = World::started(HANDED);
+    let sent = json!({ "to": "ada@x.example", "subject": "Introduction" });
+    world.report("mail", done(sent));
+    world
+}
+
+fn completion(disposition: &str) -> Value {
+    json!({ "notes": "called her", "outcome_type": "resolved", "disposition": disposition })
+}
+
+fn complete(world: &mut World, disposition: &str) -> ClosedAnswer {
+    world.close_as(hold(world), HoldOutcome::Completed, completion(disposition))
+}
+
+/// S0-AC6, S0-R2, S0-T2, S0-T4
+#[test]
+fn a_handoff_is_offered_with_its_literal_texts_and_its_context() {
+    let mut world = offered();
+    assert_eq!(world.status(), RunStatus::Waiting);
+    let id = hold(&world);
+    let asked = spec(&world).clone();
+    assert_eq!(asked.kind, HoldKind::Handoff);
+    assert_eq!(
+        asked.question,
+        "Agent outreach needs your attention for ada@x.example"
+    );
+    assert_eq!(asked.title.as_deref(), Some("Agent handoff: ada@x.example"));
+    assert_eq!(
+        (asked.warm_lead, asked.priority, asked.steps_left),
+        (false, Priority::Normal, Some(1))
+    );
+    let task = asked.task.unwrap();
+    assert_eq!(task.id, id.to_string());
+    assert_eq!(task.title, "Personal outreach to ada@x.example");
+    assert_eq!(task.description, "personal outreach");
+    assert_eq!(task.tags, ["agent-handoff", "requires-review"]);
+    assert_eq!(asked.context["emails"][0]["subject"], "Introduction");
+    assert_eq!(asked.context["contact"]["id"], "ada");
+    let due = world.now + TimeDelta::days(3);
+    let data = &world.rows["hand"].response.as_ref().unwrap().data;
+    assert_eq!(
+        *data,
+        json!({ "scheduled": true, "resume_at": instant::write(due), "task_id": id, "is_warm_lead": false }),
+        "S0-T1"
+    );
+    assert_eq!(world.view().resume_at, Some(due));
+    assert!(world.events().contains(&EventType::HandoffOffered));
+    world.pass(TimeDelta::hours(2));
+    assert_eq!(
+        complete(&mut world, "return_to_agent"),
+        ClosedAnswer::Applied
+    );
+    assert_eq!(
+        world.handed[1].args,
+        json!({ "message": "called her ada resolved" })
+    );
+    let at = instant::write(world.now);
+    assert_eq!(
+        world.event(EventType::HandoffCompleted).message,
+        format!("Handoff completed by ada at {at}"),
+        "S0-T3"
+    );
+}
+
+/// S0-AC7, S0-T2
+#[test]
+fn a_warm_lead_says_so_and_is_urgent() {
+    let steps = "  - id: hand
+    when: contact.replied == true && contact.sentiment == \"positive\"
+    handoff: { to: \"@role.sales\", priority: low }
+";
+    let mut world = World::of(steps);
+    world.contact = Some(json!({
+        "id": "ada", "name": "Ada", "replied": true, "sentiment": "positive",
+        "deals": [{ "value": 5000, "stage": "demo", "probability": 0.4 }],
+    }));
+    world.activities = json!([{ "kind": "email_in", "text": "Tell me more" }]);
+    world.start();
+    let asked = spec(&world);
+    assert_eq!(
+        asked.question,
+        "Warm lead from agent outreach: Ada is interested"
+    );
+    assert_eq!(
+        asked.title.as_deref(),
+        Some("[Warm Lead] Agent handoff: Ada")
+    );
+    assert_eq!((asked.warm_lead, asked.priority), (true, Priority::High));
+    let task = asked.task.as_ref().unwrap();
+    assert_eq!(task.description, "Agent requires attention");
+    assert_eq!(task.tags, ["agent-handoff", "requires-review", "warm-lead"]);
+    assert_eq!(asked.context["conditions"][0]["outcome"], true);
+    assert_eq!(asked.context["deals"][0]["stage"], "demo");
+    assert_eq!(asked.context["activities"][0]["text"], "Tell me more");
+}
+
+/// S0-T3: `finish` ends the run; what is left is skipped and says why.
+#[test]
+fn finishing_completes_the_run_and_skips_the_rest() {
+    let mut world = offered();
+    assert_eq!(complete(&mut world, "finish"), ClosedAnswer::Applied);
+    assert_eq!(world.status(), RunStatus::Completed);
+    assert_eq!(world.rows["after"].status, StepStatus::Skipped);
+    let skipped = world.event(EventType::StepSkipped);
+    assert!(skipped.message.contains("ada has ended the run"));
+    assert_eq!(
+        world.view().result.unwrap()["summary"],
+        "2 steps done, 1 skipped."
+    );
+}
+
+/// S0-T1
+#[test]
+fn time_up_goes_on_skips_or_fails() {
+    let mut world = offered();
+    let id = hold(&world);
+    world.close_as(id, HoldOutcome::Timeout, Value::Null);
+    assert!(world.events().contains(&EventType::HandoffExpired));
+    assert_eq!(world.rows["hand"].status, StepStatus::Completed);
+    let with = |end: &str| {
+        let steps =
+            format!("  - id: hand\n    handoff: {{ on_timeout: {end} }}\n  - wait: 1 day\n");
+        let mut world = World::started(&steps);
+        world.close_as(hold(&world), HoldOutcome::Timeout, Value::Null);
+        world
+    };
+    assert_eq!(with("skip").rows["hand"].status, StepStatus::Skipped);
+    let failure = with("fail").view().failure.unwrap();
+    assert_eq!(failure.class, FailureClass::HumanTimeout);
+}
+
+/// S0-T1: 0 = no automatic resume.
+#[test]
+fn a_handoff_without_time_never_goes_on_by_itself() {
+    let world = World::started("  - id: hand\n    handoff: { timeout: 0 }\n");
+    assert!(matches!(
+        want(&world, hold(&world)),
+        Want::Open { deadline: None, .. }
+    ));
+    assert_eq!(world.view().resume_at, None);
+    let data = &world.rows["hand"].response.as_ref().unwrap().data;
+    assert_eq!(data["scheduled"], false);
+}
+
+const BRANCHES: &str = "  - id: hand
+    handoff: { to: \"@user.salesRep\" }
+  - id: log
+    needs: []
+    tool: log
+    args: { message: hi }
+  - id: mail
+    needs: []
+    tool: send_email
+    args: { to: x@x.example, subject: Hi }
+  - id: wait
+    needs: []
+    wait: 1 day
+  - id: after
+    needs: [wait]
+    tool: log
+    args: { message: after }
+";
+
+/// S0-AC7: take over fences; nothing of the agent starts until it is handed back.
+#[test]
+fn whoever_takes_over_fences_the_agent_off() {
+    let mut world = World::started(BRANCHES);
+    world.ask("node-a", "log");
+    world.ask("node-a", "mail");
+    let taken = world.close_as(hold(&world), HoldOutcome::TakenOver, Value::Null);
+    assert_eq!(taken, ClosedAnswer::Applied);
+    let view = world.view();
+    assert_eq!(view.taken_over_by.as_deref(), Some("ada"));
+    assert_eq!((view.status, view.resume_at), (RunStatus::Waiting, None));
+    assert_eq!(world.ask_as("node-b", "log", 1, 2), Grant::Drop);
+    assert_eq!(
+        world.report_as("log", 1, done(json!({}))),
+        ResultAnswer::Late
+    );
+    assert_eq!(
+        world.report_as("mail", 1, done(json!({}))),
+        ResultAnswer::Late
+    );
+    assert_eq!(
+        world.rows["mail"].status,
+        StepStatus::Uncertain,
+        "it may have happened"
+    );
+    world.fire_next();
+    assert_eq!(
+        world.handed.len(),
+        2,
+        "the wait has ended, and nothing starts"
+    );
+    let late = world.close_as(hold(&world), HoldOutcome::Timeout, Value::Null);
+    assert_eq!(late, ClosedAnswer::Applied, "the timer has stopped");
+    assert_eq!(
+        world.answer("mail", Choice::ItHappened),
+        ClosedAnswer::OnResume
+    );
+    assert_eq!(
+        complete(&mut world, "return_to_agent"),
+        ClosedAnswer::Applied
+    );
+    assert_eq!(world.view().taken_over_by, None);
+    let out: Vec<_> = world.handed[2..]
+        .iter()
+        .map(|out| (out.step.as_str(), out.dispatch))
+        .collect();
+    assert_eq!(
+        out,
+        [("log", 3), ("after", 1)],
+        "what may be done twice has its turn again"
+    );
+    assert_eq!(world.rows["mail"].status, StepStatus::Completed);
+}
+
+/// Everything also while paused: it takes effect on resume.
+#[test]
+fn a_handoff_that_is_completed_during_a_pause_takes_effect_on_resume() {
+    let mut world = offered();
+    world.pause();
+    assert!(matches!(want(&world, hold(&world)), Want::Frozen { .. }));
+    let taken = world.close_as(hold(&world), HoldOutcome::TakenOver, Value::Null);
+    assert_eq!(taken, ClosedAnswer::Applied);
+    assert_eq!(
+        complete(&mut world, "return_to_agent"),
+        ClosedAnswer::OnResume
+    );
+    assert_eq!(world.handed.len(), 1);
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.handed[1].step, "after");
+}
+
+/// S0-AC7: sent mails are part of what is known of the contact, once a step.
+#[test]
+fn a_mail_that_was_sent_is_an_activity_of_the_contact() {
+    let world = offered();
+    let said: Vec<_> = world.said.values().collect();
+    assert_eq!(said.len(), 1);
+    assert_eq!(said[0].kind, ActivityKind::EmailOut);
+    assert_eq!(said[0].subject.as_deref(), Some("Introduction"));
+}
+
+fn barge(world: &mut World, by: &str) -> Heard {
+    world.give(RunInput::TakeOver {
+        by: Actor(by.to_owned()),
+    })
+}
+
+/// Barge-in: an operator becomes the owner of any live run.
+#[test]
+fn an_operator_takes_any_live_run_over() {
+    for disposition in ["return_to_agent", "finish"] {
+        let mut world = World::started(BRANCHES.split_once("  - id: log").unwrap().0);
+        assert!(matches!(barge(&mut world, "bob"), Heard::Decided(_)));
+        assert!(matches!(barge(&mut world, "bob"), Heard::Unchanged(_)));
+        let other = barge(&mut world, "eve");
+        assert!(matches!(other, Heard::Refused(Refusal::AlreadyTaken(..))));
+        assert_eq!(world.view().taken_over_by.as_deref(), Some("bob"));
+        let own = world.run().barge.as_ref().unwrap().id;
+        let Want::Open {
+            spec,
+            deadline: None,
+        } = want(&world, own)
+        else {
+            panic!("not asked")
+        };
+        assert_eq!(spec.to, ["@user.bob"]);
+        world.close_as(own, HoldOutcome::Completed, completion(disposition));
+        let expected = match disposition {
+            "finish" => RunStatus::Completed,
+            _ => RunStatus::Waiting,
+        };
+        assert_eq!(world.status(), expected);
+        assert_eq!(world.view().taken_over_by, None);
+    }
+}
+
+/// Only a person can own a run.
+#[test]
+fn nobody_without_a_name_takes_a_run_over() {
+    let mut world = offered();
+    let heard = barge(&mut world, "unsigned:bob");
+    assert!(matches!(heard, Heard::Refused(Refusal::NoPerson(_))));
+    world.cancel();
+    assert!(matches!(
+        barge(&mut world, "bob"),
+        Heard::Refused(Refusal::RunFinal(..))
+    ));
+}

@@ -1,0 +1,65 @@
+//! What becomes of the effects: as tables, scheduler and handoff service keep them.
+
+use holdpoint_contracts::hold::HoldWish;
+
+use super::World;
+use crate::domain::Effect;
+
+impl World {
+    pub(super) fn keep(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::AgentVersion { .. } => panic!("a run makes no agents"),
+                Effect::Value { name, value, .. } => {
+                    self.values.insert(name, value);
+                }
+                Effect::Step(mut row) => {
+                    // The table keeps what is not said again.
+                    let old = self.rows.get(&row.step);
+                    row.request = row
+                        .request
+                        .or_else(|| old.and_then(|it| it.request.clone()));
+                    self.rows.insert(row.step.clone(), *row);
+                }
+                Effect::Activity { id, activity, .. } => {
+                    self.said.entry(id).or_insert(activity);
+                }
+                Effect::ForgetActivities { .. } => panic!("a run forgets no contact"),
+                Effect::Hold { wish, .. } => self.take_wish(*wish),
+                Effect::Lease(lease) => {
+                    self.leases.insert(lease.step.clone(), *lease);
+                }
+                Effect::LeaseOver { step, .. } => {
+                    let lease = self.leases.remove(&step);
+                    assert!(lease.is_some(), "{step} had no lease to end");
+                }
+                Effect::Claim { step, entry, .. } => self.claims.push((step, entry)),
+                Effect::NodeAlarm { .. }
+                | Effect::Beaten { .. }
+                | Effect::AskToBeat { .. }
+                | Effect::PagesToCome => {
+                    panic!("a run knows no nodes and no pages")
+                }
+                Effect::HandOut(hand_out) => self.handed.push(*hand_out),
+                Effect::Timer { hold, rev, due, .. } => {
+                    let newest = self.timers.get(&hold).is_none_or(|(known, _)| rev > *known);
+                    assert!(newest, "the scheduler would ignore rev {rev} of {hold}");
+                    self.timers.insert(hold, (rev, due));
+                }
+                Effect::History { items, .. } => self.history.extend(items),
+            }
+        }
+    }
+
+    /// As the handoff service keeps it: lower or equal changes nothing, so none may be.
+    fn take_wish(&mut self, wish: HoldWish) {
+        let known = self.holds.get(&wish.id);
+        let newest = known.is_none_or(|(rev, _)| wish.rev > *rev);
+        assert!(
+            newest,
+            "handoff would ignore rev {} of {}",
+            wish.rev, wish.id
+        );
+        self.holds.insert(wish.id, (wish.rev, wish.want));
+    }
+}

@@ -1,0 +1,123 @@
+//! `ask`, `handoff` and `inputs` as they are written, and everything that can be wrong with them.
+
+use holdpoint_contracts::hold::{OnTimeout, Priority};
+
+use crate::domain::plan::{Action, Plan};
+
+fn plan(steps: &str) -> Result<Plan, String> {
+    let text = format!("agent: a\nsteps:\n{steps}");
+    Plan::compile(&text).map_err(|faults| {
+        let said: Vec<_> = faults.into_iter().map(|fault| fault.message).collect();
+        said.join(" ")
+    })
+}
+
+fn refused(step: &str) -> String {
+    plan(&format!("  - {step}\n")).expect_err(step)
+}
+
+/// S3-R1, S0-T1: the defaults.
+#[test]
+fn what_is_not_said_has_its_default() {
+    let plan = plan("  - ask: { question: Go on? }\n  - handoff: {}\n").unwrap();
+    let Action::Ask(ask) = &plan.steps[0].action else {
+        panic!("no ask")
+    };
+    assert_eq!((ask.timeout_ms, ask.on_timeout), (300_000, OnTimeout::Fail));
+    let Action::Handoff(handoff) = &plan.steps[1].action else {
+        panic!("no handoff")
+    };
+    assert_eq!(handoff.timeout_ms, 7 * 86_400_000);
+    assert_eq!(handoff.on_timeout, OnTimeout::Continue);
+    assert_eq!(handoff.priority, Priority::Normal);
+}
+
+/// Issue 4: `options: [yes, no]`. This reader takes the words as words; what another program has
+/// read as booleans already is refused with what to write.
+#[test]
+fn yes_and_no_are_words_and_booleans_are_refused() {
+    let plan = plan("  - ask: { question: Go on?, options: [yes, no] }\n").unwrap();
+    let Action::Ask(ask) = &plan.steps[0].action else {
+        panic!("no ask")
+    };
+    assert_eq!(ask.options, ["yes", "no"]);
+    let said = refused("ask: { question: Go on?, options: [true, false] }");
+    assert!(said.contains("quotes: `\"yes\"`, `\"no\"`"), "{said}");
+}
+
+/// S3-R7
+#[test]
+fn times_are_from_one_second_to_ninety_days() {
+    for (time, said) in [
+        ("0", "cannot be 0"),
+        ("0 s", "cannot be 0"),
+        ("10 ms", "at least 1 second"),
+        ("91 days", "at most 90 days"),
+    ] {
+        let message = refused(&format!("ask: {{ question: Go on?, timeout: {time} }}"));
+        assert!(message.contains(said), "{time}: {message}");
+    }
+    assert!(
+        plan("  - handoff: { timeout: 0 }\n").is_ok(),
+        "no automatic resume"
+    );
+    assert!(plan("  - ask: { question: Go on?, timeout: 90 days }\n").is_ok());
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_to_write() {
+    for (step, said) in [
+        ("ask: { to: owner, question: Go on? }", "@user.<name>"),
+        ("ask: {}", "`question"),
+        (
+            "ask: { question: Go on?, optoins: [a, b] }",
+            "no field `optoins`",
+        ),
+        (
+            "ask: { question: Go on?, on_timeout: continue }",
+            "`on_timeout` is one of",
+        ),
+        (
+            "ask: { question: Go on?, on_timeout: default }",
+            "belong together",
+        ),
+        (
+            "ask: { question: Go on?, options: [a, b], on_timeout: default, default: c }",
+            "one of the `options`",
+        ),
+        (
+            "ask: { question: Go on?, schema: { type: array } }",
+            "not a flat form schema",
+        ),
+        (
+            "ask: { question: Go on?, schema: { type: object, properties: { a: { type: array } } } }",
+            "`/properties/a`",
+        ),
+        ("handoff: { priority: critical }", "`priority` is one of"),
+        ("handoff: { on_timeout: default }", "`on_timeout` is one of"),
+        ("handoff: { message: $step-07.x }", "There is no step"),
+        ("ask: { question: \"{{ contct.name }}?\" }", "not known"),
+    ] {
+        let message = refused(step);
+        assert!(message.contains(said), "{step}: {message}");
+    }
+}
+
+/// S2-R12, S2-R16
+#[test]
+fn inputs_are_a_flat_form() {
+    let compile = |top: &str| Plan::compile(&format!("agent: a\n{top}\nsteps:\n  - wait: 1 day\n"));
+    let form = "inputs: { type: object, properties: { a: { type: string } }, required: [a] }";
+    let inputs = compile(form).unwrap().inputs.unwrap();
+    assert!(inputs.ask);
+    let off = format!("{form}\nask_missing_inputs: false");
+    assert!(!compile(&off).unwrap().inputs.unwrap().ask);
+    for wrong in [
+        "inputs: { type: object, properties: { a: { type: object } } }",
+        "inputs: { type: object, properties: { a: { type: string } }, required: [b] }",
+        "inputs: text",
+        "ask_missing_inputs: false",
+    ] {
+        compile(wrong).expect_err(wrong);
+    }
+}

@@ -1,0 +1,57 @@
+//! What a run of an agent must be told at its start (S2-R12).
+
+use holdpoint_contracts::form::Form;
+use holdpoint_contracts::problem::FieldError;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// The inputs of an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// The flat form: `type: object`, `properties`, `required`.
+    pub schema: Value,
+    /// Whether what is missing is asked for; else such a run is refused (S2-R16).
+    #[serde(default = "yes")]
+    pub ask: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl Inputs {
+    /// The required fields that are not there, in the order of the form.
+    #[must_use]
+    pub fn missing(&self, given: &Value) -> Vec<String> {
+        let required = self.schema.get("required").and_then(Value::as_array);
+        let names = required.into_iter().flatten().filter_map(Value::as_str);
+        names
+            .filter(|name| given.get(name).is_none_or(Value::is_null))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// The form with these fields only, all of them required.
+    #[must_use]
+    pub fn form(&self, missing: &[String]) -> Value {
+        let all = self.schema.get("properties").and_then(Value::as_object);
+        let fields: Map<String, Value> = missing
+            .iter()
+            .filter_map(|name| Some((name.clone(), all?.get(name)?.clone())))
+            .collect();
+        json!({ "type": "object", "properties": fields, "required": missing })
+    }
+
+    /// What is wrong with answers, of which some may be missing; pointers are into them.
+    #[must_use]
+    pub fn faults(&self, answers: &Map<String, Value>) -> Vec<FieldError> {
+        // A plan is only made with a form that can be read.
+        let Ok(mut form) = Form::parse(&self.schema) else {
+            return Vec::new();
+        };
+        for field in &mut form.fields {
+            field.required = false;
+        }
+        form.check(&Value::Object(answers.clone()))
+    }
+}

@@ -1,0 +1,89 @@
+//! What a plan asks of people: questions and handoffs, as they were written.
+
+use holdpoint_contracts::hold::{OnTimeout, Priority};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Description of a handoff's task that says nothing itself (S0-T2).
+pub const DEFAULT_MESSAGE: &str = "Agent requires attention";
+
+/// A question to people (S3-R1).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    /// Whom, perhaps by placeholder; a list of texts, empty: the workspace's owners.
+    #[serde(default)]
+    pub to: Value,
+    /// What, perhaps with placeholders.
+    pub question: String,
+    /// The answers there are; empty: any text, or what the schema says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// The form of an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// How long, in milliseconds: from 1 s to 90 days.
+    pub timeout_ms: u64,
+    /// What happens then.
+    pub on_timeout: OnTimeout,
+    /// The answer for [`OnTimeout::Default`], perhaps by placeholder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+}
+
+/// A handoff to people (S0-AC6).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Handoff {
+    /// Whom, perhaps by placeholder; a list of texts, empty: the workspace's owners.
+    #[serde(default)]
+    pub to: Value,
+    /// What is to be done, perhaps with placeholders; none: [`DEFAULT_MESSAGE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How urgent; a warm lead is at least high.
+    #[serde(default)]
+    pub priority: Priority,
+    /// How long, in milliseconds: up to 90 days; 0: it never goes on by itself (S0-T1).
+    pub timeout_ms: u64,
+    /// What happens then.
+    pub on_timeout: OnTimeout,
+    /// Whether the contact is interested, if the author knows; none: found out (S0-T2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_lead: Option<bool>,
+}
+
+impl Ask {
+    /// Everything that may hold placeholders.
+    #[must_use]
+    pub fn template(&self) -> Value {
+        json!({ "to": self.to, "question": self.question, "default": self.default })
+    }
+}
+
+impl Handoff {
+    /// Everything that may hold placeholders.
+    #[must_use]
+    pub fn template(&self) -> Value {
+        let message = self.message.as_deref().unwrap_or(DEFAULT_MESSAGE);
+        json!({ "to": self.to, "message": message })
+    }
+}
+
+/// Whom, in words.
+#[must_use]
+pub fn whom(to: &[String]) -> String {
+    match to {
+        [] => "the workspace's owners".to_owned(),
+        some => some.join(", "),
+    }
+}
+
+/// Whom, in words, before placeholders are resolved.
+#[must_use]
+pub fn written(to: &Value) -> String {
+    let some = to.as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts: Vec<String> = some
+        .iter()
+        .filter_map(|one| one.as_str().map(str::to_owned))
+        .collect();
+    whom(&texts)
+}

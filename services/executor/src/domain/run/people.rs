@@ -1,0 +1,259 @@
+//! What a run asks of people: holds whose owner is the handoff service.
+//!
+//! A hold stands in the phase of a step, or beside the steps where it concerns the run as a whole.
+//! What is asked, in full, is a value of the run ([`spec_name`]): the wish can be made again from it.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::hold::{HoldOutcome, OnTimeout};
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::HoldId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Run, Step, StepPhase, after, millis_between};
+
+/// Most characters of a question that the run's row keeps, for its message.
+const ASKS_CHARS_MAX: usize = 300;
+/// Largest form that it keeps, in bytes of JSON.
+const FORM_BYTES_MAX: usize = 4 * 1024;
+
+/// An open hold on people.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OnPeople {
+    /// Its id, which is the request's.
+    pub id: HoldId,
+    /// `input` or `handoff`.
+    pub kind: HoldKind,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// Whom; empty: the workspace's owners.
+    #[serde(default)]
+    pub to: Vec<String>,
+    /// The question, cut.
+    pub asks: String,
+    /// The form of an answer, where it is small enough for the run's row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<Value>,
+    /// What happens when time is up.
+    pub on_timeout: OnTimeout,
+    /// How long it was given, in milliseconds; none: no deadline.
+    pub length_ms: Option<u64>,
+    /// When time is up.
+    pub clock: Clock,
+    /// When its deadline was last moved to a later one: its owner opens it again if time was up before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_at: Option<DateTime<Utc>>,
+    /// How it was closed while the run stood still: takes effect when it moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closing: Option<Closing>,
+    /// Who owns the run by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<Taken>,
+}
+
+/// The deadline of a hold on people; its owner sets the alarm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Clock {
+    /// There is no deadline.
+    None,
+    /// Its owner says when it has passed.
+    Set {
+        /// When time is up.
+        due: DateTime<Utc>,
+    },
+    /// A pause has stopped it.
+    Frozen {
+        /// What was left, in milliseconds.
+        remaining_ms: u64,
+        /// When time would have been up.
+        due: DateTime<Utc>,
+    },
+}
+
+/// How a hold on people was closed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Closing {
+    /// How.
+    pub outcome: HoldOutcome,
+    /// The answer, the notes.
+    #[serde(default)]
+    pub data: Value,
+    /// Who decided.
+    pub by: String,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// Who owns a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    /// A user's name.
+    pub by: String,
+    /// Since when.
+    pub at: DateTime<Utc>,
+}
+
+/// What is new of a hold on people.
+#[derive(Debug)]
+pub struct Opened {
+    /// `input` or `handoff`.
+    pub kind: HoldKind,
+    /// Whom.
+    pub to: Vec<String>,
+    /// The question.
+    pub asks: String,
+    /// The form of an answer; none: it is no question.
+    pub form: Option<Value>,
+    /// What happens when time is up.
+    pub on_timeout: OnTimeout,
+    /// How long, in milliseconds; none: no deadline.
+    pub length_ms: Option<u64>,
+}
+
+/// Name of the value that holds what a hold asks; no step can be called so.
+#[must_use]
+pub fn spec_name(hold: HoldId) -> String {
+    format!("?hold-{}", hold.number)
+}
+
+/// Name of the value that holds a step's condition with the values that were seen.
+#[must_use]
+pub fn condition_name(step: &str) -> String {
+    format!("?when-{step}")
+}
+
+impl OnPeople {
+    /// A hold that is opened now.
+    #[must_use]
+    pub fn new(id: HoldId, opened: Opened, now: DateTime<Utc>) -> Self {
+        let Opened {
+            kind,
+            to,
+            asks,
+            form,
+            on_timeout,
+            length_ms,
+        } = opened;
+        Self {
+            id,
+            kind,
+            since: now,
+            to,
+            form: form.filter(|form| form.to_string().len() <= FORM_BYTES_MAX),
+            asks: asks.chars().take(ASKS_CHARS_MAX).collect(),
+            on_timeout,
+            length_ms,
+            clock: length_ms.map_or(Clock::None, |ms| Clock::Set {
+                due: after(now, ms),
+            }),
+            moved_at: None,
+            closing: None,
+            taken: None,
+        }
+    }
+
+    /// When time is up; none while frozen, owned by a person, or without a deadline.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<DateTime<Utc>> {
+        match (&self.clock, &self.taken) {
+            (Clock::Set { due }, None) => Some(*due),
+            (Clock::Set { .. } | Clock::None | Clock::Frozen { .. }, _) => None,
+        }
+    }
+
+    /// What is left while a pause has stopped the clock.
+    #[must_use]
+    pub const fn remaining_ms(&self) -> Option<u64> {
+        match (&self.clock, &self.taken) {
+            (Clock::Frozen { remaining_ms, .. }, None) => Some(*remaining_ms),
+            (Clock::Frozen { .. } | Clock::Set { .. } | Clock::None, _) => None,
+        }
+    }
+
+    /// Whether the run goes on by itself when time is up.
+    #[must_use]
+    pub const fn goes_on(&self) -> bool {
+        match self.on_timeout {
+            OnTimeout::Continue | OnTimeout::Skip | OnTimeout::Default => true,
+            OnTimeout::Fail | OnTimeout::Escalate => false,
+        }
+    }
+
+    /// Lets the clock run again, until `due`.
+    pub fn thaw(&mut self, due: DateTime<Utc>, now: DateTime<Utc>) {
+        if let Clock::Frozen { due: before, .. } = self.clock {
+            self.moved_at = if due > before {
+                Some(now)
+            } else {
+                self.moved_at
+            };
+            self.clock = Clock::Set { due };
+        }
+    }
+
+    /// Whether the deadline was moved behind a time-out of before: its owner asks again, as
+    /// `holdpoint_handoff`'s table has it.
+    #[must_use]
+    pub fn outlives(&self, timed_out_at: DateTime<Utc>) -> bool {
+        let was_moved = self.moved_at.is_some_and(|moved| timed_out_at < moved);
+        was_moved && self.deadline().is_some_and(|due| due > timed_out_at)
+    }
+
+    /// Stops the clock.
+    pub fn freeze(&mut self, now: DateTime<Utc>) {
+        if let Clock::Set { due } = self.clock {
+            self.clock = Clock::Frozen {
+                remaining_ms: millis_between(now.max(self.since), due),
+                due,
+            };
+        }
+    }
+}
+
+impl Run {
+    /// The open holds on people, each with its step if it is one's.
+    pub fn people(&self) -> impl Iterator<Item = (Option<&Step>, &OnPeople)> {
+        let steps = self.steps.iter().filter_map(|step| match &step.phase {
+            StepPhase::Asked(on) => Some((Some(step), on.as_ref())),
+            StepPhase::Planned
+            | StepPhase::Queued(_)
+            | StepPhase::Working(_)
+            | StepPhase::Waiting(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => None,
+        });
+        let whole = self.gate.iter().chain(&self.barge);
+        steps.chain(whole.map(|on| (None, on.as_ref())))
+    }
+
+    /// The open holds on people, to be changed.
+    pub fn people_mut(&mut self) -> impl Iterator<Item = &mut OnPeople> {
+        let steps = self
+            .steps
+            .iter_mut()
+            .filter_map(|step| match &mut step.phase {
+                StepPhase::Asked(on) => Some(on.as_mut()),
+                StepPhase::Planned
+                | StepPhase::Queued(_)
+                | StepPhase::Working(_)
+                | StepPhase::Waiting(_)
+                | StepPhase::Uncertain(_)
+                | StepPhase::Completed { .. }
+                | StepPhase::Failed { .. }
+                | StepPhase::Skipped { .. }
+                | StepPhase::Cancelled { .. } => None,
+            });
+        let whole = self.gate.iter_mut().chain(&mut self.barge);
+        steps.chain(whole.map(Box::as_mut))
+    }
+
+    /// Who owns the run, if a person does.
+    #[must_use]
+    pub fn taken(&self) -> Option<&Taken> {
+        self.people().find_map(|(_, on)| on.taken.as_ref())
+    }
+}

@@ -1,0 +1,50 @@
+//! What the outside sees of agents.
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::AgentName;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One step of an agent as it was compiled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedStepView {
+    /// `step-01` unless named.
+    pub id: String,
+    /// `tool`, `wait`, `ask` or `handoff`.
+    pub kind: String,
+    /// One line for people.
+    pub action: String,
+    /// Steps that must have ended before.
+    pub needs: Vec<String>,
+    /// Condition in CEL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// What it calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Arguments, or what is asked, with their placeholders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Value>,
+    /// Length of a wait in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// An agent as the API shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentView {
+    /// Its name.
+    pub agent: AgentName,
+    /// Rises with every change.
+    pub version: u32,
+    /// `active`.
+    pub status: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// In order; only in the view of a single agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<PlannedStepView>,
+    /// When this version came.
+    #[serde(with = "crate::instant")]
+    pub updated_at: DateTime<Utc>,
+}

@@ -1,0 +1,236 @@
+//! A contact is interested: a person gets the lead with all that is known, takes it over, and says
+//! what becomes of the run.
+
+use std::time::Duration;
+
+use holdpoint_testkit::{Person, until};
+use serde_json::{Value, json};
+
+use crate::world::{PATIENCE, World, log};
+
+/// Outreach that ends with a handoff to nina, and one step behind it.
+async fn outreach(world: &World, handoff: Value) -> (Person, String, Value) {
+    let nina = Person::join(&world.up, "nina", &["member", "sales"])
+        .await
+        .unwrap();
+    let mail = json!({ "to": "{{ contact.email }}", "subject": "Introduction", "body": "Hello" });
+    let steps = json!([
+        { "tool": "send_email", "args": mail },
+        { "handoff": handoff },
+        log("afterwards {{ $step-02.outcome_type }}"),
+    ]);
+    world.agent("outreach", steps).await;
+    let contact = json!({
+        "id": "c-zoe", "name": "Zoe", "email": "zoe@zoe.example",
+        "replied": true, "sentiment": "positive",
+        "deals": [{ "name": "Pilot", "value": 12000, "stage": "proposal", "probability": 0.4 }],
+    });
+    let run = world
+        .start_run("outreach", json!({ "contact": contact }))
+        .await;
+    let shown = world.until_status(&run, "waiting").await;
+    let id = shown["waiting_on"][0]["id"].as_str().unwrap();
+    let request = until(PATIENCE, "the request is there", async || {
+        let (status, body) = nina
+            .get(&world.up, &format!("/requests/{id}"))
+            .await
+            .unwrap();
+        (status == 200).then_some(body)
+    })
+    .await
+    .unwrap();
+    (nina, run, request)
+}
+
+fn path(request: &Value, verb: &str) -> String {
+    format!("/requests/{}/{verb}", request["id"].as_str().unwrap())
+}
+
+/// S0-AC7, S0-T1, S0-T2, S0-R2, S0-T4: what the person is shown.
+#[tokio::test]
+async fn the_person_is_shown_everything_that_is_known() {
+    let world = World::with_test_clock().await;
+    let handoff = json!({ "to": "@user.nina", "message": "personal outreach" });
+    let (_, run, request) = outreach(&world, handoff).await;
+    assert_eq!(
+        request["question"], "Warm lead from agent outreach: Zoe is interested",
+        "{request}"
+    );
+    assert_eq!(request["title"], "[Warm Lead] Agent handoff: Zoe");
+    assert_eq!(request["status"], "offered");
+    assert_eq!(request["priority"], "high");
+    assert_eq!(request["warm_lead"], true);
+    assert_eq!(request["task"]["title"], "Personal outreach to Zoe");
+    let tags = &request["task"]["tags"];
+    assert_eq!(
+        *tags,
+        json!(["agent-handoff", "requires-review", "warm-lead"])
+    );
+    let context = &request["context"];
+    assert_eq!(context["contact"]["email"], "zoe@zoe.example", "{context}");
+    assert_eq!(context["deals"][0]["stage"], "proposal");
+    assert_eq!(context["emails"][0]["subject"], "Introduction");
+    let shown = world.run(&run).await;
+    assert_eq!(shown["waiting_on"][0]["kind"], "handoff");
+    assert_eq!(shown["waiting_on"][0]["remaining_ms"], Value::Null);
+    assert!(
+        shown["resume_at"].is_string(),
+        "seven days by default: {shown}"
+    );
+}
+
+/// S0-AC7, S0-T3: taking over stops the timer and fences the agent; completing lets it go on.
+#[tokio::test]
+async fn taking_over_stops_the_clock_and_the_agent_goes_on_when_told() {
+    let world = World::with_test_clock().await;
+    let handoff = json!({ "to": "@role.sales", "message": "call her", "timeout": "3 days" });
+    let (nina, run, request) = outreach(&world, handoff).await;
+    let (status, taken) = nina
+        .post(&world.up, &path(&request, "take-over"), &json!({}))
+        .await
+        .unwrap();
+    assert_eq!(status, 200, "{taken}");
+    assert_eq!(
+        (&taken["status"], &taken["assignee"]),
+        (&json!("taken_over"), &json!("nina"))
+    );
+    until(PATIENCE, "the run knows its owner", async || {
+        let kinds = world.history(&run).await;
+        kinds
+            .contains(&"handoff.taken_over".to_owned())
+            .then_some(())
+    })
+    .await
+    .unwrap();
+    world.advance("30 days").await;
+    assert_eq!(
+        world.run(&run).await["status"],
+        "waiting",
+        "nobody is timed out"
+    );
+
+    let done = json!({ "notes": "Called; wants a pilot.", "outcome_type": "resolved", "disposition": "return_to_agent" });
+    let (status, decided) = nina
+        .post(&world.up, &path(&request, "complete"), &done)
+        .await
+        .unwrap();
+    assert_eq!(
+        (status, &decided["effect"]),
+        (200, &json!("applied")),
+        "{decided}"
+    );
+    let shown = world.until_status(&run, "completed").await;
+    assert_eq!(shown["steps"][2]["status"], "completed");
+    assert_eq!(
+        shown["steps"][2]["request"]["message"],
+        "afterwards resolved"
+    );
+    let (_, after) = nina
+        .get(
+            &world.up,
+            &format!("/requests/{}", request["id"].as_str().unwrap()),
+        )
+        .await
+        .unwrap();
+    assert_eq!(after["status"], "completed", "{after}");
+}
+
+/// S0-T3, S0-R4: the old route ends the run, and says so when there is nothing to complete.
+#[tokio::test]
+async fn completing_by_the_run_ends_it() {
+    let world = World::with_test_clock().await;
+    let handoff = json!({ "to": "@user.nina" });
+    let (_, run, _) = outreach(&world, handoff).await;
+    let path = format!("/runs/{run}/complete-handoff");
+    let body = json!({ "notes": "Done.", "outcome_type": "no_action_needed" });
+    let (status, done) = world.up.put(&path, &body).await.unwrap();
+    assert_eq!((status, &done["success"]), (200, &json!(true)), "{done}");
+    assert_eq!(done["execution"]["execution_id"], run.as_str());
+    assert_eq!(done["execution"]["status"], "completed");
+    assert_eq!(done["execution"]["completed_by"], "owner");
+    let shown = world.until_status(&run, "completed").await;
+    assert_eq!(
+        shown["steps"][2]["status"], "skipped",
+        "the rest is not done"
+    );
+
+    // The same again by the same person would be once ("Races"); this is something else.
+    let other = json!({ "notes": "Done twice." });
+    let (status, again) = world.up.put(&path, &other).await.unwrap();
+    assert_eq!(
+        (status, &again["code"]),
+        (409, &json!("not_waiting")),
+        "{again}"
+    );
+    assert_eq!(
+        again["detail"],
+        "Cannot complete handoff: Execution not in waiting state"
+    );
+    let nobody = "/runs/0193aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee/complete-handoff";
+    let (status, unknown) = world.up.put(nobody, &body).await.unwrap();
+    assert_eq!(status, 404);
+    assert_eq!(
+        unknown["detail"],
+        "Cannot complete handoff: Execution not found"
+    );
+}
+
+/// S0-AC6, S0-T1: nobody acts, and the run goes on by itself at the due time.
+#[tokio::test]
+async fn a_handoff_that_nobody_takes_goes_on_at_its_due_time() {
+    let world = World::with_test_clock().await;
+    let handoff = json!({ "to": "@user.nina", "timeout": "3 days" });
+    let (nina, run, request) = outreach(&world, handoff).await;
+    world.advance("2 days 23 hours").await;
+    assert_eq!(world.run(&run).await["status"], "waiting");
+    world.advance("1 hour").await;
+    world.until_status(&run, "completed").await;
+    let late = json!({ "notes": "Late.", "disposition": "finish" });
+    let (status, refused) = nina
+        .post(&world.up, &path(&request, "complete"), &late)
+        .await
+        .unwrap();
+    assert_eq!(
+        (status, &refused["code"]),
+        (409, &json!("already_decided")),
+        "{refused}"
+    );
+}
+
+/// S0-R1: an assignee who is not there fails the step in these words.
+#[tokio::test]
+async fn an_inactive_assignee_fails_the_handoff_in_these_words() {
+    let world = World::with_test_clock().await;
+    let steps = json!([{ "handoff": { "to": "@user.gone", "message": "call" } }]);
+    world.agent("hands", steps).await;
+    let run = world.start_run("hands", json!({})).await;
+    let shown = world.until_status(&run, "failed").await;
+    assert_eq!(
+        shown["failure"]["message"], "Handoff failed: User gone not found or inactive in workspace",
+        "{shown}"
+    );
+}
+
+/// S0-AC4 with a handoff: while an agent is paused its handoff's clock stands.
+#[tokio::test]
+async fn a_paused_handoff_keeps_its_remaining_time() {
+    let world = World::with_test_clock().await;
+    let handoff = json!({ "to": "@user.nina", "timeout": "3 days" });
+    let (_, run, _) = outreach(&world, handoff).await;
+    world.advance("1 day").await;
+    world.act(&run, "pause", json!({})).await;
+    world.advance("60 days").await;
+    let shown = world.run(&run).await;
+    assert_eq!(shown["status"], "waiting");
+    let left = u64::try_from(Duration::from_hours(48).as_millis()).unwrap();
+    assert_eq!(
+        shown["waiting_on"][0]["remaining_ms"],
+        json!(left),
+        "{shown}"
+    );
+    world.act(&run, "resume", json!({})).await;
+    world.advance("47 hours").await;
+    assert_eq!(world.run(&run).await["status"], "waiting");
+    world.advance("1 hour").await;
+    world.until_status(&run, "completed").await;
+}

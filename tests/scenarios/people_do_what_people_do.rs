@@ -1,0 +1,146 @@
+//! Scripted people: after three hours, never, twice, late, with something that is no answer, and two
+//! at once. Whatever they do, one answer counts and everybody is told the same.
+
+use std::time::Duration;
+
+use holdpoint_testkit::{Person, Said, play, until};
+use serde_json::{Value, json};
+
+use crate::world::{PATIENCE, World, log};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+/// A run that stands at a question to ada and bob, with a day's time.
+async fn question(world: &World) -> (Person, Person, String, String) {
+    let ada = Person::join(&world.up, "ada", &["member"]).await.unwrap();
+    let bob = Person::join(&world.up, "bob", &["member"]).await.unwrap();
+    let ask = json!({
+        "to": ["@user.ada", "@user.bob"], "question": "Tell the customer?",
+        "options": ["yes", "no"], "timeout": "1d", "on_timeout": "skip",
+    });
+    world
+        .agent(
+            "asks",
+            json!([{ "ask": ask }, log("{{ $step-01.answer }}")]),
+        )
+        .await;
+    let run = world.start_run("asks", json!({})).await;
+    let shown = world.until_status(&run, "awaiting_input").await;
+    let request = shown["waiting_on"][0]["id"].as_str().unwrap().to_owned();
+    until(PATIENCE, "the question is put", async || {
+        let (status, _) = world.up.get(&format!("/requests/{request}")).await.unwrap();
+        (status == 200).then_some(())
+    })
+    .await
+    .unwrap();
+    (ada, bob, run, request)
+}
+
+fn answer(text: &str) -> Value {
+    json!({ "answer": text })
+}
+
+fn statuses(said: &[Said]) -> Vec<u16> {
+    said.iter().map(|one| one.status).collect()
+}
+
+/// S3-R3, S3-R9: after three hours; the run goes on with the answer.
+#[tokio::test]
+async fn after_three_hours_the_run_goes_on_with_the_answer() {
+    let world = World::with_test_clock().await;
+    let (ada, _, run, request) = question(&world).await;
+    let script = vec![ada.does(3 * HOUR, "respond", answer("yes"))];
+    let said = play(&world.up, &request, script).await.unwrap();
+    assert_eq!(statuses(&said), [200], "{said:?}");
+    let shown = world.until_status(&run, "completed").await;
+    assert_eq!(shown["steps"][1]["request"]["message"], "yes", "{shown}");
+    assert_eq!(shown["clocks"]["human_ms"], 3 * 3_600_000);
+}
+
+/// S3-R5: never; at the deadline the step is skipped, as planned.
+#[tokio::test]
+async fn never_and_the_deadline_decides() {
+    let world = World::with_test_clock().await;
+    let (_, _, run, request) = question(&world).await;
+    world.advance("1 day").await;
+    until(PATIENCE, "the run has ended", async || {
+        let status = world.run(&run).await["status"].clone();
+        (status == "completed" || status == "failed").then_some(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(world.run(&run).await["steps"][0]["status"], "skipped");
+    let (_, shown) = world.up.get(&format!("/requests/{request}")).await.unwrap();
+    assert_eq!(shown["status"], "expired", "{shown}");
+}
+
+/// "Races": twice the same is once; a second mind is told what was decided; late is kept as late.
+#[tokio::test]
+async fn twice_differently_and_late() {
+    let world = World::with_test_clock().await;
+    let (ada, bob, run, request) = question(&world).await;
+    let script = vec![
+        ada.does(HOUR, "respond", answer("no")),
+        ada.does(2 * HOUR, "respond", answer("no")),
+        ada.does(3 * HOUR, "respond", answer("yes")),
+        bob.does(30 * HOUR, "respond", answer("yes")),
+    ];
+    let said = play(&world.up, &request, script).await.unwrap();
+    assert_eq!(statuses(&said), [200, 200, 409, 409], "{said:?}");
+    let shown = world.until_status(&run, "completed").await;
+    assert_eq!(shown["steps"][1]["request"]["message"], "no");
+    for late in said.iter().skip(2) {
+        assert_eq!(late.body["code"], "already_decided", "{late:?}");
+    }
+    let (_, shown) = world.up.get(&format!("/requests/{request}")).await.unwrap();
+    assert_eq!(shown["late"].as_array().unwrap().len(), 2, "{shown}");
+    assert_eq!(shown["response"], "no");
+}
+
+/// S3-R3: something that is no answer is refused with what would be one, and nothing changes.
+#[tokio::test]
+async fn something_that_is_no_answer_is_refused_with_what_would_be_one() {
+    let world = World::with_test_clock().await;
+    let (ada, _, run, request) = question(&world).await;
+    let script = vec![
+        ada.does(HOUR, "respond", answer("perhaps")),
+        ada.does(2 * HOUR, "respond", json!({ "answer": true })),
+        ada.does(3 * HOUR, "approve", json!({})),
+        ada.does(
+            4 * HOUR,
+            "respond",
+            json!({ "answer": "y".repeat(1_000_000) }),
+        ),
+        ada.does(5 * HOUR, "respond", answer("yes")),
+    ];
+    let said = play(&world.up, &request, script).await.unwrap();
+    for refused in said.iter().take(4) {
+        assert!((400..500).contains(&refused.status), "{refused:?}");
+    }
+    assert_eq!(said[4].status, 200, "{:?}", said[4]);
+    world.until_status(&run, "completed").await;
+}
+
+/// "Races": two at once: one wins, the other is told who.
+#[tokio::test]
+async fn of_two_at_once_one_wins_and_the_other_is_told_who() {
+    let world = World::with_test_clock().await;
+    let (ada, bob, run, request) = question(&world).await;
+    let script = vec![
+        ada.does(HOUR, "respond", answer("yes")),
+        bob.does(HOUR, "respond", answer("no")),
+    ];
+    let said = play(&world.up, &request, script).await.unwrap();
+    let mut codes = statuses(&said);
+    codes.sort_unstable();
+    assert_eq!(codes, [200, 409], "{said:?}");
+    let winner = said.iter().find(|one| one.status == 200).unwrap();
+    let loser = said.iter().find(|one| one.status == 409).unwrap();
+    let told = &loser.body["winner"]["by"];
+    assert_eq!(*told, json!(winner.act.who.name), "{loser:?}");
+    let shown = world.until_status(&run, "completed").await;
+    assert_eq!(
+        shown["steps"][1]["request"]["message"],
+        winner.act.body["answer"]
+    );
+}
