@@ -55,15 +55,6 @@ async fn a_wait_survives_the_restart_of_a_service() {
     }
 }
 
-/// What is not there yet says so, as wrong usage.
-#[tokio::test]
-async fn a_service_that_is_not_there_yet_says_so() {
-    let ground = Ground::on_sqlite().await;
-    let (code, told) = ground.ends(&["serve", "notification"]).await;
-    assert_eq!(code, 2);
-    assert!(told.contains("comes with People"), "{told}");
-}
-
 /// M-20: everything in one process, on Postgres.
 #[tokio::test]
 async fn up_keeps_its_tables_in_postgres_when_told_so() {

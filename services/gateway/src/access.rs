@@ -23,7 +23,7 @@ pub(crate) async fn log(request: Request, next: Next) -> Response {
         .filter(|id| is_sensible(id))
         .map_or_else(fresh, str::to_owned);
     let method = request.method().clone();
-    let path = request.uri().path().to_owned();
+    let path = shown(request.uri().path()).to_owned();
     let span = tracing::info_span!("http", request = id);
     let mut response = next.run(request).instrument(span.clone()).await;
     let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis());
@@ -51,6 +51,29 @@ fn is_sensible(id: &str) -> bool {
     (1..=ID_MAX).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic())
 }
 
+/// What the log may show of a path: a log-in link is a secret until it was used.
+fn shown(path: &str) -> &str {
+    match path.starts_with("/login/") {
+        true => "/login/…",
+        false => path,
+    }
+}
+
 fn is_probe(path: &str) -> bool {
     matches!(path, "/livez" | "/readyz")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_in_link_is_not_in_the_log() {
+        assert_eq!(shown("/login/s3cr3t"), "/login/…");
+        assert_eq!(shown("/login"), "/login");
+        assert_eq!(
+            shown("/v1/workspaces/default/runs"),
+            "/v1/workspaces/default/runs"
+        );
+    }
 }

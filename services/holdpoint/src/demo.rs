@@ -1,10 +1,13 @@
 //! `demo`: a whole system in a temporary folder, driven through a story on real input.
 //!
-//! It reads contacts from a CSV file and an agent from `examples/`, sends real mail into a maildir,
+//! It reads contacts from a CSV file and agents from `examples/`, sends real mail into a maildir,
 //! waits five days on the virtual clock, is paused and resumed on the way, and follows up with who
-//! did not reply. It ends well only if the mails on disk are exactly the expected ones.
+//! did not reply; then it asks people. It ends well only if all of that happened and the mails on
+//! disk are exactly the expected ones.
 
 mod mails;
+mod people;
+mod stage;
 mod story;
 mod timeline;
 
@@ -24,10 +27,12 @@ use crate::up::{Settings, System};
 /// Where the example files are, seen from the project's folder.
 const CONTACTS: &str = "examples/contacts.csv";
 const AGENT: &str = "examples/outreach.yaml";
+const CONCIERGE: &str = "examples/concierge.yaml";
 
 /// The same files as they were built in, for a binary that was taken elsewhere.
 const CONTACTS_BUILT_IN: &str = include_str!("../../../examples/contacts.csv");
 const AGENT_BUILT_IN: &str = include_str!("../../../examples/outreach.yaml");
+const CONCIERGE_BUILT_IN: &str = include_str!("../../../examples/concierge.yaml");
 
 /// Plays the story; the folder goes with the demo unless it was named.
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
@@ -84,14 +89,23 @@ async fn tell(
         token: Some(system.token.clone()),
         workspace: system.workspace.to_string(),
     };
-    let client = Client::new(connection)?;
-    let mut story = story::Story::new(client, args.fast, contacts)?;
+    let stage = stage::Stage {
+        client: Client::new(connection.clone())?,
+        fast: args.fast,
+    };
+    let mut story = story::Story::new(&stage, contacts)?;
     story.tell(agent).await?;
-    let faults = mails::check(&data.join("mails"), &story.expected_mails())?;
+    let people = people::People::join(&stage, &connection).await?;
+    let concierge =
+        std::fs::read_to_string(CONCIERGE).unwrap_or_else(|_| CONCIERGE_BUILT_IN.to_owned());
+    people.tell(&concierge).await?;
+    let mut expected = story.expected_mails();
+    expected.extend(people::People::expected_mails());
+    let faults = mails::check(&data.join("mails"), &expected)?;
     if faults.is_empty() {
-        let count = story.expected_mails().len();
+        let count = expected.len();
         output::line(&format!(
-            "\nAll {count} mails on disk are exactly the expected ones."
+            "\nAll {count} mails to contacts on disk are exactly the expected ones."
         ))?;
         return Ok(Outcome::Ok);
     }

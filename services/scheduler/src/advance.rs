@@ -84,16 +84,11 @@ impl Advance {
         cap: Duration,
     ) -> Result<BTreeMap<String, String>, Problem> {
         let mut unsettled = BTreeMap::new();
-        if self
-            .next_due(None)
-            .await?
-            .is_some_and(|due| due <= self.now())
-        {
-            self.bring(self.now()).await?;
-        }
+        self.bring_overdue().await?;
         // Alarms that work in progress sets have to be in the table before the clock moves.
         self.rest.wait(cap, &mut unsettled).await;
-        while let Some(due) = self.next_due(Some(self.now())).await? {
+        let began = self.now();
+        while let Some(due) = self.next_stop(began).await? {
             if due > target {
                 break;
             }
@@ -102,8 +97,19 @@ impl Advance {
             self.rest.wait(cap, &mut unsettled).await;
         }
         self.move_to(target)?;
+        // Alarms of nodes that were no place to stop.
+        self.bring_overdue().await?;
         self.rest.wait(cap, &mut unsettled).await;
         Ok(unsettled)
+    }
+
+    async fn bring_overdue(&self) -> Result<(), Problem> {
+        let db = &self.rest.loader.db;
+        let first = store::next_due(db).await.map_err(failed)?;
+        match first.is_some_and(|due| due <= self.now()) {
+            true => self.bring(self.now()).await,
+            false => Ok(()),
+        }
     }
 
     fn now(&self) -> DateTime<Utc> {
@@ -114,11 +120,8 @@ impl Advance {
         self.rest.loader.clock.move_to(instant).map_err(failed)
     }
 
-    async fn next_due(
-        &self,
-        after: Option<DateTime<Utc>>,
-    ) -> Result<Option<DateTime<Utc>>, Problem> {
-        store::next_due(&self.rest.loader.db, after)
+    async fn next_stop(&self, began: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, Problem> {
+        store::next_stop(&self.rest.loader.db, began, self.now())
             .await
             .map_err(failed)
     }

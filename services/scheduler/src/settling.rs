@@ -167,7 +167,7 @@ impl Rest {
 
     /// The table has the last word: an alarm that is due and pending has not yet fired.
     async fn overdue(&self) -> Option<String> {
-        match store::next_due(&self.loader.db, None).await {
+        match store::next_due(&self.loader.db).await {
             Ok(Some(due)) if due <= self.loader.clock.now() => {
                 Some(format!("timers: an alarm due at {due} has not fired"))
             }

@@ -22,6 +22,9 @@ const PENDING: &str = "pending";
 const FIRED: &str = "fired";
 const CLEARED: &str = "cleared";
 
+/// What the ids of the alarms of nodes begin with (see [`Key`]).
+const NODE_ALARM: &str = "node_";
+
 /// Rows that one look at the table brings.
 pub(crate) const PAGE: u64 = 5_000;
 
@@ -226,16 +229,38 @@ pub(crate) async fn forget(
     Ok(gone.rows_affected)
 }
 
-/// The due time that comes next, after an instant if one is given.
+/// The due time that comes next.
 pub(crate) async fn next_due(
     db: &impl ConnectionTrait,
-    after: Option<DateTime<Utc>>,
 ) -> Result<Option<DateTime<Utc>>, StoreError> {
-    let mut wanted = Entity::find().filter(pending());
-    if let Some(after) = after {
-        wanted = wanted.filter(COLUMN.due_at.gt(after));
-    }
-    let first = wanted
+    first_due(db, pending()).await
+}
+
+/// The due time that a clock in motion stops at next, after `after`. A node that has beaten since the
+/// motion began at `began` lives: its new alarm is no place to stop, or each stop would make the next
+/// one, half a minute on.
+pub(crate) async fn next_stop(
+    db: &impl ConnectionTrait,
+    began: DateTime<Utc>,
+    after: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let of_hold = COLUMN.id.not_like(format!("{NODE_ALARM}%"));
+    let stops = Condition::any()
+        .add(of_hold)
+        .add(COLUMN.updated_at.lte(began));
+    let wanted = Condition::all()
+        .add(pending())
+        .add(COLUMN.due_at.gt(after))
+        .add(stops);
+    first_due(db, wanted).await
+}
+
+async fn first_due(
+    db: &impl ConnectionTrait,
+    wanted: impl sea_orm::sea_query::IntoCondition,
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let first = Entity::find()
+        .filter(wanted)
         .select_only()
         .column_as(Column::DueAt.min(), "first")
         .into_tuple::<Option<DateTimeUtc>>()

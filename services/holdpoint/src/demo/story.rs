@@ -16,13 +16,11 @@ use crate::command::run::table_file::Row;
 use crate::output;
 
 use super::mails::Expected;
+use super::stage::Stage;
 use super::timeline::Timeline;
 
 /// Every third contact replies.
 const REPLIES_EVERY: usize = 3;
-
-/// Pause between scenes, for whoever reads along.
-const SCENE: Duration = Duration::from_millis(900);
 
 /// Real time that the introductions may take.
 const INTRODUCTIONS_WITHIN: Duration = Duration::from_secs(30);
@@ -39,9 +37,9 @@ struct Lead {
     run: Option<RunId>,
 }
 
-pub(super) struct Story {
+pub(super) struct Story<'a> {
+    stage: &'a Stage,
     client: Client,
-    fast: bool,
     leads: Vec<Lead>,
 }
 
@@ -51,8 +49,8 @@ struct Items {
     items: Vec<HistoryItem>,
 }
 
-impl Story {
-    pub(super) fn new(client: Client, fast: bool, rows: &[Row]) -> anyhow::Result<Self> {
+impl<'a> Story<'a> {
+    pub(super) fn new(stage: &'a Stage, rows: &[Row]) -> anyhow::Result<Self> {
         ensure!(rows.len() >= 2, "the story needs at least two contacts");
         let leads = rows.iter().enumerate().map(|(place, row)| {
             let email = row.contact.get("email").and_then(Value::as_str);
@@ -67,8 +65,8 @@ impl Story {
         });
         let leads = leads.collect::<anyhow::Result<Vec<_>>>()?;
         Ok(Self {
-            client,
-            fast,
+            stage,
+            client: stage.client.clone(),
             leads,
         })
     }
@@ -87,7 +85,8 @@ impl Story {
     pub(super) async fn tell(&mut self, agent: &str) -> anyhow::Result<()> {
         let applied = self.client.apply_agent(agent).await?.value;
         let name = applied.agent.to_string();
-        self.scene(&format!("Agent `{name}`, {} steps:", applied.steps.len()))
+        self.stage
+            .scene(&format!("Agent `{name}`, {} steps:", applied.steps.len()))
             .await?;
         for step in &applied.steps {
             let when = step
@@ -111,11 +110,12 @@ impl Story {
     }
 
     async fn start_runs(&mut self, agent: &str, timeline: &mut Timeline) -> anyhow::Result<()> {
-        self.scene(&format!(
-            "Starting a run for each of {} contacts.",
-            self.leads.len()
-        ))
-        .await?;
+        self.stage
+            .scene(&format!(
+                "Starting a run for each of {} contacts.",
+                self.leads.len()
+            ))
+            .await?;
         for lead in &mut self.leads {
             let start = StartRun {
                 contact: Some(lead.contact.clone()),
@@ -156,7 +156,8 @@ impl Story {
 
     async fn pause_first(&self, began: DateTime<Utc>, timeline: &Timeline) -> anyhow::Result<()> {
         let lead = self.first()?;
-        self.scene(&format!("Day 2: somebody pauses the run of {}.", lead.id))
+        self.stage
+            .scene(&format!("Day 2: somebody pauses the run of {}.", lead.id))
             .await?;
         let run = self.client.pause(&run_of(lead)?).await?.value.run;
         ensure!(
@@ -173,11 +174,12 @@ impl Story {
     async fn replies_arrive(&self) -> anyhow::Result<()> {
         let replying: Vec<_> = self.leads.iter().filter(|lead| lead.replies).collect();
         let names: Vec<_> = replying.iter().map(|lead| lead.id.as_str()).collect();
-        self.scene(&format!(
-            "Day 2: replies arrive from {}.",
-            names.join(" and ")
-        ))
-        .await?;
+        self.stage
+            .scene(&format!(
+                "Day 2: replies arrive from {}.",
+                names.join(" and ")
+            ))
+            .await?;
         for lead in replying {
             self.client
                 .patch_contact(&lead.id, &json!({ "replied": true }))
@@ -208,12 +210,14 @@ impl Story {
     async fn resume_first(&self, timeline: &Timeline) -> anyhow::Result<()> {
         let lead = self.first()?;
         let shown = self.client.run(&run_of(lead)?).await?.value;
-        self.scene(&format!(
-            "Day 5: {} still stands: \"{}\"",
-            lead.id, shown.message
-        ))
-        .await?;
-        self.scene("It is resumed with the time it had left.")
+        self.stage
+            .scene(&format!(
+                "Day 5: {} still stands: \"{}\"",
+                lead.id, shown.message
+            ))
+            .await?;
+        self.stage
+            .scene("It is resumed with the time it had left.")
             .await?;
         self.client.resume(&run_of(lead)?, None).await?;
         self.caught_up(timeline).await
@@ -230,13 +234,7 @@ impl Story {
 
     /// Moves the clock; returns when all that it woke has settled and was printed.
     async fn advance(&self, by: &str, timeline: &Timeline) -> anyhow::Result<()> {
-        self.scene(&format!("Moving the clock by {by} …")).await?;
-        let moved = self.client.advance_clock(by).await?.value;
-        ensure!(
-            moved.settled,
-            "the clock was moved, and this has not settled: {:?}",
-            moved.unsettled
-        );
+        self.stage.advance(by).await?;
         self.caught_up(timeline).await
     }
 
@@ -265,14 +263,6 @@ impl Story {
 
     fn first(&self) -> anyhow::Result<&Lead> {
         self.leads.first().context("no contacts")
-    }
-
-    async fn scene(&self, text: &str) -> anyhow::Result<()> {
-        if !self.fast {
-            tokio::time::sleep(SCENE).await;
-        }
-        output::line(&format!("\n{text}"))?;
-        Ok(())
     }
 }
 

@@ -59,6 +59,23 @@ async fn of_two_writers_of_one_alarm_one_wins() {
     assert_eq!(found, [second, other]);
 }
 
+/// A node that has beaten while the clock moves lives: its new alarm is no place to stop at.
+#[tokio::test]
+async fn a_moving_clock_does_not_stop_at_a_node_that_has_just_beaten() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(&folder).await;
+    let node = alarm("node_a", 1, Phase::Pending(at(30)));
+    let hold = alarm("hold_b", 1, Phase::Pending(at(90)));
+    assert_eq!(put(&db, &[node, hold]).await, []);
+    let stop = async |after| next_stop(&db, at(0), at(after)).await.unwrap();
+    assert_eq!(stop(0).await, Some(at(30)), "it was set before");
+    let beaten = alarm("node_a", 2, Phase::Pending(at(60)));
+    let lost = save(&db, &[(&beaten, 1)], at(31)).await.unwrap();
+    assert_eq!(lost, []);
+    assert_eq!(stop(30).await, Some(at(90)));
+    assert_eq!(next_due(&db).await.unwrap(), Some(at(60)));
+}
+
 #[tokio::test]
 async fn due_alarms_come_in_order_and_in_pages_even_within_one_instant() {
     let folder = tempfile::tempdir().unwrap();
@@ -83,9 +100,10 @@ async fn due_alarms_come_in_order_and_in_pages_even_within_one_instant() {
     }
     assert_eq!(found.len(), alarms.len() - 2);
     assert!(found.is_sorted());
-    assert_eq!(next_due(&db, None).await.unwrap(), Some(at(0)));
-    assert_eq!(next_due(&db, Some(at(0))).await.unwrap(), Some(at(120)));
-    assert_eq!(next_due(&db, Some(at(2_000))).await.unwrap(), None);
+    assert_eq!(next_due(&db).await.unwrap(), Some(at(0)));
+    let stop = async |after| next_stop(&db, at(0), at(after)).await.unwrap();
+    assert_eq!(stop(0).await, Some(at(120)));
+    assert_eq!(stop(2_000).await, None);
     let second = at(0).timestamp();
     let near = buckets(&db, at(0), at(2_000)).await.unwrap();
     assert_eq!(
