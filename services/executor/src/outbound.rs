@@ -234,9 +234,17 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
 /// What an operator wants to read at night: runs that failed or stand still, and who did what.
 fn log(item: &HistoryItem) {
     let HistoryItem {
-        run, kind, message, ..
+        run,
+        kind,
+        message,
+        data,
+        ..
     } = item;
+    let is_uncertain = data
+        .get("reason")
+        .is_some_and(|reason| reason == "uncertain");
     match kind {
+        EventType::RunAwaitingInput if !is_uncertain => tracing::info!(%run, %kind, message),
         EventType::RunFailed
         | EventType::RunAwaitingInput
         | EventType::RunIncident

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use holdpoint_contracts::handoff::{Decided, RequestView};
+use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{Page, RunStatus, RunView};
+use holdpoint_ids::HoldId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -31,6 +33,18 @@ struct Notification {
     #[serde(rename = "type")]
     kind: String,
     title: String,
+}
+
+/// A hold that was opened without an agent.
+#[derive(Deserialize)]
+struct Opened {
+    id: HoldId,
+}
+
+/// How a hold without an agent ended.
+#[derive(Deserialize)]
+struct Ended {
+    outcome: Option<HoldOutcome>,
 }
 
 /// The cast.
@@ -96,7 +110,8 @@ impl<'a> People<'a> {
             ))
             .await?;
         let answer = json!({ "answer": "a pilot" });
-        self.decide(&self.nina, &request, "respond", &answer).await
+        self.decide(&self.nina, request.id, "respond", &answer)
+            .await
     }
 
     async fn warm_lead(&self, run: &str) -> anyhow::Result<()> {
@@ -135,7 +150,8 @@ impl<'a> People<'a> {
             "outcome_type": "resolved",
             "disposition": "return_to_agent",
         });
-        self.decide(&self.nina, &request, "complete", &done).await?;
+        self.decide(&self.nina, request.id, "complete", &done)
+            .await?;
         let shown = self.until(run, RunStatus::Completed).await?;
         output::line(&format!("  {}", shown.message))?;
         Ok(())
@@ -150,7 +166,7 @@ impl<'a> People<'a> {
             "kind": "approval", "question": "Deploy 4.2?", "to": "@user.omar",
             "timeout": "1h", "on_timeout": "escalate",
         });
-        let hold: RequestView = self.owner.post("holds", &ask).await?.value;
+        let hold: Opened = self.owner.post("holds", &ask).await?.value;
         self.stage.advance("1h").await?;
         let told = self.told(&self.owner, "escalation").await?;
         self.stage
@@ -160,18 +176,18 @@ impl<'a> People<'a> {
             ))
             .await?;
         let comment = json!({ "comment": "go ahead" });
-        self.decide(&self.owner, &hold, "approve", &comment).await
+        self.decide(&self.owner, hold.id, "approve", &comment).await
     }
 
     /// A wait without an agent.
     async fn wait(&self) -> anyhow::Result<()> {
         self.stage.scene("A script waits for two days.").await?;
         let ask = json!({ "kind": "timer", "wait": "2d" });
-        let hold: RequestView = self.owner.post("holds", &ask).await?.value;
+        let hold: Opened = self.owner.post("holds", &ask).await?.value;
         self.stage.advance("2d").await?;
         let query = [("wait", "10s".to_owned())];
         let path = format!("holds/{}", hold.id);
-        let fired: RequestView = self.owner.get(&path, &query).await?.value;
+        let fired: Ended = self.owner.get(&path, &query).await?.value;
         let outcome = fired.outcome.map_or("nothing", |outcome| outcome.as_str());
         ensure!(outcome == "fired", "the wait ended as {outcome}");
         output::line("  It has fired.")?;
@@ -181,17 +197,13 @@ impl<'a> People<'a> {
     async fn decide(
         &self,
         who: &Client,
-        request: &RequestView,
+        request: HoldId,
         verb: &str,
         body: &Value,
     ) -> anyhow::Result<()> {
-        let path = format!("requests/{}/{verb}", request.id);
+        let path = format!("requests/{request}/{verb}");
         let decided: Decided = who.post(&path, body).await?.value;
-        ensure!(
-            decided.recorded,
-            "{verb} of {} was not recorded",
-            request.id
-        );
+        ensure!(decided.recorded, "{verb} of {request} was not recorded");
         Ok(())
     }
 

@@ -122,13 +122,21 @@ pub(super) async fn complete_run(
         }),
         version: None,
     };
-    let answered = app.command(&caller, body.key, command.clone()).await?;
-    let decided = match answered {
+    let answered = app.command(&caller, body.key, command.clone()).await;
+    let decided = match answered.map_err(in_old_words)? {
         Answered::Done(decided) => effect(&app, &caller, command, decided).await,
         later @ Answered::Accepted(_) => return Ok(later.with_status(StatusCode::OK)),
     };
     let completed = completed(&app, &caller, run, decided).await?;
     Ok(Json(completed).into_response())
+}
+
+/// S0-R4: whoever completes a run's handoff after somebody else is told that the run does not wait.
+fn in_old_words(problem: Problem) -> Problem {
+    match &*problem.code {
+        "already_decided" => Problem::new(409, "not_waiting", NOT_WAITING),
+        _ => problem,
+    }
 }
 
 /// The handoff that the run waits for. A completion that is repeated finds the completed one.
