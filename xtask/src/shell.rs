@@ -23,6 +23,14 @@ pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
         .args(arguments)
         .current_dir(root())
         .stdin(Stdio::null());
+    // What `cargo run` says of this program: build scripts look at some of it, and would make most
+    // dependencies again after every plain `cargo`.
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 

@@ -147,6 +147,7 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
     let kind = body
         .kind
         .ok_or_else(|| invalid_field("/kind", "one of timer, approval, input, handoff"))?;
+    nobody_calls_back(body.callback.as_deref())?;
     let timeout = timeout(kind, body.wait.as_deref(), body.timeout.as_deref())?;
     let on_timeout = body.on_timeout.unwrap_or(OnTimeout::of(kind));
     let is_used = |rung: &RungBody| rung.act == RungAct::AnswerDefault;
@@ -173,7 +174,6 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
         requester: body.requester,
         ladder: rungs(body.ladder)?,
         asks_again: body.asks_again,
-        callback: body.callback.map(address).transpose()?,
         ..HoldSpec::asking(kind, question(kind, body.question, timeout)?)
     };
     Ok(OpenHold {
@@ -195,17 +195,13 @@ fn rungs(rungs: Vec<RungBody>) -> Result<Vec<Rung>, Problem> {
     rungs.into_iter().enumerate().map(rung).collect()
 }
 
-/// Where the outcome is to be posted. Whether it may be reached is looked at when it is.
-fn address(text: String) -> Result<String, Problem> {
-    let is_web = text.parse::<axum::http::Uri>().is_ok_and(|uri| {
-        matches!(uri.scheme_str(), Some("http" | "https"))
-            && uri.host().is_some_and(|host| !host.is_empty())
-    });
-    if is_web {
-        return Ok(text);
+/// Known and not there yet is told apart from not known.
+fn nobody_calls_back(callback: Option<&str>) -> Result<(), Problem> {
+    let message = "nobody calls back yet: ask `GET /holds/{id}?wait=30s` until it has ended";
+    match callback {
+        Some(_) => Err(invalid_field("/callback", message)),
+        None => Ok(()),
     }
-    let message = "an address to post to: https://host/path";
-    Err(invalid_field("/callback", message))
 }
 
 fn question(kind: HoldKind, text: Option<String>, time: Duration) -> Result<String, Problem> {

@@ -36,9 +36,6 @@ pub(crate) const NEED_MAX: u32 = 20;
 /// Most rungs of a ladder.
 pub(crate) const RUNGS_MAX: usize = 20;
 
-/// Longest callback address, in bytes.
-pub(crate) const URL_BYTES_MAX: usize = 2_000;
-
 /// Shortest and longest snooze: 1 minute and 30 days.
 pub(crate) const SNOOZE_MS: std::ops::RangeInclusive<u64> = 60_000..=30 * 24 * 3_600 * 1_000;
 
