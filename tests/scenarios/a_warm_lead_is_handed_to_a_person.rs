@@ -166,7 +166,7 @@ async fn completing_by_the_run_ends_it() {
         again["detail"],
         "Cannot complete handoff: Execution not in waiting state"
     );
-    let nobody = "/runs/0193aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee/complete-handoff";
+    let nobody = "/runs/run_0193aaaabbbb7ccc8dddeeeeeeeeeeee/complete-handoff";
     let (status, unknown) = world.up.put(nobody, &body).await.unwrap();
     assert_eq!(status, 404);
     assert_eq!(

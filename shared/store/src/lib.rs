@@ -65,6 +65,11 @@ impl StoreError {
     }
 }
 
+/// How long a session of Postgres may stand still within a transaction. A process that was stopped
+/// there would keep its rows from every other replica; the server ends it instead, nothing of its
+/// transaction has happened, and it decides again when it goes on.
+const IDLE_MAX: &str = "15s";
+
 /// Where a service's tables are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
@@ -142,6 +147,9 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
         }
         Location::Postgres { schema, .. } => {
             options.set_schema_search_path(schema);
+            options.map_sqlx_postgres_opts(|postgres| {
+                postgres.options([("idle_in_transaction_session_timeout", IDLE_MAX)])
+            });
         }
     }
     Ok(Database::connect(options).await?)
@@ -182,6 +190,9 @@ async fn migrate_postgres<M: MigratorTrait>(
     let key = i64::from(schema.bytes().fold(17_u32, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(u32::from(byte))
     }));
+    // It is held, and does nothing else, for as long as migrations take.
+    lock.execute_unprepared("SET LOCAL idle_in_transaction_session_timeout = 0")
+        .await?;
     lock.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({key})"))
         .await?;
     // Making one needs a right that a service's own role has not, even where it is there.
