@@ -30,6 +30,13 @@ struct Told {
 impl Turn {
     /// Changes a request that is there.
     pub(crate) fn on(request: &Request) -> Self {
+        let mut turn = Self::beside(request);
+        turn.request.seen_version = turn.request.version;
+        turn
+    }
+
+    /// Changes what people do not look at: what they have seen of it still is so.
+    pub(crate) fn beside(request: &Request) -> Self {
         let mut request = request.clone();
         request.version += 1;
         Self::of(request)

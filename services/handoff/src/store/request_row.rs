@@ -18,7 +18,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use super::words::{has_word, words};
-use crate::domain::{Key, Owner, Request, User};
+use crate::domain::{Key, Owner, Party, Request, User};
 
 const TABLE: &str = "requests";
 
@@ -186,22 +186,26 @@ fn is_for(user: &User) -> Condition {
         .add(free)
 }
 
-/// Open requests that a user has, or that are put to them by name.
-pub(crate) async fn of_user(
+/// Open requests of those who are gone: that a user has, or that are put to the user or the role.
+pub(crate) async fn of_party(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
-    name: &UserName,
+    gone: &Party,
     limit: u64,
 ) -> Result<Vec<HoldId>, StoreError> {
-    let by_name = has_word(Column::Audience, &format!("@user.{name}"));
+    let is_put_to = has_word(Column::Audience, &gone.to_string());
+    let is_theirs = match gone {
+        Party::User(name) => Condition::any()
+            .add(COLUMN.assignee.eq(name.as_str()))
+            .add(is_put_to),
+        Party::Role(_) => Condition::all()
+            .add(COLUMN.assignee.is_null())
+            .add(is_put_to),
+    };
     let ids = Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.status.eq("open"))
-        .filter(
-            Condition::any()
-                .add(COLUMN.assignee.eq(name.as_str()))
-                .add(by_name),
-        )
+        .filter(is_theirs)
         .select_only()
         .column(Column::Id)
         .limit(limit)

@@ -2,6 +2,8 @@
 
 mod drift;
 
+use std::collections::BTreeSet;
+
 use chrono::TimeDelta;
 use holdpoint_contracts::handoff::RequestStatus;
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout};
@@ -11,7 +13,7 @@ use holdpoint_store::{Location, begin_write, migrate, open_writer};
 use sea_orm::DatabaseConnection;
 
 use super::*;
-use crate::domain::{Alarm, Owner, Phase, Request, User};
+use crate::domain::{Alarm, Owner, Party, Phase, Request, User};
 
 async fn sqlite() -> (tempfile::TempDir, DatabaseConnection) {
     let dir = tempfile::tempdir().unwrap();
@@ -103,6 +105,7 @@ fn request(workspace: &str, number: u32, phase: Phase) -> Request {
             number,
         },
         version: 1,
+        seen_version: 1,
         owner: Some(Owner::Executor),
         rev: 3,
         spec: Some(HoldSpec {
@@ -138,6 +141,7 @@ fn user(name: &str, roles: &[&str]) -> User {
         active: true,
         version: 1,
         is_leaving: false,
+        left_roles: BTreeSet::new(),
     }
 }
 
@@ -327,14 +331,18 @@ async fn people_are_found(db: &DatabaseConnection) {
         ..filter(&acme)
     };
     assert_eq!(list_requests(db, &offered).await.unwrap().len(), 2);
-    assert_eq!(
-        leaving(db).await.unwrap(),
-        Some((acme.clone(), bob.name.clone()))
-    );
-    let mut theirs = requests_of(db, &acme, &bob.name, 10).await.unwrap();
-    theirs.sort_unstable();
-    let theirs: Vec<_> = theirs.iter().map(|id| id.number).collect();
-    assert_eq!(theirs, [2, 4, 5]);
+    assert_eq!(leaving(db).await.unwrap().as_ref(), Some(&bob));
+    let theirs = async |gone: Party| {
+        let theirs = requests_of(db, &acme, &gone, 10).await.unwrap();
+        let mut theirs: Vec<_> = theirs.iter().map(|id| id.number).collect();
+        theirs.sort_unstable();
+        theirs
+    };
+    assert_eq!(theirs(Party::User(bob.name.clone())).await, [2, 4, 5]);
+    let namesake = Party::User("Bob".parse().unwrap());
+    assert_eq!(theirs(namesake).await, [0; 0], "`B` is not `b`");
+    let ops = Party::Role("ops".parse().unwrap());
+    assert_eq!(theirs(ops).await, [1], "who has one keeps it");
     let tx = begin_write(db).await.unwrap();
     let (role, loads) = (
         Need::Role(acme.clone(), "ops".parse().unwrap()),

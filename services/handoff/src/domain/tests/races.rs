@@ -8,7 +8,7 @@ use holdpoint_contracts::run::HoldKind;
 use proptest::prelude::*;
 
 use super::world::{World, gone, minute, respond, spec};
-use crate::domain::{Effect, Phase, Request};
+use crate::domain::{Effect, Party, Phase, Request, RequestInput};
 
 #[derive(Debug, Clone)]
 enum Event {
@@ -118,8 +118,8 @@ fn apply(world: &mut World, kind: HoldKind, rev: u64, event: &Event) {
         Event::Told(answer) => world.told(*answer),
         Event::Disable(who) => {
             world.users.get_mut(*who).unwrap().active = false;
-            let name = who.parse().unwrap();
-            drop(world.put(crate::domain::RequestInput::Orphaned { name }));
+            let gone = Party::User(who.parse().unwrap());
+            drop(world.put(RequestInput::Orphaned { gone }));
         }
     }
 }

@@ -14,7 +14,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::Claims;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerAnswer;
-use holdpoint_contracts::handoff::{Decided, Decision, RequestAction, RequestView};
+use holdpoint_contracts::handoff::{Decided, Decision, Handled, RequestAction, RequestView};
 use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, OnTimeout, Want, WishAnswer};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::FactKind;
@@ -155,6 +155,7 @@ impl World {
             active: true,
             version: 1,
             is_leaving: false,
+            left_roles: BTreeSet::new(),
         };
         self.users.insert(name.to_owned(), user);
     }
@@ -367,11 +368,14 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
     // Nothing waits without a waker: an alarm is set, or the owners know and time was up.
     if let Phase::Open { deadline } = next.phase {
         let is_timer = next.spec.as_ref().unwrap().kind == HoldKind::Timer;
-        let mut told = next.handling.history.iter();
-        let is_known = told.any(|one| {
+        // Whoever it was given to last may know nothing of what the owners were told before.
+        let owners_were = |one: &&Handled| {
             let note = one.note.as_deref().unwrap_or_default();
-            one.action == "escalated" && note.contains("the owners")
-        });
+            note.contains("the owners")
+        };
+        let said = next.handling.history.iter().rev();
+        let mut since = said.take_while(|one| one.action != "reassigned" || owners_were(one));
+        let is_known = since.any(|one| owners_were(&one));
         assert!(
             next.alarm.due.is_some() || (is_known && !is_timer),
             "{next:?}"
