@@ -154,9 +154,9 @@ pub(crate) struct ToArgs {
     /// When time is up [default: 7d]
     #[arg(long, value_parser = value::duration)]
     pub(crate) timeout: Option<String>,
-    /// How urgent it is
-    #[arg(long, value_parser = PRIORITIES, default_value = "normal")]
-    pub(crate) priority: String,
+    /// How urgent it is [default: normal]
+    #[arg(long, value_parser = PRIORITIES)]
+    pub(crate) priority: Option<String>,
     /// Stay until it is decided; exits 0 approved or answered, 4 rejected, 5 timed out
     #[arg(long)]
     pub(crate) wait: bool,
