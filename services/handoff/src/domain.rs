@@ -246,6 +246,15 @@ pub enum Effect {
         /// What happened.
         fact: RequestFact,
     },
+    /// It has changed: whoever watches is nudged.
+    Changed {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: HoldId,
+        /// The version it is at now.
+        version: u64,
+    },
     /// A numbered fact for those who keep copies of users.
     UserChanged {
         /// Whose.

@@ -21,7 +21,7 @@ use crate::Handoff;
 use crate::domain::{Aggregate, Effect, Fact, Key, Need};
 
 pub(crate) use request_row::{
-    Behind, Filter, list as list_requests, load as requests, of_party as requests_of,
+    Behind, Filter, Order, list as list_requests, load as requests, of_party as requests_of,
 };
 pub(crate) use user_fact_row::after as user_facts_after;
 pub(crate) use user_row::{leaving, list as list_users, load as users, members};
@@ -141,7 +141,10 @@ pub(crate) async fn record(
         .iter()
         .filter_map(|effect| match effect {
             Effect::UserChanged { workspace, user } => Some((workspace, user)),
-            Effect::Timer { .. } | Effect::Close { .. } | Effect::Fact { .. } => None,
+            Effect::Timer { .. }
+            | Effect::Close { .. }
+            | Effect::Fact { .. }
+            | Effect::Changed { .. } => None,
         })
         .collect();
     if changes.is_empty() {

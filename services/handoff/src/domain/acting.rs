@@ -37,7 +37,9 @@ pub(crate) fn act(
     if addressed.spec.kind == HoldKind::Timer {
         return Err(wrong_kind(request, addressed.spec.kind, "action"));
     }
-    request.is_at(version)?;
+    if !is_somebodys(request, action) {
+        request.is_at(version)?;
+    }
     match action {
         // They say themselves who was first.
         RequestAction::Accept | RequestAction::TakeOver => {}
@@ -58,6 +60,22 @@ pub(crate) fn act(
         RequestAction::Delegate { to } => deed.delegate(to),
         RequestAction::Acknowledge => Ok(deed.acknowledge()),
         RequestAction::Snooze { for_ms } => deed.snooze(*for_ms),
+    }
+}
+
+/// Whether somebody has what is wanted: who that is is told, and not only that something has changed.
+const fn is_somebodys(request: &Request, action: &RequestAction) -> bool {
+    let (taken, accepted) = (
+        request.handling.taken_over.is_some(),
+        request.handling.accepted.is_some(),
+    );
+    match action {
+        RequestAction::Accept => taken || accepted,
+        RequestAction::TakeOver => taken,
+        RequestAction::Reassign { .. }
+        | RequestAction::Delegate { .. }
+        | RequestAction::Acknowledge
+        | RequestAction::Snooze { .. } => false,
     }
 }
 
@@ -113,6 +131,7 @@ impl Deed<'_> {
         let mut turn = Turn::on(self.request);
         turn.request.handling.assignee = Some(self.me.clone());
         turn.request.handling.accepted = Some(self.mark());
+        turn.request.handling.snoozed_until = None;
         self.note(&mut turn, "accepted", None);
         Ok(turn.end(shown))
     }

@@ -88,8 +88,8 @@ pub(crate) fn decide(
         Some(end) => lose(request, end, verdict, scene),
         None if has_voted(request, &verdict) => Ok(Step::Same(decided(request))),
         None => {
-            request.is_at(version)?;
             is_free(&addressed)?;
+            request.is_at(version)?;
             if outcome == HoldOutcome::Approved && !is_last_vote(request, addressed.spec) {
                 return Ok(vote(request, &verdict, scene));
             }

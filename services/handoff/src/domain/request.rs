@@ -452,6 +452,8 @@ impl Request {
             warm_lead: spec.warm_lead,
             votes: self.votes(spec),
             history: self.handling.history.clone(),
+            also: self.handling.also.clone(),
+            default: spec.default.clone(),
             snoozed_until: self.handling.snoozed_until,
             asks_again: spec.asks_again,
             steps_left: spec.steps_left,

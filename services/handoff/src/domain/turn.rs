@@ -157,6 +157,11 @@ impl Turn {
             });
         }
         self.write_fact();
+        self.effects.push(Effect::Changed {
+            workspace: self.request.workspace.clone(),
+            id: self.request.id,
+            version: self.request.version,
+        });
         let answer = answer(&self.request);
         Step::Changed(Box::new(Change {
             state: Aggregate::Request(Box::new(self.request)),

@@ -110,7 +110,10 @@ pub(crate) struct InboxArgs {
     /// Only of this priority
     #[arg(long, value_parser = PRIORITIES)]
     pub(crate) priority: Option<String>,
-    /// Also those that are decided
+    /// Only what somebody has put away for later
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) snoozed: bool,
+    /// Also those that are decided, or put away for later
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]

@@ -184,6 +184,12 @@ fn of_two_who_take_over_the_second_is_told_who_has_it() {
         world.act("ada", RequestAction::Accept).unwrap_err().status,
         409
     );
+    let (caller, version) = (world.caller("ada"), Some(1));
+    let seen_before = world.say_as(caller, complete(""), version).unwrap_err();
+    assert_eq!(
+        seen_before.code, "already_taken_over",
+        "who was first is told"
+    );
     world.say("olga", complete("an operator may")).unwrap();
 }
 

@@ -134,7 +134,10 @@ fn everybody_is_told_the_same(request: &Request, effects: &[Effect]) -> Result<(
     };
     let closed = effects.iter().rev().find_map(|effect| match effect {
         Effect::Close { closed, .. } => Some(closed),
-        Effect::Timer { .. } | Effect::Fact { .. } | Effect::UserChanged { .. } => None,
+        Effect::Timer { .. }
+        | Effect::Fact { .. }
+        | Effect::Changed { .. }
+        | Effect::UserChanged { .. } => None,
     });
     let closed = closed.unwrap();
     prop_assert_eq!(
@@ -143,7 +146,10 @@ fn everybody_is_told_the_same(request: &Request, effects: &[Effect]) -> Result<(
     );
     let fact = effects.iter().rev().find_map(|effect| match effect {
         Effect::Fact { fact, .. } => Some(fact),
-        Effect::Timer { .. } | Effect::Close { .. } | Effect::UserChanged { .. } => None,
+        Effect::Timer { .. }
+        | Effect::Close { .. }
+        | Effect::Changed { .. }
+        | Effect::UserChanged { .. } => None,
     });
     let told = &fact.unwrap().request;
     prop_assert_eq!(

@@ -212,7 +212,9 @@ impl World {
                 };
                 check(before.as_ref(), &next, &change.effects);
                 self.request = Some(*next);
-                self.effects.extend(change.effects);
+                let is_nudge = |one: &Effect| matches!(one, Effect::Changed { .. });
+                let wished = change.effects.into_iter().filter(|one| !is_nudge(one));
+                self.effects.extend(wished);
                 match change.answer {
                     Answer::Late(problem) => Err(*problem),
                     answer => Ok(answer),
@@ -295,7 +297,10 @@ impl World {
     pub(super) fn facts(&self) -> Vec<(FactKind, Vec<String>)> {
         let facts = self.effects.iter().filter_map(|effect| match effect {
             Effect::Fact { fact, .. } => Some((fact.kind, fact.to.clone())),
-            Effect::Timer { .. } | Effect::Close { .. } | Effect::UserChanged { .. } => None,
+            Effect::Timer { .. }
+            | Effect::Close { .. }
+            | Effect::Changed { .. }
+            | Effect::UserChanged { .. } => None,
         });
         facts.collect()
     }
@@ -318,7 +323,10 @@ impl World {
     pub(super) fn closed(&self) -> Vec<&HoldClosed> {
         let closed = self.effects.iter().filter_map(|effect| match effect {
             Effect::Close { closed, .. } => Some(closed),
-            Effect::Timer { .. } | Effect::Fact { .. } | Effect::UserChanged { .. } => None,
+            Effect::Timer { .. }
+            | Effect::Fact { .. }
+            | Effect::Changed { .. }
+            | Effect::UserChanged { .. } => None,
         });
         closed.collect()
     }
@@ -327,7 +335,10 @@ impl World {
     pub(super) fn due(&self) -> Option<DateTime<Utc>> {
         let due = self.effects.iter().rev().find_map(|effect| match effect {
             Effect::Timer { due, .. } => Some(*due),
-            Effect::Close { .. } | Effect::Fact { .. } | Effect::UserChanged { .. } => None,
+            Effect::Close { .. }
+            | Effect::Fact { .. }
+            | Effect::Changed { .. }
+            | Effect::UserChanged { .. } => None,
         });
         due.flatten()
     }
@@ -391,6 +402,9 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
     } else {
         assert_eq!(next.alarm.due, None, "an alarm that nobody waits for");
     }
+    let is_told = |effect: &&Effect| matches!(effect, Effect::Changed { .. });
+    let told = effects.iter().filter(is_told).count();
+    assert_eq!(told, 1, "whoever watches hears of every change");
     for effect in effects {
         match effect {
             Effect::Timer { rev, due, .. } => {
@@ -400,6 +414,9 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
             Effect::Fact { fact, .. } => {
                 assert_eq!((fact.id, fact.rev), (next.id, next.version));
                 assert_eq!(fact.request.version, next.version);
+            }
+            Effect::Changed { id, version, .. } => {
+                assert_eq!((*id, *version), (next.id, next.version));
             }
             Effect::UserChanged { .. } => panic!("a request changed a user"),
         }
