@@ -21,10 +21,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::asking;
 use crate::answered::Answered;
 use crate::app::App;
 use crate::body::{Body, invalid_field};
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, Named, Reader};
 use crate::params::{Params, invalid};
 use crate::problem::Refused;
 use axum::http::StatusCode;
@@ -114,16 +115,21 @@ async fn list(
 /// One request; with `wait`, when it is not open any more, or when that time is over.
 pub(super) async fn show(
     State(app): State<App>,
-    caller: Caller,
+    reader: Reader,
     Named(id): Named<HoldId>,
     params: Params,
 ) -> Result<Json<RequestView>, Refused> {
-    caller.may(Right::Look)?;
     let params = params.only(&["wait"])?;
     let wait = params
         .read_as::<String>("wait")?
         .map_or(Ok(Duration::ZERO), |text| read_wait(&text))?;
-    Ok(Json(until_closed(&app, &caller.workspace, id, wait).await?))
+    if reader.is_step() {
+        return Ok(Json(asking::show_to_step(&app, &reader, id, wait).await?));
+    }
+    let by = Instant::now() + wait;
+    let is_closed = |request: &RequestView| !request.status.is_open();
+    let request = until(&app, (&reader.workspace, id), by, is_closed).await?;
+    Ok(Json(request))
 }
 
 fn read_wait(text: &str) -> Result<Duration, Problem> {
@@ -135,15 +141,14 @@ fn read_wait(text: &str) -> Result<Duration, Problem> {
 }
 
 /// Looks when the owner nudges, and once a second in case a nudge was lost.
-async fn until_closed(
+pub(super) async fn until(
     app: &App,
-    workspace: &Workspace,
-    id: HoldId,
-    wait: Duration,
+    (workspace, id): (&Workspace, HoldId),
+    by: Instant,
+    has_ended: impl Fn(&RequestView) -> bool,
 ) -> Result<RequestView, Problem> {
     let query = GetRequest { id };
-    let by = Instant::now() + wait;
-    if wait.is_zero() {
+    if by <= Instant::now() {
         return app.bus.query(workspace, &query).await;
     }
     let _permit = app.stream_permit()?;
@@ -156,7 +161,7 @@ async fn until_closed(
         let asked_at = Instant::now();
         let request = app.bus.query(workspace, &query).await?;
         let is_over = Instant::now() >= by || app.closing.is_cancelled();
-        if !request.status.is_open() || is_over {
+        if has_ended(&request) || is_over {
             return Ok(request);
         }
         let again = by.min(asked_at + LOOK_AGAIN);
