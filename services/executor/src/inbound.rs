@@ -1,5 +1,6 @@
 //! Commands to inputs: translation, and who may give them.
 
+mod asking;
 mod caller;
 mod scopes;
 
@@ -7,7 +8,8 @@ mod scopes;
 mod tests;
 
 use chrono::{DateTime, Utc};
-use holdpoint_auth::{Right, Trust};
+use holdpoint_auth::{Keys, Right};
+use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, ConfirmRun, DeleteAgent, DeleteContact, DeleteTool,
     HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
@@ -42,12 +44,12 @@ const WORKING_MAX: usize = 8_192;
 pub(crate) fn decode(
     parts: &Parts,
     body: &[u8],
-    trust: &Trust,
+    keys: &Keys,
     now: DateTime<Utc>,
 ) -> Result<Request<Input>, Problem> {
     let caller = Caller {
         workspace: &parts.workspace,
-        trust,
+        trust: &keys.trust,
         now,
     };
     match parts.verb.as_str() {
@@ -66,6 +68,7 @@ pub(crate) fn decode(
         PauseScope::VERB | ResumeScope::VERB | DeleteAgent::VERB => {
             scopes::decode(&parts.verb, body, &caller)
         }
+        RequestInput::VERB => asking::decode(body, &caller, &keys.steps),
         TimersFired::VERB | HoldsClosed::VERB => by_services(&parts.verb, body, &caller),
         StartSteps::VERB | StepResults::VERB | Beat::VERB | Goodbye::VERB => {
             by_workers(&parts.verb, body, &caller)
@@ -254,6 +257,14 @@ fn by_workers(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<In
             let it: Envelope<StepResults> = caller.read(body, None)?;
             let StepResults { node, results } = it.command;
             many(results, |it| {
+                if it.parks {
+                    let input = RunInput::StepParks {
+                        step: it.step,
+                        dispatch: it.dispatch,
+                        duration_ms: it.result.duration_ms,
+                    };
+                    return run(caller.workspace, it.run, input);
+                }
                 let input = RunInput::StepResult {
                     node: node.clone(),
                     step: it.step,

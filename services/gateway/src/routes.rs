@@ -1,6 +1,7 @@
 //! One file a resource; each gives its routes. A handler translates, calls and answers.
 
 pub(crate) mod agents;
+pub(crate) mod asking;
 pub(crate) mod clock;
 pub(crate) mod commands;
 pub(crate) mod contacts;

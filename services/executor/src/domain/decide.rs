@@ -147,6 +147,20 @@ fn decide_run(
             dispatch,
             delivery,
         } => work::start(turn, node, step, *dispatch, *delivery),
+        RunInput::AskPeople {
+            by,
+            step,
+            dispatch,
+            question,
+        } => {
+            let from = (step.as_deref(), *dispatch);
+            people::asking::ask(turn, by, from, question)
+        }
+        RunInput::StepParks {
+            step,
+            dispatch,
+            duration_ms,
+        } => work::parks(turn, step, *dispatch, *duration_ms),
         RunInput::StepResult {
             node,
             step,

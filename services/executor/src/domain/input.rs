@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, ResumeMode};
 use holdpoint_contracts::steps::Claimed;
@@ -143,6 +144,26 @@ pub enum RunInput {
         dispatch: u64,
         /// How often the bus has delivered it.
         delivery: u64,
+    },
+    /// The tool of a step that is in progress asks people.
+    AskPeople {
+        /// Who says so.
+        by: Actor,
+        /// Which step; none: the one that is in progress.
+        step: Option<String>,
+        /// Of which hand-out; none: the current one.
+        dispatch: Option<u64>,
+        /// What.
+        question: Box<ToolQuestion>,
+    },
+    /// A worker reports that the tool of a step has asked people and parks.
+    StepParks {
+        /// Which step.
+        step: String,
+        /// Of the hand-out.
+        dispatch: u64,
+        /// How long it has worked, in milliseconds.
+        duration_ms: u64,
     },
     /// A worker reports.
     StepResult {

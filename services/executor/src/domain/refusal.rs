@@ -7,6 +7,7 @@ use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName};
 
 use super::contact::{ACTIVITY_CHARS_MAX, CONTACT_BYTES_MAX};
 use super::definition::Fault;
+use super::run::questions::QUESTIONS_MAX;
 use super::scope::CHANGES_MAX;
 
 /// Longest reason of a cancellation, in characters.
@@ -70,6 +71,16 @@ pub enum Refusal {
     MissingInput(Vec<String>),
     /// Answers that the form does not take; pointers are into them.
     InvalidAnswer(Vec<FieldError>),
+    /// No tool is running that could ask people; why.
+    NoStepRunning(RunId, String),
+    /// Several steps are in progress, and it was not said which asks.
+    WhichStep(Vec<String>),
+    /// A question that cannot be asked so; pointers are into it.
+    InvalidQuestion(Vec<FieldError>),
+    /// The tool of a step asks one question at a time, and this one is open.
+    QuestionOpen(HoldId, String),
+    /// The tool of the step has asked [`QUESTIONS_MAX`] questions.
+    TooManyQuestions(String),
     /// Nothing was asked before the run.
     NothingAsked(RunId),
     /// Another person owns the run.
@@ -133,6 +144,11 @@ impl Refusal {
             Self::SpecMissing(hold) => spec_missing(*hold),
             Self::MissingInput(names) => missing_input(names),
             Self::InvalidAnswer(faults) => invalid_answer(faults),
+            Self::NoStepRunning(run, why) => no_step_running(*run, why),
+            Self::WhichStep(steps) => which_step(steps),
+            Self::InvalidQuestion(faults) => invalid_question(faults),
+            Self::QuestionOpen(hold, key) => question_open(*hold, key),
+            Self::TooManyQuestions(step) => too_many_questions(step),
             Self::NothingAsked(run) => nothing_asked(*run),
             Self::AlreadyTaken(run, by) => already_taken(*run, by),
             Self::NoPerson(actor) => no_person(actor),
@@ -203,6 +219,50 @@ fn nothing_asked(run: RunId) -> Problem {
         409,
         "nothing_asked",
         format!("run `{run}` does not wait for inputs; see its `questions`"),
+    )
+}
+
+fn no_step_running(run: RunId, why: &str) -> Problem {
+    Problem::new(
+        409,
+        "no_step_running",
+        format!("run `{run}` has no step in progress that could ask: {why}"),
+    )
+}
+
+fn which_step(steps: &[String]) -> Problem {
+    Problem::invalid_body(format!(
+        "`step`: these are in progress, say which of them asks: {}",
+        steps.join(", ")
+    ))
+    .with_errors(vec![field_error("step", "say which step asks")])
+}
+
+fn invalid_question(faults: &[FieldError]) -> Problem {
+    let said = faults.iter().map(|fault| {
+        let pointer = fault.pointer.as_deref().unwrap_or_default();
+        format!("{pointer}: {}", fault.message)
+    });
+    let said: Vec<_> = said.collect();
+    Problem::invalid_body(said.join("; ")).with_errors(faults.to_vec())
+}
+
+fn question_open(hold: HoldId, key: &str) -> Problem {
+    Problem::new(
+        409,
+        "question_open",
+        format!(
+            "a tool asks one question at a time, and `{hold}` (key `{key}`) is open: wait for it, \
+             or ask for all you need in one form"
+        ),
+    )
+}
+
+fn too_many_questions(step: &str) -> Problem {
+    Problem::new(
+        409,
+        "too_many_questions",
+        format!("the tool of `{step}` has asked {QUESTIONS_MAX} questions, which is the most"),
     )
 }
 

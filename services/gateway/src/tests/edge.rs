@@ -313,6 +313,11 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         }}),
         "start_run" if body["command"]["agent"] == "nobody" => problem(404, "not_found"),
         "start_run" => json!({"ok": run_view(&body)}),
+        "request_input" => json!({"ok": {
+            "notification_id": "note_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1",
+            "request_id": super::handoff::REQUEST, "step": "step-01", "key": "k", "status": "open",
+            "deadline": at(),
+        }}),
         "pause_run" | "resume_run" | "cancel_run" | "confirm_run" | "take_over_run" => {
             let mut run = serde_json::to_value(run_view(&body)).unwrap();
             run["changed"] = true.into();

@@ -383,6 +383,7 @@ pub(super) fn work() -> Vec<Entry> {
         dispatch: 1,
         result,
         error_code: error_code.map(str::to_owned),
+        parks: false,
     };
     vec![
         command(

@@ -15,7 +15,7 @@ use crate::domain::effect::{Answer, Effect};
 use crate::domain::need::{Aggregate, Fact, Found, Lookup, Need};
 use crate::domain::plan::OnPause;
 use crate::domain::refusal::Refusal;
-use crate::domain::run::{Phase, Run};
+use crate::domain::run::{Phase, Run, StepPhase};
 use crate::domain::scope::{Change, Scope, ScopeChange, WorkspaceScope};
 use chrono::{DateTime, Utc};
 
@@ -88,6 +88,12 @@ fn of_questions(run: &Run, look: Lookup<'_>) -> Vec<Need> {
         .questions()
         .map(|(step, _)| Need::Request(run.id, step.id.clone()))
         .collect();
+    for step in &run.steps {
+        if matches!(step.phase, StepPhase::Parked(_)) {
+            needs.push(Need::Request(run.id, step.id.clone()));
+            needs.extend(people::asking::needs(run.id, step));
+        }
+    }
     needs.extend(people::needs(run));
     if !needs.is_empty() {
         needs.push(Need::Plan(

@@ -23,12 +23,12 @@ const HANDOFF_MS: u64 = 7 * 86_400_000;
 /// Shortest time to answer (S3-R7).
 const SHORTEST: Duration = Duration::from_secs(1);
 /// Longest question or message, in characters.
-const TEXT_MAX: usize = 10_000;
+pub(in crate::domain) const TEXT_MAX: usize = 10_000;
 /// Most options, and most characters of one.
-const OPTIONS_MAX: usize = 100;
-const OPTION_CHARS_MAX: usize = 200;
+pub(in crate::domain) const OPTIONS_MAX: usize = 100;
+pub(in crate::domain) const OPTION_CHARS_MAX: usize = 200;
 /// Most people and roles that one step names.
-const TO_MAX: usize = 20;
+pub(in crate::domain) const TO_MAX: usize = 20;
 
 const ASK: [&str; 7] = [
     "to",

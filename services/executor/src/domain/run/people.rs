@@ -1,6 +1,6 @@
 //! What a run asks of people: holds whose owner is the handoff service.
 //!
-//! A hold stands in the phase of a step, or beside the steps where it concerns the run as a whole.
+//! A hold stands in the phase of a step, in the questions of its tool, or beside the steps where it concerns the run as a whole.
 //! What is asked, in full, is a value of the run ([`spec_name`]): the wish can be made again from it.
 
 use chrono::{DateTime, Utc};
@@ -10,7 +10,7 @@ use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Run, Step, StepPhase, after, millis_between};
+use super::{Run, Step, after, millis_between};
 
 /// Most characters of a question that the run's row keeps, for its message.
 const ASKS_CHARS_MAX: usize = 300;
@@ -214,39 +214,15 @@ impl OnPeople {
 impl Run {
     /// The open holds on people, each with its step if it is one's.
     pub fn people(&self) -> impl Iterator<Item = (Option<&Step>, &OnPeople)> {
-        let steps = self.steps.iter().filter_map(|step| match &step.phase {
-            StepPhase::Asked(on) => Some((Some(step), on.as_ref())),
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Working(_)
-            | StepPhase::Waiting(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => None,
-        });
+        let steps = self.steps.iter();
+        let steps = steps.filter_map(|step| Some((Some(step), step.on_people()?)));
         let whole = self.gate.iter().chain(&self.barge);
         steps.chain(whole.map(|on| (None, on.as_ref())))
     }
 
     /// The open holds on people, to be changed.
     pub fn people_mut(&mut self) -> impl Iterator<Item = &mut OnPeople> {
-        let steps = self
-            .steps
-            .iter_mut()
-            .filter_map(|step| match &mut step.phase {
-                StepPhase::Asked(on) => Some(on.as_mut()),
-                StepPhase::Planned
-                | StepPhase::Queued(_)
-                | StepPhase::Working(_)
-                | StepPhase::Waiting(_)
-                | StepPhase::Uncertain(_)
-                | StepPhase::Completed { .. }
-                | StepPhase::Failed { .. }
-                | StepPhase::Skipped { .. }
-                | StepPhase::Cancelled { .. } => None,
-            });
+        let steps = self.steps.iter_mut().filter_map(Step::on_people_mut);
         let whole = self.gate.iter_mut().chain(&mut self.barge);
         steps.chain(whole.map(Box::as_mut))
     }

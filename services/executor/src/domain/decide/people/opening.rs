@@ -225,7 +225,7 @@ pub(super) fn next_hold(run: &mut Run) -> HoldId {
 }
 
 /// The form of an answer, as questions in the history have it.
-fn form(spec: &HoldSpec) -> Value {
+pub(super) fn form(spec: &HoldSpec) -> Value {
     match (&spec.schema, spec.options.as_slice()) {
         (Some(schema), _) => schema.clone(),
         (None, []) => json!({ "type": "string" }),
@@ -309,7 +309,7 @@ fn stand(
 }
 
 /// Steps besides this one that would still run.
-fn steps_left(turn: &Turn<'_>, index: usize) -> u32 {
+pub(super) fn steps_left(turn: &Turn<'_>, index: usize) -> u32 {
     let steps = turn.run.steps.iter().enumerate();
     let left = steps.filter(|(at, step)| *at != index && !step.phase.is_settled());
     u32::try_from(left.count()).unwrap_or(u32::MAX)

@@ -1,5 +1,6 @@
 //! Steps that ask people: questions and handoffs, and operators who take over.
 
+mod asking;
 mod handing;
 
 use chrono::TimeDelta;

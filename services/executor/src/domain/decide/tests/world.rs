@@ -1,5 +1,6 @@
 //! A run, all that a decision on it can look at, and the checks that hold after every decision.
 
+mod asking;
 mod checks;
 mod keeping;
 
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::domain::plan::Plan;
 use crate::domain::run::people::Closing;
-use crate::domain::run::{Choice, Run, StepPhase};
+use crate::domain::run::{Choice, Run, Step, StepPhase};
 use crate::domain::scope::{Scope, WorkspaceScope};
 use crate::domain::{
     Agent, Aggregate, Answer, Fact, Found, Input, Lease, Need, PlanFact, Refusal, RunInput,
@@ -166,14 +167,17 @@ impl World {
         self.run().status()
     }
 
-    pub(super) fn phase(&self, step: &str) -> &StepPhase {
+    pub(super) fn step(&self, step: &str) -> &Step {
         let found = self.run().steps.iter().find(|one| one.id == step);
-        &found.unwrap_or_else(|| panic!("no step {step}")).phase
+        found.unwrap_or_else(|| panic!("no step {step}"))
+    }
+
+    pub(super) fn phase(&self, step: &str) -> &StepPhase {
+        &self.step(step).phase
     }
 
     pub(super) fn dispatch(&self, step: &str) -> u64 {
-        let found = self.run().steps.iter().find(|one| one.id == step);
-        found.unwrap_or_else(|| panic!("no step {step}")).dispatch
+        self.step(step).dispatch
     }
 
     pub(super) fn pass(&mut self, length: TimeDelta) {
@@ -291,6 +295,8 @@ impl World {
             | RunInput::LeaseEnded { .. }
             | RunInput::HoldClosed { .. }
             | RunInput::Incident { .. }
+            | RunInput::AskPeople { .. }
+            | RunInput::StepParks { .. }
             | RunInput::StepResult { .. } => None,
         };
         // What has fired is over for the scheduler, whatever it is told.
