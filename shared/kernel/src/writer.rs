@@ -177,7 +177,7 @@ impl<S: Service> Writer<S> {
                 tracing::warn!(error = %chain(&error), tasks = group.tasks.len(), "a batch failed; trying its parts");
                 part_halves(group.tasks, groups);
             }
-            Fault::Store(error) if group.tasks.iter().any(|task| task.inputs.len() > 1) => {
+            Fault::Store(error) if group.tasks.iter().any(is_partable) => {
                 tracing::warn!(error = %chain(&error), "a message of many failed; trying its parts");
                 for task in group.tasks {
                     let tasks = parts::part(task);
@@ -342,6 +342,7 @@ fn incident<S: Service>(inputs: Vec<S::Input>) -> Task<S> {
     Task {
         inputs,
         many: true,
+        whole: false,
         asked: None,
         origin: Origin::Internal { done },
         poison: None,
@@ -353,12 +354,19 @@ fn incident<S: Service>(inputs: Vec<S::Input>) -> Task<S> {
     }
 }
 
-/// Takes whole tasks until the batch is full.
+/// Whether its inputs may go on alone.
+fn is_partable<S: Service>(task: &Task<S>) -> bool {
+    task.inputs.len() > 1 && !task.whole
+}
+
+/// Takes whole tasks until the batch is full. What is all or none is a batch of its own.
 fn first_batch<S: Service>(backlog: &mut Vec<Task<S>>) -> Vec<Task<S>> {
     let mut commands = 0;
-    let full = backlog.iter().position(|task| {
+    let is_alone = backlog.first().is_some_and(|task| task.whole);
+    let full = backlog.iter().enumerate().position(|(place, task)| {
         commands += task.inputs.len();
-        commands > BATCH_COMMANDS_MAX
+        let is_apart = place > 0 && (is_alone || task.whole);
+        is_apart || commands > BATCH_COMMANDS_MAX
     });
     // A single task above the limit still goes, alone.
     let rest = full.map(|place| backlog.split_off(place.max(1)));
