@@ -25,6 +25,7 @@ mod a_paused_wait_keeps_its_remaining_time;
 mod a_process_dies_at_any_point;
 mod a_program_publishes_commands;
 mod a_question_is_answered;
+mod a_reply_comes_by_hook;
 mod a_reply_skips_the_follow_up;
 mod a_tool_asks_and_waits;
 mod a_wait_pauses_and_resumes;

@@ -6,8 +6,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
 use crate::routes::{
-    agents, asking, clock, commands, contacts, health, holds, mails, notifications, requests, runs,
-    scopes, tokens, tools, users, workspaces,
+    agents, asking, clock, commands, contacts, health, holds, hooks, mails, notifications,
+    requests, runs, scopes, tokens, tools, users, workspaces,
 };
 use crate::{access, pages, problem};
 
@@ -19,6 +19,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(commands::routes())
         .merge(contacts::routes())
         .merge(holds::routes())
+        .merge(hooks::routes())
         .merge(mails::routes())
         .merge(notifications::routes())
         .merge(requests::routes())

@@ -7,6 +7,7 @@ pub(crate) mod commands;
 pub(crate) mod contacts;
 pub(crate) mod health;
 pub(crate) mod holds;
+pub(crate) mod hooks;
 pub(crate) mod mails;
 pub(crate) mod notifications;
 pub(crate) mod requests;

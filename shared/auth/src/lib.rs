@@ -8,6 +8,7 @@ mod assertion;
 mod keys;
 mod rights;
 mod step_token;
+mod webhook;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,6 +17,7 @@ pub use assertion::{Claims, Signer, Trust};
 pub use keys::{Keys, Secrets};
 pub use rights::{Right, Role, authorize, may};
 pub use step_token::{PREFIX as STEP_TOKEN_PREFIX, StepClaims, StepKey};
+pub use webhook::WebhookSecret;
 
 /// Why a proof is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -400,6 +400,9 @@ pub struct ListContacts {
     pub limit: u64,
     /// From the page before.
     pub cursor: Option<String>,
+    /// Only with this mail address, in capitals or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
 }
 query!(ListContacts, "contacts", Page<ContactView>);
 

@@ -471,7 +471,7 @@ async fn lists(db: &DatabaseConnection) {
 
     let mut seen = Vec::new();
     let mut after: Option<String> = None;
-    while let Some(contact) = list_contacts(db, &workspace, after.as_deref(), 1)
+    while let Some(contact) = list_contacts(db, &workspace, (None, after.as_deref()), 1)
         .await
         .unwrap()
         .pop()

@@ -35,7 +35,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 31] = [
+const ROUTES: [(&str, &str, Right); 33] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -73,6 +73,8 @@ const ROUTES: [(&str, &str, Right); 31] = [
     ("POST", "/pause", Right::Administer),
     ("POST", "/resume", Right::Administer),
     ("GET", "/tokens", Right::Administer),
+    ("GET", "/hooks/inbound", Right::Administer),
+    ("DELETE", "/hooks/inbound/crm", Right::Administer),
     ("POST", "/users", Right::Administer),
     ("GET", "/users", Right::Administer),
 ];

@@ -130,7 +130,6 @@ async fn inbox(session: &Session, args: &InboxArgs) -> anyhow::Result<Outcome> {
     if !args.all {
         query.push(("status", RequestStatus::Open.as_str().to_owned()));
         query.push(("snoozed", args.snoozed.to_string()));
-        query.push(("order", "urgency".to_owned()));
     }
     query.extend(args.kind.clone().map(|kind| ("kind", kind)));
     query.extend(args.assignee.clone().map(|name| ("assignee", name)));

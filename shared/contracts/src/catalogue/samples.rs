@@ -443,6 +443,7 @@ pub(super) fn queries() -> Vec<Entry> {
     let contacts = ListContacts {
         limit: 100,
         cursor: cursor(),
+        email: Some("ada@lindqvist.example".to_owned()),
     };
     let activities = ListActivities {
         contact: "c-ada".parse().unwrap(),
