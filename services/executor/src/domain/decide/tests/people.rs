@@ -221,6 +221,45 @@ fn a_placeholder_that_names_nobody_fails_the_step() {
     assert_eq!(world.view().failure.unwrap().code, "invalid_assignee");
 }
 
+/// As many as a plan may name, also where they come from outside.
+#[test]
+fn more_people_than_a_step_may_name_fail_it() {
+    let many = |count: usize| {
+        let mut world = World::of("  - ask: { to: $input.people, question: Go on? }\n");
+        let mut start = super::world::start_input();
+        if let RunInput::Start { input, .. } = &mut start {
+            *input = json!({ "people": vec!["@user.ada"; count] });
+        }
+        world.give(start);
+        world
+    };
+    assert_eq!(many(20).status(), RunStatus::AwaitingInput);
+    let failure = many(21).view().failure.unwrap();
+    assert_eq!(failure.code, "invalid_assignee");
+    assert!(failure.message.contains("20 is the most"));
+}
+
+/// S3-R5: the answer that counts when nobody gives one keeps the rules of any other.
+#[test]
+fn a_default_that_is_no_answer_fails_the_step_when_it_is_known() {
+    for (rule, is_right) in [
+        ("options: [c-7, c-8], ", true),
+        ("options: [c-8, c-9], ", false),
+        ("", true),
+        (
+            "schema: { type: object, properties: { a: { type: string } } }, ",
+            false,
+        ),
+    ] {
+        let world = World::started(&format!(
+            "  - ask: {{ question: Who?, {rule}on_timeout: default, default: $input.customer }}\n"
+        ));
+        let code = world.view().failure.map(|failure| failure.code);
+        let expected = (!is_right).then_some("invalid_default");
+        assert_eq!(code.as_deref(), expected, "{rule}");
+    }
+}
+
 const INPUTS: &str = "agent: outreach
 inputs:
   type: object
