@@ -5,7 +5,7 @@ use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName};
 
-use super::contact::{ACTIVITY_CHARS_MAX, CONTACT_BYTES_MAX};
+use super::contact::CONTACT_BYTES_MAX;
 use super::definition::Fault;
 use super::scope::CHANGES_MAX;
 
@@ -46,8 +46,8 @@ pub enum Refusal {
         /// How much it would be.
         bytes: usize,
     },
-    /// The text of an activity is longer than [`ACTIVITY_CHARS_MAX`].
-    ActivityTooLong,
+    /// A text of an activity, by its name, is longer than so many characters.
+    ActivityTooLong(&'static str, usize),
     /// There is no such run in this workspace.
     RunNotFound(RunId),
     /// The run's id is taken, by another workspace.
@@ -105,7 +105,7 @@ impl Refusal {
             }
             Self::UnknownContact(contact) => unknown_contact(contact),
             Self::ContactTooLarge { id, bytes } => contact_too_large(id, *bytes),
-            Self::ActivityTooLong => activity_too_long(),
+            Self::ActivityTooLong(name, most) => activity_too_long(name, *most),
             Self::RunNotFound(run) => {
                 Problem::not_found(format!("there is no run `{run}` in this workspace"))
             }
@@ -186,11 +186,11 @@ fn unknown_contact(contact: &ContactId) -> Problem {
     )
 }
 
-fn activity_too_long() -> Problem {
+fn activity_too_long(name: &str, most: usize) -> Problem {
     Problem::new(
         413,
         "too_large",
-        format!("`text` has more than {ACTIVITY_CHARS_MAX} characters"),
+        format!("`{name}` has more than {most} characters"),
     )
 }
 
