@@ -15,6 +15,7 @@ use super::decide::{Decision, Verdict};
 use super::effect::{Answer, Effect};
 use super::need::{Aggregate, Fact};
 use super::refusal::Refusal;
+use super::size::json_bytes;
 
 /// Most that may be known of one contact, in bytes of JSON.
 pub const CONTACT_BYTES_MAX: usize = 64 * 1024;
@@ -122,7 +123,7 @@ pub(crate) fn decide(
         fields: without_id(fields),
         deleted,
     };
-    let bytes = serde_json::to_string(&next.fields).map_or(usize::MAX, |text| text.len());
+    let bytes = json_bytes(&next.fields);
     if bytes > CONTACT_BYTES_MAX {
         return Verdict::Refused(Refusal::ContactTooLarge {
             id: id.clone(),

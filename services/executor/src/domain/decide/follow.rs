@@ -229,6 +229,13 @@ impl Caught {
 /// a wish of a later one has a higher number. None: it has followed them all. Without a look-up
 /// only the state is wanted, and what follows from it is left to the page.
 fn follow(run: &Run, scopes: &Scopes, look: Option<Lookup<'_>>) -> Result<Option<Caught>, Stop> {
+    let later = pending(run, scopes);
+    let is_passed_by =
+        |kind: &PauseScope| scopes.of(*kind).is_some_and(|it| differs(run, *kind, it));
+    // As nearly always: not even a copy of the run is made.
+    if later.is_empty() && !KINDS.iter().any(is_passed_by) {
+        return Ok(None);
+    }
     let nothing = |_: &Need| Found::Unknown;
     let see: Lookup<'_> = look.unwrap_or(&nothing);
     let mut caught = Caught {
@@ -236,7 +243,7 @@ fn follow(run: &Run, scopes: &Scopes, look: Option<Lookup<'_>>) -> Result<Option
         effects: Vec::new(),
         facts: Vec::new(),
     };
-    for (kind, change) in pending(run, scopes) {
+    for (kind, change) in later {
         if caught.run.is_final() {
             break;
         }
