@@ -170,7 +170,6 @@ fn decide_run(
         } => uncertain::lease_ended(turn, step, *dispatch, node),
         RunInput::HoldClosed { hold, closing } => people::closed(turn, *hold, closing),
         RunInput::TakeOver { by } => people::handing::take_over(turn, by),
-        RunInput::Confirm { by, answers } => people::gate::confirm(turn, by, answers),
         RunInput::Incident { reason } => Ok(control::incident(turn, reason)),
     }
 }

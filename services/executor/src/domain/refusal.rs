@@ -68,10 +68,8 @@ pub enum Refusal {
     SpecMissing(HoldId),
     /// A run lacks inputs, and its agent does not ask for them.
     MissingInput(Vec<String>),
-    /// Answers that the form does not take; pointers are into them.
-    InvalidAnswer(Vec<FieldError>),
-    /// Nothing was asked before the run.
-    NothingAsked(RunId),
+    /// Inputs that the agent's form does not take; pointers are into them.
+    InvalidInput(Vec<FieldError>),
     /// Another person owns the run.
     AlreadyTaken(RunId, String),
     /// Only a person can own a run, and nobody vouches for this name.
@@ -132,8 +130,7 @@ impl Refusal {
             Self::UnknownAnswer(hold) => unknown_answer(*hold),
             Self::SpecMissing(hold) => spec_missing(*hold),
             Self::MissingInput(names) => missing_input(names),
-            Self::InvalidAnswer(faults) => invalid_answer(faults),
-            Self::NothingAsked(run) => nothing_asked(*run),
+            Self::InvalidInput(faults) => invalid_input(faults),
             Self::AlreadyTaken(run, by) => already_taken(*run, by),
             Self::NoPerson(actor) => no_person(actor),
             Self::InvalidTool(what) => Problem::invalid_body(what.clone()),
@@ -198,14 +195,6 @@ fn spec_missing(hold: HoldId) -> Problem {
     Problem::new(500, "hold_missing", format!("what `{hold}` asked is gone"))
 }
 
-fn nothing_asked(run: RunId) -> Problem {
-    Problem::new(
-        409,
-        "nothing_asked",
-        format!("run `{run}` does not wait for inputs; see its `questions`"),
-    )
-}
-
 fn already_taken(run: RunId, by: &str) -> Problem {
     Problem::new(
         409,
@@ -240,16 +229,20 @@ fn missing_input(names: &[String]) -> Problem {
     .with_errors(names.iter().map(said).collect())
 }
 
-fn invalid_answer(faults: &[FieldError]) -> Problem {
+fn invalid_input(faults: &[FieldError]) -> Problem {
     let errors = faults.iter().map(|fault| FieldError {
         pointer: Some(format!(
-            "/answers{}",
+            "/input{}",
             fault.pointer.as_deref().unwrap_or_default()
         )),
         ..fault.clone()
     });
-    Problem::new(422, "invalid_answer", "the answers do not fit the form")
-        .with_errors(errors.collect())
+    Problem::new(
+        422,
+        "invalid_input",
+        "the inputs are not what the agent takes: see its `inputs`",
+    )
+    .with_errors(errors.collect())
 }
 
 fn field_error(name: &str, message: &str) -> FieldError {

@@ -5,7 +5,7 @@ use holdpoint_contracts::hold::{HoldOutcome, OnTimeout, Priority};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{HoldKind, ResumeMode};
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::world::{Heard, World, broken, closing, done, owner, start_input};
 use crate::domain::RunInput;
@@ -56,8 +56,6 @@ pub(super) enum Move {
     },
     /// An operator takes the run over.
     TakeOver(bool),
-    /// A caller says what is missing.
-    Confirm(bool),
     Incident(bool),
     Replied(bool),
     Pass(i64),
@@ -106,7 +104,6 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         ),
         8 => (0_usize..3, 0_usize..WAYS).prop_map(|(which, what)| Move::People { which, what }),
         1 => any::<bool>().prop_map(Move::TakeOver),
-        1 => any::<bool>().prop_map(Move::Confirm),
         1 => any::<bool>().prop_map(Move::Incident),
         1 => any::<bool>().prop_map(Move::Replied),
         2 => (0_i64..200_000_000).prop_map(Move::Pass),
@@ -291,7 +288,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 error_code: fails.then(|| "http_status".to_owned()),
             })
         }
-        Move::TakeOver(_) | Move::Confirm(_) | Move::People { .. } => by_people(world, next),
+        Move::TakeOver(_) | Move::People { .. } => by_people(world, next),
         Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => told(world, next),
         Move::Replied(replied) => {
             let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
@@ -311,13 +308,6 @@ fn by_people(world: &World, next: &Move) -> Option<RunInput> {
         Move::TakeOver(one) => Some(RunInput::TakeOver {
             by: Actor(if *one { "ada" } else { "bob" }.to_owned()),
         }),
-        Move::Confirm(fits) => {
-            let region = if *fits { json!("north") } else { json!(7) };
-            Some(RunInput::Confirm {
-                by: owner(),
-                answers: Map::from_iter([("region".to_owned(), region)]),
-            })
-        }
         Move::People { which, what } => {
             let open: Vec<_> = world.run.as_ref()?.people().map(|(_, on)| on.id).collect();
             let hold = *open.get(which % open.len().max(1))?;

@@ -9,9 +9,9 @@ use holdpoint_contracts::run::{FailureClass, HoldKind, ResumeMode, RunStatus, St
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use super::world::{Heard, World, closing, owner};
+use super::world::{Heard, World, closing};
+use crate::domain::RunInput;
 use crate::domain::plan::Plan;
-use crate::domain::{Refusal, RunInput};
 
 const ASK: &str = "  - id: q
     ask: { to: \"@user.owner\", question: \"Tell {{ contact.email }}?\", options: [\"yes\", \"no\"], timeout: 1h }
@@ -274,16 +274,6 @@ fn lacking(text: &str) -> World {
     World::of_plan(Plan::compile(text).unwrap())
 }
 
-fn confirm(world: &mut World, answers: Value) -> Heard {
-    let Value::Object(answers) = answers else {
-        panic!("no object")
-    };
-    world.give(RunInput::Confirm {
-        by: owner(),
-        answers,
-    })
-}
-
 /// S2-R12
 #[test]
 fn missing_inputs_are_asked_for_before_the_first_step() {
@@ -295,29 +285,51 @@ fn missing_inputs_are_asked_for_before_the_first_step() {
     assert_eq!(schema["required"], json!(["region"]));
     assert_eq!(world.view().questions[0].schema, Some(schema));
     let id = hold(&world);
-    for (wrong, code) in [
-        (json!({ "region": "west" }), "invalid_answer"),
-        (json!({ "regoin": "north" }), "invalid_answer"),
-        (json!({}), "missing_input"),
-    ] {
-        match confirm(&mut world, wrong) {
-            Heard::Refused(refusal) => assert_eq!(refusal.problem().code, code),
-            other => panic!("{other:?}"),
-        }
-    }
-    confirm(&mut world, json!({ "region": "north" }));
-    assert_eq!(world.handed[0].args, json!({ "message": "north" }));
-    assert!(
-        matches!(want(&world, id), Want::Gone { .. }),
-        "the inbox does not ask any more"
+    assert_eq!(
+        answer(&mut world, json!({ "region": "north" })),
+        ClosedAnswer::Applied
     );
-    assert!(matches!(
-        confirm(&mut world, json!({ "region": "south" })),
-        Heard::Refused(Refusal::NothingAsked(_))
-    ));
+    assert_eq!(world.handed[0].args, json!({ "message": "north" }));
+    let again = world.close_as(id, HoldOutcome::Answered, json!({ "region": "north" }));
+    assert_eq!(again, ClosedAnswer::Applied, "twice is once");
 }
 
-/// S2-R12: the request in the inbox answers it as well, also while paused.
+/// S2-R12: what is given at the start is checked as what is asked for later.
+#[test]
+fn inputs_that_the_form_does_not_take_are_refused_at_the_start() {
+    let given = |input: Value| {
+        let mut world = lacking(INPUTS);
+        let mut start = super::world::start_input();
+        if let RunInput::Start { input: it, .. } = &mut start {
+            *it = input;
+        }
+        world.give(start)
+    };
+    for (wrong, pointer) in [
+        (
+            json!({ "customer": "c", "region": "west" }),
+            "/input/region",
+        ),
+        (json!({ "customer": 7 }), "/input/customer"),
+        (json!("hello"), "/input"),
+    ] {
+        let Heard::Refused(refusal) = given(wrong) else {
+            panic!("it was accepted")
+        };
+        let problem = refusal.problem();
+        assert_eq!((problem.status, &*problem.code), (422, "invalid_input"));
+        assert_eq!(problem.errors[0].pointer.as_deref(), Some(pointer));
+    }
+    for right in [
+        json!({ "customer": "c", "region": "north", "note": [1] }),
+        json!({ "customer": null }),
+        Value::Null,
+    ] {
+        assert!(matches!(given(right), Heard::Decided(_)));
+    }
+}
+
+/// S2-R12: also while paused.
 #[test]
 fn missing_inputs_can_be_answered_in_the_inbox() {
     let mut world = lacking(INPUTS);

@@ -284,7 +284,6 @@ impl World {
             | RunInput::Pause { .. }
             | RunInput::Resume { .. }
             | RunInput::Cancel { .. }
-            | RunInput::Confirm { .. }
             | RunInput::TakeOver { .. }
             | RunInput::Follow
             | RunInput::TimerFired { .. }
