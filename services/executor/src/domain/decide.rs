@@ -105,7 +105,8 @@ pub fn decide(
             match (known, input) {
                 (None, RunInput::Start { .. }) => start::start(workspace, *run, input, look, now),
                 (Some(known), _) if known.workspace == *workspace => {
-                    settle(follow::then(known, look, now, |run, look| {
+                    let also = people::needs_of(known, input);
+                    settle(follow::then(known, also, look, now, |run, look| {
                         decide_run(run, input, look, now)
                     }))
                 }

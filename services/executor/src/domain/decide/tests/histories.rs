@@ -111,7 +111,12 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
 }
 
 /// Ways to close a hold on people.
-pub(super) const WAYS: usize = 6;
+pub(super) const WAYS: usize = 7;
+
+/// The owner says that time is up: perhaps it has not heard of a later deadline.
+const TOO_EARLY: usize = 4;
+/// The same, when it is.
+const IN_TIME: usize = 5;
 
 pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
     let done = |disposition| json!({ "notes": "called", "disposition": disposition });
@@ -120,7 +125,7 @@ pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
         1 => (HoldOutcome::Completed, done("finish")),
         2 => (HoldOutcome::Completed, done("return_to_agent")),
         3 => (HoldOutcome::TakenOver, Value::Null),
-        4 => (HoldOutcome::Timeout, Value::Null),
+        TOO_EARLY | IN_TIME => (HoldOutcome::Timeout, Value::Null),
         _ => (
             HoldOutcome::Cancelled,
             json!({ "code": "assignee_inactive", "message": "nobody" }),
@@ -303,7 +308,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
 }
 
 /// What people do, and how their holds end.
-fn by_people(world: &World, next: &Move) -> Option<RunInput> {
+fn by_people(world: &mut World, next: &Move) -> Option<RunInput> {
     match next {
         Move::TakeOver(one) => Some(RunInput::TakeOver {
             by: Actor(if *one { "ada" } else { "bob" }.to_owned()),
@@ -311,6 +316,9 @@ fn by_people(world: &World, next: &Move) -> Option<RunInput> {
         Move::People { which, what } => {
             let open: Vec<_> = world.run.as_ref()?.people().map(|(_, on)| on.id).collect();
             let hold = *open.get(which % open.len().max(1))?;
+            if let Some(due) = world.deadline(hold).filter(|_| *what == IN_TIME) {
+                world.now = world.now.max(due);
+            }
             let (outcome, data) = way(*what);
             let closing = closing(outcome, data, world.now);
             Some(RunInput::HoldClosed { hold, closing })

@@ -158,10 +158,26 @@ fn a_time_out_counts_only_if_it_was_before_the_pause() {
     assert_eq!(world.status(), RunStatus::AwaitingInput, "still asked");
     let due = world.now + TimeDelta::minutes(40);
     assert!(matches!(want(&world, id), Want::Open { deadline: Some(at), .. } if *at == due));
+    world.pass(TimeDelta::minutes(40));
     world.pause();
     assert_eq!(time_out(&mut world), ClosedAnswer::OnResume);
-    world.resume(ResumeMode::Continue);
+    world.resume(ResumeMode::Restart);
     assert_eq!(world.status(), RunStatus::Failed, "kept, and applied");
+}
+
+/// A close that was kept has its turn once: one that nobody can apply is dropped, and the run asks on.
+#[test]
+fn a_kept_close_that_cannot_be_applied_is_dropped() {
+    let mut world = World::started(ASK);
+    world.pause();
+    let kept = closing(HoldOutcome::Approved, Value::Null, world.now);
+    if let Some(on) = world.run.as_mut().unwrap().people_mut().next() {
+        on.closing = Some(kept);
+    }
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+    assert_eq!(answer(&mut world, json!("yes")), ClosedAnswer::Applied);
+    assert_eq!(world.handed.len(), 1);
 }
 
 /// Races: a time-out that comes again after a pause had undone it changes nothing, however late.
@@ -184,6 +200,52 @@ fn an_older_time_out_changes_nothing_after_the_clock_went_on() {
     world.pass(TimeDelta::minutes(40));
     assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
     assert_eq!(world.status(), RunStatus::Failed);
+}
+
+/// S0-AC4, races: the owner was away while a pause moved the deadline, and says that time is up
+/// before it has heard of the new one.
+#[test]
+fn a_time_out_of_before_the_deadline_that_is_wanted_changes_nothing() {
+    let mut world = ask(", timeout: 100s");
+    let id = hold(&world);
+    world.pass(TimeDelta::seconds(50));
+    world.pause();
+    world.pass(TimeDelta::seconds(10));
+    world.resume(ResumeMode::Continue);
+    let due = world.now + TimeDelta::seconds(50);
+    let too_early = closing(
+        HoldOutcome::Timeout,
+        Value::Null,
+        due - TimeDelta::seconds(9),
+    );
+    world.pass(TimeDelta::seconds(41));
+    let told = world.close_at(id, too_early.clone());
+    assert_eq!(told, ClosedAnswer::OnResume);
+    assert_eq!(world.status(), RunStatus::AwaitingInput, "9 s are left");
+    world.pass(TimeDelta::seconds(5));
+    world.pause();
+    let told = world.close_at(id, too_early);
+    assert_eq!(told, ClosedAnswer::OnResume);
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.status(), RunStatus::AwaitingInput, "4 s are left");
+    assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
+    assert_eq!((world.status(), world.now), (RunStatus::Failed, due));
+}
+
+/// An answer to what time has ended is told that it did not count, however the run went on.
+#[test]
+fn an_answer_after_the_time_out_did_not_count() {
+    for (end, status) in [("fail", RunStatus::Failed), ("skip", RunStatus::Completed)] {
+        let question = format!("  - ask: {{ question: Go on?, on_timeout: {end} }}\n");
+        let mut world = World::started(&question);
+        let id = hold(&world);
+        assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
+        assert_eq!(world.status(), status);
+        let late = world.close_as(id, HoldOutcome::Answered, json!("yes"));
+        assert_eq!(late, ClosedAnswer::RunEnded);
+        let again = world.close_as(id, HoldOutcome::Timeout, Value::Null);
+        assert_eq!(again, ClosedAnswer::Applied, "twice is once");
+    }
 }
 
 /// The end of the run ends the question; a late answer says so.
