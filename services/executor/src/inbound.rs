@@ -11,9 +11,9 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
-    AddActivity, ApplyAgent, CancelRun, ConfirmRun, DeleteAgent, DeleteContact, DeleteTool,
-    HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    StartRun, TakeOverRun, TimerFired, TimersFired,
+    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HoldsClosed,
+    PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope, StartRun,
+    TakeOverRun, TimerFired, TimersFired,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Command, Envelope};
@@ -59,12 +59,9 @@ pub(crate) fn decode(
         PutContact::VERB | PatchContact::VERB | AddActivity::VERB | DeleteContact::VERB => {
             contact(&parts.verb, body, &caller)
         }
-        StartRun::VERB
-        | PauseRun::VERB
-        | ResumeRun::VERB
-        | CancelRun::VERB
-        | ConfirmRun::VERB
-        | TakeOverRun::VERB => by_people(&parts.verb, body, &caller),
+        StartRun::VERB | PauseRun::VERB | ResumeRun::VERB | CancelRun::VERB | TakeOverRun::VERB => {
+            by_people(&parts.verb, body, &caller)
+        }
         PauseScope::VERB | ResumeScope::VERB | DeleteAgent::VERB => {
             scopes::decode(&parts.verb, body, &caller)
         }
@@ -173,11 +170,6 @@ fn by_people(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Inp
         TakeOverRun::VERB => {
             let it: Envelope<TakeOverRun> = caller.read(body, Some(Right::Operate))?;
             (it.command.run, RunInput::TakeOver { by: it.actor }, it.key)
-        }
-        ConfirmRun::VERB => {
-            let it: Envelope<ConfirmRun> = caller.read(body, Some(Right::Decide))?;
-            let (by, answers) = (it.actor, it.command.answers);
-            (it.command.run, RunInput::Confirm { by, answers }, it.key)
         }
         CancelRun::VERB => {
             let it: Envelope<CancelRun> = caller.read(body, Some(Right::Operate))?;

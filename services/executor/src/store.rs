@@ -230,7 +230,10 @@ pub(crate) async fn record(
                 id,
                 activity,
             } => activities.push(activity_row::active(workspace, contact, (id, activity))),
-            Effect::ForgetActivities { workspace, contact } => forgotten.push((workspace, contact)),
+            Effect::ForgetActivities { workspace, contact } => {
+                activities.retain(|row| !activity_row::is_of(row, workspace, contact));
+                forgotten.push((workspace, contact));
+            }
             Effect::HandOut(_)
             | Effect::PagesToCome
             | Effect::Timer { .. }

@@ -105,7 +105,8 @@ pub fn decide(
             match (known, input) {
                 (None, RunInput::Start { .. }) => start::start(workspace, *run, input, look, now),
                 (Some(known), _) if known.workspace == *workspace => {
-                    settle(follow::then(known, look, now, |run, look| {
+                    let also = people::needs_of(known, input);
+                    settle(follow::then(known, also, look, now, |run, look| {
                         decide_run(run, input, look, now)
                     }))
                 }
@@ -184,7 +185,6 @@ fn decide_run(
         } => uncertain::lease_ended(turn, step, *dispatch, node),
         RunInput::HoldClosed { hold, closing } => people::closed(turn, *hold, closing),
         RunInput::TakeOver { by } => people::handing::take_over(turn, by),
-        RunInput::Confirm { by, answers } => people::gate::confirm(turn, by, answers),
         RunInput::Incident { reason } => Ok(control::incident(turn, reason)),
     }
 }

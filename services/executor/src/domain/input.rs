@@ -8,7 +8,7 @@ use holdpoint_contracts::run::{ActionResult, ResumeMode};
 use holdpoint_contracts::steps::Claimed;
 use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, Workspace};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::contact::ContactInput;
 use super::need::Key;
@@ -112,13 +112,6 @@ pub enum RunInput {
         by: Actor,
         /// Why.
         reason: Option<String>,
-    },
-    /// A caller says what it lacks before its first step.
-    Confirm {
-        /// Who.
-        by: Actor,
-        /// Field by field.
-        answers: Map<String, Value>,
     },
     /// An operator becomes the owner of the run.
     TakeOver {

@@ -85,6 +85,9 @@ pub struct Run {
     /// Numbers of its holds on people whose close took effect: the same one again changes nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<u32>,
+    /// Those of them that time ended: an answer that still comes did not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timed_out: Vec<u32>,
     /// Why messages about it were buried: each reason once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<String>,

@@ -12,10 +12,10 @@ use crate::agent::{AgentView, PlannedStepView};
 use crate::contact::{Activity, ActivityKind, ContactView};
 use crate::executor;
 use crate::executor::{
-    AddActivity, AppliedAgent, ApplyAgent, CancelRun, ConfirmRun, DeleteContact, GetAgent,
-    GetContact, GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListContacts,
-    ListRuns, PatchContact, PauseRun, PlanAgent, PlannedAgent, PutContact, ResumeRun, StartRun,
-    TakeOverRun, TimerAnswer, TimerFired, TimersFired,
+    AddActivity, AppliedAgent, ApplyAgent, CancelRun, DeleteContact, GetAgent, GetContact,
+    GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListContacts, ListRuns,
+    PatchContact, PauseRun, PlanAgent, PlannedAgent, PutContact, ResumeRun, StartRun, TakeOverRun,
+    TimerAnswer, TimerFired, TimersFired,
 };
 use crate::handoff::RequestTimersFired;
 use crate::history::{EventType, HistoryItem};
@@ -291,14 +291,6 @@ pub(super) fn runs() -> Vec<Entry> {
             ResumeRun {
                 run: run_id(),
                 mode: ResumeMode::KeepDeadline,
-            },
-            changed(run()),
-        ),
-        command(
-            "owner",
-            ConfirmRun {
-                run: run_id(),
-                answers: Map::from_iter([("customer".to_owned(), json!("c-7"))]),
             },
             changed(run()),
         ),

@@ -19,6 +19,7 @@ use crate::domain::need::{Fact, Found, INPUT, Need, PlanFact};
 use crate::domain::plan::{Action, PlannedStep, Seen};
 use crate::domain::run::people::condition_name;
 use crate::domain::run::{Alarm, Called, Handed, Hold, Phase, StepPhase, after};
+use crate::domain::size::json_bytes;
 use crate::domain::tool::{Tool, is_built_in};
 
 use super::people::opening::{self, Story};
@@ -328,7 +329,7 @@ pub(super) fn hand_out(turn: &mut Turn<'_>, index: usize, args: Value, planned: 
     let Action::Tool { tool, .. } = &planned.action else {
         return;
     };
-    let bytes = serde_json::to_string(&args).map_or(usize::MAX, |text| text.len());
+    let bytes = json_bytes(&args);
     if bytes > ARGS_BYTES_MAX {
         let message =
             format!("the arguments are {bytes} bytes of JSON; {ARGS_BYTES_MAX} is the most");

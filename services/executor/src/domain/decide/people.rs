@@ -18,6 +18,7 @@ use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use crate::domain::effect::Answer;
+use crate::domain::input::RunInput;
 use crate::domain::need::{Fact, Found, INPUT, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::run::people::{Closing, OnPeople, spec_name};
@@ -43,6 +44,20 @@ pub(super) fn needs(run: &Run) -> Vec<Need> {
     needs
 }
 
+/// What an input lacks whatever became of the run meanwhile.
+pub(super) fn needs_of(run: &Run, input: &RunInput) -> Vec<Need> {
+    if !matches!(input, RunInput::TakeOver { .. }) {
+        return Vec::new();
+    }
+    let (workspace, agent) = (run.workspace.clone(), run.agent.clone());
+    let mut needs = vec![Need::Plan(workspace.clone(), agent, run.plan)];
+    if let Some(contact) = &run.contact {
+        needs.push(Need::Activities(workspace.clone(), contact.clone()));
+        needs.push(Need::Contact(workspace, contact.clone()));
+    }
+    needs
+}
+
 /// Where a hold on people stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -60,7 +75,12 @@ enum Place {
 pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Result<Verdict, Stop> {
     let told = |answer| Ok(Verdict::Unchanged(Answer::Closed(answer)));
     if turn.run.closed.contains(&hold.number) {
-        return told(ClosedAnswer::Applied);
+        let is_late =
+            closing.outcome != HoldOutcome::Timeout && turn.run.timed_out.contains(&hold.number);
+        return told(match is_late {
+            true => ClosedAnswer::RunEnded,
+            false => ClosedAnswer::Applied,
+        });
     }
     let open = turn.run.people().find(|(_, on)| on.id == hold);
     let Some(on) = open.map(|(_, on)| on.clone()) else {
@@ -176,7 +196,13 @@ pub(super) fn apply_kept(turn: &mut Turn<'_>) -> Result<(), Stop> {
         let Some((on, closing)) = kept else {
             return Ok(());
         };
-        apply(turn, &on, &closing)?;
+        // Each has its turn once, whatever comes of it.
+        if let Some(it) = turn.run.people_mut().find(|it| it.id == on.id) {
+            it.closing = None;
+        }
+        if fits(on.kind, &closing) {
+            apply(turn, &on, &closing)?;
+        }
     }
 }
 
@@ -186,6 +212,9 @@ fn apply(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) -> Result<(), St
     };
     turn.run.clocks.human_ms += millis_between(on.since, turn.now);
     turn.run.closed.push(on.id.number);
+    if closing.outcome == HoldOutcome::Timeout {
+        turn.run.timed_out.push(on.id.number);
+    }
     match (place, on.kind) {
         (Place::Barge, _) => handing::barge_over(turn, closing),
         (Place::Gate, _) => gate::over(turn, on, closing)?,

@@ -73,6 +73,7 @@ fn try_start(
         gate: None,
         barge: None,
         closed: Vec::new(),
+        timed_out: Vec::new(),
         incidents: Vec::new(),
     };
     follow::stand_in(&mut fresh, &scopes)?;

@@ -7,6 +7,7 @@ use holdpoint_contracts::steps::{Grant, ResultAnswer};
 use holdpoint_ids::NodeName;
 use serde_json::{Value, json};
 
+use crate::domain::contact::{self, SUBJECT_CHARS_MAX};
 use crate::domain::effect::{Answer, Effect};
 use crate::domain::plan::Action;
 use crate::domain::run::{LATE_RESULTS_MAX, StepPhase, Working, millis_between};
@@ -18,10 +19,11 @@ use super::{Verdict, advance, granted, known_result, uncertain};
 /// Longest failure text that a run keeps, in characters; the step's response has all of it.
 const ERROR_CHARS_MAX: usize = 2_000;
 
+/// Longest address that is kept of what a worker says of a mail, in characters.
+const TO_CHARS_MAX: usize = 1_000;
+
 /// The tool whose results are mails.
 const SEND_EMAIL: &str = "send_email";
-/// Longest subject that is kept, in characters.
-const SUBJECT_CHARS_MAX: usize = 1_000;
 
 /// What a worker reports.
 pub(super) struct Report<'r> {
@@ -212,17 +214,18 @@ fn tell_contact(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Resul
     }
     let text = |name: &str| report.result.data.get(name).and_then(Value::as_str);
     let subject = text("subject").map(|subject| subject.chars().take(SUBJECT_CHARS_MAX).collect());
-    let to = text("to").map(|to| format!("To {to}.")).unwrap_or_default();
+    let to = text("to").map(|to| to.chars().take(TO_CHARS_MAX).collect::<String>());
+    let to = to.map(|to| format!("To {to}.")).unwrap_or_default();
     turn.effect(Effect::Activity {
         workspace: turn.run.workspace.clone(),
         contact,
         id: format!("{}/{}", turn.run.id, report.step),
-        activity: Activity {
+        activity: contact::cleaned(&Activity {
             kind: ActivityKind::EmailOut,
             subject,
             text: to,
             at: turn.now,
-        },
+        }),
     });
     Ok(())
 }

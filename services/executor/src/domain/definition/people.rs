@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, MAX_WAIT};
-use holdpoint_contracts::form::Form;
+use holdpoint_contracts::form::{Form, answer_fault};
 use holdpoint_contracts::hold::{OnTimeout, Priority};
 use serde_json::{Map, Value};
 
@@ -67,6 +67,28 @@ pub(in crate::domain) fn form_complaint(schema: &Value) -> Option<String> {
     Some(format!("{}.", said.collect::<Vec<_>>().join("; ")))
 }
 
+/// What is wrong with the answer that counts when nobody gives one: it keeps the rules of any other.
+pub(in crate::domain) fn default_complaint(
+    default: &Value,
+    options: &[String],
+    schema: Option<&Value>,
+) -> Option<String> {
+    let form = schema.and_then(|schema| Form::parse(schema).ok());
+    let wrong = answer_fault(default, options, form.as_ref())?;
+    let pointer = wrong.pointer.unwrap_or_default();
+    Some(format!("`default{pointer}`: {}.", wrong.message))
+}
+
+/// Whether it is known only when the step's turn has come.
+fn has_placeholder(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.starts_with('$') || text.contains("{{"),
+        Value::Array(items) => items.iter().any(has_placeholder),
+        Value::Object(fields) => fields.values().any(has_placeholder),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
 impl One<'_, '_> {
     /// Reads an `ask` (S3-R1, S3-R5, S3-R7).
     pub(super) fn ask(&mut self, value: &Value) -> Option<Action> {
@@ -110,13 +132,10 @@ impl One<'_, '_> {
             );
         }
         let options = options?;
-        if let Some(Value::String(text)) = default
-            && !options.is_empty()
-            && !options.contains(text)
-            && !text.contains("{{")
-            && !text.starts_with('$')
-        {
-            self.refuse("ask", "default", "`default` is one of the `options`.");
+        let literal = default.filter(|default| !has_placeholder(default));
+        let wrong = literal.and_then(|default| default_complaint(default, &options, schema));
+        if let Some(wrong) = wrong {
+            self.refuse("ask", "default", &wrong);
         }
         Some(Action::Ask(Box::new(Ask {
             to: to?,

@@ -40,9 +40,6 @@ pub struct OnPeople {
     pub length_ms: Option<u64>,
     /// When time is up.
     pub clock: Clock,
-    /// When its deadline was last moved to a later one: its owner opens it again if time was up before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moved_at: Option<DateTime<Utc>>,
     /// How it was closed while the run stood still: takes effect when it moves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<Closing>,
@@ -147,7 +144,6 @@ impl OnPeople {
             clock: length_ms.map_or(Clock::None, |ms| Clock::Set {
                 due: after(now, ms),
             }),
-            moved_at: None,
             closing: None,
             taken: None,
         }
@@ -181,23 +177,21 @@ impl OnPeople {
     }
 
     /// Lets the clock run again, until `due`.
-    pub fn thaw(&mut self, due: DateTime<Utc>, now: DateTime<Utc>) {
-        if let Clock::Frozen { due: before, .. } = self.clock {
-            self.moved_at = if due > before {
-                Some(now)
-            } else {
-                self.moved_at
-            };
+    pub const fn thaw(&mut self, due: DateTime<Utc>) {
+        if let Clock::Frozen { .. } = self.clock {
             self.clock = Clock::Set { due };
         }
     }
 
-    /// Whether the deadline was moved behind a time-out of before: its owner asks again, as
-    /// `holdpoint_handoff`'s table has it.
+    /// Whether there was time left at that instant: its owner had not heard yet of a deadline that
+    /// was moved, and asks again when it does, as `holdpoint_handoff`'s table has it. Its own rule,
+    /// for runs send no rungs that end a hold before its deadline.
     #[must_use]
     pub fn outlives(&self, timed_out_at: DateTime<Utc>) -> bool {
-        let was_moved = self.moved_at.is_some_and(|moved| timed_out_at < moved);
-        was_moved && self.deadline().is_some_and(|due| due > timed_out_at)
+        match self.clock {
+            Clock::None => false,
+            Clock::Set { due } | Clock::Frozen { due, .. } => timed_out_at < due,
+        }
     }
 
     /// Stops the clock.

@@ -97,6 +97,7 @@ pub(super) fn run() -> Run {
         gate: None,
         barge: None,
         closed: Vec::new(),
+        timed_out: Vec::new(),
         incidents: Vec::new(),
     }
 }

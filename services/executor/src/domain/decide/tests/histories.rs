@@ -8,7 +8,7 @@ use holdpoint_contracts::hold::{HoldOutcome, OnTimeout};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{HoldKind, ResumeMode};
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::world::{Heard, World, broken, closing, done, owner, start_input};
 use crate::domain::RunInput;
@@ -70,8 +70,6 @@ pub(super) enum Move {
     },
     /// An operator takes the run over.
     TakeOver(bool),
-    /// A caller says what is missing.
-    Confirm(bool),
     Incident(bool),
     Replied(bool),
     Pass(i64),
@@ -126,7 +124,6 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         ),
         8 => (0_usize..3, 0_usize..WAYS).prop_map(|(which, what)| Move::People { which, what }),
         1 => any::<bool>().prop_map(Move::TakeOver),
-        1 => any::<bool>().prop_map(Move::Confirm),
         1 => any::<bool>().prop_map(Move::Incident),
         1 => any::<bool>().prop_map(Move::Replied),
         2 => (0_i64..200_000_000).prop_map(Move::Pass),
@@ -134,7 +131,12 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
 }
 
 /// Ways to close a hold on people.
-pub(super) const WAYS: usize = 6;
+pub(super) const WAYS: usize = 7;
+
+/// The owner says that time is up: perhaps it has not heard of a later deadline.
+const TOO_EARLY: usize = 4;
+/// The same, when it is.
+const IN_TIME: usize = 5;
 
 pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
     let done = |disposition| json!({ "notes": "called", "disposition": disposition });
@@ -143,7 +145,7 @@ pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
         1 => (HoldOutcome::Completed, done("finish")),
         2 => (HoldOutcome::Completed, done("return_to_agent")),
         3 => (HoldOutcome::TakenOver, Value::Null),
-        4 => (HoldOutcome::Timeout, Value::Null),
+        TOO_EARLY | IN_TIME => (HoldOutcome::Timeout, Value::Null),
         _ => (
             HoldOutcome::Cancelled,
             json!({ "code": "assignee_inactive", "message": "nobody" }),
@@ -223,7 +225,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 error_code: fails.then(|| "http_status".to_owned()),
             })
         }
-        Move::TakeOver(_) | Move::Confirm(_) | Move::People { .. } => by_people(world, next),
+        Move::TakeOver(_) | Move::People { .. } => by_people(world, next),
         Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
         Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => told(world, next),
         Move::Replied(replied) => {
@@ -239,21 +241,17 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
 }
 
 /// What people do, and how their holds end.
-fn by_people(world: &World, next: &Move) -> Option<RunInput> {
+fn by_people(world: &mut World, next: &Move) -> Option<RunInput> {
     match next {
         Move::TakeOver(one) => Some(RunInput::TakeOver {
             by: Actor(if *one { "ada" } else { "bob" }.to_owned()),
         }),
-        Move::Confirm(fits) => {
-            let region = if *fits { json!("north") } else { json!(7) };
-            Some(RunInput::Confirm {
-                by: owner(),
-                answers: Map::from_iter([("region".to_owned(), region)]),
-            })
-        }
         Move::People { which, what } => {
             let open: Vec<_> = world.run.as_ref()?.people().map(|(_, on)| on.id).collect();
             let hold = *open.get(which % open.len().max(1))?;
+            if let Some(due) = world.deadline(hold).filter(|_| *what == IN_TIME) {
+                world.now = world.now.max(due);
+            }
             let (outcome, data) = way(*what);
             let closing = closing(outcome, data, world.now);
             Some(RunInput::HoldClosed { hold, closing })

@@ -59,7 +59,6 @@ fn table_of(input: &RunInput) -> &'static str {
         RunInput::Start { .. }
         | RunInput::Pause { .. }
         | RunInput::Resume { .. }
-        | RunInput::Confirm { .. }
         | RunInput::TakeOver { .. }
         | RunInput::Cancel { .. } => "What people do",
         RunInput::TimerFired { .. } | RunInput::Follow => "What time does",

@@ -288,7 +288,6 @@ impl World {
             | RunInput::Pause { .. }
             | RunInput::Resume { .. }
             | RunInput::Cancel { .. }
-            | RunInput::Confirm { .. }
             | RunInput::TakeOver { .. }
             | RunInput::Follow
             | RunInput::TimerFired { .. }
@@ -433,14 +432,26 @@ impl World {
         self.close_as(hold, HoldOutcome::Answered, json!(choice))
     }
 
-    /// The owner of a hold says how it was closed, now.
+    /// When a hold on people is due, where its clock runs.
+    pub(super) fn deadline(&self, hold: HoldId) -> Option<DateTime<Utc>> {
+        let mut people = self.run.as_ref()?.people();
+        people.find(|(_, on)| on.id == hold)?.1.deadline()
+    }
+
+    /// The owner of a hold says how it was closed, now; that time is up, when it is.
     pub(super) fn close_as(
         &mut self,
         hold: HoldId,
         outcome: HoldOutcome,
         data: Value,
     ) -> ClosedAnswer {
-        let closing = closing(outcome, data, self.now);
+        if outcome == HoldOutcome::Timeout {
+            self.now = self.deadline(hold).unwrap_or(self.now).max(self.now);
+        }
+        self.close_at(hold, closing(outcome, data, self.now))
+    }
+
+    pub(super) fn close_at(&mut self, hold: HoldId, closing: Closing) -> ClosedAnswer {
         match self.give(RunInput::HoldClosed { hold, closing }) {
             Heard::Decided(Answer::Closed(answer)) | Heard::Unchanged(Answer::Closed(answer)) => {
                 answer

@@ -122,11 +122,14 @@ fn open(world: &World) -> HoldId {
     })
 }
 
-/// What the owner of a hold on people says of it.
+/// What the owner of a hold on people says of it; that time is up, when it is.
 fn closed(world: &World, outcome: HoldOutcome, data: Value) -> RunInput {
+    let hold = open(world);
+    let is_timeout = outcome == HoldOutcome::Timeout;
+    let due = world.deadline(hold).filter(|_| is_timeout);
     RunInput::HoldClosed {
-        hold: open(world),
-        closing: closing(outcome, data, world.now),
+        hold,
+        closing: closing(outcome, data, due.unwrap_or(world.now)),
     }
 }
 
