@@ -172,10 +172,6 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             by: owner(),
             mode: *mode,
         }),
-        Move::Cancel => Some(RunInput::Cancel {
-            by: owner(),
-            reason: None,
-        }),
         Move::Due => {
             let set = world.timers.iter();
             let set = set.filter_map(|(hold, (rev, due))| Some((due.as_ref()?, *hold, *rev)));
@@ -223,7 +219,9 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 error_code: fails.then(|| "http_status".to_owned()),
             })
         }
-        Move::TakeOver(_) | Move::Confirm(_) | Move::People { .. } => by_people(world, next),
+        Move::TakeOver(_) | Move::Confirm(_) | Move::People { .. } | Move::Cancel => {
+            by_people(world, next)
+        }
         Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
         Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => told(world, next),
         Move::Replied(replied) => {
@@ -241,6 +239,10 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
 /// What people do, and how their holds end.
 fn by_people(world: &World, next: &Move) -> Option<RunInput> {
     match next {
+        Move::Cancel => Some(RunInput::Cancel {
+            by: owner(),
+            reason: None,
+        }),
         Move::TakeOver(one) => Some(RunInput::TakeOver {
             by: Actor(if *one { "ada" } else { "bob" }.to_owned()),
         }),
