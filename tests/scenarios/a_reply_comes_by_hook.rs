@@ -167,10 +167,20 @@ async fn what_is_not_signed_not_fresh_or_about_nobody_is_refused() {
     }
     let (_, known) = world.up.get("/contacts/ann").await.unwrap();
     assert_eq!(known["replied"], Value::Null, "nothing was done: {known}");
+}
 
+/// One message is done once; a secret is shown once; a hook that was removed opens nothing.
+#[tokio::test]
+async fn a_message_counts_once_and_a_removed_hook_not_at_all() {
+    let world = World::with_test_clock().await;
+    let put = world.up.put("/contacts/ann", &json!({})).await;
+    assert_eq!(put.unwrap().0, 200);
+    let provider = Provider::joins(&world, "mail").await;
+    let at = now(&world).await;
+    let ann = json!({ "text": "Yes", "contact": "ann" });
     let (status, _) = provider.posts("m", at, &ann).await;
     assert_eq!(status, 200);
-    let other = reply(json!({ "contact": "ann", "sentiment": "negative" }));
+    let other = json!({ "text": "Yes", "contact": "ann", "sentiment": "negative" });
     let told = code(provider.posts("m", at, &other).await);
     assert_eq!(told, (422, "idempotency_key_reused".to_owned()));
     let twice = world
