@@ -169,24 +169,23 @@ mod tests {
         }
     }
 
-    /// The code that it is refused with, if it is.
-    fn refused(headers: &Headers<'_>, body: &[u8], seconds: i64) -> Option<String> {
+    /// The code that it is refused with; empty: it is good.
+    fn refused(headers: &Headers<'_>, body: &[u8], seconds: i64) -> String {
         let secret = WebhookSecret::read(SECRET).unwrap();
         let now = DateTime::from_timestamp(1_614_265_330 + seconds, 0).unwrap();
         let checked = check(headers, &secret, body, now);
-        checked.err().map(|problem| problem.code)
+        checked.map_or_else(|problem| problem.code, |()| String::new())
     }
 
     #[test]
     fn a_good_signature_counts_for_five_minutes_and_for_its_words_alone() {
         for seconds in [0, 300, -300] {
-            assert_eq!(refused(&example(), BODY, seconds), None);
+            assert_eq!(refused(&example(), BODY, seconds), "");
         }
         for seconds in [301, -301] {
-            let told = refused(&example(), BODY, seconds);
-            assert_eq!(told.as_deref(), Some("stale_timestamp"));
+            assert_eq!(refused(&example(), BODY, seconds), "stale_timestamp");
         }
-        let wrong = |headers: Headers<'_>, body: &[u8]| refused(&headers, body, 0).unwrap();
+        let wrong = |headers: Headers<'_>, body: &[u8]| refused(&headers, body, 0);
         assert_eq!(wrong(example(), b"{}"), "invalid_signature");
         for headers in [
             Headers {
