@@ -186,7 +186,8 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 run: super::world::run_id(),
                 number: *hold,
             },
-            rev: *rev,
+            // None fires that was not set before: following a scope may set the next one.
+            rev: (*rev).min(world.run.as_ref()?.version),
         }),
         Move::Ask {
             step,
