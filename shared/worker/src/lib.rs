@@ -39,8 +39,9 @@
 //! - Commands and HTTP calls are tools without Rust: [`tools_file`].
 //! - `cargo run -p holdpoint-worker --example echo` is a whole program.
 
-pub mod targets;
 pub mod tool;
 pub mod tools;
 pub mod tools_file;
 pub mod worker;
+
+pub use holdpoint_targets as targets;
