@@ -15,6 +15,7 @@ mod world;
 
 mod a_cancelled_run_never_goes_on;
 mod a_deleted_agent_fails_its_runs;
+mod a_hold_calls_back;
 mod a_hold_needs_no_agent;
 mod a_killed_up_finds_its_bus_again;
 mod a_long_wait_is_exact;

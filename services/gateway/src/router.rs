@@ -7,7 +7,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::app::App;
 use crate::routes::{
     agents, clock, commands, contacts, health, holds, mails, notifications, requests, runs, scopes,
-    tokens, tools, users, workspaces,
+    tokens, tools, users, webhooks, workspaces,
 };
 use crate::{access, pages, problem};
 
@@ -25,7 +25,8 @@ pub(crate) fn router(app: App) -> Router {
         .merge(scopes::routes())
         .merge(tokens::routes())
         .merge(tools::routes())
-        .merge(users::routes());
+        .merge(users::routes())
+        .merge(webhooks::routes());
     Router::new()
         .nest("/v1/workspaces/{workspace}", workspace)
         .merge(workspaces::routes())

@@ -1,7 +1,9 @@
 //! Rows of the notification service: the only place with its queries. Rows never leave it.
 
 mod copy_row;
+mod delivery_row;
 mod note_row;
+mod secret_row;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -17,9 +19,13 @@ use holdpoint_store::StoreError;
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
 use crate::Notification;
-use crate::domain::{Aggregate, Copy, Effect, Fact, Key, Need, Note, NoteKey, Person};
+use crate::domain::{
+    Aggregate, Copy, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Person,
+    Recipient,
+};
 
 pub(crate) use copy_row::{Behind, Filter};
+pub(crate) use delivery_row::{Last, due, of_request};
 pub(crate) use note_row::fanning;
 
 /// The number in a notification's id, as rows have it.
@@ -37,8 +43,11 @@ pub(crate) async fn load(
 ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
     let mut notes: BTreeMap<&Workspace, Vec<&NoteKey>> = BTreeMap::new();
     let mut copies: BTreeMap<&Workspace, Vec<(&UserName, NotificationId)>> = BTreeMap::new();
+    let (mut deliveries, mut secrets) = (Vec::new(), Vec::new());
     for key in keys {
         match key {
+            Key::Delivery(key) => deliveries.push(key),
+            Key::Secret(workspace) => secrets.push(workspace),
             Key::Note(key) => notes.entry(&key.workspace).or_default().push(key),
             Key::Copy(workspace, person, id) => {
                 copies.entry(workspace).or_default().push((person, *id));
@@ -61,7 +70,56 @@ pub(crate) async fn load(
             found.push((key, Aggregate::Copy(Box::new(copy))));
         }
     }
+    for delivery in delivery_row::load(db, &deliveries).await? {
+        let key = Key::Delivery(delivery.key.clone());
+        found.push((key, Aggregate::Delivery(Box::new(delivery))));
+    }
+    for secret in secret_row::load(db, &secrets).await? {
+        let key = Key::Secret(secret.workspace.clone());
+        found.push((key, Aggregate::Secret(Box::new(secret))));
+    }
     Ok(found)
+}
+
+/// What one try to deliver needs to know.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    pub(crate) note: Note,
+    /// Whether nobody has to do anything any more.
+    pub(crate) has_ended: bool,
+    /// The person it goes to, where it goes to one.
+    pub(crate) person: Option<people::User>,
+}
+
+/// Reads what a delivery is of, as things are now.
+pub(crate) async fn parcel(
+    db: &impl ConnectionTrait,
+    key: &DeliveryKey,
+) -> Result<Option<Parcel>, StoreError> {
+    let notes = note_row::of(db, &key.workspace, &[key.note.hold]).await?;
+    let has_ended = notes.iter().any(|note| note.end().is_some());
+    let is_it = |note: &Note| crate::domain::notification_of(&note.fact) == key.note;
+    let Some(note) = notes.into_iter().find(is_it) else {
+        return Ok(None);
+    };
+    let person = match &key.to {
+        Recipient::Mail(name) => people::find(db, &key.workspace, name).await?,
+        Recipient::Callback => None,
+    };
+    Ok(Some(Parcel {
+        note,
+        has_ended,
+        person,
+    }))
+}
+
+/// What a workspace's callbacks are signed with, if that was made.
+pub(crate) async fn secret(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+) -> Result<Option<String>, StoreError> {
+    let found = secret_row::load(db, &[workspace]).await?;
+    Ok(found.into_iter().next().map(|secret| secret.text))
 }
 
 /// Copies with what they are of, and how that ended.
@@ -146,8 +204,12 @@ pub(crate) async fn find(
     for (workspace, names) in names {
         for user in people::find_all(db, workspace, &names).await? {
             let need = Need::Person(workspace.clone(), user.name.clone());
-            let (name, active) = (user.name, user.active);
-            found.push((need, Fact::Person(Person { name, active })));
+            let person = Person {
+                name: user.name,
+                active: user.active,
+                has_mail: user.email.is_some(),
+            };
+            found.push((need, Fact::Person(person)));
         }
     }
     for (workspace, holds) in holds {
@@ -164,16 +226,21 @@ pub(crate) async fn save(
     changed: &[Changed<'_, Notification>],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
-    let (mut notes, mut copies) = (Vec::new(), Vec::new());
+    let (mut notes, mut copies, mut secrets) = (Vec::new(), Vec::new(), Vec::new());
+    let mut deliveries: Vec<(&Delivery, u64)> = Vec::new();
     for one in changed {
         match one.state {
             Aggregate::Note(note) => notes.push((&**note, one.read_version)),
             Aggregate::Copy(copy) => copies.push(&**copy),
+            Aggregate::Delivery(delivery) => deliveries.push((&**delivery, one.read_version)),
+            Aggregate::Secret(secret) => secrets.push(&**secret),
             Aggregate::Users => {}
         }
     }
-    let losers = note_row::save(db, &notes, now).await?;
+    let mut losers = note_row::save(db, &notes, now).await?;
     copy_row::read(db, &copies, now).await?;
+    losers.extend(delivery_row::save(db, &deliveries, now).await?);
+    losers.extend(secret_row::save(db, &secrets, now).await?);
     Ok(losers)
 }
 
@@ -203,7 +270,10 @@ pub(crate) async fn record(
             }
             Effect::Settle { workspace, hold } => ended.entry(workspace).or_default().push(*hold),
             Effect::Users(facts) => people::apply(db, facts).await?,
-            Effect::More | Effect::Changed(..) => {}
+            Effect::Deliver { workspace, id, to } => {
+                delivery_row::insert(db, (workspace, *id), to, now).await?;
+            }
+            Effect::More | Effect::Changed(..) | Effect::Send { .. } => {}
         }
     }
     for (workspace, holds) in ended {

@@ -1,6 +1,8 @@
 //! The whole service on a real bus, from the fact to the copy; the handoff service is played.
 
 mod bench;
+mod outside;
+mod servers;
 
 use std::time::{Duration, Instant};
 

@@ -14,6 +14,7 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{
     self, DecideRequest, Decided, Decision, Effect, GetRequest, ListRequests, RequestView,
 };
+use holdpoint_contracts::notification::{DeliveryView, ListDeliveries};
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::{duration, subject};
 use holdpoint_ids::{HoldId, Workspace};
@@ -46,6 +47,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/requests", get(list))
         .route("/requests/{id}", get(show))
+        .route("/requests/{id}/deliveries", get(deliveries))
         .route("/requests/{id}/respond", post(respond))
         .route("/requests/{id}/approve", post(approve))
         .route("/requests/{id}/reject", post(reject))
@@ -124,6 +126,23 @@ pub(super) async fn show(
         .read_as::<String>("wait")?
         .map_or(Ok(Duration::ZERO), |text| read_wait(&text))?;
     Ok(Json(until_closed(&app, &caller.workspace, id, wait).await?))
+}
+
+/// What left the application because of it: mails, and its callback.
+async fn deliveries(
+    State(app): State<App>,
+    caller: Caller,
+    Named(request): Named<HoldId>,
+    params: Params,
+) -> Result<Json<Page<DeliveryView>>, Refused> {
+    caller.may(Right::Look)?;
+    let params = params.only(&["limit", "cursor"])?;
+    let query = ListDeliveries {
+        request,
+        limit: params.limit()?,
+        cursor: params.read_as("cursor")?,
+    };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
 }
 
 fn read_wait(text: &str) -> Result<Duration, Problem> {

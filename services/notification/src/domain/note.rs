@@ -8,10 +8,13 @@ use holdpoint_contracts::notification::{
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, NotificationId, Workspace};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use super::brief::brief;
 use super::fan_out::{Audience, Fan, PAGE, page};
-use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, NoteKey, Step, Stop};
+use super::{
+    Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, NoteKey, Person, Recipient, Step,
+    Stop,
+};
 
 /// Longest headline, in characters; the rest is in the message.
 const TITLE_CHARS_MAX: usize = 200;
@@ -104,7 +107,7 @@ pub(super) fn view(
 }
 
 /// The headline, or the beginning of what is asked.
-fn title(fact: &RequestFact) -> String {
+pub(crate) fn title(fact: &RequestFact) -> String {
     let request = &fact.request;
     let text = request.title.as_deref().unwrap_or(&request.question);
     let line = text.lines().next().unwrap_or_default();
@@ -163,6 +166,13 @@ pub(super) fn told(workspace: &Workspace, fact: &RequestFact) -> Step {
             workspace: workspace.clone(),
             hold: fact.id,
         });
+        if fact.request.callback.is_some() {
+            effects.push(Effect::Deliver {
+                workspace: workspace.clone(),
+                id: notification_of(fact),
+                to: vec![Recipient::Callback],
+            });
+        }
     }
     let note = Note {
         workspace: workspace.clone(),
@@ -179,10 +189,10 @@ pub(super) fn told(workspace: &Workspace, fact: &RequestFact) -> Step {
     }))
 }
 
-/// What is kept of a fact: what helps to decide is read where it is decided.
+/// What is kept of a fact: a few lines of what helps to decide; all of it is where it is decided.
 fn bounded(fact: &RequestFact) -> RequestFact {
     let mut fact = fact.clone();
-    fact.request.context = Value::Null;
+    fact.request.context = brief(&fact.request.context).into();
     fact.request.history.clear();
     fact.request.late.clear();
     fact
@@ -202,6 +212,20 @@ pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
     if next.fan == Fan::Done && next.told == 0 {
         next.fan = to_owners(left);
     }
+    let mut effects = Vec::new();
+    let mailed: Vec<_> = reached
+        .people
+        .iter()
+        .filter(|person| !is_over && is_mailed(&note.fact, person))
+        .map(|person| Recipient::Mail(person.name.clone()))
+        .collect();
+    if !mailed.is_empty() {
+        effects.push(Effect::Deliver {
+            workspace: note.workspace.clone(),
+            id: notification_of(&note.fact),
+            to: mailed,
+        });
+    }
     let people: Vec<_> = reached.people.into_iter().map(|user| user.name).collect();
     let copies = Effect::Copies {
         workspace: note.workspace.clone(),
@@ -210,12 +234,40 @@ pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
         at: note.fact.at,
         read_at: is_over.then_some(note.fact.at),
     };
+    effects.push(copies);
     Ok(Step::Changed(Box::new(Change {
         state: Aggregate::Note(Box::new(next)),
-        effects: vec![copies],
+        effects,
         facts: Vec::new(),
         answer: Answer::Done,
     })))
+}
+
+/// Who is mailed, beside their copy: whoever has an address and is asked for something. What somebody
+/// took for themselves they know; what they asked of themselves may have been their script.
+fn is_mailed(fact: &RequestFact, person: &Person) -> bool {
+    let has_acted = fact.by.as_deref() == Some(person.name.as_str());
+    let knows = has_acted && fact.kind != FactKind::Opened;
+    person.has_mail && !knows && type_of(fact).is_some_and(asks_somebody)
+}
+
+/// The types that are mailed (S0-T4); the others wait until somebody looks.
+const fn asks_somebody(kind: NotificationType) -> bool {
+    match kind {
+        NotificationType::ApprovalRequested
+        | NotificationType::InputRequested
+        | NotificationType::AgentHandoff
+        | NotificationType::Escalation
+        | NotificationType::Mention
+        | NotificationType::TaskAssigned => true,
+        NotificationType::TaskDue
+        | NotificationType::DealWon
+        | NotificationType::DealLost
+        | NotificationType::NewLead
+        | NotificationType::WorkflowComplete
+        | NotificationType::System
+        | NotificationType::Custom => false,
+    }
 }
 
 /// An emptied role, a disabled user: the owners, unless it was them.

@@ -97,6 +97,7 @@ fn found(world: &World, need: &Need) -> Found {
             Some(roles) => Found::Here(Fact::Person(Person {
                 name: name.clone(),
                 active: !roles.is_empty(),
+                has_mail: true,
             })),
             None => Found::Absent,
         },
