@@ -22,7 +22,7 @@ pub use copy::Copy;
 pub use delivery::{Delivery, DeliveryKey, Phase, Recipient, Report, TRIES_MAX};
 pub use fan_out::{Audience, Fan, PAGE};
 pub(crate) use note::title;
-pub use note::{Note, action_url, link, notification_of};
+pub use note::{Course, Note, action_url, link};
 pub use refusal::Refusal;
 
 /// One fact: which request, and which version of it.
@@ -140,8 +140,8 @@ pub enum Need {
     },
     /// One user.
     Person(Workspace, UserName),
-    /// Whether nobody has to do anything with a request any more.
-    End(Workspace, HoldId),
+    /// When a request was asked, and when it ended.
+    Course(Workspace, HoldId),
 }
 
 /// What a decision may know of a user.
@@ -162,8 +162,8 @@ pub enum Fact {
     Members(Vec<UserName>),
     /// To [`Need::Person`].
     Person(Person),
-    /// To [`Need::End`].
-    End(bool),
+    /// To [`Need::Course`].
+    Course(Course),
     /// No decision looks at another aggregate.
     Other,
 }
@@ -309,7 +309,7 @@ pub(crate) fn decide(
     match input {
         Input::Told { workspace, fact } => match state {
             Some(_) => Ok(Step::Same(Answer::Noted(Noted::Known))),
-            None => Ok(note::told(workspace, fact)),
+            None => note::told(workspace, fact, look),
         },
         Input::GoOn(_) => match state {
             Some(Aggregate::Note(note)) => note::go_on(note, look),

@@ -106,7 +106,6 @@ pub async fn start(
     let sweep = sweeps::Telling {
         wake: Arc::clone(&telling),
         people,
-        has_asked: false,
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     telling.wakes(nudge, handle.activity());

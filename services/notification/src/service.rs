@@ -76,7 +76,7 @@ impl Service for Notification {
 
     fn aggregate(need: &Need) -> Option<Key> {
         match need {
-            Need::Members { .. } | Need::Person(..) | Need::End(..) => None,
+            Need::Members { .. } | Need::Person(..) | Need::Course(..) => None,
         }
     }
 
@@ -86,7 +86,7 @@ impl Service for Notification {
 
     fn is_constant(need: &Need) -> bool {
         match need {
-            Need::Members { .. } | Need::Person(..) | Need::End(..) => false,
+            Need::Members { .. } | Need::Person(..) | Need::Course(..) => false,
         }
     }
 

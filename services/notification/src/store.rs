@@ -20,7 +20,7 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
 use crate::Notification;
 use crate::domain::{
-    Aggregate, Copy, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Person,
+    Aggregate, Copy, Course, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Person,
     Recipient,
 };
 
@@ -65,8 +65,7 @@ pub(crate) async fn load(
     for (workspace, wanted) in copies {
         let rows = copy_row::load(db, workspace, &wanted).await?;
         for copy in with_notes(db, workspace, rows).await? {
-            let id = crate::domain::notification_of(&copy.note.fact);
-            let key = Key::Copy(workspace.clone(), copy.person.clone(), id);
+            let key = Key::Copy(workspace.clone(), copy.person.clone(), copy.note.id());
             found.push((key, Aggregate::Copy(Box::new(copy))));
         }
     }
@@ -97,9 +96,8 @@ pub(crate) async fn parcel(
     key: &DeliveryKey,
 ) -> Result<Option<Parcel>, StoreError> {
     let notes = note_row::of(db, &key.workspace, &[key.note.hold]).await?;
-    let has_ended = notes.iter().any(|note| note.end().is_some());
-    let is_it = |note: &Note| crate::domain::notification_of(&note.fact) == key.note;
-    let Some(note) = notes.into_iter().find(is_it) else {
+    let has_ended = course(&notes).is_over();
+    let Some(note) = notes.into_iter().find(|note| note.id() == key.note) else {
         return Ok(None);
     };
     let person = match &key.to {
@@ -131,26 +129,45 @@ async fn with_notes(
     let mut holds: Vec<HoldId> = rows.iter().map(|row| row.hold).collect();
     holds.sort_unstable();
     holds.dedup();
-    let mut notes: BTreeMap<(HoldId, u64), Note> = BTreeMap::new();
-    let mut ends: BTreeMap<HoldId, NoteEnd> = BTreeMap::new();
+    let mut notes: BTreeMap<HoldId, Vec<Note>> = BTreeMap::new();
     for note in note_row::of(db, workspace, &holds).await? {
-        if let Some(end) = note.end() {
-            ends.insert(note.fact.id, end);
-        }
-        let rev = told_rev(crate::domain::notification_of(&note.fact));
-        notes.insert((note.fact.id, rev), note);
+        notes.entry(note.fact.id).or_default().push(note);
     }
     let copy = |row: copy_row::Row| {
-        let note = notes.get(&(row.hold, row.rev))?.clone();
+        let all = notes.get(&row.hold)?;
+        let is_it = |note: &&Note| told_rev(note.id()) == row.rev;
+        let note = all.iter().find(is_it)?;
         Some(Copy {
             workspace: workspace.clone(),
             person: row.person,
-            note,
-            end: ends.get(&row.hold).cloned(),
+            note: note.clone(),
+            end: end_of(note, all),
             read_at: row.read_at,
         })
     };
     Ok(rows.into_iter().filter_map(copy).collect())
+}
+
+fn course(notes: &[Note]) -> Course {
+    let mut course = Course::default();
+    for note in notes {
+        course.note(note.fact.kind, note.fact.rev);
+    }
+    course
+}
+
+/// What is said of a notification, by all that is known of its request: how that ended, if it was not
+/// asked again since; or that somebody took over what it told of.
+fn end_of(told: &Note, all: &[Note]) -> Option<NoteEnd> {
+    let course = course(all);
+    let counts = |note: &&Note| {
+        let rev = note.fact.rev;
+        let is_end = note.fact.kind.is_end();
+        Some(rev) > course.opened && (is_end || rev > told.fact.rev)
+    };
+    let newest = |note: &&Note| (note.fact.kind.is_end(), note.fact.rev);
+    let ends = all.iter().filter(|note| note.end().is_some());
+    ends.filter(counts).max_by_key(newest)?.end()
 }
 
 /// One person's notifications, newest first, each with where the next page begins.
@@ -188,7 +205,7 @@ pub(crate) async fn find(
             Need::Person(workspace, name) => {
                 names.entry(workspace).or_default().push(name.clone());
             }
-            Need::End(workspace, hold) => holds.entry(workspace).or_default().push(*hold),
+            Need::Course(workspace, hold) => holds.entry(workspace).or_default().push(*hold),
             Need::Members {
                 workspace,
                 role,
@@ -213,8 +230,9 @@ pub(crate) async fn find(
         }
     }
     for (workspace, holds) in holds {
-        for hold in note_row::ended(db, workspace, &holds).await? {
-            found.push((Need::End(workspace.clone(), hold), Fact::End(true)));
+        for (hold, course) in note_row::courses(db, workspace, &holds).await? {
+            let need = Need::Course(workspace.clone(), hold);
+            found.push((need, Fact::Course(course)));
         }
     }
     Ok(found)

@@ -24,8 +24,8 @@ const FACTS: u64 = 4;
 /// Deliveries that are looked at in one pass: more than the pool takes.
 const DUE_MAX: u64 = 100;
 
-/// How long who is who may be asked for before people are told by what is known.
-const ASK_WITHIN: Duration = Duration::from_secs(1);
+/// How long who is who is asked for; what has come until then stays, and the next pass goes on.
+const ASK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Whether more is known to come: whoever moves the clock waits for it.
 #[derive(Debug, Default)]
@@ -84,8 +84,6 @@ impl Wake {
 pub(crate) struct Telling {
     pub(crate) wake: Arc<Wake>,
     pub(crate) people: People,
-    /// Whether who is who was asked for in this pass.
-    pub(crate) has_asked: bool,
 }
 
 impl Telling {
@@ -95,26 +93,29 @@ impl Telling {
     ) -> Result<SweepPage<Notification>, StoreError> {
         let wanted = self.wake.wanted();
         let keys = store::fanning(db, FACTS).await?;
-        if keys.is_empty() {
-            self.has_asked = false;
-            self.wake.end(wanted);
-        } else if !self.has_asked {
-            self.has_asked = true;
-            self.ask().await;
-        }
-        Ok(SweepPage {
-            more: !keys.is_empty(),
-            inputs: keys.into_iter().map(Input::GoOn).collect(),
+        let mut page = SweepPage {
+            more: false,
+            inputs: Vec::new(),
             messages: Vec::new(),
-        })
+        };
+        if keys.is_empty() {
+            self.wake.end(wanted);
+        } else if self.knows_everybody().await {
+            page.more = true;
+            page.inputs = keys.into_iter().map(Input::GoOn).collect();
+        }
+        Ok(page)
     }
 
-    /// Somebody who was made, or got a role, a moment ago is told too.
-    async fn ask(&self) {
+    /// Somebody who was made, or got a role, before they were asked must be told: whom the copy does not
+    /// know would be left out for good. So nobody is told by a copy that may be behind.
+    async fn knows_everybody(&self) -> bool {
         let refreshed = tokio::time::timeout(ASK_WITHIN, self.people.refresh()).await;
-        if !matches!(refreshed, Ok(Ok(()))) {
-            tracing::warn!("who is who cannot be asked for; people are told by what is known");
+        let is_current = matches!(refreshed, Ok(Ok(())));
+        if !is_current {
+            tracing::warn!("who is who cannot be asked for: people are told when it can");
         }
+        is_current
     }
 }
 

@@ -268,14 +268,14 @@ pub struct NotificationView {
     /// When this person has read it, or nobody had to any more.
     #[serde(default, with = "crate::instant::option")]
     pub read_at: Option<DateTime<Utc>>,
-    /// How the request ended, once it has.
+    /// How the request ended, once it has, and is not asked again; or who took its run over.
     pub decided: Option<NoteEnd>,
 }
 
-/// How the request of a notification ended.
+/// How the request of a notification ended, or who took its run over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoteEnd {
-    /// `decided`, `expired`, `withdrawn`.
+    /// `decided`, `expired`, `withdrawn`, `taken_over`.
     pub state: FactKind,
     /// How, where somebody or time decided.
     pub outcome: Option<HoldOutcome>,

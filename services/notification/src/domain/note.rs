@@ -26,6 +26,9 @@ pub struct Note {
     pub workspace: Workspace,
     /// What.
     pub fact: RequestFact,
+    /// It was asked before, and ended, and is asked again.
+    #[serde(default)]
+    pub again: bool,
     /// Who is still to be told.
     pub fan: Fan,
     /// How many were.
@@ -45,10 +48,23 @@ impl Note {
         }
     }
 
-    /// How the request ended, if that is what happened.
+    /// The notification that it becomes. That a request was first asked is known by the request alone,
+    /// whatever its version was.
+    #[must_use]
+    pub fn id(&self) -> NotificationId {
+        let is_first = self.fact.kind == FactKind::Opened && !self.again;
+        NotificationId {
+            hold: self.fact.id,
+            rev: (!is_first).then_some(self.fact.rev),
+        }
+    }
+
+    /// What is said of earlier notifications, if that is what happened: how the request ended, or that
+    /// somebody has taken its run over.
     #[must_use]
     pub fn end(&self) -> Option<NoteEnd> {
-        self.fact.kind.is_end().then(|| NoteEnd {
+        let says_so = self.fact.kind.is_end() || self.fact.kind == FactKind::TakenOver;
+        says_so.then(|| NoteEnd {
             state: self.fact.kind,
             outcome: self.fact.request.outcome,
             by: self.fact.by.clone(),
@@ -57,12 +73,31 @@ impl Note {
     }
 }
 
-/// The id of the notification that a fact becomes. That a request was asked is known by the request
-/// alone, whatever its version was.
-#[must_use]
-pub fn notification_of(fact: &RequestFact) -> NotificationId {
-    let rev = (fact.kind != FactKind::Opened).then_some(fact.rev);
-    NotificationId { hold: fact.id, rev }
+/// When a request was last asked, and when it last ended, by its versions. One that has ended may be
+/// asked again: its run was paused at the instant of its deadline.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Course {
+    /// Newest version at which it was asked.
+    pub opened: Option<u64>,
+    /// Newest version at which it had ended.
+    pub ended: Option<u64>,
+}
+
+impl Course {
+    /// Takes one more fact in, in whatever order they come.
+    pub fn note(&mut self, kind: FactKind, rev: u64) {
+        if kind == FactKind::Opened {
+            self.opened = self.opened.max(Some(rev));
+        } else if kind.is_end() {
+            self.ended = self.ended.max(Some(rev));
+        }
+    }
+
+    /// Whether nobody has to do anything any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.ended > self.opened
+    }
 }
 
 /// What people see of a fact; none: nobody is told, or only that it is over.
@@ -91,7 +126,7 @@ pub(super) fn view(
 ) -> Option<NotificationView> {
     let request = &note.fact.request;
     Some(NotificationView {
-        id: notification_of(&note.fact),
+        id: note.id(),
         kind: type_of(&note.fact)?,
         title: title(&note.fact),
         message: request.question.clone(),
@@ -146,47 +181,54 @@ pub fn link(id: HoldId) -> String {
 }
 
 /// A fact that is new: it is stored, and the sweep tells people, page by page.
-pub(super) fn told(workspace: &Workspace, fact: &RequestFact) -> Step {
+pub(super) fn told(
+    workspace: &Workspace,
+    fact: &RequestFact,
+    look: Look<'_>,
+) -> Result<Step, Stop> {
+    let mut course = course(workspace, fact.id, look)?;
+    let again = fact.kind == FactKind::Opened && course.opened.is_some();
+    course.note(fact.kind, fact.rev);
     let fan = match type_of(fact) {
         Some(_) => Fan::People {
-            left: Audience::all_of(&fact.to, &fact.request),
+            left: Audience::all_of(&fact.to),
             after: None,
         },
         None => Fan::Done,
     };
-    let mut effects = Vec::new();
-    let mut facts = Vec::new();
-    if fan != Fan::Done {
-        effects.push(Effect::More);
-    }
-    if fact.kind.is_end() {
-        let need = Need::End(workspace.clone(), fact.id);
-        facts.push((need, Fact::End(true)));
-        effects.push(Effect::Settle {
-            workspace: workspace.clone(),
-            hold: fact.id,
-        });
-        if fact.request.callback.is_some() {
-            effects.push(Effect::Deliver {
-                workspace: workspace.clone(),
-                id: notification_of(fact),
-                to: vec![Recipient::Callback],
-            });
-        }
-    }
     let note = Note {
         workspace: workspace.clone(),
         fact: bounded(fact),
+        again,
         fan,
         told: 0,
         version: 1,
     };
-    Step::Changed(Box::new(Change {
+    let mut effects = Vec::new();
+    if note.fan != Fan::Done {
+        effects.push(Effect::More);
+    }
+    // Whoever took a run over has it: the others need not look.
+    if (fact.kind.is_end() && course.is_over()) || fact.kind == FactKind::TakenOver {
+        effects.push(Effect::Settle {
+            workspace: workspace.clone(),
+            hold: fact.id,
+        });
+    }
+    if fact.kind.is_end() && fact.request.callback.is_some() {
+        effects.push(Effect::Deliver {
+            workspace: workspace.clone(),
+            id: note.id(),
+            to: vec![Recipient::Callback],
+        });
+    }
+    let need = Need::Course(workspace.clone(), fact.id);
+    Ok(Step::Changed(Box::new(Change {
         state: Aggregate::Note(Box::new(note)),
         effects,
-        facts,
+        facts: vec![(need, Fact::Course(course))],
         answer: Answer::Noted(Noted::Stored),
-    }))
+    })))
 }
 
 /// What is kept of a fact: a few lines of what helps to decide; all of it is where it is decided.
@@ -203,7 +245,7 @@ pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
     let Fan::People { left, after } = &note.fan else {
         return Ok(Step::Same(Answer::Done));
     };
-    let is_over = has_ended(note, look)?;
+    let is_over = course(&note.workspace, note.fact.id, look)?.is_over();
     let reached = page(&note.workspace, left, after.as_ref(), PAGE, look)?;
     let mut next = note.clone();
     next.version += 1;
@@ -222,14 +264,14 @@ pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
     if !mailed.is_empty() {
         effects.push(Effect::Deliver {
             workspace: note.workspace.clone(),
-            id: notification_of(&note.fact),
+            id: note.id(),
             to: mailed,
         });
     }
     let people: Vec<_> = reached.people.into_iter().map(|user| user.name).collect();
     let copies = Effect::Copies {
         workspace: note.workspace.clone(),
-        id: notification_of(&note.fact),
+        id: note.id(),
         people,
         at: note.fact.at,
         read_at: is_over.then_some(note.fact.at),
@@ -281,11 +323,13 @@ fn to_owners(tried: &[Audience]) -> Fan {
     }
 }
 
-fn has_ended(note: &Note, look: Look<'_>) -> Result<bool, Stop> {
-    let need = Need::End(note.workspace.clone(), note.fact.id);
+fn course(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Result<Course, Stop> {
+    let need = Need::Course(workspace.clone(), hold);
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::End(ended)) => Ok(ended),
-        Found::Here(Fact::Members(_) | Fact::Person(_) | Fact::Other) | Found::Absent => Ok(false),
+        Found::Here(Fact::Course(course)) => Ok(course),
+        Found::Here(Fact::Members(_) | Fact::Person(_) | Fact::Other) | Found::Absent => {
+            Ok(Course::default())
+        }
     }
 }

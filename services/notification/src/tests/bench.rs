@@ -117,6 +117,11 @@ impl Bench {
 
     /// The service is to be started by the test.
     pub(super) async fn without_service(users: Vec<UserFact>) -> Self {
+        Self::with_deaf_handoff(users, 0).await
+    }
+
+    /// The same, with a handoff service that does not answer the first questions for users.
+    pub(super) async fn with_deaf_handoff(users: Vec<UserFact>, deaf: usize) -> Self {
         let nats = nats().await.unwrap();
         let bench = Self {
             bus: Bus::connect(&nats.url, "test").await.unwrap(),
@@ -129,7 +134,7 @@ impl Bench {
             stop: CancellationToken::new(),
             tracker: TaskTracker::new(),
         };
-        play(&bench.bus, users).await;
+        play(&bench.bus, users, deaf).await;
         bench
     }
 
@@ -262,10 +267,10 @@ impl Bench {
 }
 
 /// Answers for the users as the handoff service does.
-async fn play(bus: &Bus, users: Vec<UserFact>) {
+async fn play(bus: &Bus, users: Vec<UserFact>, deaf: usize) {
     let (bus, users) = (bus.clone(), Arc::new(users));
     let filter = subject::queries_filter(handoff::SERVICE);
-    let mut asked = bus.client().subscribe(filter).await.unwrap();
+    let mut asked = bus.client().subscribe(filter).await.unwrap().skip(deaf);
     tokio::spawn(async move {
         while let Some(message) = asked.next().await {
             let query: UserFacts = serde_json::from_slice(&message.payload).unwrap();
