@@ -38,6 +38,7 @@ mod history_streams_without_a_gap;
 mod http_tools_are_called_with_a_token;
 mod no_service_reads_anothers_tables;
 mod people_act_on_requests;
+mod people_are_mailed;
 mod people_are_told_what_waits_for_them;
 mod people_decide_in_the_browser;
 mod people_do_what_people_do;

@@ -24,7 +24,7 @@ pub(crate) fn words(fact: &RequestFact, link: Option<&str>) -> Words {
     let asks = asks(fact);
     let then = then(request);
     let act = match link {
-        Some(link) => format!("Look at it and decide: {link}"),
+        Some(link) => format!("Look at it and decide, as yourself (for you alone): {link}"),
         None => "Open the inbox of Holdpoint to decide it.".to_owned(),
     };
     let known = known(request);
@@ -47,7 +47,7 @@ pub(crate) fn words(fact: &RequestFact, link: Option<&str>) -> Words {
                 @if !known.is_empty() { ul { @for line in &known { li { (line) } } } }
                 p { (asks) br; (then) }
                 @if let Some(link) = link {
-                    p { a href=(link) { "Look at it and decide" } }
+                    p { a href=(link) { "Look at it and decide" } " (as yourself: this link is for you alone)" }
                 } @else {
                     p { (act) }
                 }

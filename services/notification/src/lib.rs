@@ -109,6 +109,7 @@ pub async fn start(
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     telling.wakes(nudge, handle.activity());
+    post.open(handle.activity());
     let sweep = sweeps::Delivering {
         wake: Arc::clone(&delivering),
         post: Arc::clone(&post),
@@ -124,6 +125,7 @@ pub async fn start(
         clock: deps.clock.clone(),
         outside,
         client,
+        links: deps.keys.links.clone(),
         nudge,
     };
     pool.start(jobs, stop.clone(), tracker);

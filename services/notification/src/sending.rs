@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use holdpoint_auth::LinkKey;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Channel;
 use holdpoint_kernel::{Activity, Handle, SweepNudge};
@@ -103,6 +104,11 @@ impl Post {
         (Arc::new(post), Jobs(taken))
     }
 
+    /// From here on what is claimed is sent; before, nothing is to be claimed.
+    pub(crate) fn open(&self, activity: Activity) {
+        drop(self.activity.set(activity));
+    }
+
     /// Called after the commit of its claim.
     pub(crate) fn send(&self, key: &DeliveryKey, attempt: u32) {
         let Some(activity) = self.activity.get() else {
@@ -147,13 +153,14 @@ pub(crate) struct Pool {
     pub(crate) clock: Clock,
     pub(crate) outside: Outside,
     pub(crate) client: reqwest::Client,
+    /// Signs what mails link to.
+    pub(crate) links: LinkKey,
     pub(crate) nudge: SweepNudge,
 }
 
 impl Pool {
     /// Sends what is handed out until `stop`; what is cut off is sent when its lease is over.
     pub(crate) fn start(self, mut jobs: Jobs, stop: CancellationToken, tracker: &TaskTracker) {
-        drop(self.post.activity.set(self.handle.activity()));
         let tries = tracker.clone();
         tracker.spawn(async move {
             while let Some(Some(job)) = stop.run_until_cancelled(jobs.0.recv()).await {

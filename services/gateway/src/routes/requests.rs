@@ -10,12 +10,12 @@ use axum::extract::State;
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
-use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{
     self, DecideRequest, Decided, Decision, Effect, GetRequest, ListRequests, RequestView,
 };
 use holdpoint_contracts::notification::{DeliveryView, ListDeliveries};
 use holdpoint_contracts::run::Page;
+use holdpoint_contracts::{Asked, Problem};
 use holdpoint_contracts::{duration, subject};
 use holdpoint_ids::{HoldId, Workspace};
 use serde::Deserialize;
@@ -247,12 +247,22 @@ fn short(pointer: &str, text: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Records a decision; then asks the same again, which changes nothing, until the executor has
-/// said what it did to the run.
+/// Records what a body says.
 pub(super) async fn decide(
     app: &App,
     caller: &Caller,
     body: Body,
+    what: (HoldId, Decision, Option<u64>),
+) -> Result<Response, Refused> {
+    decide_under(app, caller, body.key, what).await
+}
+
+/// Records a decision; then asks the same again, which changes nothing, until the executor has
+/// said what it did to the run.
+pub(crate) async fn decide_under(
+    app: &App,
+    caller: &Caller,
+    key: Option<Asked>,
     what: (HoldId, Decision, Option<u64>),
 ) -> Result<Response, Refused> {
     let (id, decision, version) = what;
@@ -261,7 +271,7 @@ pub(super) async fn decide(
         decision,
         version,
     };
-    let answered = app.command(caller, body.key, command.clone()).await?;
+    let answered = app.command(caller, key, command.clone()).await?;
     let answered = match answered {
         Answered::Done(decided) => Answered::Done(effect(app, caller, command, decided).await),
         later @ Answered::Accepted(_) => later,

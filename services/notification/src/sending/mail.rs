@@ -1,11 +1,16 @@
 //! One notification to one person by mail.
 
+use chrono::TimeDelta;
+use holdpoint_auth::LinkClaims;
 use holdpoint_mail::{About, Letter, escape, read_mailbox};
 
 use super::{Pool, later, never};
-use crate::domain::{DeliveryKey, Report, action_url};
+use crate::domain::{DeliveryKey, Report};
 use crate::letter::{self, Words};
 use crate::store::Parcel;
+
+/// How long the link of a mail decides; later whoever has it signs in.
+const LINK_VALID: TimeDelta = TimeDelta::days(14);
 
 impl Pool {
     /// Not to somebody who was disabled meanwhile, and not of what is over.
@@ -25,7 +30,7 @@ impl Pool {
             subject,
             text,
             html,
-        } = letter::words(&parcel.note.fact, self.link(parcel).as_deref());
+        } = letter::words(&parcel.note.fact, self.link(key, parcel).as_deref());
         let id = key.stable_id();
         let message_id = format!("<{}@holdpoint>", escape(&id, "-_."));
         let letter = Letter {
@@ -51,9 +56,17 @@ impl Pool {
         }
     }
 
-    /// Where this person acts on it, once signed in; none where nobody said where we are.
-    fn link(&self, parcel: &Parcel) -> Option<String> {
+    /// Where this person decides it, without signing in; none where nobody said where we are.
+    fn link(&self, key: &DeliveryKey, parcel: &Parcel) -> Option<String> {
         let base = self.outside.public_url.known()?.as_deref()?;
-        Some(format!("{base}{}", action_url(&parcel.note.fact.request)))
+        let claims = LinkClaims {
+            workspace: key.workspace.clone(),
+            person: parcel.person.as_ref()?.name.clone(),
+            request: parcel.note.fact.id,
+            version: parcel.note.fact.rev,
+            expires_at: self.clock.now() + LINK_VALID,
+        };
+        let token = self.links.sign(&claims).ok()?;
+        Some(format!("{base}/l/{token}"))
     }
 }
