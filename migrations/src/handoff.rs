@@ -2,6 +2,7 @@
 
 mod m0001_first;
 mod m0002_handling;
+mod m0003_put_away;
 
 use sea_orm_migration::prelude::*;
 
@@ -19,6 +20,7 @@ impl MigratorTrait for Migrator {
         vec![
             Box::new(m0001_first::Migration),
             Box::new(m0002_handling::Migration),
+            Box::new(m0003_put_away::Migration),
         ]
     }
 }

@@ -48,6 +48,34 @@ async fn a_script_waits_for_a_yes_or_a_no() {
     }
 }
 
+/// M-6: what goes with a text is refused with an id, and the other way round, and nothing is opened: a
+/// script must not go on for having waited for nothing.
+#[tokio::test]
+async fn a_script_that_cannot_mean_what_it_says_is_told_so() {
+    let world = World::with_test_clock().await;
+    let mut script = holdpoint(&world, &["approve", "Deploy 4.2?", "--wait"]);
+    let request = open_request(&world).await;
+    let id = request["id"].as_str().unwrap();
+    for args in [
+        &["approve", id, "--wait"][..],
+        &["approve", id, "--to", "@role.ops"],
+        &["approve", &id[..20], "--wait"],
+        &["approve", "Deploy 4.3?", "--comment", "go"],
+    ] {
+        let status = holdpoint(&world, args).wait().await.unwrap();
+        assert_eq!(status.code(), Some(2), "{args:?}");
+    }
+    let (_, page) = world.up.get("/requests").await.unwrap();
+    assert_eq!(page["items"].as_array().unwrap().len(), 1, "{page}");
+    assert_eq!(page["items"][0]["status"], "open");
+    let approve = holdpoint(&world, &["approve", id, "--comment", "go"]);
+    assert_eq!(
+        approve.wait_with_output().await.unwrap().status.code(),
+        Some(0)
+    );
+    assert_eq!(script.wait().await.unwrap().code(), Some(0));
+}
+
 /// M-6, S3-R7: a wait without an agent, on the virtual clock, through a restart.
 #[tokio::test]
 async fn a_wait_is_told_when_its_time_has_come() {

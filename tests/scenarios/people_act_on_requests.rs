@@ -68,6 +68,36 @@ async fn a_handoff_is_taken_over_given_on_and_completed() {
     assert_eq!((status, &late["code"]), (409, &json!("already_decided")));
 }
 
+/// What somebody has put away leaves their list, until its time has come.
+#[tokio::test]
+async fn what_is_put_away_comes_back_by_itself() {
+    let world = World::with_test_clock().await;
+    add(&world, "ada", "ops").await;
+    let body = json!({ "kind": "input", "question": "When?", "to": "@role.ops", "timeout": "9h",
+        "on_timeout": "default", "default": "next week" });
+    let id = open(&world, body).await;
+    assert_eq!(shown(&world, &id).await["default"], "next week");
+    let (status, away) = post(&world, &id, "snooze", json!({ "for": "2h" })).await;
+    assert_eq!(status, 200, "{away}");
+    let listed = async |filter: &str| {
+        let (_, page) = world.up.get(&format!("/requests?{filter}")).await.unwrap();
+        page["items"].as_array().unwrap().len()
+    };
+    for (filter, now, later) in [
+        ("status=open&assignee=ada", 0, 1),
+        ("status=open&snoozed=false", 0, 1),
+        ("status=snoozed", 1, 0),
+        ("status=open", 1, 1),
+    ] {
+        assert_eq!(listed(filter).await, now, "{filter}");
+        let (_, back) = post(&world, &id, "snooze", json!({ "for": "2h" })).await;
+        assert_eq!(back["status"], "open");
+        world.advance("2h").await;
+        assert_eq!(listed(filter).await, later, "{filter}");
+        post(&world, &id, "snooze", json!({ "for": "2h" })).await;
+    }
+}
+
 /// S0-R1: a user who is disabled gives back what they had.
 #[tokio::test]
 async fn who_is_disabled_gives_back_what_they_had() {

@@ -114,10 +114,13 @@ async fn something_that_is_no_answer_is_refused_with_what_would_be_one() {
         ada.does(5 * HOUR, "respond", answer("yes")),
     ];
     let said = play(&world.up, &request, script).await.unwrap();
-    for refused in said.iter().take(4) {
-        assert!((400..500).contains(&refused.status), "{refused:?}");
+    assert_eq!(statuses(&said), [422, 422, 409, 422, 200], "{said:?}");
+    let nearest = |refused: &Value| refused["errors"][0]["nearest"].clone();
+    for refused in [&said[0].body, &said[1].body, &said[3].body] {
+        assert_eq!(refused["code"], "invalid_answer", "{refused}");
+        assert_eq!(nearest(refused), json!(["yes", "no"]), "{refused}");
     }
-    assert_eq!(said[4].status, 200, "{:?}", said[4]);
+    assert_eq!(said[2].body["code"], "wrong_kind", "{:?}", said[2]);
     world.until_status(&run, "completed").await;
 }
 

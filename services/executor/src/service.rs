@@ -156,6 +156,17 @@ impl Service for Executor {
         }
     }
 
+    fn remembers_absence(key: &Key) -> bool {
+        match key {
+            // Every decision on a run looks whether its workspace is paused, every hand-out for its
+            // tool; most workspaces were never paused, and most tools came with their nodes.
+            Key::Workspace(_) | Key::Tool(..) => true,
+            Key::Agent(..) | Key::Contact(..) | Key::Run(_) | Key::Node(_) | Key::Unknown(_) => {
+                false
+            }
+        }
+    }
+
     fn problem(&self, refusal: &Refusal) -> Problem {
         refusal.problem()
     }

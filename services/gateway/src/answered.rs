@@ -29,6 +29,14 @@ impl<A: Serialize> Answered<A> {
 }
 
 impl<A> Answered<A> {
+    /// A part of the owner's answer.
+    pub(crate) fn map<B>(self, part: impl FnOnce(A) -> B) -> Answered<B> {
+        match self {
+            Self::Done(answer) => Answered::Done(part(answer)),
+            Self::Accepted(command) => Answered::Accepted(command),
+        }
+    }
+
     /// The owner's answer, made into a response.
     pub(crate) fn respond(self, with: impl FnOnce(A) -> Response) -> Response {
         match self {

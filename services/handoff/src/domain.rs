@@ -32,6 +32,7 @@ use holdpoint_contracts::notification::RequestFact;
 use holdpoint_ids::{HoldId, RoleName, UserName, Workspace};
 use serde::Serialize;
 
+pub use audience::Party;
 pub use caller::{Caller, Proof};
 pub use handling::{Handling, Ladder, Mark, RungEnd};
 pub use meet::{Cell, OwnerState, meet};
@@ -138,10 +139,11 @@ pub enum RequestInput {
         /// The version that the person has seen, if it matters to them.
         version: Option<u64>,
     },
-    /// A user was disabled, and this may be put to them; from our own sweep.
+    /// A user was disabled, or the last active one of a role has left it, and this may be put to
+    /// them; from our own sweep.
     Orphaned {
         /// Who.
-        name: UserName,
+        gone: Party,
     },
     /// The scheduler has confirmed the alarm.
     AlarmSet {
@@ -162,8 +164,12 @@ pub enum UserInput {
     },
     /// Decides nothing any more, and is asked nothing any more.
     Disable,
-    /// All that was put to a disabled user has been given to others; from our own sweep.
-    Left,
+    /// All that was put to a disabled user, and to roles that were left, is with others; from our own
+    /// sweep.
+    Left {
+        /// The roles that were looked at.
+        roles: BTreeSet<RoleName>,
+    },
 }
 
 /// Something that a decision may lack.
@@ -239,6 +245,15 @@ pub enum Effect {
         workspace: Workspace,
         /// What happened.
         fact: RequestFact,
+    },
+    /// It has changed: whoever watches is nudged.
+    Changed {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: HoldId,
+        /// The version it is at now.
+        version: u64,
     },
     /// A numbered fact for those who keep copies of users.
     UserChanged {
@@ -402,7 +417,7 @@ fn decide_request(
             action,
             version,
         } => acting::act(request, caller, action, *version, scene),
-        RequestInput::Orphaned { name } => acting::orphaned(request, name, scene),
+        RequestInput::Orphaned { gone } => acting::orphaned(request, gone, scene),
         RequestInput::AlarmSet { rev } => Ok(wish::alarm_set(request, *rev)),
     }
 }

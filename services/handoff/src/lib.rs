@@ -75,7 +75,7 @@ pub async fn start(
         stop.clone(),
         tracker,
     );
-    let queries = Arc::new(queries::HandoffQueries::new(readers));
+    let queries = Arc::new(queries::HandoffQueries::new(readers, deps.clock.clone()));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)
 }

@@ -1,13 +1,17 @@
 //! Effects to wishes, and wishes to messages: translation only.
 
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::HoldsClosed;
-use holdpoint_contracts::handoff::SERVICE;
+use holdpoint_contracts::handoff::{RequestNudge, SERVICE};
 use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{NoteRequests, RequestFact};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
-use holdpoint_ids::Workspace;
+use holdpoint_contracts::subject;
+use holdpoint_ids::{HoldId, Workspace};
 use holdpoint_kernel::{Confirmed, Wish};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -64,8 +68,33 @@ fn wish(effect: &Effect) -> Option<Wish> {
             rev: fact.rev,
             body: body(fact)?,
         }),
-        Effect::UserChanged { .. } => None,
+        Effect::Changed { .. } | Effect::UserChanged { .. } => None,
     }
+}
+
+/// One nudge a workspace: which requests have changed. And one for all who keep copies of users.
+pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
+    let mut changed: BTreeMap<&Workspace, BTreeMap<HoldId, u64>> = BTreeMap::new();
+    let mut has_users = false;
+    for effect in effects {
+        match effect {
+            Effect::Changed {
+                workspace,
+                id,
+                version,
+            } => {
+                changed.entry(workspace).or_default().insert(*id, *version);
+            }
+            Effect::UserChanged { .. } => has_users = true,
+            Effect::Timer { .. } | Effect::Close { .. } | Effect::Fact { .. } => {}
+        }
+    }
+    let of_requests = changed.into_iter().filter_map(|(workspace, requests)| {
+        let nudge = body(&RequestNudge { requests })?;
+        Some((subject::live(workspace, SERVICE), nudge.into()))
+    });
+    let users = has_users.then(|| (subject::live_users(), Bytes::from_static(b"null")));
+    of_requests.chain(users).collect()
 }
 
 /// Our own types always become JSON; should one not, the log says so.

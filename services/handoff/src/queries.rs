@@ -3,9 +3,10 @@
 use chrono::DateTime;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdpoint_clock::Clock;
 use holdpoint_contracts::handoff::{
-    GetRequest, GetUser, ListRequests, ListUsers, RequestView, SERVICE, UserFact, UserFacts,
-    UserView,
+    GetRequest, GetUser, ListOrder, ListRequests, ListUsers, RequestView, SERVICE, UserFact,
+    UserFacts, UserView,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
@@ -19,7 +20,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::domain::{Refusal, Request, User};
-use crate::store::{self, Behind};
+use crate::store::{self, Behind, Order};
 
 /// Most items of one page.
 const LIMIT_MAX: u64 = 500;
@@ -27,10 +28,18 @@ const LIMIT_MAX: u64 = 500;
 /// Most bytes of JSON in one page: an answer must fit the bus, whatever its items hold.
 const PAGE_BYTES_MAX: usize = 512 * 1024;
 
+/// Largest context on a card in a list.
+const CARD_CONTEXT_BYTES_MAX: usize = 8 * 1024;
+
+/// As far as the most urgent ones can be paged through.
+const SKIP_MAX: u64 = 10_000;
+
 /// Answers the handoff service's queries.
 #[derive(Debug)]
 pub(crate) struct HandoffQueries {
     db: DatabaseConnection,
+    /// Says what is put away until later.
+    clock: Clock,
 }
 
 impl Queries for HandoffQueries {
@@ -114,6 +123,33 @@ fn cursor_of(view: &RequestView) -> String {
     format!("{}_{}", view.created_at.timestamp_millis(), view.id)
 }
 
+/// The order that is wanted, and from where on.
+fn order(query: &ListRequests) -> Result<Order, Problem> {
+    let cursor = query.cursor.as_deref();
+    let wrong = || invalid("`cursor` is not one that a page before gave");
+    match query.order {
+        ListOrder::Newest => {
+            let behind = cursor.map(|cursor| behind(cursor).ok_or_else(wrong));
+            let behind = behind.transpose()?;
+            Ok(Order::Newest { behind })
+        }
+        ListOrder::Urgency => {
+            let skip = cursor.map_or(Some(0), |cursor| cursor.parse().ok());
+            let skip = skip.filter(|skip| *skip <= SKIP_MAX).ok_or_else(wrong)?;
+            Ok(Order::Urgency { skip })
+        }
+    }
+}
+
+/// The same without a context that is too long for a list of cards.
+fn shortened(mut view: RequestView) -> RequestView {
+    let text = serde_json::to_string(&view.context);
+    if text.is_ok_and(|text| text.len() > CARD_CONTEXT_BYTES_MAX) {
+        view.context = serde_json::json!({ "omitted": true });
+    }
+    view
+}
+
 fn behind(cursor: &str) -> Option<Behind> {
     let (at, id) = cursor.split_once('_')?;
     Some(Behind {
@@ -123,8 +159,8 @@ fn behind(cursor: &str) -> Option<Behind> {
 }
 
 impl HandoffQueries {
-    pub(crate) const fn new(db: DatabaseConnection) -> Self {
-        Self { db }
+    pub(crate) const fn new(db: DatabaseConnection, clock: Clock) -> Self {
+        Self { db, clock }
     }
 
     async fn request(
@@ -144,9 +180,7 @@ impl HandoffQueries {
         query: &ListRequests,
     ) -> Result<Page<RequestView>, Problem> {
         let limit = limit(query.limit)?;
-        let last = query.cursor.as_deref().map(|cursor| {
-            behind(cursor).ok_or_else(|| invalid("`cursor` is not one that a page before gave"))
-        });
+        let order = order(query)?;
         let user = match &query.assignee {
             None => None,
             Some(name) => {
@@ -162,13 +196,21 @@ impl HandoffQueries {
             status: query.status,
             kind: query.kind,
             run: query.run,
-            behind: last.transpose()?,
+            snoozed: query.snoozed.map(|it| (it, self.clock.now())),
+            asks: query.cards,
+            order,
             limit: limit + 1,
         };
         let requests = store::list_requests(&self.db, &filter).await;
         let requests = requests.map_err(|error| failed(&error))?;
-        let views = requests.iter().filter_map(Request::view).collect();
-        Ok(page(views, limit, cursor_of))
+        let views = requests.iter().filter_map(Request::view);
+        let views = views.map(|view| if query.cards { shortened(view) } else { view });
+        let mut page = page(views.collect(), limit, cursor_of);
+        if let Order::Urgency { skip } = order {
+            let so_far = skip + u64::try_from(page.items.len()).unwrap_or(limit);
+            page.next_cursor = page.next_cursor.map(|_| so_far.to_string());
+        }
+        Ok(page)
     }
 
     async fn user(&self, workspace: &Workspace, query: GetUser) -> Result<UserView, Problem> {

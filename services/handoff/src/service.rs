@@ -195,7 +195,7 @@ impl Service for Handoff {
         }
     }
 
-    fn nudges(&self, _: &[Effect]) -> Vec<(String, Bytes)> {
-        Vec::new()
+    fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {
+        outbound::nudges(effects)
     }
 }

@@ -21,10 +21,10 @@ use crate::Handoff;
 use crate::domain::{Aggregate, Effect, Fact, Key, Need};
 
 pub(crate) use request_row::{
-    Behind, Filter, list as list_requests, load as requests, of_user as requests_of,
+    Behind, Filter, Order, list as list_requests, load as requests, of_party as requests_of,
 };
 pub(crate) use user_fact_row::after as user_facts_after;
-pub(crate) use user_row::{leaving, list as list_users, load as users};
+pub(crate) use user_row::{leaving, list as list_users, load as users, members};
 
 /// Loads aggregates, one statement a table and workspace.
 pub(crate) async fn load(
@@ -79,7 +79,7 @@ pub(crate) async fn find(
     for (workspace, any) in user_row::inhabited(db, &inhabited).await? {
         found.push((Need::Members(workspace), Fact::Members(any)));
     }
-    for (workspace, role, members) in user_row::members(db, &roles).await? {
+    for (workspace, role, members) in members(db, &roles).await? {
         found.push((Need::Role(workspace, role), Fact::Role(members)));
     }
     for (workspace, loads) in request_row::loads(db, &loaded).await? {
@@ -141,7 +141,10 @@ pub(crate) async fn record(
         .iter()
         .filter_map(|effect| match effect {
             Effect::UserChanged { workspace, user } => Some((workspace, user)),
-            Effect::Timer { .. } | Effect::Close { .. } | Effect::Fact { .. } => None,
+            Effect::Timer { .. }
+            | Effect::Close { .. }
+            | Effect::Fact { .. }
+            | Effect::Changed { .. } => None,
         })
         .collect();
     if changes.is_empty() {

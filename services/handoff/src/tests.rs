@@ -1,5 +1,6 @@
 //! The whole service on a real bus, from the command to the answer; the others are played by the test.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -8,8 +9,8 @@ use holdpoint_auth::{Claims, Secrets};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::handoff::{
-    DecideRequest, Decided, Decision, Effect, GetRequest, ListRequests, PutUser, RequestStatus,
-    SetHolds, UserFacts,
+    ActOnRequest, DecideRequest, Decided, Decision, DisableUser, Effect, GetRequest, ListRequests,
+    PutUser, RequestAction, RequestNudge, RequestStatus, SetHolds, UserFacts,
 };
 use holdpoint_contracts::hold::{HoldSpec, HoldWish, Want, WishAnswer};
 use holdpoint_contracts::message::{Actor, Envelope, Reply};
@@ -198,6 +199,42 @@ async fn only_what_the_gateway_has_signed_decides() {
     bench.clock.move_to(later).unwrap();
     assert_eq!(ask(old).await, 401);
     assert!(bench.bus.ask(&acme(), &good()).await.is_ok());
+    bench.end().await;
+}
+
+/// S0-R3: whoever watches a request, or keeps copies of users, is nudged after each commit.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_watches_is_nudged() {
+    let bench = Bench::start().await;
+    let client = bench.bus.client();
+    let live = subject::live(&acme(), "handoff");
+    let mut nudges = client.subscribe(live).await.unwrap();
+    let mut users = client.subscribe(subject::live_users()).await.unwrap();
+    client.flush().await.unwrap();
+    let soon = Duration::from_secs(10);
+    let mut next = async || {
+        let message = tokio::time::timeout(soon, nudges.next()).await.unwrap();
+        let nudge: RequestNudge = serde_json::from_slice(&message.unwrap().payload).unwrap();
+        nudge.requests
+    };
+    let id = hold();
+    bench.wish(id, 1, open()).await;
+    assert_eq!(next().await, BTreeMap::from([(id, 1)]));
+    let act = ActOnRequest {
+        id,
+        action: RequestAction::Acknowledge,
+        version: None,
+    };
+    let act = bench.by("ada", "member", act);
+    bench.bus.ask(&acme(), &act).await.unwrap();
+    assert_eq!(next().await[&id], 2);
+    bench.decide("ada", id, "yes").await.unwrap();
+    assert_eq!(next().await[&id], 3);
+    let name = "bob".parse().unwrap();
+    let disabled = bench.by("olga", "owner", DisableUser { name });
+    bench.bus.ask(&acme(), &disabled).await.unwrap();
+    let told = tokio::time::timeout(soon, users.next()).await.unwrap();
+    assert_eq!(told.unwrap().payload.as_ref(), b"null");
     bench.end().await;
 }
 

@@ -1,16 +1,22 @@
 //! Commands and queries of the handoff service: people, and what is asked of them.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, HoldId, RunId, UserName};
+use holdpoint_ids::{AgentName, HoldId, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::hold::{HoldOutcome, HoldSpec, HoldWish, Priority, Task, WishAnswer};
 use crate::message::{Command, Query, Reply};
-use crate::run::{HoldKind, Page};
+use crate::run::HoldKind;
 
+mod batch;
+mod listing;
+mod live;
 mod users;
 
+pub use batch::{DecideTogether, DecidedOne};
+pub use listing::{ListOrder, ListRequests};
+pub use live::RequestNudge;
 pub use users::{DisableUser, GetUser, ListUsers, PutUser, UserFact, UserFacts, UserView};
 
 /// Name of the service, as in subjects.
@@ -384,6 +390,13 @@ pub struct RequestView {
     /// Who did what with it, in order; bounded.
     #[serde(default)]
     pub history: Vec<Handled>,
+    /// Who may decide it too: it was delegated to them, or a rung broadened it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// The answer that counts when time is up, with
+    /// [`OnTimeout::Default`](crate::hold::OnTimeout::Default).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
     /// Until when it is out of the assignee's way.
     #[serde(
         default,
@@ -450,26 +463,3 @@ pub struct GetRequest {
     pub id: HoldId,
 }
 query!(GetRequest, "request", RequestView);
-
-/// Requests, newest first.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ListRequests {
-    /// 1 to 500.
-    pub limit: u64,
-    /// From the page before.
-    pub cursor: Option<String>,
-    /// Only with this status.
-    pub status: Option<RequestStatus>,
-    /// Only of this kind.
-    pub kind: Option<HoldKind>,
-    /// Only of this run.
-    pub run: Option<RunId>,
-    /// Only what this user has, or may take: by name, or by one of their roles.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub assignee: Option<UserName>,
-    /// Only of this priority.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<Priority>,
-}
-query!(ListRequests, "requests", Page<RequestView>);

@@ -92,7 +92,7 @@ pub fn permissions(client: &Client) -> Permissions {
             serves(notification::SERVICE, &mut publish, &mut subscribe);
             // Its copy of the users: what changed, and that something did.
             publish.push(format!("hp.sys.get.{}.user_facts", handoff::SERVICE));
-            subscribe.push(format!("hp.sys.live.{}", handoff::SERVICE));
+            subscribe.push(crate::subject::live_users());
         }
         Client::Gateway => {
             publish.extend(["hp.*.ask.>", "hp.*.get.>"].map(str::to_owned));
@@ -226,6 +226,19 @@ mod tests {
         for client in [Client::Worker, program] {
             assert!(!may_publish(&client, decide), "{client:?}");
         }
+    }
+
+    /// S0-R3: whoever watches requests is nudged, and by their owner alone.
+    #[test]
+    fn each_service_nudges_for_itself_and_pages_hear_all() {
+        let live = "hp.acme.live.handoff";
+        assert!(may_publish(&Client::Handoff, live));
+        assert!(may_publish(&Client::Handoff, &crate::subject::live_users()));
+        for client in [Client::Executor, Client::Gateway, Client::Worker] {
+            assert!(!may_publish(&client, live), "{client:?}");
+        }
+        let gateway = permissions(&Client::Gateway).subscribe;
+        assert!(gateway.iter().any(|one| covers(one, live)));
     }
 
     #[test]

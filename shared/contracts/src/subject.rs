@@ -72,10 +72,17 @@ pub fn queries_filter(service: &str) -> String {
     format!("hp.*.get.{service}.*")
 }
 
-/// One core message a batch of a service: whose history has grown (`history::Nudge`).
+/// One core message a batch of a service: whose history has grown (`history::Nudge`), which requests
+/// have changed (`handoff::RequestNudge`), whose notifications have.
 #[must_use]
 pub fn live(workspace: &Workspace, service: &str) -> String {
     format!("hp.{workspace}.live.{service}")
+}
+
+/// Users of some workspace have changed: whoever keeps copies of them looks.
+#[must_use]
+pub fn live_users() -> String {
+    format!("hp.{SYSTEM_WORKSPACE}.live.{}", crate::handoff::SERVICE)
 }
 
 /// Hand-outs of one queue; the queue is the tool unless said.

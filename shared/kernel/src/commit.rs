@@ -18,7 +18,7 @@ use crate::task::Task;
 use crate::wishes::Unconfirmed;
 use crate::{Changed, Service, outbox, wishes};
 
-/// States of aggregates that are kept in memory between batches.
+/// Aggregates that are kept in memory between batches.
 const HOT_STATES_MAX: usize = 50_000;
 
 /// Constant facts that are kept in memory.
@@ -26,7 +26,8 @@ const CONSTANTS_MAX: usize = 10_000;
 
 /// The writer's memory: valid while this process alone writes the tables.
 pub(crate) struct Memory<S: Service> {
-    pub(crate) hot: HashMap<S::Key, S::State>,
+    /// States; none: there is no such row.
+    pub(crate) hot: HashMap<S::Key, Option<S::State>>,
     pub(crate) constants: HashMap<S::Need, S::Fact>,
     pub(crate) exclusive: bool,
 }
@@ -147,12 +148,11 @@ pub(crate) async fn commit<S: Service>(
     let nudges = service.nudges(&batch.effects);
     let slots = batch.slots;
     if memory.exclusive {
-        let states = slots
-            .into_iter()
-            .filter_map(|(key, slot)| Some((key, slot.state?)));
-        memory
-            .hot
-            .extend(states.filter(|(_, state)| S::is_hot(state)));
+        let kept = slots.into_iter().filter(|(key, slot)| {
+            let absent = || S::remembers_absence(key);
+            slot.state.as_ref().map_or_else(absent, S::is_hot)
+        });
+        memory.hot.extend(kept.map(|(key, slot)| (key, slot.state)));
     }
     memory.trim();
     Ok(Committed {

@@ -1,5 +1,6 @@
 //! Lets the core decide a batch, one input after the other, in memory.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
@@ -19,6 +20,26 @@ pub(crate) struct Slot<S: Service> {
     /// The version in the database; 0: there is none.
     pub(crate) read_version: u64,
     pub(crate) changed: bool,
+    /// What other aggregates see of the state, once one has looked.
+    fact: OnceCell<S::Fact>,
+}
+
+impl<S: Service> Slot<S> {
+    /// As it was read; none: there is no such row.
+    pub(crate) fn read(state: Option<S::State>) -> Self {
+        Self {
+            read_version: state.as_ref().map_or(0, S::version),
+            state,
+            changed: false,
+            fact: OnceCell::new(),
+        }
+    }
+
+    /// What other aggregates see of it.
+    pub(crate) fn fact(&self) -> Option<&S::Fact> {
+        let state = self.state.as_ref()?;
+        Some(self.fact.get_or_init(|| S::fact(state)))
+    }
 }
 
 /// Everything that a batch has in memory.
@@ -51,7 +72,7 @@ impl<S: Service> Batch<'_, S> {
         &mut self,
         db: &DatabaseTransaction,
         inputs: &[&S::Input],
-        cached: &mut impl FnMut(&S::Key) -> Option<S::State>,
+        cached: &mut impl FnMut(&S::Key) -> Option<Option<S::State>>,
     ) -> Result<Vec<Decided<S>>, StoreError> {
         let mut answers: Vec<Option<Decided<S>>> = inputs.iter().map(|_| None).collect();
         let mut pending: Vec<Pending<'_, S>> = inputs
@@ -135,12 +156,10 @@ impl<S: Service> Batch<'_, S> {
     }
 
     fn apply(&mut self, key: &S::Key, decision: Decision<S>) -> S::Answer {
-        let slot = self.slots.entry(key.clone()).or_insert(Slot {
-            state: None,
-            read_version: 0,
-            changed: false,
-        });
+        let slot = self.slots.entry(key.clone());
+        let slot = slot.or_insert_with(|| Slot::read(None));
         slot.state = Some(decision.state);
+        slot.fact = OnceCell::new();
         slot.changed = true;
         self.effects.extend(decision.effects);
         for (need, fact) in decision.facts {
@@ -154,7 +173,7 @@ impl<S: Service> Batch<'_, S> {
         &mut self,
         db: &DatabaseTransaction,
         needs: BTreeSet<S::Need>,
-        cached: &mut impl FnMut(&S::Key) -> Option<S::State>,
+        cached: &mut impl FnMut(&S::Key) -> Option<Option<S::State>>,
     ) -> Result<(), StoreError> {
         let (aggregates, facts): (Vec<_>, Vec<_>) = needs
             .into_iter()
@@ -184,18 +203,18 @@ impl<S: Service> Batch<'_, S> {
         &mut self,
         db: &DatabaseTransaction,
         keys: BTreeSet<S::Key>,
-        cached: &mut impl FnMut(&S::Key) -> Option<S::State>,
+        cached: &mut impl FnMut(&S::Key) -> Option<Option<S::State>>,
     ) -> Result<(), StoreError> {
         let mut missing = Vec::new();
         for key in keys {
             if self.slots.contains_key(&key) {
                 continue;
             }
-            let state = cached(&key);
-            if state.is_none() {
+            let known = cached(&key);
+            if known.is_none() {
                 missing.push(key.clone());
             }
-            self.insert(key, state);
+            self.insert(key, known.flatten());
         }
         if missing.is_empty() {
             return Ok(());
@@ -207,14 +226,6 @@ impl<S: Service> Batch<'_, S> {
     }
 
     fn insert(&mut self, key: S::Key, state: Option<S::State>) {
-        let read_version = state.as_ref().map_or(0, S::version);
-        self.slots.insert(
-            key,
-            Slot {
-                state,
-                read_version,
-                changed: false,
-            },
-        );
+        self.slots.insert(key, Slot::read(state));
     }
 }

@@ -32,9 +32,8 @@ impl<S: Service> Facts<'_, S> {
             return match self.slots.get(&key) {
                 None => Found::Unknown,
                 Some(slot) => slot
-                    .state
-                    .as_ref()
-                    .map_or(Found::Absent, |state| Found::Here(S::fact(state))),
+                    .fact()
+                    .map_or(Found::Absent, |fact| Found::Here(fact.clone())),
             };
         }
         if let Some(fact) = self.constants.get(need) {
@@ -69,15 +68,7 @@ impl<S: Service> GivenFacts<S> {
 
     /// Makes an aggregate known, or known not to be there.
     pub fn aggregate(&mut self, key: S::Key, state: Option<S::State>) {
-        let read_version = state.as_ref().map_or(0, S::version);
-        self.slots.insert(
-            key,
-            Slot {
-                state,
-                read_version,
-                changed: false,
-            },
-        );
+        self.slots.insert(key, Slot::read(state));
     }
 
     /// Makes a fact known, or known to be absent.

@@ -101,6 +101,13 @@ pub trait Service: Send + Sync + Sized + 'static {
     /// Whether more is likely to happen to it soon, so that it is worth keeping in memory.
     fn is_hot(state: &Self::State) -> bool;
 
+    /// Whether it is worth remembering that there is no such aggregate: because decisions look for it
+    /// again and again. Like hot states, only while this process alone writes the tables.
+    fn remembers_absence(key: &Self::Key) -> bool {
+        let _unused = key;
+        false
+    }
+
     /// How a refusal is told.
     fn problem(&self, refusal: &Self::Refusal) -> Problem;
 

@@ -108,18 +108,17 @@ pub(crate) async fn left_behind(db: &impl ConnectionTrait) -> Result<VecDeque<Ke
     rows.into_iter().map(kept).collect()
 }
 
-/// The messages of a row, to be published now. None are left where it is not there any more, or not
-/// the owner's: somebody else has published them, or will.
+/// The messages of a row, to be published now. None where it is not there any more, or not the owner's:
+/// somebody else has published it, or will, and then deletes it.
 pub(crate) async fn read_again(
     db: &impl ConnectionTrait,
     id: i64,
     owner: Option<&str>,
-) -> Result<Vec<Outgoing>, StoreError> {
+) -> Result<Option<Vec<Outgoing>>, StoreError> {
     let row = row::Entity::find_by_id(id).one(db).await?;
     let ours = row.filter(|row| owner.is_none_or(|owner| row.owner == owner));
-    ours.map_or(Ok(Vec::new()), |row| {
-        read(row.id, &row.messages).map(|(_, messages)| messages)
-    })
+    ours.map(|row| read(row.id, &row.messages).map(|(_, messages)| messages))
+        .transpose()
 }
 
 /// Outbox rows with their messages.

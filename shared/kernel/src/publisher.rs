@@ -25,6 +25,9 @@ use behind::{Behind, Unstored, unstored};
 /// How long one flush may take at a crash point.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
 
+/// Rows that stayed behind and are published in one go, before newer batches have a turn.
+const CATCH_UP_ROWS: usize = 64;
+
 /// Committed batches that wait for the publisher; with the one in its hands at most two.
 pub(crate) const UNPUBLISHED_MAX: usize = 1;
 
@@ -184,7 +187,12 @@ impl<S: Service> Publisher<S> {
                 biased;
                 () = self.behind.is_due() => {
                     self.catch_up().await;
-                    continue;
+                    // Callers of newer batches are answered between.
+                    let next = if has_room { batches.try_recv().ok() } else { None };
+                    if next.is_none() {
+                        continue;
+                    }
+                    next
                 }
                 batch = batches.recv(), if has_room => batch,
                 // A writer that is to end must not wait for room.
@@ -229,17 +237,25 @@ impl<S: Service> Publisher<S> {
         activity.in_flight.fetch_sub(tasks, Ordering::AcqRel);
     }
 
-    /// Publishes what stayed behind, the oldest first, until the bus refuses again.
+    /// Publishes some of what stayed behind, the oldest first, until the bus refuses again.
     async fn catch_up(&mut self) {
         let (bus, published) = (&self.courier.bus, &self.courier.published);
-        while let Some((row, messages)) = self.behind.first() {
+        for _ in 0..CATCH_UP_ROWS {
+            let Some((row, messages)) = self.behind.first() else {
+                return;
+            };
             if !bus.is_connected() {
                 return self.behind.refused(messages, None);
             }
             let messages = match messages {
                 Some(messages) => messages,
                 None => match outbox::read_again(&self.db, row, self.owner.as_deref()).await {
-                    Ok(messages) => messages,
+                    Ok(Some(messages)) => messages,
+                    // Another replica has it: it is that one's to publish and to delete.
+                    Ok(None) => {
+                        self.behind.done(S::NAME);
+                        continue;
+                    }
                     Err(error) => return self.behind.refused(None, Some(&error)),
                 },
             };

@@ -6,9 +6,10 @@ use sea_orm::DatabaseConnection;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::outbox;
-use crate::publisher::{Published, Publishing};
+use crate::publisher::Publishing;
+use crate::wishes::Courier;
 use crate::writer::chain;
+use crate::{Service, outbox};
 
 /// Real time between two looks for rows whose lease is over; shorter in this crate's own tests.
 const LOOK: Duration = if cfg!(test) {
@@ -18,15 +19,28 @@ const LOOK: Duration = if cfg!(test) {
 };
 
 /// Takes over rows of kernels that are gone, until it is told to stop, and has them published like
-/// those of its own kernel.
-pub(crate) async fn take_over(
+/// those of its own kernel. While its own rows cannot be published it takes no others.
+pub(crate) async fn take_over<S: Service>(
     publishing: mpsc::Sender<Publishing>,
-    published: Published,
+    courier: Courier<S>,
     db: DatabaseConnection,
     owner: String,
     stop: CancellationToken,
 ) {
-    while !stop.is_cancelled() {
+    let Courier {
+        bus,
+        published,
+        activity,
+        ..
+    } = courier;
+    loop {
+        stop.run_until_cancelled(tokio::time::sleep(LOOK)).await;
+        if stop.is_cancelled() {
+            return;
+        }
+        if !bus.is_connected() || activity.is_behind() {
+            continue;
+        }
         match outbox::take_over(&db, &owner).await {
             Ok(rows) => {
                 if !rows.is_empty() {
@@ -48,6 +62,5 @@ pub(crate) async fn take_over(
                 tracing::warn!(error = %chain(&error), "the outbox could not be looked at");
             }
         }
-        stop.run_until_cancelled(tokio::time::sleep(LOOK)).await;
     }
 }

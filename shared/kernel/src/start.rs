@@ -123,8 +123,13 @@ impl Activity {
         if !self.database_answers() {
             return Some("the database does not answer, or takes nothing");
         }
-        let is_behind = self.is_behind.load(Ordering::Acquire);
-        is_behind.then_some("JetStream does not take what is to be published; is its disk full?")
+        self.is_behind()
+            .then_some("JetStream does not take what is to be published; is its disk full?")
+    }
+
+    /// Whether something that was committed waits for the bus.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Acquire)
     }
 
     /// While something is behind the kernel is not at rest.
@@ -274,7 +279,7 @@ pub async fn start<S: Service>(
     tracker.spawn(publisher.await.run(batches));
     if !deps.store.is_exclusive() {
         let (db, stop) = (readers.clone(), stop.clone());
-        let taking = recovery::take_over(publishing, published, db, owner, stop);
+        let taking = recovery::take_over(publishing, courier.clone(), db, owner, stop);
         tracker.spawn(taking);
     }
     let confirmations = courier.subscribe().await.map_err(on_bus)?;

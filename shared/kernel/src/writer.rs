@@ -353,12 +353,15 @@ fn incident<S: Service>(inputs: Vec<S::Input>) -> Task<S> {
     }
 }
 
-/// Takes whole tasks until the batch is full.
+/// Takes whole tasks until the batch is full, or an idempotency key comes again: the second is answered
+/// from what the first has committed.
 fn first_batch<S: Service>(backlog: &mut Vec<Task<S>>) -> Vec<Task<S>> {
     let mut commands = 0;
+    let mut asked = HashSet::new();
     let full = backlog.iter().position(|task| {
         commands += task.inputs.len();
-        commands > BATCH_COMMANDS_MAX
+        let key = task.asked.as_ref().map(|asked| asked.key.as_str());
+        commands > BATCH_COMMANDS_MAX || key.is_some_and(|key| !asked.insert(key))
     });
     // A single task above the limit still goes, alone.
     let rest = full.map(|place| backlog.split_off(place.max(1)));

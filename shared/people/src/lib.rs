@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use holdpoint_bus::Bus;
-use holdpoint_contracts::handoff::{self, UserFact, UserFacts, UserView};
+use holdpoint_contracts::handoff::{UserFact, UserFacts, UserView};
 use holdpoint_contracts::{Problem, subject};
 use holdpoint_ids::{UserName, Workspace};
 use holdpoint_store::StoreError;
@@ -154,8 +154,7 @@ impl People {
 
     async fn keep_on(&self) {
         loop {
-            let Ok(system) = system() else { return };
-            let nudges = subject::live(&system, handoff::SERVICE);
+            let nudges = subject::live_users();
             match self.bus.client().subscribe(nudges).await {
                 Ok(nudges) => self.listen(nudges).await,
                 Err(error) => tracing::warn!(%error, "no nudges about users; trying again"),

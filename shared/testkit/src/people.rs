@@ -61,6 +61,12 @@ impl Person {
         Ok(Self { name, token })
     }
 
+    /// What opens the workspace for this person.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
     /// GET of `path` below the workspace, as this person.
     ///
     /// # Errors

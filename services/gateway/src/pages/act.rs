@@ -20,7 +20,7 @@ use super::words;
 use crate::answered::Answered;
 use crate::app::App;
 use crate::problem;
-use crate::routes::requests::effect;
+use crate::routes::requests::decided;
 
 /// The script sends it, and gets the card alone.
 pub(super) const FRAGMENT: &str = "x-holdpoint-fragment";
@@ -120,12 +120,8 @@ pub(super) async fn done(
                 decision,
                 version,
             };
-            match app.command(caller, None, command.clone()).await? {
-                Answered::Done(decided) => {
-                    Answered::Done(effect(app, caller, command, decided).await.request)
-                }
-                Answered::Accepted(command) => Answered::Accepted(command),
-            }
+            let decided = decided(app, caller, None, command).await?;
+            decided.map(|decided| decided.request)
         }
         Wish::Act(action) => {
             let command = ActOnRequest {
@@ -284,7 +280,8 @@ fn sentence(problem: &Problem) -> String {
     if problem.code == "version_conflict" {
         return "This has changed since you opened it. Look again, then decide.".to_owned();
     }
-    if problem.code != "already_decided" {
+    let is_first = ["already_decided", "already_taken_over", "already_accepted"];
+    if !is_first.contains(&problem.code.as_str()) {
         return problem.detail.clone();
     }
     let winner = problem.data.get("winner").unwrap_or(&Value::Null);
@@ -295,10 +292,11 @@ fn sentence(problem: &Problem) -> String {
     let when = at.map_or_else(String::new, |at| {
         at.format(" on %-d %b %Y, %H:%M UTC").to_string()
     });
-    let kept = if problem.data.get("late") == Some(&Value::Bool(true)) {
-        "What you said is kept as a late answer."
-    } else {
-        "What you said is not kept."
+    let is_late = problem.data.get("late") == Some(&Value::Bool(true));
+    let kept = match (problem.code.as_str(), is_late) {
+        (_, true) => " What you said is kept as a late answer.",
+        ("already_decided", false) => " What you said is not kept.",
+        (_, false) => "",
     };
-    format!("Somebody was first: it was {outcome} by {by}{when}. {kept}")
+    format!("Somebody was first: it was {outcome} by {by}{when}.{kept}")
 }

@@ -57,23 +57,27 @@ pub(super) fn title(request: &RequestView) -> String {
     line(title.unwrap_or(&request.question), TITLE_MAX)
 }
 
-/// Whether a request is put to somebody: by name, by a role, or because nobody else is named and
-/// they are an owner.
+/// Whether a request is put to somebody: by name, by a role, because it was delegated to them, or
+/// because nobody else is named and they are an owner.
 pub(super) fn is_for(person: &Person, request: &RequestView) -> bool {
     let name = person.name();
+    let roles = &person.caller.claims.roles;
+    let is_named = |to: &String| {
+        to.strip_prefix("@user.") == Some(name)
+            || to
+                .strip_prefix("@role.")
+                .is_some_and(|role| roles.iter().any(|one| one.as_str() == role))
+    };
+    if request.also.iter().any(is_named) {
+        return true;
+    }
     if let Some(assignee) = request.assignee.as_deref() {
         return assignee == name || assignee.strip_prefix("@user.") == Some(name);
     }
     if request.to.is_empty() {
         return person.may(Right::Own);
     }
-    let roles = &person.caller.claims.roles;
-    request.to.iter().any(|to| {
-        to.strip_prefix("@user.") == Some(name)
-            || to
-                .strip_prefix("@role.")
-                .is_some_and(|role| roles.iter().any(|one| one.as_str() == role))
-    })
+    request.to.iter().any(is_named)
 }
 
 /// A request with all that can be done to it.
@@ -105,6 +109,7 @@ pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>
             (context::sections(&request.context))
             (deadline(person, request))
             @if is_open {
+                (default(request))
                 (controls::controls(person, request, tried.unwrap_or(&Tried::default())))
             } @else {
                 (result(request))
@@ -201,9 +206,18 @@ fn deadline(person: &Person, request: &RequestView) -> Markup {
             } @else {
                 "No deadline."
             }
-            @if let Some(until) = request.snoozed_until {
-                " Out of your way until " (words::instant(until)) "."
+            @if let Some(until) = request.snoozed_until.filter(|until| person.now < *until) {
+                " Put away until " (words::instant(until)) "."
             }
+        }
+    }
+}
+
+/// What counts if nobody answers.
+fn default(request: &RequestView) -> Markup {
+    html! {
+        @if let Some(default) = &request.default {
+            div.default { span.muted { "The default answer: " } (answer(default)) }
         }
     }
 }

@@ -1,13 +1,15 @@
 //! What helps to decide, as something to read: known sections under their names, anything else as
 //! lists and pairs, and as JSON only what is neither.
 
+use std::borrow::Cow;
+
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::text::{clean, line, spoken};
 
 /// The sections that are known, in the order in which one reads them.
-const SECTIONS: [(&str, &str); 9] = [
+const SECTIONS: [(&str, &str); 10] = [
     ("recommended_action", "Recommended action"),
     ("contact", "Contact"),
     ("findings", "Agent findings"),
@@ -16,6 +18,7 @@ const SECTIONS: [(&str, &str); 9] = [
     ("emails", "Emails"),
     ("searches", "Searches"),
     ("conditions", "Conditions"),
+    ("actions", "Earlier steps"),
     ("omitted", "Left out"),
 ];
 /// Lists and pairs in each other; deeper is JSON.
@@ -34,6 +37,9 @@ pub(super) fn sections(context: &Value) -> Markup {
             html! { section.context { (value(context, 0)) } }
         };
     };
+    if fields.len() == 1 && fields.get("omitted") == Some(&Value::Bool(true)) {
+        return html! { p.muted { "What helps to decide is too long for a list: open the request." } };
+    }
     let known = |name: &str| SECTIONS.iter().any(|(key, _)| *key == name);
     let (others, rest): (Vec<_>, Vec<_>) = fields
         .iter()
@@ -41,8 +47,9 @@ pub(super) fn sections(context: &Value) -> Markup {
         .partition(|(_, value)| is_short(value));
     html! {
         @for (key, heading) in SECTIONS {
-            @if let Some(found) = fields.get(key).filter(|found| !is_empty(found)) {
-                section.context { h3 { (heading) } (section(key, found)) }
+            @let found = fields.get(key).map(|found| once(key, found, fields));
+            @if let Some(found) = found.filter(|found| !is_empty(found)) {
+                section.context { h3 { (heading) } (section(key, &found)) }
             }
         }
         @if !others.is_empty() {
@@ -54,11 +61,43 @@ pub(super) fn sections(context: &Value) -> Markup {
     }
 }
 
+/// What one section says the others do not say again: deals of the contact, mails that are among its
+/// activities.
+fn once<'v>(key: &str, found: &'v Value, all: &Map<String, Value>) -> Cow<'v, Value> {
+    let list = |name: &str| all.get(name).and_then(Value::as_array);
+    match (key, found) {
+        ("contact", Value::Object(fields)) => {
+            let is_told = |name: &str| list(name).is_some_and(|list| !list.is_empty());
+            let kept = fields.iter().filter(|(name, _)| !is_told(name));
+            let kept = kept.map(|(name, field)| (name.clone(), field.clone()));
+            Cow::Owned(Value::Object(kept.collect()))
+        }
+        ("emails", Value::Array(mails)) => {
+            let said = list("activities").map(Vec::as_slice).unwrap_or_default();
+            let subject = |one: &Value| one.get("subject").cloned().filter(Value::is_string);
+            let is_told = |mail: &&Value| {
+                let wanted = subject(mail);
+                wanted.is_some() && said.iter().any(|one| subject(one) == wanted)
+            };
+            Cow::Owned(
+                mails
+                    .iter()
+                    .filter(|mail| !is_told(mail))
+                    .cloned()
+                    .collect(),
+            )
+        }
+        _ => Cow::Borrowed(found),
+    }
+}
+
 fn section(key: &str, found: &Value) -> Markup {
     match (key, found) {
         ("recommended_action", Value::String(text)) => html! { p.advice { (long(text)) } },
         ("contact", Value::Object(fields)) => contact(fields),
         ("conditions", Value::Array(all)) => list(all, condition),
+        ("findings", Value::Array(all)) => list(all, finding),
+        ("actions", Value::Array(all)) => earlier(all),
         ("emails" | "activities" | "deals" | "searches", Value::Array(all)) => list(all, entry),
         _ => value(found, 0),
     }
@@ -75,6 +114,34 @@ fn contact(fields: &Map<String, Value>) -> Markup {
         @if let Some(name) = name { p.lead { (line(name, 200)) } }
         @if let Some(email) = text("email") { p.muted { (line(email, 320)) } }
         (pairs(rest, 0))
+    }
+}
+
+/// What was found, and by which step.
+fn finding(one: &Value) -> Markup {
+    let Some(found) = one.get("finding") else {
+        return value(one, 1);
+    };
+    let step = one.get("step").and_then(Value::as_str);
+    html! {
+        (value(found, 1))
+        @if let Some(step) = step { span.muted { " · " (line(step, 100)) } }
+    }
+}
+
+/// One line a step, behind a click: the page of the run tells more.
+fn earlier(all: &[Value]) -> Markup {
+    let words = |one: &Value| {
+        let text = |name: &str| one.get(name).and_then(Value::as_str);
+        let what = text("tool").or_else(|| text("kind"));
+        let words = [text("step"), what, text("status")].into_iter().flatten();
+        line(&words.collect::<Vec<_>>().join(" · "), 200)
+    };
+    html! {
+        details {
+            summary { (all.len()) @if all.len() == 1 { " step" } @else { " steps" } }
+            (list(all, |one| html! { (words(one)) }))
+        }
     }
 }
 

@@ -1,18 +1,16 @@
 //! The inbox: what waits for a person, the most urgent first.
 
-use std::cmp::Reverse;
-
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::{ListRequests, RequestStatus, RequestView};
-use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::handoff::{ListOrder, ListRequests, RequestStatus, RequestView};
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::UserName;
 use maud::{Markup, html};
+use serde::Serialize;
 
-use super::card::{card, is_for};
+use super::card::card;
 use super::frame::{self, Place};
 use super::live::Fragment;
 use super::person::{PageError, Person};
@@ -21,16 +19,19 @@ use crate::app::App;
 use crate::params::{Params, invalid};
 
 /// Cards on one page; the most urgent ones.
-const CARDS_MAX: usize = 100;
-/// Requests that are asked for at a time, and how often.
-const PAGE: u64 = 500;
-const PAGES_MAX: usize = 4;
+const CARDS_MAX: u64 = 100;
+/// The status of what somebody has put away for later.
+const AWAY: &str = "snoozed";
+/// As many of these are counted.
+const AWAY_MAX: u64 = 20;
 
 /// What is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filter {
     kind: Option<HoldKind>,
     status: RequestStatus,
+    /// What somebody has put away for later; else what nobody has.
+    is_away: bool,
     who: Who,
 }
 
@@ -41,7 +42,32 @@ enum Who {
     Me,
     Everyone,
     /// Those of somebody by name.
-    Named(String),
+    Named(UserName),
+}
+
+/// What was found, as far as it is shown.
+#[derive(Debug, Default)]
+struct Found {
+    cards: Vec<RequestView>,
+    has_more: bool,
+}
+
+impl Found {
+    fn number(&self) -> String {
+        let more = if self.has_more { "+" } else { "" };
+        format!("{}{more}", self.cards.len())
+    }
+}
+
+impl Who {
+    /// As the filter has it.
+    fn word(&self) -> &str {
+        match self {
+            Self::Me => "me",
+            Self::Everyone => "everyone",
+            Self::Named(name) => name.as_str(),
+        }
+    }
 }
 
 impl Filter {
@@ -54,7 +80,7 @@ impl Filter {
         let who = match said("who")?.as_deref() {
             Some("me") => Who::Me,
             Some("everyone") => Who::Everyone,
-            Some(name) => Who::Named(name.trim_start_matches("@user.").to_owned()),
+            Some(name) => Who::Named(named(name)?),
             None if person.may(Right::Operate) => Who::Everyone,
             None => Who::Me,
         };
@@ -62,40 +88,49 @@ impl Filter {
             None => None,
             Some(_) => params.read_word("kind")?,
         };
+        let is_away = said("status")?.as_deref() == Some(AWAY);
         let status = match said("status")? {
-            None => RequestStatus::Open,
-            Some(_) => params.read_word("status")?.unwrap_or(RequestStatus::Open),
+            Some(_) if !is_away => params.read_word("status")?.unwrap_or(RequestStatus::Open),
+            Some(_) | None => RequestStatus::Open,
         };
         if kind == Some(HoldKind::Timer) {
             return Err(invalid("`kind` is approval, input or handoff here"));
         }
-        Ok(Self { kind, status, who })
+        Ok(Self {
+            kind,
+            status,
+            is_away,
+            who,
+        })
     }
 
-    fn fits(&self, request: &RequestView, person: &Person) -> bool {
-        let is_asked = request.kind != HoldKind::Timer;
-        let is_away = request
-            .snoozed_until
-            .is_some_and(|until| person.now < until);
-        is_asked
-            && match &self.who {
-                Who::Me => is_for(person, request) && !(self.status.is_open() && is_away),
-                Who::Everyone => true,
-                Who::Named(name) => is_named(request, name),
-            }
+    /// What the owner of requests is asked for.
+    fn query(&self, person: &Person, limit: u64) -> ListRequests {
+        let assignee = match &self.who {
+            Who::Me => Some(person.caller.claims.user.clone()),
+            Who::Everyone => None,
+            Who::Named(name) => Some(name.clone()),
+        };
+        ListRequests {
+            limit,
+            status: Some(self.status),
+            kind: self.kind,
+            assignee,
+            snoozed: self.status.is_open().then_some(self.is_away),
+            order: match self.status.is_open() {
+                true => ListOrder::Urgency,
+                false => ListOrder::Newest,
+            },
+            cards: true,
+            ..ListRequests::default()
+        }
     }
 }
 
-fn is_named(request: &RequestView, name: &str) -> bool {
-    let is_it = |text: &str| text.strip_prefix("@user.").unwrap_or(text) == name;
-    match request
-        .assignee
-        .as_deref()
-        .or(request.decided_by.as_deref())
-    {
-        Some(assignee) => is_it(assignee),
-        None => request.to.iter().any(|to| is_it(to)),
-    }
+fn named(text: &str) -> Result<UserName, Problem> {
+    let name = text.strip_prefix("@user.").unwrap_or(text);
+    name.parse()
+        .map_err(|error| invalid(format!("`who` names nobody: {error}")))
 }
 
 pub(super) async fn page(
@@ -106,14 +141,15 @@ pub(super) async fn page(
     let filter = Filter::read(params, &person)?;
     let found = load(&app, &person, &filter).await?;
     let main = html! {
-        div.title { h1 { "Inbox" } (count(found.len())) }
+        div.title { h1 { "Inbox" } (count(&found)) }
         (form(&person, &filter))
+        (away(&filter, put_away(&app, &person, &filter).await?))
         div.cards #cards {
-            @for request in found.iter().take(CARDS_MAX) { (card(&person, request, None)) }
+            @for request in &found.cards { (card(&person, request, None)) }
         }
         (empty(&filter))
-        @if found.len() > CARDS_MAX {
-            p.muted { "These are the " (CARDS_MAX) " most urgent of " (found.len()) "; decide some, or filter." }
+        @if found.has_more {
+            p.muted { "There are more than these " (found.cards.len()) "; decide some, or filter." }
         }
         (people(&app, &person).await)
     };
@@ -127,43 +163,70 @@ pub(super) async fn fragments(
     filter: &Filter,
 ) -> Result<Vec<Fragment>, Problem> {
     let found = load(app, person, filter).await?;
-    let mut all = vec![Fragment::of("count", &found.len(), count(found.len()))];
-    let cards = found.iter().take(CARDS_MAX);
+    let aside = put_away(app, person, filter).await?;
+    let mut all = vec![
+        Fragment::of("count", &found.number(), count(&found)),
+        Fragment::of("away", &aside, away(filter, aside)),
+    ];
+    let cards = found.cards.iter();
     all.extend(cards.map(|request| super::card::fragment(person, request)));
     Ok(all)
 }
 
-async fn load(app: &App, person: &Person, filter: &Filter) -> Result<Vec<RequestView>, Problem> {
+async fn load(app: &App, person: &Person, filter: &Filter) -> Result<Found, Problem> {
     person.caller.may(Right::Look)?;
-    let mut query = ListRequests {
-        limit: PAGE,
-        status: Some(filter.status),
-        kind: filter.kind,
-        ..ListRequests::default()
-    };
-    let mut found = Vec::new();
-    for _ in 0..PAGES_MAX {
+    let mut query = filter.query(person, CARDS_MAX);
+    let mut found = Found::default();
+    loop {
         let page = app.bus.query(&person.caller.workspace, &query).await?;
-        let items = page.items.into_iter();
-        found.extend(items.filter(|request| filter.fits(request, person)));
+        query.limit = query.limit.saturating_sub(page.items.len() as u64);
+        found.cards.extend(page.items);
+        found.has_more = page.next_cursor.is_some();
         query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            break;
+        if query.limit == 0 || query.cursor.is_none() {
+            return Ok(found);
         }
     }
-    if filter.status.is_open() {
-        found.sort_by_key(urgency);
+}
+
+/// How many of what is looked for somebody has put away for later; counted up to a bound.
+async fn put_away(app: &App, person: &Person, filter: &Filter) -> Result<Away, Problem> {
+    if filter.is_away || !filter.status.is_open() {
+        return Ok(Away::default());
     }
-    Ok(found)
+    let mut query = filter.query(person, AWAY_MAX);
+    query.snoozed = Some(true);
+    let page = app.bus.query(&person.caller.workspace, &query).await?;
+    Ok(Away {
+        number: page.items.len(),
+        has_more: page.next_cursor.is_some(),
+    })
 }
 
-/// Priority, then deadline, then age.
-fn urgency(request: &RequestView) -> (Reverse<Priority>, DateTime<Utc>, DateTime<Utc>) {
-    let deadline = request.deadline.unwrap_or(DateTime::<Utc>::MAX_UTC);
-    (Reverse(request.priority), deadline, request.created_at)
+/// What is put away for later.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+struct Away {
+    number: usize,
+    has_more: bool,
 }
 
-fn count(number: usize) -> Markup {
+/// That something is put away, and where it is.
+fn away(filter: &Filter, away: Away) -> Markup {
+    let kind = filter.kind.map_or("", HoldKind::as_str);
+    let who = filter.who.word();
+    html! {
+        p.muted #away data-key=(super::live::key_of(&away)) {
+            @if away.number > 0 {
+                a href={ "/inbox?status=" (AWAY) "&kind=" (kind) "&who=" (who) } {
+                    (away.number) @if away.has_more { " or more" } " put away for later"
+                }
+            }
+        }
+    }
+}
+
+fn count(found: &Found) -> Markup {
+    let number = found.number();
     html! { span.count #count data-key=(super::live::key_of(&number)) { (number) } }
 }
 
@@ -176,11 +239,7 @@ fn form(person: &Person, filter: &Filter) -> Markup {
         (RequestStatus::Withdrawn, "Withdrawn"),
     ];
     let kinds = [HoldKind::Approval, HoldKind::Input, HoldKind::Handoff];
-    let who = match &filter.who {
-        Who::Me => "me",
-        Who::Everyone => "everyone",
-        Who::Named(name) => name,
-    };
+    let who = filter.who.word();
     html! {
         form.filter method="get" action="/inbox" data-auto aria-label="Filter" {
             label { span { "Kind" }
@@ -194,8 +253,10 @@ fn form(person: &Person, filter: &Filter) -> Markup {
             label { span { "Status" }
                 select name="status" {
                     @for (status, word) in statuses {
-                        option value=(status.as_str()) selected[filter.status == status] { (word) }
+                        @let is_it = filter.status == status && !filter.is_away;
+                        option value=(status.as_str()) selected[is_it] { (word) }
                     }
+                    option value=(AWAY) selected[filter.is_away] { "Put away" }
                 }
             }
             label { span { "For" }
@@ -203,7 +264,7 @@ fn form(person: &Person, filter: &Filter) -> Markup {
                     option value="me" selected[who == "me"] { "Me (" (person.name()) ")" }
                     option value="everyone" selected[who == "everyone"] { "Everyone" }
                     @if let Who::Named(name) = &filter.who {
-                        option value=(name) selected { (super::text::line(name, 100)) }
+                        option value=(name) selected { (name) }
                     }
                 }
             }
@@ -216,7 +277,10 @@ fn form(person: &Person, filter: &Filter) -> Markup {
 fn empty(filter: &Filter) -> Markup {
     html! {
         div.empty #empty {
-            @if filter.status == RequestStatus::Open {
+            @if filter.is_away {
+                h2 { "Nothing is put away" }
+                p { "What somebody puts away comes back by itself when its time has come. " a href="/inbox" { "To what is open" } }
+            } @else if filter.status == RequestStatus::Open {
                 h2 { "Nothing waits here" }
                 p { "When an agent needs a person – to approve a risky step, to answer a question, to take over a contact – it appears here by itself, the most urgent first." }
                 p.muted { "Try it: " code { "holdpoint approve \"Deploy 4.2?\" --wait" } " in a terminal asks you, and waits for what you say here." }
@@ -226,10 +290,4 @@ fn empty(filter: &Filter) -> Markup {
             }
         }
     }
-}
-
-#[cfg(test)]
-pub(super) fn sorted(mut all: Vec<RequestView>) -> Vec<RequestView> {
-    all.sort_by_key(urgency);
-    all
 }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Path, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, middleware, routing};
 use holdpoint_auth::{AuthError, LinkClaims};
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::{Decision, RequestView};
+use holdpoint_contracts::handoff::{DecideRequest, Decision, RequestView};
 use maud::html;
 use serde::Deserialize;
 
@@ -199,9 +199,13 @@ impl Link {
         let LinkBody { decision } = from_json(&bytes)?;
         let caller = &self.person.caller;
         caller.may(holdpoint_auth::Right::Decide)?;
-        let what = (self.claims.request, decision, Some(self.claims.version));
-        let decided = requests::decide_under(app, caller, None, what).await;
-        decided.map_err(|Refused(problem)| problem)
+        let command = DecideRequest {
+            id: self.claims.request,
+            decision,
+            version: Some(self.claims.version),
+        };
+        let answered = requests::decided(app, caller, None, command).await?;
+        Ok(answered.with_status(StatusCode::OK))
     }
 
     /// What the form says; answered by the request as it then is.

@@ -1,7 +1,7 @@
 //! What keeps an open page current: parts of it that have changed are rendered again and sent as
 //! server-sent events, to be put in by their id.
 //!
-//! It looks when the owners nudge, and every few seconds in case a nudge was lost. Each part carries
+//! It looks when the owners nudge (S0-R3), and every few seconds in case a nudge was lost. Each part carries
 //! a key of what it was made from; a reader that has it already keeps what it has, so that a new
 //! connection starts with everything and misses nothing.
 
@@ -28,7 +28,7 @@ use crate::app::App;
 use crate::params::Params;
 
 /// A lost nudge is made up for after this time.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// However many nudges come, the owners are asked no more often than this.
 const LOOK_AT_MOST: Duration = Duration::from_millis(100);
 /// Events that wait for a slow reader.

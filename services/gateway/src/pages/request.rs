@@ -75,8 +75,11 @@ pub(super) async fn whole(
     frame::page(person, Place::Inbox, &title(request), &main)
 }
 
-/// Whom one can give something to, as suggestions; none are no reason to fail.
+/// Whom one can give something to, as suggestions for those who can; none are no reason to fail.
 pub(super) async fn people(app: &App, person: &Person) -> Markup {
+    if !person.may(Right::Decide) {
+        return html! {};
+    }
     let query = ListUsers {
         limit: PEOPLE_MAX,
         cursor: None,

@@ -39,7 +39,7 @@ const DATA_MAX: usize = 128 * 1024;
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/holds", post(open))
-        .route("/holds/{id}", get(requests::show).delete(withdraw))
+        .route("/holds/{id}", get(requests::waiting::show).delete(withdraw))
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -3,6 +3,7 @@
 pub(crate) mod acting;
 mod batch;
 mod completing;
+pub(super) mod waiting;
 
 use std::time::Duration;
 
@@ -11,13 +12,12 @@ use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{
-    self, DecideRequest, Decided, Decision, Effect, GetRequest, ListRequests, RequestView,
+    DecideRequest, Decided, Decision, Effect, ListRequests, RequestStatus, RequestView,
 };
 use holdpoint_contracts::notification::{DeliveryView, ListDeliveries};
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::{Asked, Problem};
-use holdpoint_contracts::{duration, subject};
-use holdpoint_ids::{HoldId, Workspace};
+use holdpoint_ids::HoldId;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -26,16 +26,11 @@ use crate::answered::Answered;
 use crate::app::App;
 use crate::body::{Body, invalid_field};
 use crate::caller::{Caller, Named};
-use crate::params::{Params, invalid};
+use crate::params::Params;
 use crate::problem::Refused;
 use axum::http::StatusCode;
 use axum::response::Response;
-use futures_util::StreamExt;
 
-/// The longest that one asks and waits.
-const WAIT_MAX: Duration = Duration::from_mins(1);
-/// A lost nudge is made up for after this time.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// However many nudges come, the owner is asked no more often than this.
 const LOOK_AT_MOST: Duration = Duration::from_millis(50);
 /// How long a decision waits for the executor's word.
@@ -46,7 +41,7 @@ const WORDS_MAX: usize = 10_000;
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/requests", get(list))
-        .route("/requests/{id}", get(show))
+        .route("/requests/{id}", get(waiting::show))
         .route("/requests/{id}/deliveries", get(deliveries))
         .route("/requests/{id}/respond", post(respond))
         .route("/requests/{id}/approve", post(approve))
@@ -98,34 +93,38 @@ async fn list(
 ) -> Result<Json<Page<RequestView>>, Refused> {
     caller.may(Right::Look)?;
     let known = [
-        "status", "kind", "run", "assignee", "priority", "limit", "cursor",
+        "status", "kind", "run", "assignee", "priority", "snoozed", "order", "limit", "cursor",
     ];
     let params = params.only(&known)?;
-    let query = ListRequests {
+    let mut query = ListRequests {
         limit: params.limit()?,
         cursor: params.read_as("cursor")?,
-        status: params.read_word("status")?,
+        status: None,
         kind: params.read_word("kind")?,
         run: params.read_as("run")?,
         assignee: params.read_as("assignee")?,
         priority: params.read_as("priority")?,
+        snoozed: params.read_as("snoozed")?,
+        order: params.read_word("order")?.unwrap_or_default(),
+        cards: false,
     };
+    (query.status, query.snoozed) = standing(&params, &query)?;
     Ok(Json(app.bus.query(&caller.workspace, &query).await?))
 }
 
-/// One request; with `wait`, when it is not open any more, or when that time is over.
-pub(super) async fn show(
-    State(app): State<App>,
-    caller: Caller,
-    Named(id): Named<HoldId>,
-    params: Params,
-) -> Result<Json<RequestView>, Refused> {
-    caller.may(Right::Look)?;
-    let params = params.only(&["wait"])?;
-    let wait = params
-        .read_as::<String>("wait")?
-        .map_or(Ok(Duration::ZERO), |text| read_wait(&text))?;
-    Ok(Json(until_closed(&app, &caller.workspace, id, wait).await?))
+/// How it stands, and whether somebody has put it away for later: `status=snoozed` is open and put
+/// away. What one has put away is not in one's list of what is open.
+fn standing(
+    params: &Params,
+    query: &ListRequests,
+) -> Result<(Option<RequestStatus>, Option<bool>), Problem> {
+    if params.read_as::<String>("status")?.as_deref() == Some("snoozed") {
+        return Ok((Some(RequestStatus::Open), Some(true)));
+    }
+    let status: Option<RequestStatus> = params.read_word("status")?;
+    let is_open = status.is_some_and(RequestStatus::is_open);
+    let own = query.assignee.is_some() && is_open;
+    Ok((status, query.snoozed.or(own.then_some(false))))
 }
 
 /// What left the application because of it: mails, and its callback.
@@ -143,50 +142,6 @@ async fn deliveries(
         cursor: params.read_as("cursor")?,
     };
     Ok(Json(app.bus.query(&caller.workspace, &query).await?))
-}
-
-fn read_wait(text: &str) -> Result<Duration, Problem> {
-    let wait = duration::parse(text).map_err(|error| invalid(format!("`wait`: {error}")))?;
-    if wait > WAIT_MAX {
-        return Err(invalid("`wait` is 60 seconds at most; ask again after it"));
-    }
-    Ok(wait)
-}
-
-/// Looks when the owner nudges, and once a second in case a nudge was lost.
-async fn until_closed(
-    app: &App,
-    workspace: &Workspace,
-    id: HoldId,
-    wait: Duration,
-) -> Result<RequestView, Problem> {
-    let query = GetRequest { id };
-    let by = Instant::now() + wait;
-    if wait.is_zero() {
-        return app.bus.query(workspace, &query).await;
-    }
-    let _permit = app.stream_permit()?;
-    let nudges = subject::live(workspace, handoff::SERVICE);
-    let mut nudges = app.bus.client().subscribe(nudges).await.map_err(|error| {
-        tracing::warn!(%error, "no nudges");
-        Problem::unavailable("waiting is not possible at the moment; try again")
-    })?;
-    loop {
-        let asked_at = Instant::now();
-        let request = app.bus.query(workspace, &query).await?;
-        let is_over = Instant::now() >= by || app.closing.is_cancelled();
-        if !request.status.is_open() || is_over {
-            return Ok(request);
-        }
-        let again = by.min(asked_at + LOOK_AGAIN);
-        tokio::select! {
-            _nudge = nudges.next() => {
-                tokio::time::sleep_until(by.min(asked_at + LOOK_AT_MOST)).await;
-            }
-            () = tokio::time::sleep_until(again) => {}
-            () = app.closing.cancelled() => {}
-        }
-    }
 }
 
 async fn respond(
@@ -247,22 +202,11 @@ fn short(pointer: &str, text: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Records what a body says.
+/// The answer of every route that decides.
 pub(super) async fn decide(
     app: &App,
     caller: &Caller,
     body: Body,
-    what: (HoldId, Decision, Option<u64>),
-) -> Result<Response, Refused> {
-    decide_under(app, caller, body.key, what).await
-}
-
-/// Records a decision; then asks the same again, which changes nothing, until the executor has
-/// said what it did to the run.
-pub(crate) async fn decide_under(
-    app: &App,
-    caller: &Caller,
-    key: Option<Asked>,
     what: (HoldId, Decision, Option<u64>),
 ) -> Result<Response, Refused> {
     let (id, decision, version) = what;
@@ -271,16 +215,29 @@ pub(crate) async fn decide_under(
         decision,
         version,
     };
-    let answered = app.command(caller, key, command.clone()).await?;
-    let answered = match answered {
-        Answered::Done(decided) => Answered::Done(effect(app, caller, command, decided).await),
-        later @ Answered::Accepted(_) => later,
-    };
+    let answered = decided(app, caller, body.key, command).await?;
     Ok(answered.with_status(StatusCode::OK))
 }
 
+/// Records a decision, whichever way led to it (API: one handler decides a request); then asks the
+/// same again, which changes nothing, until the executor has said what it did to the run.
+pub(crate) async fn decided(
+    app: &App,
+    caller: &Caller,
+    key: Option<Asked>,
+    command: DecideRequest,
+) -> Result<Answered<Decided>, Problem> {
+    match app.command(caller, key, command.clone()).await? {
+        Answered::Done(decided) => {
+            let decided = effect(app, caller, command, decided).await;
+            Ok(Answered::Done(decided))
+        }
+        later @ Answered::Accepted(_) => Ok(later),
+    }
+}
+
 /// Waits a moment for what a decision does to the run.
-pub(crate) async fn effect(
+async fn effect(
     app: &App,
     caller: &Caller,
     command: DecideRequest,
@@ -308,19 +265,4 @@ pub(crate) async fn effect(
         }
     }
     decided
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_is_a_minute_at_most() {
-        assert_eq!(read_wait("30s").unwrap(), Duration::from_secs(30));
-        assert!(read_wait("60s").is_ok());
-        for wrong in ["61s", "soon", "", "30"] {
-            let problem = read_wait(wrong).unwrap_err();
-            assert_eq!((problem.status, &*problem.code), (400, "invalid_query"));
-        }
-    }
 }

@@ -34,6 +34,8 @@ pub(super) struct Played {
     pub(super) users: Vec<Value>,
     /// Of the one request that there is.
     pub(super) request_status: String,
+    /// How often it was looked at.
+    pub(super) queries: u32,
     /// How often a decision is answered with `pending`.
     pub(super) pending: u32,
     /// What every decision is refused with.

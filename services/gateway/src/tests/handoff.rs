@@ -20,7 +20,10 @@ pub(super) fn answer(verb: &str, workspace: &str, body: &Value, played: &mut Pla
         }
         "put_user" => put(workspace, command, true, played),
         "disable_user" => put(workspace, command, false, played),
-        "request" => json!({"ok": request(&played.request_status)}),
+        "request" => {
+            played.queries += 1;
+            json!({"ok": request(&played.request_status)})
+        }
         "open_hold" => {
             let mut opened = request("open");
             opened["id"] = command["id"].clone();

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdpoint_contracts::subject;
+use holdpoint_testkit::until;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -51,21 +52,42 @@ async fn a_hold_needs_no_agent() {
 #[tokio::test]
 async fn a_long_poll_ends_with_the_decision_or_with_its_time() {
     let edge = Edge::new().await;
-    let began = Instant::now();
-    let open = ok(edge.get(&format!("/requests/{REQUEST}?wait=300ms")).await).await;
-    assert_eq!(open["status"], "open");
-    assert!(began.elapsed() >= Duration::from_millis(300));
+    // Whatever people do with it short of deciding: nobody has decided.
+    for status in ["open", "accepted", "taken_over"] {
+        edge.played.lock().unwrap().request_status = status.to_owned();
+        let began = Instant::now();
+        let open = ok(edge.get(&format!("/requests/{REQUEST}?wait=300ms")).await).await;
+        assert_eq!(open["status"], status);
+        assert!(began.elapsed() >= Duration::from_millis(300));
+    }
+    let nudge = async |id: &str| {
+        let body = json!({"requests": {id: 2}}).to_string();
+        let subject = subject::live(&workspace("default"), "handoff");
+        edge.bus.send(subject, body.into()).await.unwrap();
+    };
     let deciding = async {
-        // The poll stands, as its question has come; then a person decides.
+        let queries = || edge.played.lock().unwrap().queries;
+        let before = queries();
+        let stands = async || (queries() > before).then_some(());
+        until(Duration::from_secs(10), "the poll to stand", stands)
+            .await
+            .unwrap();
+        // Of another request nobody looks here.
+        let after = queries();
+        nudge("hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-2").await;
         edge.played.lock().unwrap().request_status = "decided".to_owned();
-        let nudge = subject::live(&workspace("default"), "handoff");
-        edge.bus.send(nudge, b"{}".to_vec().into()).await.unwrap();
+        nudge(REQUEST).await;
+        after
     };
     let began = Instant::now();
     let path = format!("/holds/{REQUEST}?wait=30s");
-    let (response, ()) = tokio::join!(edge.get(&path), deciding);
+    let (response, asked) = tokio::join!(edge.get(&path), deciding);
     assert_eq!(ok(response).await["status"], "decided");
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(
+        began.elapsed() < Duration::from_secs(4),
+        "nudged, not found"
+    );
+    assert_eq!(edge.played.lock().unwrap().queries, asked + 1);
     for (path, status) in [
         (format!("/requests/{REQUEST}?wait=61s"), 400),
         ("/requests/hold_1".to_owned(), 404),

@@ -286,7 +286,8 @@ async fn every_page_is_served_under_a_policy() {
     let script = "%3Cscript%3Ealert(1)%3C/script%3E";
     for (path, status) in [
         ("/inbox".to_owned(), 200),
-        (format!("/inbox?who={script}"), 200),
+        (format!("/inbox?who={script}"), 400),
+        ("/inbox?who=owner&status=snoozed".to_owned(), 200),
         (format!("/requests/{REQUEST}"), 200),
         (format!("/tasks/task_{REQUEST}"), 200),
         ("/runs".to_owned(), 200),

@@ -7,9 +7,9 @@ use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::UserName;
 
-use super::audience::{self, Plan, Rules};
+use super::audience::{self, Party, Plan, Rules};
 use super::caller::{Caller, active_user};
-use super::deciding::{addressed, already_decided};
+use super::deciding::{Addressed, addressed, already_decided, is_free, may_decide};
 use super::handling::Mark;
 use super::ladder;
 use super::limits::{SNOOZE_MS, fault};
@@ -30,25 +30,52 @@ pub(crate) fn act(
     scene: &Scene<'_>,
 ) -> Result<Step, Stop> {
     let addressed = addressed(request, caller, scene)?;
-    let (request, me) = (addressed.request, addressed.name);
+    let request = addressed.request;
     if let Some(end) = request.end() {
         return Err(already_decided(request, end, false).into());
     }
     if addressed.spec.kind == HoldKind::Timer {
         return Err(wrong_kind(request, addressed.spec.kind, "action"));
     }
-    request.is_at(version)?;
+    if !is_somebodys(request, action) {
+        request.is_at(version)?;
+    }
+    match action {
+        // They say themselves who was first.
+        RequestAction::Accept | RequestAction::TakeOver => {}
+        RequestAction::Reassign { .. }
+        | RequestAction::Delegate { .. }
+        | RequestAction::Acknowledge
+        | RequestAction::Snooze { .. } => is_free(&addressed)?,
+    }
+    let Addressed { spec, name: me, .. } = addressed;
     let deed = Deed { request, me, scene };
     match action {
         RequestAction::Accept => deed.accept(),
-        RequestAction::TakeOver if addressed.spec.kind != HoldKind::Handoff => {
-            Err(wrong_kind(request, addressed.spec.kind, "take_over"))
+        RequestAction::TakeOver if spec.kind != HoldKind::Handoff => {
+            Err(wrong_kind(request, spec.kind, "take_over"))
         }
         RequestAction::TakeOver => deed.take_over(),
         RequestAction::Reassign { to } => deed.reassign(to),
         RequestAction::Delegate { to } => deed.delegate(to),
         RequestAction::Acknowledge => Ok(deed.acknowledge()),
         RequestAction::Snooze { for_ms } => deed.snooze(*for_ms),
+    }
+}
+
+/// Whether somebody has what is wanted: who that is is told, and not only that something has changed.
+const fn is_somebodys(request: &Request, action: &RequestAction) -> bool {
+    let (taken, accepted) = (
+        request.handling.taken_over.is_some(),
+        request.handling.accepted.is_some(),
+    );
+    match action {
+        RequestAction::Accept => taken || accepted,
+        RequestAction::TakeOver => taken,
+        RequestAction::Reassign { .. }
+        | RequestAction::Delegate { .. }
+        | RequestAction::Acknowledge
+        | RequestAction::Snooze { .. } => false,
     }
 }
 
@@ -95,6 +122,7 @@ impl Deed<'_> {
     }
 
     fn accept(&self) -> Result<Step, Stop> {
+        may_decide(self.request, &self.me)?;
         let handling = &self.request.handling;
         self.is_done(handling.taken_over.as_ref(), "taken_over")?;
         if self.is_done(handling.accepted.as_ref(), "accepted")? {
@@ -103,13 +131,14 @@ impl Deed<'_> {
         let mut turn = Turn::on(self.request);
         turn.request.handling.assignee = Some(self.me.clone());
         turn.request.handling.accepted = Some(self.mark());
+        turn.request.handling.snoozed_until = None;
         self.note(&mut turn, "accepted", None);
-        self.tell(&mut turn, FactKind::Assigned, vec![user(&self.me)]);
         Ok(turn.end(shown))
     }
 
     /// The timer stops here and now; the executor is told by the same wish that will say how it ends.
     fn take_over(&self) -> Result<Step, Stop> {
+        may_decide(self.request, &self.me)?;
         let handling = &self.request.handling;
         if self.is_done(handling.taken_over.as_ref(), "taken_over")? {
             return Ok(Step::Same(shown(self.request)));
@@ -148,6 +177,10 @@ impl Deed<'_> {
             };
             match audience::plan(&to, &rules, self.scene)? {
                 Plan::Put(put) if put.moved_to.is_none() => return Ok((to, put.assignee)),
+                Plan::Put(put) if put.only_never => {
+                    let message = "whoever asked may not decide it, and nobody else is there";
+                    errors.push(fault(pointer, message));
+                }
                 Plan::Put(_) => errors.push(fault(pointer, "nobody active has this role")),
                 Plan::Inactive(name) => errors.push(fault(pointer, audience::not_active(&name))),
             }
@@ -159,6 +192,7 @@ impl Deed<'_> {
         let (to, assignee) = self.receiver(to, "/action/reassign/to")?;
         let mut turn = Turn::on(self.request);
         turn.request.handling.give(to.clone(), assignee);
+        turn.request.handling.ladder.begin_again(self.scene.now);
         let note = format!("to {}", audience::words(&to));
         self.note(&mut turn, "reassigned", Some(note));
         self.tell(&mut turn, FactKind::Assigned, to);
@@ -206,37 +240,48 @@ impl Deed<'_> {
     }
 }
 
-fn user(name: &UserName) -> String {
-    format!("@user.{name}")
-}
-
-/// Somebody was disabled: what they had goes back to the role, or to the owners.
+/// Somebody was disabled, or a role has no active member any more: what they had goes to the others it
+/// is put to, or to the owners.
 pub(crate) fn orphaned(
     request: Option<&Request>,
-    name: &UserName,
+    gone: &Party,
     scene: &Scene<'_>,
 ) -> Result<Step, Stop> {
     let same = || Ok(Step::Same(Answer::Noted));
     let Some(request) = request.filter(|request| request.is_standing()) else {
         return same();
     };
-    let gone = user(name);
-    let has_it = request.handling.assignee.as_ref() == Some(name);
-    let concerns = has_it || request.deciders().contains(&gone);
-    if !concerns || active_user(scene.workspace, name, scene.look)?.is_some() {
+    let word = gone.to_string();
+    let assignee = request.handling.assignee.as_ref();
+    let is_put_to = request.deciders().contains(&word);
+    let (has_it, is_there) = match gone {
+        Party::User(name) => {
+            let is_there = active_user(scene.workspace, name, scene.look)?.is_some();
+            (assignee == Some(name), is_there)
+        }
+        // Who has it stays, whatever becomes of the role.
+        Party::Role(_) if assignee.is_some() => return same(),
+        Party::Role(role) => (false, !audience::members(role, scene)?.is_empty()),
+    };
+    if is_there || !(has_it || is_put_to) {
         return same();
     }
     let left =
-        |all: &[String]| -> Vec<_> { all.iter().filter(|one| **one != gone).cloned().collect() };
+        |all: &[String]| -> Vec<_> { all.iter().filter(|one| **one != word).cloned().collect() };
     let to = audience::of_rung(&left(request.put_to()), scene)?;
     let mut turn = Turn::on(request);
     turn.request.handling.also = left(&request.handling.also);
     if has_it {
         turn.request.handling.give(to.clone(), None);
+        turn.request.handling.ladder.begin_again(scene.now);
     } else {
         turn.request.handling.moved_to = Some(to.clone());
     }
-    let note = format!("{name} was disabled: back to {}", audience::words(&to));
+    let why = match gone {
+        Party::User(name) => format!("{name} was disabled"),
+        Party::Role(role) => format!("nobody active is in @role.{role}"),
+    };
+    let note = format!("{why}: back to {}", audience::words(&to));
     turn.note("reassigned", BY_SERVICE, scene.now, Some(note));
     if has_it || to.is_empty() {
         turn.tell_people(FactKind::Assigned, None, scene.now, to);

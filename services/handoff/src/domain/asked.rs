@@ -6,11 +6,13 @@ use holdpoint_contracts::hold::{HoldSpec, OnTimeout, RungAct, Task};
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
+use serde_json::json;
 use url::Url;
 
 use super::limits::{
     ANSWER_BYTES_MAX, CALLBACK_BYTES_MAX, CONTEXT_BYTES_MAX, NEED_MAX, OPTION_BYTES_MAX,
-    OPTIONS_MAX, QUESTION_BYTES_MAX, RUNGS_MAX, TIMEOUT_MS, TITLE_BYTES_MAX, TO_MAX, bytes, fault,
+    OPTIONS_MAX, QUESTION_BYTES_MAX, RUNGS_MAX, TASK_BYTES_MAX, TIMEOUT_MS, TITLE_BYTES_MAX,
+    TO_MAX, bytes, fault,
 };
 
 /// The same with texts as people may see them.
@@ -19,6 +21,13 @@ pub(crate) fn cleaned(spec: &HoldSpec) -> HoldSpec {
         question: plain(&spec.question),
         options: spec.options.iter().map(|text| plain(text)).collect(),
         title: spec.title.as_deref().map(plain),
+        // People are written `@user.<name>` everywhere else.
+        requester: spec.requester.as_deref().map(|name| {
+            let name = plain(name);
+            name.strip_prefix("@user.")
+                .map(str::to_owned)
+                .unwrap_or(name)
+        }),
         context: plain_value(&spec.context),
         default: spec.default.as_ref().map(plain_value),
         task: spec.task.as_ref().map(|task| Task {
@@ -81,6 +90,12 @@ fn texts(spec: &HoldSpec, faults: &mut Faults) {
         title > TITLE_BYTES_MAX,
         "/spec/title",
         format!("at most {TITLE_BYTES_MAX} bytes"),
+    );
+    let task = spec.task.as_ref();
+    faults.if_so(
+        task.is_some_and(|task| bytes(&json!(task)) > TASK_BYTES_MAX),
+        "/spec/task",
+        format!("at most {TASK_BYTES_MAX} bytes as JSON"),
     );
     faults.if_so(
         bytes(&spec.context) > CONTEXT_BYTES_MAX,

@@ -11,9 +11,21 @@ use super::limits::{TO_MAX, fault};
 use super::{Fact, Found, Need, Scene, Stop};
 
 /// One of those a request is put to.
-enum Party {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Party {
+    /// `@user.<name>`
     User(UserName),
+    /// `@role.<name>`
     Role(RoleName),
+}
+
+impl std::fmt::Display for Party {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::User(name) => write!(f, "@user.{name}"),
+            Self::Role(role) => write!(f, "@role.{role}"),
+        }
+    }
 }
 
 fn read(to: &str) -> Option<Party> {
@@ -47,6 +59,8 @@ pub(crate) struct Put {
     pub(crate) assignee: Option<UserName>,
     /// Whom it is put to instead of those who were named.
     pub(crate) moved_to: Option<Vec<String>>,
+    /// Nobody is there but who may not decide it.
+    pub(crate) only_never: bool,
     /// What history is to say of that.
     pub(crate) note: Option<String>,
     /// What later decisions of the same batch count with.
@@ -70,12 +84,21 @@ pub(crate) fn plan(to: &[String], rules: &Rules<'_>, scene: &Scene<'_>) -> Resul
     if let Some(name) = seen.missing {
         return Ok(Plan::Inactive(name));
     }
-    let is_lost = !to.is_empty() && seen.named.is_empty() && seen.members.is_empty();
+    let may = |name: &&UserName| rules.never != Some(name.as_str());
+    let nobody_is_there = seen.named.is_empty() && seen.members.is_empty();
+    let nobody_may = !seen
+        .named
+        .iter()
+        .chain(&seen.members)
+        .any(|name| may(&name));
+    let is_lost = !to.is_empty() && nobody_may;
     let moved_to = is_lost.then(Vec::new);
     let mut notes = Vec::new();
-    if is_lost {
+    if is_lost && nobody_is_there {
         let roles = seen.empty_roles.join(", ");
         notes.push(format!("nobody active is in {roles}: put to the owners"));
+    } else if is_lost {
+        notes.push("whoever asked may not decide it: put to the owners".to_owned());
     }
     let (assignee, fact) = match rules.assign {
         Assign::LeastLoaded => {
@@ -86,7 +109,7 @@ pub(crate) fn plan(to: &[String], rules: &Rules<'_>, scene: &Scene<'_>) -> Resul
             pool.named.append(&mut pool.members);
             least_loaded(&pool.named, rules.never, scene)?
         }
-        Assign::Anyone if to.len() == 1 => (seen.named.into_iter().next(), None),
+        Assign::Anyone if to.len() == 1 => (seen.named.into_iter().find(|name| may(&name)), None),
         Assign::Anyone => (None, None),
     };
     if let Some(name) = assignee.as_ref().filter(|_| fact.is_some()) {
@@ -95,6 +118,7 @@ pub(crate) fn plan(to: &[String], rules: &Rules<'_>, scene: &Scene<'_>) -> Resul
     Ok(Plan::Put(Box::new(Put {
         assignee,
         moved_to,
+        only_never: is_lost && !nobody_is_there,
         note: (!notes.is_empty()).then(|| notes.join("; ")),
         fact,
     })))
@@ -150,7 +174,7 @@ fn see(to: &[String], scene: &Scene<'_>) -> Result<Seen, Stop> {
 }
 
 /// The active members of a role.
-fn members(role: &RoleName, scene: &Scene<'_>) -> Result<BTreeSet<UserName>, Stop> {
+pub(crate) fn members(role: &RoleName, scene: &Scene<'_>) -> Result<BTreeSet<UserName>, Stop> {
     let need = Need::Role(scene.workspace.clone(), role.clone());
     match (scene.look)(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),

@@ -72,9 +72,7 @@ pub(crate) fn decide(
 ) -> Result<Step, Stop> {
     let addressed = addressed(request, caller, scene)?;
     let request = addressed.request;
-    if request.never() == Some(addressed.name.as_str()) {
-        return Err(Refusal::IsRequester(addressed.name).into());
-    }
+    may_decide(request, &addressed.name)?;
     let (outcome, data) = check(request, addressed.spec, decision)?;
     let verdict = Verdict {
         outcome,
@@ -83,17 +81,29 @@ pub(crate) fn decide(
     };
     match request.end() {
         Some(end) if is_same(&end, &verdict) => Ok(Step::Same(decided(request))),
+        // It was one of those that decided.
+        Some(end) if end.outcome == HoldOutcome::Approved && has_voted(request, &verdict) => {
+            Ok(Step::Same(decided(request)))
+        }
         Some(end) => lose(request, end, verdict, scene),
         None if has_voted(request, &verdict) => Ok(Step::Same(decided(request))),
         None => {
-            request.is_at(version)?;
             is_free(&addressed)?;
+            request.is_at(version)?;
             if outcome == HoldOutcome::Approved && !is_last_vote(request, addressed.spec) {
                 return Ok(vote(request, &verdict, scene));
             }
             Ok(win(request, verdict, scene))
         }
     }
+}
+
+/// Whoever asked is not to decide it, where its policy says so.
+pub(crate) fn may_decide(request: &Request, name: &UserName) -> Result<(), Refusal> {
+    if request.never() == Some(name.as_str()) {
+        return Err(Refusal::IsRequester(name.clone()));
+    }
+    Ok(())
 }
 
 /// Whether a request is put to a user: by name, or by role.
@@ -107,8 +117,8 @@ fn is_addressed(request: &Request, user: &User) -> bool {
     deciders.iter().any(|to| by_name(to) || by_role(to))
 }
 
-/// A run that a person owns is completed by that person, or by an operator.
-fn is_free(addressed: &Addressed<'_>) -> Result<(), Refusal> {
+/// A run that a person owns is that person's to complete or to give away, or an operator's.
+pub(crate) fn is_free(addressed: &Addressed<'_>) -> Result<(), Refusal> {
     let handling = &addressed.request.handling;
     let has_it = handling
         .assignee

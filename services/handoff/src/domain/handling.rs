@@ -101,6 +101,15 @@ impl Ladder {
         }
     }
 
+    /// Somebody else has the request: they have as long as the one before had. A ladder that does not
+    /// run stays so.
+    pub(crate) fn begin_again(&mut self, at: DateTime<Utc>) {
+        if self.since.is_some() {
+            self.since = Some(at);
+            self.fired = 0;
+        }
+    }
+
     /// No rung before an instant; those behind the next one keep their distance.
     pub(crate) fn not_before(&mut self, next_due: Option<DateTime<Utc>>, until: DateTime<Utc>) {
         if let (Some(since), Some(due)) = (self.since, next_due) {

@@ -33,6 +33,12 @@ pub(crate) const NOTE_CHARS_MAX: usize = 300;
 /// Longest headline, in bytes.
 pub(crate) const TITLE_BYTES_MAX: usize = 1_000;
 
+/// Largest task, as JSON.
+pub(crate) const TASK_BYTES_MAX: usize = 16 * 1024;
+
+/// Longest name of who asked, in bytes.
+pub(crate) const REQUESTER_BYTES_MAX: usize = 300;
+
 /// Most approvals that one request may need.
 pub(crate) const NEED_MAX: u32 = 20;
 

@@ -37,6 +37,10 @@ pub struct Request {
     pub id: HoldId,
     /// Rises with every change.
     pub version: u64,
+    /// Of the last change that people see: what services confirm to each other is none. 0: the row
+    /// is older than this field.
+    #[serde(default)]
+    pub seen_version: u64,
     /// Who is told when it ends; none: it stands alone.
     pub owner: Option<Owner>,
     /// Of the newest wish; 0 where it stands alone.
@@ -133,6 +137,7 @@ impl Request {
             workspace: scene.workspace.clone(),
             id: scene.id,
             version: 1,
+            seen_version: 1,
             owner,
             rev: 0,
             spec: None,
@@ -298,9 +303,15 @@ impl Request {
         requester.filter(|_| self.spec.as_ref().is_some_and(is_barred))
     }
 
-    /// Whether it is at the version that somebody has seen, if that matters to them.
+    /// Whether it is as somebody has seen it, if that matters to them.
     pub(crate) fn is_at(&self, seen: Option<u64>) -> Result<(), Refusal> {
-        match seen.filter(|seen| *seen != self.version) {
+        let since = if self.seen_version == 0 {
+            self.version
+        } else {
+            self.seen_version
+        };
+        let same = since..=self.version;
+        match seen.filter(|seen| !same.contains(seen)) {
             None => Ok(()),
             Some(seen) => Err(Refusal::VersionConflict {
                 seen,
@@ -441,6 +452,8 @@ impl Request {
             warm_lead: spec.warm_lead,
             votes: self.votes(spec),
             history: self.handling.history.clone(),
+            also: self.handling.also.clone(),
+            default: spec.default.clone(),
             snoozed_until: self.handling.snoozed_until,
             asks_again: spec.asks_again,
             steps_left: spec.steps_left,

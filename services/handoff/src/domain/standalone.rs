@@ -4,13 +4,15 @@ use chrono::TimeDelta;
 use holdpoint_auth::Right;
 use holdpoint_contracts::hold::{BARGE_IN, HoldOutcome, HoldSpec};
 use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
 
 use super::asked::{cleaned, faults};
 use super::audience::{self, Plan, Rules};
-use super::caller::{Caller, Proof, allow, has};
+use super::caller::{Caller, Proof, active_user, allow, has};
 use super::handling::Mark;
+use super::limits::{REQUESTER_BYTES_MAX, fault};
 use super::refusal::{Refusal, Winner};
 use super::request::{BY_SERVICE, Phase, Request};
 use super::turn::Turn;
@@ -42,6 +44,7 @@ pub(crate) fn open(
         let pointer = format!("/spec/ladder/{place}/to");
         errors.extend(audience::faults(&rung.to, &pointer, scene)?);
     }
+    errors.extend(requester_fault(&spec, scene)?);
     if !errors.is_empty() {
         return Err(Refusal::InvalidHold(errors).into());
     }
@@ -56,6 +59,27 @@ pub(crate) fn open(
     });
     begin(&mut turn, scene)?;
     Ok(turn.end(shown))
+}
+
+/// Who is barred by name is somebody: a name that nobody has would bar nobody.
+fn requester_fault(spec: &HoldSpec, scene: &Scene<'_>) -> Result<Option<FieldError>, Stop> {
+    let pointer = "/spec/requester";
+    let Some(requester) = &spec.requester else {
+        return Ok(None);
+    };
+    if requester.len() > REQUESTER_BYTES_MAX {
+        let message = format!("at most {REQUESTER_BYTES_MAX} bytes");
+        return Ok(Some(fault(pointer, message)));
+    }
+    if !spec.policy.not_requester {
+        return Ok(None);
+    }
+    let user = match requester.parse() {
+        Ok(name) => active_user(scene.workspace, &name, scene.look)?,
+        Err(_) => None,
+    };
+    let is_nobody = user.is_none();
+    Ok(is_nobody.then(|| fault(pointer, audience::not_active(requester))))
 }
 
 /// Puts a request to people, for the first time. What is put to somebody who is not there is closed at

@@ -2,6 +2,7 @@
 
 mod deciding;
 mod handling;
+mod hands;
 mod histories;
 mod ladders;
 mod races;

@@ -30,6 +30,13 @@ struct Told {
 impl Turn {
     /// Changes a request that is there.
     pub(crate) fn on(request: &Request) -> Self {
+        let mut turn = Self::beside(request);
+        turn.request.seen_version = turn.request.version;
+        turn
+    }
+
+    /// Changes what people do not look at: what they have seen of it still is so.
+    pub(crate) fn beside(request: &Request) -> Self {
         let mut request = request.clone();
         request.version += 1;
         Self::of(request)
@@ -150,6 +157,11 @@ impl Turn {
             });
         }
         self.write_fact();
+        self.effects.push(Effect::Changed {
+            workspace: self.request.workspace.clone(),
+            id: self.request.id,
+            version: self.request.version,
+        });
         let answer = answer(&self.request);
         Step::Changed(Box::new(Change {
             state: Aggregate::Request(Box::new(self.request)),

@@ -31,6 +31,9 @@ pub struct User {
     /// Disabled, and what is put to them is still on its way to others.
     #[serde(default)]
     pub is_leaving: bool,
+    /// Roles that they had, and have no more: what is put to one of them may have nobody left.
+    #[serde(default)]
+    pub left_roles: BTreeSet<RoleName>,
 }
 
 impl User {
@@ -38,6 +41,21 @@ impl User {
     #[must_use]
     pub fn is_active_owner(&self) -> bool {
         self.active && has_owner(&self.roles)
+    }
+
+    /// Whether something that was put to them, or to a role of theirs, may be on its way to others.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        self.is_leaving || !self.left_roles.is_empty()
+    }
+
+    /// All roles that nobody may have any more once these are theirs.
+    fn roles_left_for(&self, roles: &BTreeSet<RoleName>) -> BTreeSet<RoleName> {
+        let had = self.roles.iter().filter(|_| self.active);
+        let left = self.left_roles.iter().chain(had);
+        left.filter(|role| !roles.contains(*role))
+            .cloned()
+            .collect()
     }
 
     /// As the API shows it.
@@ -80,9 +98,10 @@ pub(crate) fn decide(
         (Some(user), UserInput::Disable) => User {
             active: false,
             is_leaving: user.active || user.is_leaving,
+            left_roles: user.roles_left_for(&BTreeSet::new()),
             ..user.clone()
         },
-        (user, UserInput::Left) => return Ok(left(user)),
+        (user, UserInput::Left { roles }) => return Ok(left(user, roles)),
         (_, UserInput::Put { email, roles }) => User {
             workspace: place.workspace.clone(),
             name: place.name.clone(),
@@ -91,6 +110,7 @@ pub(crate) fn decide(
             active: true,
             version: user.map_or(0, |user| user.version),
             is_leaving: false,
+            left_roles: user.map_or_else(BTreeSet::new, |user| user.roles_left_for(roles)),
         },
     };
     let was_owner = user.is_some_and(User::is_active_owner);
@@ -122,12 +142,13 @@ pub(crate) fn decide(
 }
 
 /// Nobody is told: who somebody is has not changed.
-fn left(user: Option<&User>) -> Step {
-    match user.filter(|user| user.is_leaving) {
+fn left(user: Option<&User>, looked_at: &BTreeSet<RoleName>) -> Step {
+    match user.filter(|user| user.is_followed()) {
         None => Step::Same(Answer::Noted),
         Some(user) => Step::Changed(Box::new(Change {
             state: Aggregate::User(User {
                 is_leaving: false,
+                left_roles: &user.left_roles - looked_at,
                 version: user.version + 1,
                 ..user.clone()
             }),

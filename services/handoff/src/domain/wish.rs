@@ -214,7 +214,7 @@ pub(crate) fn alarm_set(request: Option<&Request>, rev: u64) -> Step {
                 && request.alarm.due.is_none()
                 && !request.alarm.is_confirmed =>
         {
-            let mut turn = Turn::on(request);
+            let mut turn = Turn::beside(request);
             turn.request.alarm.is_confirmed = true;
             turn.end(|_| Answer::Noted)
         }
@@ -235,7 +235,7 @@ pub(crate) fn told(request: Option<&Request>, rev: u64, answer: ClosedAnswer) ->
                 && (request.end().is_some() || request.take_over().is_some())
                 && request.effect != Some(effect) =>
         {
-            let mut turn = Turn::on(request);
+            let mut turn = Turn::beside(request);
             turn.request.effect = Some(effect);
             turn.end(|_| Answer::Noted)
         }

@@ -15,10 +15,10 @@ use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, QueryOrder, QuerySelect};
+use sea_orm::{Condition, QueryOrder, QuerySelect, Select};
 
 use super::words::{has_word, words};
-use crate::domain::{Key, Owner, Request, User};
+use crate::domain::{Key, Owner, Party, Request, User};
 
 const TABLE: &str = "requests";
 
@@ -44,6 +44,8 @@ pub struct Model {
     pub assignee: Option<String>,
     pub audience: String,
     pub priority: String,
+    pub snoozed_until: Option<DateTimeUtc>,
+    pub also: String,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -65,8 +67,21 @@ pub(crate) struct Filter<'f> {
     pub(crate) priority: Option<Priority>,
     /// Only what they have, or may take.
     pub(crate) assignee: Option<&'f User>,
-    pub(crate) behind: Option<Behind>,
+    /// Only what is put away at an instant, or only what is not.
+    pub(crate) snoozed: Option<(bool, DateTime<Utc>)>,
+    /// Without what asks nobody.
+    pub(crate) asks: bool,
+    pub(crate) order: Order,
     pub(crate) limit: u64,
+}
+
+/// In which order, and from where on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Newest first.
+    Newest { behind: Option<Behind> },
+    /// By priority, then by deadline, then the oldest; so many are skipped.
+    Urgency { skip: u64 },
 }
 
 fn broken(error: impl std::fmt::Display) -> StoreError {
@@ -115,23 +130,51 @@ pub(crate) async fn list(
     if let Some(user) = filter.assignee {
         query = query.filter(is_for(user));
     }
+    if filter.asks {
+        query = query.filter(COLUMN.kind.ne(HoldKind::Timer.as_str()));
+    }
+    if let Some((is_wanted, now)) = filter.snoozed {
+        let away = Condition::all().add(COLUMN.snoozed_until.gt(now));
+        let here = Condition::any()
+            .add(COLUMN.snoozed_until.is_null())
+            .add(COLUMN.snoozed_until.lte(now));
+        query = query.filter(if is_wanted { away } else { here });
+    }
     if let Some(run) = filter.run {
         query = query.filter(COLUMN.run_id.eq(run.uuid()));
     }
-    if let Some(Behind { created_at, id }) = filter.behind {
+    let query = match filter.order {
+        Order::Newest { behind } => newest_first(query, behind),
+        Order::Urgency { skip } => most_urgent_first(query).offset(skip),
+    };
+    let rows = query.limit(filter.limit).all(db).await?;
+    rows.iter().map(read).collect()
+}
+
+fn newest_first(mut query: Select<Entity>, behind: Option<Behind>) -> Select<Entity> {
+    if let Some(Behind { created_at, id }) = behind {
         let same = Condition::all()
             .add(COLUMN.created_at.eq(created_at))
             .add(COLUMN.id.lt(id.to_string()));
         let before = COLUMN.created_at.lt(created_at);
         query = query.filter(Condition::any().add(before).add(same));
     }
-    let rows = query
+    query
         .order_by_desc(Column::CreatedAt)
         .order_by_desc(Column::Id)
-        .limit(filter.limit)
-        .all(db)
-        .await?;
-    rows.iter().map(read).collect()
+}
+
+fn most_urgent_first(query: Select<Entity>) -> Select<Entity> {
+    let ranks = Priority::ALL.into_iter().rev().enumerate();
+    let ranks = ranks.map(|(rank, one)| format!("WHEN '{}' THEN {rank}", one.as_str()));
+    let rank = format!("CASE priority {} END", ranks.collect::<Vec<_>>().join(" "));
+    let is_endless = "CASE WHEN deadline_at IS NULL THEN 1 ELSE 0 END";
+    query
+        .order_by_asc(Expr::cust(rank))
+        .order_by_asc(Expr::cust(is_endless))
+        .order_by_asc(Column::DeadlineAt)
+        .order_by_asc(Column::CreatedAt)
+        .order_by_asc(Column::Id)
 }
 
 /// The word in the column `status`: how it stands, whatever its kind.
@@ -173,35 +216,44 @@ fn with_status(status: RequestStatus) -> Condition {
     }
 }
 
-/// What a user has, or may take: by name, or by one of their roles.
+/// What a user has, or may take, or was delegated: by name, or by one of their roles.
 fn is_for(user: &User) -> Condition {
-    let by_name = has_word(Column::Audience, &format!("@user.{}", user.name));
-    let mut any = Condition::any().add(by_name);
-    for role in &user.roles {
-        any = any.add(has_word(Column::Audience, &format!("@role.{role}")));
-    }
-    let free = Condition::all().add(COLUMN.assignee.is_null()).add(any);
+    let is_in = |column: Column| {
+        let by_name = has_word(column, &format!("@user.{}", user.name));
+        let roles = user.roles.iter();
+        roles.fold(Condition::any().add(by_name), |any, role| {
+            any.add(has_word(column, &format!("@role.{role}")))
+        })
+    };
+    let free = Condition::all()
+        .add(COLUMN.assignee.is_null())
+        .add(is_in(Column::Audience));
     Condition::any()
         .add(COLUMN.assignee.eq(user.name.as_str()))
+        .add(is_in(Column::Also))
         .add(free)
 }
 
-/// Open requests that a user has, or that are put to them by name.
-pub(crate) async fn of_user(
+/// Open requests of those who are gone: that a user has, or that are put to the user or the role.
+pub(crate) async fn of_party(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
-    name: &UserName,
+    gone: &Party,
     limit: u64,
 ) -> Result<Vec<HoldId>, StoreError> {
-    let by_name = has_word(Column::Audience, &format!("@user.{name}"));
+    let is_put_to = has_word(Column::Audience, &gone.to_string());
+    let is_theirs = match gone {
+        Party::User(name) => Condition::any()
+            .add(COLUMN.assignee.eq(name.as_str()))
+            .add(is_put_to),
+        Party::Role(_) => Condition::all()
+            .add(COLUMN.assignee.is_null())
+            .add(is_put_to),
+    };
     let ids = Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.status.eq("open"))
-        .filter(
-            Condition::any()
-                .add(COLUMN.assignee.eq(name.as_str()))
-                .add(by_name),
-        )
+        .filter(is_theirs)
         .select_only()
         .column(Column::Id)
         .limit(limit)
@@ -264,6 +316,8 @@ pub(crate) async fn save(
         "assignee",
         "audience",
         "priority",
+        "snoozed_until",
+        "also",
     ];
     let mut losers = Vec::new();
     for chunk in requests.chunks(ROWS_PER_STATEMENT) {
@@ -291,10 +345,14 @@ fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveMode
     let run = request.owner.map(|Owner::Executor| request.id.run.uuid());
     let status = request.status();
     let mut audience = request.deciders();
-    if audience.is_empty() {
+    // The owners keep what others were given too.
+    if request.put_to().is_empty() {
         audience.push("@role.owner".to_owned());
     }
-    let assignee = request.handling.assignee.as_ref();
+    let (assignee, snoozed) = (
+        request.handling.assignee.as_ref(),
+        request.handling.snoozed_until,
+    );
     Ok(ActiveModel {
         workspace: Set(request.workspace.to_string()),
         id: Set(request.id.to_string()),
@@ -312,6 +370,8 @@ fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveMode
         assignee: Set(assignee.map(ToString::to_string)),
         audience: Set(words(audience.iter().map(String::as_str))),
         priority: Set(request.priority().as_str().to_owned()),
+        snoozed_until: Set(snoozed.filter(|_| request.is_standing())),
+        also: Set(words(request.handling.also.iter().map(String::as_str))),
     })
 }
 

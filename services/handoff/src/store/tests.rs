@@ -2,16 +2,18 @@
 
 mod drift;
 
+use std::collections::BTreeSet;
+
 use chrono::TimeDelta;
 use holdpoint_contracts::handoff::RequestStatus;
-use holdpoint_contracts::hold::{HoldSpec, OnTimeout};
+use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Priority};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::RunId;
 use holdpoint_store::{Location, begin_write, migrate, open_writer};
 use sea_orm::DatabaseConnection;
 
 use super::*;
-use crate::domain::{Alarm, Owner, Phase, Request, User};
+use crate::domain::{Alarm, Owner, Party, Phase, Request, User};
 
 async fn sqlite() -> (tempfile::TempDir, DatabaseConnection) {
     let dir = tempfile::tempdir().unwrap();
@@ -40,6 +42,8 @@ async fn postgres_behaves_as_sqlite_does() {
     one_winner(&prepared(&location("one_winner")).await).await;
     lists(&prepared(&location("lists")).await).await;
     people_are_found(&prepared(&location("people")).await).await;
+    inboxes(&prepared(&location("inboxes")).await).await;
+    the_most_urgent_comes_first(&prepared(&location("urgency")).await).await;
     facts_are_numbered(&prepared(&location("facts")).await).await;
     drift::columns(&prepared(&location("columns")).await).await;
     let one = prepared(&location("owners")).await;
@@ -80,6 +84,14 @@ async fn facts_about_users_are_numbered_without_gaps() {
     facts_are_numbered(&db).await;
 }
 
+#[tokio::test]
+async fn an_inbox_has_what_is_somebodys_the_most_urgent_first() {
+    let (_dir, db) = sqlite().await;
+    inboxes(&db).await;
+    let (_dir, db) = sqlite().await;
+    the_most_urgent_comes_first(&db).await;
+}
+
 /// STYLE, store conformance: migrations equal entities.
 #[tokio::test]
 async fn the_migrated_columns_are_those_of_the_entities() {
@@ -103,6 +115,7 @@ fn request(workspace: &str, number: u32, phase: Phase) -> Request {
             number,
         },
         version: 1,
+        seen_version: 1,
         owner: Some(Owner::Executor),
         rev: 3,
         spec: Some(HoldSpec {
@@ -138,6 +151,7 @@ fn user(name: &str, roles: &[&str]) -> User {
         active: true,
         version: 1,
         is_leaving: false,
+        left_roles: BTreeSet::new(),
     }
 }
 
@@ -221,7 +235,9 @@ fn filter(workspace: &Workspace) -> Filter<'_> {
         run: None,
         priority: None,
         assignee: None,
-        behind: None,
+        snoozed: None,
+        asks: false,
+        order: Order::Newest { behind: None },
         limit: 100,
     }
 }
@@ -255,7 +271,7 @@ async fn lists(db: &DatabaseConnection) {
     let mut behind = None;
     loop {
         let page = Filter {
-            behind,
+            order: Order::Newest { behind },
             limit: 2,
             ..filter(&acme)
         };
@@ -327,14 +343,18 @@ async fn people_are_found(db: &DatabaseConnection) {
         ..filter(&acme)
     };
     assert_eq!(list_requests(db, &offered).await.unwrap().len(), 2);
-    assert_eq!(
-        leaving(db).await.unwrap(),
-        Some((acme.clone(), bob.name.clone()))
-    );
-    let mut theirs = requests_of(db, &acme, &bob.name, 10).await.unwrap();
-    theirs.sort_unstable();
-    let theirs: Vec<_> = theirs.iter().map(|id| id.number).collect();
-    assert_eq!(theirs, [2, 4, 5]);
+    assert_eq!(leaving(db).await.unwrap().as_ref(), Some(&bob));
+    let theirs = async |gone: Party| {
+        let theirs = requests_of(db, &acme, &gone, 10).await.unwrap();
+        let mut theirs: Vec<_> = theirs.iter().map(|id| id.number).collect();
+        theirs.sort_unstable();
+        theirs
+    };
+    assert_eq!(theirs(Party::User(bob.name.clone())).await, [2, 4, 5]);
+    let namesake = Party::User("Bob".parse().unwrap());
+    assert_eq!(theirs(namesake).await, [0; 0], "`B` is not `b`");
+    let ops = Party::Role("ops".parse().unwrap());
+    assert_eq!(theirs(ops).await, [1], "who has one keeps it");
     let tx = begin_write(db).await.unwrap();
     let (role, loads) = (
         Need::Role(acme.clone(), "ops".parse().unwrap()),
@@ -344,6 +364,82 @@ async fn people_are_found(db: &DatabaseConnection) {
     let members = Fact::Role([ada.name].into_iter().collect());
     let counts = Fact::Loads([(bob.name, 2)].into_iter().collect());
     assert_eq!(found, [(role, members), (loads, counts)]);
+}
+
+/// People 8, the inbox: what was delegated to somebody is theirs too, what is put to nobody is the
+/// owners', and what is put away is found only when it is asked for.
+async fn inboxes(db: &DatabaseConnection) {
+    let put = |number: u32, to: &[&str], change: &dyn Fn(&mut Request)| {
+        let mut one = request("acme", number, open());
+        one.spec.as_mut().unwrap().to = to.iter().map(|to| (*to).to_owned()).collect();
+        change(&mut one);
+        (boxed(one), 0)
+    };
+    let delegated = |one: &mut Request| one.handling.also = vec!["@user.bob".to_owned()];
+    let states = [
+        put(1, &["@user.alice"], &|one| {
+            one.handling.assignee = Some("alice".parse().unwrap());
+            delegated(one);
+        }),
+        put(2, &[], &delegated),
+        put(3, &["@role.ops"], &|one| {
+            one.handling.snoozed_until = Some(now() + TimeDelta::hours(1));
+        }),
+    ];
+    assert_eq!(save_all(db, &states).await, []);
+    let acme = acme();
+    let of = async |user: &User, snoozed: Option<(bool, DateTime<Utc>)>| {
+        let wanted = Filter {
+            assignee: Some(user),
+            snoozed,
+            ..filter(&acme)
+        };
+        let found = list_requests(db, &wanted).await.unwrap();
+        found.iter().map(|one| one.id.number).collect::<Vec<_>>()
+    };
+    let (alice, bob) = (user("alice", &[]), user("bob", &["ops"]));
+    let olga = user("olga", &["owner"]);
+    assert_eq!(of(&alice, None).await, [1]);
+    assert_eq!(of(&bob, None).await, [3, 2, 1]);
+    assert_eq!(of(&olga, None).await, [2], "they were not taken away");
+    let later = now() + TimeDelta::hours(1);
+    assert_eq!(of(&bob, Some((true, now()))).await, [3]);
+    assert_eq!(of(&bob, Some((false, now()))).await, [2, 1]);
+    assert_eq!(of(&bob, Some((true, later))).await, [0; 0]);
+    assert_eq!(of(&bob, Some((false, later))).await, [3, 2, 1]);
+}
+
+/// People 8, the inbox: priority, then deadline, then age.
+async fn the_most_urgent_comes_first(db: &DatabaseConnection) {
+    let put = |number: u32, priority: Priority, hours: Option<i64>| {
+        let deadline = hours.map(|hours| now() + TimeDelta::hours(hours));
+        let mut one = request("acme", number, Phase::Open { deadline });
+        one.spec.as_mut().unwrap().priority = priority;
+        (boxed(one), 0)
+    };
+    let states = [
+        put(9, Priority::Low, Some(1)),
+        put(2, Priority::Normal, None),
+        put(1, Priority::Normal, None),
+        put(3, Priority::Normal, Some(5)),
+        put(5, Priority::Critical, Some(9)),
+    ];
+    assert_eq!(save_all(db, &states).await, []);
+    let acme = acme();
+    let page = async |skip: u64, limit: u64| {
+        let wanted = Filter {
+            order: Order::Urgency { skip },
+            limit,
+            ..filter(&acme)
+        };
+        let found = list_requests(db, &wanted).await.unwrap();
+        found.iter().map(|one| one.id.number).collect::<Vec<_>>()
+    };
+    assert_eq!(page(0, 100).await, [5, 3, 1, 2, 9]);
+    assert_eq!(
+        (page(0, 2).await, page(2, 2).await),
+        (vec![5, 3], vec![1, 2])
+    );
 }
 
 fn states_run() -> RunId {

@@ -153,21 +153,15 @@ pub(crate) async fn members(
     roles.iter().map(of).collect()
 }
 
-/// The first user whose requests are on their way to others.
-pub(crate) async fn leaving(
-    db: &impl ConnectionTrait,
-) -> Result<Option<(Workspace, UserName)>, StoreError> {
+/// The first user whose requests, or whose role's, are on their way to others.
+pub(crate) async fn leaving(db: &impl ConnectionTrait) -> Result<Option<User>, StoreError> {
     let row = Entity::find()
         .filter(COLUMN.is_leaving.eq(true))
         .order_by_asc(Column::Workspace)
         .order_by_asc(Column::Name)
         .one(db)
         .await?;
-    let read = |row: Model| {
-        let workspace = row.workspace.parse().map_err(broken)?;
-        Ok((workspace, row.name.parse().map_err(broken)?))
-    };
-    row.map(read).transpose()
+    row.as_ref().map(read).transpose()
 }
 
 /// Whether workspaces have any user.
@@ -241,6 +235,6 @@ fn active(user: &User, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, Sto
         updated_at: Set(now),
         roles: Set(words(user.roles.iter().map(RoleName::as_str))),
         is_active: Set(user.active),
-        is_leaving: Set(user.is_leaving),
+        is_leaving: Set(user.is_followed()),
     })
 }

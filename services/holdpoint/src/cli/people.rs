@@ -110,7 +110,10 @@ pub(crate) struct InboxArgs {
     /// Only of this priority
     #[arg(long, value_parser = PRIORITIES)]
     pub(crate) priority: Option<String>,
-    /// Also those that are decided
+    /// Only what somebody has put away for later
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) snoozed: bool,
+    /// Also those that are decided, or put away for later
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -154,9 +157,9 @@ pub(crate) struct ToArgs {
     /// When time is up [default: 7d]
     #[arg(long, value_parser = value::duration)]
     pub(crate) timeout: Option<String>,
-    /// How urgent it is
-    #[arg(long, value_parser = PRIORITIES, default_value = "normal")]
-    pub(crate) priority: String,
+    /// How urgent it is [default: normal]
+    #[arg(long, value_parser = PRIORITIES)]
+    pub(crate) priority: Option<String>,
     /// Stay until it is decided; exits 0 approved or answered, 4 rejected, 5 timed out
     #[arg(long)]
     pub(crate) wait: bool,

@@ -3,6 +3,7 @@
 //! `holdpoint approve "Deploy 4.2?" --to @role.ops --wait && ./deploy` opens a hold that belongs to no
 //! run and stays until it is decided; the exit code says how.
 
+use anyhow::bail;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{Decided, Effect, RequestStatus, RequestView};
 use holdpoint_contracts::hold::HoldOutcome;
@@ -12,9 +13,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{ClientCommand, Session, instant, list, page_query, show};
-use crate::cli::{AskArgs, InboxArgs, RequestCommand, ToArgs};
+use crate::cli::{ApproveArgs, AskArgs, InboxArgs, RequestCommand, ToArgs};
 use crate::client::{Body, segment};
-use crate::exit::Outcome;
+use crate::exit::{Outcome, Usage};
 use crate::output;
 
 /// How long one look at a hold may take at the server.
@@ -22,6 +23,12 @@ const LOOK: &str = "30s";
 
 /// How long a hold stays open unless said.
 const TIMEOUT_DEFAULT: &str = "7d";
+
+/// How urgent a hold is unless said.
+const PRIORITY_DEFAULT: &str = "normal";
+
+/// What every id of a request begins with.
+const HOLD_PREFIX: &str = "hold_";
 
 /// A hold that was opened.
 #[derive(Debug, Deserialize)]
@@ -35,14 +42,7 @@ impl ClientCommand for RequestCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
         match self {
             Self::Inbox(args) => inbox(session, &args).await,
-            Self::Approve(args) => {
-                if args.what.parse::<HoldId>().is_ok() {
-                    let body = json!({ "comment": args.comment });
-                    return decide(session, &args.what, "approve", &body).await;
-                }
-                let asked = json!({ "kind": "approval", "question": args.what });
-                open(session, asked, &args.to).await
-            }
+            Self::Approve(args) => approve(session, &args).await,
             Self::Reject { request, reason } => {
                 decide(session, &request, "reject", &json!({ "reason": reason })).await
             }
@@ -92,10 +92,40 @@ impl ClientCommand for RequestCommand {
     }
 }
 
+/// An id is approved, a text is asked about: what goes with the other one is refused, for the script
+/// that said it would wait for nothing.
+async fn approve(session: &Session, args: &ApproveArgs) -> anyhow::Result<Outcome> {
+    let ApproveArgs { what, comment, to } = args;
+    let is_id = what.parse::<HoldId>().is_ok();
+    let opens = to.wait || !to.to.is_empty() || to.timeout.is_some() || to.priority.is_some();
+    if is_id && opens {
+        bail!(Usage(format!(
+            "`{what}` is a request, which is approved here and now: leave out --wait, --to, --timeout and --priority, or write what is to be approved instead of an id"
+        )));
+    }
+    if !is_id && what.starts_with(HOLD_PREFIX) {
+        bail!(Usage(format!(
+            "`{what}` looks like the id of a request and is none: copy it from `holdpoint inbox`"
+        )));
+    }
+    if !is_id && comment.is_some() {
+        bail!(Usage(
+            "--comment goes with the id of a request that you approve; write all that is to be approved as the text".to_owned()
+        ));
+    }
+    if is_id {
+        return decide(session, what, "approve", &json!({ "comment": comment })).await;
+    }
+    let asked = json!({ "kind": "approval", "question": what });
+    open(session, asked, to).await
+}
+
 async fn inbox(session: &Session, args: &InboxArgs) -> anyhow::Result<Outcome> {
     let mut query = page_query(&args.page);
     if !args.all {
         query.push(("status", RequestStatus::Open.as_str().to_owned()));
+        query.push(("snoozed", args.snoozed.to_string()));
+        query.push(("order", "urgency".to_owned()));
     }
     query.extend(args.kind.clone().map(|kind| ("kind", kind)));
     query.extend(args.assignee.clone().map(|name| ("assignee", name)));
@@ -139,7 +169,13 @@ async fn decide(
             Effect::RunEnded => "recorded; the run had ended before",
             Effect::Pending => "recorded; the run has not been reached yet",
         };
-        format!("{}  {effect}", decided.request.id)
+        let id = decided.request.id;
+        match &decided.request.votes {
+            Some(votes) if votes.have < votes.need => {
+                format!("{id}  recorded; {} of {} approvals", votes.have, votes.need)
+            }
+            Some(_) | None => format!("{id}  {effect}"),
+        }
     })
 }
 
@@ -176,7 +212,8 @@ async fn open(session: &Session, mut body: Value, to: &ToArgs) -> anyhow::Result
     let timeout = to.timeout.as_deref().unwrap_or(TIMEOUT_DEFAULT);
     set(&mut body, "to", json!(to.to));
     set(&mut body, "timeout", json!(timeout));
-    set(&mut body, "priority", json!(to.priority));
+    let priority = to.priority.as_deref().unwrap_or(PRIORITY_DEFAULT);
+    set(&mut body, "priority", json!(priority));
     // A script that waits is told that time is up.
     set(&mut body, "on_timeout", json!("fail"));
     let opened: Body<Opened> = session.client.post("holds", &body).await?;

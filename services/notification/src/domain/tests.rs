@@ -53,6 +53,8 @@ pub(crate) fn request(kind: HoldKind) -> RequestView {
         warm_lead: false,
         votes: None,
         history: Vec::new(),
+        also: Vec::new(),
+        default: None,
         snoozed_until: None,
         asks_again: None,
         steps_left: None,

@@ -12,9 +12,10 @@ use crate::executor::{
     PauseNew, PauseScope, PauseWaiting, PutTool, ResumeScope,
 };
 use crate::handoff::{
-    ActOnRequest, DecideRequest, Decided, Decision, DisableUser, Effect, GetRequest, GetUser,
-    Handled, LateAnswer, ListRequests, ListUsers, OpenHold, PutUser, RequestAction, RequestStatus,
-    RequestView, SetHolds, UserFact, UserFacts, UserView, Votes, WithdrawHold,
+    self, ActOnRequest, DecideRequest, DecideTogether, Decided, DecidedOne, Decision, DisableUser,
+    Effect, GetRequest, GetUser, Handled, LateAnswer, ListOrder, ListRequests, ListUsers, OpenHold,
+    PutUser, RequestAction, RequestNudge, RequestStatus, RequestView, SetHolds, UserFact,
+    UserFacts, UserView, Votes, WithdrawHold,
 };
 use crate::hold::{
     Assign, ClosedAnswer, HoldClosed, HoldOutcome, HoldSpec, HoldWish, OnTimeout, Policy, Priority,
@@ -232,6 +233,8 @@ fn request(status: RequestStatus) -> RequestView {
             at: at("02T09:30:00"),
             note: None,
         }],
+        also: vec!["@user.bob".to_owned()],
+        default: Some(json!("it_happened")),
         snoozed_until: Some(at("02T10:00:00")),
         asks_again: None,
         steps_left: Some(2),
@@ -333,6 +336,9 @@ pub(super) fn requests() -> Vec<Entry> {
         run: Some(run_id()),
         assignee: Some("ada".parse().unwrap()),
         priority: Some(Priority::High),
+        snoozed: Some(false),
+        order: ListOrder::Urgency,
+        cards: true,
     };
     let open_request = || request(RequestStatus::Open);
     vec![
@@ -368,7 +374,19 @@ pub(super) fn handling() -> Vec<Entry> {
     };
     let note = NoteRequests { facts: vec![fact] };
     let noted = vec![Reply::Ok(Noted::Stored), Reply::Ok(Noted::Known)];
+    let together = DecideTogether {
+        ids: vec![hold_id()],
+        decision: Decision::Approve { comment: None },
+    };
+    let effect = Effect::Pending;
+    let one = vec![Reply::Ok(DecidedOne { effect })];
+    let nudge = RequestNudge {
+        requests: BTreeMap::from([(hold_id(), 2)]),
+    };
+    let live = subject::live(&acme(), handoff::SERVICE);
     vec![
+        command("ada", together, one),
+        message(handoff::SERVICE, "request_nudge", live, &nudge),
         command("ada", act, request(RequestStatus::Reassigned)),
         command("service:handoff", note, noted),
     ]

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use holdpoint_bus::StreamUse;
+use holdpoint_bus::{Bus, StreamUse};
 use holdpoint_contracts::message::Command;
 use holdpoint_store::{Location, begin_write};
-use holdpoint_testkit::{TestPostgres, postgres, until};
+use holdpoint_testkit::{NatsProcess, TestPostgres, postgres, until};
 use sea_orm::ConnectionTrait;
 use tokio::runtime::Runtime;
 
-use super::counter::{Count, SAME, acme};
+use super::counter::{Count, Input, SAME, acme};
 use super::{PATIENCE, World, envelope, key, start_on};
+use crate::Deps;
 
 const COMMANDS: StreamUse<'_> = StreamUse::Commands("counter");
 
@@ -125,4 +126,67 @@ async fn a_repetition_whose_key_another_replica_uses_meanwhile_is_answered() {
     assert_eq!(told.unwrap().value, 7);
     assert_eq!(world.number_of("dead_letters").await, 0);
     kernel.stop().await;
+}
+
+/// A row that another replica has taken over is that one's: whoever committed it, and could not publish
+/// it in time, neither publishes nor deletes it. Each replica is on a bus of its own, for one of them
+/// has to be away and the other one has to refuse.
+#[tokio::test]
+async fn a_row_that_was_taken_over_is_not_deleted_by_the_one_who_was_late() {
+    let Some((world, _postgres)) = world().await else {
+        return;
+    };
+    let mut away = NatsProcess::start("").await.unwrap();
+    let late = Deps {
+        bus: Bus::connect(&away.url, "late").await.unwrap(),
+        ..world.deps.clone()
+    };
+    late.bus.provide_stream(StreamUse::Steps).await.unwrap();
+    let first = start_on(&late).await;
+    away.stop().await.unwrap();
+    let is_away = async || (!late.bus.is_connected()).then_some(());
+    until(PATIENCE, "the end of the connection", is_away)
+        .await
+        .unwrap();
+    let one = |name: &str| Input {
+        name: name.to_owned(),
+        by: 1,
+    };
+    assert!(first.handle.submit(vec![one("a")]).await);
+    let owner = async || world.rows("SELECT owner, id FROM outbox").await;
+    let before = owner().await;
+    // There is no stream yet that would take what it publishes.
+    let second = world.start().await;
+    let over = "UPDATE outbox SET leased_until = now() - interval '1 second'";
+    world.db.execute_unprepared(over).await.unwrap();
+    let taken = async || (owner().await != before && !second.handle.is_ready()).then_some(());
+    until(PATIENCE, "the second to take it over", taken)
+        .await
+        .unwrap();
+
+    away.go_on().await.unwrap();
+    let is_ready = async || first.handle.is_ready().then_some(());
+    until(PATIENCE, "the first to go on", is_ready)
+        .await
+        .unwrap();
+    assert!(first.handle.submit(vec![one("b")]).await);
+    let bus = &world.deps.bus;
+    bus.provide_stream(StreamUse::Steps).await.unwrap();
+    let published = async || (bus.stored(StreamUse::Steps).await.unwrap() == 1).then_some(());
+    until(
+        PATIENCE,
+        "the message of the first, from the second",
+        published,
+    )
+    .await
+    .unwrap();
+    let forgotten = async || (world.number_of("outbox").await == 0).then_some(());
+    until(PATIENCE, "an empty outbox", forgotten).await.unwrap();
+    assert_eq!(
+        late.bus.stored(StreamUse::Steps).await.unwrap(),
+        1,
+        "b, and not a"
+    );
+    first.stop().await;
+    second.stop().await;
 }

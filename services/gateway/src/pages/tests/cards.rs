@@ -46,6 +46,12 @@ fn what_happens_then_is_told_for_every_kind_of_end() {
         }
         reads(&card(&owner(), &request(changes), None), &[told]);
     }
+    let default =
+        request(json!({"kind": "input", "on_timeout": "default", "default": "next week"}));
+    reads(
+        &card(&owner(), &default, None),
+        &["the default answer counts", "The default answer: next week"],
+    );
     let paused = request(json!({"deadline": null, "remaining_ms": 3_600_000}));
     reads(&card(&owner(), &paused, None), &["Paused with 1 hour left"]);
     let escalated = request(json!({"escalated_at": "2026-01-01T00:00:00Z"}));
@@ -139,6 +145,31 @@ fn no_text_of_others_becomes_part_of_the_page() {
     assert!(
         !shown.contains('\u{202e}') && !shown.contains('\u{1b}'),
         "{shown}"
+    );
+}
+
+/// S0-T2: what a handoff's context says twice is told once.
+#[test]
+fn nothing_is_told_twice() {
+    let deals = json!([{"name": "Pilot", "value": 12000}]);
+    let context = json!({
+        "contact": {"name": "Zoe", "deals": deals, "company": "Zimmer"}, "deals": deals,
+        "activities": [{"kind": "email_out", "subject": "Introduction", "at": "2025-12-20"}],
+        "emails": [{"step": "step-01", "subject": "Introduction"}, {"step": "step-02", "subject": "Offer"}],
+        "actions": [{"step": "step-01", "kind": "tool", "tool": "send_email", "status": "completed"}],
+        "findings": [{"step": "step-02", "finding": "Uses two tools"}],
+    });
+    let html = card(&owner(), &request(json!({ "context": context })), None);
+    let text = read(&html);
+    for once in ["Pilot", "Introduction", "Offer", "Zimmer"] {
+        assert_eq!(text.matches(once).count(), 1, "{once} in: {text}");
+    }
+    reads(
+        &html,
+        &[
+            "Earlier steps 1 step step-01 · send_email · completed",
+            "Uses two tools · step-02",
+        ],
     );
 }
 

@@ -18,7 +18,7 @@ use holdpoint_ids::{HoldId, RunId};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{LOOK_AT_MOST, decide, effect, short};
+use super::{LOOK_AT_MOST, decide, decided, short};
 use crate::answered::Answered;
 use crate::app::App;
 use crate::body::Body;
@@ -122,9 +122,9 @@ pub(super) async fn complete_run(
         }),
         version: None,
     };
-    let answered = app.command(&caller, body.key, command.clone()).await;
-    let decided = match answered.map_err(in_old_words)? {
-        Answered::Done(decided) => effect(&app, &caller, command, decided).await,
+    let decided = decided(&app, &caller, body.key, command).await;
+    let decided = match decided.map_err(in_old_words)? {
+        Answered::Done(decided) => decided,
         later @ Answered::Accepted(_) => return Ok(later.with_status(StatusCode::OK)),
     };
     let completed = completed(&app, &caller, run, decided).await?;

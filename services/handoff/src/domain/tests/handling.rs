@@ -11,7 +11,7 @@ use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
 
 use super::world::{World, minute, respond, spec};
-use crate::domain::{Phase, RequestInput};
+use crate::domain::{Party, Phase, RequestInput};
 
 fn asked(spec: HoldSpec) -> World {
     let mut world = World::new();
@@ -123,12 +123,7 @@ fn a_handoff_goes_its_way_and_the_executor_hears_of_both() {
         .collect();
     assert_eq!(actions, ["opened", "accepted", "taken_over", "completed"]);
     let told: Vec<_> = world.facts().into_iter().map(|(kind, _)| kind).collect();
-    let all = [
-        FactKind::Opened,
-        FactKind::Assigned,
-        FactKind::TakenOver,
-        FactKind::Decided,
-    ];
+    let all = [FactKind::Opened, FactKind::TakenOver, FactKind::Decided];
     assert_eq!(told, all);
 }
 
@@ -188,6 +183,12 @@ fn of_two_who_take_over_the_second_is_told_who_has_it() {
     assert_eq!(
         world.act("ada", RequestAction::Accept).unwrap_err().status,
         409
+    );
+    let (caller, version) = (world.caller("ada"), Some(1));
+    let seen_before = world.say_as(caller, complete(""), version).unwrap_err();
+    assert_eq!(
+        seen_before.code, "already_taken_over",
+        "who was first is told"
     );
     world.say("olga", complete("an operator may")).unwrap();
 }
@@ -268,7 +269,7 @@ fn who_is_disabled_gives_back_what_they_had() {
     let mut world = asked(spec);
     world.act("oscar", RequestAction::Accept).unwrap();
     let gone = || RequestInput::Orphaned {
-        name: "oscar".parse().unwrap(),
+        gone: Party::User("oscar".parse().unwrap()),
     };
     let version = world.view().version;
     world.put(gone()).unwrap();
@@ -286,8 +287,8 @@ fn who_is_disabled_gives_back_what_they_had() {
     world.users.get_mut("otto").unwrap().active = false;
     world.act("olga", reassign("@user.bob")).unwrap();
     world.users.get_mut("bob").unwrap().active = false;
-    let name = "bob".parse().unwrap();
-    world.put(RequestInput::Orphaned { name }).unwrap();
+    let gone = Party::User("bob".parse().unwrap());
+    world.put(RequestInput::Orphaned { gone }).unwrap();
     assert_eq!(world.view().to, [""; 0], "nobody is left but the owners");
 }
 

@@ -97,6 +97,8 @@ fn who_wants_it_later_is_told_later() {
         Some(minute(65)),
         "those behind it keep their distance"
     );
+    let back = world.act("ada", RequestAction::Accept).unwrap();
+    assert_eq!(back.snoozed_until, None, "it is theirs now");
     let far = world.act("ada", snooze(86_400_000)).unwrap();
     assert_eq!(
         far.snoozed_until,

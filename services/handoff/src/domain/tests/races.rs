@@ -8,7 +8,7 @@ use holdpoint_contracts::run::HoldKind;
 use proptest::prelude::*;
 
 use super::world::{World, gone, minute, respond, spec};
-use crate::domain::{Effect, Phase, Request};
+use crate::domain::{Effect, Party, Phase, Request, RequestInput};
 
 #[derive(Debug, Clone)]
 enum Event {
@@ -118,8 +118,8 @@ fn apply(world: &mut World, kind: HoldKind, rev: u64, event: &Event) {
         Event::Told(answer) => world.told(*answer),
         Event::Disable(who) => {
             world.users.get_mut(*who).unwrap().active = false;
-            let name = who.parse().unwrap();
-            drop(world.put(crate::domain::RequestInput::Orphaned { name }));
+            let gone = Party::User(who.parse().unwrap());
+            drop(world.put(RequestInput::Orphaned { gone }));
         }
     }
 }
@@ -134,7 +134,10 @@ fn everybody_is_told_the_same(request: &Request, effects: &[Effect]) -> Result<(
     };
     let closed = effects.iter().rev().find_map(|effect| match effect {
         Effect::Close { closed, .. } => Some(closed),
-        Effect::Timer { .. } | Effect::Fact { .. } | Effect::UserChanged { .. } => None,
+        Effect::Timer { .. }
+        | Effect::Fact { .. }
+        | Effect::Changed { .. }
+        | Effect::UserChanged { .. } => None,
     });
     let closed = closed.unwrap();
     prop_assert_eq!(
@@ -143,7 +146,10 @@ fn everybody_is_told_the_same(request: &Request, effects: &[Effect]) -> Result<(
     );
     let fact = effects.iter().rev().find_map(|effect| match effect {
         Effect::Fact { fact, .. } => Some(fact),
-        Effect::Timer { .. } | Effect::Close { .. } | Effect::UserChanged { .. } => None,
+        Effect::Timer { .. }
+        | Effect::Close { .. }
+        | Effect::Changed { .. }
+        | Effect::UserChanged { .. } => None,
     });
     let told = &fact.unwrap().request;
     prop_assert_eq!(

@@ -5,8 +5,8 @@
 )]
 
 use chrono::TimeDelta;
-use holdpoint_contracts::handoff::{Effect as Word, RequestStatus, RequestView};
-use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout};
+use holdpoint_contracts::handoff::{Decision, Effect as Word, RequestStatus, RequestView};
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Policy};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
@@ -243,4 +243,27 @@ fn whoever_opened_it_takes_it_back() {
         (late.code.as_str(), &late.data["late"]),
         ("already_decided", &json!(false))
     );
+}
+
+/// S2-R4: who is barred by name is somebody, however it is written.
+#[test]
+fn a_requester_who_is_barred_is_somebody() {
+    let barred = |requester: &str| HoldSpec {
+        requester: Some(requester.to_owned()),
+        policy: Policy {
+            need: 1,
+            not_requester: true,
+        },
+        to: vec!["@user.ada".to_owned(), "@user.bob".to_owned()],
+        ..spec(HoldKind::Approval)
+    };
+    let mut world = opened(barred("@user.bob"));
+    let refused = world.say("bob", Decision::Approve { comment: None });
+    assert_eq!(refused.unwrap_err().code, "not_requester");
+    let mut world = World::alone();
+    let caller = world.caller("bob");
+    let refused = open(&mut world, caller, barred("nobody"), 60_000).unwrap_err();
+    let error = &refused.errors[0];
+    assert_eq!(error.pointer.as_deref(), Some("/spec/requester"));
+    assert!(error.message.contains("User nobody not found"), "{error:?}");
 }

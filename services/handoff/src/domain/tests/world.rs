@@ -14,7 +14,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::Claims;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerAnswer;
-use holdpoint_contracts::handoff::{Decided, Decision, RequestAction, RequestView};
+use holdpoint_contracts::handoff::{Decided, Decision, Handled, RequestAction, RequestView};
 use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, OnTimeout, Want, WishAnswer};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::FactKind;
@@ -155,6 +155,7 @@ impl World {
             active: true,
             version: 1,
             is_leaving: false,
+            left_roles: BTreeSet::new(),
         };
         self.users.insert(name.to_owned(), user);
     }
@@ -211,7 +212,9 @@ impl World {
                 };
                 check(before.as_ref(), &next, &change.effects);
                 self.request = Some(*next);
-                self.effects.extend(change.effects);
+                let is_nudge = |one: &Effect| matches!(one, Effect::Changed { .. });
+                let wished = change.effects.into_iter().filter(|one| !is_nudge(one));
+                self.effects.extend(wished);
                 match change.answer {
                     Answer::Late(problem) => Err(*problem),
                     answer => Ok(answer),
@@ -294,7 +297,10 @@ impl World {
     pub(super) fn facts(&self) -> Vec<(FactKind, Vec<String>)> {
         let facts = self.effects.iter().filter_map(|effect| match effect {
             Effect::Fact { fact, .. } => Some((fact.kind, fact.to.clone())),
-            Effect::Timer { .. } | Effect::Close { .. } | Effect::UserChanged { .. } => None,
+            Effect::Timer { .. }
+            | Effect::Close { .. }
+            | Effect::Changed { .. }
+            | Effect::UserChanged { .. } => None,
         });
         facts.collect()
     }
@@ -317,7 +323,10 @@ impl World {
     pub(super) fn closed(&self) -> Vec<&HoldClosed> {
         let closed = self.effects.iter().filter_map(|effect| match effect {
             Effect::Close { closed, .. } => Some(closed),
-            Effect::Timer { .. } | Effect::Fact { .. } | Effect::UserChanged { .. } => None,
+            Effect::Timer { .. }
+            | Effect::Fact { .. }
+            | Effect::Changed { .. }
+            | Effect::UserChanged { .. } => None,
         });
         closed.collect()
     }
@@ -326,7 +335,10 @@ impl World {
     pub(super) fn due(&self) -> Option<DateTime<Utc>> {
         let due = self.effects.iter().rev().find_map(|effect| match effect {
             Effect::Timer { due, .. } => Some(*due),
-            Effect::Close { .. } | Effect::Fact { .. } | Effect::UserChanged { .. } => None,
+            Effect::Close { .. }
+            | Effect::Fact { .. }
+            | Effect::Changed { .. }
+            | Effect::UserChanged { .. } => None,
         });
         due.flatten()
     }
@@ -367,11 +379,14 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
     // Nothing waits without a waker: an alarm is set, or the owners know and time was up.
     if let Phase::Open { deadline } = next.phase {
         let is_timer = next.spec.as_ref().unwrap().kind == HoldKind::Timer;
-        let mut told = next.handling.history.iter();
-        let is_known = told.any(|one| {
+        // Whoever it was given to last may know nothing of what the owners were told before.
+        let owners_were = |one: &&Handled| {
             let note = one.note.as_deref().unwrap_or_default();
-            one.action == "escalated" && note.contains("the owners")
-        });
+            note.contains("the owners")
+        };
+        let said = next.handling.history.iter().rev();
+        let mut since = said.take_while(|one| one.action != "reassigned" || owners_were(one));
+        let is_known = since.any(|one| owners_were(&one));
         assert!(
             next.alarm.due.is_some() || (is_known && !is_timer),
             "{next:?}"
@@ -387,6 +402,9 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
     } else {
         assert_eq!(next.alarm.due, None, "an alarm that nobody waits for");
     }
+    let is_told = |effect: &&Effect| matches!(effect, Effect::Changed { .. });
+    let told = effects.iter().filter(is_told).count();
+    assert_eq!(told, 1, "whoever watches hears of every change");
     for effect in effects {
         match effect {
             Effect::Timer { rev, due, .. } => {
@@ -396,6 +414,9 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
             Effect::Fact { fact, .. } => {
                 assert_eq!((fact.id, fact.rev), (next.id, next.version));
                 assert_eq!(fact.request.version, next.version);
+            }
+            Effect::Changed { id, version, .. } => {
+                assert_eq!((*id, *version), (next.id, next.version));
             }
             Effect::UserChanged { .. } => panic!("a request changed a user"),
         }

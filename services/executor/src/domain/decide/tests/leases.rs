@@ -63,6 +63,23 @@ fn an_idempotent_step_whose_node_is_gone_is_taken_over() {
     assert_eq!(world.status(), RunStatus::Completed);
 }
 
+/// S4-R16: completion clears the claim, and a finished step can never be claimed.
+#[test]
+fn a_finished_step_has_no_claim_and_gets_none() {
+    let mut world =
+        World::started("  - id: note\n    tool: log\n    args: { message: hi }\n  - wait: 1 day\n");
+    world.ask("node-a", "note");
+    assert!(world.leases.contains_key("note"));
+    assert_eq!(world.report("note", done(json!({}))), ResultAnswer::Applied);
+    assert!(!world.leases.contains_key("note"), "{:?}", world.leases);
+    let before = world.run().clone();
+    for (node, dispatch, delivery) in [("node-a", 1, 1), ("node-b", 1, 2), ("node-b", 2, 1)] {
+        let grant = world.ask_as(node, "note", dispatch, delivery);
+        assert_eq!(grant, Grant::Drop, "{node} {dispatch} {delivery}");
+    }
+    assert_eq!((world.run(), world.leases.len()), (&before, 0));
+}
+
 /// S4-R2: what ended was another grant, or none at all.
 #[test]
 fn the_end_of_another_grant_changes_nothing() {

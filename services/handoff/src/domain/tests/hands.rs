@@ -1,0 +1,206 @@
+//! Whose a request is: who may give it to whom, and that whoever has it is reminded.
+
+use chrono::TimeDelta;
+use holdpoint_contracts::handoff::{
+    Completion, Decision, Disposition, OutcomeType, RequestAction, RequestStatus,
+};
+use holdpoint_contracts::hold::{ClosedAnswer, HoldSpec, Policy, Want};
+use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::run::HoldKind;
+
+use super::world::{World, minute, spec};
+use crate::domain::{Answer, Party, RequestInput, UserInput};
+
+fn asked(spec: HoldSpec) -> World {
+    let mut world = World::new();
+    let (spec, deadline) = (Box::new(spec), None);
+    world.wish(1, Want::Open { spec, deadline });
+    world
+}
+
+fn put_to(kind: HoldKind, to: &[&str]) -> HoldSpec {
+    HoldSpec {
+        to: to.iter().map(|one| (*one).to_owned()).collect(),
+        ..spec(kind)
+    }
+}
+
+/// An approval that bob asked for, and may not give.
+fn barred(to: &[&str]) -> HoldSpec {
+    HoldSpec {
+        policy: Policy {
+            need: 1,
+            not_requester: true,
+        },
+        requester: Some("bob".to_owned()),
+        ..put_to(HoldKind::Approval, to)
+    }
+}
+
+fn reassign(to: &str) -> RequestAction {
+    let to = to.to_owned();
+    RequestAction::Reassign { to }
+}
+
+fn complete() -> Decision {
+    Decision::Complete(Completion {
+        notes: "done".to_owned(),
+        outcome_type: OutcomeType::Resolved,
+        disposition: Disposition::Finish,
+    })
+}
+
+/// S0-AC7: a colleague can neither complete a run that somebody owns nor take it away first.
+#[test]
+fn a_run_that_somebody_took_over_is_theirs_to_give_away() {
+    let mut world = asked(put_to(HoldKind::Handoff, &["@role.ops"]));
+    world.user("otto", &["member", "ops"]);
+    world.act("oscar", RequestAction::TakeOver).unwrap();
+    let before = world.view();
+    let for_ms = 3_600_000;
+    for action in [
+        reassign("@user.otto"),
+        RequestAction::Delegate {
+            to: "@user.otto".to_owned(),
+        },
+        RequestAction::Acknowledge,
+        RequestAction::Snooze { for_ms },
+        RequestAction::TakeOver,
+        RequestAction::Accept,
+    ] {
+        let refused = world.act("otto", action.clone()).unwrap_err();
+        assert_eq!(refused.status, 409, "{action:?}: {refused:?}");
+    }
+    assert_eq!(world.say("otto", complete()).unwrap_err().status, 409);
+    assert_eq!(world.view(), before, "refusals change nothing");
+    world.act("oscar", reassign("@user.otto")).unwrap();
+    world.say("otto", complete()).unwrap();
+}
+
+/// S2-R4: who may not decide is given nothing, and takes nothing.
+#[test]
+fn who_asked_gets_nothing_to_decide() {
+    let mut world = asked(barred(&["@role.ops", "@user.ada"]));
+    world.user("bob", &["member", "ops"]);
+    let refused = world.act("bob", RequestAction::Accept).unwrap_err();
+    assert_eq!(refused.code, "not_requester");
+    let refused = world.act("ada", reassign("@user.bob")).unwrap_err();
+    assert_eq!(
+        (refused.status, refused.code.as_str()),
+        (422, "invalid_body")
+    );
+    assert!(
+        refused.errors[0].message.contains("may not decide"),
+        "{refused:?}"
+    );
+    world.users.get_mut("oscar").unwrap().active = false;
+    assert_eq!(
+        world.act("ada", reassign("@role.ops")).unwrap_err().status,
+        422,
+        "bob is all that is left of ops"
+    );
+}
+
+/// S2-R4: put to nobody but who asked, it goes to the owners.
+#[test]
+fn what_only_its_requester_could_decide_goes_to_the_owners() {
+    let world = asked(barred(&["@user.bob"]));
+    let view = world.view();
+    assert_eq!((view.assignee, view.to), (None, vec![]));
+    let note = view.history[1].note.clone().unwrap();
+    assert_eq!(note, "whoever asked may not decide it: put to the owners");
+}
+
+/// S4-R15: a reminder does not depend on who had it before.
+#[test]
+fn whoever_is_given_a_request_is_reminded_as_the_first_one_was() {
+    let mut world = asked(put_to(HoldKind::Handoff, &["@user.ada"]));
+    world.now = minute(24 * 60);
+    world.fire();
+    world.now = minute(3 * 24 * 60);
+    world.fire();
+    let alarm = |world: &World| world.request.as_ref().unwrap().alarm.due;
+    assert_eq!(alarm(&world), None, "the owners know");
+    world.now = minute(10 * 24 * 60);
+    world.act("ada", reassign("@user.bob")).unwrap();
+    assert_eq!(alarm(&world), Some(world.now + TimeDelta::days(1)));
+    world.now = minute(11 * 24 * 60);
+    world.fire();
+    let told = (FactKind::Escalated, vec!["@user.bob".to_owned()]);
+    assert_eq!(world.facts().last(), Some(&told));
+}
+
+/// S0-R1: a role that loses its last active member after a request was put to it.
+#[test]
+fn what_is_put_to_a_role_that_nobody_has_any_more_goes_to_others() {
+    let gone = || RequestInput::Orphaned {
+        gone: Party::Role("ops".parse().unwrap()),
+    };
+    let mut world = asked(put_to(HoldKind::Input, &["@role.ops"]));
+    assert_eq!(world.put(gone()), Ok(Answer::Noted));
+    assert_eq!(world.view().to, ["@role.ops"], "oscar is there");
+    world.users.get_mut("oscar").unwrap().active = false;
+    let mut accepted = world.clone();
+    world.put(gone()).unwrap();
+    assert_eq!(world.view().to, [""; 0]);
+    assert_eq!(world.facts().last(), Some(&(FactKind::Assigned, vec![])));
+    let note = world.view().history.last().unwrap().note.clone().unwrap();
+    assert_eq!(note, "nobody active is in @role.ops: back to the owners");
+    accepted.users.get_mut("oscar").unwrap().active = true;
+    accepted.act("oscar", RequestAction::Accept).unwrap();
+    accepted.users.get_mut("oscar").unwrap().roles.clear();
+    accepted.put(gone()).unwrap();
+    assert_eq!(accepted.view().assignee.as_deref(), Some("oscar"));
+}
+
+/// The roles that a user loses are looked at until the sweep says that it has.
+#[test]
+fn a_user_remembers_the_roles_that_were_left() {
+    let mut world = World::new();
+    let olga = world.caller("olga");
+    let put = |roles: &[&str]| UserInput::Put {
+        email: None,
+        roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
+    };
+    let left = |world: &World| {
+        let user = &world.users["oscar"];
+        let left = user.left_roles.iter().map(ToString::to_string);
+        (user.is_followed(), left.collect::<Vec<_>>().join(" "))
+    };
+    world.user_input("oscar", &olga, put(&["member"])).unwrap();
+    assert_eq!(left(&world), (true, "ops".to_owned()));
+    world.user_input("oscar", &olga, put(&["ops"])).unwrap();
+    assert_eq!(left(&world), (true, "member".to_owned()));
+    world
+        .user_input("oscar", &olga, UserInput::Disable)
+        .unwrap();
+    assert_eq!(left(&world), (true, "member ops".to_owned()));
+}
+
+/// S2-R4: one of the votes that decided, said again, is no late answer.
+#[test]
+fn a_vote_that_decided_is_told_the_same_when_it_is_said_again() {
+    let approve = || Decision::Approve { comment: None };
+    let mut spec = put_to(HoldKind::Approval, &["@user.ada", "@role.ops"]);
+    spec.policy.need = 2;
+    let mut world = asked(spec);
+    world.say("ada", approve()).unwrap();
+    world.say("oscar", approve()).unwrap();
+    let again = world.say("ada", approve()).unwrap();
+    assert!(again.recorded && again.request.late.is_empty(), "{again:?}");
+}
+
+/// What services confirm to each other is no change that a person has to look at again.
+#[test]
+fn the_executors_word_does_not_send_anybody_back_to_the_page() {
+    let mut world = asked(put_to(HoldKind::Handoff, &["@user.ada"]));
+    let seen = world.act("ada", RequestAction::TakeOver).unwrap();
+    world.told(ClosedAnswer::Applied);
+    assert!(world.view().version > seen.version);
+    let ada = world.caller("ada");
+    let version = Some(seen.version - 1);
+    let refused = world.say_as(ada.clone(), complete(), version).unwrap_err();
+    assert_eq!(refused.code, "version_conflict");
+    world.say_as(ada, complete(), Some(seen.version)).unwrap();
+    assert_eq!(world.view().status, RequestStatus::Completed);
+}

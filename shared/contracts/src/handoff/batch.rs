@@ -1,0 +1,36 @@
+//! One decision on several requests: on all of them, or on none.
+
+use holdpoint_ids::HoldId;
+use serde::{Deserialize, Serialize};
+
+use super::{Decision, Effect, SERVICE};
+use crate::message::{Command, Reply};
+
+/// A person decides several requests alike, in one commit: where one of them cannot be decided so,
+/// none is. Needs a signed assertion.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DecideTogether {
+    /// Which: 1 to [`DecideTogether::IDS_MAX`], each once, in any partition.
+    pub ids: Vec<HoldId>,
+    /// What.
+    pub decision: Decision,
+}
+command!(
+    DecideTogether,
+    "decide_together",
+    Vec<Reply<DecidedOne>>,
+    |it| it.ids.first().map(HoldId::to_string).unwrap_or_default()
+);
+
+impl DecideTogether {
+    /// Most requests of one commit.
+    pub const IDS_MAX: usize = 500;
+}
+
+/// What became of the decision on one of several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecidedOne {
+    /// What it did to the run.
+    pub effect: Effect,
+}

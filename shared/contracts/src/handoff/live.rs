@@ -1,0 +1,14 @@
+//! What whoever watches requests is told at once.
+
+use std::collections::BTreeMap;
+
+use holdpoint_ids::HoldId;
+use serde::{Deserialize, Serialize};
+
+/// Core message, one a batch and workspace: these requests have changed (S0-R3). It may be lost;
+/// whoever watches looks now and then without it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestNudge {
+    /// Requests, each with its newest version.
+    pub requests: BTreeMap<HoldId, u64>,
+}

@@ -1,0 +1,171 @@
+//! Handoffs on the pages, in Chromium: taken over, completed both ways, two people at once (People 8).
+
+use holdpoint_testkit::{Person, until};
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, Browsers, DESK, PHONE};
+use crate::world::{PATIENCE, World, log};
+
+/// A warm lead that is put to sales, and two steps behind it; returns the run and its request.
+async fn lead(world: &World) -> (String, String) {
+    let mail = json!({ "to": "{{ contact.email }}", "subject": "Introduction", "body": "Hello" });
+    let steps = json!([
+        { "tool": "log", "args": { "message": "Uses two tools that we could replace" } },
+        { "tool": "send_email", "args": mail },
+        { "handoff": { "to": "@role.sales", "message": "personal outreach", "timeout": "3 days" } },
+        log("thanked"),
+        log("filed"),
+    ]);
+    world.agent("outreach", steps).await;
+    let contact = json!({
+        "id": "c-zoe", "name": "Zoe Zimmer", "email": "zoe@zoe.example", "company": "Zimmer & Co",
+        "replied": true, "sentiment": "positive",
+        "deals": [{ "name": "Pilot", "value": 12000, "stage": "proposal", "probability": 0.4 }],
+    });
+    let body = json!({ "contact": contact });
+    let run = world.start_run("outreach", body).await;
+    let shown = world.until_status(&run, "waiting").await;
+    let id = shown["waiting_on"][0]["id"].as_str().unwrap().to_owned();
+    until(PATIENCE, "the request is there", async || {
+        let (status, _) = world.up.get(&format!("/requests/{id}")).await.unwrap();
+        (status == 200).then_some(())
+    })
+    .await
+    .unwrap();
+    (run, id)
+}
+
+async fn nina(world: &World) -> Person {
+    let roles = ["member", "sales"];
+    Person::join(&world.up, "nina", &roles).await.unwrap()
+}
+
+async fn fits(browser: &Browser) -> Value {
+    let fits = "return document.documentElement.scrollWidth <= innerWidth";
+    browser.asks(fits).await
+}
+
+/// S0-AC7, S0-T2, S0-T3, S0-R3: a person takes a lead over and lets the agent go on; somebody else
+/// sees it happen on a page that nobody touches.
+#[tokio::test]
+async fn a_person_takes_a_lead_over_and_lets_the_agent_go_on() {
+    let Some(browsers) = Browsers::new().await else {
+        return;
+    };
+    let world = World::with_real_time().await;
+    let nina = nina(&world).await;
+    let (run, id) = lead(&world).await;
+    let browser = browsers.signed_in(&world, nina.token(), DESK).await;
+    browser.reads("[Warm Lead] Agent handoff: Zoe Zimmer").await;
+    browser.reads("Zimmer & Co").await;
+    let text = browser.text().await;
+    assert_eq!(
+        text.matches("Pilot").count(),
+        1,
+        "a deal is told once: {text}"
+    );
+    browser.picture("handoff").await;
+    let watching = browsers.signed_in(&world, &world.up.token, DESK).await;
+    watching.go(&format!("/requests/{id}")).await;
+    watching.reads("Live").await;
+
+    browser.click("Take over").await;
+    browser.reads("Taken over").await;
+    browser.reads("With nina").await;
+    watching.reads("With nina").await;
+    browser.picture("handoff-taken-over").await;
+    browser
+        .fill("notes", "Called her; she wants a pilot in May.")
+        .await;
+    browser.click("Let the agent go on – 2 steps left").await;
+    browser.reads("Completed by nina").await;
+    watching.reads("Completed by nina").await;
+    watching.reads("she wants a pilot in May").await;
+    watching.picture("handoff-completed").await;
+    let shown = world.until_status(&run, "completed").await;
+    assert_eq!(shown["steps"][4]["status"], "completed", "{shown}");
+    watching.go(&format!("/runs/{run}")).await;
+    watching.reads("Completed").await;
+    watching.picture("handoff-run").await;
+    browser.close().await;
+    watching.close().await;
+}
+
+/// S0-T3: the other way ends the run; on a phone.
+#[tokio::test]
+async fn a_person_ends_the_run_on_a_phone() {
+    let Some(browsers) = Browsers::new().await else {
+        return;
+    };
+    let world = World::with_real_time().await;
+    let nina = nina(&world).await;
+    let (run, _) = lead(&world).await;
+    let phone = browsers.signed_in(&world, nina.token(), PHONE).await;
+    phone.reads("[Warm Lead] Agent handoff: Zoe Zimmer").await;
+    assert_eq!(fits(&phone).await, true);
+    phone.picture("handoff-phone").await;
+    phone.click("Complete…").await;
+    phone.fill("notes", "Not a fit.").await;
+    assert_eq!(fits(&phone).await, true);
+    phone.picture("handoff-phone-completing").await;
+    phone.click("End the run").await;
+    phone.reads("Completed by nina").await;
+    let shown = world.until_status(&run, "completed").await;
+    assert_eq!(shown["steps"][4]["status"], "skipped", "{shown}");
+    phone.close().await;
+}
+
+/// Two at once: the second is told who was first. One of them has no script, and so an older page.
+#[tokio::test]
+async fn of_two_who_take_over_the_second_reads_who_was_first() {
+    let Some(browsers) = Browsers::new().await else {
+        return;
+    };
+    let world = World::with_real_time().await;
+    let nina = nina(&world).await;
+    let paul = Person::join(&world.up, "paul", &["member", "sales"])
+        .await
+        .unwrap();
+    let (_, id) = lead(&world).await;
+    let plain = browsers.open(&world, DESK, false).await;
+    plain.sign_in(nina.token()).await;
+    plain.go(&format!("/requests/{id}")).await;
+    plain.reads("Take over").await;
+    let first = browsers.signed_in(&world, paul.token(), DESK).await;
+    first.click("Take over").await;
+    first.reads("With paul").await;
+
+    plain.click("Take over").await;
+    plain
+        .reads("Somebody was first: it was taken over by paul")
+        .await;
+    plain.reads("With paul").await;
+    plain.picture("handoff-second").await;
+    let (_, request) = world.up.get(&format!("/requests/{id}")).await.unwrap();
+    assert_eq!(request["assignee"], "paul", "{request}");
+    plain.close().await;
+    first.close().await;
+}
+
+/// What one puts away leaves the inbox, which says so, and is found again.
+#[tokio::test]
+async fn what_is_put_away_is_out_of_the_way_and_found_again() {
+    let Some(browsers) = Browsers::new().await else {
+        return;
+    };
+    let world = World::with_real_time().await;
+    let nina = nina(&world).await;
+    lead(&world).await;
+    let browser = browsers.signed_in(&world, nina.token(), DESK).await;
+    browser.reads("[Warm Lead] Agent handoff: Zoe Zimmer").await;
+    browser.click("More").await;
+    browser.click("Put away").await;
+    browser.reads("1 put away for later").await;
+    browser.go("/inbox").await;
+    browser.reads("Nothing waits here").await;
+    browser.picture("inbox-put-away").await;
+    browser.click("1 put away for later").await;
+    browser.reads("[Warm Lead] Agent handoff: Zoe Zimmer").await;
+    browser.reads("Put away until").await;
+    browser.close().await;
+}
