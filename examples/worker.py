@@ -12,8 +12,15 @@ TOOL = os.environ.get("HOLDPOINT_TOOL", "echo")
 NODE = f"python-{uuid.uuid4().hex[:12]}"  # new at every start
 
 
-def echo(args, key, cancelled):
-    """The tool: `key` is the same for every attempt; a long one looks at `cancelled.is_set()`."""
+class Parked(Exception):
+    """The tool has asked people and ends; its step comes back with the answer."""
+
+
+def echo(args, key, cancelled, people):
+    """The tool: `key` is the same for every attempt; a long one looks at `cancelled.is_set()`.
+    `people(question)` returns what they answered, or ends the tool until they have."""
+    if isinstance(args, dict) and "ask" in args:
+        return args | {"answer": people(args["ask"])}
     return args
 
 
@@ -158,16 +165,29 @@ class Worker:
                 return None
             time.sleep(0.5)
 
+    def people(self, step, question):
+        """Asks by the same key every time: the second try is told the answer."""
+        command = {key: step[key] for key in ("run", "step", "dispatch")}
+        command |= {"token": step.get("token"), "question": {"question": question, "mode": "park"}}
+        asked = ask(self.nats, step["workspace"], "request_input", step["run"], command, 10)
+        if asked is None:
+            raise RuntimeError("nobody could be asked")
+        if asked["status"] == "open":
+            raise Parked()
+        return asked["answer"]
+
     def call(self, step):
-        began, failure, data = time.monotonic(), None, None
+        began, failure, data, parks = time.monotonic(), None, None, False
         try:
-            data = echo(step["args"], f"{step['run']}/{step['step']}", self.cancelled)
+            data = echo(step["args"], f"{step['run']}/{step['step']}", self.cancelled, lambda question: self.people(step, question))
+        except Parked:
+            parks = True
         except Exception as error:
             failure = f"The tool failed with {type(error).__name__}"
         took = int((time.monotonic() - began) * 1000)
         action = {"success": failure is None, "description": failure or "Done", "error": failure, "data": data, "duration_ms": took}
         code = "tool_failed" if failure else None
-        return {key: step[key] for key in ("run", "step", "dispatch")} | {"result": action, "error_code": code}
+        return {key: step[key] for key in ("run", "step", "dispatch")} | {"result": action, "error_code": code, "parks": parks}
 
     def report(self, step, result):
         """Until the executor has answered; after a second its command stream keeps it too."""

@@ -5,6 +5,7 @@ mod m0002_ground;
 mod m0003_scopes;
 mod m0004_leases_and_tools;
 mod m0005_activities;
+mod m0006_contacts_by_mail;
 
 use sea_orm_migration::prelude::*;
 
@@ -25,6 +26,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0003_scopes::Migration),
             Box::new(m0004_leases_and_tools::Migration),
             Box::new(m0005_activities::Migration),
+            Box::new(m0006_contacts_by_mail::Migration),
         ]
     }
 }

@@ -1,4 +1,4 @@
-//! Tables of the gateway: tokens, sessions, the read copy of users, workspaces, commands on their way.
+//! Tables of the gateway: tokens, sessions, inbound hooks, the read copy of users, workspaces, commands on their way.
 //!
 //! Forward only: a migration that has been released is never edited. What the tables mean is the
 //! gateway's business.
@@ -7,6 +7,7 @@ mod m0001_tokens;
 mod m0002_callers;
 mod m0003_people;
 mod m0003_sessions;
+mod m0004_inbound_hooks;
 
 use sea_orm_migration::prelude::*;
 
@@ -21,6 +22,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0002_callers::Migration),
             Box::new(m0003_sessions::Migration),
             Box::new(m0003_people::Migration),
+            Box::new(m0004_inbound_hooks::Migration),
         ]
     }
 

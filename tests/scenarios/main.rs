@@ -11,6 +11,7 @@
 mod browser;
 mod fleet;
 mod shop;
+mod toolbox;
 mod world;
 
 mod a_cancelled_run_never_goes_on;
@@ -19,12 +20,15 @@ mod a_hold_calls_back;
 mod a_hold_needs_no_agent;
 mod a_killed_up_finds_its_bus_again;
 mod a_long_wait_is_exact;
+mod a_parked_tool_comes_back_with_the_answer;
 mod a_paused_agent_stops_every_run;
 mod a_paused_wait_keeps_its_remaining_time;
 mod a_process_dies_at_any_point;
 mod a_program_publishes_commands;
 mod a_question_is_answered;
+mod a_reply_comes_by_hook;
 mod a_reply_skips_the_follow_up;
+mod a_tool_asks_and_waits;
 mod a_wait_pauses_and_resumes;
 mod a_wait_survives_a_kill;
 mod a_warm_lead_is_handed_to_a_person;

@@ -68,6 +68,52 @@ async fn a_handoff_is_taken_over_given_on_and_completed() {
     assert_eq!((status, &late["code"]), (409, &json!("already_decided")));
 }
 
+/// People 1, batch decisions: all or none, and which one stopped it.
+#[tokio::test]
+async fn several_are_approved_together_or_none_is() {
+    let world = World::with_test_clock().await;
+    let mut ids = Vec::new();
+    for question in ["Ship 1?", "Ship 2?", "Ship 3?"] {
+        ids.push(open(&world, json!({ "kind": "approval", "question": question })).await);
+    }
+    let batch = async |ids: &[String]| {
+        let body = json!({ "ids": ids, "decision": { "approve": {} }, "atomic": true });
+        world.up.post("/requests:batch", &body).await.unwrap()
+    };
+    post(
+        &world,
+        &ids[1],
+        "reject",
+        json!({ "reason": "not this one" }),
+    )
+    .await;
+    let (status, told) = batch(&ids).await;
+    assert_eq!(
+        (status, &told["code"]),
+        (409, &json!("none_decided")),
+        "{told}"
+    );
+    let detail = told["detail"].as_str().unwrap();
+    assert!(
+        detail.contains(&ids[1]) && detail.contains("rejected by owner"),
+        "{told}"
+    );
+    let codes: Vec<_> = (0..3)
+        .map(|n| &told["items"][n]["problem"]["code"])
+        .collect();
+    assert_eq!(codes, ["none_done", "already_decided", "none_done"]);
+    assert_eq!(shown(&world, &ids[0]).await["status"], "open");
+    assert_eq!(shown(&world, &ids[1]).await["late"], json!([]));
+    ids.remove(1);
+    let (status, told) = batch(&ids).await;
+    assert_eq!(
+        (status, &told["items"][1]["recorded"]),
+        (200, &json!(true)),
+        "{told}"
+    );
+    assert_eq!(shown(&world, &ids[0]).await["outcome"], "approved");
+}
+
 /// What somebody has put away leaves their list, until its time has come.
 #[tokio::test]
 async fn what_is_put_away_comes_back_by_itself() {

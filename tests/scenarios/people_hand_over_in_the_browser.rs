@@ -40,6 +40,20 @@ async fn nina(world: &World) -> Person {
     Person::join(&world.up, "nina", &roles).await.unwrap()
 }
 
+/// Waits until the forms of a page are of the request as it is: the executor's word on a take-over
+/// moves its version, and the page follows by itself.
+async fn is_current(world: &World, browser: &Browser, id: &str) {
+    until(PATIENCE, "the page to follow", async || {
+        let path = format!("/requests/{id}");
+        let (_, request) = world.up.get(&path).await.ok()?;
+        let form = "return Number(document.querySelector('[name=version]').value)";
+        let is_settled = request["effect"] == "applied" && request["timer_unconfirmed"].is_null();
+        (is_settled && browser.asks(form).await == request["version"]).then_some(())
+    })
+    .await
+    .unwrap();
+}
+
 async fn fits(browser: &Browser) -> Value {
     let fits = "return document.documentElement.scrollWidth <= innerWidth";
     browser.asks(fits).await
@@ -74,6 +88,7 @@ async fn a_person_takes_a_lead_over_and_lets_the_agent_go_on() {
     browser.reads("With nina").await;
     watching.reads("With nina").await;
     browser.picture("handoff-taken-over").await;
+    is_current(&world, &browser, &id).await;
     browser
         .fill("notes", "Called her; she wants a pilot in May.")
         .await;
@@ -159,7 +174,8 @@ async fn what_is_put_away_is_out_of_the_way_and_found_again() {
     let browser = browsers.signed_in(&world, nina.token(), DESK).await;
     browser.reads("[Warm Lead] Agent handoff: Zoe Zimmer").await;
     browser.click("More").await;
-    browser.click("Put away").await;
+    let put_away = browser.find("form:has([value=snooze]) button").await;
+    put_away.click().await.unwrap();
     browser.reads("1 put away for later").await;
     browser.go("/inbox").await;
     browser.reads("Nothing waits here").await;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
+use holdpoint_executor::domain::run::people::Clock;
 use holdpoint_executor::domain::run::{Run, StepPhase};
 use holdpoint_executor::domain::{Aggregate, Effect, Key};
 use holdpoint_ids::RunId;
@@ -26,7 +27,12 @@ pub(crate) struct Checks {
 
 impl Checks {
     /// After commits of the executor.
-    pub(crate) fn executor(&mut self, effects: &[Effect], states: &HashMap<Key, Aggregate>) {
+    pub(crate) fn executor(
+        &mut self,
+        effects: &[Effect],
+        states: &HashMap<Key, Aggregate>,
+        now: DateTime<Utc>,
+    ) {
         for effect in effects {
             match effect {
                 Effect::HandOut(hand_out) => {
@@ -55,6 +61,7 @@ impl Checks {
                     continue;
                 }
                 follows(before, run);
+                is_due(before, run, now);
             }
             self.before.insert(run.id, run.clone());
         }
@@ -100,7 +107,10 @@ impl Checks {
                 panic!("{id} was asked for and never started");
             };
             assert!(
-                run.is_final() || !run.pauses.is_empty() || run.questions().next().is_some(),
+                run.is_final()
+                    || !run.pauses.is_empty()
+                    || run.questions().next().is_some()
+                    || run.people().next().is_some(),
                 "nothing will ever wake {run:#?}"
             );
             let granted = |phase: &StepPhase| matches!(phase, StepPhase::Working(_));
@@ -125,6 +135,18 @@ impl Checks {
     }
 }
 
+/// Time ends a hold on people when it is up, and not before.
+fn is_due(before: &Run, after: &Run, now: DateTime<Utc>) {
+    for (_, on) in before.people() {
+        let due = match on.clock {
+            Clock::Set { due } | Clock::Frozen { due, .. } => due,
+            Clock::None => continue,
+        };
+        let is_over = after.timed_out.contains(&on.id.number);
+        assert!(!is_over || due <= now, "at {now} time was up for {on:#?}");
+    }
+}
+
 /// What must hold between two states of a run, however many decisions lie between them.
 fn follows(before: &Run, after: &Run) {
     assert!(after.version > before.version && after.seq >= before.seq);
@@ -139,7 +161,9 @@ fn follows(before: &Run, after: &Run) {
                 StepPhase::Queued(_) | StepPhase::Working(_) | StepPhase::Planned
             )
         };
-        if before.is_final() || (!before.pauses.is_empty() && before.pauses == after.pauses) {
+        let is_owned = before.taken().is_some() && before.taken() == after.taken();
+        let is_paused = !before.pauses.is_empty() && before.pauses == after.pauses;
+        if before.is_final() || is_paused || is_owned {
             let starts = !matches!(old.phase, StepPhase::Working(_))
                 && is_out(&old.phase)
                 && matches!(new.phase, StepPhase::Working(_));

@@ -118,6 +118,7 @@ fn a_broken_rule_is_noticed() {
         Fault::LeaseForEver,
         Fault::DecisionTakenOver,
         Fault::TimeOutStays,
+        Fault::TimeOutOfOldDeadline,
     ];
     for fault in faults {
         let noticed = (0..NOTICED_WITHIN).find_map(|seed| {

@@ -20,6 +20,7 @@ mod checks;
 mod conformance;
 mod histories;
 mod people;
+mod plans;
 mod planted;
 mod requests;
 mod service;

@@ -1,17 +1,19 @@
 //! People and programs: they answer what they are asked (twice, late, two at once), open holds that
-//! stand alone and take them back. And a scripted owner of holds with deadlines, which runs do not
-//! have yet: it wants them open, frozen and gone by the protocol of the executor.
+//! stand alone and take them back, take handoffs and runs over. And a scripted owner of holds: it
+//! wants them open, frozen and gone by the protocol of the executor, more often than runs do.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::{Claims, Keys, Secrets};
+use holdpoint_contracts::executor::TakeOverRun;
 use holdpoint_contracts::handoff::{
-    DecideRequest, Decision, OpenHold, PutUser, SetHolds, WithdrawHold,
+    ActOnRequest, Completion, DecideRequest, Decision, Disposition, OpenHold, OutcomeType, PutUser,
+    RequestAction, SetHolds, WithdrawHold,
 };
 use holdpoint_contracts::hold::{HoldSpec, HoldWish, OnTimeout, Want};
-use holdpoint_contracts::message::{Actor, Envelope};
+use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_handoff::domain::{Aggregate, Phase, Request};
 use holdpoint_ids::{HoldId, RunId};
@@ -144,7 +146,8 @@ impl World {
 
     /// Somebody does something about requests.
     pub(crate) fn somebody(&mut self) {
-        match self.chance.below(8) {
+        match self.chance.below(9) {
+            8 => self.take_one_over(),
             0 if self.people.standalone.len() < STANDALONE_MAX => self.open_standalone(),
             1 => self.withdraw(),
             2 if self.people.scripted.len() < SCRIPTED_MAX => self.open_scripted(),
@@ -253,18 +256,18 @@ impl World {
         let found: Vec<_> = requests(self)
             .into_iter()
             .filter(|request| is_late || is_standing(request))
-            .map(|request| (request.id, request.kind_of(), request.version))
+            .filter_map(|request| Some((request.id, request.spec.clone()?, request.version)))
             .collect();
         if found.is_empty() {
             return;
         }
-        let (id, kind, version) = found[self.chance.place(found.len())];
+        let (id, spec, version) = &found[self.chance.place(found.len())];
         let times = 1 + self.chance.place(2);
         for _ in 0..times {
             let person = self.chance.place(PEOPLE.len());
-            let decision = self.decision(kind);
-            let version = self.chance.one_in(4).then_some(version);
-            self.decide(id, person, decision, version);
+            let decision = self.decision(spec);
+            let version = self.chance.one_in(4).then_some(*version);
+            self.decide(*id, person, decision, version);
         }
     }
 
@@ -273,29 +276,70 @@ impl World {
         let open: Vec<_> = requests(self)
             .into_iter()
             .filter(|request| is_standing(request) && request.kind_of() != HoldKind::Timer)
-            .map(|request| (request.id, request.kind_of()))
+            .filter_map(|request| Some((request.id, request.spec.clone()?)))
             .collect();
-        for (id, kind) in &open {
-            let decision = self.decision(*kind);
+        for (id, spec) in &open {
+            let decision = self.decision(spec);
             self.decide(*id, 0, decision, None);
         }
         !open.is_empty()
     }
 
-    fn decision(&mut self, kind: HoldKind) -> Decision {
-        if kind == HoldKind::Input {
-            let words = ["it_happened", "run_again", "run_again", "give_up"];
-            let word = words[self.chance.place(words.len())];
-            return Decision::Respond {
-                answer: json!(word),
-            };
-        }
-        match self.chance.one_in(2) {
-            true => Decision::Approve { comment: None },
-            false => Decision::Reject {
-                reason: "No.".to_owned(),
+    fn decision(&mut self, spec: &HoldSpec) -> Decision {
+        match spec.kind {
+            HoldKind::Input if spec.schema.is_some() => Decision::Respond {
+                answer: json!({ "region": "north" }),
+            },
+            HoldKind::Input => {
+                let mut words = spec.options.clone();
+                // What is most often said of an uncertain step.
+                words.extend(words.iter().find(|word| *word == "run_again").cloned());
+                let word = &words[self.chance.place(words.len())];
+                Decision::Respond {
+                    answer: json!(word),
+                }
+            }
+            HoldKind::Handoff => Decision::Complete(Completion {
+                notes: "called".to_owned(),
+                outcome_type: OutcomeType::Resolved,
+                disposition: match self.chance.one_in(2) {
+                    true => Disposition::Finish,
+                    false => Disposition::ReturnToAgent,
+                },
+            }),
+            HoldKind::Approval | HoldKind::Timer => match self.chance.one_in(2) {
+                true => Decision::Approve { comment: None },
+                false => Decision::Reject {
+                    reason: "No.".to_owned(),
+                },
             },
         }
+    }
+
+    /// A handoff is somebody's from now on: a run's, or one that is over.
+    fn take_one_over(&mut self) {
+        let handed: Vec<_> = requests(self)
+            .into_iter()
+            .filter(|request| request.kind_of() == HoldKind::Handoff)
+            .map(|request| request.id)
+            .collect();
+        if handed.is_empty() {
+            return;
+        }
+        let id = handed[self.chance.place(handed.len())];
+        let command = ActOnRequest {
+            id,
+            action: RequestAction::TakeOver,
+            version: None,
+        };
+        let person = self.chance.place(PEOPLE.len());
+        self.signed(person, command);
+    }
+
+    /// Somebody becomes the owner of a run.
+    pub(crate) fn take_over_run(&mut self, run: RunId) {
+        let person = self.chance.place(PEOPLE.len());
+        self.signed(person, TakeOverRun { run });
     }
 
     fn decide(&mut self, id: HoldId, person: usize, decision: Decision, version: Option<u64>) {
@@ -304,6 +348,10 @@ impl World {
             decision,
             version,
         };
+        self.signed(person, command);
+    }
+
+    fn signed<C: Command>(&mut self, person: usize, command: C) {
         self.post(&Envelope {
             actor: Actor(PEOPLE[person].to_owned()),
             assertion: Some(Keyring::get().assertions[person].clone()),

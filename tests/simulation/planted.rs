@@ -1,6 +1,7 @@
 //! Cells of the hold table (`holdpoint_handoff::domain::meet`) that are flipped on purpose.
 
-use holdpoint_contracts::hold::{Want, WishAnswer};
+use chrono::TimeDelta;
+use holdpoint_contracts::hold::{HoldOutcome, Want, WishAnswer};
 use holdpoint_handoff::Handoff;
 use holdpoint_handoff::domain::{
     Aggregate, Answer, Effect, Input, OwnerState, Phase, RequestInput, meet,
@@ -14,6 +15,7 @@ pub(crate) fn rewrite(fault: Fault) -> Option<Rewrite<Handoff>> {
     match fault {
         Fault::DecisionTakenOver => Some(decision_taken_over),
         Fault::TimeOutStays => Some(time_out_stays),
+        Fault::TimeOutOfOldDeadline => Some(time_out_of_old_deadline),
         Fault::None
         | Fault::AnswerBeforeCommit
         | Fault::PublishBeforeCommit
@@ -74,4 +76,14 @@ fn time_out_stays(known: Option<&Aggregate>, input: &Input, decision: &mut Decis
         after.effect = before.effect;
     }
     decision.answer = Answer::Wish(WishAnswer::TimedOut);
+}
+
+fn time_out_of_old_deadline(_: Option<&Aggregate>, _: &Input, decision: &mut Decision<Handoff>) {
+    for effect in &mut decision.effects {
+        if let Effect::Close { closed, .. } = effect
+            && closed.outcome == HoldOutcome::Timeout
+        {
+            closed.at += TimeDelta::days(400);
+        }
+    }
 }

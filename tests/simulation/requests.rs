@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use holdpoint_contracts::handoff::Effect as Word;
-use holdpoint_contracts::hold::Want;
+use holdpoint_contracts::hold::{HoldOutcome, Want};
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_executor::domain::run::people::OnPeople;
 use holdpoint_executor::domain::run::{StepPhase, Uncertain};
 use holdpoint_executor::domain::{Aggregate as Executed, Key as RunKey, Run};
 use holdpoint_handoff::domain::{Aggregate, Key, Phase, Request};
@@ -21,7 +23,7 @@ pub(crate) struct Requests {
 }
 
 /// What histories are to come by, each somewhere.
-pub(crate) const MET: [&str; 11] = [
+pub(crate) const MET: [&str; 15] = [
     "answered",
     "answered while paused",
     "answered after the run, or the worker, had ended it",
@@ -33,6 +35,10 @@ pub(crate) const MET: [&str; 11] = [
     "stands alone: timed out",
     "stands alone: withdrawn",
     "stands alone: decided",
+    "asked before the first step, and told",
+    "a question of a step, answered",
+    "a handoff, completed",
+    "a handoff, taken over and completed",
 ];
 
 impl World {
@@ -65,10 +71,24 @@ impl World {
                 (Phase::Open { .. } | Phase::Frozen { .. }, _) => 4,
             };
             met.push(MET[place]);
+            met.extend(met_of_plan(request).map(|place| MET[place]));
         }
         met.sort_unstable();
         met.dedup();
         met
+    }
+}
+
+/// What a step asked, and was decided.
+fn met_of_plan(request: &Request) -> Option<usize> {
+    let spec = request.spec.as_ref()?;
+    let is_taken = request.handling.taken_over.is_some();
+    match (&request.phase, spec.kind) {
+        (Phase::Decided { .. }, HoldKind::Input) if spec.schema.is_some() => Some(11),
+        (Phase::Decided { .. }, HoldKind::Input) if spec.reason.is_none() => Some(12),
+        (Phase::Decided { .. }, HoldKind::Handoff) if is_taken => Some(14),
+        (Phase::Decided { .. }, HoldKind::Handoff) => Some(13),
+        _ => None,
     }
 }
 
@@ -104,6 +124,12 @@ impl Requests {
                 let request = request.unwrap_or_else(|| panic!("nobody is asked {asked:?}"));
                 is_asked(run, asked, request);
             }
+            for (_, on) in run.people() {
+                let request = found(world, on.id);
+                let request = request.unwrap_or_else(|| panic!("nobody is asked {on:?}"));
+                has_waker(world, request);
+                stands_as(run, on, request);
+            }
         }
         for state in world.handoff.states.values() {
             let Aggregate::Request(request) = state else {
@@ -126,7 +152,7 @@ fn found(world: &World, id: HoldId) -> Option<&Request> {
 
 /// Time has not come to rest before every alarm has fired: what stands is asked of people only.
 fn has_waker(world: &World, request: &Request) {
-    if let Phase::Open { .. } = request.phase {
+    if let Phase::Open { deadline } = request.phase {
         let key = holdpoint_scheduler::domain::Key {
             workspace: acme(),
             owner: Owner::Handoff,
@@ -134,11 +160,17 @@ fn has_waker(world: &World, request: &Request) {
         };
         let alarm = world.scheduler.states.get(&key).map(|alarm| alarm.phase);
         let is_set = matches!(alarm, Some(AlarmPhase::Pending(_)));
+        // Once its deadline has passed, or where there is none, the owners are the last to be told.
+        let passed = request.escalated_at;
+        let has_time = deadline.is_some_and(|due| passed.is_none_or(|passed| due > passed));
         let told = request.handling.history.iter().rev();
         let is_known = told
             .filter_map(|one| one.note.as_deref())
             .any(|note| note.contains("the owners"));
-        assert!(is_set || is_known, "no alarm will end {request:#?}");
+        assert!(
+            is_set || (is_known && !has_time),
+            "no alarm will end {request:#?}"
+        );
     }
     let is_closed = request.effect.is_some();
     let has_ended = matches!(
@@ -190,7 +222,8 @@ fn is_asked(run: &Run, asked: &Uncertain, request: &Request) {
         (Phase::Open { .. }, None) => !is_paused,
         (Phase::Frozen { .. }, None) => is_paused,
         (Phase::Decided { by, data, .. }, Some(answer)) => {
-            is_paused && *by == answer.by && *data == answer.choice.as_str()
+            let stands = is_paused || run.taken().is_some();
+            stands && *by == answer.by && *data == answer.choice.as_str()
         }
         (
             Phase::Open { .. }
@@ -204,25 +237,48 @@ fn is_asked(run: &Run, asked: &Uncertain, request: &Request) {
     assert!(agrees, "{asked:#?} and {request:#?} do not agree");
 }
 
+/// A hold on people stands with its owner as with the run, or was closed and waits for the run to move.
+fn stands_as(run: &Run, on: &OnPeople, request: &Request) {
+    let is_paused = !run.pauses.is_empty();
+    let kept = on.closing.as_ref().map(|closing| closing.outcome);
+    let stands = is_paused || run.taken().is_some() || run.gate.is_some();
+    let agrees = match &request.phase {
+        Phase::Open { deadline } => !is_paused && kept.is_none() && *deadline == on.deadline(),
+        Phase::Frozen { remaining_ms, .. } => {
+            is_paused && kept.is_none() && *remaining_ms == on.remaining_ms()
+        }
+        Phase::Decided { outcome, .. } => stands && kept == Some(*outcome),
+        // Where it is not kept, it is undone when the clock goes on.
+        Phase::TimedOut { .. } => is_paused || (stands && kept == Some(HoldOutcome::Timeout)),
+        Phase::Gone { .. } => false,
+    };
+    assert!(agrees, "{on:#?} and {request:#?} do not agree");
+}
+
 /// What the handoff service believes of a run's hold is what became of it.
 fn agree(run: &Run, request: &Request) {
     let number = request.id.number;
-    let is_open = run.questions().any(|(_, asked)| asked.hold == request.id);
-    let is_answered = run.steps.iter().any(|step| step.answered.contains(&number));
+    let is_question = run.questions().any(|(_, asked)| asked.hold == request.id);
+    let is_open = is_question || run.people().any(|(_, on)| on.id == request.id);
+    let is_answered = run.closed.contains(&number)
+        || run.steps.iter().any(|step| step.answered.contains(&number));
+    let is_timed_out = run.timed_out.contains(&number);
     let agrees = match (&request.phase, request.effect) {
         (Phase::Open { .. } | Phase::Frozen { .. }, _) => is_open,
-        (Phase::Decided { .. }, Some(Word::Applied)) => is_answered,
+        (Phase::Decided { .. }, Some(Word::Applied)) => is_answered && !is_timed_out,
+        (Phase::TimedOut { .. }, Some(Word::Applied)) => is_timed_out,
         // The word is of the time of the answer; resume does not tell another.
-        (Phase::Decided { .. }, Some(Word::OnResume)) => true,
-        (Phase::Decided { .. }, Some(Word::RunEnded)) => !is_open && !is_answered,
-        (Phase::Decided { .. }, Some(Word::Pending) | None) => false,
-        (Phase::TimedOut { .. } | Phase::Gone { .. }, _) => !is_open && !is_answered,
+        (Phase::Decided { .. } | Phase::TimedOut { .. }, Some(Word::OnResume)) => true,
+        (Phase::Decided { .. }, Some(Word::RunEnded)) => !is_open && is_answered == is_timed_out,
+        (Phase::TimedOut { .. }, Some(Word::RunEnded)) => !is_open && !is_answered,
+        (Phase::Decided { .. } | Phase::TimedOut { .. }, Some(Word::Pending) | None) => false,
+        (Phase::Gone { .. }, _) => !is_open && !is_answered,
     };
     assert!(agrees, "{request:#?} and {run:#?} do not agree");
     let settled = |phase: &StepPhase| phase.is_settled();
     let is_over = run.steps.iter().all(|step| settled(&step.phase));
     assert!(
-        !(is_over && is_open),
+        !(is_over && is_question) && !(run.is_final() && is_open),
         "a question of what is over: {run:#?}"
     );
 }

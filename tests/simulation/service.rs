@@ -50,6 +50,9 @@ pub(crate) enum Fault {
     DecisionTakenOver,
     /// The cell *timed out × frozen since before* of the hold table: the time-out stays.
     TimeOutStays,
+    /// The executor is told of a time-out as if no deadline could be later: that of an old one ends a
+    /// hold that has time left.
+    TimeOutOfOldDeadline,
 }
 
 /// Where the process dies.

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::steps::{HandOut, NodeStatus};
 use holdpoint_contracts::subject;
-use holdpoint_executor::domain::run::StepPhase;
+use holdpoint_executor::domain::run::{Called, StepPhase};
 use holdpoint_executor::domain::{Aggregate, Input, Key, Lease, Node, NodeInput, Run, RunInput};
 use holdpoint_executor::{Executor, Judged, judge};
 use holdpoint_ids::NodeName;
@@ -100,7 +101,15 @@ pub(crate) fn hand_outs(executor: &SimService<Executor>) -> Vec<(String, HandOut
             let called = &executor.rows.called[&(run.id, step.id.clone())];
             let (tool, args) = called.clone();
             let subject = subject::steps(&run.workspace, &tool);
-            let hand_out = run.hand_out(step, (tool.parse().unwrap(), args, None));
+            let hand_out = run.hand_out(
+                step,
+                Called {
+                    tool: tool.parse().unwrap(),
+                    args,
+                    http: None,
+                    answers: Answers::new(),
+                },
+            );
             out.push((subject, hand_out.unwrap()));
         }
     }

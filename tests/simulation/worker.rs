@@ -254,6 +254,7 @@ impl SimWorker {
                     duration_ms: 5,
                 },
                 error_code: None,
+                parks: false,
             }],
         };
         if around.cruel && around.chance.one_in(4) {

@@ -140,7 +140,8 @@ impl World {
 
     fn check(&mut self) {
         let effects = std::mem::take(&mut self.executor.effects);
-        self.checks.executor(&effects, &self.executor.states);
+        let states = &self.executor.states;
+        self.checks.executor(&effects, states, self.now);
         let fired = std::mem::take(&mut self.scheduler.effects);
         self.checks.scheduler(&fired, self.now);
         if !std::mem::take(&mut self.handoff.effects).is_empty() {
@@ -184,27 +185,6 @@ impl World {
             || self.executor.take(&mut around!(self))
             || self.handoff.take(&mut around!(self))
             || self.scheduler.take(&mut around!(self))
-    }
-
-    /// An agent of waits and tools, some of which may be done twice and some of which must not.
-    fn agent(&mut self, number: usize) -> String {
-        let mut text = format!("agent: agent-{number}\nsteps:\n");
-        for step in 0..1 + self.chance.place(5) {
-            let what = match self.chance.below(6) {
-                0 => "wait: 1s".to_owned(),
-                1 => format!("wait: {}m", 1 + self.chance.below(600)),
-                2 => "wait: 90 days".to_owned(),
-                3 => "tool: log\n    args: { message: hello }".to_owned(),
-                _ => "tool: send_email\n    args: { to: a@x.example, subject: s, body: b }"
-                    .to_owned(),
-            };
-            text.push_str(&format!("  - {what}\n"));
-            // Most steps follow each other; now and then two go side by side.
-            if step > 0 && self.chance.one_in(4) {
-                text.push_str("    needs: []\n");
-            }
-        }
-        text
     }
 
     fn turn(&mut self) {
@@ -251,8 +231,9 @@ impl World {
             return;
         }
         let run = self.runs[self.chance.place(self.runs.len())];
-        match self.chance.below(9) {
+        match self.chance.below(10) {
             0 => self.tell(CancelRun { run, reason: None }),
+            9 => self.take_over_run(run),
             1..=4 => self.tell(PauseRun { run }),
             5..=8 => {
                 let modes = [
@@ -264,7 +245,7 @@ impl World {
                 let mode = modes[self.chance.place(modes.len())];
                 self.tell(ResumeRun { run, mode });
             }
-            _ => unreachable!("below 9"),
+            _ => unreachable!("below 10"),
         }
     }
 

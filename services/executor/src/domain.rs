@@ -17,6 +17,7 @@ pub mod plan;
 pub mod refusal;
 pub mod run;
 pub mod scope;
+mod size;
 pub mod tool;
 pub mod view;
 

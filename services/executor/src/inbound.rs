@@ -1,5 +1,6 @@
 //! Commands to inputs: translation, and who may give them.
 
+mod asking;
 mod caller;
 mod scopes;
 
@@ -7,11 +8,12 @@ mod scopes;
 mod tests;
 
 use chrono::{DateTime, Utc};
-use holdpoint_auth::{Right, Trust};
+use holdpoint_auth::{Keys, Right};
+use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
-    AddActivity, ApplyAgent, CancelRun, ConfirmRun, DeleteAgent, DeleteContact, DeleteTool,
-    HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    StartRun, TakeOverRun, TimerFired, TimersFired,
+    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HoldsClosed,
+    PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope, StartRun,
+    TakeOverRun, TimerFired, TimersFired,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Command, Envelope};
@@ -42,12 +44,12 @@ const WORKING_MAX: usize = 8_192;
 pub(crate) fn decode(
     parts: &Parts,
     body: &[u8],
-    trust: &Trust,
+    keys: &Keys,
     now: DateTime<Utc>,
 ) -> Result<Request<Input>, Problem> {
     let caller = Caller {
         workspace: &parts.workspace,
-        trust,
+        trust: &keys.trust,
         now,
     };
     match parts.verb.as_str() {
@@ -57,15 +59,13 @@ pub(crate) fn decode(
         PutContact::VERB | PatchContact::VERB | AddActivity::VERB | DeleteContact::VERB => {
             contact(&parts.verb, body, &caller)
         }
-        StartRun::VERB
-        | PauseRun::VERB
-        | ResumeRun::VERB
-        | CancelRun::VERB
-        | ConfirmRun::VERB
-        | TakeOverRun::VERB => by_people(&parts.verb, body, &caller),
+        StartRun::VERB | PauseRun::VERB | ResumeRun::VERB | CancelRun::VERB | TakeOverRun::VERB => {
+            by_people(&parts.verb, body, &caller)
+        }
         PauseScope::VERB | ResumeScope::VERB | DeleteAgent::VERB => {
             scopes::decode(&parts.verb, body, &caller)
         }
+        RequestInput::VERB => asking::decode(body, &caller, &keys.steps),
         TimersFired::VERB | HoldsClosed::VERB => by_services(&parts.verb, body, &caller),
         StartSteps::VERB | StepResults::VERB | Beat::VERB | Goodbye::VERB => {
             by_workers(&parts.verb, body, &caller)
@@ -171,11 +171,6 @@ fn by_people(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Inp
             let it: Envelope<TakeOverRun> = caller.read(body, Some(Right::Operate))?;
             (it.command.run, RunInput::TakeOver { by: it.actor }, it.key)
         }
-        ConfirmRun::VERB => {
-            let it: Envelope<ConfirmRun> = caller.read(body, Some(Right::Decide))?;
-            let (by, answers) = (it.actor, it.command.answers);
-            (it.command.run, RunInput::Confirm { by, answers }, it.key)
-        }
         CancelRun::VERB => {
             let it: Envelope<CancelRun> = caller.read(body, Some(Right::Operate))?;
             let (by, reason) = (it.actor, it.command.reason);
@@ -254,6 +249,14 @@ fn by_workers(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<In
             let it: Envelope<StepResults> = caller.read(body, None)?;
             let StepResults { node, results } = it.command;
             many(results, |it| {
+                if it.parks {
+                    let input = RunInput::StepParks {
+                        step: it.step,
+                        dispatch: it.dispatch,
+                        duration_ms: it.result.duration_ms,
+                    };
+                    return run(caller.workspace, it.run, input);
+                }
                 let input = RunInput::StepResult {
                     node: node.clone(),
                     step: it.step,

@@ -202,10 +202,14 @@ impl ExecutorQueries {
         query: &ListContacts,
     ) -> Result<Page<ContactView>, Problem> {
         let limit = limit(query.limit)?;
-        let contacts =
-            store::list_contacts(&self.db, workspace, query.cursor.as_deref(), limit + 1)
-                .await
-                .map_err(|error| failed(&error))?;
+        let contacts = store::list_contacts(
+            &self.db,
+            workspace,
+            (query.email.as_deref(), query.cursor.as_deref()),
+            limit + 1,
+        )
+        .await
+        .map_err(|error| failed(&error))?;
         let views = contacts.iter().map(Contact::view).collect();
         Ok(page(views, limit, |view: &ContactView| view.id.to_string()))
     }

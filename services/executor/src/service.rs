@@ -172,7 +172,7 @@ impl Service for Executor {
     }
 
     fn decode(&self, parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
-        inbound::decode(parts, body, &self.keys.trust, self.clock.now())
+        inbound::decode(parts, body, &self.keys, self.clock.now())
     }
 
     async fn load(

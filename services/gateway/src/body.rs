@@ -42,9 +42,7 @@ impl FromRequest<App> for Body {
         let bearer = Bearer::from_request_parts(&mut parts, app).await?;
         let (workspace, user) = bearer.scope();
         let caller_key = idempotency_key(&parts.headers)?;
-        let bytes = tokio::time::timeout(ARRIVAL_MAX, read(body))
-            .await
-            .map_err(|_elapsed| Problem::new(408, "body_too_slow", "the body did not arrive"))??;
+        let bytes = arrived(body).await?;
         let key = caller_key.map(|key| Asked {
             key: scoped(&[workspace, user, &route(&parts), &key]),
             digest: digest(&parts, &bytes),
@@ -56,6 +54,13 @@ impl FromRequest<App> for Body {
             media_type,
         })
     }
+}
+
+/// All bytes of a body, within its limits.
+pub(crate) async fn arrived(body: HttpBody) -> Result<Vec<u8>, Problem> {
+    tokio::time::timeout(ARRIVAL_MAX, read(body))
+        .await
+        .map_err(|_elapsed| Problem::new(408, "body_too_slow", "the body did not arrive"))?
 }
 
 impl Body {
@@ -240,7 +245,7 @@ fn digest(parts: &Parts, bytes: &[u8]) -> String {
 }
 
 /// Digest of several texts of which none can reach into its neighbour.
-fn scoped(texts: &[&str]) -> String {
+pub(crate) fn scoped(texts: &[&str]) -> String {
     let mut digest = Sha256::new();
     for text in texts {
         digest.update(text.len().to_be_bytes());

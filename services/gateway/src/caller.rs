@@ -48,6 +48,15 @@ pub(crate) struct Reader {
     step: Option<Arc<StepClaims>>,
 }
 
+/// Who asks people for a run, in the workspace of the path: somebody, or a step that runs.
+#[derive(Debug)]
+pub(crate) enum Asker {
+    /// A user.
+    User(Caller),
+    /// A step, by its token: which one, and whether it counts, the executor finds out.
+    Step { workspace: Workspace, token: String },
+}
+
 /// The id or name in the path; one that is none is not found.
 #[derive(Debug)]
 pub(crate) struct Named<T>(pub(crate) T);
@@ -59,11 +68,7 @@ impl FromRequestParts<App> for Bearer {
         if let Some(known) = parts.extensions.get::<Self>() {
             return Ok(known.clone());
         }
-        let token = parts
-            .headers
-            .get(header::AUTHORIZATION)
-            .and_then(|value| value.to_str().ok())
-            .and_then(bearer)
+        let token = token(parts)
             .ok_or_else(|| unauthorized("send a token: `Authorization: Bearer hp_…`"))?;
         let bearer = if token.starts_with(STEP_TOKEN_PREFIX) {
             let claims = app.keys.steps.check(token, app.clock.now());
@@ -99,7 +104,8 @@ impl Bearer {
             Self::Step(_) => Err(Problem::new(
                 403,
                 "forbidden",
-                "a step's token opens its own run and the contacts, for looking, and nothing else",
+                "a step's token opens its own run and the contacts for looking, and lets its tool ask people; \
+                 nothing else",
             )),
         }
     }
@@ -178,7 +184,34 @@ impl FromRequestParts<App> for Reader {
     }
 }
 
+impl FromRequestParts<App> for Asker {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+        let (workspace, bearer) = inside(parts, app).await?;
+        Ok(match bearer {
+            Bearer::User(claims) => Self::User(Caller { workspace, claims }),
+            Bearer::Step(_) => Self::Step {
+                workspace,
+                token: token(parts).unwrap_or_default().to_owned(),
+            },
+        })
+    }
+}
+
 impl Reader {
+    /// Whether it is a step that looks.
+    pub(crate) const fn is_step(&self) -> bool {
+        self.step.is_some()
+    }
+
+    /// Whether the step that looks is the one that asked.
+    pub(crate) fn asked(&self, step: Option<&str>) -> bool {
+        self.step
+            .as_ref()
+            .is_none_or(|own| Some(own.step.as_str()) == step)
+    }
+
     /// To a step another run does not exist.
     pub(crate) fn sees(&self, run: RunId) -> Result<(), Problem> {
         if self.step.as_ref().is_none_or(|own| own.run == run) {
@@ -242,6 +275,11 @@ async fn path_params(parts: &mut Parts, app: &App) -> Result<(String, String), R
         }
     }
     Ok(found)
+}
+
+fn token(parts: &Parts) -> Option<&str> {
+    let value = parts.headers.get(header::AUTHORIZATION)?;
+    value.to_str().ok().and_then(bearer)
 }
 
 fn bearer(value: &str) -> Option<&str> {

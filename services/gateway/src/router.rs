@@ -6,8 +6,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
 use crate::routes::{
-    agents, clock, commands, contacts, health, holds, mails, notifications, requests, runs, scopes,
-    tokens, tools, users, webhooks, workspaces,
+    agents, asking, clock, commands, contacts, health, holds, hooks, mails, notifications,
+    requests, runs, scopes, tokens, tools, users, webhooks, workspaces,
 };
 use crate::{access, pages, problem};
 
@@ -15,9 +15,11 @@ use crate::{access, pages, problem};
 pub(crate) fn router(app: App) -> Router {
     let workspace = Router::new()
         .merge(agents::routes())
+        .merge(asking::routes())
         .merge(commands::routes())
         .merge(contacts::routes())
         .merge(holds::routes())
+        .merge(hooks::routes())
         .merge(mails::routes())
         .merge(notifications::routes())
         .merge(requests::routes())

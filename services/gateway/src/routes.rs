@@ -1,11 +1,13 @@
 //! One file a resource; each gives its routes. A handler translates, calls and answers.
 
 pub(crate) mod agents;
+pub(crate) mod asking;
 pub(crate) mod clock;
 pub(crate) mod commands;
 pub(crate) mod contacts;
 pub(crate) mod health;
 pub(crate) mod holds;
+pub(crate) mod hooks;
 pub(crate) mod mails;
 pub(crate) mod notifications;
 pub(crate) mod requests;

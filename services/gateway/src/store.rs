@@ -1,6 +1,7 @@
 //! Rows of the gateway and the only statements on them. No row type leaves this folder.
 
 pub(crate) mod commands;
+pub(crate) mod hooks;
 pub(crate) mod sessions;
 #[cfg(test)]
 mod tests;

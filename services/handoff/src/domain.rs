@@ -26,7 +26,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerAnswer;
-use holdpoint_contracts::handoff::{Decided, Decision, RequestAction, RequestView, UserView};
+use holdpoint_contracts::handoff::{
+    Decided, DecidedOne, Decision, RequestAction, RequestView, UserView,
+};
 use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, Want, WishAnswer};
 use holdpoint_contracts::notification::RequestFact;
 use holdpoint_ids::{HoldId, RoleName, UserName, Workspace};
@@ -129,6 +131,13 @@ pub enum RequestInput {
         decision: Decision,
         /// The version that the person has seen, if it matters to them.
         version: Option<u64>,
+    },
+    /// A person decides several alike, all or none; this is one of them.
+    DecideTogether {
+        /// Who.
+        caller: Caller,
+        /// What.
+        decision: Decision,
     },
     /// A person does something with it short of deciding.
     Act {
@@ -278,6 +287,8 @@ pub enum Answer {
     Request(Box<RequestView>),
     /// To a decision that stands.
     Decided(Box<Decided>),
+    /// To one of several decisions that stand together.
+    One(DecidedOne),
     /// To a decision that came too late and was kept: told as the problem that it is.
     Late(Box<Problem>),
     /// To a change of a user.
@@ -412,6 +423,9 @@ fn decide_request(
             decision,
             version,
         } => deciding::decide(request, caller, decision, *version, scene),
+        RequestInput::DecideTogether { caller, decision } => {
+            deciding::together(request, caller, decision, scene)
+        }
         RequestInput::Act {
             caller,
             action,

@@ -7,10 +7,10 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Trust;
 use holdpoint_contracts::executor;
 use holdpoint_contracts::handoff::{
-    ActOnRequest, DecideRequest, DisableUser, OpenHold, PutUser, RequestTimersFired, SetHolds,
-    WithdrawHold,
+    ActOnRequest, DecideRequest, DecideTogether, DisableUser, OpenHold, PutUser,
+    RequestTimersFired, SetHolds, WithdrawHold,
 };
-use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::{HoldId, IdError, Workspace};
@@ -55,6 +55,7 @@ impl Reader<'_> {
                 };
                 self.request(it.id, input)
             }),
+            DecideTogether::VERB => self.together(read(body)?),
             ActOnRequest::VERB => self.one(body, |it: ActOnRequest, caller| {
                 let input = RequestInput::Act {
                     caller,
@@ -107,12 +108,39 @@ impl Reader<'_> {
             key,
             command,
         } = read::<C>(body)?;
+        let caller = self.caller(actor, assertion);
+        Ok(Request::one(input(command, caller), key))
+    }
+
+    fn caller(&self, actor: Actor, assertion: Option<String>) -> Caller {
         let proof = assertion.map_or(Proof::Absent, |assertion| {
             self.trust
                 .check(&assertion, &self.parts.workspace, self.now)
                 .map_or_else(Proof::Bad, Proof::Good)
         });
-        Ok(Request::one(input(command, Caller { actor, proof }), key))
+        Caller { actor, proof }
+    }
+
+    /// Requests of any partition: each row is guarded by its version, whoever writes it.
+    fn together(&self, envelope: Envelope<DecideTogether>) -> Result<Request<Input>, Problem> {
+        let Envelope {
+            actor,
+            assertion,
+            key,
+            command: DecideTogether { ids, decision },
+        } = envelope;
+        let unique: BTreeSet<_> = ids.iter().collect();
+        if unique.len() != ids.len() || !(1..=DecideTogether::IDS_MAX).contains(&ids.len()) {
+            let most = DecideTogether::IDS_MAX;
+            let detail = format!("ids: 1 to {most} requests, each once");
+            return Err(Problem::invalid_body(detail));
+        }
+        let caller = self.caller(actor, assertion);
+        let inputs = ids.into_iter().map(|id| {
+            let (caller, decision) = (caller.clone(), decision.clone());
+            self.request(id, RequestInput::DecideTogether { caller, decision })
+        });
+        Ok(Request::whole(inputs.collect(), key))
     }
 
     fn wishes(&self, envelope: Envelope<SetHolds>) -> Result<Request<Input>, Problem> {

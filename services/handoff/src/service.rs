@@ -191,6 +191,7 @@ impl Service for Handoff {
             | Answer::Noted
             | Answer::Request(_)
             | Answer::Decided(_)
+            | Answer::One(_)
             | Answer::User(_) => None,
         }
     }

@@ -9,8 +9,9 @@ use holdpoint_auth::{Claims, Secrets};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::handoff::{
-    ActOnRequest, DecideRequest, Decided, Decision, DisableUser, Effect, GetRequest, ListRequests,
-    PutUser, RequestAction, RequestNudge, RequestStatus, SetHolds, UserFacts,
+    ActOnRequest, DecideRequest, DecideTogether, Decided, DecidedOne, Decision, DisableUser,
+    Effect, GetRequest, ListRequests, PutUser, RequestAction, RequestNudge, RequestStatus,
+    SetHolds, UserFacts,
 };
 use holdpoint_contracts::hold::{HoldSpec, HoldWish, Want, WishAnswer};
 use holdpoint_contracts::message::{Actor, Envelope, Reply};
@@ -199,6 +200,60 @@ async fn only_what_the_gateway_has_signed_decides() {
     bench.clock.move_to(later).unwrap();
     assert_eq!(ask(old).await, 401);
     assert!(bench.bus.ask(&acme(), &good()).await.is_ok());
+    bench.end().await;
+}
+
+/// People 1, batch decisions: all or none, in one commit, whichever partitions they are in.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_are_decided_together_or_none() {
+    let bench = Bench::start().await;
+    let ids: Vec<_> = (0..20).map(|_| hold()).collect();
+    for id in &ids {
+        bench.wish(*id, 1, open()).await;
+    }
+    let together = async |name: &str, ids: &[HoldId], answer: &str| {
+        let DecideRequest { decision, .. } = decision(ids[0], answer);
+        let ids = ids.to_vec();
+        let command = bench.by(name, "member", DecideTogether { ids, decision });
+        bench.bus.ask(&acme(), &command).await
+    };
+    let code = |reply: &Reply<DecidedOne>| match reply {
+        Reply::Ok(one) => format!("{:?}", one.effect),
+        Reply::Problem(problem) => problem.code.clone(),
+    };
+    bench.decide("bob", ids[7], "no").await.unwrap();
+    let told = together("ada", &ids, "yes").await.unwrap();
+    for (place, reply) in told.iter().enumerate() {
+        let wanted = if place == 7 {
+            "already_decided"
+        } else {
+            "none_done"
+        };
+        assert_eq!(code(reply), wanted, "{place}");
+    }
+    let Reply::Problem(problem) = &told[7] else {
+        panic!("it was decided")
+    };
+    assert_eq!(problem.data["late"], false, "nothing of it happened");
+    let query = ListRequests {
+        limit: 100,
+        status: Some(RequestStatus::Open),
+        ..ListRequests::default()
+    };
+    let page = bench.bus.query(&acme(), &query).await.unwrap();
+    assert_eq!(page.items.len(), 19);
+    let rest: Vec<_> = ids.iter().copied().filter(|id| *id != ids[7]).collect();
+    for _ in 0..2 {
+        let told = together("ada", &rest, "yes").await.unwrap();
+        assert!(
+            told.iter().all(|reply| code(reply) == "Pending"),
+            "{told:?}"
+        );
+    }
+    let page = bench.bus.query(&acme(), &query).await.unwrap();
+    assert_eq!(page.items, []);
+    let twice = together("ada", &[rest[0], rest[0]], "yes").await;
+    assert_eq!(twice.unwrap_err().status, 422);
     bench.end().await;
 }
 

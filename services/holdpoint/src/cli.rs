@@ -16,8 +16,8 @@ use crate::serve::tables::Tables;
 use crate::value;
 
 pub(crate) use people::{
-    ApproveArgs, AskArgs, InboxArgs, PauseArgs, RequestCommand, ToArgs, TokenCommand, ToolCommand,
-    UserCommand, WorkspaceCommand,
+    ApproveArgs, AskArgs, InboxArgs, PauseArgs, RequestCommand, StepAskArgs, ToArgs, TokenCommand,
+    ToolCommand, UserCommand, WorkspaceCommand,
 };
 pub(crate) use processes::{
     BenchArgs, BenchPartArgs, MigrateArgs, NatsConfigArgs, SecretsCommand, ServeArgs, Service,

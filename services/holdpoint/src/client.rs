@@ -118,6 +118,12 @@ impl Client {
         Ok(Self { http, to })
     }
 
+    /// Whether it speaks for a step that runs.
+    pub(crate) fn is_step(&self) -> bool {
+        let token = self.to.token.as_deref().unwrap_or_default();
+        token.starts_with(holdpoint_auth::STEP_TOKEN_PREFIX)
+    }
+
     /// Reads something; `path` is within the workspace unless it starts with `/`.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
@@ -349,7 +355,8 @@ impl Client {
             answer => answer,
         }
         .map_err(|error| self.unreachable(&error))?;
-        if status == 202 {
+        // A 202 without a command is a question that was asked.
+        if status == 202 && text.contains("\"command_id\"") {
             return Err(ClientError::accepted(&text));
         }
         if !(200..300).contains(&status) {

@@ -34,6 +34,13 @@ pub(crate) struct Session {
     pub(crate) json: bool,
 }
 
+impl Session {
+    /// Whether this is the tool of a step.
+    fn is_step(&self) -> bool {
+        self.client.is_step() && std::env::var_os("HOLDPOINT_RUN").is_some()
+    }
+}
+
 /// One group of commands.
 pub(crate) trait ClientCommand {
     /// Asks and prints.

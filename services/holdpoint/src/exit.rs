@@ -23,6 +23,8 @@ pub(crate) enum Outcome {
     Conflict,
     /// Nobody answers at that address.
     Unreachable,
+    /// A tool has asked people, and parks until they answer.
+    Parked,
     /// Ctrl-c.
     Interrupted,
 }
@@ -39,6 +41,7 @@ impl Outcome {
             Self::TimedOut => 5,
             Self::Conflict => 6,
             Self::Unreachable => 7,
+            Self::Parked => 75,
             Self::Interrupted => 130,
         }
     }

@@ -67,7 +67,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             args.data = global.data;
             Box::pin(demo::run(args)).await
         }
-        Command::Worker(args) => Box::pin(worker::run(args)).await,
+        Command::Worker(args) => Box::pin(worker::run(args, global.url)).await,
         Command::NatsConfig(args) => {
             nats_config::write(&args)?;
             Ok(Outcome::Ok.into())

@@ -22,7 +22,7 @@ use crate::up::tools;
 use crate::value::read_text;
 
 /// Works until it is told to stop, then finishes what it has begun and says goodbye.
-pub(crate) async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: WorkerArgs, url: Option<String>) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Info);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -30,7 +30,7 @@ pub(crate) async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
     let targets = TargetPolicy::of_serve(allowed.as_deref());
     let bus = Bus::connect_as(&args.nats_url, "worker", args.nats_seed.as_deref()).await?;
     let (node, worker) = match &args.tools {
-        Some(file) => of_file(bus, targets, file)?,
+        Some(file) => of_file(bus, targets, (file, url.as_deref()))?,
         None => {
             let node = tools::node()?;
             let clock = Clock::system();
@@ -56,10 +56,14 @@ pub(crate) async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
     Ok(outcome.into())
 }
 
-fn of_file(bus: Bus, targets: TargetPolicy, path: &Path) -> anyhow::Result<(NodeName, Worker)> {
+fn of_file(
+    bus: Bus,
+    targets: TargetPolicy,
+    (path, url): (&Path, Option<&str>),
+) -> anyhow::Result<(NodeName, Worker)> {
     let text = read_text(path)?;
     let http = HttpRequest::new(targets, DEFAULT_TIMEOUT)?;
-    let file = ToolsFile::read(&text, &http)
+    let file = ToolsFile::read(&text, &http, url)
         .map_err(|error| Usage(error.to_string()))
         .with_context(|| path.display().to_string())?;
     let options = WorkerOptions::new(file.node.clone());

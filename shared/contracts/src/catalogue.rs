@@ -3,6 +3,7 @@
 //! Owns one sample of each message and of each answer. A command or query that is missing here
 //! fails a test, and so does a sample that is not what a golden file says.
 
+mod asking;
 mod golden;
 mod page;
 mod people;
@@ -132,6 +133,7 @@ fn all() -> Vec<Entry> {
     entries.extend(samples::runs());
     entries.extend(samples::time());
     entries.extend(samples::work());
+    entries.extend(asking::commands());
     entries.extend(people::scopes_and_tools());
     entries.extend(people::nodes());
     entries.extend(people::holds());

@@ -158,19 +158,6 @@ pub struct CancelRun {
 }
 command!(CancelRun, "cancel_run", ChangedRun, |it| it.run.to_string());
 
-/// Says what a run lacks before its first step (S2-R12).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ConfirmRun {
-    /// Which.
-    pub run: RunId,
-    /// Field by field, as its `questions` have it.
-    pub answers: Map<String, Value>,
-}
-command!(ConfirmRun, "confirm_run", ChangedRun, |it| it
-    .run
-    .to_string());
-
 /// An operator becomes the owner of a live run: its other live steps are revoked, the agent is fenced
 /// off, and a handoff of that person stands until they complete it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -400,6 +387,9 @@ pub struct ListContacts {
     pub limit: u64,
     /// From the page before.
     pub cursor: Option<String>,
+    /// Only with this mail address, in capitals or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
 }
 query!(ListContacts, "contacts", Page<ContactView>);
 

@@ -21,6 +21,9 @@ pub const FIELDS_MAX: usize = 50;
 /// Largest schema, in bytes of JSON.
 pub const SCHEMA_BYTES_MAX: usize = 32 * 1024;
 
+/// Largest answer, in bytes of JSON.
+pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
+
 /// A form that people fill in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {
@@ -140,6 +143,28 @@ impl Schema {
         }
         errors
     }
+}
+
+/// What is wrong with an answer to a question with these options, or with this form; nothing: it is
+/// one. The pointer is into the answer.
+#[must_use]
+pub fn answer_fault(answer: &Value, options: &[String], form: Option<&Form>) -> Option<FieldError> {
+    let bytes = serde_json::to_string(answer).map_or(usize::MAX, |text| text.len());
+    if bytes > ANSWER_BYTES_MAX {
+        let message = format!("an answer has at most {ANSWER_BYTES_MAX} bytes as JSON");
+        return Some(wrong("", message));
+    }
+    if let Some(form) = form {
+        return form.check(answer).into_iter().next();
+    }
+    let is_option = |text: &str| options.iter().any(|option| option == text);
+    if options.is_empty() || answer.as_str().is_some_and(is_option) {
+        return None;
+    }
+    Some(FieldError {
+        nearest: options.to_vec(),
+        ..wrong("", format!("the answer is one of: {}", options.join(", ")))
+    })
 }
 
 fn wrong(pointer: &str, message: impl Into<String>) -> FieldError {

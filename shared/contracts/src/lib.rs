@@ -8,6 +8,7 @@
 mod macros;
 
 pub mod agent;
+pub mod asking;
 #[cfg(test)]
 mod catalogue;
 pub mod contact;

@@ -111,12 +111,15 @@ pub fn permissions(client: &Client) -> Permissions {
                 "beat",
                 "goodbye",
                 "patch_contact",
+                "request_input",
             ] {
                 publish.push(format!("hp.*.ask.executor.*.{verb}"));
             }
             publish.push("hp.*.cmd.executor.*.step_results".into());
             publish.extend(consumer_api(STEPS));
             subscribe.push("hp.sys.node.*".into());
+            // A tool that waits for an answer is nudged.
+            subscribe.push(format!("hp.*.live.{}", executor::SERVICE));
         }
         Client::Program(workspace) => {
             for kind in ["cmd", "ask"] {
@@ -136,12 +139,13 @@ pub fn permissions(client: &Client) -> Permissions {
 }
 
 /// Commands of the executor that a program may publish; deciding needs a person.
-const PROGRAM_EXECUTOR: [&str; 11] = [
+const PROGRAM_EXECUTOR: [&str; 12] = [
     "apply_agent",
     "start_run",
     "pause_run",
     "resume_run",
     "cancel_run",
+    "request_input",
     "put_contact",
     "patch_contact",
     "add_activity",

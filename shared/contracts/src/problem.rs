@@ -3,6 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// Code of what is told of one of several that are done all or none: it was not done, because another
+/// one was refused.
+pub const NONE_DONE: &str = "none_done";
+
 /// Why something was not done: what, where, and how to mend it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{detail} ({code})")]

@@ -1,10 +1,13 @@
 //! What the executor and workers say to each other: hand-out, start, result.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::asking::Answers;
 use crate::message::{Actor, Command, Reply};
 use crate::run::ActionResult;
 
@@ -42,6 +45,9 @@ pub struct HandOut {
     /// For a tool that is registered as an HTTP call: whom to call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<crate::tool::HttpCall>,
+    /// What people have answered to this step's tool so far, by the keys of its questions (S3-R4).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub answers: Answers,
     /// Who started the run.
     pub user: Actor,
     /// W3C trace context: one trace a run.
@@ -146,6 +152,10 @@ pub struct StepResult {
     /// Stable code of a failure.
     #[serde(default)]
     pub error_code: Option<String>,
+    /// Not the end of the step: its tool has asked people and parks. The lease ends, and the step is
+    /// handed out again with the answer; `result` is for people only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub parks: bool,
 }
 
 /// Answer to one [`StepResult`]; either way the worker may forget it.

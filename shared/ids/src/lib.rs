@@ -378,6 +378,13 @@ name!(
     |_| true
 );
 name!(
+    /// A way in for programs outside: `/hooks/inbound/<name>`.
+    HookName,
+    "hook name",
+    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
+    |_| true
+);
+name!(
     /// A worker process in the mesh.
     NodeName,
     "node name",

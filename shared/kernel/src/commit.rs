@@ -6,6 +6,7 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::Reply;
+use holdpoint_contracts::problem::{NONE_DONE, Problem};
 use holdpoint_store::{StoreError, begin_write};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction};
 use serde::Serialize;
@@ -134,6 +135,7 @@ pub(crate) async fn commit<S: Service>(
         .collect();
     let mut cached = |key: &S::Key| if *exclusive { hot.remove(key) } else { None };
     let answers = batch.decide_all(&tx, &inputs, &mut cached).await?;
+    let answers = all_or_none(tasks, &mut batch, answers);
     save(&tx, service, &batch, now).await?;
     let replies = replies::<S>(tasks, &seen, answers);
     if !idempotency::remember(&tx, tasks, &fresh, &replies, now).await? {
@@ -162,6 +164,28 @@ pub(crate) async fn commit<S: Service>(
         nudges,
         replies: replies.into_iter().map(|reply| reply.body).collect(),
     })
+}
+
+/// Of a message that is all or none nothing is left where one of its inputs was refused. Such a
+/// message is a batch of its own.
+fn all_or_none<S: Service>(
+    tasks: &[Task<S>],
+    batch: &mut Batch<'_, S>,
+    answers: Vec<Decided<S>>,
+) -> Vec<Decided<S>> {
+    let is_whole = tasks.iter().any(|task| task.whole);
+    if !is_whole || answers.iter().all(Result::is_ok) {
+        return answers;
+    }
+    batch.undo();
+    let none = |_undone| {
+        let detail = "not done, because another one of the same request was refused";
+        Err(Problem::new(409, NONE_DONE, detail))
+    };
+    answers
+        .into_iter()
+        .map(|answer| answer.and_then(none))
+        .collect()
 }
 
 /// Deletes what has done its work.
@@ -217,16 +241,16 @@ fn replies<S: Service>(tasks: &[Task<S>], seen: &Seen, answers: Vec<Decided<S>>)
                     .take(task.inputs.len())
                     .map(Reply::from)
                     .collect();
+                let is_done = |reply: &Reply<S::Answer>| matches!(reply, Reply::Ok(_));
                 TaskReply {
+                    is_ok: !task.whole || list.iter().all(is_done),
                     body: write(&Reply::Ok(list)),
-                    is_ok: true,
                 }
             }
             None => {
-                let answer = answers.next().map_or_else(
-                    || Reply::Problem(holdpoint_contracts::Problem::internal()),
-                    Reply::from,
-                );
+                let answer = answers
+                    .next()
+                    .map_or_else(|| Reply::Problem(Problem::internal()), Reply::from);
                 TaskReply {
                     is_ok: matches!(answer, Reply::Ok(_)),
                     body: write(&answer),

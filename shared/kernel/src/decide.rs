@@ -168,6 +168,12 @@ impl<S: Service> Batch<'_, S> {
         decision.answer
     }
 
+    /// Forgets everything that was decided.
+    pub(crate) fn undo(&mut self) {
+        self.slots.clear();
+        self.effects.clear();
+    }
+
     /// Brings in what decisions lack: other aggregates, and facts in one query a table.
     async fn provide(
         &mut self,

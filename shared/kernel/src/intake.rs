@@ -141,6 +141,7 @@ impl<S: Service> Intake<S> {
             (Ok(request), origin) => Task {
                 inputs: request.inputs,
                 many: request.many,
+                whole: request.whole,
                 asked: request.asked,
                 origin,
                 poison: None,
@@ -156,6 +157,7 @@ impl<S: Service> Intake<S> {
             (Err(problem), origin) => Task {
                 inputs: Vec::new(),
                 many: false,
+                whole: false,
                 asked: None,
                 origin,
                 poison: Some(problem),

@@ -274,6 +274,9 @@ pub struct Request<I> {
     pub inputs: Vec<I>,
     /// Whether the answer is a list, one for each input.
     pub many: bool,
+    /// All or none: where one input is refused nothing of the message happens, and each of the others
+    /// is answered with [`NONE_DONE`](holdpoint_contracts::problem::NONE_DONE).
+    pub whole: bool,
     /// The caller's idempotency key.
     pub asked: Option<Asked>,
 }
@@ -284,6 +287,7 @@ impl<I> Request<I> {
         Self {
             inputs: vec![input],
             many: false,
+            whole: false,
             asked,
         }
     }
@@ -294,7 +298,19 @@ impl<I> Request<I> {
         Self {
             inputs,
             many: true,
+            whole: false,
             asked: None,
+        }
+    }
+
+    /// Several, of any aggregates, that are all done or none.
+    #[must_use]
+    pub const fn whole(inputs: Vec<I>, asked: Option<Asked>) -> Self {
+        Self {
+            inputs,
+            many: true,
+            whole: true,
+            asked,
         }
     }
 }

@@ -110,6 +110,7 @@ pub(crate) fn part<S: Service>(task: Task<S>) -> Vec<Task<S>> {
         .map(|(place, input)| Task {
             inputs: vec![input],
             many: false,
+            whole: false,
             asked: None,
             origin: Origin::Part {
                 whole: Arc::clone(&whole),

@@ -178,6 +178,7 @@ impl<S: Service> Handle<S> {
         self.0
             .submit(Task {
                 inputs,
+                whole: false,
                 many: true,
                 asked: None,
                 origin,

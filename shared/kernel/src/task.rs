@@ -20,6 +20,8 @@ use crate::wishes::Sent;
 pub(crate) struct Task<S: Service> {
     pub(crate) inputs: Vec<S::Input>,
     pub(crate) many: bool,
+    /// All or none ([`crate::Request::whole`]): it is a batch of its own.
+    pub(crate) whole: bool,
     pub(crate) asked: Option<Asked>,
     pub(crate) origin: Origin,
     /// Why it cannot be handled at all, if so: then it has no inputs.

@@ -5,6 +5,7 @@ mod counter;
 mod faults;
 mod replicas;
 mod sweeps;
+mod whole;
 mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};

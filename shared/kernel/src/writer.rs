@@ -177,7 +177,7 @@ impl<S: Service> Writer<S> {
                 tracing::warn!(error = %chain(&error), tasks = group.tasks.len(), "a batch failed; trying its parts");
                 part_halves(group.tasks, groups);
             }
-            Fault::Store(error) if group.tasks.iter().any(|task| task.inputs.len() > 1) => {
+            Fault::Store(error) if group.tasks.iter().any(is_partable) => {
                 tracing::warn!(error = %chain(&error), "a message of many failed; trying its parts");
                 for task in group.tasks {
                     let tasks = parts::part(task);
@@ -342,6 +342,7 @@ fn incident<S: Service>(inputs: Vec<S::Input>) -> Task<S> {
     Task {
         inputs,
         many: true,
+        whole: false,
         asked: None,
         origin: Origin::Internal { done },
         poison: None,
@@ -353,15 +354,23 @@ fn incident<S: Service>(inputs: Vec<S::Input>) -> Task<S> {
     }
 }
 
+/// Whether its inputs may go on alone.
+fn is_partable<S: Service>(task: &Task<S>) -> bool {
+    task.inputs.len() > 1 && !task.whole
+}
+
 /// Takes whole tasks until the batch is full, or an idempotency key comes again: the second is answered
-/// from what the first has committed.
+/// from what the first has committed. What is all or none is a batch of its own.
 fn first_batch<S: Service>(backlog: &mut Vec<Task<S>>) -> Vec<Task<S>> {
     let mut commands = 0;
     let mut asked = HashSet::new();
-    let full = backlog.iter().position(|task| {
+    let is_alone = backlog.first().is_some_and(|task| task.whole);
+    let full = backlog.iter().enumerate().position(|(place, task)| {
         commands += task.inputs.len();
+        let is_apart = place > 0 && (is_alone || task.whole);
         let key = task.asked.as_ref().map(|asked| asked.key.as_str());
-        commands > BATCH_COMMANDS_MAX || key.is_some_and(|key| !asked.insert(key))
+        let is_again = key.is_some_and(|key| !asked.insert(key));
+        is_apart || is_again || commands > BATCH_COMMANDS_MAX
     });
     // A single task above the limit still goes, alone.
     let rest = full.map(|place| backlog.split_off(place.max(1)));

@@ -34,11 +34,14 @@
 //! - A failure is [`tool::ToolFailure`] with a stable code and a text for people. A panic fails
 //!   the step with `tool_panicked`, a result over [`tools::MAX_INLINE_RESULT`] bytes with
 //!   `result_too_large`.
+//! - A tool asks people by [`tool::ToolCall::ask`]: it waits for the answer with its lease, or parks and
+//!   is called again with it.
 //! - A step that the executor stops (cancelled, taken over) is cut: the tool's future is dropped and
 //!   [`tool::ToolCall::stop`] is cancelled.
 //! - Commands and HTTP calls are tools without Rust: [`tools_file`].
 //! - `cargo run -p holdpoint-worker --example echo` is a whole program.
 
+pub mod ask;
 pub mod tool;
 pub mod tools;
 pub mod tools_file;

@@ -7,9 +7,12 @@ use std::fmt;
 
 use chrono::{DateTime, Utc};
 pub use futures_util::future::BoxFuture;
+use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::steps::HandOut;
 use holdpoint_contracts::tool::HttpCall;
 use tokio_util::sync::CancellationToken;
+
+use crate::ask::{People, Question};
 
 /// What a tool gets for one attempt (S2-R10).
 #[derive(Clone)]
@@ -44,6 +47,10 @@ pub struct ToolCall {
     pub traceparent: Option<String>,
     /// Whom to call, for a tool that is registered as an HTTP call.
     pub http: Option<HttpCall>,
+    /// What people have answered to this step so far, by the keys of its questions.
+    pub answers: Answers,
+    /// The way to the people; none for a tool that runs inside the executor.
+    pub people: Option<People>,
     /// Cancelled when the step is stopped: cancelled, taken over, or the worker gives up. The
     /// call's future is dropped in the same moment; this is for what the tool has started
     /// elsewhere (a task, a session) and wants to end in order.
@@ -55,6 +62,8 @@ impl ToolCall {
     #[must_use]
     pub fn of(hand_out: &HandOut, now: DateTime<Utc>, stop: CancellationToken) -> Self {
         Self {
+            answers: hand_out.answers.clone(),
+            people: None,
             workspace: hand_out.workspace.to_string(),
             run: hand_out.run.to_string(),
             agent: hand_out.agent.to_string(),
@@ -72,6 +81,11 @@ impl ToolCall {
             stop,
             traceparent: Some(hand_out.traceparent.clone()),
         }
+    }
+
+    /// A question to people (S3-R2): `call.ask("Refund?").options(["yes", "no"]).block().await?`.
+    pub fn ask(&self, question: impl Into<String>) -> Question {
+        Question::new(self.people.clone(), question)
     }
 }
 
@@ -108,7 +122,17 @@ pub struct ToolFailure {
     pub message: String,
 }
 
+/// Code of the "failure" by which a tool says that it parks.
+pub const PARKED: &str = "parked";
+
 impl ToolFailure {
+    /// Not a failure: the tool has asked people and ends, and is called again with the answer
+    /// (S3-R2). Code [`PARKED`].
+    #[must_use]
+    pub fn parked() -> Self {
+        Self::new(PARKED, "It has asked people and waits for their answer.")
+    }
+
     /// A failure with a stable code and a message that is already fit to be shown (S0-R5).
     #[must_use]
     pub fn new(code: &str, message: impl Into<String>) -> Self {

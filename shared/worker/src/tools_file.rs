@@ -105,11 +105,11 @@ impl fmt::Debug for ToolsFile {
 impl ToolsFile {
     /// Reads YAML or JSON: `{node, tools: [{name, version?, risk?, idempotent?, timeout?,
     /// command: [..] | http: {method?, url, headers?}}]}`. `http` is what HTTP calls are made
-    /// with; `timeout` is for commands ([`COMMAND_TIMEOUT`] unless said).
+    /// with, `url` where commands find the API; `timeout` is for commands ([`COMMAND_TIMEOUT`] unless said).
     ///
     /// # Errors
     /// [`ToolsFileError`] with what is wrong and where.
-    pub fn read(text: &str, http: &HttpRequest) -> Result<Self, ToolsFileError> {
+    pub fn read(text: &str, http: &HttpRequest, url: Option<&str>) -> Result<Self, ToolsFileError> {
         if text.len() > FILE_MAX {
             return Err(ToolsFileError::TooLarge);
         }
@@ -139,7 +139,7 @@ impl ToolsFile {
                 risk: entry.risk,
                 idempotent: entry.idempotent,
             });
-            file.tools.push(entry.tool(http)?);
+            file.tools.push(entry.tool(http, url)?);
         }
         Ok(file)
     }
@@ -167,7 +167,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn tool(self, http: &HttpRequest) -> Result<Arc<dyn Tool>, ToolsFileError> {
+    fn tool(self, http: &HttpRequest, url: Option<&str>) -> Result<Arc<dyn Tool>, ToolsFileError> {
         let timeout = self
             .timeout
             .as_deref()
@@ -183,10 +183,9 @@ impl Entry {
                     return Err(ToolsFileError::Kind(self.name));
                 };
                 let name = self.name.to_string();
-                let arguments = words.collect();
-                Ok(Arc::new(CommandTool::new(
-                    name, program, arguments, timeout,
-                )))
+                let words = (program, words.collect());
+                let url = url.map(str::to_owned);
+                Ok(Arc::new(CommandTool::new(name, words, timeout, url)))
             }
             (None, Some(target)) => Ok(Arc::new(ListedHttp {
                 name: self.name.to_string(),

@@ -188,6 +188,7 @@ impl Worker {
         let (asker, asking) = Asker::start(bus.clone(), node.clone());
         let (reporter, reporting) = Reporter::start(bus.clone(), node.clone(), given_up.clone());
         let bench = Arc::new(Bench {
+            bus: bus.clone(),
             clock: self.options.clock,
             result_max: outcome::result_max(bus.max_payload()),
             held,

@@ -1,5 +1,7 @@
 //! An agent: a name whose newest version new runs take.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::agent::{AgentView, PlannedStepView};
 use holdpoint_contracts::executor::AppliedAgent;
@@ -148,7 +150,7 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
                 needs: step.needs.iter().filter_map(id_of).collect(),
                 when: step.when.clone(),
                 tool,
-                args: step.action.template(),
+                args: step.action.template().map(Cow::into_owned),
                 duration_ms,
             }
         })

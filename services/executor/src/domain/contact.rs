@@ -6,6 +6,7 @@ mod tests;
 use std::sync::Arc;
 
 use holdpoint_contracts::contact::{Activity, ContactView};
+use holdpoint_contracts::form::plain;
 use holdpoint_ids::{ContactId, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,6 +15,7 @@ use super::decide::{Decision, Verdict};
 use super::effect::{Answer, Effect};
 use super::need::{Aggregate, Fact};
 use super::refusal::Refusal;
+use super::size::json_bytes;
 
 /// Most that may be known of one contact, in bytes of JSON.
 pub const CONTACT_BYTES_MAX: usize = 64 * 1024;
@@ -24,6 +26,8 @@ pub const ACTIVITIES_KEPT: u64 = 200;
 pub const ACTIVITIES_TOLD: u64 = 50;
 /// Longest text of an activity, in characters.
 pub const ACTIVITY_CHARS_MAX: usize = 20_000;
+/// Longest subject of an activity, in characters.
+pub const SUBJECT_CHARS_MAX: usize = 1_000;
 
 /// What is known of a contact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,8 +100,14 @@ pub(crate) fn decide(
                 activity, patch, ..
             },
         ) => {
-            if activity.text.chars().count() > ACTIVITY_CHARS_MAX {
-                return Verdict::Refused(Refusal::ActivityTooLong);
+            let subject = activity.subject.as_deref().unwrap_or_default();
+            for (name, text, most) in [
+                ("text", activity.text.as_str(), ACTIVITY_CHARS_MAX),
+                ("subject", subject, SUBJECT_CHARS_MAX),
+            ] {
+                if text.chars().count() > most {
+                    return Verdict::Refused(Refusal::ActivityTooLong(name, most));
+                }
             }
             (merged(&known.fields, patch), false)
         }
@@ -113,7 +123,7 @@ pub(crate) fn decide(
         fields: without_id(fields),
         deleted,
     };
-    let bytes = serde_json::to_string(&next.fields).map_or(usize::MAX, |text| text.len());
+    let bytes = json_bytes(&next.fields);
     if bytes > CONTACT_BYTES_MAX {
         return Verdict::Refused(Refusal::ContactTooLarge {
             id: id.clone(),
@@ -144,10 +154,19 @@ fn effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {
             workspace,
             contact,
             id: id.clone(),
-            activity: activity.clone(),
+            activity: cleaned(activity),
         }],
         ContactInput::Delete => vec![Effect::ForgetActivities { workspace, contact }],
         ContactInput::Put(_) | ContactInput::Patch(_) => Vec::new(),
+    }
+}
+
+/// The same with texts that every database takes and people may see.
+pub(super) fn cleaned(activity: &Activity) -> Activity {
+    Activity {
+        subject: activity.subject.as_deref().map(plain),
+        text: plain(&activity.text),
+        ..activity.clone()
     }
 }
 

@@ -105,7 +105,8 @@ pub fn decide(
             match (known, input) {
                 (None, RunInput::Start { .. }) => start::start(workspace, *run, input, look, now),
                 (Some(known), _) if known.workspace == *workspace => {
-                    settle(follow::then(known, look, now, |run, look| {
+                    let also = people::needs_of(known, input);
+                    settle(follow::then(known, also, look, now, |run, look| {
                         decide_run(run, input, look, now)
                     }))
                 }
@@ -147,6 +148,20 @@ fn decide_run(
             dispatch,
             delivery,
         } => work::start(turn, node, step, *dispatch, *delivery),
+        RunInput::AskPeople {
+            by,
+            step,
+            dispatch,
+            question,
+        } => {
+            let from = (step.as_deref(), *dispatch);
+            people::asking::ask(turn, by, from, question)
+        }
+        RunInput::StepParks {
+            step,
+            dispatch,
+            duration_ms,
+        } => work::parks(turn, step, *dispatch, *duration_ms),
         RunInput::StepResult {
             node,
             step,
@@ -170,7 +185,6 @@ fn decide_run(
         } => uncertain::lease_ended(turn, step, *dispatch, node),
         RunInput::HoldClosed { hold, closing } => people::closed(turn, *hold, closing),
         RunInput::TakeOver { by } => people::handing::take_over(turn, by),
-        RunInput::Confirm { by, answers } => people::gate::confirm(turn, by, answers),
         RunInput::Incident { reason } => Ok(control::incident(turn, reason)),
     }
 }

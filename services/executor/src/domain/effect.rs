@@ -1,6 +1,7 @@
 //! What a decision asks the shell to store or send, and what it tells the caller.
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::asking::RequestedInput;
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, TimerAnswer};
 use holdpoint_contracts::history::HistoryItem;
@@ -200,6 +201,8 @@ pub enum Answer {
     Grant(Grant),
     /// To a worker that reports.
     Result(ResultAnswer),
+    /// To a tool that asks people.
+    Asked(Box<RequestedInput>),
     /// To a closed hold.
     Closed(ClosedAnswer),
     /// To a node that beats.

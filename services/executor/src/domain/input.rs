@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, ResumeMode};
 use holdpoint_contracts::steps::Claimed;
 use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, Workspace};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::contact::ContactInput;
 use super::need::Key;
@@ -112,13 +113,6 @@ pub enum RunInput {
         /// Why.
         reason: Option<String>,
     },
-    /// A caller says what it lacks before its first step.
-    Confirm {
-        /// Who.
-        by: Actor,
-        /// Field by field.
-        answers: Map<String, Value>,
-    },
     /// An operator becomes the owner of the run.
     TakeOver {
         /// Who.
@@ -143,6 +137,26 @@ pub enum RunInput {
         dispatch: u64,
         /// How often the bus has delivered it.
         delivery: u64,
+    },
+    /// The tool of a step that is in progress asks people.
+    AskPeople {
+        /// Who says so.
+        by: Actor,
+        /// Which step; none: the one that is in progress.
+        step: Option<String>,
+        /// Of which hand-out; none: the current one.
+        dispatch: Option<u64>,
+        /// What.
+        question: Box<ToolQuestion>,
+    },
+    /// A worker reports that the tool of a step has asked people and parks.
+    StepParks {
+        /// Which step.
+        step: String,
+        /// Of the hand-out.
+        dispatch: u64,
+        /// How long it has worked, in milliseconds.
+        duration_ms: u64,
     },
     /// A worker reports.
     StepResult {

@@ -193,6 +193,7 @@ impl RunFact {
                 StepPhase::Planned
                 | StepPhase::Waiting(_)
                 | StepPhase::Asked(_)
+                | StepPhase::Parked(_)
                 | StepPhase::Completed { .. }
                 | StepPhase::Failed { .. }
                 | StepPhase::Skipped { .. }

@@ -10,6 +10,7 @@ pub mod people;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -123,12 +124,12 @@ impl Action {
 
     /// Everything of it that may hold placeholders; none: a wait has nothing.
     #[must_use]
-    pub fn template(&self) -> Option<Value> {
+    pub fn template(&self) -> Option<Cow<'_, Value>> {
         match self {
-            Self::Tool { args, .. } => Some(args.clone()),
+            Self::Tool { args, .. } => Some(Cow::Borrowed(args)),
             Self::Wait { .. } => None,
-            Self::Ask(ask) => Some(ask.template()),
-            Self::Handoff(handoff) => Some(handoff.template()),
+            Self::Ask(ask) => Some(Cow::Owned(ask.template())),
+            Self::Handoff(handoff) => Some(Cow::Owned(handoff.template())),
         }
     }
 }

@@ -5,8 +5,9 @@ use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName};
 
-use super::contact::{ACTIVITY_CHARS_MAX, CONTACT_BYTES_MAX};
+use super::contact::CONTACT_BYTES_MAX;
 use super::definition::Fault;
+use super::run::questions::QUESTIONS_MAX;
 use super::scope::CHANGES_MAX;
 
 /// Longest reason of a cancellation, in characters.
@@ -46,8 +47,8 @@ pub enum Refusal {
         /// How much it would be.
         bytes: usize,
     },
-    /// The text of an activity is longer than [`ACTIVITY_CHARS_MAX`].
-    ActivityTooLong,
+    /// A text of an activity, by its name, is longer than so many characters.
+    ActivityTooLong(&'static str, usize),
     /// There is no such run in this workspace.
     RunNotFound(RunId),
     /// The run's id is taken, by another workspace.
@@ -68,10 +69,18 @@ pub enum Refusal {
     SpecMissing(HoldId),
     /// A run lacks inputs, and its agent does not ask for them.
     MissingInput(Vec<String>),
-    /// Answers that the form does not take; pointers are into them.
-    InvalidAnswer(Vec<FieldError>),
-    /// Nothing was asked before the run.
-    NothingAsked(RunId),
+    /// No tool is running that could ask people; why.
+    NoStepRunning(RunId, String),
+    /// Several steps are in progress, and it was not said which asks.
+    WhichStep(Vec<String>),
+    /// A question that cannot be asked so; pointers are into it.
+    InvalidQuestion(Vec<FieldError>),
+    /// The tool of a step asks one question at a time, and this one is open.
+    QuestionOpen(HoldId, String),
+    /// The tool of the step has asked [`QUESTIONS_MAX`] questions.
+    TooManyQuestions(String),
+    /// Inputs that the agent's form does not take; pointers are into them.
+    InvalidInput(Vec<FieldError>),
     /// Another person owns the run.
     AlreadyTaken(RunId, String),
     /// Only a person can own a run, and nobody vouches for this name.
@@ -105,7 +114,7 @@ impl Refusal {
             }
             Self::UnknownContact(contact) => unknown_contact(contact),
             Self::ContactTooLarge { id, bytes } => contact_too_large(id, *bytes),
-            Self::ActivityTooLong => activity_too_long(),
+            Self::ActivityTooLong(name, most) => activity_too_long(name, *most),
             Self::RunNotFound(run) => {
                 Problem::not_found(format!("there is no run `{run}` in this workspace"))
             }
@@ -132,8 +141,12 @@ impl Refusal {
             Self::UnknownAnswer(hold) => unknown_answer(*hold),
             Self::SpecMissing(hold) => spec_missing(*hold),
             Self::MissingInput(names) => missing_input(names),
-            Self::InvalidAnswer(faults) => invalid_answer(faults),
-            Self::NothingAsked(run) => nothing_asked(*run),
+            Self::NoStepRunning(run, why) => no_step_running(*run, why),
+            Self::WhichStep(steps) => which_step(steps),
+            Self::InvalidQuestion(faults) => invalid_question(faults),
+            Self::QuestionOpen(hold, key) => question_open(*hold, key),
+            Self::TooManyQuestions(step) => too_many_questions(step),
+            Self::InvalidInput(faults) => invalid_input(faults),
             Self::AlreadyTaken(run, by) => already_taken(*run, by),
             Self::NoPerson(actor) => no_person(actor),
             Self::InvalidTool(what) => Problem::invalid_body(what.clone()),
@@ -186,11 +199,11 @@ fn unknown_contact(contact: &ContactId) -> Problem {
     )
 }
 
-fn activity_too_long() -> Problem {
+fn activity_too_long(name: &str, most: usize) -> Problem {
     Problem::new(
         413,
         "too_large",
-        format!("`text` has more than {ACTIVITY_CHARS_MAX} characters"),
+        format!("`{name}` has more than {most} characters"),
     )
 }
 
@@ -198,11 +211,47 @@ fn spec_missing(hold: HoldId) -> Problem {
     Problem::new(500, "hold_missing", format!("what `{hold}` asked is gone"))
 }
 
-fn nothing_asked(run: RunId) -> Problem {
+fn no_step_running(run: RunId, why: &str) -> Problem {
     Problem::new(
         409,
-        "nothing_asked",
-        format!("run `{run}` does not wait for inputs; see its `questions`"),
+        "no_step_running",
+        format!("run `{run}` has no step in progress that could ask: {why}"),
+    )
+}
+
+fn which_step(steps: &[String]) -> Problem {
+    Problem::invalid_body(format!(
+        "`step`: these are in progress, say which of them asks: {}",
+        steps.join(", ")
+    ))
+    .with_errors(vec![field_error("step", "say which step asks")])
+}
+
+fn invalid_question(faults: &[FieldError]) -> Problem {
+    let said = faults.iter().map(|fault| {
+        let pointer = fault.pointer.as_deref().unwrap_or_default();
+        format!("{pointer}: {}", fault.message)
+    });
+    let said: Vec<_> = said.collect();
+    Problem::invalid_body(said.join("; ")).with_errors(faults.to_vec())
+}
+
+fn question_open(hold: HoldId, key: &str) -> Problem {
+    Problem::new(
+        409,
+        "question_open",
+        format!(
+            "a tool asks one question at a time, and `{hold}` (key `{key}`) is open: wait for it, \
+             or ask for all you need in one form"
+        ),
+    )
+}
+
+fn too_many_questions(step: &str) -> Problem {
+    Problem::new(
+        409,
+        "too_many_questions",
+        format!("the tool of `{step}` has asked {QUESTIONS_MAX} questions, which is the most"),
     )
 }
 
@@ -240,16 +289,20 @@ fn missing_input(names: &[String]) -> Problem {
     .with_errors(names.iter().map(said).collect())
 }
 
-fn invalid_answer(faults: &[FieldError]) -> Problem {
+fn invalid_input(faults: &[FieldError]) -> Problem {
     let errors = faults.iter().map(|fault| FieldError {
         pointer: Some(format!(
-            "/answers{}",
+            "/input{}",
             fault.pointer.as_deref().unwrap_or_default()
         )),
         ..fault.clone()
     });
-    Problem::new(422, "invalid_answer", "the answers do not fit the form")
-        .with_errors(errors.collect())
+    Problem::new(
+        422,
+        "invalid_input",
+        "the inputs are not what the agent takes: see its `inputs`",
+    )
+    .with_errors(errors.collect())
 }
 
 fn field_error(name: &str, message: &str) -> FieldError {

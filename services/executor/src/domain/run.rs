@@ -4,10 +4,13 @@
 //! overlay beside the phase: resuming needs no memory of what was before.
 
 pub mod people;
+pub mod questions;
+mod uncertain;
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{Clocks, Failure, HoldKind, PausedBy, RunStatus, StepStatus};
 use holdpoint_contracts::steps::{HandOut, LEASE_DEFAULT_MS};
@@ -19,6 +22,9 @@ use serde_json::Value;
 use super::plan::OnPause;
 use super::scope::Followed;
 use people::OnPeople;
+use questions::{OpenQuestion, Questions};
+
+pub use uncertain::{Answered, Choice, Uncertain};
 
 /// Most labels of one run, and most characters of a label's name or value.
 pub const LABELS_MAX: usize = 32;
@@ -79,6 +85,9 @@ pub struct Run {
     /// Numbers of its holds on people whose close took effect: the same one again changes nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<u32>,
+    /// Those of them that time ended: an answer that still comes did not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timed_out: Vec<u32>,
     /// Why messages about it were buried: each reason once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<String>,
@@ -133,6 +142,9 @@ pub struct Step {
     /// Numbers of its questions whose answers took effect: the same one again changes nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<u32>,
+    /// What its tool asks people while it runs, and what they said.
+    #[serde(default, skip_serializing_if = "Questions::is_empty")]
+    pub questions: Questions,
 }
 
 #[expect(
@@ -160,6 +172,9 @@ pub enum StepPhase {
     Uncertain(Uncertain),
     /// People are asked: a hold on them keeps it.
     Asked(Box<OnPeople>),
+    /// Its tool has asked people and ended: nobody holds it, and it is handed out again with the
+    /// answer.
+    Parked(Box<OpenQuestion>),
     /// Done.
     Completed {
         /// When.
@@ -211,56 +226,6 @@ pub struct Working {
     pub since: DateTime<Utc>,
 }
 
-/// A step that may have happened, and the question whether it has.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Uncertain {
-    /// The grant that was never answered.
-    pub working: Working,
-    /// The hold on people, which is its waker.
-    pub hold: HoldId,
-    /// Since when it is asked.
-    pub since: DateTime<Utc>,
-    /// What a person said while the run was paused: takes effect on resume.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Answered>,
-}
-
-/// What a person said of an uncertain step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answered {
-    /// Which of the options.
-    pub choice: Choice,
-    /// Who.
-    pub by: String,
-}
-
-/// What there is to say of an uncertain step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Choice {
-    /// It happened: the step is complete, without a result.
-    ItHappened,
-    /// It did not, or twice does no harm: it is handed out anew.
-    RunAgain,
-    /// Nobody can tell: the step fails.
-    GiveUp,
-}
-
-impl Choice {
-    /// Every option, in the order in which people are shown them.
-    pub const ALL: [Self; 3] = [Self::ItHappened, Self::RunAgain, Self::GiveUp];
-
-    /// The word in questions and answers.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ItHappened => "it_happened",
-            Self::RunAgain => "run_again",
-            Self::GiveUp => "give_up",
-        }
-    }
-}
-
 /// Why a step does not go on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
@@ -294,6 +259,19 @@ pub enum Alarm {
         /// When it would have been due.
         due: DateTime<Utc>,
     },
+}
+
+/// What a hand-out calls, and with what.
+#[derive(Debug)]
+pub struct Called {
+    /// Which tool.
+    pub tool: ToolName,
+    /// Its arguments, resolved.
+    pub args: Value,
+    /// For a registered tool: whom.
+    pub http: Option<HttpCall>,
+    /// What people have answered to it so far.
+    pub answers: Answers,
 }
 
 impl Run {
@@ -372,15 +350,16 @@ impl Run {
     /// The hand-out of a step that is queued, the same however often it is made: what it calls,
     /// with which arguments, and for a registered tool whom. None for a step that is not queued.
     #[must_use]
-    pub fn hand_out(
-        &self,
-        step: &Step,
-        called: (ToolName, Value, Option<HttpCall>),
-    ) -> Option<HandOut> {
+    pub fn hand_out(&self, step: &Step, called: Called) -> Option<HandOut> {
         let StepPhase::Queued(handed) = &step.phase else {
             return None;
         };
-        let (tool, args, http) = called;
+        let Called {
+            tool,
+            args,
+            http,
+            answers,
+        } = called;
         Some(HandOut {
             workspace: self.workspace.clone(),
             run: self.id,
@@ -395,6 +374,7 @@ impl Run {
             claim_timeout_ms: handed.lease_ms,
             token: None,
             http,
+            answers,
             user: self.started_by.clone(),
             traceparent: self.traceparent(step.dispatch),
             at: handed.at,
@@ -419,6 +399,7 @@ impl Run {
             | StepPhase::Working(_)
             | StepPhase::Waiting(_)
             | StepPhase::Asked(_)
+            | StepPhase::Parked(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
             | StepPhase::Skipped { .. }
@@ -434,6 +415,7 @@ impl Run {
             | StepPhase::Queued(_)
             | StepPhase::Working(_)
             | StepPhase::Asked(_)
+            | StepPhase::Parked(_)
             | StepPhase::Uncertain(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
@@ -457,6 +439,7 @@ impl StepPhase {
             | Self::Working(_)
             | Self::Waiting(_)
             | Self::Asked(_)
+            | Self::Parked(_)
             | Self::Uncertain(_) => false,
         }
     }
@@ -468,7 +451,7 @@ impl StepPhase {
             Self::Planned => StepStatus::Planned,
             Self::Queued(_) => StepStatus::Queued,
             Self::Working(_) => StepStatus::InProgress,
-            Self::Waiting(_) | Self::Asked(_) => StepStatus::Waiting,
+            Self::Waiting(_) | Self::Asked(_) | Self::Parked(_) => StepStatus::Waiting,
             Self::Uncertain(_) => StepStatus::Uncertain,
             Self::Completed { .. } => StepStatus::Completed,
             Self::Failed { .. } => StepStatus::Failed,

@@ -110,7 +110,8 @@ impl Run {
             Alarm::Set { at, due, .. } => Some(millis_between(at, due)),
             Alarm::Frozen { .. } => None,
         });
-        let at_work = self.steps.iter().find_map(|step| match step.phase {
+        let at_work = self.steps.iter().filter(|step| step.on_people().is_none());
+        let at_work = at_work.into_iter().find_map(|step| match step.phase {
             StepPhase::Queued(_) => Some(format!("{} waits for a worker.", step.id)),
             StepPhase::Working(_) => Some(format!("{} is running.", step.id)),
             StepPhase::Uncertain(_) => Some(format!(
@@ -120,6 +121,7 @@ impl Run {
             StepPhase::Planned
             | StepPhase::Waiting(_)
             | StepPhase::Asked(_)
+            | StepPhase::Parked(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
             | StepPhase::Skipped { .. }
@@ -164,7 +166,7 @@ impl Run {
             since: on.since,
             until: on.deadline(),
             remaining_ms: on.remaining_ms(),
-            then: words::then(on),
+            then: words::then(step, on),
         });
         self.holds()
             .map(|(step, hold)| {

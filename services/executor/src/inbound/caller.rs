@@ -24,6 +24,15 @@ impl Caller<'_> {
         body: &[u8],
         right: Option<Right>,
     ) -> Result<Envelope<C>, Problem> {
+        self.read_as(body, |_: &C| right)
+    }
+
+    /// The same where the right that it takes depends on what it says.
+    pub(super) fn read_as<C: Command>(
+        &self,
+        body: &[u8],
+        right: impl FnOnce(&C) -> Option<Right>,
+    ) -> Result<Envelope<C>, Problem> {
         let mut envelope: Envelope<C> = serde_json::from_slice(body)
             .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", C::VERB)))?;
         let checked = envelope
@@ -31,7 +40,7 @@ impl Caller<'_> {
             .as_deref()
             .map(|text| self.trust.check(text, self.workspace, self.now));
         let claims = checked.transpose().map_err(AuthError::problem)?;
-        if let Some(right) = right {
+        if let Some(right) = right(&envelope.command) {
             authorize(claims.as_ref(), right)?;
         }
         envelope.actor = match &claims {

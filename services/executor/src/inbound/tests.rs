@@ -9,7 +9,8 @@
 )]
 
 use chrono::TimeDelta;
-use holdpoint_auth::{Claims, Secrets};
+use holdpoint_auth::{Claims, Secrets, StepClaims};
+use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::executor::{StartRun, TimerFired};
 use holdpoint_contracts::message::Actor;
 use serde_json::json;
@@ -55,7 +56,7 @@ fn give<C: Command>(
         command,
     };
     let body = serde_json::to_vec(&envelope).unwrap();
-    decode(&parts, &body, &secrets.keys().unwrap().trust, now())
+    decode(&parts, &body, &secrets.keys().unwrap(), now())
 }
 
 fn pause() -> PauseRun {
@@ -181,4 +182,43 @@ fn a_buried_message_is_told_to_the_runs_it_names() {
         .collect();
     assert_eq!(found, [one, two]);
     assert!(incident(subject, b"no json", "unreadable").is_empty());
+}
+
+/// S3-R2: a step token alone says which hand-out asks; to it another run does not exist. Whoever has
+/// none takes the right to ask.
+#[test]
+fn a_step_token_says_which_hand_out_asks() {
+    let (secrets, viewer) = signed("viewer");
+    let run = RunId::fresh();
+    let claims = StepClaims {
+        workspace: acme(),
+        run,
+        step: "step-01".to_owned(),
+        dispatch: 3,
+        expires_at: now() + TimeDelta::minutes(5),
+    };
+    let token = secrets.keys().unwrap().steps.sign(&claims).unwrap();
+    let asks = |run, token: Option<&str>| RequestInput {
+        run,
+        step: Some("another".to_owned()),
+        dispatch: Some(9),
+        token: token.map(str::to_owned),
+        question: ToolQuestion::new("Go on?"),
+    };
+    let taken = give(&secrets, asks(run, Some(&token)), "service:worker", None).unwrap();
+    match &taken.inputs[0] {
+        Input::Run {
+            input: RunInput::AskPeople { step, dispatch, .. },
+            ..
+        } => assert_eq!((step.as_deref(), *dispatch), (Some("step-01"), Some(3))),
+        other => panic!("{other:?}"),
+    }
+    let elsewhere = give(&secrets, asks(RunId::fresh(), Some(&token)), "x", None);
+    assert_eq!(elsewhere.unwrap_err().status, 404);
+    let forged = format!("{}AAAA", &token[..token.len() - 4]);
+    let forged = give(&secrets, asks(run, Some(&forged)), "x", None);
+    assert_eq!(forged.unwrap_err().status, 401);
+    let looks = give(&secrets, asks(run, None), "ada", Some(viewer));
+    assert_eq!(looks.unwrap_err().code, "forbidden");
+    assert!(give(&secrets, asks(run, None), "program", None).is_ok());
 }

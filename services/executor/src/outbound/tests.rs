@@ -27,6 +27,7 @@ fn out() -> HandOut {
         claim_timeout_ms: 30_000,
         token: None,
         http: None,
+        answers: holdpoint_contracts::asking::Answers::new(),
         user: Actor("ada".to_owned()),
         traceparent: String::new(),
         at: DateTime::UNIX_EPOCH,

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use holdpoint_contracts::contact::Activity;
 use holdpoint_ids::{ContactId, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, insert_rows};
-use sea_orm::ActiveValue::Set;
+use sea_orm::ActiveValue::{self, Set};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
-use sea_orm::{QueryOrder, QuerySelect};
+use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait};
 
+use super::contact_row;
 use crate::domain::contact::{ACTIVITIES_KEPT, ACTIVITIES_TOLD};
 use crate::domain::{Fact, Need};
 
@@ -60,7 +61,14 @@ pub(crate) fn active(
     }
 }
 
-/// Adds rows; one that is there already stays as it is. Of contacts that have too many the oldest go.
+/// Whether a row that is to be added is of that contact.
+pub(crate) fn is_of(row: &ActiveModel, workspace: &Workspace, contact: &ContactId) -> bool {
+    let says = |is: &ActiveValue<String>, name: &str| matches!(is, Set(one) if one == name);
+    says(&row.workspace, workspace.as_str()) && says(&row.contact, contact.as_str())
+}
+
+/// Adds rows; one that is there already stays as it is. Of contacts that have too many the oldest go,
+/// of those that are forgotten all.
 pub(crate) async fn insert(
     db: &impl ConnectionTrait,
     rows: Vec<ActiveModel>,
@@ -79,6 +87,7 @@ pub(crate) async fn insert(
     for (workspace, contacts) in touched {
         for chunk in contacts.chunks(ROWS_PER_STATEMENT) {
             trim(db, &workspace, chunk).await?;
+            forget_late(db, &workspace, chunk).await?;
         }
     }
     Ok(())
@@ -101,26 +110,58 @@ async fn trim(
         .await?;
     // Few: one of them has had fifty activities since it was last trimmed.
     for contact in full {
-        let oldest: Option<DateTimeUtc> = Entity::find()
+        let first_to_go: Option<(DateTimeUtc, String)> = Entity::find()
             .select_only()
-            .column(Column::At)
+            .columns([Column::At, Column::Id])
             .filter(COLUMN.workspace.eq(workspace))
             .filter(COLUMN.contact.eq(contact.as_str()))
             .order_by_desc(Column::At)
+            .order_by_desc(Column::Id)
             .offset(ACTIVITIES_KEPT)
             .limit(1)
             .into_tuple()
             .one(db)
             .await?;
-        if let Some(oldest) = oldest {
+        // Many may have one instant: an import gives it to all.
+        if let Some((at, id)) = first_to_go {
+            let is_older = Condition::any().add(COLUMN.at.lt(at)).add(
+                Condition::all()
+                    .add(COLUMN.at.eq(at))
+                    .add(COLUMN.id.lte(id)),
+            );
             Entity::delete_many()
                 .filter(COLUMN.workspace.eq(workspace))
                 .filter(COLUMN.contact.eq(contact.as_str()))
-                .filter(COLUMN.at.lte(oldest))
+                .filter(is_older)
                 .exec(db)
                 .await?;
         }
     }
+    Ok(())
+}
+
+/// A mail's result may come when its contact is forgotten already.
+async fn forget_late(
+    db: &impl ConnectionTrait,
+    workspace: &str,
+    contacts: &[String],
+) -> Result<(), StoreError> {
+    let forgotten = contact_row::Entity::find()
+        .select_only()
+        .column(contact_row::Column::Id)
+        .filter(contact_row::COLUMN.workspace.eq(workspace))
+        .filter(contact_row::COLUMN.deleted_at.is_not_null())
+        .filter(
+            contact_row::COLUMN
+                .id
+                .is_in(contacts.iter().map(String::as_str)),
+        )
+        .into_query();
+    Entity::delete_many()
+        .filter(COLUMN.workspace.eq(workspace))
+        .filter(Column::Contact.in_subquery(forgotten))
+        .exec(db)
+        .await?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
+use serde_json::Value;
 
 use crate::domain::{Contact, Key};
 
@@ -27,6 +28,7 @@ pub struct Model {
     pub state: String,
     pub deleted_at: Option<DateTimeUtc>,
     pub updated_at: DateTimeUtc,
+    pub email: Option<String>,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -58,21 +60,26 @@ pub(crate) async fn load(
     Ok(contacts)
 }
 
-/// Contacts by id, after one.
+/// As addresses are compared: in small letters.
+fn address(email: &str) -> String {
+    email.trim().to_lowercase()
+}
+
+/// Contacts by id, after one; only those with a mail address, where one is given.
 pub(crate) async fn list(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
-    after: Option<&str>,
+    (email, after): (Option<&str>, Option<&str>),
     limit: u64,
 ) -> Result<Vec<Contact>, StoreError> {
-    let rows = Entity::find()
+    let mut query = Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.deleted_at.is_null())
-        .filter(COLUMN.id.gt(after.unwrap_or_default()))
-        .order_by_asc(Column::Id)
-        .limit(limit)
-        .all(db)
-        .await?;
+        .filter(COLUMN.id.gt(after.unwrap_or_default()));
+    if let Some(email) = email {
+        query = query.filter(COLUMN.email.eq(address(email)));
+    }
+    let rows = query.order_by_asc(Column::Id).limit(limit).all(db).await?;
     rows.iter().map(read).collect()
 }
 
@@ -81,7 +88,7 @@ pub(crate) async fn save(
     contacts: &[(&Contact, u64)],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
-    let columns = ["state", "deleted_at", "updated_at"];
+    let columns = ["state", "deleted_at", "updated_at", "email"];
     let mut losers = Vec::new();
     for chunk in contacts.chunks(ROWS_PER_STATEMENT) {
         let rows = chunk
@@ -103,6 +110,7 @@ pub(crate) async fn save(
 }
 
 fn active(contact: &Contact, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
+    let email = contact.fields.get("email").and_then(Value::as_str);
     Ok(ActiveModel {
         workspace: Set(contact.workspace.to_string()),
         id: Set(contact.id.to_string()),
@@ -111,5 +119,6 @@ fn active(contact: &Contact, read: u64, now: DateTime<Utc>) -> Result<ActiveMode
         state: Set(serde_json::to_string(contact).map_err(broken)?),
         deleted_at: Set(contact.deleted.then_some(now)),
         updated_at: Set(now),
+        email: Set(email.map(address)),
     })
 }

@@ -1,5 +1,6 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
+mod activities;
 mod drift;
 mod leases;
 mod samples;
@@ -53,6 +54,8 @@ async fn postgres_behaves_as_sqlite_does() {
     steps_keep(&database("steps_keep").await).await;
     labels(&database("labels").await).await;
     lists(&database("lists").await).await;
+    activities::trimmed(&database("trimmed").await).await;
+    activities::forgotten(&database("forgotten").await).await;
     leases::stand_and_end(&database("leases").await).await;
     leases::handed_over(&database("handovers").await).await;
     leases::queued_in_pages(&database("queued").await).await;
@@ -471,7 +474,7 @@ async fn lists(db: &DatabaseConnection) {
 
     let mut seen = Vec::new();
     let mut after: Option<String> = None;
-    while let Some(contact) = list_contacts(db, &workspace, after.as_deref(), 1)
+    while let Some(contact) = list_contacts(db, &workspace, (None, after.as_deref()), 1)
         .await
         .unwrap()
         .pop()

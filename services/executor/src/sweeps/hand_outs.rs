@@ -4,6 +4,7 @@
 //! in passes, so that no clock that a user moves can flood the queues.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -13,9 +14,11 @@ use holdpoint_ids::{RunId, ToolName, Workspace};
 use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
+use serde_json::Value;
 
+use crate::domain::run::Called;
 use crate::domain::tool::is_built_in;
-use crate::domain::{Run, StepRow, Tool};
+use crate::domain::{Fact, Need, Run, StepRow, Tool};
 use crate::{Executor, outbound, store};
 
 /// Steps of one page.
@@ -29,6 +32,9 @@ const PASSES_MAX: u32 = 30;
 
 /// Names one hand-out.
 type Place = (RunId, String, u64);
+
+/// Answers of people, by run and name of the value.
+type Given = HashMap<(RunId, String), Arc<Value>>;
 
 /// The sweep of hand-outs.
 #[derive(Debug)]
@@ -142,18 +148,43 @@ pub(crate) async fn hand_outs(
         }
     }
     let tools = store::tools(db, &wanted).await?;
+    let answers = answers(db, runs.values().copied()).await?;
     let made = rows.into_iter().filter_map(|row| {
         let run = runs.get(&row.run)?;
-        again(run, row, &tools)
+        again(run, row, (&tools, &answers))
     });
     Ok(made.collect())
+}
+
+/// What people have answered to the tools of these runs.
+async fn answers<'r>(
+    db: &DatabaseConnection,
+    runs: impl Iterator<Item = &'r Run>,
+) -> Result<Given, StoreError> {
+    let names = runs.flat_map(|run| {
+        let names = run.steps.iter().flat_map(|it| it.questions.answer_names());
+        names.map(|name| (run.id, name))
+    });
+    let names: Vec<_> = names.collect();
+    let wanted: Vec<_> = names
+        .iter()
+        .map(|(run, name)| (*run, name.as_str()))
+        .collect();
+    let found = store::values(db, &wanted).await?;
+    let found = found
+        .into_iter()
+        .filter_map(|(need, fact)| match (need, fact) {
+            (Need::Value(run, name), Fact::Value(value)) => Some(((run, name), value)),
+            _ => None,
+        });
+    Ok(found.collect())
 }
 
 fn named<'r>(row: &StepRow, run: &&'r Run) -> Option<(&'r Workspace, ToolName)> {
     Some((&run.workspace, row.tool.as_deref()?.parse().ok()?))
 }
 
-fn again(run: &Run, row: StepRow, tools: &[Tool]) -> Option<HandOut> {
+fn again(run: &Run, row: StepRow, (tools, given): (&[Tool], &Given)) -> Option<HandOut> {
     let step = run
         .steps
         .iter()
@@ -161,5 +192,12 @@ fn again(run: &Run, row: StepRow, tools: &[Tool]) -> Option<HandOut> {
     let name: ToolName = row.tool?.parse().ok()?;
     let is_it = |tool: &&Tool| tool.workspace == run.workspace && tool.spec.name == name;
     let http = tools.iter().find(is_it).map(|tool| tool.spec.http.clone());
-    run.hand_out(step, (name, row.request?, http))
+    let find = |name: &str| given.get(&(run.id, name.to_owned())).cloned();
+    let called = Called {
+        tool: name,
+        args: row.request?,
+        http,
+        answers: step.questions.answers(find),
+    };
+    run.hand_out(step, called)
 }

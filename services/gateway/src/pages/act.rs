@@ -229,6 +229,11 @@ fn completion(fields: &Fields) -> Result<Completion, Fault> {
 }
 
 fn answer(fields: &Fields, request: &RequestView) -> Result<Value, Fault> {
+    let chosen = fields.get("answer").unwrap_or_default();
+    let is_chosen = |option: &&String| unbroken(option) == unbroken(chosen);
+    if let Some(option) = request.options.iter().find(is_chosen) {
+        return Ok(Value::String(option.clone()));
+    }
     let Some(schema) = &request.schema else {
         let text = fields.said("answer").map(|text| text.replace("\r\n", "\n"));
         return text
@@ -243,6 +248,11 @@ fn answer(fields: &Fields, request: &RequestView) -> Result<Value, Fault> {
     }
     let text = fields.said("json").unwrap_or_default();
     serde_json::from_str(text).map_err(|error| invalid(&format!("This is no JSON: {error}.")))
+}
+
+/// Browsers write the ends of lines their own way.
+fn unbroken(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
 /// What the card tells of a refusal.

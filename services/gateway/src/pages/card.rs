@@ -180,7 +180,8 @@ fn reason(request: &RequestView) -> Markup {
 fn task(request: &RequestView) -> Markup {
     html! {
         @if let Some(task) = &request.task {
-            @if !task.description.is_empty() { p.question { (clean(&task.description)) } }
+            @let is_told = request.context.get("recommended_action") == Some(&Value::from(task.description.as_str()));
+            @if !task.description.is_empty() && !is_told { p.question { (clean(&task.description)) } }
             @if !task.tags.is_empty() {
                 p.tags { @for tag in &task.tags { span.tag { (line(tag, 60)) } } }
             }

@@ -106,10 +106,10 @@ fn section(key: &str, found: &Value) -> Markup {
 fn contact(fields: &Map<String, Value>) -> Markup {
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     let name = text("name").or_else(|| text("id"));
-    let rest = fields
-        .iter()
-        .filter(|(key, value)| !matches!(key.as_str(), "name" | "email") && !is_empty(value))
-        .filter(|(key, value)| key.as_str() != "id" || value.as_str() != name);
+    let rest = fields.iter().filter(|(key, value)| {
+        // A name says more than an id.
+        !matches!(key.as_str(), "name" | "email" | "id") && !is_empty(value)
+    });
     html! {
         @if let Some(name) = name { p.lead { (line(name, 200)) } }
         @if let Some(email) = text("email") { p.muted { (line(email, 320)) } }

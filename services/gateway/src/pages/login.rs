@@ -80,7 +80,13 @@ pub(super) async fn with_link(
     Path(code): Path<String>,
 ) -> Result<Response, PageError> {
     same_origin(&headers)?;
-    let holder = sessions::take_login(&app.writer, &code, app.clock.now())
+    let now = app.clock.now();
+    let found = sessions::login(&app.writer, &code, now).await;
+    if let Some(holder) = found.map_err(database_away)? {
+        // Where users cannot be looked up now, the link is still good afterwards.
+        claims(&app, holder).await?;
+    }
+    let holder = sessions::take_login(&app.writer, &code, now)
         .await
         .map_err(database_away)?;
     let signed_in = match holder {

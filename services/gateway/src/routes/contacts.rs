@@ -50,10 +50,11 @@ async fn list(
     reader: Reader,
     params: Params,
 ) -> Result<Json<Page<ContactView>>, Refused> {
-    let params = params.only(&["limit", "cursor"])?;
+    let params = params.only(&["limit", "cursor", "email"])?;
     let query = ListContacts {
         limit: params.limit()?,
         cursor: params.read_as("cursor")?,
+        email: params.read_as("email")?,
     };
     Ok(Json(app.bus.query(&reader.workspace, &query).await?))
 }

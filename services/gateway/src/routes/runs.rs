@@ -2,6 +2,8 @@
 
 mod events;
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -10,18 +12,33 @@ use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::executor::{
-    CancelRun, ConfirmRun, GetRun, ListRuns, PauseRun, ResumeRun, TakeOverRun,
+    CancelRun, GetRun, ListRuns, PauseRun, ResumeRun, TakeOverRun,
 };
-use holdpoint_contracts::run::{Page, ResumeMode, RunView};
-use holdpoint_ids::RunId;
+use holdpoint_contracts::handoff::{
+    Decision, GetRequest, ListRequests, RequestStatus, RequestView,
+};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::run::{HoldKind, Page, ResumeMode, RunView, WaitingOn};
+use holdpoint_ids::{HoldId, RunId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use crate::app::App;
 use crate::body::Body;
 use crate::caller::{Caller, Named, Reader};
 use crate::params::{Params, invalid};
 use crate::problem::Refused;
+use crate::routes::requests;
+
+/// Why a request asks for what a run lacks, as the executor says it.
+const MISSING_INPUT: &str = "missing_input";
+/// Answered questions of one run that are looked at.
+const QUESTIONS_MAX: u64 = 500;
+/// How long the owner of a question has to hear of it.
+const HEARD_WAIT: Duration = Duration::from_secs(2);
+/// How often it is asked whether it has.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -157,7 +174,8 @@ async fn cancel(
     Ok(answered.with_status(StatusCode::OK))
 }
 
-/// Says what it lacks before its first step (S2-R12).
+/// Says what it lacks before its first step (S2-R12): an answer to the request that asks for it, so
+/// that of two who answer one wins, whichever way they came.
 async fn confirm(
     State(app): State<App>,
     caller: Caller,
@@ -168,10 +186,49 @@ async fn confirm(
     caller.may(Right::Decide)?;
     params.only(&[])?;
     let ConfirmBody { answers } = body.json()?;
-    let answered = app
-        .command(&caller, body.key, ConfirmRun { run, answers })
-        .await?;
-    Ok(answered.with_status(StatusCode::OK))
+    let id = asked_first(&app, &caller, run).await?;
+    let answer = Value::Object(answers);
+    let decision = Decision::Respond { answer };
+    requests::decide(&app, &caller, body, (id, decision, None)).await
+}
+
+/// The request for what a run lacks before its first step.
+async fn asked_first(app: &App, caller: &Caller, run: RunId) -> Result<HoldId, Problem> {
+    let view = app.bus.query(&caller.workspace, &GetRun { run }).await?;
+    // A question of a step names the step.
+    let is_first = |on: &&WaitingOn| on.kind == HoldKind::Input && on.step.is_empty();
+    let Some(first) = view.waiting_on.iter().find(is_first) else {
+        return answered_first(app, caller, run).await;
+    };
+    // Who answers as soon as the run is there may be before the wish that tells the owner of it.
+    let query = GetRequest { id: first.id };
+    let by = Instant::now() + HEARD_WAIT;
+    while let Err(problem) = app.bus.query(&caller.workspace, &query).await
+        && problem.status == 404
+        && Instant::now() < by
+    {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Ok(first.id)
+}
+
+/// The same where it is answered already: whoever repeats their answer is told what became of it, and
+/// anybody else who was first.
+async fn answered_first(app: &App, caller: &Caller, run: RunId) -> Result<HoldId, Problem> {
+    let query = ListRequests {
+        limit: QUESTIONS_MAX,
+        status: Some(RequestStatus::Decided),
+        kind: Some(HoldKind::Input),
+        run: Some(run),
+        ..ListRequests::default()
+    };
+    let page = app.bus.query(&caller.workspace, &query).await?;
+    let is_first = |request: &RequestView| request.reason.as_deref() == Some(MISSING_INPUT);
+    let first = page.items.into_iter().find(is_first);
+    first.map(|request| request.id).ok_or_else(|| {
+        let detail = format!("run `{run}` does not wait for inputs; see its `questions`");
+        Problem::new(409, "nothing_asked", detail)
+    })
 }
 
 /// The caller becomes its owner; the agent is fenced off until they hand it back.

@@ -13,7 +13,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, Iterable, Statement};
 use serde_json::{Value, json};
 
 use super::commands::{self, Accepted, Stored};
-use super::{sessions, tokens, workspaces};
+use super::{hooks, sessions, tokens, workspaces};
 use crate::app::Tables;
 
 fn at() -> DateTime<Utc> {
@@ -195,6 +195,7 @@ async fn all(location: &Location) {
     same_columns(&tables, users::row::role::Entity).await;
     same_columns(&tables, users::row::position::Entity).await;
     same_columns(&tables, workspaces::row::Entity).await;
+    same_columns(&tables, hooks::row::Entity).await;
     same_columns(&tables, commands::row::Entity).await;
     tokens::tests::tokens_open_their_workspace_until_they_expire(&tables).await;
     tokens::tests::a_key_makes_one_token_and_revoking_ends_it(&tables).await;
@@ -203,6 +204,7 @@ async fn all(location: &Location) {
     sessions::tests::a_browser_has_a_workspace_that_it_shows(&tables).await;
     sessions::tests::a_link_opens_once(&tables).await;
     sessions::tests::sessions_do_not_pile_up(&tables).await;
+    hooks::tests::a_hook_is_one_of_its_name_and_goes_when_it_is_removed(&tables).await;
     the_copy_of_users_only_goes_forward(&tables).await;
     one_maker_of_a_workspace_wins(&tables).await;
     a_command_is_kept_until_it_has_its_first_answer(&tables).await;

@@ -11,7 +11,7 @@ use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
-use holdpoint_contracts::run::{Clocks, RunStatus, RunView, StepStatus, StepView};
+use holdpoint_contracts::run::{Clocks, RunStatus, RunView, StepStatus, StepView, WaitingOn};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_store::Location;
@@ -30,6 +30,8 @@ pub(super) struct Played {
     pub(super) asked: Vec<(String, Value)>,
     pub(super) history: Vec<HistoryItem>,
     pub(super) run_final: bool,
+    /// What every run waits for.
+    pub(super) waiting_on: Vec<WaitingOn>,
     /// Numbered facts about users.
     pub(super) users: Vec<Value>,
     /// Of the one request that there is.
@@ -298,7 +300,11 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         }}),
         "put_contact" => json!({"ok": {"id": body["command"]["contact"]}}),
         "contact" => json!({"ok": {"id": body["contact"]}}),
-        "run" => json!({"ok": run_view(&json!({"command": body}))}),
+        "run" => {
+            let mut view = run_view(&json!({"command": body}));
+            view.waiting_on.clone_from(&played.waiting_on);
+            json!({ "ok": view })
+        }
         "agent" => problem(404, "not_found"),
         "patch_contact" | "add_activity" => json!({"ok": {"id": body["command"]["contact"]}}),
         "delete_contact" | "delete_tool" => json!({"ok": null}),
@@ -313,7 +319,12 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         }}),
         "start_run" if body["command"]["agent"] == "nobody" => problem(404, "not_found"),
         "start_run" => json!({"ok": run_view(&body)}),
-        "pause_run" | "resume_run" | "cancel_run" | "confirm_run" | "take_over_run" => {
+        "request_input" => json!({"ok": {
+            "notification_id": "note_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1",
+            "request_id": super::handoff::REQUEST, "step": "step-01", "key": "k", "status": "open",
+            "deadline": at(),
+        }}),
+        "pause_run" | "resume_run" | "cancel_run" | "take_over_run" => {
             let mut run = serde_json::to_value(run_view(&body)).unwrap();
             run["changed"] = true.into();
             json!({ "ok": run })

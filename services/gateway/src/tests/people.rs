@@ -35,7 +35,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 30] = [
+const ROUTES: [(&str, &str, Right); 33] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -60,6 +60,7 @@ const ROUTES: [(&str, &str, Right); 30] = [
     ("POST", "/agents/a/runs:batch", Right::Ask),
     ("PATCH", "/contacts/c", Right::Ask),
     ("POST", "/holds", Right::Ask),
+    ("POST", "/runs/R/request-input", Right::Ask),
     ("DELETE", "/holds/H", Right::Ask),
     ("POST", "/requests/H/approve", Right::Decide),
     ("POST", "/requests/H/reject", Right::Decide),
@@ -72,6 +73,8 @@ const ROUTES: [(&str, &str, Right); 30] = [
     ("POST", "/pause", Right::Administer),
     ("POST", "/resume", Right::Administer),
     ("GET", "/tokens", Right::Administer),
+    ("GET", "/hooks/inbound", Right::Administer),
+    ("DELETE", "/hooks/inbound/crm", Right::Administer),
     ("POST", "/users", Right::Administer),
     ("GET", "/users", Right::Administer),
 ];

@@ -121,3 +121,40 @@ async fn pause_resume_and_cancel_take_no_body_or_a_small_one() {
         assert_eq!(asked.1["command"], command, "{path}");
     }
 }
+
+/// S2-R12: what a run lacks is an answer to its request, which the owner of the request decides.
+#[tokio::test]
+async fn what_a_run_lacks_is_answered_at_the_owner_of_the_question() {
+    let edge = Edge::new().await;
+    let path = format!("/runs/{RUN}/confirm");
+    let body = json!({ "answers": { "region": "north" } });
+    let response = edge.post(&path, body.clone()).await;
+    assert_eq!(response.status(), 409);
+    let problem: Value = response.json().await.unwrap();
+    assert_eq!(problem["code"], "nothing_asked");
+    let on = |step: &str, number: u32| {
+        serde_json::from_value(json!({
+            "id": format!("hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-{number}"),
+            "kind": "input", "step": step, "since": "2026-03-02T09:00:00.000Z",
+            "until": null, "remaining_ms": null, "then": "",
+        }))
+        .unwrap()
+    };
+    edge.played.lock().unwrap().waiting_on = vec![on("step-01", 2), on("", 1)];
+    let response = edge.post(&path, body).await;
+    assert_eq!(response.status(), 200);
+    let decided: Value = response.json().await.unwrap();
+    assert_eq!(
+        (&decided["recorded"], &decided["effect"]),
+        (&json!(true), &json!("applied"))
+    );
+    let asked = edge.played.lock().unwrap().asked.clone();
+    let verbs: Vec<_> = asked.iter().map(|(verb, _)| verb.as_str()).collect();
+    assert_eq!(verbs, ["decide_request"]);
+    let command = &asked[0].1["command"];
+    assert_eq!(command["id"], "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1");
+    assert_eq!(
+        command["decision"]["respond"]["answer"],
+        json!({ "region": "north" })
+    );
+}

@@ -1,7 +1,7 @@
 //! What may be asked: everything that is wrong with a hold that stands alone, and texts without
 //! control characters.
 
-use holdpoint_contracts::form::{Form, plain, plain_value};
+use holdpoint_contracts::form::{Form, answer_fault, plain, plain_value};
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout, RungAct, Task};
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
@@ -10,9 +10,9 @@ use serde_json::json;
 use url::Url;
 
 use super::limits::{
-    ANSWER_BYTES_MAX, CALLBACK_BYTES_MAX, CONTEXT_BYTES_MAX, NEED_MAX, OPTION_BYTES_MAX,
-    OPTIONS_MAX, QUESTION_BYTES_MAX, RUNGS_MAX, TASK_BYTES_MAX, TIMEOUT_MS, TITLE_BYTES_MAX,
-    TO_MAX, bytes, fault,
+    CALLBACK_BYTES_MAX, CONTEXT_BYTES_MAX, NEED_MAX, OPTION_BYTES_MAX, OPTIONS_MAX,
+    QUESTION_BYTES_MAX, RUNGS_MAX, TASK_BYTES_MAX, TIMEOUT_MS, TITLE_BYTES_MAX, TO_MAX, bytes,
+    fault,
 };
 
 /// The same with texts as people may see them.
@@ -176,25 +176,16 @@ fn default_fault(spec: &HoldSpec, form: Option<&Form>) -> Option<FieldError> {
             .ladder
             .iter()
             .any(|rung| rung.act == RungAct::AnswerDefault);
-    let message = match (&spec.default, form) {
-        (None, _) if is_wanted => "a default answer is asked for, and there is none".to_owned(),
-        (None, _) => return None,
-        (Some(answer), _) if bytes(answer) > ANSWER_BYTES_MAX => {
-            format!("an answer has at most {ANSWER_BYTES_MAX} bytes as JSON")
+    match &spec.default {
+        Some(answer) => {
+            let wrong = answer_fault(answer, &spec.options, form)?;
+            Some(under("/spec/default", wrong))
         }
-        (Some(answer), Some(form)) => {
-            let errors = form.check(answer).into_iter();
-            return errors.map(|error| under("/spec/default", error)).next();
-        }
-        (Some(answer), None) => {
-            let is_option = |text: &str| spec.options.iter().any(|option| option == text);
-            if spec.options.is_empty() || answer.as_str().is_some_and(is_option) {
-                return None;
-            }
-            format!("the default is one of: {}", spec.options.join(", "))
-        }
-    };
-    Some(fault("/spec/default", message))
+        None => is_wanted.then(|| {
+            let message = "a default answer is asked for, and there is none";
+            fault("/spec/default", message)
+        }),
+    }
 }
 
 fn rungs(spec: &HoldSpec, faults: &mut Faults) {

@@ -2,7 +2,9 @@
 
 use holdpoint_auth::Right;
 use holdpoint_contracts::form::{Form, plain, plain_value};
-use holdpoint_contracts::handoff::{Completion, Decided, Decision, Effect as Word, LateAnswer};
+use holdpoint_contracts::handoff::{
+    Completion, Decided, DecidedOne, Decision, Effect as Word, LateAnswer,
+};
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec};
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::problem::FieldError;
@@ -104,6 +106,55 @@ pub(crate) fn may_decide(request: &Request, name: &UserName) -> Result<(), Refus
         return Err(Refusal::IsRequester(name.clone()));
     }
     Ok(())
+}
+
+/// The same for one of several that are decided alike, all or none. What comes too late is not kept:
+/// then nothing of it happens.
+pub(crate) fn together(
+    request: Option<&Request>,
+    caller: &Caller,
+    decision: &Decision,
+    scene: &Scene<'_>,
+) -> Result<Step, Stop> {
+    match decide(request, caller, decision, None, scene)? {
+        Step::Same(answer) => Ok(Step::Same(one(answer))),
+        Step::Changed(mut change) => match (
+            std::mem::replace(&mut change.answer, Answer::Noted),
+            request.and_then(Request::end),
+        ) {
+            (Answer::Late(_), Some(end)) => {
+                let id = scene.id;
+                let winner = Box::new(Winner(end));
+                let is_kept = false;
+                Err(Refusal::AlreadyDecided {
+                    id,
+                    winner,
+                    is_kept,
+                }
+                .into())
+            }
+            (answer, _) => {
+                change.answer = one(answer);
+                Ok(Step::Changed(change))
+            }
+        },
+    }
+}
+
+/// Short: the answers to all of them travel as one.
+fn one(answer: Answer) -> Answer {
+    match answer {
+        Answer::Decided(decided) => Answer::One(DecidedOne {
+            effect: decided.effect,
+        }),
+        other @ (Answer::Wish(_)
+        | Answer::Timer(_)
+        | Answer::Noted
+        | Answer::Request(_)
+        | Answer::One(_)
+        | Answer::Late(_)
+        | Answer::User(_)) => other,
+    }
 }
 
 /// Whether a request is put to a user: by name, or by role.

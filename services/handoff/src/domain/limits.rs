@@ -22,7 +22,7 @@ pub(crate) const CALLBACK_BYTES_MAX: usize = 2 * 1024;
 pub(crate) const CONTEXT_BYTES_MAX: usize = 128 * 1024;
 
 /// Largest answer, comment or reason, as JSON.
-pub(crate) const ANSWER_BYTES_MAX: usize = 256 * 1024;
+pub(crate) use holdpoint_contracts::form::ANSWER_BYTES_MAX;
 
 /// Things done with a request that are kept and shown.
 pub(crate) const HISTORY_MAX: usize = 100;

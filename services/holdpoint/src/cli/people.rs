@@ -58,7 +58,7 @@ pub(crate) enum RequestCommand {
         #[command(flatten)]
         to: ToArgs,
     },
-    /// Ask somebody a question
+    /// Ask somebody a question; as the tool of a step, for its run
     Ask(AskArgs),
     /// Be told when a time has passed, whatever is restarted meanwhile
     Wait {
@@ -145,7 +145,29 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "JSON", value_parser = value::json_or_file, conflicts_with = "options")]
     pub(crate) schema: Option<Value>,
     #[command(flatten)]
+    pub(crate) step: StepAskArgs,
+    #[command(flatten)]
     pub(crate) to: ToArgs,
+}
+
+/// What only the tool of a step says.
+#[derive(Args)]
+#[command(
+    next_help_heading = "As the tool of a step (HOLDPOINT_RUN and a step token in HOLDPOINT_TOKEN)"
+)]
+pub(crate) struct StepAskArgs {
+    /// Names the question within the step: asking again returns the first one and its answer
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Do not wait: exit 75 until there is an answer; let your command end so, and it is called again
+    #[arg(long)]
+    pub(crate) park: bool,
+    /// What happens when time is up [default: fail]
+    #[arg(long, value_parser = ["fail", "skip", "escalate", "default"])]
+    pub(crate) on_timeout: Option<String>,
+    /// The answer for `--on-timeout default`
+    #[arg(long, value_name = "ANSWER")]
+    pub(crate) default: Option<String>,
 }
 
 /// Whom a hold is put to, and how long.

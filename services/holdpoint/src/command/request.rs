@@ -3,6 +3,8 @@
 //! `holdpoint approve "Deploy 4.2?" --to @role.ops --wait && ./deploy` opens a hold that belongs to no
 //! run and stays until it is decided; the exit code says how.
 
+mod asking;
+
 use anyhow::bail;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{Decided, Effect, RequestStatus, RequestView};
@@ -67,12 +69,15 @@ impl ClientCommand for RequestCommand {
                 let asked = json!({ "kind": "handoff", "question": message });
                 open(session, asked, &to).await
             }
+            Self::Ask(args) if session.is_step() => asking::ask(session, args).await,
             Self::Ask(AskArgs {
                 question,
                 options,
                 schema,
                 to,
+                step,
             }) => {
+                asking::only_in_a_step(&step)?;
                 let mut asked = json!({ "kind": "input", "question": question });
                 match schema {
                     Some(schema) => set(&mut asked, "schema", schema),
@@ -125,7 +130,6 @@ async fn inbox(session: &Session, args: &InboxArgs) -> anyhow::Result<Outcome> {
     if !args.all {
         query.push(("status", RequestStatus::Open.as_str().to_owned()));
         query.push(("snoozed", args.snoozed.to_string()));
-        query.push(("order", "urgency".to_owned()));
     }
     query.extend(args.kind.clone().map(|kind| ("kind", kind)));
     query.extend(args.assignee.clone().map(|name| ("assignee", name)));

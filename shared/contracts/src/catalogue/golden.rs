@@ -96,8 +96,8 @@ fn examples_of_the_protocol_are_golden_files() {
         .collect();
     assert_eq!(
         examples.len(),
-        8,
-        "hand-out; start, results and beat with their answers; goodbye"
+        10,
+        "hand-out; start, results, beat and questions with their answers; goodbye"
     );
     for example in examples {
         let is_known = bodies.iter().any(|(_, body)| body.text == example);

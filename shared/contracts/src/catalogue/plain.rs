@@ -12,6 +12,7 @@ use crate::{executor, scheduler, subject};
 
 pub(super) fn messages() -> Vec<Entry> {
     let hand_out = HandOut {
+        answers: std::collections::BTreeMap::new(),
         workspace: acme(),
         run: run_id(),
         agent: "outreach".parse().unwrap(),

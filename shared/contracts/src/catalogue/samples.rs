@@ -12,10 +12,10 @@ use crate::agent::{AgentView, PlannedStepView};
 use crate::contact::{Activity, ActivityKind, ContactView};
 use crate::executor;
 use crate::executor::{
-    AddActivity, AppliedAgent, ApplyAgent, CancelRun, ConfirmRun, DeleteContact, GetAgent,
-    GetContact, GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListContacts,
-    ListRuns, PatchContact, PauseRun, PlanAgent, PlannedAgent, PutContact, ResumeRun, StartRun,
-    TakeOverRun, TimerAnswer, TimerFired, TimersFired,
+    AddActivity, AppliedAgent, ApplyAgent, CancelRun, DeleteContact, GetAgent, GetContact,
+    GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListContacts, ListRuns,
+    PatchContact, PauseRun, PlanAgent, PlannedAgent, PutContact, ResumeRun, StartRun, TakeOverRun,
+    TimerAnswer, TimerFired, TimersFired,
 };
 use crate::handoff::RequestTimersFired;
 use crate::history::{EventType, HistoryItem};
@@ -294,14 +294,6 @@ pub(super) fn runs() -> Vec<Entry> {
             },
             changed(run()),
         ),
-        command(
-            "owner",
-            ConfirmRun {
-                run: run_id(),
-                answers: Map::from_iter([("customer".to_owned(), json!("c-7"))]),
-            },
-            changed(run()),
-        ),
         command("ada", TakeOverRun { run: run_id() }, changed(taken())),
         command(
             "owner",
@@ -383,6 +375,7 @@ pub(super) fn work() -> Vec<Entry> {
         dispatch: 1,
         result,
         error_code: error_code.map(str::to_owned),
+        parks: false,
     };
     vec![
         command(
@@ -442,6 +435,7 @@ pub(super) fn queries() -> Vec<Entry> {
     let contacts = ListContacts {
         limit: 100,
         cursor: cursor(),
+        email: Some("ada@lindqvist.example".to_owned()),
     };
     let activities = ListActivities {
         contact: "c-ada".parse().unwrap(),

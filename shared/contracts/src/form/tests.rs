@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Form, plain, plain_value};
+use super::{ANSWER_BYTES_MAX, Form, answer_fault, plain, plain_value};
 
 fn form() -> Form {
     let schema = json!({
@@ -135,4 +135,26 @@ fn control_characters_go_and_line_breaks_stay() {
     assert_eq!(plain("a\u{0}b\u{1b}[31m\n\tc\u{7f}\r\n"), "ab[31m\n\tc\n");
     let value = json!({ "k\u{7}": ["\u{8}x", 1, null] });
     assert_eq!(plain_value(&value), json!({ "k": ["x", 1, null] }));
+}
+
+#[test]
+fn an_answer_is_one_of_the_options_or_what_the_form_says() {
+    let options = ["1".to_owned(), "2".to_owned()];
+    let form = Form::parse(&json!({
+        "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"],
+    }))
+    .unwrap();
+    assert_eq!(answer_fault(&json!("2"), &options, None), None);
+    assert_eq!(answer_fault(&json!("any"), &[], None), None);
+    assert_eq!(answer_fault(&json!({ "a": "b" }), &[], Some(&form)), None);
+    let number = answer_fault(&json!(1), &options, None).unwrap();
+    assert_eq!(
+        number.nearest, options,
+        "a number is no option, however it looks"
+    );
+    let said = |answer| answer_fault(&answer, &[], Some(&form)).unwrap().pointer;
+    assert_eq!(said(json!("no")).as_deref(), Some(""));
+    assert_eq!(said(json!({})).as_deref(), Some("/a"));
+    let huge = json!("x".repeat(ANSWER_BYTES_MAX));
+    assert!(answer_fault(&huge, &[], None).is_some());
 }

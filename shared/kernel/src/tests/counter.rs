@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
-use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::message::{Command, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::{self, Parts};
 use holdpoint_ids::Workspace;
@@ -81,6 +81,22 @@ impl Command for Add {
     }
 }
 
+/// All of them, or none.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct AddAll {
+    pub(super) adds: Vec<Add>,
+}
+
+impl Command for AddAll {
+    const SERVICE: &'static str = "counter";
+    const VERB: &'static str = "add_all";
+    type Answer = Vec<Reply<Count>>;
+
+    fn aggregate(&self) -> String {
+        self.adds[0].name.clone()
+    }
+}
+
 /// Adding nothing is refused.
 #[derive(Debug)]
 pub(super) struct Zero;
@@ -155,9 +171,15 @@ impl Service for Counter {
         Problem::new(422, "zero", "add something")
     }
 
-    fn decode(&self, _: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
-        let envelope: Envelope<Add> = serde_json::from_slice(body)
-            .map_err(|error| Problem::invalid_body(error.to_string()))?;
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
+        let wrong = |error: serde_json::Error| Problem::invalid_body(error.to_string());
+        if parts.verb == AddAll::VERB {
+            let Envelope { key, command, .. } = serde_json::from_slice(body).map_err(wrong)?;
+            let AddAll { adds } = command;
+            let inputs = adds.into_iter().map(|Add { name, by }| Input { name, by });
+            return Ok(Request::whole(inputs.collect(), key));
+        }
+        let envelope: Envelope<Add> = serde_json::from_slice(body).map_err(wrong)?;
         let Add { name, by } = envelope.command;
         Ok(Request::one(Input { name, by }, envelope.key))
     }

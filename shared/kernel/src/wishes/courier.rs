@@ -231,6 +231,7 @@ impl<S: Service> Courier<S> {
         let task = Task {
             inputs,
             many: false,
+            whole: false,
             asked: None,
             origin: Origin::Wish {
                 sent,

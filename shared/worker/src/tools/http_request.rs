@@ -200,6 +200,12 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// Whether it says that the tool has asked people and parks (`Holdpoint-Outcome: parked`).
+    pub(super) fn parks(&self) -> bool {
+        let said = self.headers.get("holdpoint-outcome");
+        said.is_some_and(|said| said.eq_ignore_ascii_case("parked"))
+    }
+
     /// JSON where it says so and is, else the text.
     pub(super) fn value(&self) -> Value {
         let parsed = if self.is_json {

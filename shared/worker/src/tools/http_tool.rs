@@ -43,7 +43,7 @@ impl Tool for HttpTool {
 }
 
 /// Calls `target` with the arguments as JSON body. A 2xx answer is the result: JSON as it is,
-/// nothing as null, anything else as text.
+/// nothing as null, anything else as text; with `Holdpoint-Outcome: parked` it parks.
 pub(crate) async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCall) -> ToolResult {
     let args = Args {
         method: target.method.clone(),
@@ -62,6 +62,9 @@ pub(crate) async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCa
 fn result(answer: Answer) -> ToolResult {
     if !answer.status.is_success() {
         return Err(http_request::bad_status(&answer.host, answer.status));
+    }
+    if answer.parks() {
+        return Err(ToolFailure::parked());
     }
     let data = if answer.bytes.iter().all(u8::is_ascii_whitespace) {
         Value::Null

@@ -30,6 +30,8 @@ pub(super) fn call(args: Value) -> ToolCall {
         user: "owner".to_owned(),
         traceparent: None,
         http: None,
+        answers: holdpoint_contracts::asking::Answers::new(),
+        people: None,
         stop: tokio_util::sync::CancellationToken::new(),
     }
 }

@@ -30,12 +30,19 @@ const QUOTED_MAX: usize = 1_000;
 /// How many of its last lines.
 const SAID_LINES: usize = 5;
 
+/// How a command says that it has asked people and parks (`EX_TEMPFAIL`).
+pub(super) const EXIT_PARKED: i32 = 75;
+
+/// Longest text of answers in the environment, in bytes: Linux takes 128 KiB a variable.
+const ANSWERS_MAX: usize = 96 * 1_024;
+
 /// One command of a file of tools.
 pub(super) struct CommandTool {
     name: String,
     program: String,
     arguments: Vec<String>,
     timeout: Duration,
+    url: Option<String>,
 }
 
 /// A process, killed with its group when this is dropped before it was waited for.
@@ -58,17 +65,19 @@ impl Drop for Group {
 }
 
 impl CommandTool {
+    /// `words`: the program and its arguments; `url`: where it finds the API.
     pub(super) fn new(
         name: String,
-        program: String,
-        arguments: Vec<String>,
+        (program, arguments): (String, Vec<String>),
         timeout: Duration,
+        url: Option<String>,
     ) -> Self {
         Self {
             name,
             program,
             arguments,
             timeout,
+            url,
         }
     }
 
@@ -94,6 +103,7 @@ impl CommandTool {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
+            .env("HOLDPOINT_WORKSPACE", &call.workspace)
             .env("HOLDPOINT_RUN", &call.run)
             .env("HOLDPOINT_STEP", &call.step)
             .env("HOLDPOINT_ATTEMPT", call.attempt.to_string())
@@ -107,6 +117,14 @@ impl CommandTool {
             .kill_on_drop(true);
         if let Some(token) = &call.step_token {
             command.env("HOLDPOINT_TOKEN", token);
+        }
+        let answers = serde_json::to_string(&call.answers).unwrap_or_default();
+        // What is larger the system does not take: the command asks again and is told.
+        if answers.len() <= ANSWERS_MAX {
+            command.env("HOLDPOINT_ANSWERS", answers);
+        }
+        if let Some(url) = &self.url {
+            command.env("HOLDPOINT_URL", url);
         }
         if let Some(traceparent) = &call.traceparent {
             command.env("TRACEPARENT", traceparent);
@@ -157,6 +175,9 @@ impl CommandTool {
     }
 
     fn result(&self, status: ExitStatus, output: &[u8], said: &str) -> ToolResult {
+        if status.code() == Some(EXIT_PARKED) {
+            return Err(ToolFailure::parked());
+        }
         if !status.success() {
             let said = if said.is_empty() {
                 String::new()

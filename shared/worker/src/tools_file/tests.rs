@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use holdpoint_contracts::asking::GivenAnswer;
 use holdpoint_contracts::tool::Risk;
 use serde_json::{Value, json};
 
 use super::{ToolsFile, ToolsFileError};
 use crate::targets::TargetPolicy;
-use crate::tool::{Tool, ToolCall, ToolResult};
+use crate::tool::{Tool, ToolCall, ToolFailure, ToolResult};
 use crate::tools::HttpRequest;
 use crate::tools::http_request::DEFAULT_TIMEOUT;
 
@@ -21,7 +22,7 @@ fn http() -> HttpRequest {
 }
 
 fn read(text: &str) -> Result<ToolsFile, ToolsFileError> {
-    ToolsFile::read(text, &http())
+    ToolsFile::read(text, &http(), None)
 }
 
 /// A tool that runs `script`, with a time limit.
@@ -50,6 +51,8 @@ fn asked(args: Value) -> ToolCall {
         step_token: Some("hps_secret".to_owned()),
         traceparent: None,
         http: None,
+        answers: holdpoint_contracts::asking::Answers::new(),
+        people: None,
         stop: tokio_util::sync::CancellationToken::new(),
     }
 }
@@ -247,4 +250,22 @@ async fn a_command_is_killed_with_all_it_has_started() {
     assert_eq!(failure.code, "timeout");
     assert!(failure.message.contains("700 milliseconds"), "{failure}");
     until("both are gone after the time limit", is_gone).await;
+}
+
+/// S3-R2: exit code 75 parks; the answers so far are in the environment, by key.
+#[tokio::test]
+async fn a_command_parks_by_its_exit_code_and_finds_its_answers() {
+    let parked = run("echo ignored; exit 75", json!({})).await;
+    assert_eq!(parked, Err(ToolFailure::parked()));
+    let mut call = asked(json!({}));
+    let given = GivenAnswer {
+        question_id: "hold_01920000000070008000000000000001-1".parse().unwrap(),
+        answer: json!("yes"),
+        by: "ada".to_owned(),
+        continuation: "User responded: yes".to_owned(),
+    };
+    call.answers.insert("refund".to_owned(), given);
+    let told = shell("printf '%s' \"$HOLDPOINT_ANSWERS\"", "20s");
+    let told = told.call(&call).await.unwrap().data;
+    assert_eq!(told["refund"]["answer"], "yes", "{told}");
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::{AckKind, Message};
+use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::steps::{HandOut, StartStep, StepResult};
 use tokio::sync::OwnedSemaphorePermit;
@@ -16,6 +17,7 @@ use super::asking::{Asker, Word};
 use super::held::{Delivery, Held};
 use super::outcome::{self, Outcome};
 use super::results::{Kept, Reporter};
+use crate::ask::People;
 use crate::tool::{Tool, ToolCall};
 
 /// A message older than this may have been granted to somebody else: ask.
@@ -33,6 +35,7 @@ const AGAIN_LATER: Duration = Duration::from_secs(30);
 
 /// What all jobs of a worker use.
 pub(super) struct Bench {
+    pub(super) bus: Bus,
     pub(super) clock: Clock,
     pub(super) result_max: usize,
     pub(super) held: Held,
@@ -97,7 +100,10 @@ impl Bench {
                 Word::Later => return delivery.give_back(again_after(arrival.delivery)).await,
             }
         }
-        let call = ToolCall::of(&hand_out, self.clock.now(), delivery.stop().clone());
+        let call = ToolCall {
+            people: Some(People::of(self.bus.clone(), &hand_out)),
+            ..ToolCall::of(&hand_out, self.clock.now(), delivery.stop().clone())
+        };
         let mut calling = pin!(outcome::call(tool, call, self.result_max));
         if may_start_at_once {
             let done = tokio::select! {
@@ -141,6 +147,7 @@ impl Bench {
             dispatch: hand_out.dispatch,
             result: done.result,
             error_code: done.error_code,
+            parks: done.parks,
         };
         let kept = Kept { result, delivery };
         self.reporter.keep(hand_out.workspace, kept).await;

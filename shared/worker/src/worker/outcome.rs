@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::tool::{Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tool::{PARKED, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 use crate::tools::MAX_INLINE_RESULT;
 
 /// Longest description or error that is kept, in characters.
@@ -27,6 +27,8 @@ const CODE_MAX: usize = 100;
 pub(super) struct Outcome {
     pub(super) result: ActionResult,
     pub(super) error_code: Option<String>,
+    /// It has not ended: its tool has asked people.
+    pub(super) parks: bool,
 }
 
 /// Largest result in bytes, where the bus takes messages of `max_payload`: two must fit into one.
@@ -81,18 +83,21 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
                 duration_ms,
             },
             error_code: None,
+            parks: false,
         },
         Err(ToolFailure { code, message }) => {
+            let parks = code == PARKED;
             let message = clean(&message, TEXT_MAX);
             Outcome {
                 result: ActionResult {
-                    success: false,
+                    success: parks,
                     description: message.clone(),
-                    error: Some(message),
+                    error: (!parks).then_some(message),
                     data: Value::Null,
                     duration_ms,
                 },
-                error_code: Some(clean(&code, CODE_MAX)),
+                error_code: (!parks).then(|| clean(&code, CODE_MAX)),
+                parks,
             }
         }
     }
@@ -153,5 +158,13 @@ mod tests {
         assert!(error.starts_with("bad [2J line") && !error.contains(char::is_control));
         assert_eq!(made.error_code.as_deref(), Some("nope"));
         assert_eq!((made.result.success, made.result.duration_ms), (false, 7));
+    }
+
+    /// S3-R2: parking is no failure, and says so beside the result.
+    #[test]
+    fn a_tool_that_parks_has_not_failed() {
+        let made = outcome(Err(ToolFailure::parked()), Duration::from_millis(7));
+        assert!(made.parks && made.result.success);
+        assert_eq!((made.error_code, made.result.error), (None, None));
     }
 }

@@ -4,6 +4,7 @@
     reason = "a test names what it looks for, and fails on anything else"
 )]
 
+use holdpoint_contracts::contact::ActivityKind;
 use serde_json::json;
 
 use super::*;
@@ -32,6 +33,39 @@ fn decided(contact: Option<&Contact>, input: &ContactInput) -> Contact {
 
 fn put(value: Value) -> Contact {
     decided(None, &ContactInput::Put(fields(value)))
+}
+
+/// Texts from outside have a limit, and nothing in them that a database refuses.
+#[test]
+fn what_was_said_is_bounded_and_plain() {
+    let known = put(json!({}));
+    let say = |subject: &str, text: &str| {
+        let input = ContactInput::Say {
+            id: "call-1".to_owned(),
+            activity: Activity {
+                kind: ActivityKind::EmailIn,
+                subject: Some(subject.to_owned()),
+                text: text.to_owned(),
+                at: "2026-03-02T09:00:00Z".parse().unwrap(),
+            },
+            patch: Map::new(),
+        };
+        give(Some(&known), &input)
+    };
+    let Verdict::Decided(decision) = say("a\0b", "c\0\nd\u{7}") else {
+        panic!("refused");
+    };
+    let [Effect::Activity { activity, .. }] = decision.effects.as_slice() else {
+        panic!("{:?}", decision.effects);
+    };
+    assert_eq!(activity.subject.as_deref(), Some("ab"));
+    assert_eq!(activity.text, "c\nd");
+    let long = "x".repeat(SUBJECT_CHARS_MAX + 1);
+    let Verdict::Refused(refusal) = say(&long, "") else {
+        panic!("accepted");
+    };
+    assert_eq!(refusal.problem().status, 413);
+    assert!(refusal.problem().detail.starts_with("`subject`"));
 }
 
 /// API: the id stands in the route; it is no field.

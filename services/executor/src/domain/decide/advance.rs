@@ -18,11 +18,12 @@ use crate::domain::expression::{self, Condition, Reference};
 use crate::domain::need::{Fact, Found, INPUT, Need, PlanFact};
 use crate::domain::plan::{Action, PlannedStep, Seen};
 use crate::domain::run::people::condition_name;
-use crate::domain::run::{Alarm, Handed, Hold, Phase, StepPhase, after};
+use crate::domain::run::{Alarm, Called, Handed, Hold, Phase, StepPhase, after};
+use crate::domain::size::json_bytes;
 use crate::domain::tool::{Tool, is_built_in};
 
 use super::people::opening::{self, Story};
-use super::people::{ASSIGNEE_INACTIVE, HUMAN_TIMEOUT};
+use super::people::{ASSIGNEE_INACTIVE, HUMAN_TIMEOUT, asking};
 use super::turn::{RowData, Stop, Turn};
 
 /// What one step can see.
@@ -176,6 +177,14 @@ fn see(turn: &Turn<'_>, plan: &PlanFact, index: usize, unknown: &mut Vec<Need>) 
     if let Some(planned) = plan.plan.steps.get(index) {
         tool_need(turn, planned).and_then(&mut look);
     }
+    // What people have answered to its tool goes with the hand-out.
+    for need in turn
+        .step(index)
+        .into_iter()
+        .flat_map(|step| asking::needs(turn.run.id, step))
+    {
+        look(need);
+    }
     seeing.story = opening::story(turn, plan, index, unknown);
     seeing
 }
@@ -320,7 +329,7 @@ pub(super) fn hand_out(turn: &mut Turn<'_>, index: usize, args: Value, planned: 
     let Action::Tool { tool, .. } = &planned.action else {
         return;
     };
-    let bytes = serde_json::to_string(&args).map_or(usize::MAX, |text| text.len());
+    let bytes = json_bytes(&args);
     if bytes > ARGS_BYTES_MAX {
         let message =
             format!("the arguments are {bytes} bytes of JSON; {ARGS_BYTES_MAX} is the most");
@@ -357,6 +366,7 @@ pub(super) fn hand_out(turn: &mut Turn<'_>, index: usize, args: Value, planned: 
     step.dispatch += 1;
     step.attempts += 1;
     step.phase = StepPhase::Queued(handed);
+    step.questions.blocked_ms = 0;
     let (dispatch, attempt) = (step.dispatch, step.attempts);
     let data = RowData {
         tool: Some(tool.to_owned()),
@@ -370,8 +380,12 @@ pub(super) fn hand_out(turn: &mut Turn<'_>, index: usize, args: Value, planned: 
         planned.action.describe(),
         json!({ "tool": tool, "dispatch": dispatch, "attempt": attempt }),
     );
-    let http = registered.map(|tool| tool.spec.http.clone());
-    let called = (tool_name, args, http);
+    let called = Called {
+        tool: tool_name,
+        args,
+        http: registered.map(|tool| tool.spec.http.clone()),
+        answers: asking::answers(turn, index),
+    };
     if let Some(step) = turn.step(index)
         && let Some(hand_out) = turn.run.hand_out(step, called)
     {

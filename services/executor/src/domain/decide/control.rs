@@ -148,7 +148,7 @@ pub(super) fn thaw_holds(turn: &mut Turn<'_>, by: &Actor, mode: ResumeMode) {
                 ResumeMode::KeepDeadline => due,
                 ResumeMode::Restart => after(now, on.length_ms.unwrap_or(remaining_ms)),
             };
-            on.thaw(due, now);
+            on.thaw(due);
         }
     }
     let left = turn

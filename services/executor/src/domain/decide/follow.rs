@@ -15,7 +15,7 @@ use crate::domain::effect::{Answer, Effect};
 use crate::domain::need::{Aggregate, Fact, Found, Lookup, Need};
 use crate::domain::plan::OnPause;
 use crate::domain::refusal::Refusal;
-use crate::domain::run::{Phase, Run};
+use crate::domain::run::{Phase, Run, StepPhase};
 use crate::domain::scope::{Change, Scope, ScopeChange, WorkspaceScope};
 use chrono::{DateTime, Utc};
 
@@ -42,9 +42,11 @@ struct Caught {
 }
 
 /// Brings a run up to its scopes, and decides the input on what it is then. A refusal leaves the
-/// catching up to the next input or to its page.
+/// catching up to the next input or to its page. What the input lacks in any case is asked for with the
+/// scopes: both may have conditions to look at, and rounds are few.
 pub(super) fn then(
     run: &Run,
+    also: Vec<Need>,
     look: Lookup<'_>,
     now: DateTime<Utc>,
     decide: impl FnOnce(&Run, Lookup<'_>) -> Result<Verdict, Stop>,
@@ -55,6 +57,7 @@ pub(super) fn then(
     let scopes = match Scopes::look_up(&run.workspace, &run.agent, look) {
         Err(Stop::Need(mut needs)) => {
             needs.extend(of_questions(run, look));
+            needs.extend(also);
             return Err(Stop::Need(needs));
         }
         other => other?,
@@ -88,6 +91,12 @@ fn of_questions(run: &Run, look: Lookup<'_>) -> Vec<Need> {
         .questions()
         .map(|(step, _)| Need::Request(run.id, step.id.clone()))
         .collect();
+    for step in &run.steps {
+        if matches!(step.phase, StepPhase::Parked(_)) {
+            needs.push(Need::Request(run.id, step.id.clone()));
+            needs.extend(people::asking::needs(run.id, step));
+        }
+    }
     needs.extend(people::needs(run));
     if !needs.is_empty() {
         needs.push(Need::Plan(
@@ -229,6 +238,13 @@ impl Caught {
 /// a wish of a later one has a higher number. None: it has followed them all. Without a look-up
 /// only the state is wanted, and what follows from it is left to the page.
 fn follow(run: &Run, scopes: &Scopes, look: Option<Lookup<'_>>) -> Result<Option<Caught>, Stop> {
+    let later = pending(run, scopes);
+    let is_passed_by =
+        |kind: &PauseScope| scopes.of(*kind).is_some_and(|it| differs(run, *kind, it));
+    // As nearly always: not even a copy of the run is made.
+    if later.is_empty() && !KINDS.iter().any(is_passed_by) {
+        return Ok(None);
+    }
     let nothing = |_: &Need| Found::Unknown;
     let see: Lookup<'_> = look.unwrap_or(&nothing);
     let mut caught = Caught {
@@ -236,7 +252,7 @@ fn follow(run: &Run, scopes: &Scopes, look: Option<Lookup<'_>>) -> Result<Option
         effects: Vec::new(),
         facts: Vec::new(),
     };
-    for (kind, change) in pending(run, scopes) {
+    for (kind, change) in later {
         if caught.run.is_final() {
             break;
         }

@@ -74,6 +74,7 @@ const fn working(step: &Step) -> Option<(u64, &Working)> {
         | StepPhase::Queued(_)
         | StepPhase::Waiting(_)
         | StepPhase::Asked(_)
+        | StepPhase::Parked(_)
         | StepPhase::Uncertain(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
@@ -164,7 +165,7 @@ fn has_reported(turn: &Turn<'_>, asked: &Uncertain) -> bool {
     ended.any(|(_, now)| {
         matches!(
             now.phase,
-            StepPhase::Completed { .. } | StepPhase::Failed { .. }
+            StepPhase::Completed { .. } | StepPhase::Failed { .. } | StepPhase::Parked(_)
         )
     })
 }

@@ -3,11 +3,13 @@
 //! The handoff service decides who may answer and when time is up; here it only takes effect, once,
 //! and while the run stands still it is kept.
 
+pub(super) mod asking;
 pub(super) mod gate;
 pub(super) mod handing;
 pub(super) mod opening;
 pub(in crate::domain) mod words;
 
+use holdpoint_contracts::asking::GivenAnswer;
 use holdpoint_contracts::handoff::Completion;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, HoldSpec, OnTimeout};
@@ -16,6 +18,7 @@ use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use crate::domain::effect::Answer;
+use crate::domain::input::RunInput;
 use crate::domain::need::{Fact, Found, INPUT, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::run::people::{Closing, OnPeople, spec_name};
@@ -41,11 +44,27 @@ pub(super) fn needs(run: &Run) -> Vec<Need> {
     needs
 }
 
+/// What an input lacks whatever became of the run meanwhile.
+pub(super) fn needs_of(run: &Run, input: &RunInput) -> Vec<Need> {
+    if !matches!(input, RunInput::TakeOver { .. }) {
+        return Vec::new();
+    }
+    let (workspace, agent) = (run.workspace.clone(), run.agent.clone());
+    let mut needs = vec![Need::Plan(workspace.clone(), agent, run.plan)];
+    if let Some(contact) = &run.contact {
+        needs.push(Need::Activities(workspace.clone(), contact.clone()));
+        needs.push(Need::Contact(workspace, contact.clone()));
+    }
+    needs
+}
+
 /// Where a hold on people stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// In a step of the plan.
     Step(usize),
+    /// Of the tool of a step.
+    Tool(usize),
     /// Before all steps.
     Gate,
     /// Beside them: an operator owns the run.
@@ -56,7 +75,12 @@ enum Place {
 pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Result<Verdict, Stop> {
     let told = |answer| Ok(Verdict::Unchanged(Answer::Closed(answer)));
     if turn.run.closed.contains(&hold.number) {
-        return told(ClosedAnswer::Applied);
+        let is_late =
+            closing.outcome != HoldOutcome::Timeout && turn.run.timed_out.contains(&hold.number);
+        return told(match is_late {
+            true => ClosedAnswer::RunEnded,
+            false => ClosedAnswer::Applied,
+        });
     }
     let open = turn.run.people().find(|(_, on)| on.id == hold);
     let Some(on) = open.map(|(_, on)| on.clone()) else {
@@ -172,7 +196,13 @@ pub(super) fn apply_kept(turn: &mut Turn<'_>) -> Result<(), Stop> {
         let Some((on, closing)) = kept else {
             return Ok(());
         };
-        apply(turn, &on, &closing)?;
+        // Each has its turn once, whatever comes of it.
+        if let Some(it) = turn.run.people_mut().find(|it| it.id == on.id) {
+            it.closing = None;
+        }
+        if fits(on.kind, &closing) {
+            apply(turn, &on, &closing)?;
+        }
     }
 }
 
@@ -182,13 +212,15 @@ fn apply(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) -> Result<(), St
     };
     turn.run.clocks.human_ms += millis_between(on.since, turn.now);
     turn.run.closed.push(on.id.number);
+    if closing.outcome == HoldOutcome::Timeout {
+        turn.run.timed_out.push(on.id.number);
+    }
     match (place, on.kind) {
         (Place::Barge, _) => handing::barge_over(turn, closing),
         (Place::Gate, _) => gate::over(turn, on, closing)?,
         (Place::Step(index), HoldKind::Handoff) => handing::over(turn, index, on, closing)?,
-        (Place::Step(index), HoldKind::Input | HoldKind::Approval | HoldKind::Timer) => {
-            question_over(turn, index, on, closing)?;
-        }
+        (Place::Step(index), HoldKind::Input | HoldKind::Approval | HoldKind::Timer)
+        | (Place::Tool(index), _) => question_over(turn, index, on, closing)?,
     }
     Ok(())
 }
@@ -202,9 +234,13 @@ fn place_of(turn: &Turn<'_>, hold: HoldId) -> Option<Place> {
         return Some(Place::Barge);
     }
     let mut steps = turn.run.steps.iter();
-    steps
-        .position(|step| matches!(&step.phase, StepPhase::Asked(on) if on.id == hold))
-        .map(Place::Step)
+    let index = steps.position(|step| step.on_people().is_some_and(is_it))?;
+    let is_tool = turn.step(index)?.open_question().is_some();
+    Some(if is_tool {
+        Place::Tool(index)
+    } else {
+        Place::Step(index)
+    })
 }
 
 fn step_of(turn: &Turn<'_>, hold: HoldId) -> Option<String> {
@@ -221,7 +257,7 @@ fn question_over(
     closing: &Closing,
 ) -> Result<(), Stop> {
     match closing.outcome {
-        HoldOutcome::Answered => answered(turn, index, on, (&closing.data, &closing.by)),
+        HoldOutcome::Answered => answered(turn, index, on, (&closing.data, &closing.by))?,
         HoldOutcome::Timeout => {
             let spec = spec(turn, on.id)?;
             match on.on_timeout {
@@ -234,7 +270,7 @@ fn question_over(
                     let message = format!("Nobody answered in time; {} counts.", in_words(&answer));
                     let step = turn.step(index).map(|step| step.id.clone());
                     turn.event(EventType::InputAnswered, step.as_deref(), message, data);
-                    answered(turn, index, on, (&answer, by));
+                    answered(turn, index, on, (&answer, by))?;
                 }
                 OnTimeout::Fail | OnTimeout::Escalate => timed_out(turn, index, on),
             }
@@ -249,22 +285,32 @@ fn question_over(
     Ok(())
 }
 
-/// The answer is the step's result; the agent reads it as what the user said (S3-R4).
-fn answered(turn: &mut Turn<'_>, index: usize, on: &OnPeople, (answer, by): (&Value, &str)) {
+/// The answer is the step's result, or goes to its tool; the agent reads it as what the user said
+/// (S3-R4).
+fn answered(
+    turn: &mut Turn<'_>,
+    index: usize,
+    on: &OnPeople,
+    (answer, by): (&Value, &str),
+) -> Result<(), Stop> {
     let said = in_words(answer);
-    let data = json!({
-        "answer": answer,
-        "by": by,
-        "question_id": on.id,
-        "continuation": format!("User responded: {said}"),
-    });
+    let given = GivenAnswer {
+        question_id: on.id,
+        answer: answer.clone(),
+        by: by.to_owned(),
+        continuation: format!("User responded: {said}"),
+    };
+    let description = format!("{by} answered: {said}.");
+    if turn
+        .step(index)
+        .is_some_and(|step| step.open_question().is_some())
+    {
+        return asking::answered(turn, index, &given, description);
+    }
+    let data = json!(given);
     let waited_ms = millis_between(on.since, turn.now);
-    complete(
-        turn,
-        index,
-        (format!("{by} answered: {said}."), data),
-        waited_ms,
-    );
+    complete(turn, index, (description, data), waited_ms);
+    Ok(())
 }
 
 /// A step on people is done.

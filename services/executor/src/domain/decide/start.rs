@@ -15,6 +15,7 @@ use crate::domain::input::RunInput;
 use crate::domain::need::{Found, INPUT, Lookup, Need};
 use crate::domain::plan::OnPause;
 use crate::domain::refusal::Refusal;
+use crate::domain::run::questions::Questions;
 use crate::domain::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run, Step, StepPhase};
 use crate::domain::scope::Followed;
 
@@ -72,6 +73,7 @@ fn try_start(
         gate: None,
         barge: None,
         closed: Vec::new(),
+        timed_out: Vec::new(),
         incidents: Vec::new(),
     };
     follow::stand_in(&mut fresh, &scopes)?;
@@ -154,6 +156,7 @@ fn planned(id: &str) -> Step {
         late: Vec::new(),
         lost: 0,
         answered: Vec::new(),
+        questions: Questions::default(),
     }
 }
 

@@ -66,7 +66,7 @@ impl<'a> Turn<'a> {
     /// Looks something up: a value of this very decision first.
     pub(super) fn look(&self, need: &Need) -> Found {
         if let Need::Value(_, name) = need
-            && let Some((_, value)) = self.values.iter().find(|(known, _)| known == name)
+            && let Some((_, value)) = self.values.iter().rev().find(|(known, _)| known == name)
         {
             return Found::Here(Fact::Value(Arc::clone(value)));
         }
@@ -151,6 +151,7 @@ impl<'a> Turn<'a> {
             | StepPhase::Queued(_)
             | StepPhase::Waiting(_)
             | StepPhase::Asked(_)
+            | StepPhase::Parked(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
             | StepPhase::Skipped { .. }
@@ -163,6 +164,7 @@ impl<'a> Turn<'a> {
             StepPhase::Planned
             | StepPhase::Working(_)
             | StepPhase::Uncertain(_)
+            | StepPhase::Parked(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
             | StepPhase::Skipped { .. }
@@ -238,6 +240,7 @@ impl<'a> Turn<'a> {
             | StepPhase::Queued(_)
             | StepPhase::Working(_)
             | StepPhase::Asked(_)
+            | StepPhase::Parked(_)
             | StepPhase::Uncertain(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
@@ -293,6 +296,11 @@ impl<'a> Turn<'a> {
 
     /// The finished decision.
     pub(super) fn decided(mut self, answer: Answer) -> Verdict {
+        // What has ended asks nothing.
+        let ended = self.run.steps.iter_mut();
+        for step in ended.filter(|step| step.phase.is_settled()) {
+            step.questions.open = None;
+        }
         let wishes = match outside::questions(&self) {
             Ok(wishes) => wishes,
             Err(stop) => return super::settle(Err(stop)),

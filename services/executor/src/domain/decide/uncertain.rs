@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::domain::effect::Answer;
 use crate::domain::need::{Fact, Found, Need};
 use crate::domain::refusal::Refusal;
-use crate::domain::run::{Answered, Choice, StepPhase, Uncertain, Working, millis_between};
+use crate::domain::run::{Answered, Choice, Step, StepPhase, Uncertain, Working, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
 use super::{Verdict, advance, people};
@@ -18,10 +18,16 @@ use super::{Verdict, advance, people};
 /// question.
 pub(super) fn prepare(turn: &Turn<'_>, also: &[usize]) -> Result<(), Stop> {
     let asked = turn.run.questions().map(|(step, _)| step.id.clone());
+    let parked = turn.run.steps.iter();
+    let parked = parked.filter(|step| matches!(step.phase, StepPhase::Parked(_)));
+    let asked = asked.chain(parked.map(|step| step.id.clone()));
     let also = also.iter().filter_map(|index| turn.step(*index));
     let also = also.map(|step| step.id.clone());
     let steps: Vec<_> = asked.chain(also).collect();
-    let holds = people::needs(&turn.run);
+    let mut holds = people::needs(&turn.run);
+    for step in turn.run.steps.iter().filter(|it| steps.contains(&it.id)) {
+        holds.extend(people::asking::needs(turn.run.id, step));
+    }
     if steps.is_empty() && holds.is_empty() {
         return Ok(());
     }
@@ -61,6 +67,7 @@ pub(super) fn lease_ended(
             | StepPhase::Working(_)
             | StepPhase::Waiting(_)
             | StepPhase::Asked(_)
+            | StepPhase::Parked(_)
             | StepPhase::Uncertain(_)
             | StepPhase::Completed { .. }
             | StepPhase::Failed { .. }
@@ -70,6 +77,10 @@ pub(super) fn lease_ended(
         | None => return Ok(Verdict::Unchanged(Answer::Nothing(()))),
     };
     prepare(&turn, &[index])?;
+    if turn.step(index).is_some_and(Step::is_parking) {
+        people::asking::park(&mut turn, index)?;
+        return Ok(turn.decided(Answer::Nothing(())));
+    }
     if let Some(step) = turn.step_mut(index) {
         step.lost += 1;
     }
@@ -125,7 +136,7 @@ pub(super) fn ask(turn: &mut Turn<'_>, index: usize, working: Working) {
 }
 
 /// Hands a step out again, with the arguments that it had; the higher number fences the old one off.
-fn again(turn: &mut Turn<'_>, index: usize) -> Result<(), Stop> {
+pub(super) fn again(turn: &mut Turn<'_>, index: usize) -> Result<(), Stop> {
     let Some(id) = turn.step(index).map(|step| step.id.clone()) else {
         return Ok(());
     };

@@ -7,20 +7,23 @@ use holdpoint_contracts::steps::{Grant, ResultAnswer};
 use holdpoint_ids::NodeName;
 use serde_json::{Value, json};
 
+use crate::domain::contact::{self, SUBJECT_CHARS_MAX};
 use crate::domain::effect::{Answer, Effect};
 use crate::domain::plan::Action;
 use crate::domain::run::{LATE_RESULTS_MAX, StepPhase, Working, millis_between};
 
+use super::people::asking;
 use super::turn::{RowData, Stop, Turn};
-use super::{Verdict, advance, granted, known_result};
+use super::{Verdict, advance, granted, known_result, uncertain};
 
 /// Longest failure text that a run keeps, in characters; the step's response has all of it.
 const ERROR_CHARS_MAX: usize = 2_000;
 
+/// Longest address that is kept of what a worker says of a mail, in characters.
+const TO_CHARS_MAX: usize = 1_000;
+
 /// The tool whose results are mails.
 const SEND_EMAIL: &str = "send_email";
-/// Longest subject that is kept, in characters.
-const SUBJECT_CHARS_MAX: usize = 1_000;
 
 /// What a worker reports.
 pub(super) struct Report<'r> {
@@ -57,6 +60,7 @@ pub(super) fn start(
         | StepPhase::Planned
         | StepPhase::Waiting(_)
         | StepPhase::Asked(_)
+        | StepPhase::Parked(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
         | StepPhase::Skipped { .. }
@@ -98,6 +102,7 @@ pub(super) fn report(mut turn: Turn<'_>, report: &Report<'_>) -> Result<Verdict,
         StepPhase::Planned
         | StepPhase::Waiting(_)
         | StepPhase::Asked(_)
+        | StepPhase::Parked(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
         | StepPhase::Skipped { .. }
@@ -115,7 +120,7 @@ pub(super) fn report(mut turn: Turn<'_>, report: &Report<'_>) -> Result<Verdict,
         }
     }
     let took = report.result.duration_ms;
-    turn.run.clocks.active_ms += took;
+    turn.run.clocks.active_ms += worked(&turn, index, took);
     if let Some(at) = queued {
         turn.run.clocks.queued_ms += millis_between(at, turn.now).saturating_sub(took);
     }
@@ -124,6 +129,46 @@ pub(super) fn report(mut turn: Turn<'_>, report: &Report<'_>) -> Result<Verdict,
     }
     apply(&mut turn, index, report)?;
     Ok(turn.decided(Answer::Result(ResultAnswer::Applied)))
+}
+
+/// The tool has asked people and ended (S3-R2): the lease is released, and its step waits for the
+/// answer without any claim, or goes out again with the one that came meanwhile. Twice is once: there
+/// is no result that could come too late.
+pub(super) fn parks(
+    mut turn: Turn<'_>,
+    step: &str,
+    dispatch: u64,
+    duration_ms: u64,
+) -> Result<Verdict, Stop> {
+    let index = turn.position(step)?;
+    let current = turn.step(index).filter(|step| step.dispatch == dispatch);
+    let since = match current.map(|step| &step.phase) {
+        Some(StepPhase::Queued(_) | StepPhase::Working(_)) => turn.now,
+        // The worker was slow and not dead: nothing of it is uncertain.
+        Some(StepPhase::Uncertain(asked)) => asked.since,
+        Some(StepPhase::Parked(_) | StepPhase::Completed { .. } | StepPhase::Failed { .. }) => {
+            return Ok(known_result());
+        }
+        Some(
+            StepPhase::Planned
+            | StepPhase::Waiting(_)
+            | StepPhase::Asked(_)
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. },
+        )
+        | None => return Ok(Verdict::Unchanged(Answer::Result(ResultAnswer::Late))),
+    };
+    uncertain::prepare(&turn, &[index])?;
+    turn.run.clocks.active_ms += worked(&turn, index, duration_ms);
+    turn.run.clocks.human_ms += millis_between(since, turn.now);
+    asking::park(&mut turn, index)?;
+    Ok(turn.decided(Answer::Result(ResultAnswer::Applied)))
+}
+
+/// The time of a tool without that in which it waited for people.
+fn worked(turn: &Turn<'_>, index: usize, took_ms: u64) -> u64 {
+    let blocked_ms = turn.step(index).map_or(0, |step| step.questions.blocked_ms);
+    took_ms.saturating_sub(blocked_ms)
 }
 
 fn apply(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), Stop> {
@@ -169,17 +214,18 @@ fn tell_contact(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Resul
     }
     let text = |name: &str| report.result.data.get(name).and_then(Value::as_str);
     let subject = text("subject").map(|subject| subject.chars().take(SUBJECT_CHARS_MAX).collect());
-    let to = text("to").map(|to| format!("To {to}.")).unwrap_or_default();
+    let to = text("to").map(|to| to.chars().take(TO_CHARS_MAX).collect::<String>());
+    let to = to.map(|to| format!("To {to}.")).unwrap_or_default();
     turn.effect(Effect::Activity {
         workspace: turn.run.workspace.clone(),
         contact,
         id: format!("{}/{}", turn.run.id, report.step),
-        activity: Activity {
+        activity: contact::cleaned(&Activity {
             kind: ActivityKind::EmailOut,
             subject,
             text: to,
             at: turn.now,
-        },
+        }),
     });
     Ok(())
 }

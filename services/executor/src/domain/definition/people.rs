@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, MAX_WAIT};
-use holdpoint_contracts::form::Form;
+use holdpoint_contracts::form::{Form, answer_fault};
 use holdpoint_contracts::hold::{OnTimeout, Priority};
 use serde_json::{Map, Value};
 
@@ -23,12 +23,12 @@ const HANDOFF_MS: u64 = 7 * 86_400_000;
 /// Shortest time to answer (S3-R7).
 const SHORTEST: Duration = Duration::from_secs(1);
 /// Longest question or message, in characters.
-const TEXT_MAX: usize = 10_000;
+pub(in crate::domain) const TEXT_MAX: usize = 10_000;
 /// Most options, and most characters of one.
-const OPTIONS_MAX: usize = 100;
-const OPTION_CHARS_MAX: usize = 200;
+pub(in crate::domain) const OPTIONS_MAX: usize = 100;
+pub(in crate::domain) const OPTION_CHARS_MAX: usize = 200;
 /// Most people and roles that one step names.
-const TO_MAX: usize = 20;
+pub(in crate::domain) const TO_MAX: usize = 20;
 
 const ASK: [&str; 7] = [
     "to",
@@ -65,6 +65,28 @@ pub(in crate::domain) fn form_complaint(schema: &Value) -> Option<String> {
         Some(pointer) => format!("`{pointer}`: {}", error.message),
     });
     Some(format!("{}.", said.collect::<Vec<_>>().join("; ")))
+}
+
+/// What is wrong with the answer that counts when nobody gives one: it keeps the rules of any other.
+pub(in crate::domain) fn default_complaint(
+    default: &Value,
+    options: &[String],
+    schema: Option<&Value>,
+) -> Option<String> {
+    let form = schema.and_then(|schema| Form::parse(schema).ok());
+    let wrong = answer_fault(default, options, form.as_ref())?;
+    let pointer = wrong.pointer.unwrap_or_default();
+    Some(format!("`default{pointer}`: {}.", wrong.message))
+}
+
+/// Whether it is known only when the step's turn has come.
+fn has_placeholder(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.starts_with('$') || text.contains("{{"),
+        Value::Array(items) => items.iter().any(has_placeholder),
+        Value::Object(fields) => fields.values().any(has_placeholder),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 impl One<'_, '_> {
@@ -110,13 +132,10 @@ impl One<'_, '_> {
             );
         }
         let options = options?;
-        if let Some(Value::String(text)) = default
-            && !options.is_empty()
-            && !options.contains(text)
-            && !text.contains("{{")
-            && !text.starts_with('$')
-        {
-            self.refuse("ask", "default", "`default` is one of the `options`.");
+        let literal = default.filter(|default| !has_placeholder(default));
+        let wrong = literal.and_then(|default| default_complaint(default, &options, schema));
+        if let Some(wrong) = wrong {
+            self.refuse("ask", "default", &wrong);
         }
         Some(Action::Ask(Box::new(Ask {
             to: to?,

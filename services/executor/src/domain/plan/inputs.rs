@@ -42,9 +42,10 @@ impl Inputs {
         json!({ "type": "object", "properties": fields, "required": missing })
     }
 
-    /// What is wrong with answers, of which some may be missing; pointers are into them.
+    /// What is wrong with what was given, of which some may be missing; pointers are into it. Fields
+    /// that the form does not name are the author's own.
     #[must_use]
-    pub fn faults(&self, answers: &Map<String, Value>) -> Vec<FieldError> {
+    pub fn faults(&self, given: &Value) -> Vec<FieldError> {
         // A plan is only made with a form that can be read.
         let Ok(mut form) = Form::parse(&self.schema) else {
             return Vec::new();
@@ -52,6 +53,18 @@ impl Inputs {
         for field in &mut form.fields {
             field.required = false;
         }
-        form.check(&Value::Object(answers.clone()))
+        let fields = match given {
+            Value::Null => return Vec::new(),
+            Value::Object(fields) => fields,
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                return form.check(given);
+            }
+        };
+        let is_of_form = |name: &str| form.fields.iter().any(|field| field.name == name);
+        let of_form = fields.iter().filter(|(name, _)| is_of_form(name));
+        let of_form: Map<String, Value> = of_form
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        form.check(&Value::Object(of_form))
     }
 }

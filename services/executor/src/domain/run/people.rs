@@ -1,6 +1,6 @@
 //! What a run asks of people: holds whose owner is the handoff service.
 //!
-//! A hold stands in the phase of a step, or beside the steps where it concerns the run as a whole.
+//! A hold stands in the phase of a step, in the questions of its tool, or beside the steps where it concerns the run as a whole.
 //! What is asked, in full, is a value of the run ([`spec_name`]): the wish can be made again from it.
 
 use chrono::{DateTime, Utc};
@@ -10,7 +10,7 @@ use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Run, Step, StepPhase, after, millis_between};
+use super::{Run, Step, after, millis_between};
 
 /// Most characters of a question that the run's row keeps, for its message.
 const ASKS_CHARS_MAX: usize = 300;
@@ -40,9 +40,6 @@ pub struct OnPeople {
     pub length_ms: Option<u64>,
     /// When time is up.
     pub clock: Clock,
-    /// When its deadline was last moved to a later one: its owner opens it again if time was up before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moved_at: Option<DateTime<Utc>>,
     /// How it was closed while the run stood still: takes effect when it moves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<Closing>,
@@ -147,7 +144,6 @@ impl OnPeople {
             clock: length_ms.map_or(Clock::None, |ms| Clock::Set {
                 due: after(now, ms),
             }),
-            moved_at: None,
             closing: None,
             taken: None,
         }
@@ -181,23 +177,21 @@ impl OnPeople {
     }
 
     /// Lets the clock run again, until `due`.
-    pub fn thaw(&mut self, due: DateTime<Utc>, now: DateTime<Utc>) {
-        if let Clock::Frozen { due: before, .. } = self.clock {
-            self.moved_at = if due > before {
-                Some(now)
-            } else {
-                self.moved_at
-            };
+    pub const fn thaw(&mut self, due: DateTime<Utc>) {
+        if let Clock::Frozen { .. } = self.clock {
             self.clock = Clock::Set { due };
         }
     }
 
-    /// Whether the deadline was moved behind a time-out of before: its owner asks again, as
-    /// `holdpoint_handoff`'s table has it.
+    /// Whether there was time left at that instant: its owner had not heard yet of a deadline that
+    /// was moved, and asks again when it does, as `holdpoint_handoff`'s table has it. Its own rule,
+    /// for runs send no rungs that end a hold before its deadline.
     #[must_use]
     pub fn outlives(&self, timed_out_at: DateTime<Utc>) -> bool {
-        let was_moved = self.moved_at.is_some_and(|moved| timed_out_at < moved);
-        was_moved && self.deadline().is_some_and(|due| due > timed_out_at)
+        match self.clock {
+            Clock::None => false,
+            Clock::Set { due } | Clock::Frozen { due, .. } => timed_out_at < due,
+        }
     }
 
     /// Stops the clock.
@@ -214,39 +208,15 @@ impl OnPeople {
 impl Run {
     /// The open holds on people, each with its step if it is one's.
     pub fn people(&self) -> impl Iterator<Item = (Option<&Step>, &OnPeople)> {
-        let steps = self.steps.iter().filter_map(|step| match &step.phase {
-            StepPhase::Asked(on) => Some((Some(step), on.as_ref())),
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Working(_)
-            | StepPhase::Waiting(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => None,
-        });
+        let steps = self.steps.iter();
+        let steps = steps.filter_map(|step| Some((Some(step), step.on_people()?)));
         let whole = self.gate.iter().chain(&self.barge);
         steps.chain(whole.map(|on| (None, on.as_ref())))
     }
 
     /// The open holds on people, to be changed.
     pub fn people_mut(&mut self) -> impl Iterator<Item = &mut OnPeople> {
-        let steps = self
-            .steps
-            .iter_mut()
-            .filter_map(|step| match &mut step.phase {
-                StepPhase::Asked(on) => Some(on.as_mut()),
-                StepPhase::Planned
-                | StepPhase::Queued(_)
-                | StepPhase::Working(_)
-                | StepPhase::Waiting(_)
-                | StepPhase::Uncertain(_)
-                | StepPhase::Completed { .. }
-                | StepPhase::Failed { .. }
-                | StepPhase::Skipped { .. }
-                | StepPhase::Cancelled { .. } => None,
-            });
+        let steps = self.steps.iter_mut().filter_map(Step::on_people_mut);
         let whole = self.gate.iter_mut().chain(&mut self.barge);
         steps.chain(whole.map(Box::as_mut))
     }

@@ -12,6 +12,7 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::json;
 
 use crate::domain::plan::{OnPause, Plan};
+use crate::domain::run::questions::Questions;
 use crate::domain::run::{Alarm, Hold, Phase, Step, StepPhase};
 use crate::domain::scope::{Followed, Scope, ScopePause, WorkspaceScope};
 use crate::domain::{Agent, Aggregate, Contact, Node, Run, Tool};
@@ -87,6 +88,7 @@ pub(super) fn run() -> Run {
             late: vec![3],
             lost: 0,
             answered: Vec::new(),
+            questions: Questions::default(),
         }],
         pauses: Vec::new(),
         followed: Followed::default(),
@@ -95,6 +97,7 @@ pub(super) fn run() -> Run {
         gate: None,
         barge: None,
         closed: Vec::new(),
+        timed_out: Vec::new(),
         incidents: Vec::new(),
     }
 }

@@ -1,13 +1,20 @@
-//! `POST /requests:batch`: one decision on many requests, with a result each.
+//! `POST /requests:batch`: one decision on many requests, with a result each; with `atomic` on all of
+//! them or on none.
+
+use std::collections::HashSet;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use holdpoint_auth::Right;
-use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::{DecideRequest, Decision, Effect};
+use holdpoint_contracts::handoff::{DecideRequest, DecideTogether, DecidedOne, Decision, Effect};
+use holdpoint_contracts::problem::NONE_DONE;
+use holdpoint_contracts::{Asked, Problem};
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::answered::Answered;
 use crate::app::App;
@@ -17,7 +24,10 @@ use crate::params::Params;
 use crate::problem::Refused;
 
 /// Most requests of one batch.
-const IDS_MAX: usize = 500;
+const IDS_MAX: usize = DecideTogether::IDS_MAX;
+
+/// Code of a batch that is all or none, and of which none was decided.
+const NONE_DECIDED: &str = "none_decided";
 
 /// Decisions that are on their way at a time.
 const AT_ONCE: usize = 16;
@@ -52,11 +62,14 @@ pub(super) async fn decide(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<impl axum::response::IntoResponse, Refused> {
+) -> Result<Response, Refused> {
     params.only(&[])?;
     caller.may(Right::Decide)?;
     let batch: BatchBody = body.json()?;
     check(&batch)?;
+    if batch.atomic {
+        return together(&app, &caller, body.key, batch).await;
+    }
     let BatchBody { ids, decision, .. } = batch;
     let results = stream::iter(ids).map(|id| {
         let command = DecideRequest {
@@ -74,16 +87,51 @@ pub(super) async fn decide(
         }
     });
     let items = results.buffered(AT_ONCE).collect().await;
-    Ok(Json(Results { items }))
+    Ok(Json(Results { items }).into_response())
+}
+
+/// All or none, in one commit of their owner.
+async fn together(
+    app: &App,
+    caller: &Caller,
+    key: Option<Asked>,
+    batch: BatchBody,
+) -> Result<Response, Refused> {
+    let command = DecideTogether {
+        ids: batch.ids.clone(),
+        decision: batch.decision,
+    };
+    let replies = match app.command(caller, key, command).await? {
+        Answered::Done(replies) => replies,
+        later @ Answered::Accepted(_) => return Ok(later.with_status(StatusCode::OK)),
+    };
+    let told = batch.ids.into_iter().zip(replies);
+    let items: Vec<_> = told
+        .map(|(id, reply)| result(id, Result::from(reply).map(|one: DecidedOne| one.effect)))
+        .collect();
+    match items.iter().find_map(stopped) {
+        None => Ok(Json(Results { items }).into_response()),
+        Some(detail) => {
+            let problem = Problem::new(409, NONE_DECIDED, detail);
+            Err(Refused(problem.with_data(json!({ "items": items }))))
+        }
+    }
+}
+
+/// Whether this is one of those that stopped all, and why.
+fn stopped(one: &Decided) -> Option<String> {
+    let problem = one.problem.as_ref()?;
+    let detail = &problem.detail;
+    (problem.code != NONE_DONE).then(|| format!("none was decided: `{}`: {detail}", one.id))
 }
 
 fn check(batch: &BatchBody) -> Result<(), Problem> {
-    if batch.atomic {
-        let message = "all or none is not there yet; without it each has a result of its own";
-        return Err(invalid_field("/atomic", message));
-    }
     if batch.ids.is_empty() || batch.ids.len() > IDS_MAX {
         return Err(invalid_field("/ids", &format!("1 to {IDS_MAX} requests")));
+    }
+    let unique: HashSet<_> = batch.ids.iter().collect();
+    if batch.atomic && unique.len() < batch.ids.len() {
+        return Err(invalid_field("/ids", "each once"));
     }
     Ok(())
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use futures_util::{Stream, StreamExt};
-use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{self, GetRequest, RequestNudge, RequestView};
 use holdpoint_contracts::{duration, subject};
@@ -14,9 +13,10 @@ use tokio::time::Instant;
 
 use super::LOOK_AT_MOST;
 use crate::app::App;
-use crate::caller::{Caller, Named};
+use crate::caller::{Named, Reader};
 use crate::params::{Params, invalid};
 use crate::problem::Refused;
+use crate::routes::asking;
 
 /// The longest that one asks and waits.
 const WAIT_MAX: Duration = Duration::from_mins(1);
@@ -26,16 +26,21 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// One request; with `wait`, when it is not open any more, or when that time is over.
 pub(crate) async fn show(
     State(app): State<App>,
-    caller: Caller,
+    reader: Reader,
     Named(id): Named<HoldId>,
     params: Params,
 ) -> Result<Json<RequestView>, Refused> {
-    caller.may(Right::Look)?;
     let params = params.only(&["wait"])?;
     let wait = params
         .read_as::<String>("wait")?
         .map_or(Ok(Duration::ZERO), |text| read_wait(&text))?;
-    Ok(Json(until_closed(&app, &caller.workspace, id, wait).await?))
+    if reader.is_step() {
+        return Ok(Json(asking::show_to_step(&app, &reader, id, wait).await?));
+    }
+    let by = Instant::now() + wait;
+    let is_closed = |request: &RequestView| !request.status.is_open();
+    let request = until(&app, (&reader.workspace, id), by, is_closed).await?;
+    Ok(Json(request))
 }
 
 fn read_wait(text: &str) -> Result<Duration, Problem> {
@@ -47,15 +52,14 @@ fn read_wait(text: &str) -> Result<Duration, Problem> {
 }
 
 /// Looks when the owner nudges, and now and then in case a nudge was lost.
-async fn until_closed(
+pub(in crate::routes) async fn until(
     app: &App,
-    workspace: &Workspace,
-    id: HoldId,
-    wait: Duration,
+    (workspace, id): (&Workspace, HoldId),
+    by: Instant,
+    has_ended: impl Fn(&RequestView) -> bool,
 ) -> Result<RequestView, Problem> {
     let query = GetRequest { id };
-    let by = Instant::now() + wait;
-    if wait.is_zero() {
+    if by <= Instant::now() {
         return app.bus.query(workspace, &query).await;
     }
     let _permit = app.stream_permit()?;
@@ -68,7 +72,7 @@ async fn until_closed(
         let asked_at = Instant::now();
         let request = app.bus.query(workspace, &query).await?;
         let is_over = Instant::now() >= by || app.closing.is_cancelled();
-        if !request.status.is_open() || is_over {
+        if has_ended(&request) || is_over {
             return Ok(request);
         }
         let again = by.min(asked_at + LOOK_AGAIN);

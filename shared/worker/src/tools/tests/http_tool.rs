@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::call;
 use super::http::{answer, server, tool};
 use crate::targets::TargetPolicy;
-use crate::tool::{Tool as _, ToolResult};
+use crate::tool::{Tool as _, ToolFailure, ToolResult};
 use crate::tools::HttpTool;
 
 async fn called(policy: TargetPolicy, url: String, args: Value) -> ToolResult {
@@ -117,4 +117,14 @@ async fn a_registered_address_that_is_none_is_said_of_the_tool() {
         none.call(&call(json!({}))).await.unwrap_err().code,
         "no_target"
     );
+}
+
+/// S3-R2: a tool that has asked people says so, and is called again with their answer.
+#[tokio::test]
+async fn a_tool_parks_by_a_header() {
+    let parked = answer("202 Accepted", "Holdpoint-Outcome: parked\r\n", "");
+    let (at, _requests) = server(vec![parked]).await;
+    let url = format!("http://{at}/");
+    let ended = called(TargetPolicy::AllowPrivate, url, json!({})).await;
+    assert_eq!(ended, Err(ToolFailure::parked()));
 }

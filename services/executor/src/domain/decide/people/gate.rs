@@ -5,7 +5,6 @@ use std::sync::Arc;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout};
 use holdpoint_contracts::instant;
-use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{Failure, FailureClass, HoldKind};
 use serde_json::{Map, Value, json};
 
@@ -15,8 +14,6 @@ use crate::domain::refusal::Refusal;
 use crate::domain::run::people::{Closing, OnPeople, Opened};
 
 use super::super::turn::{Stop, Turn};
-use super::super::uncertain;
-use super::super::{Verdict, advance};
 use super::HUMAN_TIMEOUT;
 use super::opening::{next_hold, open};
 use super::words::nobody;
@@ -24,12 +21,17 @@ use super::words::nobody;
 /// How long people have to say what is missing: 7 days, in milliseconds.
 const MISSING_MS: u64 = 7 * 86_400_000;
 
-/// Asks for what is missing, or refuses the run where its agent says so.
+/// Refuses what is no input of the agent. Asks for what is missing, or refuses that too where the
+/// agent says so.
 pub(in crate::domain::decide) fn check(
     turn: &mut Turn<'_>,
     inputs: &Inputs,
     given: &Value,
 ) -> Result<(), Stop> {
+    let wrong = inputs.faults(given);
+    if !wrong.is_empty() {
+        return Err(Stop::Refused(Refusal::InvalidInput(wrong)));
+    }
     let missing = inputs.missing(given);
     if missing.is_empty() {
         return Ok(());
@@ -70,43 +72,6 @@ fn ask(turn: &mut Turn<'_>, inputs: &Inputs, missing: &[String]) {
     });
     turn.run.gate = Some(Box::new(on));
     turn.event(EventType::RunAwaitingInput, None, question, data);
-}
-
-/// A caller says what was missing (`POST /runs/{run}/confirm`); the request in the inbox is void.
-pub(in crate::domain::decide) fn confirm(
-    mut turn: Turn<'_>,
-    by: &Actor,
-    answers: &Map<String, Value>,
-) -> Result<Verdict, Stop> {
-    if turn.run.is_final() {
-        let (run, status) = (turn.run.id, turn.run.status());
-        return Err(Stop::Refused(Refusal::RunFinal(run, status)));
-    }
-    let Some(gate) = turn.run.gate.as_deref().cloned() else {
-        return Err(Stop::Refused(Refusal::NothingAsked(turn.run.id)));
-    };
-    if gate.closing.is_some() {
-        return Err(Stop::Refused(Refusal::NothingAsked(turn.run.id)));
-    }
-    uncertain::prepare(&turn, &[])?;
-    let plan = turn.plan()?;
-    let given = merged(&turn, answers)?;
-    if let Some(inputs) = &plan.plan.inputs {
-        let wrong = inputs.faults(answers);
-        if !wrong.is_empty() {
-            return Err(Stop::Refused(Refusal::InvalidAnswer(wrong)));
-        }
-        let missing = inputs.missing(&given);
-        if !missing.is_empty() {
-            return Err(Stop::Refused(Refusal::MissingInput(missing)));
-        }
-    }
-    turn.run.gate = None;
-    turn.run.clocks.human_ms += crate::domain::run::millis_between(gate.since, turn.now);
-    store(&mut turn, given, (&gate, by.0.as_str()));
-    uncertain::apply_answers(&mut turn)?;
-    advance::advance(&mut turn)?;
-    Ok(turn.changed())
 }
 
 /// The request for what was missing has ended.

@@ -90,8 +90,9 @@ fn fence(turn: &mut Turn<'_>) -> Result<(), Stop> {
         let Some(step) = turn.step_mut(index) else {
             continue;
         };
+        step.questions.open = None;
         let lost = match &step.phase {
-            StepPhase::Queued(_) => None,
+            StepPhase::Queued(_) | StepPhase::Parked(_) => None,
             StepPhase::Working(working) => Some(working.clone()),
             StepPhase::Planned
             | StepPhase::Waiting(_)

@@ -10,7 +10,7 @@ use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use crate::domain::context::{self, Known, Told, warm};
-use crate::domain::definition::people::is_whom;
+use crate::domain::definition::people::{TO_MAX, default_complaint, is_whom};
 use crate::domain::need::{Fact, Found, Need, PlanFact};
 use crate::domain::plan::Action;
 use crate::domain::plan::people::{Ask, Handoff, whom};
@@ -167,12 +167,15 @@ fn people(turn: &mut Turn<'_>, index: usize, to: Option<&Value>) -> Option<Vec<S
             }
         }
     }
-    let wrong = flat
+    let nobody = flat
         .iter()
         .find(|one| !one.as_str().is_some_and(is_whom))
-        .map(|wrong| super::in_words(wrong));
-    if let Some(wrong) = wrong {
-        let message = format!("`{wrong}` is nobody; write `@user.<name>` or `@role.<name>`");
+        .map(|wrong| super::in_words(wrong))
+        .map(|wrong| format!("`{wrong}` is nobody; write `@user.<name>` or `@role.<name>`"));
+    let many = flat.len();
+    let too_many = (many > TO_MAX)
+        .then(|| format!("it is put to {many} people and roles; {TO_MAX} is the most"));
+    if let Some(message) = nobody.or(too_many) {
         advance::fail_step(turn, index, "invalid_assignee", &message, None);
         return None;
     }
@@ -225,11 +228,36 @@ pub(super) fn next_hold(run: &mut Run) -> HoldId {
 }
 
 /// The form of an answer, as questions in the history have it.
-fn form(spec: &HoldSpec) -> Value {
+pub(super) fn form(spec: &HoldSpec) -> Value {
     match (&spec.schema, spec.options.as_slice()) {
         (Some(schema), _) => schema.clone(),
         (None, []) => json!({ "type": "string" }),
         (None, options) => json!({ "type": "string", "enum": options }),
+    }
+}
+
+/// The answer that counts when nobody gives one, with its placeholders filled in. Refused: the step
+/// has failed for it.
+fn default_of(
+    turn: &mut Turn<'_>,
+    index: usize,
+    ask: &Ask,
+    resolved: &Value,
+) -> Result<Option<Value>, ()> {
+    let default = resolved.get("default").filter(|it| !it.is_null());
+    let wrong = match default {
+        Some(default) => default_complaint(default, &ask.options, ask.schema.as_ref()),
+        None if ask.on_timeout == OnTimeout::Default => {
+            Some("`default`: there is no answer, its placeholder is null.".to_owned())
+        }
+        None => None,
+    };
+    match wrong {
+        Some(wrong) => {
+            advance::fail_step(turn, index, "invalid_default", &wrong, None);
+            Err(())
+        }
+        None => Ok(default.cloned()),
     }
 }
 
@@ -246,6 +274,9 @@ pub(in crate::domain::decide) fn ask(
     let Some(question) = text(turn, index, resolved.get("question")) else {
         return;
     };
+    let Ok(default) = default_of(turn, index, ask, resolved) else {
+        return;
+    };
     let id = next_hold(&mut turn.run);
     let spec = HoldSpec {
         step: turn.step(index).map(|step| step.id.clone()),
@@ -254,7 +285,7 @@ pub(in crate::domain::decide) fn ask(
         schema: ask.schema.clone(),
         to: to.clone(),
         on_timeout: ask.on_timeout,
-        default: resolved.get("default").filter(|it| !it.is_null()).cloned(),
+        default,
         requester: Some(turn.run.started_by.0.clone()),
         steps_left: Some(steps_left(turn, index)),
         ..HoldSpec::asking(HoldKind::Input, question.clone())
@@ -309,7 +340,7 @@ fn stand(
 }
 
 /// Steps besides this one that would still run.
-fn steps_left(turn: &Turn<'_>, index: usize) -> u32 {
+pub(super) fn steps_left(turn: &Turn<'_>, index: usize) -> u32 {
     let steps = turn.run.steps.iter().enumerate();
     let left = steps.filter(|(at, step)| *at != index && !step.phase.is_settled());
     u32::try_from(left.count()).unwrap_or(u32::MAX)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use holdpoint_contracts::asking::AskMode;
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::run::HoldKind;
@@ -43,15 +44,20 @@ pub(in crate::domain) fn sentence(step: Option<&Step>, on: &OnPeople) -> String 
 }
 
 /// What happens when time is up, or a person decides.
-pub(in crate::domain) fn then(on: &OnPeople) -> String {
+pub(in crate::domain) fn then(step: Option<&Step>, on: &OnPeople) -> String {
     if on.closing.is_some() {
         return "It has been decided, and takes effect when the run moves.".to_owned();
     }
     if on.taken.is_some() {
         return "The agent goes on, or the run ends, as the person says.".to_owned();
     }
+    let asks = step.and_then(Step::open_question).map(|open| open.mode);
     let decided = match on.kind {
         HoldKind::Handoff => "Once it is completed the agent goes on, or the run ends.",
+        HoldKind::Input if asks == Some(AskMode::Block) => "Once it is answered the tool goes on.",
+        HoldKind::Input if asks == Some(AskMode::Park) => {
+            "Once it is answered the tool is called again, with the answer."
+        }
         HoldKind::Input | HoldKind::Approval | HoldKind::Timer => {
             "Once it is answered the remaining steps run."
         }

@@ -1,17 +1,20 @@
 //! What holds in every history: the checks of [`World::give`] after each of many random inputs.
 
+mod plans;
+
 use chrono::TimeDelta;
-use holdpoint_contracts::hold::{HoldOutcome, OnTimeout, Priority};
+use holdpoint_contracts::asking::{AskMode, ToolQuestion};
+use holdpoint_contracts::hold::{HoldOutcome, OnTimeout};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{HoldKind, ResumeMode};
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::world::{Heard, World, broken, closing, done, owner, start_input};
 use crate::domain::RunInput;
-use crate::domain::plan::people::{Ask, Handoff};
-use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
+use crate::domain::plan::Plan;
 use crate::domain::run::Choice;
+pub(super) use plans::a_plan;
 
 /// What happens next. Steps and hold numbers are taken modulo what there is.
 #[derive(Debug, Clone)]
@@ -38,6 +41,17 @@ pub(super) enum Move {
         dispatch: Dispatch,
         fails: bool,
     },
+    /// The tool of a step asks people, by one of two keys.
+    AskPeople {
+        step: usize,
+        dispatch: Dispatch,
+        how: u8,
+    },
+    /// The tool of a step parks.
+    Parks {
+        step: usize,
+        dispatch: Dispatch,
+    },
     /// The lease of a step ends, or is said to that never was.
     Lost {
         step: usize,
@@ -56,8 +70,6 @@ pub(super) enum Move {
     },
     /// An operator takes the run over.
     TakeOver(bool),
-    /// A caller says what is missing.
-    Confirm(bool),
     Incident(bool),
     Replied(bool),
     Pass(i64),
@@ -98,6 +110,12 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         8 => (0_usize..6, a_dispatch(), prop::bool::weighted(0.1)).prop_map(
             |(step, dispatch, fails)| Move::Report { step, dispatch, fails }
         ),
+        8 => (0_usize..6, a_dispatch(), 0_u8..16).prop_map(
+            |(step, dispatch, how)| Move::AskPeople { step, dispatch, how }
+        ),
+        5 => (0_usize..6, a_dispatch()).prop_map(
+            |(step, dispatch)| Move::Parks { step, dispatch }
+        ),
         6 => (0_usize..6, a_dispatch(), any::<bool>()).prop_map(
             |(step, dispatch, node)| Move::Lost { step, dispatch, node }
         ),
@@ -106,7 +124,6 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         ),
         8 => (0_usize..3, 0_usize..WAYS).prop_map(|(which, what)| Move::People { which, what }),
         1 => any::<bool>().prop_map(Move::TakeOver),
-        1 => any::<bool>().prop_map(Move::Confirm),
         1 => any::<bool>().prop_map(Move::Incident),
         1 => any::<bool>().prop_map(Move::Replied),
         2 => (0_i64..200_000_000).prop_map(Move::Pass),
@@ -114,7 +131,12 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
 }
 
 /// Ways to close a hold on people.
-pub(super) const WAYS: usize = 6;
+pub(super) const WAYS: usize = 7;
+
+/// The owner says that time is up: perhaps it has not heard of a later deadline.
+const TOO_EARLY: usize = 4;
+/// The same, when it is.
+const IN_TIME: usize = 5;
 
 pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
     let done = |disposition| json!({ "notes": "called", "disposition": disposition });
@@ -123,100 +145,12 @@ pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
         1 => (HoldOutcome::Completed, done("finish")),
         2 => (HoldOutcome::Completed, done("return_to_agent")),
         3 => (HoldOutcome::TakenOver, Value::Null),
-        4 => (HoldOutcome::Timeout, Value::Null),
+        TOO_EARLY | IN_TIME => (HoldOutcome::Timeout, Value::Null),
         _ => (
             HoldOutcome::Cancelled,
             json!({ "code": "assignee_inactive", "message": "nobody" }),
         ),
     }
-}
-
-fn on_people() -> impl Strategy<Value = Action> {
-    let ends = [
-        OnTimeout::Fail,
-        OnTimeout::Skip,
-        OnTimeout::Default,
-        OnTimeout::Escalate,
-    ];
-    let ask = (0_usize..4).prop_map(move |end| {
-        Action::Ask(Box::new(Ask {
-            to: json!(["@user.owner"]),
-            question: "Tell {{ contact.email }}?".to_owned(),
-            options: Vec::new(),
-            schema: None,
-            timeout_ms: 300_000,
-            on_timeout: ends[end],
-            default: (ends[end] == OnTimeout::Default).then(|| json!("no")),
-        }))
-    });
-    let handoff = (any::<bool>(), any::<bool>()).prop_map(|(ends, continues)| {
-        Action::Handoff(Box::new(Handoff {
-            to: json!([]),
-            message: None,
-            priority: Priority::Low,
-            timeout_ms: if ends { 86_400_000 } else { 0 },
-            on_timeout: match continues {
-                true => OnTimeout::Continue,
-                false => OnTimeout::Skip,
-            },
-            warm_lead: None,
-        }))
-    });
-    prop_oneof![ask, handoff]
-}
-
-fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8)> {
-    let wait = (1_u64..90).prop_map(|days| Action::Wait {
-        duration_ms: days * 86_400_000,
-    });
-    let tool = (any::<bool>(), 0_u8..8).prop_map(|(idempotent, kind)| Action::Tool {
-        tool: "send_email".to_owned(),
-        args: match kind {
-            // Fails where the first step has no such result, or is not done.
-            0 => json!({ "idempotent": idempotent, "what": "$step-01.n" }),
-            1 => json!({ "idempotent": idempotent, "to": "{{ contact.email }}" }),
-            _ => json!({ "idempotent": idempotent }),
-        },
-    });
-    let when = prop_oneof![
-        4 => Just(None),
-        1 => Just(Some("contact.replied == false".to_owned())),
-        1 => Just(Some("input.go == true".to_owned())),
-    ];
-    (
-        prop_oneof![2 => wait, 3 => tool, 2 => on_people()],
-        when,
-        any::<u8>(),
-    )
-}
-
-/// Up to six steps, each after any of those before it.
-pub(super) fn a_plan() -> impl Strategy<Value = Plan> {
-    let steps = prop::collection::vec(a_step(), 1..=6);
-    (steps, prop::bool::weighted(0.2)).prop_map(|(steps, lacks)| Plan {
-        inputs: lacks.then(|| Inputs {
-            schema: json!({
-                "type": "object",
-                "properties": { "region": { "type": "string" } },
-                "required": ["region"],
-            }),
-            ask: true,
-        }),
-        agent: "outreach".to_owned(),
-        description: None,
-        on_pause: OnPause::Hold,
-        steps: steps
-            .into_iter()
-            .enumerate()
-            .map(|(index, (action, when, needs))| PlannedStep {
-                id: format!("step-{:02}", index + 1),
-                needs: (0..index).filter(|need| needs & (1 << need) != 0).collect(),
-                when,
-                claim_timeout_ms: None,
-                action,
-            })
-            .collect(),
-    })
 }
 
 /// A step of the run and a number of a hand-out of it.
@@ -291,7 +225,8 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 error_code: fails.then(|| "http_status".to_owned()),
             })
         }
-        Move::TakeOver(_) | Move::Confirm(_) | Move::People { .. } => by_people(world, next),
+        Move::TakeOver(_) | Move::People { .. } => by_people(world, next),
+        Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
         Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => told(world, next),
         Move::Replied(replied) => {
             let contact = json!({ "id": "ada", "email": "ada@x.example", "replied": replied });
@@ -306,24 +241,64 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
 }
 
 /// What people do, and how their holds end.
-fn by_people(world: &World, next: &Move) -> Option<RunInput> {
+fn by_people(world: &mut World, next: &Move) -> Option<RunInput> {
     match next {
         Move::TakeOver(one) => Some(RunInput::TakeOver {
             by: Actor(if *one { "ada" } else { "bob" }.to_owned()),
         }),
-        Move::Confirm(fits) => {
-            let region = if *fits { json!("north") } else { json!(7) };
-            Some(RunInput::Confirm {
-                by: owner(),
-                answers: Map::from_iter([("region".to_owned(), region)]),
-            })
-        }
         Move::People { which, what } => {
             let open: Vec<_> = world.run.as_ref()?.people().map(|(_, on)| on.id).collect();
             let hold = *open.get(which % open.len().max(1))?;
+            if let Some(due) = world.deadline(hold).filter(|_| *what == IN_TIME) {
+                world.now = world.now.max(due);
+            }
             let (outcome, data) = way(*what);
             let closing = closing(outcome, data, world.now);
             Some(RunInput::HoldClosed { hold, closing })
+        }
+        _ => None,
+    }
+}
+
+/// What the tools of steps ask.
+fn by_tools(world: &World, next: &Move) -> Option<RunInput> {
+    match next {
+        Move::AskPeople {
+            step,
+            dispatch,
+            how,
+        } => {
+            let (step, dispatch) = place(world, *step, *dispatch)?;
+            let ends = [
+                OnTimeout::Fail,
+                OnTimeout::Skip,
+                OnTimeout::Default,
+                OnTimeout::Escalate,
+            ];
+            let on_timeout = ends[usize::from(how / 4)];
+            let asks = ToolQuestion {
+                on_timeout,
+                default: (on_timeout == OnTimeout::Default).then(|| json!("no")),
+                mode: match how % 2 {
+                    0 => AskMode::Block,
+                    _ => AskMode::Park,
+                },
+                ..ToolQuestion::new(if how & 2 == 0 { "First?" } else { "Second?" })
+            };
+            Some(RunInput::AskPeople {
+                by: owner(),
+                step: Some(step),
+                dispatch: Some(dispatch),
+                question: Box::new(asks),
+            })
+        }
+        Move::Parks { step, dispatch } => {
+            let (step, dispatch) = place(world, *step, *dispatch)?;
+            Some(RunInput::StepParks {
+                step,
+                dispatch,
+                duration_ms: 3,
+            })
         }
         _ => None,
     }

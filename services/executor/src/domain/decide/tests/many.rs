@@ -132,6 +132,19 @@ fn ms(length: TimeDelta) -> u64 {
     u64::try_from(length.num_milliseconds()).unwrap()
 }
 
+/// Whoever takes a run over that has a pause and a resume of its agent to follow is told in the
+/// rounds that there are.
+#[test]
+fn a_run_is_taken_over_before_its_page_has_come() {
+    let mut world =
+        World::started("  - wait: 1 day\n  - when: contact.replied == false\n    wait: 1 day\n");
+    world.command(AGENT, hold());
+    world.command(AGENT, resume(ResumeMode::Now));
+    world.give(RunInput::TakeOver { by: owner() });
+    assert_eq!(world.view().taken_over_by.as_deref(), Some("owner"));
+    assert_eq!(world.run().holds().count(), 1, "the second wait");
+}
+
 /// S0-AC4, S0-T6: one row, and every read shows it at once; the page changes nothing of that.
 #[test]
 fn a_paused_agent_shows_at_once_and_its_clocks_stand_since_the_pause() {

@@ -1,5 +1,6 @@
 //! Steps that ask people: questions and handoffs, and operators who take over.
 
+mod asking;
 mod handing;
 
 use chrono::TimeDelta;
@@ -9,9 +10,9 @@ use holdpoint_contracts::run::{FailureClass, HoldKind, ResumeMode, RunStatus, St
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use super::world::{Heard, World, closing, owner};
+use super::world::{Heard, World, closing};
+use crate::domain::RunInput;
 use crate::domain::plan::Plan;
-use crate::domain::{Refusal, RunInput};
 
 const ASK: &str = "  - id: q
     ask: { to: \"@user.owner\", question: \"Tell {{ contact.email }}?\", options: [\"yes\", \"no\"], timeout: 1h }
@@ -158,10 +159,26 @@ fn a_time_out_counts_only_if_it_was_before_the_pause() {
     assert_eq!(world.status(), RunStatus::AwaitingInput, "still asked");
     let due = world.now + TimeDelta::minutes(40);
     assert!(matches!(want(&world, id), Want::Open { deadline: Some(at), .. } if *at == due));
+    world.pass(TimeDelta::minutes(40));
     world.pause();
     assert_eq!(time_out(&mut world), ClosedAnswer::OnResume);
-    world.resume(ResumeMode::Continue);
+    world.resume(ResumeMode::Restart);
     assert_eq!(world.status(), RunStatus::Failed, "kept, and applied");
+}
+
+/// A close that was kept has its turn once: one that nobody can apply is dropped, and the run asks on.
+#[test]
+fn a_kept_close_that_cannot_be_applied_is_dropped() {
+    let mut world = World::started(ASK);
+    world.pause();
+    let kept = closing(HoldOutcome::Approved, Value::Null, world.now);
+    if let Some(on) = world.run.as_mut().unwrap().people_mut().next() {
+        on.closing = Some(kept);
+    }
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+    assert_eq!(answer(&mut world, json!("yes")), ClosedAnswer::Applied);
+    assert_eq!(world.handed.len(), 1);
 }
 
 /// Races: a time-out that comes again after a pause had undone it changes nothing, however late.
@@ -184,6 +201,52 @@ fn an_older_time_out_changes_nothing_after_the_clock_went_on() {
     world.pass(TimeDelta::minutes(40));
     assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
     assert_eq!(world.status(), RunStatus::Failed);
+}
+
+/// S0-AC4, races: the owner was away while a pause moved the deadline, and says that time is up
+/// before it has heard of the new one.
+#[test]
+fn a_time_out_of_before_the_deadline_that_is_wanted_changes_nothing() {
+    let mut world = ask(", timeout: 100s");
+    let id = hold(&world);
+    world.pass(TimeDelta::seconds(50));
+    world.pause();
+    world.pass(TimeDelta::seconds(10));
+    world.resume(ResumeMode::Continue);
+    let due = world.now + TimeDelta::seconds(50);
+    let too_early = closing(
+        HoldOutcome::Timeout,
+        Value::Null,
+        due - TimeDelta::seconds(9),
+    );
+    world.pass(TimeDelta::seconds(41));
+    let told = world.close_at(id, too_early.clone());
+    assert_eq!(told, ClosedAnswer::OnResume);
+    assert_eq!(world.status(), RunStatus::AwaitingInput, "9 s are left");
+    world.pass(TimeDelta::seconds(5));
+    world.pause();
+    let told = world.close_at(id, too_early);
+    assert_eq!(told, ClosedAnswer::OnResume);
+    world.resume(ResumeMode::Continue);
+    assert_eq!(world.status(), RunStatus::AwaitingInput, "4 s are left");
+    assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
+    assert_eq!((world.status(), world.now), (RunStatus::Failed, due));
+}
+
+/// An answer to what time has ended is told that it did not count, however the run went on.
+#[test]
+fn an_answer_after_the_time_out_did_not_count() {
+    for (end, status) in [("fail", RunStatus::Failed), ("skip", RunStatus::Completed)] {
+        let question = format!("  - ask: {{ question: Go on?, on_timeout: {end} }}\n");
+        let mut world = World::started(&question);
+        let id = hold(&world);
+        assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
+        assert_eq!(world.status(), status);
+        let late = world.close_as(id, HoldOutcome::Answered, json!("yes"));
+        assert_eq!(late, ClosedAnswer::RunEnded);
+        let again = world.close_as(id, HoldOutcome::Timeout, Value::Null);
+        assert_eq!(again, ClosedAnswer::Applied, "twice is once");
+    }
 }
 
 /// The end of the run ends the question; a late answer says so.
@@ -221,6 +284,45 @@ fn a_placeholder_that_names_nobody_fails_the_step() {
     assert_eq!(world.view().failure.unwrap().code, "invalid_assignee");
 }
 
+/// As many as a plan may name, also where they come from outside.
+#[test]
+fn more_people_than_a_step_may_name_fail_it() {
+    let many = |count: usize| {
+        let mut world = World::of("  - ask: { to: $input.people, question: Go on? }\n");
+        let mut start = super::world::start_input();
+        if let RunInput::Start { input, .. } = &mut start {
+            *input = json!({ "people": vec!["@user.ada"; count] });
+        }
+        world.give(start);
+        world
+    };
+    assert_eq!(many(20).status(), RunStatus::AwaitingInput);
+    let failure = many(21).view().failure.unwrap();
+    assert_eq!(failure.code, "invalid_assignee");
+    assert!(failure.message.contains("20 is the most"));
+}
+
+/// S3-R5: the answer that counts when nobody gives one keeps the rules of any other.
+#[test]
+fn a_default_that_is_no_answer_fails_the_step_when_it_is_known() {
+    for (rule, is_right) in [
+        ("options: [c-7, c-8], ", true),
+        ("options: [c-8, c-9], ", false),
+        ("", true),
+        (
+            "schema: { type: object, properties: { a: { type: string } } }, ",
+            false,
+        ),
+    ] {
+        let world = World::started(&format!(
+            "  - ask: {{ question: Who?, {rule}on_timeout: default, default: $input.customer }}\n"
+        ));
+        let code = world.view().failure.map(|failure| failure.code);
+        let expected = (!is_right).then_some("invalid_default");
+        assert_eq!(code.as_deref(), expected, "{rule}");
+    }
+}
+
 const INPUTS: &str = "agent: outreach
 inputs:
   type: object
@@ -235,16 +337,6 @@ fn lacking(text: &str) -> World {
     World::of_plan(Plan::compile(text).unwrap())
 }
 
-fn confirm(world: &mut World, answers: Value) -> Heard {
-    let Value::Object(answers) = answers else {
-        panic!("no object")
-    };
-    world.give(RunInput::Confirm {
-        by: owner(),
-        answers,
-    })
-}
-
 /// S2-R12
 #[test]
 fn missing_inputs_are_asked_for_before_the_first_step() {
@@ -256,29 +348,51 @@ fn missing_inputs_are_asked_for_before_the_first_step() {
     assert_eq!(schema["required"], json!(["region"]));
     assert_eq!(world.view().questions[0].schema, Some(schema));
     let id = hold(&world);
-    for (wrong, code) in [
-        (json!({ "region": "west" }), "invalid_answer"),
-        (json!({ "regoin": "north" }), "invalid_answer"),
-        (json!({}), "missing_input"),
-    ] {
-        match confirm(&mut world, wrong) {
-            Heard::Refused(refusal) => assert_eq!(refusal.problem().code, code),
-            other => panic!("{other:?}"),
-        }
-    }
-    confirm(&mut world, json!({ "region": "north" }));
-    assert_eq!(world.handed[0].args, json!({ "message": "north" }));
-    assert!(
-        matches!(want(&world, id), Want::Gone { .. }),
-        "the inbox does not ask any more"
+    assert_eq!(
+        answer(&mut world, json!({ "region": "north" })),
+        ClosedAnswer::Applied
     );
-    assert!(matches!(
-        confirm(&mut world, json!({ "region": "south" })),
-        Heard::Refused(Refusal::NothingAsked(_))
-    ));
+    assert_eq!(world.handed[0].args, json!({ "message": "north" }));
+    let again = world.close_as(id, HoldOutcome::Answered, json!({ "region": "north" }));
+    assert_eq!(again, ClosedAnswer::Applied, "twice is once");
 }
 
-/// S2-R12: the request in the inbox answers it as well, also while paused.
+/// S2-R12: what is given at the start is checked as what is asked for later.
+#[test]
+fn inputs_that_the_form_does_not_take_are_refused_at_the_start() {
+    let given = |input: Value| {
+        let mut world = lacking(INPUTS);
+        let mut start = super::world::start_input();
+        if let RunInput::Start { input: it, .. } = &mut start {
+            *it = input;
+        }
+        world.give(start)
+    };
+    for (wrong, pointer) in [
+        (
+            json!({ "customer": "c", "region": "west" }),
+            "/input/region",
+        ),
+        (json!({ "customer": 7 }), "/input/customer"),
+        (json!("hello"), "/input"),
+    ] {
+        let Heard::Refused(refusal) = given(wrong) else {
+            panic!("it was accepted")
+        };
+        let problem = refusal.problem();
+        assert_eq!((problem.status, &*problem.code), (422, "invalid_input"));
+        assert_eq!(problem.errors[0].pointer.as_deref(), Some(pointer));
+    }
+    for right in [
+        json!({ "customer": "c", "region": "north", "note": [1] }),
+        json!({ "customer": null }),
+        Value::Null,
+    ] {
+        assert!(matches!(given(right), Heard::Decided(_)));
+    }
+}
+
+/// S2-R12: also while paused.
 #[test]
 fn missing_inputs_can_be_answered_in_the_inbox() {
     let mut world = lacking(INPUTS);

@@ -7,12 +7,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use chrono::TimeDelta;
+use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use serde_json::json;
 
 use super::world::{Heard, World, broken, done};
-use crate::domain::run::{Alarm, StepPhase};
+use crate::domain::run::{Alarm, Step, StepPhase};
 use crate::domain::{Answer, RunInput};
 use columns::{Column, columns};
 
@@ -58,7 +59,6 @@ fn table_of(input: &RunInput) -> &'static str {
         RunInput::Start { .. }
         | RunInput::Pause { .. }
         | RunInput::Resume { .. }
-        | RunInput::Confirm { .. }
         | RunInput::TakeOver { .. }
         | RunInput::Cancel { .. } => "What people do",
         RunInput::TimerFired { .. } | RunInput::Follow => "What time does",
@@ -66,24 +66,31 @@ fn table_of(input: &RunInput) -> &'static str {
             "What leases, answers and dead letters do"
         }
         RunInput::StartStep { .. } => "What workers ask: `start_steps`",
+        RunInput::AskPeople { .. } | RunInput::StepParks { .. } => {
+            "What tools ask, and how they park: `request_input`, `step_results` with `parks`"
+        }
         RunInput::StepResult { .. } => "What workers report: `step_results`",
     }
 }
 
-const TABLES: [&str; 5] = [
+const TABLES: [&str; 6] = [
     "What people do",
     "What time does",
     "What leases, answers and dead letters do",
     "What workers ask: `start_steps`",
+    "What tools ask, and how they park: `request_input`, `step_results` with `parks`",
     "What workers report: `step_results`",
 ];
 
 /// The row of a phase. A new phase must be thought about here.
-fn row_of(phase: &StepPhase) -> &'static str {
-    match phase {
+fn row_of(step: &Step) -> &'static str {
+    let asks = step.questions.open.is_some();
+    match &step.phase {
         StepPhase::Planned => "planned",
         StepPhase::Queued(_) => "queued",
+        StepPhase::Working(_) if asks => "asking",
         StepPhase::Working(_) => "in_progress",
+        StepPhase::Parked(_) => "parked",
         StepPhase::Waiting(hold) => match hold.alarm {
             Alarm::Set { .. } => "waiting (alarm set)",
             Alarm::Frozen { .. } => "waiting (frozen)",
@@ -117,6 +124,16 @@ fn after(mut world: World, then: fn(&mut World)) -> World {
 
 fn ask(world: &mut World) {
     world.ask("node-a", STEP);
+}
+
+fn asks(world: &mut World) {
+    world.ask("node-a", STEP);
+    world.ask_people(STEP, ToolQuestion::new("Go on?"));
+}
+
+fn park(world: &mut World) {
+    asks(world);
+    world.parks(STEP);
 }
 
 fn lose(world: &mut World) {
@@ -161,6 +178,14 @@ fn scenes() -> Vec<Scene> {
         both("in_progress", &|steps| after(queued(steps), ask)),
         both("in_progress, paused", &|steps| {
             after(after(queued(steps), ask), hold)
+        }),
+        both("asking", &|steps| after(queued(steps), asks)),
+        both("asking, paused", &|steps| {
+            after(after(queued(steps), asks), hold)
+        }),
+        both("parked", &|steps| after(queued(steps), park)),
+        both("parked, paused", &|steps| {
+            after(after(queued(steps), park), hold)
         }),
         same("waiting (alarm set)", again_waiting()),
         same("waiting (frozen), paused", after(again_waiting(), hold)),
@@ -209,6 +234,7 @@ fn word(answer: &Answer) -> String {
         Answer::Result(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Answer::Timer(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Answer::Closed(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Answer::Asked(asked) => format!(" → {}", json!(asked.status).as_str().unwrap()),
         Answer::Changed(_)
         | Answer::Beat(_)
         | Answer::Tool(_)
@@ -232,7 +258,7 @@ fn tried(scene: &Scene, column: &Column) -> (String, Option<RunStatus>) {
         Heard::Refused(refusal) => (format!("refused `{}`", refusal.problem().code), None),
         Heard::Unchanged(answer) => (format!("unchanged{}", word(&answer)), None),
         Heard::Decided(answer) => {
-            let (row, status) = (row_of(world.phase(STEP)), world.status());
+            let (row, status) = (row_of(world.step(STEP)), world.status());
             let paused = match world.run().pauses.is_empty() {
                 true => "",
                 false => ", paused",
@@ -367,6 +393,8 @@ done twice. An uncertain, waiting, asked or skipped step is the same one in ever
 - *same delivery*: node-a asks on its first delivery, as the one that was granted did. *Other*: node-b on the
   second. `planned` was never handed out: its current number is 0, and so is its older one. A cancelled
   step's number has risen with the cancellation, so that the number that was out is its older one.
+- *asking*: its tool has asked and blocks; *parked*: it has asked and ended. *Asks* is a question of
+  another key, *asks again* one of the same key, both by the current hand-out.
 - *lease ended*: of node-a, which was granted the step where it is in progress. *Answered*: about the step's
   own question; where nothing is asked, about a hold that never was. *Timed out*, *taken over* and
   *completed* are what the owner of a hold on people says of it; the time-out of a paused run is one that
@@ -382,7 +410,7 @@ fn states_table_is_current() {
                 true => "",
                 false => ", paused",
             };
-            let found = format!("{}{paused}", row_of(world.phase(STEP)));
+            let found = format!("{}{paused}", row_of(world.step(STEP)));
             assert_eq!(found, scene.name, "the scene is not what it says");
         }
     }

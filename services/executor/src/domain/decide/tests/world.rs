@@ -1,5 +1,6 @@
 //! A run, all that a decision on it can look at, and the checks that hold after every decision.
 
+mod asking;
 mod checks;
 mod keeping;
 
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::domain::plan::Plan;
 use crate::domain::run::people::Closing;
-use crate::domain::run::{Choice, Run, StepPhase};
+use crate::domain::run::{Choice, Run, Step, StepPhase};
 use crate::domain::scope::{Scope, WorkspaceScope};
 use crate::domain::{
     Agent, Aggregate, Answer, Fact, Found, Input, Lease, Need, PlanFact, Refusal, RunInput,
@@ -166,14 +167,17 @@ impl World {
         self.run().status()
     }
 
-    pub(super) fn phase(&self, step: &str) -> &StepPhase {
+    pub(super) fn step(&self, step: &str) -> &Step {
         let found = self.run().steps.iter().find(|one| one.id == step);
-        &found.unwrap_or_else(|| panic!("no step {step}")).phase
+        found.unwrap_or_else(|| panic!("no step {step}"))
+    }
+
+    pub(super) fn phase(&self, step: &str) -> &StepPhase {
+        &self.step(step).phase
     }
 
     pub(super) fn dispatch(&self, step: &str) -> u64 {
-        let found = self.run().steps.iter().find(|one| one.id == step);
-        found.unwrap_or_else(|| panic!("no step {step}")).dispatch
+        self.step(step).dispatch
     }
 
     pub(super) fn pass(&mut self, length: TimeDelta) {
@@ -284,13 +288,14 @@ impl World {
             | RunInput::Pause { .. }
             | RunInput::Resume { .. }
             | RunInput::Cancel { .. }
-            | RunInput::Confirm { .. }
             | RunInput::TakeOver { .. }
             | RunInput::Follow
             | RunInput::TimerFired { .. }
             | RunInput::LeaseEnded { .. }
             | RunInput::HoldClosed { .. }
             | RunInput::Incident { .. }
+            | RunInput::AskPeople { .. }
+            | RunInput::StepParks { .. }
             | RunInput::StepResult { .. } => None,
         };
         // What has fired is over for the scheduler, whatever it is told.
@@ -427,14 +432,26 @@ impl World {
         self.close_as(hold, HoldOutcome::Answered, json!(choice))
     }
 
-    /// The owner of a hold says how it was closed, now.
+    /// When a hold on people is due, where its clock runs.
+    pub(super) fn deadline(&self, hold: HoldId) -> Option<DateTime<Utc>> {
+        let mut people = self.run.as_ref()?.people();
+        people.find(|(_, on)| on.id == hold)?.1.deadline()
+    }
+
+    /// The owner of a hold says how it was closed, now; that time is up, when it is.
     pub(super) fn close_as(
         &mut self,
         hold: HoldId,
         outcome: HoldOutcome,
         data: Value,
     ) -> ClosedAnswer {
-        let closing = closing(outcome, data, self.now);
+        if outcome == HoldOutcome::Timeout {
+            self.now = self.deadline(hold).unwrap_or(self.now).max(self.now);
+        }
+        self.close_at(hold, closing(outcome, data, self.now))
+    }
+
+    pub(super) fn close_at(&mut self, hold: HoldId, closing: Closing) -> ClosedAnswer {
         match self.give(RunInput::HoldClosed { hold, closing }) {
             Heard::Decided(Answer::Closed(answer)) | Heard::Unchanged(Answer::Closed(answer)) => {
                 answer

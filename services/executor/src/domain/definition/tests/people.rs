@@ -66,6 +66,9 @@ fn times_are_from_one_second_to_ninety_days() {
 
 #[test]
 fn what_is_wrong_is_said_with_what_to_write() {
+    let later =
+        "ask: { question: Go on?, options: [a, b], on_timeout: default, default: $input.d }";
+    assert!(plan(&format!("  - {later}\n")).is_ok(), "not known yet");
     for (step, said) in [
         ("ask: { to: owner, question: Go on? }", "@user.<name>"),
         ("ask: {}", "`question"),
@@ -83,7 +86,16 @@ fn what_is_wrong_is_said_with_what_to_write() {
         ),
         (
             "ask: { question: Go on?, options: [a, b], on_timeout: default, default: c }",
-            "one of the `options`",
+            "one of: a, b",
+        ),
+        (
+            "ask: { question: Go on?, options: [\"1\", \"2\"], on_timeout: default, default: 1 }",
+            "one of: 1, 2",
+        ),
+        (
+            "ask: { question: Go on?, schema: { type: object, properties: { a: { type: string } }, \
+             required: [a] }, on_timeout: default, default: \"no\" }",
+            "an object with the form's fields",
         ),
         (
             "ask: { question: Go on?, schema: { type: array } }",

@@ -271,6 +271,17 @@ fn a_mail_that_was_sent_is_an_activity_of_the_contact() {
     assert_eq!(said[0].subject.as_deref(), Some("Introduction"));
 }
 
+/// A worker's words about a mail are as anybody's: without what a database refuses, and bounded.
+#[test]
+fn what_a_worker_says_of_a_mail_is_plain_and_bounded() {
+    let mut world = World::started(HANDED);
+    let sent = json!({ "to": format!("a\0@x{}", "y".repeat(5_000)), "subject": "In\0tro" });
+    world.report("mail", done(sent));
+    let said = world.said.values().next().unwrap();
+    assert_eq!(said.subject.as_deref(), Some("Intro"));
+    assert!(said.text.starts_with("To a@x") && said.text.len() < 1_100);
+}
+
 fn barge(world: &mut World, by: &str) -> Heard {
     world.give(RunInput::TakeOver {
         by: Actor(by.to_owned()),

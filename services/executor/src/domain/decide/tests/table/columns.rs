@@ -1,5 +1,6 @@
 //! The inputs that are tried, in the order of the page.
 
+use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::ResumeMode;
 use holdpoint_ids::HoldId;
@@ -39,6 +40,7 @@ fn fired(world: &World, is_current: bool) -> RunInput {
         StepPhase::Queued(_)
         | StepPhase::Working(_)
         | StepPhase::Asked(_)
+        | StepPhase::Parked(_)
         | StepPhase::Uncertain(_)
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
@@ -75,6 +77,26 @@ fn reported(world: &World, is_ok: bool, back: u64) -> RunInput {
     }
 }
 
+fn asks(world: &World, key: &str, back: u64) -> RunInput {
+    RunInput::AskPeople {
+        by: owner(),
+        step: Some(STEP.to_owned()),
+        dispatch: Some(world.dispatch(STEP).saturating_sub(back)),
+        question: Box::new(ToolQuestion {
+            key: (!key.is_empty()).then(|| key.to_owned()),
+            ..ToolQuestion::new("Go on?")
+        }),
+    }
+}
+
+fn parks(world: &World, back: u64) -> RunInput {
+    RunInput::StepParks {
+        step: STEP.to_owned(),
+        dispatch: world.dispatch(STEP).saturating_sub(back),
+        duration_ms: 7,
+    }
+}
+
 fn lost(world: &World, back: u64) -> RunInput {
     RunInput::LeaseEnded {
         node: "node-a".parse().unwrap(),
@@ -100,11 +122,14 @@ fn open(world: &World) -> HoldId {
     })
 }
 
-/// What the owner of a hold on people says of it.
+/// What the owner of a hold on people says of it; that time is up, when it is.
 fn closed(world: &World, outcome: HoldOutcome, data: Value) -> RunInput {
+    let hold = open(world);
+    let is_timeout = outcome == HoldOutcome::Timeout;
+    let due = world.deadline(hold).filter(|_| is_timeout);
     RunInput::HoldClosed {
-        hold: open(world),
-        closing: closing(outcome, data, world.now),
+        hold,
+        closing: closing(outcome, data, due.unwrap_or(world.now)),
     }
 }
 
@@ -178,6 +203,11 @@ pub(super) fn columns() -> Vec<Column> {
             asked(it, "node-b", 0, 2)
         }),
         on(false, "older hand-out", |it| asked(it, "node-a", 1, 1)),
+        on(false, "asks", |it| asks(it, "another", 0)),
+        on(false, "asks again", |it| asks(it, "", 0)),
+        on(false, "asks, older hand-out", |it| asks(it, "", 1)),
+        on(false, "parks", |it| parks(it, 0)),
+        on(false, "parks, older hand-out", |it| parks(it, 1)),
         on(false, "ok, current", |it| reported(it, true, 0)),
         on(false, "failed, current", |it| reported(it, false, 0)),
         on(false, "ok, older", |it| reported(it, true, 1)),

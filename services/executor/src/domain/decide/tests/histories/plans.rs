@@ -1,0 +1,96 @@
+//! Plans of every shape: tools, waits and people, one after the other or side by side.
+
+use holdpoint_contracts::hold::{OnTimeout, Priority};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::domain::plan::people::{Ask, Handoff};
+use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
+
+fn on_people() -> impl Strategy<Value = Action> {
+    let ends = [
+        OnTimeout::Fail,
+        OnTimeout::Skip,
+        OnTimeout::Default,
+        OnTimeout::Escalate,
+    ];
+    let ask = (0_usize..4).prop_map(move |end| {
+        Action::Ask(Box::new(Ask {
+            to: json!(["@user.owner"]),
+            question: "Tell {{ contact.email }}?".to_owned(),
+            options: Vec::new(),
+            schema: None,
+            timeout_ms: 300_000,
+            on_timeout: ends[end],
+            default: (ends[end] == OnTimeout::Default).then(|| json!("no")),
+        }))
+    });
+    let handoff = (any::<bool>(), any::<bool>()).prop_map(|(ends, continues)| {
+        Action::Handoff(Box::new(Handoff {
+            to: json!([]),
+            message: None,
+            priority: Priority::Low,
+            timeout_ms: if ends { 86_400_000 } else { 0 },
+            on_timeout: match continues {
+                true => OnTimeout::Continue,
+                false => OnTimeout::Skip,
+            },
+            warm_lead: None,
+        }))
+    });
+    prop_oneof![ask, handoff]
+}
+
+fn a_step() -> impl Strategy<Value = (Action, Option<String>, u8)> {
+    let wait = (1_u64..90).prop_map(|days| Action::Wait {
+        duration_ms: days * 86_400_000,
+    });
+    let tool = (any::<bool>(), 0_u8..8).prop_map(|(idempotent, kind)| Action::Tool {
+        tool: "send_email".to_owned(),
+        args: match kind {
+            // Fails where the first step has no such result, or is not done.
+            0 => json!({ "idempotent": idempotent, "what": "$step-01.n" }),
+            1 => json!({ "idempotent": idempotent, "to": "{{ contact.email }}" }),
+            _ => json!({ "idempotent": idempotent }),
+        },
+    });
+    let when = prop_oneof![
+        4 => Just(None),
+        1 => Just(Some("contact.replied == false".to_owned())),
+        1 => Just(Some("input.go == true".to_owned())),
+    ];
+    (
+        prop_oneof![2 => wait, 3 => tool, 2 => on_people()],
+        when,
+        any::<u8>(),
+    )
+}
+
+/// Up to six steps, each after any of those before it.
+pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
+    let steps = prop::collection::vec(a_step(), 1..=6);
+    (steps, prop::bool::weighted(0.2)).prop_map(|(steps, lacks)| Plan {
+        inputs: lacks.then(|| Inputs {
+            schema: json!({
+                "type": "object",
+                "properties": { "region": { "type": "string" } },
+                "required": ["region"],
+            }),
+            ask: true,
+        }),
+        agent: "outreach".to_owned(),
+        description: None,
+        on_pause: OnPause::Hold,
+        steps: steps
+            .into_iter()
+            .enumerate()
+            .map(|(index, (action, when, needs))| PlannedStep {
+                id: format!("step-{:02}", index + 1),
+                needs: (0..index).filter(|need| needs & (1 << need) != 0).collect(),
+                when,
+                claim_timeout_ms: None,
+                action,
+            })
+            .collect(),
+    })
+}

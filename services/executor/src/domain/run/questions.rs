@@ -1,0 +1,179 @@
+//! What the tool of a step asks people while it runs (S3-R2), and what they said.
+//!
+//! It stands beside the phase: a question outlives the hand-out that asked it, so that the next one,
+//! asking by the same key, finds it.
+
+use std::sync::Arc;
+
+use holdpoint_contracts::asking::{ANSWERS_BYTES_MAX, Answers, AskMode, GivenAnswer};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::people::OnPeople;
+use super::{Step, StepPhase};
+
+/// Most questions that the tool of one step may ask.
+pub const QUESTIONS_MAX: usize = 16;
+
+/// The questions of a step's tool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Questions {
+    /// The one that nobody has answered, of a tool that has not parked: one at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<Box<OpenQuestion>>,
+    /// Those that are answered, oldest first; each answer is a value of the run ([`answer_name`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered: Vec<AnsweredQuestion>,
+    /// How long the current hand-out has waited for people, in milliseconds: no working time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub blocked_ms: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_zero(ms: &u64) -> bool {
+    *ms == 0
+}
+
+/// A question that nobody has answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenQuestion {
+    /// Its name within the step.
+    pub key: String,
+    /// How the tool said that it waits.
+    pub mode: AskMode,
+    /// The hold on people, which is its waker.
+    pub on: OnPeople,
+}
+
+/// A question that was answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnsweredQuestion {
+    /// Its name within the step.
+    pub key: String,
+    /// Number of its hold.
+    pub hold: u32,
+    /// How the tool said that it waits.
+    pub mode: AskMode,
+    /// The hand-out that was current when the answer came: the next one brings it.
+    pub dispatch: u64,
+}
+
+/// Name of the value that holds an answer; no step can be called so.
+#[must_use]
+pub fn answer_name(hold: u32) -> String {
+    format!("?answer-{hold}")
+}
+
+impl Questions {
+    /// Whether nothing was ever asked.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.open.is_none() && self.answered.is_empty() && self.blocked_ms == 0
+    }
+
+    /// Names of the values that hold the answers.
+    pub fn answer_names(&self) -> impl Iterator<Item = String> {
+        self.answered.iter().map(|one| answer_name(one.hold))
+    }
+
+    /// The answers for a hand-out, the newest first, as far as they fit.
+    #[must_use]
+    pub fn answers(&self, find: impl Fn(&str) -> Option<Arc<Value>>) -> Answers {
+        let mut left = ANSWERS_BYTES_MAX;
+        let mut answers = Answers::new();
+        for one in self.answered.iter().rev() {
+            let Some(value) = find(&answer_name(one.hold)) else {
+                continue;
+            };
+            let bytes = value.to_string().len();
+            if bytes > left {
+                break;
+            }
+            left -= bytes;
+            if let Ok(given) = GivenAnswer::deserialize(value.as_ref()) {
+                answers.insert(one.key.clone(), given);
+            }
+        }
+        answers
+    }
+}
+
+impl Step {
+    /// What its tool asks people, if it still does: what has ended asks nothing.
+    #[must_use]
+    pub fn open_question(&self) -> Option<&OpenQuestion> {
+        match &self.phase {
+            StepPhase::Parked(open) => Some(open),
+            phase if phase.is_settled() => None,
+            StepPhase::Planned
+            | StepPhase::Queued(_)
+            | StepPhase::Working(_)
+            | StepPhase::Waiting(_)
+            | StepPhase::Asked(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => self.questions.open.as_deref(),
+        }
+    }
+
+    /// The hold on people that keeps it, or that its tool waits for.
+    #[must_use]
+    pub fn on_people(&self) -> Option<&OnPeople> {
+        match &self.phase {
+            StepPhase::Asked(on) => Some(on),
+            StepPhase::Planned
+            | StepPhase::Queued(_)
+            | StepPhase::Working(_)
+            | StepPhase::Waiting(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::Parked(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => self.open_question().map(|open| &open.on),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn on_people_mut(&mut self) -> Option<&mut OnPeople> {
+        let is_settled = self.phase.is_settled();
+        match &mut self.phase {
+            StepPhase::Asked(on) => Some(on),
+            StepPhase::Parked(open) => Some(&mut open.on),
+            StepPhase::Planned
+            | StepPhase::Queued(_)
+            | StepPhase::Working(_)
+            | StepPhase::Waiting(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => {
+                let open = self.questions.open.as_mut().filter(|_| !is_settled);
+                open.map(|open| &mut open.on)
+            }
+        }
+    }
+
+    /// Whether its current hand-out has said that it parks: it ends by itself, and nothing of it is
+    /// lost with its worker.
+    #[must_use]
+    pub fn is_parking(&self) -> bool {
+        let asked = self.open_question().map(|open| open.mode);
+        let answered = self.questions.answered.last();
+        let answered = answered.filter(|one| one.dispatch == self.dispatch);
+        asked.or(answered.map(|one| one.mode)) == Some(AskMode::Park)
+    }
+
+    /// Whether its tool has been given an answer that the current hand-out did not bring.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        let mut answered = self.questions.answered.iter();
+        answered.any(|one| one.dispatch == self.dispatch)
+    }
+}

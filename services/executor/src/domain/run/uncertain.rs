@@ -1,0 +1,57 @@
+//! A step that may have happened, and what people are asked about it.
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::HoldId;
+use serde::{Deserialize, Serialize};
+
+use super::Working;
+
+/// A step that may have happened, and the question whether it has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Uncertain {
+    /// The grant that was never answered.
+    pub working: Working,
+    /// The hold on people, which is its waker.
+    pub hold: HoldId,
+    /// Since when it is asked.
+    pub since: DateTime<Utc>,
+    /// What a person said while the run was paused: takes effect on resume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answered>,
+}
+
+/// What a person said of an uncertain step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// Which of the options.
+    pub choice: Choice,
+    /// Who.
+    pub by: String,
+}
+
+/// What there is to say of an uncertain step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// It happened: the step is complete, without a result.
+    ItHappened,
+    /// It did not, or twice does no harm: it is handed out anew.
+    RunAgain,
+    /// Nobody can tell: the step fails.
+    GiveUp,
+}
+
+impl Choice {
+    /// Every option, in the order in which people are shown them.
+    pub const ALL: [Self; 3] = [Self::ItHappened, Self::RunAgain, Self::GiveUp];
+
+    /// The word in questions and answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ItHappened => "it_happened",
+            Self::RunAgain => "run_again",
+            Self::GiveUp => "give_up",
+        }
+    }
+}

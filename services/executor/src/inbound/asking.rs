@@ -1,0 +1,48 @@
+//! Who asks people for a tool: the tool itself, by its step token, or a program for it.
+
+use holdpoint_auth::{AuthError, Right, StepKey};
+use holdpoint_contracts::asking::RequestInput;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_kernel::Request;
+
+use super::caller::Caller;
+use crate::domain::{Input, RunInput};
+
+/// A step token says which step and which hand-out ask, whatever the command says of them; without
+/// one it takes the right to ask.
+pub(super) fn decode(
+    body: &[u8],
+    caller: &Caller<'_>,
+    key: &StepKey,
+) -> Result<Request<Input>, Problem> {
+    let it = caller.read_as(body, |it: &RequestInput| match it.token {
+        Some(_) => None,
+        None => Some(Right::Ask),
+    })?;
+    let RequestInput {
+        run,
+        mut step,
+        mut dispatch,
+        token,
+        question,
+    } = it.command;
+    if let Some(token) = token {
+        let claims = key.check(&token, caller.now).map_err(AuthError::problem)?;
+        if claims.workspace != *caller.workspace || claims.run != run {
+            let detail = format!("there is no run `{run}` in this workspace");
+            return Err(Problem::not_found(detail));
+        }
+        step = Some(claims.step);
+        dispatch = Some(claims.dispatch);
+    }
+    let input = RunInput::AskPeople {
+        by: it.actor,
+        step,
+        dispatch,
+        question: Box::new(question),
+    };
+    Ok(Request::one(
+        super::run(caller.workspace, run, input),
+        it.key,
+    ))
+}

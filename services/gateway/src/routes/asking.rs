@@ -1,0 +1,169 @@
+//! A tool asks people while its step runs (S3-R2), and looks at what it has asked.
+//!
+//! Two callers: a step by its own token, or somebody who may ask. A step's question is not kept for
+//! later where the executor is down: the tool asks again, by the same key.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use holdpoint_auth::Right;
+use holdpoint_contracts::asking::{RequestInput, ToolQuestion};
+use holdpoint_contracts::executor::GetRun;
+use holdpoint_contracts::handoff::{Effect, GetRequest, RequestStatus, RequestView};
+use holdpoint_contracts::{Actor, Envelope, Problem};
+use holdpoint_ids::{HoldId, RunId};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::requests::waiting;
+use crate::answered::Answered;
+use crate::app::App;
+use crate::body::{Body, invalid_field};
+use crate::caller::{Asker, Named, Reader};
+use crate::params::Params;
+use crate::problem::Refused;
+
+/// How long what was asked may be on its way to its owner …
+const ON_ITS_WAY: Duration = Duration::from_secs(3);
+/// … and how often it is looked.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().route("/runs/{run}/request-input", post(request_input))
+}
+
+/// `{question, options | schema, to, timeout_ms, on_timeout, default, key, mode}`, and `step` for
+/// whoever is none.
+#[derive(Deserialize)]
+struct AskBody {
+    step: Option<String>,
+    #[serde(flatten)]
+    question: Map<String, Value>,
+}
+
+async fn request_input(
+    State(app): State<App>,
+    asker: Asker,
+    Named(run): Named<RunId>,
+    params: Params,
+    body: Body,
+) -> Result<Response, Refused> {
+    params.only(&[])?;
+    if let Asker::User(caller) = &asker {
+        caller.may(Right::Ask)?;
+    }
+    let AskBody { step, question } = body.json()?;
+    let command = RequestInput {
+        run,
+        step,
+        dispatch: None,
+        token: None,
+        question: read(question)?,
+    };
+    let answered = match asker {
+        Asker::User(caller) => app.command(&caller, body.key, command).await?,
+        Asker::Step { workspace, token } => {
+            let envelope = Envelope {
+                actor: Actor::service("step"),
+                assertion: None,
+                key: body.key,
+                command: RequestInput {
+                    step: None,
+                    token: Some(token),
+                    ..command
+                },
+            };
+            Answered::Done(app.bus.ask(&workspace, &envelope).await?)
+        }
+    };
+    Ok(answered.with_status(StatusCode::ACCEPTED))
+}
+
+fn read(question: Map<String, Value>) -> Result<ToolQuestion, Problem> {
+    serde_path_to_error::deserialize(Value::Object(question)).map_err(|error| {
+        let pointer = match error.path().to_string().as_str() {
+            "." => String::new(),
+            path => format!("/{}", path.replace('.', "/")),
+        };
+        invalid_field(&pointer, &error.into_inner().to_string())
+    })
+}
+
+/// What a step has asked, for the step: its answer is there when it counts for the run, and not as
+/// long as that is paused. With `wait`, then, or when that time is over.
+pub(super) async fn show_to_step(
+    app: &App,
+    reader: &Reader,
+    id: HoldId,
+    wait: Duration,
+) -> Result<RequestView, Refused> {
+    reader.sees(id.run)?;
+    let run = app
+        .bus
+        .query(&reader.workspace, &GetRun { run: id.run })
+        .await?;
+    reader.still_speaks(&run)?;
+    let is_asked = run.waiting_on.iter().any(|on| on.id == id);
+    until_there(app, reader, id, is_asked).await?;
+    let by = Instant::now() + wait;
+    let request = waiting::until(app, (&reader.workspace, id), by, counts).await?;
+    if !reader.asked(request.step.as_deref()) {
+        return Err(Problem::not_found(format!("there is no request `{id}`")).into());
+    }
+    Ok(withheld(request))
+}
+
+/// What the executor has asked a moment ago may be on its way.
+async fn until_there(
+    app: &App,
+    reader: &Reader,
+    id: HoldId,
+    is_asked: bool,
+) -> Result<(), Problem> {
+    let by = Instant::now() + ON_ITS_WAY;
+    loop {
+        match app.bus.query(&reader.workspace, &GetRequest { id }).await {
+            Err(problem) if problem.status == 404 && is_asked && Instant::now() < by => {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            other => return other.map(drop),
+        }
+    }
+}
+
+/// Whether it has ended, and the executor has said what that did to the run.
+fn counts(request: &RequestView) -> bool {
+    let is_known = matches!(request.effect, Some(Effect::Applied | Effect::RunEnded));
+    match request.status {
+        RequestStatus::Withdrawn => true,
+        RequestStatus::Decided | RequestStatus::Completed | RequestStatus::Expired => is_known,
+        RequestStatus::Open
+        | RequestStatus::Offered
+        | RequestStatus::Accepted
+        | RequestStatus::TakenOver
+        | RequestStatus::Reassigned => false,
+    }
+}
+
+/// An answer that does not count yet is none to the tool.
+fn withheld(request: RequestView) -> RequestView {
+    if counts(&request) {
+        return request;
+    }
+    RequestView {
+        status: RequestStatus::Open,
+        outcome: None,
+        response: None,
+        decided_by: None,
+        decided_at: None,
+        effect: None,
+        history: Vec::new(),
+        late: Vec::new(),
+        ..request
+    }
+}

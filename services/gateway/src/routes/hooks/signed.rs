@@ -1,0 +1,231 @@
+//! What came in by a hook, and that whoever knows its secret has sent it, just now.
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::HeaderMap;
+use chrono::{DateTime, Utc};
+use holdpoint_auth::{Role, WebhookSecret};
+use holdpoint_contracts::{Asked, Problem};
+use holdpoint_ids::{HookName, Workspace};
+use sha2::{Digest, Sha256};
+
+use super::no_hook;
+use crate::app::App;
+use crate::body;
+use crate::caller::{Caller, claims};
+use crate::problem::{Refused, database_away};
+use crate::store::hooks::{self, Hook};
+use crate::store::tokens::Holder;
+
+/// How far the sender's clock may be from ours, in seconds (Standard Webhooks).
+const TOLERANCE_S: i64 = 5 * 60;
+/// Longest `webhook-id`.
+const ID_MAX: usize = 255;
+/// Signatures of one message: a sender that changes its secret sends one of each.
+const SIGNATURES_MAX: usize = 10;
+
+/// A message of a hook, with a good signature.
+#[derive(Debug)]
+pub(super) struct Signed {
+    /// Whoever made the hook, who may ask and never decide.
+    pub(super) caller: Caller,
+    /// One message is done once.
+    pub(super) key: Asked,
+    /// As JSON.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The three headers.
+#[derive(Debug, PartialEq, Eq)]
+struct Headers<'h> {
+    id: &'h str,
+    timestamp: i64,
+    signatures: &'h str,
+}
+
+impl FromRequest<App> for Signed {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refused> {
+        let (mut parts, body) = request.into_parts();
+        let Path((workspace, name)) = Path::<(String, String)>::from_request_parts(&mut parts, app)
+            .await
+            .map_err(|error| Problem::not_found(format!("the path cannot be read: {error}")))?;
+        let (workspace, hook) = known(app, &workspace, &name).await?;
+        let bytes = body::arrived(body).await?;
+        let headers = headers(&parts.headers)?;
+        check(&headers, &hook.secret, &bytes, app.clock.now())?;
+        let key = Asked {
+            key: body::scoped(&[workspace.as_str(), "hook", hook.name.as_str(), headers.id]),
+            digest: format!("{:x}", Sha256::digest(&bytes)),
+        };
+        let caller = maker(app, workspace, hook).await?;
+        Ok(Self { caller, key, bytes })
+    }
+}
+
+/// Whether workspace and hook are there: nobody who has not signed learns which of them is not.
+async fn known(app: &App, workspace: &str, name: &str) -> Result<(Workspace, Hook), Refused> {
+    let none = || {
+        let name = crate::caller::quoted(name);
+        Refused(Problem::not_found(format!(
+            "there is no inbound hook `{name}`"
+        )))
+    };
+    let (Ok(workspace), Ok(name)) = (workspace.parse::<Workspace>(), name.parse::<HookName>())
+    else {
+        return Err(none());
+    };
+    let hook = hooks::find(&app.readers, &workspace, &name).await;
+    match hook.map_err(database_away)? {
+        Some(hook) => Ok((workspace, hook)),
+        None => Err(Refused(no_hook(&name))),
+    }
+}
+
+async fn maker(app: &App, workspace: Workspace, hook: Hook) -> Result<Caller, Refused> {
+    let holder = Holder {
+        workspace: workspace.clone(),
+        user: hook.made_by,
+        role: Some(Role::Agent),
+    };
+    let claims = claims(app, holder).await?.ok_or_else(|| {
+        let name = hook.name;
+        let detail =
+            format!("whoever made the hook `{name}` is disabled: remove it and make it again");
+        Problem::new(403, "forbidden", detail)
+    })?;
+    Ok(Caller {
+        workspace,
+        claims: claims.into(),
+    })
+}
+
+fn headers(headers: &HeaderMap) -> Result<Headers<'_>, Problem> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let id = text("webhook-id")
+        .filter(|id| (1..=ID_MAX).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic()));
+    let timestamp = text("webhook-timestamp").and_then(|text| text.parse().ok());
+    match (id, timestamp, text("webhook-signature")) {
+        (Some(id), Some(timestamp), Some(signatures)) => Ok(Headers {
+            id,
+            timestamp,
+            signatures,
+        }),
+        _ => Err(unsigned(
+            "send `webhook-id`, `webhook-timestamp` (seconds since 1970) and `webhook-signature`, as \
+             Standard Webhooks says",
+        )),
+    }
+}
+
+fn unsigned(detail: &str) -> Problem {
+    Problem::new(401, "invalid_signature", detail)
+}
+
+fn check(
+    headers: &Headers<'_>,
+    secret: &WebhookSecret,
+    body: &[u8],
+    now: DateTime<Utc>,
+) -> Result<(), Problem> {
+    let body = std::str::from_utf8(body)
+        .map_err(|error| Problem::new(400, "invalid_text", format!("not UTF-8: {error}")))?;
+    let good = secret
+        .sign(headers.id, headers.timestamp, body)
+        .map_err(|error| unsigned(&error.to_string()))?;
+    // Digests are compared, so that the time it takes tells nothing of the signature.
+    let good = Sha256::digest(good.as_bytes());
+    let mut signatures = headers.signatures.split(' ').take(SIGNATURES_MAX);
+    if !signatures.any(|one| Sha256::digest(one.as_bytes()) == good) {
+        return Err(unsigned(
+            "no `v1` signature of id, timestamp and body by this hook's secret; the body is signed as it is sent",
+        ));
+    }
+    let apart = now.timestamp().abs_diff(headers.timestamp);
+    if apart > TOLERANCE_S.unsigned_abs() {
+        return Err(Problem::new(
+            401,
+            "stale_timestamp",
+            format!("`webhook-timestamp` is {apart} seconds from now; {TOLERANCE_S} is the most"),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const BODY: &[u8] = br#"{"test": 2432232314}"#;
+
+    /// The example that Standard Webhooks publishes with its libraries.
+    fn example() -> Headers<'static> {
+        Headers {
+            id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            timestamp: 1_614_265_330,
+            signatures: "v1,Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc= v2,x \
+                 v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+        }
+    }
+
+    fn checked(headers: &Headers<'_>, body: &[u8], seconds: i64) -> Result<(), String> {
+        let secret = WebhookSecret::read(SECRET).unwrap();
+        let now = DateTime::from_timestamp(1_614_265_330 + seconds, 0).unwrap();
+        check(headers, &secret, body, now).map_err(|problem| problem.code)
+    }
+
+    #[test]
+    fn a_good_signature_counts_for_five_minutes_and_for_its_words_alone() {
+        for seconds in [0, 300, -300] {
+            assert_eq!(checked(&example(), BODY, seconds), Ok(()));
+        }
+        for seconds in [301, -301] {
+            let told = checked(&example(), BODY, seconds);
+            assert_eq!(told.unwrap_err(), "stale_timestamp");
+        }
+        let wrong = |headers: Headers<'_>, body: &[u8]| checked(&headers, body, 0).unwrap_err();
+        assert_eq!(wrong(example(), b"{}"), "invalid_signature");
+        for headers in [
+            Headers {
+                id: "other",
+                ..example()
+            },
+            Headers {
+                timestamp: 1_614_265_331,
+                ..example()
+            },
+            Headers {
+                signatures: "",
+                ..example()
+            },
+        ] {
+            assert_eq!(wrong(headers, BODY), "invalid_signature");
+        }
+    }
+
+    #[test]
+    fn all_three_headers_are_needed() {
+        let three = [
+            ("webhook-id", "msg_1"),
+            ("webhook-timestamp", "1614265330"),
+            ("webhook-signature", "v1,x"),
+        ];
+        let map = |pairs: &[(&'static str, &str)]| -> HeaderMap {
+            let pairs = pairs.iter().map(|(name, value)| {
+                let name = axum::http::HeaderName::from_static(name);
+                (name, value.parse().unwrap())
+            });
+            pairs.collect()
+        };
+        assert_eq!(headers(&map(&three)).unwrap().timestamp, 1_614_265_330);
+        for without in 0..3 {
+            let mut two = three.to_vec();
+            two.remove(without);
+            assert_eq!(headers(&map(&two)).unwrap_err().status, 401);
+        }
+        let long = "x".repeat(ID_MAX + 1);
+        let long = [("webhook-id", long.as_str()), three[1], three[2]];
+        assert_eq!(headers(&map(&long)).unwrap_err().code, "invalid_signature");
+    }
+}

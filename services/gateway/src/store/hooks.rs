@@ -1,0 +1,115 @@
+//! Inbound hooks. Their secrets are kept as they are: who checks a signature has to know them.
+
+pub(super) mod row;
+#[cfg(test)]
+pub(super) mod tests;
+
+use chrono::{DateTime, Utc};
+use holdpoint_auth::WebhookSecret;
+use holdpoint_ids::{HookName, UserName, Workspace};
+use holdpoint_store::StoreError;
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, DatabaseConnection, EntityTrait, PaginatorTrait, QueryFilter,
+    QueryOrder, TryInsertResult,
+};
+
+/// A way in for programs outside.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Hook {
+    pub(crate) name: HookName,
+    /// What they sign with.
+    pub(crate) secret: WebhookSecret,
+    /// On whose behalf it acts.
+    pub(crate) made_by: UserName,
+    pub(crate) created_at: DateTime<Utc>,
+}
+
+/// What became of a new hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Added {
+    Done,
+    /// The name is taken.
+    Known,
+    /// There are as many as there may be.
+    Full,
+}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken("inbound_hooks", error)
+}
+
+fn read(row: row::Model) -> Result<Hook, StoreError> {
+    Ok(Hook {
+        name: row.name.parse().map_err(broken)?,
+        secret: WebhookSecret::read(&row.secret).map_err(broken)?,
+        made_by: row.made_by.parse().map_err(broken)?,
+        created_at: row.created_at,
+    })
+}
+
+/// Adds one; of one name there is one, and of a workspace so many.
+pub(crate) async fn add(
+    writer: &DatabaseConnection,
+    workspace: &Workspace,
+    hook: &Hook,
+    max: u64,
+) -> Result<Added, StoreError> {
+    let count = row::Entity::find()
+        .filter(row::Column::Workspace.eq(workspace.as_str()))
+        .count(writer)
+        .await?;
+    if count >= max {
+        return Ok(Added::Full);
+    }
+    let row = row::ActiveModel {
+        workspace: Set(workspace.to_string()),
+        name: Set(hook.name.to_string()),
+        secret: Set(hook.secret.write()),
+        made_by: Set(hook.made_by.to_string()),
+        created_at: Set(hook.created_at),
+    };
+    let inserted = row::Entity::insert(row)
+        .on_conflict_do_nothing()
+        .exec_without_returning(writer)
+        .await?;
+    Ok(match inserted {
+        TryInsertResult::Inserted(rows) if rows > 0 => Added::Done,
+        TryInsertResult::Inserted(_) | TryInsertResult::Conflicted | TryInsertResult::Empty => {
+            Added::Known
+        }
+    })
+}
+
+/// By name.
+pub(crate) async fn list(
+    readers: &DatabaseConnection,
+    workspace: &Workspace,
+) -> Result<Vec<Hook>, StoreError> {
+    let rows = row::Entity::find()
+        .filter(row::Column::Workspace.eq(workspace.as_str()))
+        .order_by_asc(row::Column::Name)
+        .all(readers)
+        .await?;
+    rows.into_iter().map(read).collect()
+}
+
+pub(crate) async fn find(
+    readers: &DatabaseConnection,
+    workspace: &Workspace,
+    name: &HookName,
+) -> Result<Option<Hook>, StoreError> {
+    let key = (workspace.to_string(), name.to_string());
+    let row = row::Entity::find_by_id(key).one(readers).await?;
+    row.map(read).transpose()
+}
+
+/// Removes one; whether it was there.
+pub(crate) async fn remove(
+    writer: &DatabaseConnection,
+    workspace: &Workspace,
+    name: &HookName,
+) -> Result<bool, StoreError> {
+    let key = (workspace.to_string(), name.to_string());
+    let gone = row::Entity::delete_by_id(key).exec(writer).await?;
+    Ok(gone.rows_affected > 0)
+}

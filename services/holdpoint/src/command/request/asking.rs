@@ -1,0 +1,112 @@
+//! `holdpoint ask` as the tool of a step: its run waits, and what is printed is the answer.
+//!
+//! A shell tool needs no more than `answer=$(holdpoint ask "Refund?" --option yes --option no) || exit $?`:
+//! it waits there, or parks with `--park` and is called again.
+
+use holdpoint_contracts::asking::RequestedInput;
+use holdpoint_contracts::handoff::{RequestStatus, RequestView};
+use serde_json::{Value, json};
+
+use super::{LOOK, read_answer, set};
+use crate::cli::{AskArgs, StepAskArgs};
+use crate::client::{Body, segment};
+use crate::command::Session;
+use crate::exit::{Outcome, Usage};
+use crate::output;
+
+/// Refuses what makes sense for the tool of a step only.
+pub(super) fn only_in_a_step(step: &StepAskArgs) -> anyhow::Result<()> {
+    let StepAskArgs {
+        key,
+        park,
+        on_timeout,
+        default,
+    } = step;
+    if key.is_some() || *park || on_timeout.is_some() || default.is_some() {
+        anyhow::bail!(Usage(
+            "--key, --park, --on-timeout and --default are for the tool of a step: there \
+             HOLDPOINT_RUN is set, and HOLDPOINT_TOKEN is the step's"
+                .to_owned()
+        ));
+    }
+    Ok(())
+}
+
+/// Asks, and stays until there is an answer; with `--park` not longer than that takes.
+pub(super) async fn ask(session: &Session, args: AskArgs) -> anyhow::Result<Outcome> {
+    let run = std::env::var("HOLDPOINT_RUN").unwrap_or_default();
+    let path = format!("runs/{}/request-input", segment(&run)?);
+    let park = args.step.park;
+    let body = body(args)?;
+    loop {
+        let asked: Body<RequestedInput> = session.client.post(&path, &body).await?;
+        if let Some(given) = &asked.value.given {
+            print(session, &asked.text, &given.answer)?;
+            return Ok(Outcome::Ok);
+        }
+        if park {
+            output::note(&format!("{} is open; parking", asked.value.request_id));
+            return Ok(Outcome::Parked);
+        }
+        let request = format!("requests/{}", asked.value.request_id);
+        let query = [("wait", LOOK.to_owned())];
+        let request: Body<RequestView> = session.client.get(&request, &query).await?;
+        match request.value.status {
+            RequestStatus::Expired if request.value.response.is_none() => {
+                return Ok(Outcome::TimedOut);
+            }
+            RequestStatus::Withdrawn => return Ok(Outcome::Failed),
+            RequestStatus::Open
+            | RequestStatus::Offered
+            | RequestStatus::Accepted
+            | RequestStatus::TakenOver
+            | RequestStatus::Reassigned
+            | RequestStatus::Decided
+            | RequestStatus::Completed
+            | RequestStatus::Expired => {}
+        }
+    }
+}
+
+fn body(args: AskArgs) -> anyhow::Result<Value> {
+    let AskArgs {
+        question,
+        options,
+        schema,
+        to,
+        step,
+    } = args;
+    let mode = if step.park { "park" } else { "block" };
+    let mut body = json!({
+        "question": question, "options": options, "to": to.to, "priority": to.priority, "mode": mode,
+    });
+    if let Some(timeout) = to.timeout.as_deref() {
+        let time = holdpoint_contracts::duration::parse(timeout)?;
+        let ms = u64::try_from(time.as_millis())?;
+        set(&mut body, "timeout_ms", json!(ms));
+    }
+    let more = [
+        ("schema", schema),
+        ("key", step.key.map(Value::String)),
+        ("on_timeout", step.on_timeout.map(Value::String)),
+        ("default", step.default.map(read_answer)),
+    ];
+    for (name, value) in more {
+        if let Some(value) = value {
+            set(&mut body, name, value);
+        }
+    }
+    Ok(body)
+}
+
+/// A text as it is, so that a shell can compare it; a form as JSON.
+fn print(session: &Session, text: &str, answer: &Value) -> anyhow::Result<()> {
+    let line = match answer {
+        _ if session.json => text.to_owned(),
+        Value::String(answer) => answer.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            answer.to_string()
+        }
+    };
+    Ok(output::line(&line)?)
+}

@@ -1,0 +1,178 @@
+//! What a tool asks people while its step runs (S3-R2), and the answers that come back.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::{HoldId, NotificationId, RunId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::executor::SERVICE;
+use crate::hold::{OnTimeout, Priority};
+use crate::message::Command;
+
+/// How long people have to answer unless said (S3-R1): 5 minutes, in milliseconds.
+pub const TIMEOUT_MS: u64 = 300_000;
+
+/// Shortest time to answer (S3-R7), in milliseconds.
+pub const TIMEOUT_MIN_MS: u64 = 1_000;
+
+/// Longest time to answer (S3-R7): 90 days, in milliseconds.
+pub const TIMEOUT_MAX_MS: u64 = 90 * 86_400_000;
+
+/// Answers that a hand-out brings, in bytes of JSON together; older ones are had by asking again.
+pub const ANSWERS_BYTES_MAX: usize = 256 * 1024;
+
+/// The tool of a step that is in progress asks people (S3-R2). The same `key` again asks nothing
+/// new: it returns the first question and, once there is one, its answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestInput {
+    /// Which run.
+    pub run: RunId,
+    /// Which of its steps; none: the one that is in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Number of the hand-out that asks: an older one is refused. None: the current one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<u64>,
+    /// The step token of the hand-out. It says which step and which hand-out ask, and that they may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// What is asked.
+    pub question: ToolQuestion,
+}
+command!(RequestInput, "request_input", RequestedInput, |it| it
+    .run
+    .to_string());
+
+/// A question of a running tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolQuestion {
+    /// For people: 1 to 10,000 characters.
+    pub question: String,
+    /// The answers there are, 2 to 100; empty: any text, or what the schema says.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "crate::form::words"
+    )]
+    pub options: Vec<String>,
+    /// The form of an answer: the flat subset of JSON Schema that MCP elicitation uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// Whom: `@user.<name>` or `@role.<name>`, at most 20; empty: the workspace's owners.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<String>,
+    /// How long, in milliseconds: 1 s to 90 days, 5 minutes unless said.
+    #[serde(default = "timeout_default")]
+    pub timeout_ms: u64,
+    /// What happens then: `fail`, `skip`, `escalate` or `default`.
+    #[serde(default)]
+    pub on_timeout: OnTimeout,
+    /// The answer for [`OnTimeout::Default`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// Names the question within its step, 1 to 200 characters; none: made from its text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// How the tool waits.
+    #[serde(default)]
+    pub mode: AskMode,
+    /// How urgent it is.
+    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    pub priority: Priority,
+}
+
+const fn timeout_default() -> u64 {
+    TIMEOUT_MS
+}
+
+impl ToolQuestion {
+    /// A question and nothing else said of it.
+    #[must_use]
+    pub fn new(question: impl Into<String>) -> Self {
+        Self {
+            question: question.into(),
+            options: Vec::new(),
+            schema: None,
+            to: Vec::new(),
+            timeout_ms: TIMEOUT_MS,
+            on_timeout: OnTimeout::Fail,
+            default: None,
+            key: None,
+            mode: AskMode::Block,
+            priority: Priority::Normal,
+        }
+    }
+}
+
+/// How a tool waits for people.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskMode {
+    /// It stays where it is and keeps its lease.
+    #[default]
+    Block,
+    /// It ends by saying that it parks; its step is handed out again with the answer.
+    Park,
+}
+
+impl AskMode {
+    /// The word in bodies.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Park => "park",
+        }
+    }
+}
+
+/// A question of a tool as it now stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestedInput {
+    /// What people are shown; all their copies share this id.
+    pub notification_id: NotificationId,
+    /// The request: `GET /requests/{id}`.
+    pub request_id: HoldId,
+    /// Which step asks.
+    pub step: String,
+    /// The question's name within its step.
+    pub key: String,
+    /// Whether there is an answer that counts.
+    pub status: InputStatus,
+    /// When time is up; none while a pause has stopped the clock, and once it is answered.
+    #[serde(default, with = "crate::instant::option")]
+    pub deadline: Option<DateTime<Utc>>,
+    /// What was answered; none while it is open.
+    #[serde(flatten)]
+    pub given: Option<GivenAnswer>,
+}
+
+/// Whether a question has an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputStatus {
+    /// Nobody has answered, or the run is paused: an answer takes effect on resume.
+    Open,
+    /// The answer counts.
+    Answered,
+}
+
+/// What people answered to a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GivenAnswer {
+    /// The request that was answered.
+    pub question_id: HoldId,
+    /// One of the options, a text, or what the schema says.
+    pub answer: Value,
+    /// Who; `timeout` where nobody did and the default counts.
+    pub by: String,
+    /// The same as the agent reads it (S3-R4): `User responded: …`.
+    pub continuation: String,
+}
+
+/// The answers that a tool has been given, by the keys of their questions.
+pub type Answers = BTreeMap<String, GivenAnswer>;

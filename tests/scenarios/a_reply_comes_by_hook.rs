@@ -1,0 +1,193 @@
+//! A reply comes in by a signed hook while a run waits: at wake the run knows of it (S0-AC7).
+
+use chrono::{DateTime, Utc};
+use holdpoint_auth::WebhookSecret;
+use holdpoint_testkit::Person;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// A mail provider that posts replies.
+struct Provider {
+    url: String,
+    secret: WebhookSecret,
+    client: reqwest::Client,
+}
+
+impl Provider {
+    async fn joins(world: &World, name: &str) -> Self {
+        let (status, made) = world
+            .up
+            .post("/hooks/inbound", &json!({ "name": name }))
+            .await
+            .unwrap();
+        assert_eq!(status, 201, "{made}");
+        let secret = made["secret"].as_str().unwrap();
+        assert!(secret.starts_with("whsec_"));
+        Self {
+            url: format!("{}{}", world.up.url, made["path"].as_str().unwrap()),
+            secret: WebhookSecret::read(secret).unwrap(),
+            client: reqwest::Client::new(),
+        }
+    }
+
+    async fn posts(&self, id: &str, at: DateTime<Utc>, body: &Value) -> (u16, Value) {
+        let body = body.to_string();
+        let signature = self.secret.sign(id, at.timestamp(), &body).unwrap();
+        self.sends(id, at, (body, signature)).await
+    }
+
+    async fn sends(&self, id: &str, at: DateTime<Utc>, what: (String, String)) -> (u16, Value) {
+        let (body, signature) = what;
+        let request = self.client.post(&self.url).body(body);
+        let request = request
+            .header("webhook-id", id)
+            .header("webhook-timestamp", at.timestamp())
+            .header("webhook-signature", signature);
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap())
+    }
+}
+
+async fn now(world: &World) -> DateTime<Utc> {
+    let clock = world.up.call(reqwest::Method::GET, "/v1/clock", None).await;
+    let (_, clock) = clock.unwrap();
+    clock["now"].as_str().unwrap().parse().unwrap()
+}
+
+fn code((status, body): (u16, Value)) -> (u16, String) {
+    (status, body["code"].as_str().unwrap_or_default().to_owned())
+}
+
+/// S0-AC7: the reply also sets `replied` and `sentiment`; who takes the lead over reads what was said.
+#[tokio::test]
+async fn a_reply_by_hook_makes_a_warm_lead_at_wake() {
+    let world = World::with_test_clock().await;
+    Person::join(&world.up, "nina", &["member", "sales"])
+        .await
+        .unwrap();
+    let is_warm = "contact.replied == true && contact.sentiment == \"positive\"";
+    let handoff = json!({ "to": "@user.nina", "message": "call her", "timeout": "3 days" });
+    let steps = json!([{ "wait": "5 days" }, { "when": is_warm, "handoff": handoff }]);
+    world.agent("outreach", steps).await;
+    let contact =
+        json!({ "id": "c-zoe", "name": "Zoe", "email": "Zoe@zoe.example", "replied": false });
+    let run = world
+        .start_run("outreach", json!({ "contact": contact }))
+        .await;
+    world.settle().await;
+    let provider = Provider::joins(&world, "mail").await;
+    world.advance("2 days").await;
+    let reply = json!({ "from": "zoe@ZOE.example", "subject": "Re: Introduction",
+        "text": "Yes, please call me", "sentiment": "positive" });
+    let at = now(&world).await;
+    for _again in 0..2 {
+        let (status, told) = provider.posts("msg_1", at, &reply).await;
+        assert_eq!((status, &told["contact"]), (200, &json!("c-zoe")), "{told}");
+    }
+    let (_, said) = world.up.get("/contacts/c-zoe/activities").await.unwrap();
+    assert_eq!(said["items"].as_array().unwrap().len(), 1, "once: {said}");
+    assert_eq!(
+        world.run(&run).await["status"],
+        "waiting",
+        "it wakes at its time"
+    );
+
+    world.advance("3 days").await;
+    let shown = world.until_status(&run, "waiting").await;
+    assert_eq!(shown["waiting_on"][0]["kind"], "handoff", "{shown}");
+    let id = shown["waiting_on"][0]["id"].as_str().unwrap();
+    let (status, request) = world.up.get(&format!("/requests/{id}")).await.unwrap();
+    assert_eq!(status, 200);
+    assert_eq!(request["title"], "[Warm Lead] Agent handoff: Zoe");
+    let heard = &request["context"]["activities"][0];
+    assert_eq!(
+        (&heard["kind"], &heard["text"]),
+        (&json!("email_in"), &json!("Yes, please call me"))
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_signed_not_fresh_or_about_nobody_is_refused() {
+    let world = World::with_test_clock().await;
+    for (id, email) in [
+        ("ann", "a@x.example"),
+        ("bob", "b@x.example"),
+        ("bo", "b@x.example"),
+    ] {
+        let body = json!({ "email": email });
+        assert_eq!(
+            world
+                .up
+                .put(&format!("/contacts/{id}"), &body)
+                .await
+                .unwrap()
+                .0,
+            200
+        );
+    }
+    let provider = Provider::joins(&world, "mail").await;
+    let at = now(&world).await;
+    let reply = |who: Value| {
+        let mut body = json!({ "text": "Yes" });
+        body.as_object_mut()
+            .unwrap()
+            .extend(who.as_object().unwrap().clone());
+        body
+    };
+    let ann = reply(json!({ "contact": "ann" }));
+    let forged = (ann.to_string(), "v1,bm8=".to_owned());
+    let told = code(provider.sends("m", at, forged).await);
+    assert_eq!(told, (401, "invalid_signature".to_owned()));
+    let old = at - chrono::TimeDelta::seconds(301);
+    assert_eq!(
+        code(provider.posts("m", old, &ann).await),
+        (401, "stale_timestamp".to_owned())
+    );
+    for (who, wanted) in [
+        (json!({ "contact": "nobody" }), "unknown_contact"),
+        (json!({ "from": "nobody@x.example" }), "unknown_contact"),
+        (json!({ "from": "b@x.example" }), "ambiguous_contact"),
+        (
+            json!({ "from": "a@x.example", "contact": "ann" }),
+            "invalid_body",
+        ),
+        (
+            json!({ "contact": "ann", "sentiment": "rosy" }),
+            "invalid_body",
+        ),
+        (json!({ "contact": "ann", "text": " " }), "invalid_body"),
+    ] {
+        let told = code(
+            provider
+                .posts(&who.to_string().replace(' ', ""), at, &reply(who.clone()))
+                .await,
+        );
+        assert_eq!(told, (422, wanted.to_owned()), "{who}");
+    }
+    let (_, known) = world.up.get("/contacts/ann").await.unwrap();
+    assert_eq!(known["replied"], Value::Null, "nothing was done: {known}");
+
+    let (status, _) = provider.posts("m", at, &ann).await;
+    assert_eq!(status, 200);
+    let other = reply(json!({ "contact": "ann", "sentiment": "negative" }));
+    let told = code(provider.posts("m", at, &other).await);
+    assert_eq!(told, (422, "idempotency_key_reused".to_owned()));
+    let twice = world
+        .up
+        .post("/hooks/inbound", &json!({ "name": "mail" }))
+        .await
+        .unwrap();
+    assert_eq!(code(twice), (409, "already_exists".to_owned()));
+    let (_, hooks) = world.up.get("/hooks/inbound").await.unwrap();
+    assert_eq!(
+        hooks["items"][0]["secret"],
+        Value::Null,
+        "shown once: {hooks}"
+    );
+    assert_eq!(world.up.delete("/hooks/inbound/mail").await.unwrap().0, 204);
+    assert_eq!(
+        code(provider.posts("n", at, &ann).await),
+        (404, "not_found".to_owned())
+    );
+}

@@ -1,0 +1,51 @@
+//! A node of its own whose tools are shell scripts (`holdpoint worker --tools FILE`).
+
+use std::process::Stdio;
+
+use holdpoint_testkit::{Up, holdpoint_binary};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+/// The process; it is killed with the test.
+pub(crate) struct Toolbox {
+    child: Child,
+    _home: TempDir,
+}
+
+impl Toolbox {
+    /// Takes steps of one tool, which is this script. `holdpoint` is on its path.
+    pub(crate) async fn of(up: &Up, tool: &str, script: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("tools.json");
+        let tools = json!({ "node": "shell", "tools": [
+            { "name": tool, "idempotent": true, "command": ["sh", "-c", script] },
+        ] });
+        std::fs::write(&file, tools.to_string()).unwrap();
+        let binary = holdpoint_binary().unwrap();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let folder = binary.parent().unwrap().display().to_string();
+        let mut child = Command::new(&binary)
+            .args(["worker", "--tools"])
+            .arg(&file)
+            .env("HOLDPOINT_NATS_URL", &up.nats_url)
+            .env("HOLDPOINT_URL", &up.url)
+            .env("PATH", format!("{folder}:{path}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = lines.next_line().await.unwrap().unwrap();
+        let ready: Value = serde_json::from_str(&ready).unwrap();
+        assert_eq!(ready["ready"], true, "{ready}");
+        Self { child, _home: home }
+    }
+
+    /// `kill -9`.
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+}

@@ -1,0 +1,61 @@
+//! The agents of a history: waits, tools, questions and handoffs.
+
+use crate::world::World;
+
+/// What must be known before the first step.
+const INPUTS: &str = "inputs:
+  type: object
+  properties: { region: { type: string } }
+  required: [region]
+";
+
+impl World {
+    /// Steps of every kind, of which some tools may be done twice and some must not. Some agents must
+    /// be told something first.
+    pub(crate) fn agent(&mut self, number: usize) -> String {
+        let mut text = format!("agent: agent-{number}\n");
+        if self.chance.one_in(4) {
+            text.push_str(INPUTS);
+        }
+        text.push_str("steps:\n");
+        for step in 0..1 + self.chance.place(5) {
+            let what = self.step();
+            text.push_str(&format!("  - {what}\n"));
+            // Most steps follow each other; now and then two go side by side.
+            if step > 0 && self.chance.one_in(4) {
+                text.push_str("    needs: []\n");
+            }
+        }
+        text
+    }
+
+    fn step(&mut self) -> String {
+        match self.chance.below(10) {
+            0 => "wait: 1s".to_owned(),
+            1 => format!("wait: {}m", 1 + self.chance.below(600)),
+            2 => "wait: 90 days".to_owned(),
+            3 => "tool: log\n    args: { message: hello }".to_owned(),
+            4..=5 => self.ask(),
+            6 => self.handoff(),
+            _ => "tool: send_email\n    args: { to: a@x.example, subject: s, body: b }".to_owned(),
+        }
+    }
+
+    fn ask(&mut self) -> String {
+        let ends = ["fail", "skip", "escalate", "default, default: \"no\""];
+        let end = ends[self.chance.place(ends.len())];
+        let seconds = 1 + self.chance.below(60);
+        format!(
+            "ask: {{ question: Go on?, options: [\"yes\", \"no\"], timeout: {seconds}s, \
+             on_timeout: {end} }}"
+        )
+    }
+
+    fn handoff(&mut self) -> String {
+        let ends = ["continue", "skip", "escalate"];
+        let end = ends[self.chance.place(ends.len())];
+        // None: it never goes on by itself.
+        let seconds = 30 * self.chance.below(4);
+        format!("handoff: {{ timeout: {seconds}s, on_timeout: {end} }}")
+    }
+}
