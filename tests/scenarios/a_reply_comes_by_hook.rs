@@ -107,43 +107,39 @@ async fn a_reply_by_hook_makes_a_warm_lead_at_wake() {
     );
 }
 
-#[tokio::test]
-async fn what_is_not_signed_not_fresh_or_about_nobody_is_refused() {
-    let world = World::with_test_clock().await;
+/// Ann, and two who share an address.
+async fn known_people(world: &World) {
     for (id, email) in [
         ("ann", "a@x.example"),
         ("bob", "b@x.example"),
         ("bo", "b@x.example"),
     ] {
         let body = json!({ "email": email });
-        assert_eq!(
-            world
-                .up
-                .put(&format!("/contacts/{id}"), &body)
-                .await
-                .unwrap()
-                .0,
-            200
-        );
+        let put = world.up.put(&format!("/contacts/{id}"), &body).await;
+        assert_eq!(put.unwrap().0, 200);
     }
+}
+
+fn reply(who: &Value) -> Value {
+    let mut body = json!({ "text": "Yes" });
+    let who = who.as_object().unwrap().clone();
+    body.as_object_mut().unwrap().extend(who);
+    body
+}
+
+#[tokio::test]
+async fn what_is_not_signed_not_fresh_or_about_nobody_is_refused() {
+    let world = World::with_test_clock().await;
+    known_people(&world).await;
     let provider = Provider::joins(&world, "mail").await;
     let at = now(&world).await;
-    let reply = |who: Value| {
-        let mut body = json!({ "text": "Yes" });
-        body.as_object_mut()
-            .unwrap()
-            .extend(who.as_object().unwrap().clone());
-        body
-    };
-    let ann = reply(json!({ "contact": "ann" }));
+    let ann = reply(&json!({ "contact": "ann" }));
     let forged = (ann.to_string(), "v1,bm8=".to_owned());
     let told = code(provider.sends("m", at, forged).await);
     assert_eq!(told, (401, "invalid_signature".to_owned()));
     let old = at - chrono::TimeDelta::seconds(301);
-    assert_eq!(
-        code(provider.posts("m", old, &ann).await),
-        (401, "stale_timestamp".to_owned())
-    );
+    let told = code(provider.posts("m", old, &ann).await);
+    assert_eq!(told, (401, "stale_timestamp".to_owned()));
     for (who, wanted) in [
         (json!({ "contact": "nobody" }), "unknown_contact"),
         (json!({ "from": "nobody@x.example" }), "unknown_contact"),
@@ -158,36 +154,33 @@ async fn what_is_not_signed_not_fresh_or_about_nobody_is_refused() {
         ),
         (json!({ "contact": "ann", "text": " " }), "invalid_body"),
     ] {
-        let told = code(
-            provider
-                .posts(&who.to_string().replace(' ', ""), at, &reply(who.clone()))
-                .await,
-        );
+        let id = who.to_string().replace(' ', "");
+        let told = code(provider.posts(&id, at, &reply(&who)).await);
         assert_eq!(told, (422, wanted.to_owned()), "{who}");
     }
     let (_, known) = world.up.get("/contacts/ann").await.unwrap();
     assert_eq!(known["replied"], Value::Null, "nothing was done: {known}");
+}
 
+#[tokio::test]
+async fn a_hook_takes_each_webhook_id_once_and_nothing_once_it_is_deleted() {
+    let world = World::with_test_clock().await;
+    known_people(&world).await;
+    let provider = Provider::joins(&world, "mail").await;
+    let at = now(&world).await;
+    let ann = reply(&json!({ "contact": "ann" }));
     let (status, _) = provider.posts("m", at, &ann).await;
     assert_eq!(status, 200);
-    let other = reply(json!({ "contact": "ann", "sentiment": "negative" }));
+    let other = reply(&json!({ "contact": "ann", "sentiment": "negative" }));
     let told = code(provider.posts("m", at, &other).await);
     assert_eq!(told, (422, "idempotency_key_reused".to_owned()));
-    let twice = world
-        .up
-        .post("/hooks/inbound", &json!({ "name": "mail" }))
-        .await
-        .unwrap();
+    let same_name = json!({ "name": "mail" });
+    let twice = world.up.post("/hooks/inbound", &same_name).await.unwrap();
     assert_eq!(code(twice), (409, "already_exists".to_owned()));
     let (_, hooks) = world.up.get("/hooks/inbound").await.unwrap();
-    assert_eq!(
-        hooks["items"][0]["secret"],
-        Value::Null,
-        "shown once: {hooks}"
-    );
+    let secret = &hooks["items"][0]["secret"];
+    assert_eq!(*secret, Value::Null, "shown once: {hooks}");
     assert_eq!(world.up.delete("/hooks/inbound/mail").await.unwrap().0, 204);
-    assert_eq!(
-        code(provider.posts("n", at, &ann).await),
-        (404, "not_found".to_owned())
-    );
+    let told = code(provider.posts("n", at, &ann).await);
+    assert_eq!(told, (404, "not_found".to_owned()));
 }

@@ -48,8 +48,8 @@ pub(crate) struct Reader {
     step: Option<Arc<StepClaims>>,
 }
 
-/// Who asks people for a run, in the workspace of the path: somebody, or a step that runs.
-#[derive(Debug)]
+/// Who asks people for a run, in the workspace of the path: somebody, or a step that runs. It has no
+/// `Debug`, so that a token cannot slip into a log.
 pub(crate) enum Asker {
     /// A user.
     User(Caller),

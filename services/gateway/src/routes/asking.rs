@@ -32,6 +32,8 @@ use crate::problem::Refused;
 const ON_ITS_WAY: Duration = Duration::from_secs(3);
 /// … and how often it is looked.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How often it is looked whether a paused run goes on.
+const LOOK_AT_RUN: Duration = Duration::from_millis(500);
 
 pub(crate) fn routes() -> Router<App> {
     Router::new().route("/runs/{run}/request-input", post(request_input))
@@ -109,39 +111,60 @@ pub(super) async fn show_to_step(
         .await?;
     reader.still_speaks(&run)?;
     let is_asked = run.waiting_on.iter().any(|on| on.id == id);
-    until_there(app, reader, id, is_asked).await?;
-    let by = Instant::now() + wait;
-    let request = waiting::until(app, (&reader.workspace, id), by, counts).await?;
+    let request = once_there(app, reader, id, is_asked).await?;
     if !reader.asked(request.step.as_deref()) {
         return Err(Problem::not_found(format!("there is no request `{id}`")).into());
     }
-    Ok(withheld(request))
+    let by = Instant::now() + wait;
+    let request = waiting::until(app, (&reader.workspace, id), by, has_ended).await?;
+    let is_kept = request.effect == Some(Effect::OnResume) && is_kept(app, reader, id, by).await?;
+    Ok(match has_ended(&request) && !is_kept {
+        true => request,
+        false => withheld(request),
+    })
+}
+
+/// Whether the run is paused and keeps what was decided; looks until then whether it goes on.
+async fn is_kept(app: &App, reader: &Reader, id: HoldId, by: Instant) -> Result<bool, Problem> {
+    let query = GetRun { run: id.run };
+    loop {
+        let run = app.bus.query(&reader.workspace, &query).await?;
+        if !run.waiting_on.iter().any(|on| on.id == id) {
+            return Ok(false);
+        }
+        let now = Instant::now();
+        if now >= by || app.closing.is_cancelled() {
+            return Ok(true);
+        }
+        tokio::time::sleep_until(by.min(now + LOOK_AT_RUN)).await;
+    }
 }
 
 /// What the executor has asked a moment ago may be on its way.
-async fn until_there(
+async fn once_there(
     app: &App,
     reader: &Reader,
     id: HoldId,
     is_asked: bool,
-) -> Result<(), Problem> {
+) -> Result<RequestView, Problem> {
     let by = Instant::now() + ON_ITS_WAY;
     loop {
         match app.bus.query(&reader.workspace, &GetRequest { id }).await {
             Err(problem) if problem.status == 404 && is_asked && Instant::now() < by => {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
-            other => return other.map(drop),
+            other => return other,
         }
     }
 }
 
-/// Whether it has ended, and the executor has said what that did to the run.
-fn counts(request: &RequestView) -> bool {
-    let is_known = matches!(request.effect, Some(Effect::Applied | Effect::RunEnded));
+/// Whether it has ended, and the executor has said what that does to the run.
+fn has_ended(request: &RequestView) -> bool {
     match request.status {
         RequestStatus::Withdrawn => true,
-        RequestStatus::Decided | RequestStatus::Completed | RequestStatus::Expired => is_known,
+        RequestStatus::Decided | RequestStatus::Completed | RequestStatus::Expired => request
+            .effect
+            .is_some_and(|effect| effect != Effect::Pending),
         RequestStatus::Open
         | RequestStatus::Offered
         | RequestStatus::Accepted
@@ -152,9 +175,6 @@ fn counts(request: &RequestView) -> bool {
 
 /// An answer that does not count yet is none to the tool.
 fn withheld(request: RequestView) -> RequestView {
-    if counts(&request) {
-        return request;
-    }
     RequestView {
         status: RequestStatus::Open,
         outcome: None,

@@ -38,7 +38,7 @@ fn broken(error: impl std::fmt::Display) -> StoreError {
     StoreError::broken("inbound_hooks", error)
 }
 
-fn read(row: row::Model) -> Result<Hook, StoreError> {
+fn read(row: &row::Model) -> Result<Hook, StoreError> {
     Ok(Hook {
         name: row.name.parse().map_err(broken)?,
         secret: WebhookSecret::read(&row.secret).map_err(broken)?,
@@ -90,7 +90,7 @@ pub(crate) async fn list(
         .order_by_asc(row::Column::Name)
         .all(readers)
         .await?;
-    rows.into_iter().map(read).collect()
+    rows.iter().map(read).collect()
 }
 
 pub(crate) async fn find(
@@ -100,7 +100,7 @@ pub(crate) async fn find(
 ) -> Result<Option<Hook>, StoreError> {
     let key = (workspace.to_string(), name.to_string());
     let row = row::Entity::find_by_id(key).one(readers).await?;
-    row.map(read).transpose()
+    row.as_ref().map(read).transpose()
 }
 
 /// Removes one; whether it was there.

@@ -3,16 +3,24 @@
 //! A shell tool needs no more than `answer=$(holdpoint ask "Refund?" --option yes --option no) || exit $?`:
 //! it waits there, or parks with `--park` and is called again.
 
+use std::time::Duration;
+
 use holdpoint_contracts::asking::RequestedInput;
 use holdpoint_contracts::handoff::{RequestStatus, RequestView};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{LOOK, read_answer, set};
 use crate::cli::{AskArgs, StepAskArgs};
-use crate::client::{Body, segment};
+use crate::client::{Body, ClientError, segment};
 use crate::command::Session;
 use crate::exit::{Outcome, Usage};
 use crate::output;
+
+/// How long Holdpoint may be away …
+const AWAY_MAX: Duration = Duration::from_secs(120);
+/// … and how often it is tried.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Refuses what makes sense for the tool of a step only.
 pub(super) fn only_in_a_step(step: &StepAskArgs) -> anyhow::Result<()> {
@@ -39,7 +47,8 @@ pub(super) async fn ask(session: &Session, args: AskArgs) -> anyhow::Result<Outc
     let park = args.step.park;
     let body = body(args)?;
     loop {
-        let asked: Body<RequestedInput> = session.client.post(&path, &body).await?;
+        let asked: Body<RequestedInput> =
+            until_heard(async || session.client.post(&path, &body).await).await?;
         if let Some(given) = &asked.value.given {
             print(session, &asked.text, &given.answer)?;
             return Ok(Outcome::Ok);
@@ -50,7 +59,8 @@ pub(super) async fn ask(session: &Session, args: AskArgs) -> anyhow::Result<Outc
         }
         let request = format!("requests/{}", asked.value.request_id);
         let query = [("wait", LOOK.to_owned())];
-        let request: Body<RequestView> = session.client.get(&request, &query).await?;
+        let request: Body<RequestView> =
+            until_heard(async || session.client.get(&request, &query).await).await?;
         match request.value.status {
             RequestStatus::Expired if request.value.response.is_none() => {
                 return Ok(Outcome::TimedOut);
@@ -64,6 +74,21 @@ pub(super) async fn ask(session: &Session, args: AskArgs) -> anyhow::Result<Outc
             | RequestStatus::Decided
             | RequestStatus::Completed
             | RequestStatus::Expired => {}
+        }
+    }
+}
+
+/// A tool that waits for people outlives a restart of Holdpoint.
+async fn until_heard<T>(
+    mut call: impl AsyncFnMut() -> Result<Body<T>, ClientError>,
+) -> Result<Body<T>, ClientError> {
+    let since = Instant::now();
+    loop {
+        match call().await {
+            Err(error) if error.problem().status >= 500 && since.elapsed() < AWAY_MAX => {
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
+            other => return other,
         }
     }
 }
@@ -101,8 +126,10 @@ fn body(args: AskArgs) -> anyhow::Result<Value> {
 
 /// A text as it is, so that a shell can compare it; a form as JSON.
 fn print(session: &Session, text: &str, answer: &Value) -> anyhow::Result<()> {
+    if session.json {
+        return Ok(output::line(text)?);
+    }
     let line = match answer {
-        _ if session.json => text.to_owned(),
         Value::String(answer) => answer.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
             answer.to_string()

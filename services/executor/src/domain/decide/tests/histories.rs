@@ -174,10 +174,6 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             by: owner(),
             mode: *mode,
         }),
-        Move::Cancel => Some(RunInput::Cancel {
-            by: owner(),
-            reason: None,
-        }),
         Move::Due => {
             let set = world.timers.iter();
             let set = set.filter_map(|(hold, (rev, due))| Some((due.as_ref()?, *hold, *rev)));
@@ -225,7 +221,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 error_code: fails.then(|| "http_status".to_owned()),
             })
         }
-        Move::TakeOver(_) | Move::People { .. } => by_people(world, next),
+        Move::TakeOver(_) | Move::People { .. } | Move::Cancel => by_people(world, next),
         Move::AskPeople { .. } | Move::Parks { .. } => by_tools(world, next),
         Move::Lost { .. } | Move::Closed { .. } | Move::Incident(_) => told(world, next),
         Move::Replied(replied) => {
@@ -243,6 +239,10 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
 /// What people do, and how their holds end.
 fn by_people(world: &mut World, next: &Move) -> Option<RunInput> {
     match next {
+        Move::Cancel => Some(RunInput::Cancel {
+            by: owner(),
+            reason: None,
+        }),
         Move::TakeOver(one) => Some(RunInput::TakeOver {
             by: Actor(if *one { "ada" } else { "bob" }.to_owned()),
         }),

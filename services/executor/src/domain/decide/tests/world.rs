@@ -284,19 +284,7 @@ impl World {
         };
         let asked_to_start = match &input {
             RunInput::StartStep { step, dispatch, .. } => Some((step.clone(), *dispatch)),
-            RunInput::Start { .. }
-            | RunInput::Pause { .. }
-            | RunInput::Resume { .. }
-            | RunInput::Cancel { .. }
-            | RunInput::TakeOver { .. }
-            | RunInput::Follow
-            | RunInput::TimerFired { .. }
-            | RunInput::LeaseEnded { .. }
-            | RunInput::HoldClosed { .. }
-            | RunInput::Incident { .. }
-            | RunInput::AskPeople { .. }
-            | RunInput::StepParks { .. }
-            | RunInput::StepResult { .. } => None,
+            _ => None,
         };
         // What has fired is over for the scheduler, whatever it is told.
         if let RunInput::TimerFired { hold, rev } = &input

@@ -14,6 +14,9 @@ use super::{hold, spec, want};
 use crate::domain::run::{Choice, StepPhase};
 use crate::domain::{Refusal, RunInput};
 
+/// What ends a step.
+type End = fn(&mut World);
+
 const ONCE: &str = "  - id: pay
     tool: send_email
     args: { to: x@x.example }
@@ -343,14 +346,14 @@ fn a_tool_that_was_not_granted_yet_may_ask() {
 /// What ends a step withdraws what its tool asks.
 #[test]
 fn a_step_that_ends_asks_nothing_any_more() {
-    let ends: [(&str, &dyn Fn(&mut World)); 3] = [
-        ("its result", &|world| {
+    let ends: [(&str, End); 3] = [
+        ("its result", |world| {
             world.report("pay", done(json!({})));
         }),
-        ("a cancellation", &|world| {
+        ("a cancellation", |world| {
             world.cancel();
         }),
-        ("a person who takes over", &|world| {
+        ("a person who takes over", |world| {
             world.give(RunInput::TakeOver { by: owner() });
         }),
     ];

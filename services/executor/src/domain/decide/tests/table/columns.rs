@@ -143,7 +143,7 @@ pub(super) fn columns() -> Vec<Column> {
         on_idempotent,
         input,
     };
-    vec![
+    let mut columns = vec![
         on(false, "start again, same id", |_| start_input()),
         on(false, "pause", |_| RunInput::Pause { by: owner() }),
         on(false, "resume `continue`", |_| resume(ResumeMode::Continue)),
@@ -203,14 +203,27 @@ pub(super) fn columns() -> Vec<Column> {
             asked(it, "node-b", 0, 2)
         }),
         on(false, "older hand-out", |it| asked(it, "node-a", 1, 1)),
-        on(false, "asks", |it| asks(it, "another", 0)),
-        on(false, "asks again", |it| asks(it, "", 0)),
-        on(false, "asks, older hand-out", |it| asks(it, "", 1)),
-        on(false, "parks", |it| parks(it, 0)),
-        on(false, "parks, older hand-out", |it| parks(it, 1)),
-        on(false, "ok, current", |it| reported(it, true, 0)),
-        on(false, "failed, current", |it| reported(it, false, 0)),
-        on(false, "ok, older", |it| reported(it, true, 1)),
-        on(false, "failed, older", |it| reported(it, false, 1)),
+    ];
+    columns.extend(of_tools_and_results());
+    columns
+}
+
+/// What tools ask, that they park, and what they came to.
+fn of_tools_and_results() -> [Column; 9] {
+    let on = |name, input| Column {
+        name,
+        on_idempotent: false,
+        input,
+    };
+    [
+        on("asks", |it| asks(it, "another", 0)),
+        on("asks again", |it| asks(it, "", 0)),
+        on("asks, older hand-out", |it| asks(it, "", 1)),
+        on("parks", |it| parks(it, 0)),
+        on("parks, older hand-out", |it| parks(it, 1)),
+        on("ok, current", |it| reported(it, true, 0)),
+        on("failed, current", |it| reported(it, false, 0)),
+        on("ok, older", |it| reported(it, true, 1)),
+        on("failed, older", |it| reported(it, false, 1)),
     ]
 }
