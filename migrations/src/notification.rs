@@ -1,6 +1,7 @@
 //! Tables of the notification service.
 
 mod m0001_first;
+mod m0002_deliveries;
 
 use sea_orm_migration::prelude::*;
 
@@ -15,6 +16,9 @@ impl MigratorTrait for Migrator {
     }
 
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(m0001_first::Migration)]
+        vec![
+            Box::new(m0001_first::Migration),
+            Box::new(m0002_deliveries::Migration),
+        ]
     }
 }

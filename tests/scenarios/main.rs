@@ -16,6 +16,7 @@ mod world;
 
 mod a_cancelled_run_never_goes_on;
 mod a_deleted_agent_fails_its_runs;
+mod a_hold_calls_back;
 mod a_hold_needs_no_agent;
 mod a_killed_up_finds_its_bus_again;
 mod a_long_wait_is_exact;
@@ -41,6 +42,7 @@ mod history_streams_without_a_gap;
 mod http_tools_are_called_with_a_token;
 mod no_service_reads_anothers_tables;
 mod people_act_on_requests;
+mod people_are_mailed;
 mod people_are_told_what_waits_for_them;
 mod people_decide_in_the_browser;
 mod people_do_what_people_do;

@@ -210,7 +210,7 @@ async fn forms_are_checked_votes_are_counted_and_batches_answer_each() {
             422,
         ),
         (
-            json!({ "kind": "approval", "question": "?", "callback": "https://acme.example/done" }),
+            json!({ "kind": "approval", "question": "?", "callback": "ftp://acme.example/done" }),
             422,
         ),
     ] {

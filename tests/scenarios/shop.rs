@@ -11,6 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     headers: BTreeMap<String, String>,
+    /// As it came.
+    pub(crate) body: String,
 }
 
 impl Call {
@@ -79,7 +81,8 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
                 return;
             }
         }
-        bytes.drain(..length);
+        let body: Vec<u8> = bytes.drain(..length).collect();
+        let body = String::from_utf8_lossy(&body).into_owned();
         let mut lines = head.lines();
         let path = lines
             .next()
@@ -92,10 +95,15 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
             .collect();
-        calls.lock().unwrap().push(Call { headers });
+        let is_first = {
+            let mut calls = calls.lock().unwrap();
+            calls.push(Call { headers, body });
+            calls.len() == 1
+        };
         tokio::time::sleep(after).await;
         let (status, body) = match path.as_str() {
-            "/broken" => ("500 Internal Server Error", r#"{"error":"broken"}"#),
+            "/flaky" if !is_first => ("200 OK", "{}"),
+            "/broken" | "/flaky" => ("500 Internal Server Error", r#"{"error":"broken"}"#),
             _ => ("200 OK", r#"{"id":"o-1","total":12.5}"#),
         };
         let answer = format!(

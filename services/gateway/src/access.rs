@@ -51,11 +51,14 @@ fn is_sensible(id: &str) -> bool {
     (1..=ID_MAX).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic())
 }
 
-/// What the log may show of a path: a log-in link is a secret until it was used.
+/// What the log may show of a path: a log-in link is a secret until it was used, and so is a mail's.
 fn shown(path: &str) -> &str {
-    match path.starts_with("/login/") {
-        true => "/login/…",
-        false => path,
+    if path.starts_with("/login/") {
+        "/login/…"
+    } else if path.starts_with("/l/") {
+        "/l/…"
+    } else {
+        path
     }
 }
 
@@ -70,6 +73,7 @@ mod tests {
     #[test]
     fn a_log_in_link_is_not_in_the_log() {
         assert_eq!(shown("/login/s3cr3t"), "/login/…");
+        assert_eq!(shown("/l/s3cr3t"), "/l/…");
         assert_eq!(shown("/login"), "/login");
         assert_eq!(
             shown("/v1/workspaces/default/runs"),

@@ -11,6 +11,7 @@ mod context;
 mod controls;
 mod frame;
 mod inbox;
+mod link;
 mod live;
 mod login;
 mod person;
@@ -49,6 +50,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/logout", post(login::out))
         .route("/workspace", post(login::show_workspace))
         .route("/assets/{file}", get(assets::file))
+        .merge(link::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::map_response(frame::secured))
 }

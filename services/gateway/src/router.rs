@@ -7,7 +7,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::app::App;
 use crate::routes::{
     agents, asking, clock, commands, contacts, health, holds, hooks, mails, notifications,
-    requests, runs, scopes, tokens, tools, users, workspaces,
+    requests, runs, scopes, tokens, tools, users, webhooks, workspaces,
 };
 use crate::{access, pages, problem};
 
@@ -27,7 +27,8 @@ pub(crate) fn router(app: App) -> Router {
         .merge(scopes::routes())
         .merge(tokens::routes())
         .merge(tools::routes())
-        .merge(users::routes());
+        .merge(users::routes())
+        .merge(webhooks::routes());
     Router::new()
         .nest("/v1/workspaces/{workspace}", workspace)
         .merge(workspaces::routes())

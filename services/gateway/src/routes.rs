@@ -16,4 +16,5 @@ pub(crate) mod scopes;
 pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod users;
+pub(crate) mod webhooks;
 pub(crate) mod workspaces;

@@ -17,6 +17,7 @@ use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
+use holdpoint_notification::PublicUrl;
 use holdpoint_scheduler::Settling;
 use holdpoint_worker::targets::{self, TargetPolicy};
 use serde_json::{Map, Value, json};
@@ -28,7 +29,7 @@ use crate::cli::{ServeArgs, Service};
 use crate::connection::WORKSPACE_DEFAULT;
 use crate::exit::Outcome;
 use crate::output;
-use crate::up::tools::Inline;
+use crate::up::tools::{self, Inline};
 
 /// Longest time for what is in its hands; what is left then comes again from the tables.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
@@ -107,7 +108,14 @@ impl Running {
                 activity = Some(requests.await?.activity());
             }
             Service::Notification => {
-                drop(holdpoint_notification::start(&deps, stop, &self.tracker).await?);
+                let allowed = std::env::var(targets::ALLOW_PRIVATE).ok();
+                let targets = TargetPolicy::of_serve(allowed.as_deref());
+                let url = tools::public_url();
+                if url.is_none() {
+                    tracing::warn!("HOLDPOINT_PUBLIC_URL is not set: mails have no links");
+                }
+                let outside = tools::outside(targets, &args.mails, PublicUrl::of(url))?;
+                drop(holdpoint_notification::start(&deps, outside, stop, &self.tracker).await?);
             }
             Service::Gateway => {
                 let signer = secrets.signer()?;

@@ -2,7 +2,9 @@
 //!
 //! It knows no clock, database or bus. What it lacks it names as a [`Need`].
 
+mod brief;
 mod copy;
+mod delivery;
 mod fan_out;
 mod note;
 mod refusal;
@@ -12,13 +14,15 @@ pub(crate) mod tests;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
-use holdpoint_contracts::notification::{Noted, NotificationView, RequestFact};
+use holdpoint_contracts::notification::{Noted, NotificationView, RequestFact, WebhookSecretView};
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, Workspace};
 use serde::Serialize;
 
 pub use copy::Copy;
+pub use delivery::{Delivery, DeliveryKey, Phase, Recipient, Report, TRIES_MAX};
 pub use fan_out::{Audience, Fan, PAGE};
-pub use note::{Note, action_url, link, notification_of};
+pub(crate) use note::title;
+pub use note::{Course, Note, action_url, link};
 pub use refusal::Refusal;
 
 /// One fact: which request, and which version of it.
@@ -39,8 +43,27 @@ pub enum Key {
     Note(NoteKey),
     /// One person's copy of a notification.
     Copy(Workspace, UserName, NotificationId),
+    /// Something that leaves the application.
+    Delivery(DeliveryKey),
+    /// What a workspace's callbacks are signed with.
+    Secret(Workspace),
     /// The read copy of users; it has no state of its own.
     Users,
+}
+
+/// What a workspace's callbacks are signed with; made once, and never changed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret {
+    /// Whose.
+    pub workspace: Workspace,
+    /// `whsec_…`
+    pub text: String,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Secret").field(&self.workspace).finish()
+    }
 }
 
 /// An aggregate's state.
@@ -50,6 +73,10 @@ pub enum Aggregate {
     Note(Box<Note>),
     /// Whether somebody has read it.
     Copy(Box<Copy>),
+    /// How far something has come that leaves the application.
+    Delivery(Box<Delivery>),
+    /// What a workspace's callbacks are signed with.
+    Secret(Box<Secret>),
     /// The facts about users guard themselves by their versions.
     Users,
 }
@@ -75,6 +102,24 @@ pub enum Input {
         /// Which.
         id: NotificationId,
     },
+    /// The sweep found a delivery due: it is handed out, to this process and no other.
+    Claim(DeliveryKey),
+    /// What came of a try to deliver.
+    Reported {
+        /// Which delivery.
+        key: DeliveryKey,
+        /// Which try.
+        attempt: u32,
+        /// What.
+        report: Report,
+    },
+    /// Somebody wants what callbacks are signed with; it is made where there is none.
+    Secret {
+        /// Whose.
+        workspace: Workspace,
+        /// It becomes this one.
+        fresh: String,
+    },
     /// The handoff service says who is who.
     Users(Vec<UserFact>),
 }
@@ -95,8 +140,8 @@ pub enum Need {
     },
     /// One user.
     Person(Workspace, UserName),
-    /// Whether nobody has to do anything with a request any more.
-    End(Workspace, HoldId),
+    /// When a request was asked, and when it ended.
+    Course(Workspace, HoldId),
 }
 
 /// What a decision may know of a user.
@@ -106,6 +151,8 @@ pub struct Person {
     pub name: UserName,
     /// False: disabled, and told nothing.
     pub active: bool,
+    /// Whether there is an address for mails.
+    pub has_mail: bool,
 }
 
 /// What is found for a need.
@@ -115,8 +162,8 @@ pub enum Fact {
     Members(Vec<UserName>),
     /// To [`Need::Person`].
     Person(Person),
-    /// To [`Need::End`].
-    End(bool),
+    /// To [`Need::Course`].
+    Course(Course),
     /// No decision looks at another aggregate.
     Other,
 }
@@ -151,6 +198,22 @@ pub enum Effect {
         /// Set where nobody has to do anything any more.
         read_at: Option<DateTime<Utc>>,
     },
+    /// This is to leave the application, from now on; what is there already stays.
+    Deliver {
+        /// Whose.
+        workspace: Workspace,
+        /// Of what.
+        id: NotificationId,
+        /// To whom, and how.
+        to: Vec<Recipient>,
+    },
+    /// A claimed delivery is to be tried now.
+    Send {
+        /// Which.
+        key: DeliveryKey,
+        /// Which try.
+        attempt: u32,
+    },
     /// More people are to be told: the sweep goes on at once.
     More,
     /// Nobody has to do anything with a request any more: its copies count as read.
@@ -174,6 +237,8 @@ pub enum Answer {
     Noted(Noted),
     /// To [`Input::Read`].
     Notification(Box<NotificationView>),
+    /// To [`Input::Secret`].
+    Secret(WebhookSecretView),
     /// To what nobody waits for.
     Done,
 }
@@ -227,6 +292,8 @@ impl Input {
                 person,
                 id,
             } => Key::Copy(workspace.clone(), person.clone(), *id),
+            Self::Claim(key) | Self::Reported { key, .. } => Key::Delivery(key.clone()),
+            Self::Secret { workspace, .. } => Key::Secret(workspace.clone()),
             Self::Users(_) => Key::Users,
         }
     }
@@ -242,18 +309,32 @@ pub(crate) fn decide(
     match input {
         Input::Told { workspace, fact } => match state {
             Some(_) => Ok(Step::Same(Answer::Noted(Noted::Known))),
-            None => Ok(note::told(workspace, fact)),
+            None => note::told(workspace, fact, look),
         },
         Input::GoOn(_) => match state {
             Some(Aggregate::Note(note)) => note::go_on(note, look),
             // A key names one kind of aggregate, and the sweep found it in the tables.
-            Some(Aggregate::Copy(_) | Aggregate::Users) | None => Ok(Step::Same(Answer::Done)),
+            Some(_) | None => Ok(Step::Same(Answer::Done)),
         },
         Input::Read { id, .. } => match state {
             Some(Aggregate::Copy(copy)) => Ok(copy::read(copy, now)),
-            Some(Aggregate::Note(_) | Aggregate::Users) | None => {
-                Err(Refusal::NoNotification(*id).into())
+            Some(_) | None => Err(Refusal::NoNotification(*id).into()),
+        },
+        Input::Claim(_) => match state {
+            Some(Aggregate::Delivery(delivery)) => Ok(delivery::claim(delivery, now)),
+            Some(_) | None => Ok(Step::Same(Answer::Done)),
+        },
+        Input::Reported {
+            attempt, report, ..
+        } => match state {
+            Some(Aggregate::Delivery(delivery)) => {
+                Ok(delivery::reported(delivery, *attempt, report, now))
             }
+            Some(_) | None => Ok(Step::Same(Answer::Done)),
+        },
+        Input::Secret { workspace, fresh } => match state {
+            Some(Aggregate::Secret(secret)) => Ok(Step::Same(shown(secret))),
+            Some(_) | None => Ok(made(workspace, fresh)),
         },
         Input::Users(facts) => Ok(Step::Changed(Box::new(Change {
             state: Aggregate::Users,
@@ -262,4 +343,24 @@ pub(crate) fn decide(
             answer: Answer::Done,
         }))),
     }
+}
+
+fn made(workspace: &Workspace, fresh: &str) -> Step {
+    let secret = Secret {
+        workspace: workspace.clone(),
+        text: fresh.to_owned(),
+    };
+    let answer = shown(&secret);
+    Step::Changed(Box::new(Change {
+        state: Aggregate::Secret(Box::new(secret)),
+        effects: Vec::new(),
+        facts: Vec::new(),
+        answer,
+    }))
+}
+
+fn shown(secret: &Secret) -> Answer {
+    Answer::Secret(WebhookSecretView {
+        secret: secret.text.clone(),
+    })
 }

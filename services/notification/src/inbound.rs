@@ -1,9 +1,9 @@
 //! Commands to inputs: translation only.
 
 use chrono::{DateTime, Utc};
-use holdpoint_auth::{Claims, Right, Trust, authorize};
+use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
-use holdpoint_contracts::notification::{NoteRequests, ReadNotification};
+use holdpoint_contracts::notification::{NoteRequests, ReadNotification, ShowWebhookSecret};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_kernel::Request;
@@ -34,6 +34,15 @@ impl Reader<'_> {
                     workspace: self.parts.workspace.clone(),
                     person: caller.user,
                     id: envelope.command.id,
+                };
+                Ok(Request::one(input, envelope.key))
+            }
+            ShowWebhookSecret::VERB => {
+                let envelope: Envelope<ShowWebhookSecret> = read(body)?;
+                self.caller(&envelope, Right::Administer)?;
+                let input = Input::Secret {
+                    workspace: self.parts.workspace.clone(),
+                    fresh: WebhookSecret::fresh().write(),
                 };
                 Ok(Request::one(input, envelope.key))
             }

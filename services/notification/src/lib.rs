@@ -7,8 +7,10 @@
 
 pub mod domain;
 mod inbound;
+mod letter;
 mod outbound;
 mod queries;
+mod sending;
 mod service;
 mod store;
 mod sweeps;
@@ -17,6 +19,7 @@ mod sweeps;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -29,6 +32,9 @@ use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use sending::{Pool, Post};
+
+pub use sending::{Outside, PublicUrl};
 pub use service::Notification;
 
 /// Connections that answer queries and sweep.
@@ -46,6 +52,9 @@ pub enum NotificationError {
     /// The kernel did not start.
     #[error("cannot start the notification service")]
     Kernel(#[from] KernelError),
+    /// No client for callbacks.
+    #[error("cannot prepare what calls back; are there no root certificates?")]
+    Callbacks(#[from] reqwest::Error),
 }
 
 /// The database thread writes the copy of users, like everything.
@@ -64,21 +73,30 @@ impl Sink for Kernel {
     }
 }
 
+/// Longest time for one callback with its answer.
+const CALLBACK_WITHIN: Duration = Duration::from_secs(15);
+
 /// Starts the notification service; it ends with `stop`, when `tracker` is empty.
 ///
 /// # Errors
 /// [`NotificationError`] when tables or bus are not to be had.
 pub async fn start(
     deps: &Deps,
+    outside: Outside,
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> Result<Handle<Notification>, NotificationError> {
     migrate::<holdpoint_migrations::notification::Migrator>(&deps.store).await?;
     let telling = Arc::new(sweeps::Wake::default());
+    let delivering = Arc::new(sweeps::Wake::default());
+    let (post, jobs) = Post::new(outside.public_url.clone());
+    let client = outside.targets.client(CALLBACK_WITHIN)?;
     let service = Arc::new(Notification {
         trust: deps.keys.trust.clone(),
         clock: deps.clock.clone(),
         telling: Arc::clone(&telling),
+        delivering: Arc::clone(&delivering),
+        post: Arc::clone(&post),
     });
     let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
@@ -88,10 +106,29 @@ pub async fn start(
     let sweep = sweeps::Telling {
         wake: Arc::clone(&telling),
         people,
-        has_asked: false,
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     telling.wakes(nudge, handle.activity());
+    post.open(handle.activity());
+    let sweep = sweeps::Delivering {
+        wake: Arc::clone(&delivering),
+        post: Arc::clone(&post),
+        clock: deps.clock.clone(),
+        since: None,
+    };
+    let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
+    delivering.wakes(nudge.clone(), handle.activity());
+    let pool = Pool {
+        post,
+        handle: handle.clone(),
+        readers: readers.clone(),
+        clock: deps.clock.clone(),
+        outside,
+        client,
+        links: deps.keys.links.clone(),
+        nudge,
+    };
+    pool.start(jobs, stop.clone(), tracker);
     let queries = Arc::new(queries::NotificationQueries::new(readers));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)

@@ -38,7 +38,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
             Effect::Settle { workspace, .. } => {
                 changed.insert(workspace, None);
             }
-            Effect::More | Effect::Users(_) => {}
+            Effect::More | Effect::Users(_) | Effect::Deliver { .. } | Effect::Send { .. } => {}
         }
     }
     changed.into_iter().filter_map(nudge).collect()

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::notification::{
-    GetNotification, ListNotifications, NotificationView, SERVICE,
+    DeliveryView, GetNotification, ListDeliveries, ListNotifications, NotificationView, SERVICE,
 };
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::domain::Refusal;
-use crate::store::{self, Behind};
+use crate::store::{self, Behind, Last};
 
 /// Most items of one page.
 const LIMIT_MAX: u64 = 500;
@@ -44,6 +44,10 @@ impl Queries for NotificationQueries {
             let workspace = &parts.workspace;
             match parts.verb.as_str() {
                 GetNotification::NAME => self.one(workspace, &read(body)?).await.and_then(json),
+                ListDeliveries::NAME => self
+                    .deliveries(workspace, &read(body)?)
+                    .await
+                    .and_then(json),
                 ListNotifications::NAME => self.list(workspace, &read(body)?).await.and_then(json),
                 other => Err(Problem::not_found(format!(
                     "the notification service has no query `{other}`"
@@ -85,6 +89,19 @@ fn behind(cursor: &str) -> Option<Behind> {
     })
 }
 
+fn limited(limit: u64) -> Result<u64, Problem> {
+    if (1..=LIMIT_MAX).contains(&limit) {
+        return Ok(limit);
+    }
+    let detail = format!("`limit` is 1 to {LIMIT_MAX}, not {limit}");
+    Err(Problem::new(400, "invalid_query", detail))
+}
+
+fn no_cursor() -> Problem {
+    let detail = "`cursor` is not one that a page before gave";
+    Problem::new(400, "invalid_query", detail)
+}
+
 /// One page, bounded by items and by bytes; one item more was asked for, to know whether there are
 /// more.
 fn page(mut items: Vec<NotificationView>, limit: u64) -> Page<NotificationView> {
@@ -116,28 +133,59 @@ impl NotificationQueries {
         found.ok_or_else(|| Refusal::NoNotification(query.id).problem())
     }
 
+    /// The cursor is `<number of the fact>_<channel>_<person>` of the last one.
+    async fn deliveries(
+        &self,
+        workspace: &Workspace,
+        query: &ListDeliveries,
+    ) -> Result<Page<DeliveryView>, Problem> {
+        let limit = limited(query.limit)?;
+        let last = query.cursor.as_deref().map(|cursor| {
+            let mut parts = cursor.splitn(3, '_');
+            let rev = parts.next().and_then(|rev| rev.parse().ok());
+            let last = rev.zip(parts.next()).zip(parts.next());
+            let last = last.map(|((rev, channel), person)| Last {
+                rev,
+                channel: channel.to_owned(),
+                person: person.to_owned(),
+            });
+            last.ok_or_else(no_cursor)
+        });
+        let of = (workspace, query.request);
+        let found = store::of_request(&self.db, of, last.transpose()?, limit + 1).await;
+        let mut items: Vec<_> = found
+            .map_err(failed)?
+            .into_iter()
+            .map(|(delivery, at)| delivery.view(at))
+            .collect();
+        let kept = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = items.len() > kept;
+        items.truncate(kept);
+        let cursor = |last: &DeliveryView| {
+            let person = last.person.as_ref().map_or("", |name| name.as_str());
+            let rev = last.notification.rev.unwrap_or(0);
+            format!("{rev}_{}_{person}", last.channel.as_str())
+        };
+        let next_cursor = items.last().filter(|_| more).map(cursor);
+        Ok(Page { items, next_cursor })
+    }
+
     async fn list(
         &self,
         workspace: &Workspace,
         query: &ListNotifications,
     ) -> Result<Page<NotificationView>, Problem> {
-        let invalid = |detail: String| Problem::new(400, "invalid_query", detail);
-        if !(1..=LIMIT_MAX).contains(&query.limit) {
-            let limit = query.limit;
-            return Err(invalid(format!("`limit` is 1 to {LIMIT_MAX}, not {limit}")));
-        }
-        let last = query.cursor.as_deref().map(|cursor| {
-            let detail = "`cursor` is not one that a page before gave";
-            behind(cursor).ok_or_else(|| invalid(detail.to_owned()))
-        });
+        let limit = limited(query.limit)?;
+        let last = query.cursor.as_deref();
+        let last = last.map(|cursor| behind(cursor).ok_or_else(no_cursor));
         let filter = store::Filter {
             workspace,
             person: &query.person,
             unread: query.unread,
             behind: last.transpose()?,
-            limit: query.limit + 1,
+            limit: limit + 1,
         };
         let items = store::list(&self.db, &filter).await.map_err(failed)?;
-        Ok(page(items, query.limit))
+        Ok(page(items, limit))
     }
 }

@@ -15,6 +15,7 @@ use sea_orm::DatabaseTransaction;
 
 use crate::domain::{self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, Step, Stop};
 use crate::inbound::Reader;
+use crate::sending::Post;
 use crate::sweeps::Wake;
 use crate::{outbound, store};
 
@@ -27,6 +28,10 @@ pub struct Notification {
     pub(crate) clock: Clock,
     /// Wakes the sweep that tells people.
     pub(crate) telling: Arc<Wake>,
+    /// Wakes the sweep that hands out deliveries.
+    pub(crate) delivering: Arc<Wake>,
+    /// Sends what was handed out.
+    pub(crate) post: Arc<Post>,
 }
 
 impl Service for Notification {
@@ -71,7 +76,7 @@ impl Service for Notification {
 
     fn aggregate(need: &Need) -> Option<Key> {
         match need {
-            Need::Members { .. } | Need::Person(..) | Need::End(..) => None,
+            Need::Members { .. } | Need::Person(..) | Need::Course(..) => None,
         }
     }
 
@@ -81,7 +86,7 @@ impl Service for Notification {
 
     fn is_constant(need: &Need) -> bool {
         match need {
-            Need::Members { .. } | Need::Person(..) | Need::End(..) => false,
+            Need::Members { .. } | Need::Person(..) | Need::Course(..) => false,
         }
     }
 
@@ -89,7 +94,8 @@ impl Service for Notification {
         match state {
             Aggregate::Note(note) => note.version,
             Aggregate::Copy(copy) => copy.version(),
-            Aggregate::Users => 1,
+            Aggregate::Delivery(delivery) => delivery.version,
+            Aggregate::Secret(_) | Aggregate::Users => 1,
         }
     }
 
@@ -97,7 +103,11 @@ impl Service for Notification {
     fn is_hot(state: &Aggregate) -> bool {
         match state {
             Aggregate::Note(note) => note.fan != domain::Fan::Done,
-            Aggregate::Copy(_) | Aggregate::Users => false,
+            // Claimed: what came of it is soon told.
+            Aggregate::Delivery(one) => {
+                one.attempts > 0 && matches!(one.phase, domain::Phase::Pending { .. })
+            }
+            Aggregate::Copy(_) | Aggregate::Secret(_) | Aggregate::Users => false,
         }
     }
 
@@ -157,6 +167,21 @@ impl Service for Notification {
     fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {
         if effects.contains(&Effect::More) {
             self.telling.begin();
+        }
+        let mut is_new = false;
+        for effect in effects {
+            match effect {
+                Effect::Deliver { .. } => is_new = true,
+                Effect::Send { key, attempt } => self.post.send(key, *attempt),
+                Effect::Copies { .. }
+                | Effect::More
+                | Effect::Settle { .. }
+                | Effect::Changed(..)
+                | Effect::Users(_) => {}
+            }
+        }
+        if is_new {
+            self.delivering.begin();
         }
         outbound::nudges(effects)
     }

@@ -1,7 +1,9 @@
 //! Rows of the notification service: the only place with its queries. Rows never leave it.
 
 mod copy_row;
+mod delivery_row;
 mod note_row;
+mod secret_row;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -17,9 +19,13 @@ use holdpoint_store::StoreError;
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
 use crate::Notification;
-use crate::domain::{Aggregate, Copy, Effect, Fact, Key, Need, Note, NoteKey, Person};
+use crate::domain::{
+    Aggregate, Copy, Course, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Person,
+    Recipient,
+};
 
 pub(crate) use copy_row::{Behind, Filter};
+pub(crate) use delivery_row::{Last, due, of_request};
 pub(crate) use note_row::fanning;
 
 /// The number in a notification's id, as rows have it.
@@ -37,8 +43,11 @@ pub(crate) async fn load(
 ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
     let mut notes: BTreeMap<&Workspace, Vec<&NoteKey>> = BTreeMap::new();
     let mut copies: BTreeMap<&Workspace, Vec<(&UserName, NotificationId)>> = BTreeMap::new();
+    let (mut deliveries, mut secrets) = (Vec::new(), Vec::new());
     for key in keys {
         match key {
+            Key::Delivery(key) => deliveries.push(key),
+            Key::Secret(workspace) => secrets.push(workspace),
             Key::Note(key) => notes.entry(&key.workspace).or_default().push(key),
             Key::Copy(workspace, person, id) => {
                 copies.entry(workspace).or_default().push((person, *id));
@@ -56,12 +65,59 @@ pub(crate) async fn load(
     for (workspace, wanted) in copies {
         let rows = copy_row::load(db, workspace, &wanted).await?;
         for copy in with_notes(db, workspace, rows).await? {
-            let id = crate::domain::notification_of(&copy.note.fact);
-            let key = Key::Copy(workspace.clone(), copy.person.clone(), id);
+            let key = Key::Copy(workspace.clone(), copy.person.clone(), copy.note.id());
             found.push((key, Aggregate::Copy(Box::new(copy))));
         }
     }
+    for delivery in delivery_row::load(db, &deliveries).await? {
+        let key = Key::Delivery(delivery.key.clone());
+        found.push((key, Aggregate::Delivery(Box::new(delivery))));
+    }
+    for secret in secret_row::load(db, &secrets).await? {
+        let key = Key::Secret(secret.workspace.clone());
+        found.push((key, Aggregate::Secret(Box::new(secret))));
+    }
     Ok(found)
+}
+
+/// What one try to deliver needs to know.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    pub(crate) note: Note,
+    /// Whether nobody has to do anything any more.
+    pub(crate) has_ended: bool,
+    /// The person it goes to, where it goes to one.
+    pub(crate) person: Option<people::User>,
+}
+
+/// Reads what a delivery is of, as things are now.
+pub(crate) async fn parcel(
+    db: &impl ConnectionTrait,
+    key: &DeliveryKey,
+) -> Result<Option<Parcel>, StoreError> {
+    let notes = note_row::of(db, &key.workspace, &[key.note.hold]).await?;
+    let has_ended = course(&notes).is_over();
+    let Some(note) = notes.into_iter().find(|note| note.id() == key.note) else {
+        return Ok(None);
+    };
+    let person = match &key.to {
+        Recipient::Mail(name) => people::find(db, &key.workspace, name).await?,
+        Recipient::Callback => None,
+    };
+    Ok(Some(Parcel {
+        note,
+        has_ended,
+        person,
+    }))
+}
+
+/// What a workspace's callbacks are signed with, if that was made.
+pub(crate) async fn secret(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+) -> Result<Option<String>, StoreError> {
+    let found = secret_row::load(db, &[workspace]).await?;
+    Ok(found.into_iter().next().map(|secret| secret.text))
 }
 
 /// Copies with what they are of, and how that ended.
@@ -73,26 +129,45 @@ async fn with_notes(
     let mut holds: Vec<HoldId> = rows.iter().map(|row| row.hold).collect();
     holds.sort_unstable();
     holds.dedup();
-    let mut notes: BTreeMap<(HoldId, u64), Note> = BTreeMap::new();
-    let mut ends: BTreeMap<HoldId, NoteEnd> = BTreeMap::new();
+    let mut notes: BTreeMap<HoldId, Vec<Note>> = BTreeMap::new();
     for note in note_row::of(db, workspace, &holds).await? {
-        if let Some(end) = note.end() {
-            ends.insert(note.fact.id, end);
-        }
-        let rev = told_rev(crate::domain::notification_of(&note.fact));
-        notes.insert((note.fact.id, rev), note);
+        notes.entry(note.fact.id).or_default().push(note);
     }
     let copy = |row: copy_row::Row| {
-        let note = notes.get(&(row.hold, row.rev))?.clone();
+        let all = notes.get(&row.hold)?;
+        let is_it = |note: &&Note| told_rev(note.id()) == row.rev;
+        let note = all.iter().find(is_it)?;
         Some(Copy {
             workspace: workspace.clone(),
             person: row.person,
-            note,
-            end: ends.get(&row.hold).cloned(),
+            note: note.clone(),
+            end: end_of(note, all),
             read_at: row.read_at,
         })
     };
     Ok(rows.into_iter().filter_map(copy).collect())
+}
+
+fn course(notes: &[Note]) -> Course {
+    let mut course = Course::default();
+    for note in notes {
+        course.note(note.fact.kind, note.fact.rev);
+    }
+    course
+}
+
+/// What is said of a notification, by all that is known of its request: how that ended, if it was not
+/// asked again since; or that somebody took over what it told of.
+fn end_of(told: &Note, all: &[Note]) -> Option<NoteEnd> {
+    let course = course(all);
+    let counts = |note: &&Note| {
+        let rev = note.fact.rev;
+        let is_end = note.fact.kind.is_end();
+        Some(rev) > course.opened && (is_end || rev > told.fact.rev)
+    };
+    let newest = |note: &&Note| (note.fact.kind.is_end(), note.fact.rev);
+    let ends = all.iter().filter(|note| note.end().is_some());
+    ends.filter(counts).max_by_key(newest)?.end()
 }
 
 /// One person's notifications, newest first, each with where the next page begins.
@@ -130,7 +205,7 @@ pub(crate) async fn find(
             Need::Person(workspace, name) => {
                 names.entry(workspace).or_default().push(name.clone());
             }
-            Need::End(workspace, hold) => holds.entry(workspace).or_default().push(*hold),
+            Need::Course(workspace, hold) => holds.entry(workspace).or_default().push(*hold),
             Need::Members {
                 workspace,
                 role,
@@ -146,13 +221,18 @@ pub(crate) async fn find(
     for (workspace, names) in names {
         for user in people::find_all(db, workspace, &names).await? {
             let need = Need::Person(workspace.clone(), user.name.clone());
-            let (name, active) = (user.name, user.active);
-            found.push((need, Fact::Person(Person { name, active })));
+            let person = Person {
+                name: user.name,
+                active: user.active,
+                has_mail: user.email.is_some(),
+            };
+            found.push((need, Fact::Person(person)));
         }
     }
     for (workspace, holds) in holds {
-        for hold in note_row::ended(db, workspace, &holds).await? {
-            found.push((Need::End(workspace.clone(), hold), Fact::End(true)));
+        for (hold, course) in note_row::courses(db, workspace, &holds).await? {
+            let need = Need::Course(workspace.clone(), hold);
+            found.push((need, Fact::Course(course)));
         }
     }
     Ok(found)
@@ -164,16 +244,21 @@ pub(crate) async fn save(
     changed: &[Changed<'_, Notification>],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
-    let (mut notes, mut copies) = (Vec::new(), Vec::new());
+    let (mut notes, mut copies, mut secrets) = (Vec::new(), Vec::new(), Vec::new());
+    let mut deliveries: Vec<(&Delivery, u64)> = Vec::new();
     for one in changed {
         match one.state {
             Aggregate::Note(note) => notes.push((&**note, one.read_version)),
             Aggregate::Copy(copy) => copies.push(&**copy),
+            Aggregate::Delivery(delivery) => deliveries.push((&**delivery, one.read_version)),
+            Aggregate::Secret(secret) => secrets.push(&**secret),
             Aggregate::Users => {}
         }
     }
-    let losers = note_row::save(db, &notes, now).await?;
+    let mut losers = note_row::save(db, &notes, now).await?;
     copy_row::read(db, &copies, now).await?;
+    losers.extend(delivery_row::save(db, &deliveries, now).await?);
+    losers.extend(secret_row::save(db, &secrets, now).await?);
     Ok(losers)
 }
 
@@ -203,7 +288,10 @@ pub(crate) async fn record(
             }
             Effect::Settle { workspace, hold } => ended.entry(workspace).or_default().push(*hold),
             Effect::Users(facts) => people::apply(db, facts).await?,
-            Effect::More | Effect::Changed(..) => {}
+            Effect::Deliver { workspace, id, to } => {
+                delivery_row::insert(db, (workspace, *id), to, now).await?;
+            }
+            Effect::More | Effect::Changed(..) | Effect::Send { .. } => {}
         }
     }
     for (workspace, holds) in ended {

@@ -1,11 +1,13 @@
 //! What the notification service looks for in its tables from time to time: facts whose people are
-//! not all told. It decides nothing: what it finds becomes an input.
+//! not all told, and deliveries that are due. It decides nothing: what it finds becomes an input.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::notification::Channel;
 use holdpoint_kernel::{Activity, Sweep, SweepNudge, SweepPage};
 use holdpoint_people::People;
 use holdpoint_store::StoreError;
@@ -13,13 +15,17 @@ use sea_orm::DatabaseConnection;
 
 use crate::Notification;
 use crate::domain::Input;
+use crate::sending::Post;
 use crate::store;
 
 /// Facts of one page of the sweep: each tells as many people as one commit takes.
 const FACTS: u64 = 4;
 
-/// How long who is who may be asked for before people are told by what is known.
-const ASK_WITHIN: Duration = Duration::from_secs(1);
+/// Deliveries that are looked at in one pass: more than the pool takes.
+const DUE_MAX: u64 = 100;
+
+/// How long who is who is asked for; what has come until then stays, and the next pass goes on.
+const ASK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Whether more is known to come: whoever moves the clock waits for it.
 #[derive(Debug, Default)]
@@ -78,8 +84,6 @@ impl Wake {
 pub(crate) struct Telling {
     pub(crate) wake: Arc<Wake>,
     pub(crate) people: People,
-    /// Whether who is who was asked for in this pass.
-    pub(crate) has_asked: bool,
 }
 
 impl Telling {
@@ -89,32 +93,87 @@ impl Telling {
     ) -> Result<SweepPage<Notification>, StoreError> {
         let wanted = self.wake.wanted();
         let keys = store::fanning(db, FACTS).await?;
-        if keys.is_empty() {
-            self.has_asked = false;
-            self.wake.end(wanted);
-        } else if !self.has_asked {
-            self.has_asked = true;
-            self.ask().await;
-        }
-        Ok(SweepPage {
-            more: !keys.is_empty(),
-            inputs: keys.into_iter().map(Input::GoOn).collect(),
+        let mut page = SweepPage {
+            more: false,
+            inputs: Vec::new(),
             messages: Vec::new(),
-        })
+        };
+        if keys.is_empty() {
+            self.wake.end(wanted);
+        } else if self.knows_everybody().await {
+            page.more = true;
+            page.inputs = keys.into_iter().map(Input::GoOn).collect();
+        }
+        Ok(page)
     }
 
-    /// Somebody who was made, or got a role, a moment ago is told too.
-    async fn ask(&self) {
+    /// Somebody who was made, or got a role, before they were asked must be told: whom the copy does not
+    /// know would be left out for good. So nobody is told by a copy that may be behind.
+    async fn knows_everybody(&self) -> bool {
         let refreshed = tokio::time::timeout(ASK_WITHIN, self.people.refresh()).await;
-        if !matches!(refreshed, Ok(Ok(()))) {
-            tracing::warn!("who is who cannot be asked for; people are told by what is known");
+        let is_current = matches!(refreshed, Ok(Ok(())));
+        if !is_current {
+            tracing::warn!("who is who cannot be asked for: people are told when it can");
         }
+        is_current
     }
 }
 
 impl Sweep<Notification> for Telling {
     const NAME: &'static str = "telling";
     const EVERY: Duration = Duration::from_secs(5);
+
+    fn page<'a>(
+        &'a mut self,
+        db: &'a DatabaseConnection,
+    ) -> BoxFuture<'a, Result<SweepPage<Notification>, StoreError>> {
+        async move { self.page(db).await }.boxed()
+    }
+}
+
+/// How long whoever moves the clock waits for deliveries that are due, in real time.
+const SETTLE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Hands out what is due, as much as the pool takes; what came of it wakes it again.
+pub(crate) struct Delivering {
+    pub(crate) wake: Arc<Wake>,
+    pub(crate) post: Arc<Post>,
+    pub(crate) clock: Clock,
+    /// Since when somebody may be waiting.
+    pub(crate) since: Option<Instant>,
+}
+
+impl Delivering {
+    async fn page(
+        &mut self,
+        db: &DatabaseConnection,
+    ) -> Result<SweepPage<Notification>, StoreError> {
+        let wanted = self.wake.wanted();
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let mut inputs = Vec::new();
+        let mut is_done = true;
+        for channel in [Channel::Callback, Channel::Email] {
+            let mut due = store::due(db, channel, self.clock.now(), DUE_MAX).await?;
+            due.retain(|key| !self.post.is_at_work(key));
+            is_done &= due.is_empty();
+            due.truncate(self.post.room(channel));
+            inputs.extend(due.into_iter().map(Input::Claim));
+        }
+        if is_done || since.elapsed() > SETTLE_WITHIN {
+            self.since = None;
+            self.wake.end(wanted);
+        }
+        Ok(SweepPage {
+            more: false,
+            inputs,
+            messages: Vec::new(),
+        })
+    }
+}
+
+impl Sweep<Notification> for Delivering {
+    const NAME: &'static str = "delivering";
+    const EVERY: Duration = Duration::from_secs(1);
 
     fn page<'a>(
         &'a mut self,

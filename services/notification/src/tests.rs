@@ -1,11 +1,13 @@
 //! The whole service on a real bus, from the fact to the copy; the handoff service is played.
 
 mod bench;
+mod outside;
+mod servers;
 
 use std::time::{Duration, Instant};
 
 use holdpoint_contracts::message::Reply;
-use holdpoint_contracts::notification::{FactKind, Noted, ReadNotification};
+use holdpoint_contracts::notification::{FactKind, Noted, NotificationView, ReadNotification};
 use holdpoint_ids::NotificationId;
 
 use crate::domain::tests::fact;
@@ -63,6 +65,76 @@ async fn a_copy_says_that_its_request_is_decided() {
     bench.note(vec![late]).await;
     let ada = bench.until_told("ada", 2).await;
     assert!(ada.iter().all(|one| one.read_at.is_some()));
+    bench.end().await;
+}
+
+/// People, deliverable 7: a request that had timed out and is asked again (its run was paused at that
+/// instant) is told again, and so is what follows.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_again_is_told_again() {
+    let bench = Bench::start(people(&[("ada", "ops")])).await;
+    let opened = |rev| fact(rev, FactKind::Opened, &["@user.ada"]);
+    bench.note(vec![opened(1)]).await;
+    bench.until_told("ada", 1).await;
+    bench.note(vec![fact(2, FactKind::Expired, &[])]).await;
+    assert!(bench.list("ada", true).await.is_empty());
+    bench.note(vec![opened(3)]).await;
+    let all = bench.until_told("ada", 2).await;
+    assert!(all.iter().all(|one| one.decided.is_none()), "{all:?}");
+    let unread = bench.list("ada", true).await.remove(0);
+    assert_eq!(unread.id.rev, Some(3), "another one");
+    bench
+        .note(vec![fact(4, FactKind::Escalated, &["@user.ada"])])
+        .await;
+    bench.until_told("ada", 3).await;
+    assert_eq!(bench.list("ada", true).await.len(), 2);
+    bench.note(vec![fact(5, FactKind::Decided, &[])]).await;
+    let all = bench.list("ada", false).await;
+    let is_told = |one: &NotificationView| one.decided.is_some() && one.read_at.is_some();
+    assert!(all.iter().all(is_told), "{all:?}");
+    bench.end().await;
+}
+
+/// What was sent of a request says that somebody has taken its run over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_says_who_took_over() {
+    let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
+    bench
+        .note(vec![fact(1, FactKind::Opened, &["@role.ops"])])
+        .await;
+    bench.until_told("bob", 1).await;
+    let mut taken = fact(2, FactKind::TakenOver, &[]);
+    taken.by = Some("ada".to_owned());
+    bench.note(vec![taken]).await;
+    let bob = bench.list("bob", false).await.remove(0);
+    let told = bob.decided.unwrap();
+    assert_eq!(
+        (told.state, told.by.as_deref()),
+        (FactKind::TakenOver, Some("ada"))
+    );
+    assert!(bob.read_at.is_some());
+    let late = fact(3, FactKind::Escalated, &["@user.bob"]);
+    bench.note(vec![late]).await;
+    let bob = bench.until_told("bob", 2).await;
+    assert_eq!(
+        bench.list("bob", true).await.len(),
+        1,
+        "that is news: {bob:?}"
+    );
+    bench.end().await;
+}
+
+/// M-5: whom the copy does not know yet is not left out, and nobody else is told in their place.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_told_by_a_copy_that_is_behind() {
+    let users = people(&[("ada", "ops"), ("zoe", "owner")]);
+    let bench = Bench::with_deaf_handoff(users, 2).await;
+    bench.serve().await;
+    bench
+        .note(vec![fact(1, FactKind::Opened, &["@user.ada"])])
+        .await;
+    bench.until_told("ada", 1).await;
+    assert!(bench.list("zoe", false).await.is_empty());
     bench.end().await;
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AuthError, Signer, StepKey, Trust, pack};
+use crate::{AuthError, LinkKey, Signer, StepKey, Trust, pack};
 
 /// What must be kept secret, and kept: tokens and assertions of before are worthless without it.
 /// Written to a file that only the operator can read.
@@ -11,7 +11,7 @@ use crate::{AuthError, Signer, StepKey, Trust, pack};
 pub struct Secrets {
     /// Seed of the gateway's signing key.
     pub assertion_seed: String,
-    /// Secret of step tokens, base64url of 32 bytes.
+    /// Secret of step tokens, and of links in mails by derivation; base64url of 32 bytes.
     pub step_secret: String,
 }
 
@@ -50,6 +50,7 @@ impl Secrets {
         Ok(Keys {
             trust: Trust::new(vec![self.signer()?.public_key()]),
             steps: StepKey::new(&self.step_secret)?,
+            links: LinkKey::derived(&self.step_secret)?,
         })
     }
 }
@@ -61,4 +62,6 @@ pub struct Keys {
     pub trust: Trust,
     /// Makes and checks step tokens.
     pub steps: StepKey,
+    /// Makes and checks links in mails.
+    pub links: LinkKey,
 }

@@ -2,10 +2,12 @@
 //!
 //! Owns the built-in roles and the one authorization function ([`authorize`]), the assertions by
 //! which the gateway vouches for a caller ([`Signer`], [`Trust`]), and the tokens by which a running
-//! step speaks for itself ([`StepKey`]). It stores nothing and knows no clock.
+//! step speaks for itself ([`StepKey`]), by which a link in a mail acts for a person ([`LinkKey`]), and
+//! the signature of what is called back ([`WebhookSecret`]). It stores nothing and knows no clock.
 
 mod assertion;
 mod keys;
+mod link;
 mod rights;
 mod step_token;
 mod webhook;
@@ -15,6 +17,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 pub use assertion::{Claims, Signer, Trust};
 pub use keys::{Keys, Secrets};
+pub use link::{LinkClaims, LinkKey};
 pub use rights::{Right, Role, authorize, may};
 pub use step_token::{PREFIX as STEP_TOKEN_PREFIX, StepClaims, StepKey};
 pub use webhook::WebhookSecret;

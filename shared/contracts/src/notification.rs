@@ -150,6 +150,96 @@ command!(
     |it| it.id.to_string()
 );
 
+/// What callbacks and webhooks of the workspace are signed with; made when it is first asked for. Needs
+/// the signed assertion of somebody who may administer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShowWebhookSecret {}
+command!(
+    ShowWebhookSecret,
+    "show_webhook_secret",
+    WebhookSecretView,
+    |_it| SERVICE.to_owned()
+);
+
+/// What callbacks and webhooks of a workspace are signed with, as Standard Webhooks says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookSecretView {
+    /// `whsec_` and base64.
+    pub secret: String,
+}
+
+/// What left, or is to leave, the application because of a request, in the order in which it came about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListDeliveries {
+    /// Of which request.
+    pub request: HoldId,
+    /// 1 to 500.
+    pub limit: u64,
+    /// From the page before.
+    pub cursor: Option<String>,
+}
+query!(ListDeliveries, "deliveries", Page<DeliveryView>);
+
+/// A way out of the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// A mail to a person.
+    Email,
+    /// A signed POST to the address that a hold was asked with.
+    Callback,
+}
+
+impl Channel {
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Email => "email",
+            Self::Callback => "callback",
+        }
+    }
+}
+
+/// How far a delivery has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryState {
+    /// It is tried, or tried again.
+    Pending,
+    /// The other side has it.
+    Sent,
+    /// It is given up; `last_error` says why.
+    Failed,
+}
+
+/// One delivery as the API shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryView {
+    /// The same for every try: `webhook-id` of a callback, in the `Message-ID` of a mail.
+    pub id: String,
+    /// Of which notification.
+    pub notification: NotificationId,
+    /// By which way.
+    pub channel: Channel,
+    /// To whom, where it goes to a person.
+    pub person: Option<UserName>,
+    /// How far it has come.
+    pub state: DeliveryState,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it is tried again; while one is on its way: when that one is given up.
+    #[serde(default, with = "crate::instant::option")]
+    pub next_at: Option<DateTime<Utc>>,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+    /// Since when it is to leave.
+    #[serde(with = "crate::instant")]
+    pub at: DateTime<Utc>,
+}
+
 /// One person's copy of a notification as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotificationView {
@@ -178,14 +268,14 @@ pub struct NotificationView {
     /// When this person has read it, or nobody had to any more.
     #[serde(default, with = "crate::instant::option")]
     pub read_at: Option<DateTime<Utc>>,
-    /// How the request ended, once it has.
+    /// How the request ended, once it has, and is not asked again; or who took its run over.
     pub decided: Option<NoteEnd>,
 }
 
-/// How the request of a notification ended.
+/// How the request of a notification ended, or who took its run over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoteEnd {
-    /// `decided`, `expired`, `withdrawn`.
+    /// `decided`, `expired`, `withdrawn`, `taken_over`.
     pub state: FactKind,
     /// How, where somebody or time decided.
     pub outcome: Option<HoldOutcome>,

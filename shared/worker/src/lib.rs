@@ -42,8 +42,9 @@
 //! - `cargo run -p holdpoint-worker --example echo` is a whole program.
 
 pub mod ask;
-pub mod targets;
 pub mod tool;
 pub mod tools;
 pub mod tools_file;
 pub mod worker;
+
+pub use holdpoint_targets as targets;

@@ -36,6 +36,8 @@ fn layer(package: &str) -> Option<Layer> {
         | "holdpoint-telemetry"
         | "holdpoint-kernel"
         | "holdpoint-people"
+        | "holdpoint-mail"
+        | "holdpoint-targets"
         | "holdpoint-worker"
         | "holdpoint-testkit" => Layer::Machinery,
         "holdpoint-executor"

@@ -10,7 +10,7 @@ use crate::shell::root;
 const LINES_MAX: usize = 500;
 const FOLDERS: [&str; 5] = ["migrations", "services", "shared", "tests", "xtask"];
 /// What a pure core may know. Anything else would bring time, randomness or the outside in.
-const DOMAIN_MAY: [&str; 14] = [
+const DOMAIN_MAY: [&str; 15] = [
     "std",
     "core",
     "chrono",
@@ -19,6 +19,7 @@ const DOMAIN_MAY: [&str; 14] = [
     "thiserror",
     "cel",
     "sha2",
+    "url",
     "holdpoint_auth",
     "holdpoint_ids",
     "holdpoint_contracts",

@@ -23,11 +23,11 @@ use crate::problem;
 use crate::routes::requests::decided;
 
 /// The script sends it, and gets the card alone.
-const FRAGMENT: &str = "x-holdpoint-fragment";
+pub(super) const FRAGMENT: &str = "x-holdpoint-fragment";
 
 /// What a form asks for.
 #[derive(Debug)]
-enum Wish {
+pub(super) enum Wish {
     Decide(Decision),
     Act(RequestAction),
     Withdraw,
@@ -35,8 +35,8 @@ enum Wish {
 
 /// Why a form was not taken: a sentence, and what is wrong with single fields.
 #[derive(Debug)]
-struct Fault {
-    problem: Box<Problem>,
+pub(super) struct Fault {
+    pub(super) problem: Box<Problem>,
     fields: Vec<FieldFault>,
 }
 
@@ -101,7 +101,7 @@ async fn shown(app: &App, person: &Person, view: &RequestView, how: (Tried, bool
 }
 
 /// Carries it out; a notice where the card does not say it by itself.
-async fn done(
+pub(super) async fn done(
     app: &App,
     person: &Person,
     (id, version): (HoldId, Option<u64>),
@@ -152,7 +152,7 @@ fn version(fields: &Fields) -> Option<u64> {
     fields.get("version").and_then(|text| text.parse().ok())
 }
 
-fn wish(fields: &Fields, request: &RequestView) -> Result<Wish, Fault> {
+pub(super) fn wish(fields: &Fields, request: &RequestView) -> Result<Wish, Fault> {
     let text = |name: &str| fields.said(name).map(str::to_owned);
     let needed = |name: &str, message: &str| text(name).ok_or_else(|| invalid(message));
     let wish = match fields.get("do").unwrap_or_default() {
@@ -189,7 +189,7 @@ fn wish(fields: &Fields, request: &RequestView) -> Result<Wish, Fault> {
     Ok(wish)
 }
 
-fn invalid(message: &str) -> Fault {
+pub(super) fn invalid(message: &str) -> Fault {
     Problem::new(422, "invalid_form", message).into()
 }
 
@@ -256,7 +256,7 @@ fn unbroken(text: &str) -> String {
 }
 
 /// What the card tells of a refusal.
-fn refused(fault: Fault, fields: Fields) -> Tried {
+pub(super) fn refused(fault: Fault, fields: Fields) -> Tried {
     let Fault {
         problem,
         fields: mut faults,

@@ -62,7 +62,7 @@ impl Forms<'_> {
 
     fn form(&self, what: &str, class: &str, inside: &Markup) -> Markup {
         html! {
-            form class=(class) method="post" action={ "/requests/" (self.request.id) "/act" } {
+            form class=(class) method="post" action=(self.person.acts_at(self.request.id)) {
                 input type="hidden" name="csrf" value=(self.person.csrf());
                 input type="hidden" name="version" value=(self.request.version);
                 input type="hidden" name="do" value=(what);

@@ -30,16 +30,17 @@ pub(super) async fn secured(mut response: Response) -> Response {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::REFERRER_POLICY, "same-origin"),
+        (header::CACHE_CONTROL, "no-store"),
         (
             HeaderName::from_static("cross-origin-opener-policy"),
             "same-origin",
         ),
     ] {
-        headers.insert(name, HeaderValue::from_static(value));
+        // A page may be stricter than all are.
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
     }
-    headers
-        .entry(header::CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
@@ -82,6 +83,11 @@ pub(super) fn page(person: &Person, place: Place, title: &str, main: &Markup) ->
             (keys())
         },
     )
+}
+
+/// A page for somebody who is not signed in, as wide as the others.
+pub(super) fn alone(title: &str, main: &Markup) -> Markup {
+    whole(title, None, &html! { main #main { (main) } })
 }
 
 /// A page for nobody in particular.

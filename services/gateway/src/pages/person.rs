@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_ids::Workspace;
+use holdpoint_ids::{HoldId, Workspace};
 use sha2::{Digest, Sha256};
 
 use super::frame;
@@ -34,6 +34,8 @@ pub(super) struct Person {
     pub(super) now: DateTime<Utc>,
     /// Whether time stands between moves (`--test-clock`): then nothing counts down by itself.
     pub(super) time_stands: bool,
+    /// Whoever came by a link of a mail, and is not signed in: its token.
+    link: Option<String>,
     secret: String,
 }
 
@@ -111,8 +113,29 @@ impl Person {
             others: session.others,
             now: app.clock.now(),
             time_stands: app.clock.is_test(),
+            link: None,
             secret: secret.to_owned(),
         }))
+    }
+
+    /// Whoever came by a link of a mail.
+    pub(super) fn linked(app: &App, caller: Caller, token: &str) -> Self {
+        Self {
+            caller,
+            others: Vec::new(),
+            now: app.clock.now(),
+            time_stands: app.clock.is_test(),
+            link: Some(token.to_owned()),
+            secret: token.to_owned(),
+        }
+    }
+
+    /// Where the forms of a request go.
+    pub(super) fn acts_at(&self, request: HoldId) -> String {
+        match &self.link {
+            Some(token) => format!("/l/{token}"),
+            None => format!("/requests/{request}/act"),
+        }
     }
 
     /// The same person, if the session still is one.
@@ -282,6 +305,7 @@ impl Person {
             others: Vec::new(),
             now,
             time_stands: false,
+            link: None,
             secret: format!("secret of {name}"),
         }
     }

@@ -147,7 +147,6 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
     let kind = body
         .kind
         .ok_or_else(|| invalid_field("/kind", "one of timer, approval, input, handoff"))?;
-    nobody_calls_back(body.callback.as_deref())?;
     let timeout = timeout(kind, body.wait.as_deref(), body.timeout.as_deref())?;
     let on_timeout = body.on_timeout.unwrap_or(OnTimeout::of(kind));
     let is_used = |rung: &RungBody| rung.act == RungAct::AnswerDefault;
@@ -174,6 +173,7 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
         requester: body.requester,
         ladder: rungs(body.ladder)?,
         asks_again: body.asks_again,
+        callback: body.callback,
         ..HoldSpec::asking(kind, question(kind, body.question, timeout)?)
     };
     Ok(OpenHold {
@@ -193,15 +193,6 @@ fn rungs(rungs: Vec<RungBody>) -> Result<Vec<Rung>, Problem> {
         })
     };
     rungs.into_iter().enumerate().map(rung).collect()
-}
-
-/// Known and not there yet is told apart from not known.
-fn nobody_calls_back(callback: Option<&str>) -> Result<(), Problem> {
-    let message = "nobody calls back yet: ask `GET /holds/{id}?wait=30s` until it has ended";
-    match callback {
-        Some(_) => Err(invalid_field("/callback", message)),
-        None => Ok(()),
-    }
 }
 
 fn question(kind: HoldKind, text: Option<String>, time: Duration) -> Result<String, Problem> {
@@ -284,10 +275,6 @@ mod tests {
             (
                 r#"{"kind": "input", "question": "?", "default": 1}"#,
                 "/default",
-            ),
-            (
-                r#"{"kind": "approval", "question": "?", "callback": "ftp://x"}"#,
-                "/callback",
             ),
         ] {
             let problem = opened(body).unwrap_err();

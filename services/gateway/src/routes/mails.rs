@@ -1,4 +1,7 @@
 //! `GET /mails`: what was kept as files instead of sent.
+//!
+//! A notification holds a link that acts as the person it is of: nobody else sees it, not even an
+//! owner, who decides in their own name. What agents sent everybody sees who may look.
 
 use axum::extract::State;
 use axum::routing::get;
@@ -35,7 +38,9 @@ async fn list(
     })?;
     let mails = mails
         .into_iter()
-        .filter(|mail| is_of(mail, caller.workspace.as_str()))
+        .filter(|mail| {
+            is_of(mail, caller.workspace.as_str()) && is_shown(mail, caller.claims.user.as_str())
+        })
         .collect();
     Ok(Json(page(mails, skip, limit)))
 }
@@ -43,6 +48,11 @@ async fn list(
 /// A mail that names no workspace belongs to whoever runs the only one.
 fn is_of(mail: &Value, workspace: &str) -> bool {
     mail.get("workspace").is_none_or(|named| named == workspace)
+}
+
+/// A mail that names a person is shown to that person only.
+fn is_shown(mail: &Value, user: &str) -> bool {
+    mail.get("person").is_none_or(|person| person == user)
 }
 
 fn page(mails: Vec<Value>, skip: usize, limit: u64) -> Page<Value> {
@@ -78,5 +88,8 @@ mod tests {
         assert!(is_of(&json!({"to": "a@b.c"}), "acme"));
         assert!(is_of(&json!({"workspace": "acme"}), "acme"));
         assert!(!is_of(&json!({"workspace": "other"}), "acme"));
+        assert!(is_shown(&json!({"to": "a@b.c"}), "ada"));
+        assert!(is_shown(&json!({"person": "ada"}), "ada"));
+        assert!(!is_shown(&json!({"person": "ada"}), "owner"));
     }
 }

@@ -14,6 +14,7 @@ use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{
     DecideRequest, Decided, Decision, Effect, ListRequests, RequestStatus, RequestView,
 };
+use holdpoint_contracts::notification::{DeliveryView, ListDeliveries};
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::{Asked, Problem};
 use holdpoint_ids::HoldId;
@@ -41,6 +42,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/requests", get(list))
         .route("/requests/{id}", get(waiting::show))
+        .route("/requests/{id}/deliveries", get(deliveries))
         .route("/requests/{id}/respond", post(respond))
         .route("/requests/{id}/approve", post(approve))
         .route("/requests/{id}/reject", post(reject))
@@ -123,6 +125,23 @@ fn standing(
     let is_open = status.is_some_and(RequestStatus::is_open);
     let own = query.assignee.is_some() && is_open;
     Ok((status, query.snoozed.or(own.then_some(false))))
+}
+
+/// What left the application because of it: mails, and its callback.
+async fn deliveries(
+    State(app): State<App>,
+    caller: Caller,
+    Named(request): Named<HoldId>,
+    params: Params,
+) -> Result<Json<Page<DeliveryView>>, Refused> {
+    caller.may(Right::Look)?;
+    let params = params.only(&["limit", "cursor"])?;
+    let query = ListDeliveries {
+        request,
+        limit: params.limit()?,
+        cursor: params.read_as("cursor")?,
+    };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
 }
 
 async fn respond(

@@ -7,10 +7,12 @@ use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
 use serde_json::json;
+use url::Url;
 
 use super::limits::{
-    CONTEXT_BYTES_MAX, NEED_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, QUESTION_BYTES_MAX, RUNGS_MAX,
-    TASK_BYTES_MAX, TIMEOUT_MS, TITLE_BYTES_MAX, TO_MAX, bytes, fault,
+    CALLBACK_BYTES_MAX, CONTEXT_BYTES_MAX, NEED_MAX, OPTION_BYTES_MAX, OPTIONS_MAX,
+    QUESTION_BYTES_MAX, RUNGS_MAX, TASK_BYTES_MAX, TIMEOUT_MS, TITLE_BYTES_MAX, TO_MAX, bytes,
+    fault,
 };
 
 /// The same with texts as people may see them.
@@ -101,10 +103,20 @@ fn texts(spec: &HoldSpec, faults: &mut Faults) {
         format!("at most {CONTEXT_BYTES_MAX} bytes as JSON"),
     );
     faults.if_so(
-        spec.callback.is_some(),
+        spec.callback
+            .as_deref()
+            .is_some_and(|text| !is_address(text)),
         "/spec/callback",
-        "nobody calls back yet: ask `GET /holds/{id}?wait=30s` until it has ended".to_owned(),
+        format!("an http or https address of at most {CALLBACK_BYTES_MAX} bytes"),
     );
+}
+
+/// Whether something may be there to be called. Which addresses are, knows whoever calls.
+fn is_address(text: &str) -> bool {
+    let is_web = |url: Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    text.len() <= CALLBACK_BYTES_MAX
+        && !text.chars().any(char::is_control)
+        && Url::parse(text).is_ok_and(is_web)
 }
 
 fn people(spec: &HoldSpec, faults: &mut Faults) {

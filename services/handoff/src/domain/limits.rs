@@ -15,6 +15,9 @@ pub(crate) const OPTION_BYTES_MAX: usize = 1_000;
 /// Most people and groups that one request is put to.
 pub(crate) const TO_MAX: usize = 50;
 
+/// Longest address of a callback, in bytes.
+pub(crate) const CALLBACK_BYTES_MAX: usize = 2 * 1024;
+
 /// Largest context of a request, as JSON.
 pub(crate) const CONTEXT_BYTES_MAX: usize = 128 * 1024;
 

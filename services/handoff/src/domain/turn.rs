@@ -202,7 +202,10 @@ fn bounded(mut view: RequestView) -> RequestView {
         view.context = Value::Null;
     }
     if is_large(&view) {
-        (view.options, view.schema, view.response) = (Vec::new(), None, None);
+        (view.options, view.schema) = (Vec::new(), None);
+    }
+    if is_large(&view) {
+        view.response = None;
     }
     view
 }

@@ -67,7 +67,7 @@ pub(crate) struct ServeArgs {
     /// What `holdpoint secrets new` printed; the same for all services
     #[arg(long, value_name = "FILE", env = "HOLDPOINT_SECRETS")]
     pub(crate) secrets: PathBuf,
-    /// Executor: where mails are kept as files while HOLDPOINT_SMTP_URL is not set
+    /// Executor and notification: where mails are kept as files while HOLDPOINT_SMTP_URL is not set
     #[arg(long, value_name = "DIR", default_value = "holdpoint-data/mails")]
     pub(crate) mails: PathBuf,
     /// Gateway: address to listen on; port 0 takes a free one

@@ -16,7 +16,8 @@ pub(super) fn check(dir: &Path, expected: &[Expected]) -> anyhow::Result<Vec<Str
     for mail in expected {
         *counts.entry(mail.clone()).or_default() += 1;
     }
-    for mail in found {
+    // What people were told is none of the story.
+    for mail in found.into_iter().filter(|mail| mail.kind == "step") {
         *counts.entry((mail.to, mail.subject)).or_default() -= 1;
     }
     let faults = counts

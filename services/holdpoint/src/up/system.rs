@@ -16,6 +16,7 @@ use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_gateway::Gateway;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
+use holdpoint_notification::PublicUrl;
 use holdpoint_scheduler::Settling;
 use holdpoint_worker::targets::TargetPolicy;
 use tokio::time::Instant;
@@ -139,7 +140,9 @@ impl System {
             Clock::system()
         };
         let services = Part::default();
-        let settling = start_services(settings, nats_url, &clock, &services).await?;
+        let public_url = PublicUrl::default();
+        let part = (&services, &public_url);
+        let settling = start_services(settings, nats_url, &clock, part).await?;
         let worker = Part::default();
         let bus = Bus::connect(nats_url, "worker").await?;
         let mails = settings.data.join("mails");
@@ -159,6 +162,7 @@ impl System {
         let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
         let token = gateway.owner_token(&workspace).await?;
         let url = format!("http://{}", gateway.address());
+        public_url.tell(tools::public_url().or_else(|| Some(url.clone())));
         let login = format!("{url}{}", gateway.owner_login(&workspace).await?);
         let edge = Part::default();
         let stop = edge.stop.clone();
@@ -275,7 +279,7 @@ async fn start_services(
     settings: &Settings,
     nats_url: &str,
     clock: &Clock,
-    part: &Part,
+    (part, public_url): (&Part, &PublicUrl),
 ) -> anyhow::Result<Settling> {
     let secrets = secrets::read_or_make(&settings.data.join("secrets.json"))?;
     let tables = settings.tables();
@@ -301,11 +305,12 @@ async fn start_services(
     let requests = holdpoint_handoff::start(&handoff, part.stop.clone(), &part.tracker).await?;
     settling.add("handoff", requests.activity());
     let notification = deps("notification").await?;
+    let mails = settings.data.join("mails");
+    let outside = tools::outside(TargetPolicy::AllowPrivate, &mails, public_url.clone())?;
     let (stop, tracker) = (part.stop.clone(), &part.tracker);
-    let notes = holdpoint_notification::start(&notification, stop, tracker).await?;
+    let notes = holdpoint_notification::start(&notification, outside, stop, tracker).await?;
     settling.add("notification", notes.activity());
     let executor = deps("executor").await?;
-    let mails = settings.data.join("mails");
     let targets = TargetPolicy::AllowPrivate;
     let inline = tools::Inline::new(executor.bus.clone(), clock.clone(), targets, &mails)?;
     let stop = part.stop.clone();

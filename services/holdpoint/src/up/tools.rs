@@ -11,6 +11,8 @@ use holdpoint_contracts::steps::HandOut;
 use holdpoint_executor::InlineTools;
 use holdpoint_gateway::Mails;
 use holdpoint_ids::{NodeName, RunId, ToolName};
+use holdpoint_mail::Mailer;
+use holdpoint_notification::{Outside, PublicUrl};
 use holdpoint_worker::targets::TargetPolicy;
 use holdpoint_worker::tool::{BoxFuture, Tool};
 use holdpoint_worker::tools;
@@ -38,6 +40,29 @@ pub(crate) fn worker(
     Ok(builtin
         .into_iter()
         .fold(Worker::new(bus, options), Worker::tool))
+}
+
+/// The ways out of the application for notifications: mails as the tool `send_email` sends them.
+pub(crate) fn outside(
+    targets: TargetPolicy,
+    mails: &Path,
+    public_url: PublicUrl,
+) -> anyhow::Result<Outside> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let transport =
+        MailTransport::from_env(variable("HOLDPOINT_SMTP_URL").as_deref(), mails.to_owned())?;
+    let from = variable("HOLDPOINT_MAIL_FROM");
+    Ok(Outside {
+        mailer: Mailer::new(transport, from.as_deref())?,
+        targets,
+        public_url,
+    })
+}
+
+/// The value of `HOLDPOINT_PUBLIC_URL`: where people reach the installation.
+pub(crate) fn public_url() -> Option<String> {
+    let url = std::env::var("HOLDPOINT_PUBLIC_URL").ok();
+    url.filter(|url| !url.trim().is_empty())
 }
 
 /// The tools that every installation has.

@@ -1,6 +1,5 @@
 //! Who is told, page by page: the cursor is part of the note, and is committed with what it wrote.
 
-use holdpoint_contracts::handoff::RequestView;
 use holdpoint_ids::{RoleName, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -41,10 +40,9 @@ impl Audience {
 
     /// Whom a fact concerns: what cannot be read is left out, and nobody means the owners.
     #[must_use]
-    pub fn all_of(to: &[String], request: &RequestView) -> Vec<Self> {
+    pub fn all_of(to: &[String]) -> Vec<Self> {
         let mut all: Vec<_> = to.iter().filter_map(|text| Self::read(text)).collect();
         if all.is_empty() {
-            tracing::debug!(request = %request.id, "put to the owners");
             all.extend(Self::owners());
         }
         all
@@ -147,7 +145,7 @@ impl Roles<'_> {
             match (self.look)(&need) {
                 Found::Unknown => needs.push(need),
                 Found::Here(Fact::Members(names)) => all.push(names),
-                Found::Here(Fact::Person(_) | Fact::End(_) | Fact::Other) | Found::Absent => {
+                Found::Here(Fact::Person(_) | Fact::Course(_) | Fact::Other) | Found::Absent => {
                     all.push(Vec::new());
                 }
             }
@@ -169,7 +167,7 @@ fn people(workspace: &Workspace, names: &[UserName], look: Look<'_>) -> Result<V
         match look(&need) {
             Found::Unknown => needs.push(need),
             Found::Here(Fact::Person(user)) if user.active => people.push(user),
-            Found::Here(Fact::Person(_) | Fact::Members(_) | Fact::End(_) | Fact::Other)
+            Found::Here(Fact::Person(_) | Fact::Members(_) | Fact::Course(_) | Fact::Other)
             | Found::Absent => {}
         }
     }

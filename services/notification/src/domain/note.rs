@@ -8,10 +8,13 @@ use holdpoint_contracts::notification::{
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, NotificationId, Workspace};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use super::brief::brief;
 use super::fan_out::{Audience, Fan, PAGE, page};
-use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, NoteKey, Step, Stop};
+use super::{
+    Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, NoteKey, Person, Recipient, Step,
+    Stop,
+};
 
 /// Longest headline, in characters; the rest is in the message.
 const TITLE_CHARS_MAX: usize = 200;
@@ -23,6 +26,9 @@ pub struct Note {
     pub workspace: Workspace,
     /// What.
     pub fact: RequestFact,
+    /// It was asked before, and ended, and is asked again.
+    #[serde(default)]
+    pub again: bool,
     /// Who is still to be told.
     pub fan: Fan,
     /// How many were.
@@ -42,10 +48,23 @@ impl Note {
         }
     }
 
-    /// How the request ended, if that is what happened.
+    /// The notification that it becomes. That a request was first asked is known by the request alone,
+    /// whatever its version was.
+    #[must_use]
+    pub fn id(&self) -> NotificationId {
+        let is_first = self.fact.kind == FactKind::Opened && !self.again;
+        NotificationId {
+            hold: self.fact.id,
+            rev: (!is_first).then_some(self.fact.rev),
+        }
+    }
+
+    /// What is said of earlier notifications, if that is what happened: how the request ended, or that
+    /// somebody has taken its run over.
     #[must_use]
     pub fn end(&self) -> Option<NoteEnd> {
-        self.fact.kind.is_end().then(|| NoteEnd {
+        let says_so = self.fact.kind.is_end() || self.fact.kind == FactKind::TakenOver;
+        says_so.then(|| NoteEnd {
             state: self.fact.kind,
             outcome: self.fact.request.outcome,
             by: self.fact.by.clone(),
@@ -54,12 +73,31 @@ impl Note {
     }
 }
 
-/// The id of the notification that a fact becomes. That a request was asked is known by the request
-/// alone, whatever its version was.
-#[must_use]
-pub fn notification_of(fact: &RequestFact) -> NotificationId {
-    let rev = (fact.kind != FactKind::Opened).then_some(fact.rev);
-    NotificationId { hold: fact.id, rev }
+/// When a request was last asked, and when it last ended, by its versions. One that has ended may be
+/// asked again: its run was paused at the instant of its deadline.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Course {
+    /// Newest version at which it was asked.
+    pub opened: Option<u64>,
+    /// Newest version at which it had ended.
+    pub ended: Option<u64>,
+}
+
+impl Course {
+    /// Takes one more fact in, in whatever order they come.
+    pub fn note(&mut self, kind: FactKind, rev: u64) {
+        if kind == FactKind::Opened {
+            self.opened = self.opened.max(Some(rev));
+        } else if kind.is_end() {
+            self.ended = self.ended.max(Some(rev));
+        }
+    }
+
+    /// Whether nobody has to do anything any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.ended > self.opened
+    }
 }
 
 /// What people see of a fact; none: nobody is told, or only that it is over.
@@ -88,7 +126,7 @@ pub(super) fn view(
 ) -> Option<NotificationView> {
     let request = &note.fact.request;
     Some(NotificationView {
-        id: notification_of(&note.fact),
+        id: note.id(),
         kind: type_of(&note.fact)?,
         title: title(&note.fact),
         message: request.question.clone(),
@@ -104,7 +142,7 @@ pub(super) fn view(
 }
 
 /// The headline, or the beginning of what is asked.
-fn title(fact: &RequestFact) -> String {
+pub(crate) fn title(fact: &RequestFact) -> String {
     let request = &fact.request;
     let text = request.title.as_deref().unwrap_or(&request.question);
     let line = text.lines().next().unwrap_or_default();
@@ -143,46 +181,60 @@ pub fn link(id: HoldId) -> String {
 }
 
 /// A fact that is new: it is stored, and the sweep tells people, page by page.
-pub(super) fn told(workspace: &Workspace, fact: &RequestFact) -> Step {
+pub(super) fn told(
+    workspace: &Workspace,
+    fact: &RequestFact,
+    look: Look<'_>,
+) -> Result<Step, Stop> {
+    let mut course = course(workspace, fact.id, look)?;
+    let again = fact.kind == FactKind::Opened && course.opened.is_some();
+    course.note(fact.kind, fact.rev);
     let fan = match type_of(fact) {
         Some(_) => Fan::People {
-            left: Audience::all_of(&fact.to, &fact.request),
+            left: Audience::all_of(&fact.to),
             after: None,
         },
         None => Fan::Done,
     };
+    let note = Note {
+        workspace: workspace.clone(),
+        fact: bounded(fact),
+        again,
+        fan,
+        told: 0,
+        version: 1,
+    };
     let mut effects = Vec::new();
-    let mut facts = Vec::new();
-    if fan != Fan::Done {
+    if note.fan != Fan::Done {
         effects.push(Effect::More);
     }
-    if fact.kind.is_end() {
-        let need = Need::End(workspace.clone(), fact.id);
-        facts.push((need, Fact::End(true)));
+    // Whoever took a run over has it: the others need not look.
+    if (fact.kind.is_end() && course.is_over()) || fact.kind == FactKind::TakenOver {
         effects.push(Effect::Settle {
             workspace: workspace.clone(),
             hold: fact.id,
         });
     }
-    let note = Note {
-        workspace: workspace.clone(),
-        fact: bounded(fact),
-        fan,
-        told: 0,
-        version: 1,
-    };
-    Step::Changed(Box::new(Change {
+    if fact.kind.is_end() && fact.request.callback.is_some() {
+        effects.push(Effect::Deliver {
+            workspace: workspace.clone(),
+            id: note.id(),
+            to: vec![Recipient::Callback],
+        });
+    }
+    let need = Need::Course(workspace.clone(), fact.id);
+    Ok(Step::Changed(Box::new(Change {
         state: Aggregate::Note(Box::new(note)),
         effects,
-        facts,
+        facts: vec![(need, Fact::Course(course))],
         answer: Answer::Noted(Noted::Stored),
-    }))
+    })))
 }
 
-/// What is kept of a fact: what helps to decide is read where it is decided.
+/// What is kept of a fact: a few lines of what helps to decide; all of it is where it is decided.
 fn bounded(fact: &RequestFact) -> RequestFact {
     let mut fact = fact.clone();
-    fact.request.context = Value::Null;
+    fact.request.context = brief(&fact.request.context).into();
     fact.request.history.clear();
     fact.request.late.clear();
     fact
@@ -193,7 +245,7 @@ pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
     let Fan::People { left, after } = &note.fan else {
         return Ok(Step::Same(Answer::Done));
     };
-    let is_over = has_ended(note, look)?;
+    let is_over = course(&note.workspace, note.fact.id, look)?.is_over();
     let reached = page(&note.workspace, left, after.as_ref(), PAGE, look)?;
     let mut next = note.clone();
     next.version += 1;
@@ -202,20 +254,62 @@ pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
     if next.fan == Fan::Done && next.told == 0 {
         next.fan = to_owners(left);
     }
+    let mut effects = Vec::new();
+    let mailed: Vec<_> = reached
+        .people
+        .iter()
+        .filter(|person| !is_over && is_mailed(&note.fact, person))
+        .map(|person| Recipient::Mail(person.name.clone()))
+        .collect();
+    if !mailed.is_empty() {
+        effects.push(Effect::Deliver {
+            workspace: note.workspace.clone(),
+            id: note.id(),
+            to: mailed,
+        });
+    }
     let people: Vec<_> = reached.people.into_iter().map(|user| user.name).collect();
     let copies = Effect::Copies {
         workspace: note.workspace.clone(),
-        id: notification_of(&note.fact),
+        id: note.id(),
         people,
         at: note.fact.at,
         read_at: is_over.then_some(note.fact.at),
     };
+    effects.push(copies);
     Ok(Step::Changed(Box::new(Change {
         state: Aggregate::Note(Box::new(next)),
-        effects: vec![copies],
+        effects,
         facts: Vec::new(),
         answer: Answer::Done,
     })))
+}
+
+/// Who is mailed, beside their copy: whoever has an address and is asked for something. What somebody
+/// took for themselves they know; what they asked of themselves may have been their script.
+fn is_mailed(fact: &RequestFact, person: &Person) -> bool {
+    let has_acted = fact.by.as_deref() == Some(person.name.as_str());
+    let knows = has_acted && fact.kind != FactKind::Opened;
+    person.has_mail && !knows && type_of(fact).is_some_and(asks_somebody)
+}
+
+/// The types that are mailed (S0-T4); the others wait until somebody looks.
+const fn asks_somebody(kind: NotificationType) -> bool {
+    match kind {
+        NotificationType::ApprovalRequested
+        | NotificationType::InputRequested
+        | NotificationType::AgentHandoff
+        | NotificationType::Escalation
+        | NotificationType::Mention
+        | NotificationType::TaskAssigned => true,
+        NotificationType::TaskDue
+        | NotificationType::DealWon
+        | NotificationType::DealLost
+        | NotificationType::NewLead
+        | NotificationType::WorkflowComplete
+        | NotificationType::System
+        | NotificationType::Custom => false,
+    }
 }
 
 /// An emptied role, a disabled user: the owners, unless it was them.
@@ -229,11 +323,13 @@ fn to_owners(tried: &[Audience]) -> Fan {
     }
 }
 
-fn has_ended(note: &Note, look: Look<'_>) -> Result<bool, Stop> {
-    let need = Need::End(note.workspace.clone(), note.fact.id);
+fn course(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Result<Course, Stop> {
+    let need = Need::Course(workspace.clone(), hold);
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::End(ended)) => Ok(ended),
-        Found::Here(Fact::Members(_) | Fact::Person(_) | Fact::Other) | Found::Absent => Ok(false),
+        Found::Here(Fact::Course(course)) => Ok(course),
+        Found::Here(Fact::Members(_) | Fact::Person(_) | Fact::Other) | Found::Absent => {
+            Ok(Course::default())
+        }
     }
 }

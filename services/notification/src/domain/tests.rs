@@ -99,10 +99,11 @@ fn found(world: &World, need: &Need) -> Found {
             Some(roles) => Found::Here(Fact::Person(Person {
                 name: name.clone(),
                 active: !roles.is_empty(),
+                has_mail: true,
             })),
             None => Found::Absent,
         },
-        Need::End(..) => Found::Absent,
+        Need::Course(..) => Found::Absent,
     }
 }
 
@@ -226,12 +227,80 @@ fn a_notification_says_what_it_is_and_where_to_act() {
         assert_eq!(note::type_of(&fact), wanted, "{kind:?} {of:?}");
     }
     let opened = fact(7, FactKind::Opened, &[]);
-    let id = notification_of(&opened);
+    let id = noted(opened.clone(), false).id();
     assert_eq!(id, NotificationId::opened(opened.id));
+    assert_ne!(noted(opened.clone(), true).id(), id, "asked again");
     let task = opened.id;
     assert_eq!(
         action_url(&opened.request),
         format!("/tasks/{task}?action=handoff")
     );
-    assert_ne!(notification_of(&fact(8, FactKind::Escalated, &[])), id);
+    let escalated = fact(8, FactKind::Escalated, &[]);
+    assert_ne!(noted(escalated, false).id(), id);
+}
+
+fn noted(fact: RequestFact, again: bool) -> Note {
+    Note {
+        workspace: acme(),
+        fact,
+        again,
+        fan: Fan::Done,
+        told: 0,
+        version: 1,
+    }
+}
+
+/// An end counts until the request is asked again, in whatever order the facts come.
+#[test]
+fn what_is_asked_again_is_not_over() {
+    let mut facts = [
+        (FactKind::Opened, 1),
+        (FactKind::Expired, 2),
+        (FactKind::Opened, 3),
+        (FactKind::Escalated, 4),
+    ];
+    for _ in 0..facts.len() {
+        facts.rotate_left(1);
+        let mut course = Course::default();
+        for (kind, rev) in facts {
+            course.note(kind, rev);
+        }
+        assert!(!course.is_over(), "{facts:?}");
+        course.note(FactKind::Decided, 5);
+        assert!(course.is_over());
+    }
+}
+
+/// S0-T4: who is mailed of what.
+#[test]
+fn whoever_is_asked_is_mailed() {
+    let world = World::from([
+        ("ada".to_owned(), vec!["ops"]),
+        ("bob".to_owned(), vec!["ops"]),
+    ]);
+    let look = |need: &Need| found(&world, need);
+    let mailed = |fact: &RequestFact| {
+        let mut note = noted(fact.clone(), false);
+        note.fan = Fan::People {
+            left: Audience::all_of(&fact.to),
+            after: None,
+        };
+        let Ok(Step::Changed(change)) = note::go_on(&note, &look) else {
+            panic!("nobody was told");
+        };
+        let count = |effect: &Effect| {
+            if let Effect::Deliver { to, .. } = effect {
+                to.len()
+            } else {
+                0
+            }
+        };
+        change.effects.iter().map(count).sum::<usize>()
+    };
+    assert_eq!(mailed(&fact(1, FactKind::Opened, &["@role.ops"])), 2);
+    let mut own = fact(1, FactKind::Opened, &["@user.ada"]);
+    own.by = Some("ada".to_owned());
+    assert_eq!(mailed(&own), 1, "perhaps a script of theirs asks");
+    own.kind = FactKind::Assigned;
+    assert_eq!(mailed(&own), 0, "they have taken it themselves");
 }

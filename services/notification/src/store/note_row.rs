@@ -5,7 +5,7 @@
 )]
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::FactKind;
@@ -16,7 +16,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use super::told_rev;
-use crate::domain::{Fan, Key, Note, NoteKey, notification_of};
+use crate::domain::{Course, Fan, Key, Note, NoteKey};
 
 const TABLE: &str = "notes";
 
@@ -100,26 +100,36 @@ pub(super) async fn of(
     Ok(notes)
 }
 
-/// Those of the requests with which nobody has to do anything any more.
-pub(super) async fn ended(
+/// When requests were asked, and when they ended.
+pub(super) async fn courses(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     holds: &[HoldId],
-) -> Result<Vec<HoldId>, StoreError> {
-    let ends = [FactKind::Decided, FactKind::Expired, FactKind::Withdrawn];
-    let mut found = Vec::new();
+) -> Result<BTreeMap<HoldId, Course>, StoreError> {
+    let kinds = [
+        FactKind::Opened,
+        FactKind::Decided,
+        FactKind::Expired,
+        FactKind::Withdrawn,
+    ];
+    let mut found: BTreeMap<HoldId, Course> = BTreeMap::new();
     for chunk in holds.chunks(ROWS_PER_STATEMENT) {
-        let ids = Entity::find()
+        let rows = Entity::find()
             .filter(COLUMN.workspace.eq(workspace.as_str()))
             .filter(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)))
-            .filter(COLUMN.kind.is_in(ends.map(FactKind::as_str)))
+            .filter(COLUMN.kind.is_in(kinds.map(FactKind::as_str)))
             .select_only()
             .column(Column::Hold)
-            .into_tuple::<String>()
+            .column(Column::Kind)
+            .column(Column::Rev)
+            .into_tuple::<(String, String, i64)>()
             .all(db)
             .await?;
-        for id in ids {
-            found.push(id.parse().map_err(broken)?);
+        for (hold, kind, rev) in rows {
+            let kind = kinds.into_iter().find(|one| one.as_str() == kind);
+            let kind = kind.ok_or_else(|| broken("a kind that was not asked for"))?;
+            let course = found.entry(hold.parse().map_err(broken)?).or_default();
+            course.note(kind, u64::try_from(rev).map_err(broken)?);
         }
     }
     Ok(found)
@@ -186,7 +196,7 @@ fn active(note: &Note, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, Sto
         workspace: Set(note.workspace.to_string()),
         hold: Set(note.fact.id.to_string()),
         rev: Set(number(note.fact.rev)?),
-        told_rev: Set(number(told_rev(notification_of(&note.fact)))?),
+        told_rev: Set(number(told_rev(note.id()))?),
         version: Set(number(note.version)?),
         prior_version: Set(number(read)?),
         kind: Set(note.fact.kind.as_str().to_owned()),

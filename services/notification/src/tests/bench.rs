@@ -1,6 +1,6 @@
 //! The service on a real bus and real tables, and a handoff service that knows some users.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,16 @@ use holdpoint_contracts::notification::{
 use holdpoint_contracts::subject;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
+use holdpoint_mail::{Mail, MailTransport, Mailer};
 use holdpoint_people::table;
 use holdpoint_store::{Location, open_readers};
+use holdpoint_targets::TargetPolicy;
 use holdpoint_testkit::{TestNats, nats, until};
 use sea_orm::{EntityTrait, PaginatorTrait};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::{Outside, PublicUrl};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -51,10 +55,29 @@ pub(super) async fn serve_as_child() {
         keys: Secrets::fresh().unwrap().keys().unwrap(),
     };
     let tracker = TaskTracker::new();
-    crate::start(&deps, CancellationToken::new(), &tracker)
-        .await
-        .unwrap();
+    crate::start(
+        &deps,
+        outside(dead_server(), TargetPolicy::AllowPrivate),
+        CancellationToken::new(),
+        &tracker,
+    )
+    .await
+    .unwrap();
     std::future::pending::<()>().await;
+}
+
+/// A mail server that nobody is at.
+fn dead_server() -> MailTransport {
+    MailTransport::from_env(Some("smtp://127.0.0.1:1"), "unused").unwrap()
+}
+
+fn outside(transport: MailTransport, targets: TargetPolicy) -> Outside {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    Outside {
+        mailer: Mailer::new(transport, None).unwrap(),
+        targets,
+        public_url: PublicUrl::of(Some("https://hold.example/".to_owned())),
+    }
 }
 
 /// Active users with one role each.
@@ -79,6 +102,8 @@ pub(super) struct Bench {
     pub(super) bus: Bus,
     secrets: Secrets,
     pub(super) clock: Clock,
+    pub(super) smtp: Option<String>,
+    pub(super) targets: TargetPolicy,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
@@ -92,6 +117,11 @@ impl Bench {
 
     /// The service is to be started by the test.
     pub(super) async fn without_service(users: Vec<UserFact>) -> Self {
+        Self::with_deaf_handoff(users, 0).await
+    }
+
+    /// The same, with a handoff service that does not answer the first questions for users.
+    pub(super) async fn with_deaf_handoff(users: Vec<UserFact>, deaf: usize) -> Self {
         let nats = nats().await.unwrap();
         let bench = Self {
             bus: Bus::connect(&nats.url, "test").await.unwrap(),
@@ -99,11 +129,36 @@ impl Bench {
             folder: tempfile::tempdir().unwrap(),
             secrets: Secrets::fresh().unwrap(),
             clock: Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap()),
+            smtp: None,
+            targets: TargetPolicy::AllowPrivate,
             stop: CancellationToken::new(),
             tracker: TaskTracker::new(),
         };
-        play(&bench.bus, users).await;
+        play(&bench.bus, users, deaf).await;
         bench
+    }
+
+    fn mails_folder(&self) -> PathBuf {
+        self.folder.path().join("mails")
+    }
+
+    /// Mails that were kept.
+    pub(super) fn mails(&self) -> Vec<Mail> {
+        holdpoint_mail::list(&self.mails_folder()).unwrap()
+    }
+
+    pub(super) fn raw_mail(&self, file: &str) -> String {
+        std::fs::read_to_string(self.mails_folder().join("new").join(file)).unwrap()
+    }
+
+    /// Time goes on by that much.
+    pub(super) fn later(&self, by: TimeDelta) {
+        self.clock.move_to(self.clock.now() + by).unwrap();
+    }
+
+    pub(super) async fn until_mailed(&self, count: usize) -> Vec<Mail> {
+        let mailed = async || Some(self.mails()).filter(|mails| mails.len() == count);
+        until(PATIENCE, "mails are there", mailed).await.unwrap()
     }
 
     fn store(&self) -> Location {
@@ -118,9 +173,18 @@ impl Bench {
             store: self.store(),
             keys: self.secrets.keys().unwrap(),
         };
-        crate::start(&deps, self.stop.clone(), &self.tracker)
-            .await
-            .unwrap();
+        let transport = match &self.smtp {
+            Some(url) => MailTransport::from_env(Some(url), "unused").unwrap(),
+            None => MailTransport::Maildir(self.mails_folder()),
+        };
+        crate::start(
+            &deps,
+            outside(transport, self.targets),
+            self.stop.clone(),
+            &self.tracker,
+        )
+        .await
+        .unwrap();
     }
 
     /// Starts the service in a process of its own, which may be told where to die.
@@ -144,10 +208,14 @@ impl Bench {
 
     /// A command that the gateway vouches for.
     pub(super) fn by<C>(&self, name: &str, command: C) -> Envelope<C> {
+        self.by_role(name, &["admin"], command)
+    }
+
+    pub(super) fn by_role<C>(&self, name: &str, roles: &[&str], command: C) -> Envelope<C> {
         let claims = Claims {
             workspace: acme(),
             user: name.parse().unwrap(),
-            roles: vec!["admin".parse().unwrap()],
+            roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
             expires_at: self.clock.now() + TimeDelta::minutes(5),
         };
         Envelope {
@@ -199,10 +267,10 @@ impl Bench {
 }
 
 /// Answers for the users as the handoff service does.
-async fn play(bus: &Bus, users: Vec<UserFact>) {
+async fn play(bus: &Bus, users: Vec<UserFact>, deaf: usize) {
     let (bus, users) = (bus.clone(), Arc::new(users));
     let filter = subject::queries_filter(handoff::SERVICE);
-    let mut asked = bus.client().subscribe(filter).await.unwrap();
+    let mut asked = bus.client().subscribe(filter).await.unwrap().skip(deaf);
     tokio::spawn(async move {
         while let Some(message) = asked.next().await {
             let query: UserFacts = serde_json::from_slice(&message.payload).unwrap();

@@ -23,8 +23,9 @@ use crate::hold::{
 };
 use crate::message::Reply;
 use crate::notification::{
-    FactKind, GetNotification, ListNotifications, NoteEnd, NoteRequests, Noted, NotificationNudge,
-    NotificationType, NotificationView, ReadNotification, RequestFact,
+    Channel, DeliveryState, DeliveryView, FactKind, GetNotification, ListDeliveries,
+    ListNotifications, NoteEnd, NoteRequests, Noted, NotificationNudge, NotificationType,
+    NotificationView, ReadNotification, RequestFact, ShowWebhookSecret, WebhookSecretView,
 };
 use crate::run::{HoldKind, PausedBy, ResumeMode};
 use crate::steps::{Beat, BeatAnswer, ClaimView, Claimed, Goodbye, NodeStatus, NodeView};
@@ -424,9 +425,30 @@ pub(super) fn notifications() -> Vec<Entry> {
     let nudge = NotificationNudge {
         people: vec!["salesRep".parse().unwrap()],
     };
+    let secret = WebhookSecretView {
+        secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned(),
+    };
+    let deliveries = ListDeliveries {
+        request: hold_id(),
+        limit: 100,
+        cursor: None,
+    };
+    let delivery = DeliveryView {
+        id: format!("msg_{id}"),
+        notification: id,
+        channel: Channel::Callback,
+        person: None,
+        state: DeliveryState::Pending,
+        attempts: 1,
+        next_at: Some(at("05T09:30:05")),
+        last_error: Some("The callback answered 500.".to_owned()),
+        at: at("05T09:30:00"),
+    };
     let service = crate::notification::SERVICE;
     vec![
         command("salesRep", ReadNotification { id }, notification()),
+        command("owner", ShowWebhookSecret {}, secret),
+        query(&deliveries, page(delivery)),
         query(&GetNotification { person, id }, notification()),
         query(&list, page(notification())),
         message(

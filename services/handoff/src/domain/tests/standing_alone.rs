@@ -147,7 +147,15 @@ fn what_cannot_be_asked_is_refused_and_says_where() {
             .unwrap_or(refused.code)
     };
     assert_eq!(pointer(|it| it.kind = HoldKind::Handoff), "/spec/options");
-    for url in ["x", "ftp://x/y", "https://", "http://a b"] {
+    let long = format!("https://x.example/{}", "x".repeat(2_048));
+    for url in [
+        "x",
+        "ftp://x/y",
+        "https://",
+        "http://a b",
+        "http://a/\n",
+        &long,
+    ] {
         let mut world = World::alone();
         let caller = world.caller("bob");
         let mut spec = input_spec();

@@ -9,8 +9,7 @@ use lettre::{
     AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor, transport::smtp::PoolConfig,
 };
 
-use super::maildir;
-use crate::tool::ToolFailure;
+use crate::{MailFault, maildir};
 
 /// Longest time for one command to the mail server.
 const SMTP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,7 +22,7 @@ const MAX_CONNECTIONS: u32 = 4;
 pub enum MailTransport {
     /// To a mail server. A second delivery has the same Message-ID, but may arrive twice.
     Smtp(AsyncSmtpTransport<Tokio1Executor>),
-    /// Kept as files in this Maildir, listed by [`super::list`]. A second delivery replaces the
+    /// Kept as files in this Maildir, listed by [`crate::list`]. A second delivery replaces the
     /// first.
     Maildir(PathBuf),
 }
@@ -75,11 +74,11 @@ impl MailTransport {
     }
 
     /// Returns when the server has taken the mail, or when it is on disk.
-    pub(super) async fn deliver(&self, message: Message, key: &str) -> Result<(), ToolFailure> {
+    pub(crate) async fn deliver(&self, message: Message, key: &str) -> Result<(), MailFault> {
         match self {
             Self::Smtp(server) => match server.send(message).await {
                 Ok(_response) => Ok(()),
-                Err(error) => Err(smtp_failure(&error)),
+                Err(error) => Err(smtp_fault(&error)),
             },
             Self::Maildir(dir) => {
                 let (dir, key) = (dir.clone(), key.to_owned());
@@ -88,11 +87,9 @@ impl MailTransport {
                     Ok(Ok(())) => Ok(()),
                     Ok(Err(error)) => {
                         tracing::warn!(error = %error, "mail could not be stored");
-                        Err(not_sent("The mail could not be stored."))
+                        Err(MailFault::NotStored)
                     }
-                    Err(_stopped) => {
-                        Err(not_sent("The worker stopped before the mail was stored."))
-                    }
+                    Err(_stopped) => Err(MailFault::Stopped),
                 }
             }
         }
@@ -100,21 +97,11 @@ impl MailTransport {
 }
 
 /// Tells the server's code, never its words: they are not ours and may quote anything.
-fn smtp_failure(error: &lettre::transport::smtp::Error) -> ToolFailure {
-    let code = error.status().map(u16::from);
-    match code {
-        Some(code) if error.is_permanent() => ToolFailure::new(
-            "mail_refused",
-            format!("The mail server refused the mail with code {code}."),
-        ),
-        Some(code) => not_sent(&format!(
-            "The mail server could not take the mail now, code {code}."
-        )),
-        None if error.is_timeout() => not_sent("The mail server did not answer in time."),
-        None => not_sent("The mail server could not be reached or did not speak SMTP."),
+fn smtp_fault(error: &lettre::transport::smtp::Error) -> MailFault {
+    match error.status().map(u16::from) {
+        Some(code) if error.is_permanent() => MailFault::Refused(code),
+        Some(code) => MailFault::Busy(code),
+        None if error.is_timeout() => MailFault::TimedOut,
+        None => MailFault::Unreachable,
     }
-}
-
-fn not_sent(message: &str) -> ToolFailure {
-    ToolFailure::new("mail_not_sent", message)
 }

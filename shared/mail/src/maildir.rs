@@ -18,7 +18,7 @@ use mail_parser::{Message, MessageParser};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::escape;
+use crate::{KIND, PERSON, WORKSPACE, escape};
 
 /// How many mails [`list`] reads: the newest ones.
 const MAX_LISTED: usize = 1000;
@@ -44,10 +44,18 @@ pub struct Mail {
     pub message_id: String,
     /// The plain text, decoded, lines ending in `\n`.
     pub body: String,
+    /// Why it was written: `step` or `notification`.
+    pub kind: String,
+    /// Whose workspace it is of; none: it does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// Whose notification it is, by name: it may hold a link that acts as that person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub person: Option<String>,
 }
 
 /// Stores a mail; one with the same key is replaced. It is on disk when this returns.
-pub(super) fn deliver(dir: &Path, key: &str, mail: &[u8]) -> io::Result<()> {
+pub(crate) fn deliver(dir: &Path, key: &str, mail: &[u8]) -> io::Result<()> {
     for sub in ["tmp", "new", "cur"] {
         fs::create_dir_all(dir.join(sub))?;
     }
@@ -158,7 +166,15 @@ fn read(path: &Path) -> Option<Mail> {
             .body_text(0)
             .map(|text| text.replace("\r\n", "\n"))
             .unwrap_or_default(),
+        kind: header(&message, KIND).unwrap_or_else(|| "step".to_owned()),
+        workspace: header(&message, WORKSPACE),
+        person: header(&message, PERSON),
     })
+}
+
+fn header(message: &Message<'_>, name: &'static str) -> Option<String> {
+    let text = message.header_raw(name)?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 fn recipients(message: &Message<'_>) -> String {

@@ -1,0 +1,171 @@
+//! A notification as a mail: text and HTML. Texts of others are escaped, and lose what cannot be seen.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::handoff::RequestView;
+use holdpoint_contracts::hold::OnTimeout;
+use holdpoint_contracts::notification::RequestFact;
+use maud::{DOCTYPE, html};
+
+use crate::domain::title;
+
+/// What a mail says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Words {
+    pub(crate) subject: String,
+    pub(crate) text: String,
+    pub(crate) html: String,
+}
+
+/// Writes it; without a link it says where to go.
+pub(crate) fn words(fact: &RequestFact, link: Option<&str>) -> Words {
+    let request = &fact.request;
+    let subject = line(&title(fact));
+    let message = clean(&request.question);
+    let asks = asks(fact);
+    let then = then(request);
+    let act = match link {
+        Some(link) => format!("Look at it and decide, as yourself (for you alone): {link}"),
+        None => "Open the inbox of Holdpoint to decide it.".to_owned(),
+    };
+    let known = known(request);
+    let listed: Vec<_> = known.iter().map(|line| format!("- {line}")).collect();
+    let parts = [
+        message.clone(),
+        listed.join("\n"),
+        format!("{asks}\n{then}"),
+        act.clone(),
+    ];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let text = format!("{}\n", parts.join("\n\n"));
+    let html = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { meta charset="utf-8"; title { (subject) } }
+            body style="font-family: sans-serif; line-height: 1.5; max-width: 40em" {
+                h1 style="font-size: 1.2em" { (subject) }
+                @for part in message.lines() { p { (part) } }
+                @if !known.is_empty() { ul { @for line in &known { li { (line) } } } }
+                p { (asks) br; (then) }
+                @if let Some(link) = link {
+                    p { a href=(link) { "Look at it and decide" } " (as yourself: this link is for you alone)" }
+                } @else {
+                    p { (act) }
+                }
+            }
+        }
+    };
+    Words {
+        subject,
+        text,
+        html: html.into_string(),
+    }
+}
+
+/// What helps to decide, in a few lines.
+fn known(request: &RequestView) -> Vec<String> {
+    let lines = request.context.as_array().into_iter().flatten();
+    lines.filter_map(|one| one.as_str().map(line)).collect()
+}
+
+/// Who asks.
+fn asks(fact: &RequestFact) -> String {
+    let request = &fact.request;
+    match (&request.agent, &request.step, &fact.by) {
+        (Some(agent), Some(step), _) => format!("Agent {agent} asks, at {}.", line(step)),
+        (Some(agent), None, _) => format!("Agent {agent} asks."),
+        (None, _, Some(by)) if !by.starts_with("service:") => format!("{} asks.", line(by)),
+        (None, _, Some(_) | None) => "A program asks.".to_owned(),
+    }
+}
+
+/// Until when, and what happens then.
+fn then(request: &RequestView) -> String {
+    let Some(deadline) = request.deadline else {
+        return "There is no deadline.".to_owned();
+    };
+    let then = match (request.on_timeout, request.run.is_some()) {
+        (OnTimeout::Fail, true) => "then the run fails",
+        (OnTimeout::Fail, false) => "then it ends without an answer",
+        (OnTimeout::Skip, true) => "then the step is skipped and the run goes on",
+        (OnTimeout::Skip, false) => "then it ends as skipped",
+        (OnTimeout::Default, _) => "then the default answer counts",
+        (OnTimeout::Continue, true) => "then the run goes on without you",
+        (OnTimeout::Continue, false) => "then it ends, and nothing else happens",
+        (OnTimeout::Escalate, _) => "then others are told, and it stays open",
+    };
+    format!("It can be decided until {}; {then}.", at(deadline))
+}
+
+fn at(instant: DateTime<Utc>) -> String {
+    instant.format("%-d %b %Y, %H:%M UTC").to_string()
+}
+
+/// Without control characters, and without those that turn the direction of writing around.
+fn clean(text: &str) -> String {
+    let is_fit = |c: &char| {
+        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
+        !turns && (!c.is_control() || matches!(c, '\n' | '\t'))
+    };
+    text.chars().filter(is_fit).collect()
+}
+
+/// The same on one line.
+fn line(text: &str) -> String {
+    let text: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    clean(&text)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use holdpoint_contracts::notification::FactKind;
+
+    use super::*;
+    use crate::domain::tests::fact;
+
+    /// S0-T4: who asks, until when, what then, and where to act.
+    #[test]
+    fn a_mail_says_all_that_one_needs() {
+        let mut fact = fact(1, FactKind::Opened, &[]);
+        fact.request.agent = Some("outreach".parse().unwrap());
+        fact.request.context = serde_json::json!(["Recommended action: Call her"]);
+        fact.request.deadline = Some("2026-01-03T09:00:00Z".parse().unwrap());
+        let words = words(&fact, Some("https://hold.example/tasks/1?action=handoff"));
+        assert_eq!(words.subject, "Agent handoff: Ann");
+        for part in [
+            "needs your attention for Ann",
+            "\n\n- Recommended action: Call her\n\n",
+            "Agent outreach asks.",
+            "until 3 Jan 2026, 09:00 UTC; then the run goes on without you.",
+            "https://hold.example/tasks/1?action=handoff",
+        ] {
+            assert!(words.text.contains(part), "{part}: {}", words.text);
+        }
+        assert!(
+            words
+                .html
+                .contains("href=\"https://hold.example/tasks/1?action=handoff\"")
+        );
+    }
+
+    /// People, "Must": HTML and control characters in every text, mail header injection.
+    #[test]
+    fn nothing_that_somebody_wrote_is_more_than_text() {
+        let evil = "<script>x</script>\r\nBcc: eve@example.org\u{0}\u{1b}\u{202e}";
+        let mut fact = fact(1, FactKind::Opened, &[]);
+        fact.request.title = Some(evil.to_owned());
+        fact.request.question = evil.to_owned();
+        fact.by = Some(evil.to_owned());
+        fact.request.context = serde_json::json!([evil]);
+        let words = words(&fact, None);
+        assert!(!words.subject.contains(['\r', '\n', '\0']), "{words:?}");
+        assert!(!words.html.contains("<script>"), "{words:?}");
+        let unseen = ['\0', '\u{1b}', '\u{202e}', '\r'];
+        assert!(!words.text.contains(unseen) && !words.html.contains(unseen));
+    }
+}

@@ -1,0 +1,231 @@
+//! What leaves the application: mails to people and the outcome of holds to whoever asked for them.
+//!
+//! A bounded pool outside the database thread. It is given what was claimed and committed, reads what
+//! to send from the tables, and says what came of it as an input. It decides nothing: not what is
+//! sent, not whether it is tried again. No text of another side is stored (S0-R5).
+
+mod callback;
+mod mail;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use holdpoint_auth::LinkKey;
+use holdpoint_clock::Clock;
+use holdpoint_contracts::notification::Channel;
+use holdpoint_kernel::{Activity, Handle, SweepNudge};
+use holdpoint_mail::Mailer;
+use holdpoint_targets::TargetPolicy;
+use sea_orm::DatabaseConnection;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Notification;
+use crate::domain::{DeliveryKey, Input, Recipient, Report, TRIES_MAX};
+use crate::store;
+
+/// Deliveries of one way that are on their way at the same time: a mail server that hangs keeps no
+/// callback waiting.
+const AT_WORK_MAX: usize = 16;
+
+/// Longest time for one try; shorter than its lease.
+const SEND_WITHIN: Duration = Duration::from_secs(45);
+
+/// Whoever moves the clock waits so long for one try, in real time: a dead server holds nobody up.
+const SETTLE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Where people reach the installation; links in mails begin with it. In one process with the gateway
+/// it is known a moment after the start: nothing is sent before. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct PublicUrl(Arc<OnceLock<Option<String>>>);
+
+impl PublicUrl {
+    /// Known from the start; none: mails have no links.
+    #[must_use]
+    pub fn of(url: Option<String>) -> Self {
+        let known = Self::default();
+        known.tell(url);
+        known
+    }
+
+    /// Says where it is; only the first word counts.
+    pub fn tell(&self, url: Option<String>) {
+        let url = url.map(|url| url.trim_end_matches('/').to_owned());
+        drop(self.0.set(url));
+    }
+
+    fn known(&self) -> Option<&Option<String>> {
+        self.0.get()
+    }
+}
+
+/// The ways out of the application.
+#[derive(Debug, Clone)]
+pub struct Outside {
+    /// Writes mails.
+    pub mailer: Mailer,
+    /// Which addresses callbacks may reach.
+    pub targets: TargetPolicy,
+    /// Where links lead.
+    pub public_url: PublicUrl,
+}
+
+/// One claimed delivery.
+#[derive(Debug)]
+struct Job {
+    key: DeliveryKey,
+    attempt: u32,
+}
+
+/// The pool's entrance.
+#[derive(Debug)]
+pub(crate) struct Post {
+    jobs: mpsc::UnboundedSender<Job>,
+    at_work: Mutex<HashSet<DeliveryKey>>,
+    activity: OnceLock<Activity>,
+    public_url: PublicUrl,
+}
+
+/// Jobs on their way into the pool; as many as were claimed, which [`Post::room`] bounds.
+#[derive(Debug)]
+pub(crate) struct Jobs(mpsc::UnboundedReceiver<Job>);
+
+impl Post {
+    pub(crate) fn new(public_url: PublicUrl) -> (Arc<Self>, Jobs) {
+        let (jobs, taken) = mpsc::unbounded_channel();
+        let post = Self {
+            jobs,
+            at_work: Mutex::default(),
+            activity: OnceLock::new(),
+            public_url,
+        };
+        (Arc::new(post), Jobs(taken))
+    }
+
+    /// From here on what is claimed is sent; before, nothing is to be claimed.
+    pub(crate) fn open(&self, activity: Activity) {
+        drop(self.activity.set(activity));
+    }
+
+    /// Called after the commit of its claim.
+    pub(crate) fn send(&self, key: &DeliveryKey, attempt: u32) {
+        let Some(activity) = self.activity.get() else {
+            return;
+        };
+        // Still at work under a lease of before: that one may yet end well.
+        if !self.at_work().insert(key.clone()) {
+            return;
+        }
+        activity.begin();
+        let key = key.clone();
+        if self.jobs.send(Job { key, attempt }).is_err() {
+            tracing::debug!("stopping: what was claimed is sent when its lease is over");
+        }
+    }
+
+    /// How many more may be claimed now; none while it is not known where links lead.
+    pub(crate) fn room(&self, channel: Channel) -> usize {
+        if self.public_url.known().is_none() {
+            return 0;
+        }
+        let at_work = self.at_work();
+        let taken = at_work.iter().filter(|key| key.to.channel() == channel);
+        AT_WORK_MAX.saturating_sub(taken.count())
+    }
+
+    pub(crate) fn is_at_work(&self, key: &DeliveryKey) -> bool {
+        self.at_work().contains(key)
+    }
+
+    fn at_work(&self) -> MutexGuard<'_, HashSet<DeliveryKey>> {
+        self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a try needs.
+#[derive(Clone)]
+pub(crate) struct Pool {
+    pub(crate) post: Arc<Post>,
+    pub(crate) handle: Handle<Notification>,
+    pub(crate) readers: DatabaseConnection,
+    pub(crate) clock: Clock,
+    pub(crate) outside: Outside,
+    pub(crate) client: reqwest::Client,
+    /// Signs what mails link to.
+    pub(crate) links: LinkKey,
+    pub(crate) nudge: SweepNudge,
+}
+
+impl Pool {
+    /// Sends what is handed out until `stop`; what is cut off is sent when its lease is over.
+    pub(crate) fn start(self, mut jobs: Jobs, stop: CancellationToken, tracker: &TaskTracker) {
+        let tries = tracker.clone();
+        tracker.spawn(async move {
+            while let Some(Some(job)) = stop.run_until_cancelled(jobs.0.recv()).await {
+                let (pool, stop) = (self.clone(), stop.clone());
+                tries.spawn(async move { stop.run_until_cancelled(pool.run(job)).await });
+            }
+        });
+    }
+
+    async fn run(self, job: Job) {
+        let activity = self.handle.activity();
+        let mut whole = Box::pin(self.whole(&job));
+        let in_time = tokio::time::timeout(SETTLE_WITHIN, &mut whole).await;
+        activity.end();
+        if in_time.is_err() {
+            whole.await;
+        }
+        self.post.at_work().remove(&job.key);
+        self.nudge.now();
+    }
+
+    async fn whole(&self, job: &Job) {
+        let tried = tokio::time::timeout(SEND_WITHIN, self.attempt(&job.key)).await;
+        let report = tried.unwrap_or_else(|_late| later("It took too long to be sent."));
+        if let Report::Later(error) | Report::Never(error) = &report {
+            let id = job.key.stable_id();
+            if matches!(report, Report::Never(_)) || job.attempt >= TRIES_MAX {
+                tracing::warn!(delivery = id, attempt = job.attempt, %error, "given up");
+            } else {
+                tracing::info!(delivery = id, attempt = job.attempt, %error, "not delivered yet");
+            }
+        }
+        let input = Input::Reported {
+            key: job.key.clone(),
+            attempt: job.attempt,
+            report,
+        };
+        if !self.handle.submit(vec![input]).await {
+            tracing::warn!("what came of a delivery is not stored; it will be made again");
+        }
+    }
+
+    async fn attempt(&self, key: &DeliveryKey) -> Report {
+        let parcel = match store::parcel(&self.readers, key).await {
+            Ok(Some(parcel)) => parcel,
+            Ok(None) => return never("What it is of is not there any more."),
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "a delivery cannot be read"
+                );
+                return later("The tables could not be read.");
+            }
+        };
+        match &key.to {
+            Recipient::Mail(_) => self.mail(key, &parcel).await,
+            Recipient::Callback => self.call_back(key, &parcel).await,
+        }
+    }
+}
+
+fn later(error: &str) -> Report {
+    Report::Later(error.to_owned())
+}
+
+fn never(error: &str) -> Report {
+    Report::Never(error.to_owned())
+}

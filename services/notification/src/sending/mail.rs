@@ -1,0 +1,72 @@
+//! One notification to one person by mail.
+
+use chrono::TimeDelta;
+use holdpoint_auth::LinkClaims;
+use holdpoint_mail::{About, Letter, escape, read_mailbox};
+
+use super::{Pool, later, never};
+use crate::domain::{DeliveryKey, Report};
+use crate::letter::{self, Words};
+use crate::store::Parcel;
+
+/// How long the link of a mail decides; later whoever has it signs in.
+const LINK_VALID: TimeDelta = TimeDelta::days(14);
+
+impl Pool {
+    /// Not to somebody who was disabled meanwhile, and not of what is over.
+    pub(super) async fn mail(&self, key: &DeliveryKey, parcel: &Parcel) -> Report {
+        let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
+            return never("The person is disabled or gone.");
+        };
+        if parcel.has_ended {
+            return never("Nobody had to do anything any more.");
+        }
+        let address = person.email.as_deref().unwrap_or_default();
+        let is_clean = !address.chars().any(char::is_control);
+        let Some(to) = read_mailbox(address).filter(|_| is_clean) else {
+            return never("The person has no mail address that can be read.");
+        };
+        let Words {
+            subject,
+            text,
+            html,
+        } = letter::words(&parcel.note.fact, self.link(key, parcel).as_deref());
+        let id = key.stable_id();
+        let message_id = format!("<{}@holdpoint>", escape(&id, "-_."));
+        let letter = Letter {
+            message_id: message_id.clone(),
+            at: self.clock.now(),
+            to,
+            reply_to: None,
+            subject,
+            text,
+            html: Some(html),
+            about: Some(About {
+                workspace: key.workspace.to_string(),
+                person: person.name.to_string(),
+            }),
+        };
+        let file = format!("{}/{id}", key.workspace);
+        match self.outside.mailer.send(letter, &file).await {
+            Ok(()) => Report::Sent {
+                receipt: message_id,
+            },
+            Err(fault) if fault.is_final() => never(&fault.to_string()),
+            Err(fault) => later(&fault.to_string()),
+        }
+    }
+
+    /// Where this person decides it, without signing in; none where nobody said where we are.
+    fn link(&self, key: &DeliveryKey, parcel: &Parcel) -> Option<String> {
+        let base = self.outside.public_url.known()?.as_deref()?;
+        let claims = LinkClaims {
+            workspace: key.workspace.clone(),
+            person: parcel.person.as_ref()?.name.clone(),
+            request: parcel.note.fact.id,
+            version: parcel.note.fact.rev,
+            expires_at: self.clock.now() + LINK_VALID,
+        };
+        let token = self.links.sign(&claims).ok()?;
+        Some(format!("{base}/l/{token}"))
+    }
+}

@@ -1,0 +1,296 @@
+//! Table `deliveries`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::notification::Channel;
+use holdpoint_ids::{HoldId, NotificationId, Workspace};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows};
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{ExprTrait as _, OnConflict};
+use sea_orm::{Condition, QueryOrder, QuerySelect};
+
+use super::told_rev;
+use crate::domain::{Delivery, DeliveryKey, Key, Phase, Recipient};
+
+const TABLE: &str = "deliveries";
+const EMAIL: &str = Channel::Email.as_str();
+const CALLBACK: &str = Channel::Callback.as_str();
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "deliveries")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub workspace: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub hold: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub rev: i64,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub channel: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub person: String,
+    pub state: String,
+    pub attempts: i64,
+    pub next_at: Option<DateTimeUtc>,
+    pub last_error: Option<String>,
+    pub receipt: Option<String>,
+    pub version: i64,
+    pub prior_version: i64,
+    pub created_at: DateTimeUtc,
+    pub updated_at: DateTimeUtc,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken(TABLE, error)
+}
+
+fn number(value: u64) -> Result<i64, StoreError> {
+    i64::try_from(value).map_err(broken)
+}
+
+/// The columns `channel` and `person`.
+fn columns_of(to: &Recipient) -> (&'static str, &str) {
+    match to {
+        Recipient::Mail(person) => (EMAIL, person.as_str()),
+        Recipient::Callback => (CALLBACK, ""),
+    }
+}
+
+type Id = (String, String, i64, String, String);
+
+fn id_of(key: &DeliveryKey) -> Result<Id, StoreError> {
+    let (channel, person) = columns_of(&key.to);
+    Ok((
+        key.workspace.to_string(),
+        key.note.hold.to_string(),
+        number(told_rev(key.note))?,
+        channel.to_owned(),
+        person.to_owned(),
+    ))
+}
+
+fn key_of(row: &Model) -> Result<DeliveryKey, StoreError> {
+    let to = match row.channel.as_str() {
+        EMAIL => Recipient::Mail(row.person.parse().map_err(broken)?),
+        CALLBACK => Recipient::Callback,
+        other => return Err(broken(format!("channel `{other}`"))),
+    };
+    let rev = u64::try_from(row.rev).map_err(broken)?;
+    Ok(DeliveryKey {
+        workspace: row.workspace.parse().map_err(broken)?,
+        note: NotificationId {
+            hold: row.hold.parse().map_err(broken)?,
+            rev: (rev != 0).then_some(rev),
+        },
+        to,
+    })
+}
+
+fn read(row: Model) -> Result<Delivery, StoreError> {
+    let key = key_of(&row)?;
+    let phase = match (row.state.as_str(), row.next_at) {
+        ("pending", Some(next_at)) => Phase::Pending { next_at },
+        ("sent", None) => Phase::Sent {
+            receipt: row.receipt.unwrap_or_default(),
+        },
+        ("failed", None) => Phase::Failed,
+        (other, _) => return Err(broken(format!("state `{other}`"))),
+    };
+    Ok(Delivery {
+        key,
+        phase,
+        attempts: u32::try_from(row.attempts).map_err(broken)?,
+        last_error: row.last_error,
+        version: u64::try_from(row.version).map_err(broken)?,
+    })
+}
+
+pub(super) async fn load(
+    db: &impl ConnectionTrait,
+    keys: &[&DeliveryKey],
+) -> Result<Vec<Delivery>, StoreError> {
+    let mut found = Vec::with_capacity(keys.len());
+    for chunk in keys.chunks(ROWS_PER_STATEMENT) {
+        let mut any = Condition::any();
+        for key in chunk {
+            let (workspace, hold, rev, channel, person) = id_of(key)?;
+            let one = Condition::all()
+                .add(COLUMN.workspace.eq(workspace))
+                .add(COLUMN.hold.eq(hold))
+                .add(COLUMN.rev.eq(rev))
+                .add(COLUMN.channel.eq(channel))
+                .add(COLUMN.person.eq(person));
+            any = any.add(one);
+        }
+        for row in Entity::find().filter(any).all(db).await? {
+            found.push(read(row)?);
+        }
+    }
+    Ok(found)
+}
+
+/// What is due of one way, the longest first.
+pub(crate) async fn due(
+    db: &impl ConnectionTrait,
+    channel: Channel,
+    now: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<DeliveryKey>, StoreError> {
+    let rows = Entity::find()
+        .filter(COLUMN.channel.eq(channel.as_str()))
+        .filter(COLUMN.state.eq("pending"))
+        .filter(COLUMN.next_at.lte(now))
+        .order_by_asc(Column::NextAt)
+        .limit(limit)
+        .all(db)
+        .await?;
+    rows.iter().map(key_of).collect()
+}
+
+/// Where a page of a list begins: the last one's number, channel and person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Last {
+    pub(crate) rev: i64,
+    pub(crate) channel: String,
+    pub(crate) person: String,
+}
+
+/// All deliveries of one request, in the order of what they are of; with when each began.
+pub(crate) async fn of_request(
+    db: &impl ConnectionTrait,
+    (workspace, hold): (&Workspace, HoldId),
+    behind: Option<Last>,
+    limit: u64,
+) -> Result<Vec<(Delivery, DateTime<Utc>)>, StoreError> {
+    let mut query = Entity::find()
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.hold.eq(hold.to_string()));
+    if let Some(last) = behind {
+        let same_rev = COLUMN.rev.eq(last.rev);
+        let same_channel = same_rev.clone().and(COLUMN.channel.eq(&*last.channel));
+        let any = Condition::any()
+            .add(COLUMN.rev.gt(last.rev))
+            .add(same_rev.and(COLUMN.channel.gt(&*last.channel)))
+            .add(same_channel.and(COLUMN.person.gt(last.person)));
+        query = query.filter(any);
+    }
+    let rows = query
+        .order_by_asc(Column::Rev)
+        .order_by_asc(Column::Channel)
+        .order_by_asc(Column::Person)
+        .limit(limit)
+        .all(db)
+        .await?;
+    let one = |row: Model| {
+        let began = row.created_at;
+        Ok((read(row)?, began))
+    };
+    rows.into_iter().map(one).collect()
+}
+
+/// New deliveries, due at once; one that is there stays as it is.
+pub(super) async fn insert(
+    db: &impl ConnectionTrait,
+    (workspace, note): (&Workspace, NotificationId),
+    to: &[Recipient],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let rev = number(told_rev(note))?;
+    let rows = to.iter().map(|to| {
+        let (channel, person) = columns_of(to);
+        ActiveModel {
+            workspace: Set(workspace.to_string()),
+            hold: Set(note.hold.to_string()),
+            rev: Set(rev),
+            channel: Set(channel.to_owned()),
+            person: Set(person.to_owned()),
+            state: Set("pending".to_owned()),
+            attempts: Set(0),
+            next_at: Set(Some(now)),
+            last_error: Set(None),
+            receipt: Set(None),
+            version: Set(1),
+            prior_version: Set(0),
+            created_at: Set(now),
+            updated_at: Set(now),
+        }
+    });
+    let keys = [
+        Column::Workspace,
+        Column::Hold,
+        Column::Rev,
+        Column::Channel,
+        Column::Person,
+    ];
+    let kept = OnConflict::columns(keys).do_nothing().to_owned();
+    insert_rows(db, rows, Some(&kept), &[]).await?;
+    Ok(())
+}
+
+/// Saves states under their guards; returns those that lost.
+pub(super) async fn save(
+    db: &impl ConnectionTrait,
+    deliveries: &[(&Delivery, u64)],
+    now: DateTime<Utc>,
+) -> Result<Vec<Key>, StoreError> {
+    let keys = ["workspace", "hold", "rev", "channel", "person"];
+    let columns = [
+        "state",
+        "attempts",
+        "next_at",
+        "last_error",
+        "receipt",
+        "updated_at",
+    ];
+    let mut losers = Vec::new();
+    for chunk in deliveries.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|(one, read)| active(one, *read, now));
+        let won: HashSet<Id> = Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
+            .on_conflict(guarded(TABLE, &keys, &columns))
+            .exec_with_returning_keys(db)
+            .await?
+            .into_iter()
+            .collect();
+        for (one, _) in chunk {
+            if !won.contains(&id_of(&one.key)?) {
+                losers.push(Key::Delivery(one.key.clone()));
+            }
+        }
+    }
+    Ok(losers)
+}
+
+fn active(one: &Delivery, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
+    let (workspace, hold, rev, channel, person) = id_of(&one.key)?;
+    let (state, next_at, receipt) = match &one.phase {
+        Phase::Pending { next_at } => ("pending", Some(*next_at), None),
+        Phase::Sent { receipt } => ("sent", None, Some(receipt.clone())),
+        Phase::Failed => ("failed", None, None),
+    };
+    Ok(ActiveModel {
+        workspace: Set(workspace),
+        hold: Set(hold),
+        rev: Set(rev),
+        channel: Set(channel),
+        person: Set(person),
+        state: Set(state.to_owned()),
+        attempts: Set(i64::from(one.attempts)),
+        next_at: Set(next_at),
+        last_error: Set(one.last_error.clone()),
+        receipt: Set(receipt),
+        version: Set(number(one.version)?),
+        prior_version: Set(number(read)?),
+        created_at: Set(now),
+        updated_at: Set(now),
+    })
+}

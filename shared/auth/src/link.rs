@@ -1,0 +1,128 @@
+//! A link in a mail acts for one person on one request: HMAC-SHA-256 over who, what and until when.
+//!
+//! Whoever has the link acts as that person, as whoever reads their mails could sign in as them. It
+//! opens one request and nothing else, and is worth nothing once that is decided or its time is over.
+
+use chrono::{DateTime, Utc};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use holdpoint_ids::{HoldId, UserName, Workspace};
+use serde::{Deserialize, Serialize};
+use sha2_for_hmac::Sha256;
+
+use crate::{AuthError, pack, parts, unpack};
+
+/// Says what the key is derived for: no step token is a link, and no link a step token.
+const PURPOSE: &[u8] = b"holdpoint signed links 1";
+
+/// Who acts on what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkClaims {
+    /// Whose request.
+    pub workspace: Workspace,
+    /// Who acts.
+    pub person: UserName,
+    /// On which request.
+    pub request: HoldId,
+    /// The request's version when the link was made.
+    pub version: u64,
+    /// From when on it is worth nothing.
+    #[serde(with = "holdpoint_contracts::instant")]
+    pub expires_at: DateTime<Utc>,
+}
+
+/// Makes and checks links. Cheap to clone.
+#[derive(Clone)]
+pub struct LinkKey(Hmac<Sha256>);
+
+impl std::fmt::Debug for LinkKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LinkKey")
+    }
+}
+
+impl LinkKey {
+    /// Derives the key from a secret of at least 32 bytes, given as base64url.
+    ///
+    /// # Errors
+    /// [`AuthError::Malformed`] when it is shorter or no base64url.
+    pub fn derived(secret: &str) -> Result<Self, AuthError> {
+        let bytes = unpack(secret)?;
+        if bytes.len() < 32 {
+            return Err(AuthError::Malformed);
+        }
+        let never = |_any_length_is_fine| AuthError::Malformed;
+        let mut root = Hmac::<Sha256>::new_from_slice(&bytes).map_err(never)?;
+        root.update(PURPOSE);
+        Hmac::new_from_slice(&root.finalize().into_bytes())
+            .map(Self)
+            .map_err(never)
+    }
+
+    /// The token of a link: what stands behind `/l/`.
+    ///
+    /// # Errors
+    /// [`AuthError::Malformed`] never for claims of this crate.
+    pub fn sign(&self, claims: &LinkClaims) -> Result<String, AuthError> {
+        let body = serde_json::to_vec(claims).map_err(|_never| AuthError::Malformed)?;
+        let payload = pack(&body);
+        let mut mac = self.0.clone();
+        mac.update(payload.as_bytes());
+        Ok(format!("{payload}.{}", pack(&mac.finalize().into_bytes())))
+    }
+
+    /// Checks a token. Whether the person is still there and may act, others know.
+    ///
+    /// # Errors
+    /// [`AuthError`].
+    pub fn check(&self, token: &str, now: DateTime<Utc>) -> Result<LinkClaims, AuthError> {
+        let (payload, body, signature) = parts(token)?;
+        let mut mac = self.0.clone();
+        mac.update(payload.as_bytes());
+        mac.verify_slice(&signature)
+            .map_err(|_other| AuthError::Forged)?;
+        let claims: LinkClaims =
+            serde_json::from_slice(&body).map_err(|_other| AuthError::Malformed)?;
+        if claims.expires_at <= now {
+            return Err(AuthError::Expired);
+        }
+        Ok(claims)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+
+    fn claims(person: &str) -> LinkClaims {
+        LinkClaims {
+            workspace: "acme".parse().unwrap(),
+            person: person.parse().unwrap(),
+            request: "hold_01920000000070008000000000000001-1".parse().unwrap(),
+            version: 2,
+            expires_at: DateTime::UNIX_EPOCH + TimeDelta::days(1),
+        }
+    }
+
+    /// People, "Must": a link of another person.
+    #[test]
+    fn a_link_is_of_one_person_and_cannot_be_rewritten() {
+        let key = LinkKey::derived(&pack(&[1; 32])).unwrap();
+        let now = DateTime::UNIX_EPOCH;
+        let token = key.sign(&claims("ada")).unwrap();
+        assert_eq!(key.check(&token, now), Ok(claims("ada")));
+        let (_, signature) = token.split_once('.').unwrap();
+        let other = pack(&serde_json::to_vec(&claims("bob")).unwrap());
+        let forged = format!("{other}.{signature}");
+        assert_eq!(key.check(&forged, now), Err(AuthError::Forged));
+        let late = claims("ada").expires_at;
+        assert_eq!(key.check(&token, late), Err(AuthError::Expired));
+        let another = LinkKey::derived(&pack(&[2; 32])).unwrap();
+        assert_eq!(another.check(&token, now), Err(AuthError::Forged));
+        for garbage in ["", ".", "a.b", "ä.ö"] {
+            assert!(key.check(garbage, now).is_err(), "{garbage}");
+        }
+    }
+}

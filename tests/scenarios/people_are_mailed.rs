@@ -1,0 +1,267 @@
+//! People are asked by mail, and decide by the link in it (S0-T4; People, deliverable 7).
+
+use holdpoint_testkit::{Person, until};
+use reqwest::header::COOKIE;
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::world::{PATIENCE, World};
+
+/// Somebody who opens what is in a mail.
+struct Reader<'w> {
+    world: &'w World,
+    client: Client,
+}
+
+impl<'w> Reader<'w> {
+    fn of(world: &'w World) -> Self {
+        let client = Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .unwrap();
+        Self { world, client }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.world.up.url)
+    }
+
+    async fn open(&self, path: &str) -> (StatusCode, String) {
+        text(self.client.get(self.at(path))).await
+    }
+
+    /// What a form without a script sends.
+    async fn send(&self, path: &str, form: &'static str) -> (StatusCode, String) {
+        let request = self.client.post(self.at(path)).body(form);
+        let kind = "application/x-www-form-urlencoded";
+        // So a browser says it under `no-referrer`.
+        text(
+            request
+                .header("content-type", kind)
+                .header("origin", "null"),
+        )
+        .await
+    }
+
+    async fn tell(&self, path: &str, decision: Value) -> (StatusCode, Value) {
+        let request = self.client.post(self.at(path));
+        let answer = request.json(&json!({ "decision": decision }));
+        let answer = answer.send().await.unwrap();
+        (answer.status(), answer.json().await.unwrap())
+    }
+
+    /// The cookie of a browser that is signed in as somebody.
+    async fn session(&self, name: &str) -> String {
+        let (status, made) = self
+            .world
+            .up
+            .post("/tokens", &json!({ "user": name }))
+            .await
+            .unwrap();
+        assert_eq!(status, 201, "{made}");
+        let form = format!("token={}", made["token"].as_str().unwrap());
+        let request = self.client.post(self.at("/login")).body(form);
+        let request = request.header("content-type", "application/x-www-form-urlencoded");
+        let answer = request.send().await.unwrap();
+        let cookie = answer.headers()["set-cookie"].to_str().unwrap();
+        cookie.split(';').next().unwrap().to_owned()
+    }
+}
+
+async fn text(request: RequestBuilder) -> (StatusCode, String) {
+    let answer: Response = request.send().await.unwrap();
+    (answer.status(), answer.text().await.unwrap())
+}
+
+/// The mails to people that somebody sees.
+async fn mails(world: &World, person: &Person) -> Vec<Value> {
+    let (status, page) = person.get(&world.up, "/mails").await.unwrap();
+    assert_eq!(status, 200, "{page}");
+    let all = page["items"].as_array().unwrap().iter();
+    let told = all.filter(|mail| mail["kind"] == "notification");
+    told.cloned().collect()
+}
+
+/// The path of the link in the newest of so many mails.
+async fn link(world: &World, person: &Person, count: usize) -> String {
+    let mails = until(PATIENCE, "the mail is there", async || {
+        Some(mails(world, person).await).filter(|mails| mails.len() == count)
+    });
+    let mails = mails.await.unwrap();
+    let body = mails.last().unwrap()["body"].as_str().unwrap();
+    let (_, token) = body.split_once("/l/").unwrap();
+    format!("/l/{}", token.split_whitespace().next().unwrap())
+}
+
+async fn ask(world: &World, body: Value) -> String {
+    let (status, hold) = world.up.post("/holds", &body).await.unwrap();
+    assert_eq!(status, 201, "{hold}");
+    hold["id"].as_str().unwrap().to_owned()
+}
+
+async fn request(world: &World, id: &str) -> Value {
+    world.up.get(&format!("/requests/{id}")).await.unwrap().1
+}
+
+/// S0-T4, "Must": a mail is its person's alone; its link shows to whoever looks, a preview bot too, and
+/// decides once, for whoever posts.
+#[tokio::test]
+async fn a_person_decides_by_the_link_in_a_mail() {
+    let world = World::with_test_clock().await;
+    let reader = Reader::of(&world);
+    let ada = Person::join(&world.up, "ada", &["member"]).await.unwrap();
+    let bob = Person::join(&world.up, "bob", &["member"]).await.unwrap();
+    let id = ask(
+        &world,
+        json!({
+            "kind": "approval", "question": "Ship <b>4.2</b>?\r\nBcc: eve@evil.example",
+            "to": "@user.ada", "data": { "changes": 17 },
+        }),
+    )
+    .await;
+    let link = link(&world, &ada, 1).await;
+    let mail = mails(&world, &ada).await.remove(0);
+    assert_eq!(mail["to"], "ada@acme.example", "{mail}");
+    assert_eq!(mail["subject"], "Ship <b>4.2</b>?", "{mail}");
+    assert!(
+        mail["body"].as_str().unwrap().contains("Changes: 17"),
+        "{mail}"
+    );
+    assert!(mails(&world, &bob).await.is_empty());
+    let (_, page) = world.up.get("/mails").await.unwrap();
+    assert_eq!(page["items"], json!([]), "not even an owner's");
+
+    for _ in 0..3 {
+        let looked = reader.client.get(reader.at(&link)).send().await.unwrap();
+        assert_eq!(looked.status(), 200);
+        for (name, value) in [
+            ("cache-control", "no-store"),
+            ("referrer-policy", "no-referrer"),
+            ("x-robots-tag", "noindex, nofollow"),
+        ] {
+            assert_eq!(looked.headers()[name], value, "{name}");
+        }
+        let page = looked.text().await.unwrap();
+        assert!(page.contains("Ship &lt;b&gt;4.2&lt;/b&gt;?") && page.contains("Approve"));
+        assert!(!page.contains("Reassign"), "it decides and nothing else");
+    }
+    assert_eq!(request(&world, &id).await["status"], "open");
+    let (status, page) = reader.send(&link, "do=withdraw").await;
+    assert_eq!(status, 422, "{page}");
+
+    let (status, page) = reader.send(&link, "do=approve&comment=go").await;
+    assert_eq!(status, 200, "{page}");
+    assert!(page.contains("Recorded."), "{page}");
+    let decided = request(&world, &id).await;
+    assert_eq!(
+        (
+            &decided["outcome"],
+            &decided["decided_by"],
+            &decided["response"]
+        ),
+        (&json!("approved"), &json!("ada"), &json!("go"))
+    );
+    let no = json!({ "reject": { "reason": "I did not mean it" } });
+    let (status, refused) = reader.tell(&link, no).await;
+    assert_eq!(
+        (status.as_u16(), &refused["code"]),
+        (409, &json!("already_decided"))
+    );
+    let (status, page) = reader.open(&link).await;
+    assert_eq!(status, 200);
+    assert!(
+        page.contains("This link is used up") && !page.contains("<form"),
+        "{page}"
+    );
+}
+
+fn for_sales() -> Value {
+    json!({
+        "kind": "input", "question": "Now?", "options": ["yes", "no"], "to": "@role.sales",
+        "timeout": "30 days", "on_timeout": "escalate",
+        "ladder": [{ "after": "29 days", "do": "notify" }],
+    })
+}
+
+async fn two(world: &World) -> (Person, Person) {
+    let roles = ["member", "sales"];
+    let ada = Person::join(&world.up, "ada", &roles).await.unwrap();
+    (ada, Person::join(&world.up, "bob", &roles).await.unwrap())
+}
+
+fn yes() -> Value {
+    json!({ "respond": { "answer": "yes" } })
+}
+
+/// "Must": a link of a version that has changed meanwhile says so, and decides what it then shows.
+#[tokio::test]
+async fn a_link_is_bound_to_what_was_asked() {
+    let world = World::with_test_clock().await;
+    let reader = Reader::of(&world);
+    let (ada, bob) = two(&world).await;
+    let id = ask(&world, for_sales()).await;
+    let of_bob = link(&world, &bob, 1).await;
+    let seen = format!("/requests/{id}/acknowledge");
+    assert_eq!(ada.post(&world.up, &seen, &json!({})).await.unwrap().0, 200);
+
+    let (status, refused) = reader.tell(&of_bob, yes()).await;
+    assert_eq!(
+        (status.as_u16(), &refused["code"]),
+        (409, &json!("version_conflict"))
+    );
+    let (_, page) = reader.open(&of_bob).await;
+    assert!(
+        page.contains("This has changed since the mail was written."),
+        "{page}"
+    );
+    let (_, action) = page.split_once("action=\"/l/").unwrap();
+    let of_now = format!("/l/{}", action.split('"').next().unwrap());
+    assert_ne!(of_now, of_bob, "it is of what the page shows");
+    let (status, page) = reader.send(&of_now, "do=respond&answer=perhaps").await;
+    assert_eq!(status, 422, "{page}");
+    let (status, page) = reader.send(&of_now, "do=respond&answer=yes").await;
+    assert_eq!(status, 200, "{page}");
+    assert_eq!(request(&world, &id).await["decided_by"], "bob");
+}
+
+/// "Must": a link of another person, of somebody who is gone, of nobody, of a time that is over.
+#[tokio::test]
+async fn a_link_is_bound_to_person_and_time() {
+    let world = World::with_test_clock().await;
+    let reader = Reader::of(&world);
+    let (ada, bob) = two(&world).await;
+    ask(&world, for_sales()).await;
+    let (of_ada, of_bob) = (link(&world, &ada, 1).await, link(&world, &bob, 1).await);
+
+    let cookie = reader.session("ada").await;
+    for request in [
+        reader.client.get(reader.at(&of_bob)),
+        reader.client.post(reader.at(&of_bob)).json(&json!({})),
+    ] {
+        let (status, page) = text(request.header(COOKIE, &cookie)).await;
+        assert_eq!(status, 403, "{page}");
+        let said = "This link is for bob, and you are signed in as ada.";
+        assert!(page.contains(said), "{page}");
+    }
+    let (status, page) = reader.open(&of_bob[..of_bob.len() - 3]).await;
+    assert_eq!(status, 404, "{page}");
+    assert!(page.contains("There is no such link."), "{page}");
+
+    let (status, _) = world.up.delete("/users/bob").await.unwrap();
+    assert!(status < 300, "{status}");
+    until(PATIENCE, "bob is known to be gone", async || {
+        (reader.open(&of_bob).await.0 == 403).then_some(())
+    })
+    .await
+    .unwrap();
+    world.advance("14 days").await;
+    let (status, page) = reader.open(&of_ada).await;
+    assert_eq!(status, 410, "{page}");
+    assert!(page.contains("The time of this link is over."), "{page}");
+    let (status, refused) = reader.tell(&of_ada, yes()).await;
+    assert_eq!(
+        (status.as_u16(), &refused["code"]),
+        (410, &json!("link_expired"))
+    );
+}
