@@ -115,7 +115,8 @@ impl Running {
                     tracing::warn!("HOLDPOINT_PUBLIC_URL is not set: mails have no links");
                 }
                 let outside = tools::outside(targets, &args.mails, PublicUrl::of(url))?;
-                drop(holdpoint_notification::start(&deps, outside, stop, &self.tracker).await?);
+                let told = holdpoint_notification::start(&deps, outside, stop, &self.tracker);
+                activity = Some(told.await?.activity());
             }
             Service::Gateway => {
                 let signer = secrets.signer()?;
