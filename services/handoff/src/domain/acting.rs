@@ -282,7 +282,9 @@ pub(crate) fn orphaned(
         Party::Role(role) => format!("nobody active is in @role.{role}"),
     };
     let note = format!("{why}: back to {}", audience::words(&to));
-    turn.note("reassigned", BY_SERVICE, scene.now, Some(note));
+    // Whoever has it keeps it, and knows of it.
+    let action = if has_it { "reassigned" } else { "passed_on" };
+    turn.note(action, BY_SERVICE, scene.now, Some(note));
     if has_it || to.is_empty() {
         turn.tell_people(FactKind::Assigned, None, scene.now, to);
     }

@@ -187,6 +187,13 @@ pub(crate) struct ToArgs {
     pub(crate) wait: bool,
 }
 
+impl ToArgs {
+    /// How urgent it is, said or not.
+    pub(crate) fn priority(&self) -> &str {
+        self.priority.as_deref().unwrap_or("normal")
+    }
+}
+
 /// Commands about people.
 #[derive(Subcommand)]
 pub(crate) enum UserCommand {

@@ -26,9 +26,6 @@ const LOOK: &str = "30s";
 /// How long a hold stays open unless said.
 const TIMEOUT_DEFAULT: &str = "7d";
 
-/// How urgent a hold is unless said.
-const PRIORITY_DEFAULT: &str = "normal";
-
 /// What every id of a request begins with.
 const HOLD_PREFIX: &str = "hold_";
 
@@ -216,8 +213,7 @@ async fn open(session: &Session, mut body: Value, to: &ToArgs) -> anyhow::Result
     let timeout = to.timeout.as_deref().unwrap_or(TIMEOUT_DEFAULT);
     set(&mut body, "to", json!(to.to));
     set(&mut body, "timeout", json!(timeout));
-    let priority = to.priority.as_deref().unwrap_or(PRIORITY_DEFAULT);
-    set(&mut body, "priority", json!(priority));
+    set(&mut body, "priority", json!(to.priority()));
     // A script that waits is told that time is up.
     set(&mut body, "on_timeout", json!("fail"));
     let opened: Body<Opened> = session.client.post("holds", &body).await?;

@@ -103,7 +103,7 @@ fn body(args: AskArgs) -> anyhow::Result<Value> {
     } = args;
     let mode = if step.park { "park" } else { "block" };
     let mut body = json!({
-        "question": question, "options": options, "to": to.to, "priority": to.priority, "mode": mode,
+        "question": question, "options": options, "to": to.to, "priority": to.priority(), "mode": mode,
     });
     if let Some(timeout) = to.timeout.as_deref() {
         let time = holdpoint_contracts::duration::parse(timeout)?;
