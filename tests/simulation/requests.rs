@@ -272,6 +272,8 @@ fn agree(run: &Run, request: &Request) {
         (Phase::Decided { .. }, Some(Word::RunEnded)) => !is_open && is_answered == is_timed_out,
         (Phase::TimedOut { .. }, Some(Word::RunEnded)) => !is_open && !is_answered,
         (Phase::Decided { .. } | Phase::TimedOut { .. }, Some(Word::Pending) | None) => false,
+        // Whoever took over what had timed out before was told so.
+        (Phase::Gone { .. }, Some(Word::RunEnded)) => !is_open && is_answered == is_timed_out,
         (Phase::Gone { .. }, _) => !is_open && !is_answered,
     };
     assert!(agrees, "{request:#?} and {run:#?} do not agree");

@@ -411,7 +411,7 @@ fn decide_request(
     match input {
         RequestInput::Wish { rev, want } => wish::wish(request, *rev, want, scene),
         RequestInput::TimerFired { rev, due } => wish::timer_fired(request, *rev, *due, scene),
-        RequestInput::Told { rev, answer } => Ok(wish::told(request, *rev, *answer)),
+        RequestInput::Told { rev, answer } => Ok(wish::told(request, *rev, *answer, scene)),
         RequestInput::Open {
             caller,
             spec,

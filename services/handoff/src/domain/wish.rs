@@ -223,7 +223,13 @@ pub(crate) fn alarm_set(request: Option<&Request>, rev: u64) -> Step {
 }
 
 /// The executor's word on a close. Its word on an older one says nothing: a newer one is on its way.
-pub(crate) fn told(request: Option<&Request>, rev: u64, answer: ClosedAnswer) -> Step {
+/// Whoever took over what was over before has nothing to complete: it is withdrawn.
+pub(crate) fn told(
+    request: Option<&Request>,
+    rev: u64,
+    answer: ClosedAnswer,
+    scene: &Scene<'_>,
+) -> Step {
     let effect = match answer {
         ClosedAnswer::Applied => Word::Applied,
         ClosedAnswer::OnResume => Word::OnResume,
@@ -235,10 +241,29 @@ pub(crate) fn told(request: Option<&Request>, rev: u64, answer: ClosedAnswer) ->
                 && (request.end().is_some() || request.take_over().is_some())
                 && request.effect != Some(effect) =>
         {
+            if effect == Word::RunEnded && request.is_standing() {
+                return over_before(request, scene);
+            }
             let mut turn = Turn::beside(request);
             turn.request.effect = Some(effect);
             turn.end(|_| Answer::Noted)
         }
         Some(_) | None => Step::Same(Answer::Noted),
     }
+}
+
+/// The run waits for it no more, and did not when somebody took it over.
+fn over_before(request: &Request, scene: &Scene<'_>) -> Step {
+    let to = request.deciders();
+    let by = "service:executor";
+    let reason = "it was over before it was taken over".to_owned();
+    let mut turn = Turn::on(request);
+    turn.request.effect = Some(Word::RunEnded);
+    turn.note("withdrawn", by, scene.now, Some(reason.clone()));
+    turn.tell_people(FactKind::Withdrawn, Some(by), scene.now, to);
+    turn.request.phase = Phase::Gone {
+        reason,
+        at: scene.now,
+    };
+    turn.end(|_| Answer::Noted)
 }

@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use holdpoint_contracts::handoff::{
-    Completion, Decision, Disposition, OutcomeType, RequestAction, RequestStatus,
+    Completion, Decision, Disposition, Effect, OutcomeType, RequestAction, RequestStatus,
 };
 use holdpoint_contracts::hold::{ClosedAnswer, HoldSpec, Policy, Want};
 use holdpoint_contracts::notification::FactKind;
@@ -203,4 +203,18 @@ fn the_executors_word_does_not_send_anybody_back_to_the_page() {
     assert_eq!(refused.code, "version_conflict");
     world.say_as(ada, complete(), Some(seen.version)).unwrap();
     assert_eq!(world.view().status, RequestStatus::Completed);
+}
+
+/// S0-AC7: a late time-out of the run won; who took it over has nothing to complete, and is told.
+#[test]
+fn what_was_over_before_it_was_taken_over_is_withdrawn() {
+    let mut world = asked(put_to(HoldKind::Handoff, &["@user.ada"]));
+    world.act("ada", RequestAction::TakeOver).unwrap();
+    world.told(ClosedAnswer::RunEnded);
+    let view = world.view();
+    assert_eq!(view.status, RequestStatus::Withdrawn);
+    assert_eq!(view.effect, Some(Effect::RunEnded));
+    let told = (FactKind::Withdrawn, vec!["@user.ada".to_owned()]);
+    assert_eq!(world.facts().last(), Some(&told));
+    assert_eq!(world.say("ada", complete()).unwrap_err().status, 409);
 }
