@@ -183,6 +183,10 @@ pub(super) fn people(turn: &Turn<'_>) -> Result<Vec<Effect>, Stop> {
     let mut wishes = Vec::new();
     let same = |run: &'_ Run, id: HoldId| run.people().any(|(_, one)| one.id == id);
     for (_, on) in turn.run.people() {
+        // Its owner has closed it, and only the run has still to move: asked again it would have two ends.
+        if on.closing.is_some() {
+            continue;
+        }
         let is_taken = on.taken.is_some();
         let (since, deadline) = wanted_of(&turn.run, on, is_taken);
         let before = turn.before.people().find(|(_, old)| old.id == on.id);
