@@ -97,7 +97,9 @@ pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Res
         HoldOutcome::TakenOver => return handing::taken_over(turn, &on, closing),
         // The person's word stops the timer, and whatever it had said before.
         HoldOutcome::Timeout if on.taken.is_some() => return told(ClosedAnswer::Applied),
-        HoldOutcome::Timeout if on.outlives(closing.at) || is_after_the_pause(&turn, closing) => {
+        // Time only proposes: what the pause leaves of it is asked for again on resume, and its owner,
+        // who may have undone it by then, says it again.
+        HoldOutcome::Timeout if on.outlives(closing.at) || !turn.run.pauses.is_empty() => {
             return told(ClosedAnswer::OnResume);
         }
         HoldOutcome::Answered
@@ -155,12 +157,6 @@ fn fits(kind: HoldKind, closing: &Closing) -> bool {
 /// What a person did of a handoff.
 fn completion(closing: &Closing) -> Option<Completion> {
     serde_json::from_value(closing.data.clone()).ok()
-}
-
-/// A pause that was before the time-out stops it: its owner is told, and a late answer still counts.
-fn is_after_the_pause(turn: &Turn<'_>, closing: &Closing) -> bool {
-    let since = turn.run.pauses.iter().map(|pause| pause.at).min();
-    since.is_some_and(|since| closing.at > since)
 }
 
 /// What is recorded at once, whenever it takes effect.
