@@ -150,7 +150,10 @@ impl World {
             .questions()
             .map(|(_, asked)| (asked.hold, (since, None)))
             .collect();
-        for (_, on) in run.people() {
+        // What its owner has closed, and the run keeps, is not asked for again.
+        let (kept, asked): (Vec<_>, Vec<_>) =
+            run.people().partition(|(_, on)| on.closing.is_some());
+        for (_, on) in asked {
             wanted.insert(on.id, (since, on.deadline()));
         }
         let taken: Vec<_> = run.people().filter(|(_, on)| on.taken.is_some()).collect();
@@ -182,6 +185,7 @@ impl World {
             .keys()
             .filter(|id| !wanted.contains_key(id))
             .filter(|id| !answered(id))
+            .filter(|id| !kept.iter().any(|(_, on)| on.id == **id))
             .collect();
         assert!(left.is_empty(), "asked for nothing: {left:?}");
     }
