@@ -46,16 +46,33 @@ pub(super) fn needs(run: &Run) -> Vec<Need> {
 
 /// What an input lacks whatever became of the run meanwhile.
 pub(super) fn needs_of(run: &Run, input: &RunInput) -> Vec<Need> {
-    if !matches!(input, RunInput::TakeOver { .. }) {
-        return Vec::new();
-    }
     let (workspace, agent) = (run.workspace.clone(), run.agent.clone());
-    let mut needs = vec![Need::Plan(workspace.clone(), agent, run.plan)];
-    if let Some(contact) = &run.contact {
-        needs.push(Need::Activities(workspace.clone(), contact.clone()));
-        needs.push(Need::Contact(workspace, contact.clone()));
+    let plan = Need::Plan(workspace.clone(), agent, run.plan);
+    match input {
+        // The step may be handed out again, with the arguments that it had.
+        RunInput::LeaseEnded { step, .. } | RunInput::StepParks { step, .. } => {
+            vec![plan, Need::Request(run.id, step.clone())]
+        }
+        RunInput::TakeOver { .. } => {
+            let mut needs = vec![plan];
+            if let Some(contact) = &run.contact {
+                needs.push(Need::Activities(workspace.clone(), contact.clone()));
+                needs.push(Need::Contact(workspace, contact.clone()));
+            }
+            needs
+        }
+        RunInput::Start { .. }
+        | RunInput::Pause { .. }
+        | RunInput::Resume { .. }
+        | RunInput::Cancel { .. }
+        | RunInput::Follow
+        | RunInput::TimerFired { .. }
+        | RunInput::StartStep { .. }
+        | RunInput::AskPeople { .. }
+        | RunInput::StepResult { .. }
+        | RunInput::HoldClosed { .. }
+        | RunInput::Incident { .. } => Vec::new(),
     }
-    needs
 }
 
 /// Where a hold on people stands.

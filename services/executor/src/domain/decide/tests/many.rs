@@ -145,6 +145,23 @@ fn a_run_is_taken_over_before_its_page_has_come() {
     assert_eq!(world.run().holds().count(), 1, "the second wait");
 }
 
+/// A hand-out that ends before the page of a resume has come: in the rounds that there are.
+#[test]
+fn a_hand_out_ends_before_the_page_of_its_resume_has_come() {
+    let mut world = World::started(
+        "  - id: send\n    tool: send_email\n    args: { to: \"{{ contact.email }}\" }\n",
+    );
+    world.command(WORKSPACE, hold());
+    world.pages(WORKSPACE);
+    world.command(WORKSPACE, resume(ResumeMode::Continue));
+    world.give(RunInput::StepParks {
+        step: "send".to_owned(),
+        dispatch: 2,
+        duration_ms: 3,
+    });
+    assert_eq!(world.view().status, RunStatus::Failed, "nothing was asked");
+}
+
 /// S0-AC4, S0-T6: one row, and every read shows it at once; the page changes nothing of that.
 #[test]
 fn a_paused_agent_shows_at_once_and_its_clocks_stand_since_the_pause() {
