@@ -9,6 +9,7 @@ mod assertion;
 mod keys;
 mod link;
 mod rights;
+mod seal;
 mod step_token;
 mod webhook;
 

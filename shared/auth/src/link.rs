@@ -4,12 +4,11 @@
 //! opens one request and nothing else, and is worth nothing once that is decided or its time is over.
 
 use chrono::{DateTime, Utc};
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use holdpoint_ids::{HoldId, UserName, Workspace};
 use serde::{Deserialize, Serialize};
-use sha2_for_hmac::Sha256;
 
-use crate::{AuthError, pack, parts, unpack};
+use crate::AuthError;
+use crate::seal::{SealKey, Sealed};
 
 /// Says what the key is derived for: no step token is a link, and no link a step token.
 const PURPOSE: &[u8] = b"holdpoint signed links 1";
@@ -31,9 +30,15 @@ pub struct LinkClaims {
     pub expires_at: DateTime<Utc>,
 }
 
+impl Sealed for LinkClaims {
+    fn expires_at(&self) -> DateTime<Utc> {
+        self.expires_at
+    }
+}
+
 /// Makes and checks links. Cheap to clone.
 #[derive(Clone)]
-pub struct LinkKey(Hmac<Sha256>);
+pub struct LinkKey(SealKey);
 
 impl std::fmt::Debug for LinkKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -47,16 +52,7 @@ impl LinkKey {
     /// # Errors
     /// [`AuthError::Malformed`] when it is shorter or no base64url.
     pub fn derived(secret: &str) -> Result<Self, AuthError> {
-        let bytes = unpack(secret)?;
-        if bytes.len() < 32 {
-            return Err(AuthError::Malformed);
-        }
-        let never = |_any_length_is_fine| AuthError::Malformed;
-        let mut root = Hmac::<Sha256>::new_from_slice(&bytes).map_err(never)?;
-        root.update(PURPOSE);
-        Hmac::new_from_slice(&root.finalize().into_bytes())
-            .map(Self)
-            .map_err(never)
+        SealKey::new(secret)?.derived(PURPOSE).map(Self)
     }
 
     /// The token of a link: what stands behind `/l/`.
@@ -64,11 +60,7 @@ impl LinkKey {
     /// # Errors
     /// [`AuthError::Malformed`] never for claims of this crate.
     pub fn sign(&self, claims: &LinkClaims) -> Result<String, AuthError> {
-        let body = serde_json::to_vec(claims).map_err(|_never| AuthError::Malformed)?;
-        let payload = pack(&body);
-        let mut mac = self.0.clone();
-        mac.update(payload.as_bytes());
-        Ok(format!("{payload}.{}", pack(&mac.finalize().into_bytes())))
+        self.0.seal(claims)
     }
 
     /// Checks a token. Whether the person is still there and may act, others know.
@@ -76,17 +68,7 @@ impl LinkKey {
     /// # Errors
     /// [`AuthError`].
     pub fn check(&self, token: &str, now: DateTime<Utc>) -> Result<LinkClaims, AuthError> {
-        let (payload, body, signature) = parts(token)?;
-        let mut mac = self.0.clone();
-        mac.update(payload.as_bytes());
-        mac.verify_slice(&signature)
-            .map_err(|_other| AuthError::Forged)?;
-        let claims: LinkClaims =
-            serde_json::from_slice(&body).map_err(|_other| AuthError::Malformed)?;
-        if claims.expires_at <= now {
-            return Err(AuthError::Expired);
-        }
-        Ok(claims)
+        self.0.open(token, now)
     }
 }
 
@@ -95,6 +77,7 @@ mod tests {
     use chrono::TimeDelta;
 
     use super::*;
+    use crate::pack;
 
     fn claims(person: &str) -> LinkClaims {
         LinkClaims {

@@ -1,0 +1,67 @@
+//! Claims that travel through other hands: `payload.signature`, HMAC-SHA-256, until when they count.
+
+use chrono::{DateTime, Utc};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2_for_hmac::Sha256;
+
+use crate::{AuthError, pack, parts, unpack};
+
+/// Shortest secret of a key, in bytes.
+const SECRET_BYTES_MIN: usize = 32;
+
+/// What somebody is allowed, until when.
+pub(crate) trait Sealed: Serialize + DeserializeOwned {
+    /// From when on it is worth nothing.
+    fn expires_at(&self) -> DateTime<Utc>;
+}
+
+/// Seals claims and opens them. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct SealKey(Hmac<Sha256>);
+
+impl SealKey {
+    /// The key around a secret of at least [`SECRET_BYTES_MIN`], given as base64url.
+    pub(crate) fn new(secret: &str) -> Result<Self, AuthError> {
+        let bytes = unpack(secret)?;
+        if bytes.len() < SECRET_BYTES_MIN {
+            return Err(AuthError::Malformed);
+        }
+        Self::around(&bytes)
+    }
+
+    /// Another key of the same secret: what one seals the other does not open.
+    pub(crate) fn derived(&self, purpose: &[u8]) -> Result<Self, AuthError> {
+        let mut root = self.0.clone();
+        root.update(purpose);
+        Self::around(&root.finalize().into_bytes())
+    }
+
+    fn around(secret: &[u8]) -> Result<Self, AuthError> {
+        let key = Hmac::new_from_slice(secret);
+        key.map(Self)
+            .map_err(|_any_length_is_fine| AuthError::Malformed)
+    }
+
+    pub(crate) fn seal(&self, claims: &impl Sealed) -> Result<String, AuthError> {
+        let body = serde_json::to_vec(claims).map_err(|_never| AuthError::Malformed)?;
+        let payload = pack(&body);
+        let mut mac = self.0.clone();
+        mac.update(payload.as_bytes());
+        Ok(format!("{payload}.{}", pack(&mac.finalize().into_bytes())))
+    }
+
+    pub(crate) fn open<C: Sealed>(&self, text: &str, now: DateTime<Utc>) -> Result<C, AuthError> {
+        let (payload, body, signature) = parts(text)?;
+        let mut mac = self.0.clone();
+        mac.update(payload.as_bytes());
+        mac.verify_slice(&signature)
+            .map_err(|_other| AuthError::Forged)?;
+        let claims: C = serde_json::from_slice(&body).map_err(|_other| AuthError::Malformed)?;
+        if claims.expires_at() <= now {
+            return Err(AuthError::Expired);
+        }
+        Ok(claims)
+    }
+}
