@@ -24,6 +24,9 @@ pub const SCHEMA_BYTES_MAX: usize = 32 * 1024;
 /// Largest answer, in bytes of JSON.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
+/// How much of a wrong answer is shown to whoever gave it, in characters.
+const SHOWN_CHARS_MAX: usize = 200;
+
 /// A form that people fill in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {
@@ -62,11 +65,11 @@ impl Form {
         let bytes = schema.to_string().len();
         if bytes > SCHEMA_BYTES_MAX {
             let message = format!("a schema has at most {SCHEMA_BYTES_MAX} bytes as JSON");
-            return Err(vec![wrong("", message)]);
+            return Err(vec![FieldError::at("", message)]);
         }
         let schema = Schema::deserialize(schema).map_err(|error| {
             let message = format!("not a flat form schema: {error}");
-            vec![wrong("", message)]
+            vec![FieldError::at("", message)]
         })?;
         let mut errors = schema.faults();
         let mut fields = Vec::with_capacity(schema.properties.len());
@@ -75,7 +78,10 @@ impl Form {
             match Field::parse(name, property, required) {
                 Ok(field) => fields.push(field),
                 Err(message) => {
-                    errors.push(wrong(&format!("/properties/{}", escaped(name)), message));
+                    errors.push(FieldError::at(
+                        &format!("/properties/{}", escaped(name)),
+                        message,
+                    ));
                 }
             }
         }
@@ -93,19 +99,22 @@ impl Form {
     #[must_use]
     pub fn check(&self, answer: &Value) -> Vec<FieldError> {
         let Some(given) = answer.as_object() else {
-            return vec![wrong("", "an object with the form's fields is expected")];
+            return vec![FieldError::at(
+                "",
+                "an object with the form's fields is expected",
+            )];
         };
         let mut errors = Vec::new();
         for field in &self.fields {
             let pointer = format!("/{}", escaped(&field.name));
             match given.get(&field.name) {
                 None | Some(Value::Null) if field.required => {
-                    errors.push(wrong(&pointer, "this is required"));
+                    errors.push(FieldError::at(&pointer, "this is required"));
                 }
                 None | Some(Value::Null) => {}
                 Some(value) => {
                     let fault = field.kind.fault(value);
-                    errors.extend(fault.map(|message| wrong(&pointer, message)));
+                    errors.extend(fault.map(|message| FieldError::at(&pointer, message)));
                 }
             }
         }
@@ -114,7 +123,7 @@ impl Form {
             let names = self.fields.iter().map(|field| field.name.clone());
             errors.push(FieldError {
                 nearest: names.collect(),
-                ..wrong(&format!("/{}", escaped(name)), "the form has no such field")
+                ..FieldError::at(&format!("/{}", escaped(name)), "the form has no such field")
             });
         }
         errors
@@ -125,54 +134,51 @@ impl Schema {
     fn faults(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.r#type != "object" {
-            errors.push(wrong("/type", "a form is of type `object`"));
+            errors.push(FieldError::at("/type", "a form is of type `object`"));
         }
         if self.additional_properties == Some(true) {
             let message = "a form has no fields that it does not describe";
-            errors.push(wrong("/additionalProperties", message));
+            errors.push(FieldError::at("/additionalProperties", message));
         }
         if self.properties.is_empty() || self.properties.len() > FIELDS_MAX {
             let message = format!("a form has 1 to {FIELDS_MAX} fields");
-            errors.push(wrong("/properties", message));
+            errors.push(FieldError::at("/properties", message));
         }
         for (place, name) in self.required.iter().enumerate() {
             if !self.properties.contains_key(name) {
                 let pointer = format!("/required/{place}");
-                errors.push(wrong(&pointer, format!("there is no field `{name}`")));
+                errors.push(FieldError::at(
+                    &pointer,
+                    format!("there is no field `{name}`"),
+                ));
             }
         }
         errors
     }
 }
 
-/// What is wrong with an answer to a question with these options, or with this form; nothing: it is
-/// one. The pointer is into the answer.
+/// Everything that is wrong with an answer to a question with these options, or with this form. The
+/// pointers are into the answer.
 #[must_use]
-pub fn answer_fault(answer: &Value, options: &[String], form: Option<&Form>) -> Option<FieldError> {
-    let bytes = serde_json::to_string(answer).map_or(usize::MAX, |text| text.len());
-    if bytes > ANSWER_BYTES_MAX {
+pub fn answer_faults(answer: &Value, options: &[String], form: Option<&Form>) -> Vec<FieldError> {
+    let text = answer.to_string();
+    if text.len() > ANSWER_BYTES_MAX {
         let message = format!("an answer has at most {ANSWER_BYTES_MAX} bytes as JSON");
-        return Some(wrong("", message));
+        return vec![FieldError::at("", message)];
     }
     if let Some(form) = form {
-        return form.check(answer).into_iter().next();
+        return form.check(answer);
     }
     let is_option = |text: &str| options.iter().any(|option| option == text);
     if options.is_empty() || answer.as_str().is_some_and(is_option) {
-        return None;
+        return Vec::new();
     }
-    Some(FieldError {
+    let message = format!("answer with one of: {}", options.join(", "));
+    vec![FieldError {
+        text: text.chars().take(SHOWN_CHARS_MAX).collect(),
         nearest: options.to_vec(),
-        ..wrong("", format!("the answer is one of: {}", options.join(", ")))
-    })
-}
-
-fn wrong(pointer: &str, message: impl Into<String>) -> FieldError {
-    FieldError {
-        pointer: Some(pointer.to_owned()),
-        message: message.into(),
-        ..FieldError::default()
-    }
+        ..FieldError::at("", message)
+    }]
 }
 
 /// A name within a JSON pointer.

@@ -47,6 +47,27 @@ pub struct FieldError {
     pub nearest: Vec<String>,
 }
 
+impl FieldError {
+    /// What is wrong with the member at a JSON pointer.
+    pub fn at(pointer: &str, message: impl Into<String>) -> Self {
+        Self {
+            pointer: Some(pointer.to_owned()),
+            message: message.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The same error in a larger body, of which what was looked at is the member at `pointer`.
+    #[must_use]
+    pub fn under(self, pointer: &str) -> Self {
+        let inner = self.pointer.as_deref().unwrap_or_default();
+        Self {
+            pointer: Some(format!("{pointer}{inner}")),
+            ..self
+        }
+    }
+}
+
 impl Problem {
     /// A problem without single errors.
     pub fn new(status: u16, code: &str, detail: impl Into<String>) -> Self {

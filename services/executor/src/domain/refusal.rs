@@ -290,13 +290,7 @@ fn missing_input(names: &[String]) -> Problem {
 }
 
 fn invalid_input(faults: &[FieldError]) -> Problem {
-    let errors = faults.iter().map(|fault| FieldError {
-        pointer: Some(format!(
-            "/input{}",
-            fault.pointer.as_deref().unwrap_or_default()
-        )),
-        ..fault.clone()
-    });
+    let errors = faults.iter().map(|fault| fault.clone().under("/input"));
     Problem::new(
         422,
         "invalid_input",
@@ -307,12 +301,8 @@ fn invalid_input(faults: &[FieldError]) -> Problem {
 
 fn field_error(name: &str, message: &str) -> FieldError {
     FieldError {
-        line: None,
-        step: None,
-        pointer: Some(format!("/{name}")),
         text: name.to_owned(),
-        message: message.to_owned(),
-        nearest: Vec::new(),
+        ..FieldError::at(&format!("/{name}"), message)
     }
 }
 

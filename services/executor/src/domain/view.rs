@@ -110,8 +110,8 @@ impl Run {
             Alarm::Set { at, due, .. } => Some(millis_between(at, due)),
             Alarm::Frozen { .. } => None,
         });
-        let at_work = self.steps.iter().filter(|step| step.on_people().is_none());
-        let at_work = at_work.into_iter().find_map(|step| match step.phase {
+        let mut at_work = self.steps.iter().filter(|step| step.on_people().is_none());
+        let at_work = at_work.find_map(|step| match step.phase {
             StepPhase::Queued(_) => Some(format!("{} waits for a worker.", step.id)),
             StepPhase::Working(_) => Some(format!("{} is running.", step.id)),
             StepPhase::Uncertain(_) => Some(format!(

@@ -4,6 +4,7 @@
 use chrono::TimeDelta;
 use holdpoint_contracts::handoff::RequestAction;
 use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::UserName;
 
@@ -12,7 +13,7 @@ use super::caller::{Caller, active_user};
 use super::deciding::{Addressed, addressed, already_decided, is_free, may_decide};
 use super::handling::Mark;
 use super::ladder;
-use super::limits::{SNOOZE_MS, fault};
+use super::limits::SNOOZE_MS;
 use super::refusal::Refusal;
 use super::request::{BY_SERVICE, Phase, Request};
 use super::standalone::shown;
@@ -179,10 +180,12 @@ impl Deed<'_> {
                 Plan::Put(put) if put.moved_to.is_none() => return Ok((to, put.assignee)),
                 Plan::Put(put) if put.only_never => {
                     let message = "whoever asked may not decide it, and nobody else is there";
-                    errors.push(fault(pointer, message));
+                    errors.push(FieldError::at(pointer, message));
                 }
-                Plan::Put(_) => errors.push(fault(pointer, "nobody active has this role")),
-                Plan::Inactive(name) => errors.push(fault(pointer, audience::not_active(&name))),
+                Plan::Put(_) => errors.push(FieldError::at(pointer, "nobody active has this role")),
+                Plan::Inactive(name) => {
+                    errors.push(FieldError::at(pointer, audience::not_active(&name)));
+                }
             }
         }
         Err(Refusal::InvalidHold(errors).into())
@@ -224,7 +227,7 @@ impl Deed<'_> {
             .ok()
             .filter(|_| SNOOZE_MS.contains(&for_ms));
         let Some(time) = time else {
-            let error = fault("/action/snooze/for_ms", "1 minute to 30 days");
+            let error = FieldError::at("/action/snooze/for_ms", "1 minute to 30 days");
             return Err(Refusal::InvalidHold(vec![error]).into());
         };
         let wanted = self.scene.now + TimeDelta::milliseconds(time);

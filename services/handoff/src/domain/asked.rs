@@ -1,7 +1,7 @@
 //! What may be asked: everything that is wrong with a hold that stands alone, and texts without
 //! control characters.
 
-use holdpoint_contracts::form::{Form, answer_fault, plain, plain_value};
+use holdpoint_contracts::form::{Form, answer_faults, plain, plain_value};
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout, RungAct, Task};
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
@@ -12,7 +12,6 @@ use url::Url;
 use super::limits::{
     CALLBACK_BYTES_MAX, CONTEXT_BYTES_MAX, NEED_MAX, OPTION_BYTES_MAX, OPTIONS_MAX,
     QUESTION_BYTES_MAX, RUNGS_MAX, TASK_BYTES_MAX, TIMEOUT_MS, TITLE_BYTES_MAX, TO_MAX, bytes,
-    fault,
 };
 
 /// The same with texts as people may see them.
@@ -47,7 +46,7 @@ struct Faults(Vec<FieldError>);
 impl Faults {
     fn if_so(&mut self, is_wrong: bool, pointer: &str, message: impl Into<String>) {
         if is_wrong {
-            self.0.push(fault(pointer, message));
+            self.0.push(FieldError::at(pointer, message));
         }
     }
 }
@@ -155,22 +154,13 @@ fn answers(spec: &HoldSpec, faults: &mut Faults) {
         let errors = errors.iter().cloned();
         faults
             .0
-            .extend(errors.map(|error| under("/spec/schema", error)));
+            .extend(errors.map(|error| error.under("/spec/schema")));
     }
     let form = form.and_then(Result::ok);
-    faults.0.extend(default_fault(spec, form.as_ref()));
+    faults.0.extend(default_faults(spec, form.as_ref()));
 }
 
-/// The same error in a larger body.
-pub(crate) fn under(pointer: &str, error: FieldError) -> FieldError {
-    let inner = error.pointer.unwrap_or_default();
-    FieldError {
-        pointer: Some(format!("{pointer}{inner}")),
-        ..error
-    }
-}
-
-fn default_fault(spec: &HoldSpec, form: Option<&Form>) -> Option<FieldError> {
+fn default_faults(spec: &HoldSpec, form: Option<&Form>) -> Vec<FieldError> {
     let is_wanted = spec.on_timeout == OnTimeout::Default
         || spec
             .ladder
@@ -178,13 +168,14 @@ fn default_fault(spec: &HoldSpec, form: Option<&Form>) -> Option<FieldError> {
             .any(|rung| rung.act == RungAct::AnswerDefault);
     match &spec.default {
         Some(answer) => {
-            let wrong = answer_fault(answer, &spec.options, form)?;
-            Some(under("/spec/default", wrong))
+            let wrong = answer_faults(answer, &spec.options, form).into_iter();
+            wrong.map(|error| error.under("/spec/default")).collect()
         }
-        None => is_wanted.then(|| {
+        None if is_wanted => {
             let message = "a default answer is asked for, and there is none";
-            fault("/spec/default", message)
-        }),
+            vec![FieldError::at("/spec/default", message)]
+        }
+        None => Vec::new(),
     }
 }
 

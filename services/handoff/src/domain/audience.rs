@@ -7,7 +7,7 @@ use holdpoint_contracts::problem::FieldError;
 use holdpoint_ids::{RoleName, UserName};
 
 use super::caller::active_user;
-use super::limits::{TO_MAX, fault};
+use super::limits::TO_MAX;
 use super::{Fact, Found, Need, Scene, Stop};
 
 /// One of those a request is put to.
@@ -250,12 +250,15 @@ pub(crate) fn faults(
         match read(one) {
             Some(Party::User(name)) => match active_user(scene.workspace, &name, scene.look) {
                 Ok(Some(_)) => {}
-                Ok(None) => errors.push(fault(&pointer, not_active(name.as_str()))),
+                Ok(None) => errors.push(FieldError::at(&pointer, not_active(name.as_str()))),
                 Err(Stop::Need(more)) => needs.extend(more),
                 Err(stop @ Stop::Refused(_)) => return Err(stop),
             },
             Some(Party::Role(_)) => {}
-            None => errors.push(fault(&pointer, "write `@user.<name>` or `@role.<name>`")),
+            None => errors.push(FieldError::at(
+                &pointer,
+                "write `@user.<name>` or `@role.<name>`",
+            )),
         }
     }
     if needs.is_empty() {

@@ -1,7 +1,7 @@
 //! A person decides: the first commit wins, the loser is told, and what it said is kept.
 
 use holdpoint_auth::Right;
-use holdpoint_contracts::form::{Form, plain, plain_value};
+use holdpoint_contracts::form::{Form, answer_faults, plain, plain_value};
 use holdpoint_contracts::handoff::{
     Completion, Decided, DecidedOne, Decision, Effect as Word, LateAnswer,
 };
@@ -12,10 +12,9 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::UserName;
 use serde_json::{Value, json};
 
-use super::asked::under;
 use super::caller::{Caller, Proof, allow, has};
 use super::handling::Mark;
-use super::limits::{ANSWER_BYTES_MAX, LATE_BYTES_MAX, LATE_MAX, bytes, fault};
+use super::limits::{ANSWER_BYTES_MAX, LATE_BYTES_MAX, LATE_MAX, bytes};
 use super::refusal::{Refusal, Winner};
 use super::request::{End, Phase, Request};
 use super::turn::Turn;
@@ -234,7 +233,7 @@ fn check(
             (HoldOutcome::Approved, json!(comment))
         }
         (HoldKind::Approval, Decision::Reject { reason }) if reason.trim().is_empty() => {
-            let error = fault("/decision/reject/reason", "say why it is rejected");
+            let error = FieldError::at("/decision/reject/reason", "say why it is rejected");
             return Err(Refusal::InvalidAnswer(vec![error]));
         }
         (HoldKind::Approval, Decision::Reject { reason }) => {
@@ -262,7 +261,10 @@ fn check(
     };
     if bytes(&data) > ANSWER_BYTES_MAX {
         let message = format!("an answer has at most {ANSWER_BYTES_MAX} bytes as JSON");
-        return Err(Refusal::InvalidAnswer(vec![fault("/decision", message)]));
+        return Err(Refusal::InvalidAnswer(vec![FieldError::at(
+            "/decision",
+            message,
+        )]));
     }
     Ok((outcome, data))
 }
@@ -270,33 +272,19 @@ fn check(
 fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
     let pointer = "/decision/respond/answer";
     if answer.is_null() {
-        return Err(Refusal::InvalidAnswer(vec![fault(
+        return Err(Refusal::InvalidAnswer(vec![FieldError::at(
             pointer,
             "there is no answer",
         )]));
     }
-    let form = spec.schema.as_ref().map(Form::parse);
     // What cannot be read as a form was never shown as one: any answer will do.
-    if let Some(Ok(form)) = form {
-        let errors = form.check(answer).into_iter();
-        let errors: Vec<_> = errors.map(|error| under(pointer, error)).collect();
-        return match errors.is_empty() {
-            true => Ok(()),
-            false => Err(Refusal::InvalidAnswer(errors)),
-        };
+    let form = spec.schema.as_ref().and_then(|it| Form::parse(it).ok());
+    let errors = answer_faults(answer, &spec.options, form.as_ref()).into_iter();
+    let errors: Vec<_> = errors.map(|error| error.under(pointer)).collect();
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Refusal::InvalidAnswer(errors)),
     }
-    let is_option = |text: &str| spec.options.iter().any(|option| option == text);
-    if spec.options.is_empty() || answer.as_str().is_some_and(is_option) {
-        return Ok(());
-    }
-    Err(Refusal::InvalidAnswer(vec![FieldError {
-        text: answer.to_string().chars().take(200).collect(),
-        nearest: spec.options.clone(),
-        ..fault(
-            pointer,
-            format!("answer with one of: {}", spec.options.join(", ")),
-        )
-    }]))
 }
 
 fn win(request: &Request, verdict: Verdict, scene: &Scene<'_>) -> Step {

@@ -1,6 +1,5 @@
 //! How large what comes from outside may be, and how it is said what is too large.
 
-use holdpoint_contracts::problem::FieldError;
 use serde_json::Value;
 
 /// Longest question of a hold that stands alone, in bytes.
@@ -69,13 +68,4 @@ pub(crate) const ROLES_MAX: usize = 50;
 /// How many bytes a value is as JSON.
 pub(crate) fn bytes(value: &Value) -> usize {
     serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
-}
-
-/// One thing that is wrong with a body.
-pub(crate) fn fault(pointer: &str, message: impl Into<String>) -> FieldError {
-    FieldError {
-        pointer: Some(pointer.to_owned()),
-        message: message.into(),
-        ..FieldError::default()
-    }
 }

@@ -12,7 +12,7 @@ use super::asked::{cleaned, faults};
 use super::audience::{self, Plan, Rules};
 use super::caller::{Caller, Proof, active_user, allow, has};
 use super::handling::Mark;
-use super::limits::{REQUESTER_BYTES_MAX, fault};
+use super::limits::REQUESTER_BYTES_MAX;
 use super::refusal::{Refusal, Winner};
 use super::request::{BY_SERVICE, Phase, Request};
 use super::turn::Turn;
@@ -69,7 +69,7 @@ fn requester_fault(spec: &HoldSpec, scene: &Scene<'_>) -> Result<Option<FieldErr
     };
     if requester.len() > REQUESTER_BYTES_MAX {
         let message = format!("at most {REQUESTER_BYTES_MAX} bytes");
-        return Ok(Some(fault(pointer, message)));
+        return Ok(Some(FieldError::at(pointer, message)));
     }
     if !spec.policy.not_requester {
         return Ok(None);
@@ -79,7 +79,7 @@ fn requester_fault(spec: &HoldSpec, scene: &Scene<'_>) -> Result<Option<FieldErr
         Err(_) => None,
     };
     let is_nobody = user.is_none();
-    Ok(is_nobody.then(|| fault(pointer, audience::not_active(requester))))
+    Ok(is_nobody.then(|| FieldError::at(pointer, audience::not_active(requester))))
 }
 
 /// Puts a request to people, for the first time. What is put to somebody who is not there is closed at

@@ -9,7 +9,7 @@ use holdpoint_ids::{RoleName, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 
 use super::caller::{Caller, allow};
-use super::limits::{EMAIL_BYTES_MAX, ROLES_MAX, fault};
+use super::limits::{EMAIL_BYTES_MAX, ROLES_MAX};
 use super::refusal::Refusal;
 use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Step, Stop, UserInput};
 
@@ -124,7 +124,7 @@ pub(crate) fn decide(
         };
         allow(caller, place.workspace, right, look)?;
     } else if !next.is_active_owner() {
-        let error = fault("/roles", "the first user of a workspace is an owner");
+        let error = FieldError::at("/roles", "the first user of a workspace is an owner");
         return Err(Refusal::InvalidUser(vec![error]).into());
     }
     let errors = faults(&next);
@@ -214,10 +214,13 @@ fn faults(user: &User) -> Vec<FieldError> {
         .is_some_and(|email| !is_address(email))
     {
         let message = format!("`name@host`, at most {EMAIL_BYTES_MAX} bytes");
-        errors.push(fault("/email", message));
+        errors.push(FieldError::at("/email", message));
     }
     if user.roles.len() > ROLES_MAX {
-        errors.push(fault("/roles", format!("at most {ROLES_MAX} roles")));
+        errors.push(FieldError::at(
+            "/roles",
+            format!("at most {ROLES_MAX} roles"),
+        ));
     }
     errors
 }

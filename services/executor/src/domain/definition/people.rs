@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, MAX_WAIT};
-use holdpoint_contracts::form::{Form, answer_fault};
+use holdpoint_contracts::form::{Form, answer_faults};
 use holdpoint_contracts::hold::{OnTimeout, Priority};
 use serde_json::{Map, Value};
 
@@ -74,9 +74,10 @@ pub(in crate::domain) fn default_complaint(
     schema: Option<&Value>,
 ) -> Option<String> {
     let form = schema.and_then(|schema| Form::parse(schema).ok());
-    let wrong = answer_fault(default, options, form.as_ref())?;
+    let wrong = answer_faults(default, options, form.as_ref());
+    let wrong = wrong.into_iter().next()?.under("default");
     let pointer = wrong.pointer.unwrap_or_default();
-    Some(format!("`default{pointer}`: {}.", wrong.message))
+    Some(format!("`{pointer}`: {}.", wrong.message))
 }
 
 /// Whether it is known only when the step's turn has come.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Run, Step, after, millis_between};
+use crate::domain::size::json_bytes;
 
 /// Most characters of a question that the run's row keeps, for its message.
 const ASKS_CHARS_MAX: usize = 300;
@@ -137,7 +138,7 @@ impl OnPeople {
             kind,
             since: now,
             to,
-            form: form.filter(|form| form.to_string().len() <= FORM_BYTES_MAX),
+            form: form.filter(|form| json_bytes(form) <= FORM_BYTES_MAX),
             asks: asks.chars().take(ASKS_CHARS_MAX).collect(),
             on_timeout,
             length_ms,

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::people::OnPeople;
 use super::{Step, StepPhase};
+use crate::domain::size::json_bytes;
 
 /// Most questions that the tool of one step may ask.
 pub const QUESTIONS_MAX: usize = 16;
@@ -88,7 +89,7 @@ impl Questions {
             let Some(value) = find(&answer_name(one.hold)) else {
                 continue;
             };
-            let bytes = value.to_string().len();
+            let bytes = json_bytes(&value);
             if bytes > left {
                 break;
             }

@@ -397,8 +397,8 @@ done twice. An uncertain, waiting, asked or skipped step is the same one in ever
   another key, *asks again* one of the same key, both by the current hand-out.
 - *lease ended*: of node-a, which was granted the step where it is in progress. *Answered*: about the step's
   own question; where nothing is asked, about a hold that never was. *Timed out*, *taken over* and
-  *completed* are what the owner of a hold on people says of it; the time-out of a paused run is one that
-  was before the pause.
+  *completed* are what the owner of a hold on people says of it; of the time-out of a
+  paused run nothing is kept: its owner says it again on resume.
 ";
 
 /// The page is what the code does today.

@@ -1,7 +1,7 @@
 //! Everything that is wrong with a question of a tool: said all at once, field by field.
 
 use holdpoint_contracts::asking::{TIMEOUT_MAX_MS, TIMEOUT_MIN_MS, ToolQuestion};
-use holdpoint_contracts::form::Form;
+use holdpoint_contracts::form::{Form, answer_faults};
 use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::problem::FieldError;
 
@@ -9,15 +9,13 @@ use crate::domain::definition::people::{OPTION_CHARS_MAX, OPTIONS_MAX, TEXT_MAX,
 
 /// Longest key, in characters.
 const KEY_CHARS_MAX: usize = 200;
-/// Largest default answer, in bytes of JSON.
-const DEFAULT_BYTES_MAX: usize = 64 * 1024;
 
 /// See the module.
 pub(super) fn faults(asked: &ToolQuestion) -> Vec<FieldError> {
     let mut faults = Vec::new();
     let mut wrong_if = |is_wrong: bool, pointer: &str, message: &str| {
         if is_wrong {
-            faults.push(fault(pointer, message));
+            faults.push(FieldError::at(pointer, message));
         }
     };
     wrong_if(
@@ -73,13 +71,11 @@ fn options(asked: &ToolQuestion, faults: &mut Vec<FieldError>) {
         let message = format!(
             "2 to {OPTIONS_MAX} different options of 1 to {OPTION_CHARS_MAX} characters, or none"
         );
-        faults.push(fault("/options", &message));
+        faults.push(FieldError::at("/options", message));
     }
     if asked.schema.is_some() && !options.is_empty() {
-        faults.push(fault(
-            "/schema",
-            "a question has options or a schema, not both",
-        ));
+        let message = "a question has options or a schema, not both";
+        faults.push(FieldError::at("/schema", message));
     }
 }
 
@@ -87,42 +83,15 @@ fn options(asked: &ToolQuestion, faults: &mut Vec<FieldError>) {
 fn answers(asked: &ToolQuestion, faults: &mut Vec<FieldError>) {
     let form = asked.schema.as_ref().map(Form::parse);
     if let Some(Err(errors)) = &form {
-        faults.extend(errors.iter().cloned().map(|error| under("/schema", error)));
+        faults.extend(errors.iter().map(|error| error.clone().under("/schema")));
     }
     if (asked.on_timeout == OnTimeout::Default) != asked.default.is_some() {
         let message = "`on_timeout: default` and `default` go together";
-        faults.push(fault("/default", message));
+        faults.push(FieldError::at("/default", message));
     }
-    let Some(default) = &asked.default else {
-        return;
-    };
-    if default.to_string().len() > DEFAULT_BYTES_MAX {
-        let message = format!("at most {DEFAULT_BYTES_MAX} bytes of JSON");
-        faults.push(fault("/default", &message));
-    }
-    if let Some(Ok(form)) = &form {
-        let errors = form.check(default).into_iter();
-        faults.extend(errors.map(|error| under("/default", error)));
-    }
-    let is_option = |text: &str| asked.options.iter().any(|option| option == text);
-    if !asked.options.is_empty() && !default.as_str().is_some_and(is_option) {
-        faults.push(fault("/default", "one of the options"));
-    }
-}
-
-fn fault(pointer: &str, message: &str) -> FieldError {
-    FieldError {
-        pointer: Some(pointer.to_owned()),
-        message: message.to_owned(),
-        ..FieldError::default()
-    }
-}
-
-/// The same error in a larger body.
-fn under(pointer: &str, error: FieldError) -> FieldError {
-    let inner = error.pointer.unwrap_or_default();
-    FieldError {
-        pointer: Some(format!("{pointer}{inner}")),
-        ..error
+    if let Some(default) = &asked.default {
+        let form = form.and_then(Result::ok);
+        let wrong = answer_faults(default, &asked.options, form.as_ref()).into_iter();
+        faults.extend(wrong.map(|error| error.under("/default")));
     }
 }
