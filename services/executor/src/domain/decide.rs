@@ -105,7 +105,7 @@ pub fn decide(
             match (known, input) {
                 (None, RunInput::Start { .. }) => start::start(workspace, *run, input, look, now),
                 (Some(known), _) if known.workspace == *workspace => {
-                    let also = people::needs_of(known, input);
+                    let also = || people::needs_of(known, input);
                     settle(follow::then(known, also, look, now, |run, look| {
                         decide_run(run, input, look, now)
                     }))

@@ -42,11 +42,11 @@ struct Caught {
 }
 
 /// Brings a run up to its scopes, and decides the input on what it is then. A refusal leaves the
-/// catching up to the next input or to its page. What the input lacks in any case is asked for with the
+/// catching up to the next input or to its page. What the input may lack in any case is asked for with the
 /// scopes: both may have conditions to look at, and rounds are few.
 pub(super) fn then(
     run: &Run,
-    also: Vec<Need>,
+    also: impl FnOnce() -> Vec<Need>,
     look: Lookup<'_>,
     now: DateTime<Utc>,
     decide: impl FnOnce(&Run, Lookup<'_>) -> Result<Verdict, Stop>,
@@ -57,7 +57,7 @@ pub(super) fn then(
     let scopes = match Scopes::look_up(&run.workspace, &run.agent, look) {
         Err(Stop::Need(mut needs)) => {
             needs.extend(of_questions(run, look));
-            needs.extend(also);
+            needs.extend(also());
             return Err(Stop::Need(needs));
         }
         other => other?,

@@ -44,22 +44,21 @@ pub(super) fn needs(run: &Run) -> Vec<Need> {
     needs
 }
 
-/// What an input lacks whatever became of the run meanwhile.
+/// What an input may lack whatever became of the run meanwhile.
 pub(super) fn needs_of(run: &Run, input: &RunInput) -> Vec<Need> {
     let (workspace, agent) = (run.workspace.clone(), run.agent.clone());
-    let plan = Need::Plan(workspace.clone(), agent, run.plan);
+    // Nearly everything may begin the next step.
+    let mut needs = vec![Need::Plan(workspace.clone(), agent, run.plan)];
     match input {
         // The step may be handed out again, with the arguments that it had.
         RunInput::LeaseEnded { step, .. } | RunInput::StepParks { step, .. } => {
-            vec![plan, Need::Request(run.id, step.clone())]
+            needs.push(Need::Request(run.id, step.clone()));
         }
         RunInput::TakeOver { .. } => {
-            let mut needs = vec![plan];
             if let Some(contact) = &run.contact {
                 needs.push(Need::Activities(workspace.clone(), contact.clone()));
                 needs.push(Need::Contact(workspace, contact.clone()));
             }
-            needs
         }
         RunInput::Start { .. }
         | RunInput::Pause { .. }
@@ -71,17 +70,16 @@ pub(super) fn needs_of(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::AskPeople { .. }
         | RunInput::StepResult { .. }
         | RunInput::HoldClosed { .. }
-        | RunInput::Incident { .. } => Vec::new(),
+        | RunInput::Incident { .. } => {}
     }
+    needs
 }
 
 /// Where a hold on people stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In a step of the plan.
+    /// In a step of the plan, or of its tool.
     Step(usize),
-    /// Of the tool of a step.
-    Tool(usize),
     /// Before all steps.
     Gate,
     /// Beside them: an operator owns the run.
@@ -232,8 +230,9 @@ fn apply(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) -> Result<(), St
         (Place::Barge, _) => handing::barge_over(turn, closing),
         (Place::Gate, _) => gate::over(turn, on, closing)?,
         (Place::Step(index), HoldKind::Handoff) => handing::over(turn, index, on, closing)?,
-        (Place::Step(index), HoldKind::Input | HoldKind::Approval | HoldKind::Timer)
-        | (Place::Tool(index), _) => question_over(turn, index, on, closing)?,
+        (Place::Step(index), HoldKind::Input | HoldKind::Approval | HoldKind::Timer) => {
+            question_over(turn, index, on, closing)?;
+        }
     }
     Ok(())
 }
@@ -247,13 +246,8 @@ fn place_of(turn: &Turn<'_>, hold: HoldId) -> Option<Place> {
         return Some(Place::Barge);
     }
     let mut steps = turn.run.steps.iter();
-    let index = steps.position(|step| step.on_people().is_some_and(is_it))?;
-    let is_tool = turn.step(index)?.open_question().is_some();
-    Some(if is_tool {
-        Place::Tool(index)
-    } else {
-        Place::Step(index)
-    })
+    let index = steps.position(|step| step.on_people().is_some_and(is_it));
+    index.map(Place::Step)
 }
 
 fn step_of(turn: &Turn<'_>, hold: HoldId) -> Option<String> {

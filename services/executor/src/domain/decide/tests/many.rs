@@ -162,6 +162,19 @@ fn a_hand_out_ends_before_the_page_of_its_resume_has_come() {
     assert_eq!(world.view().status, RunStatus::Failed, "nothing was asked");
 }
 
+/// The same with a result, after which somebody is to be told the whole story.
+#[test]
+fn a_result_comes_before_the_page_of_its_resume_and_a_handoff_follows() {
+    let mut world = World::started(
+        "  - id: send\n    tool: send_email\n    args: { to: \"{{ contact.email }}\" }\n  - handoff: {}\n",
+    );
+    world.command(WORKSPACE, hold());
+    world.pages(WORKSPACE);
+    world.command(WORKSPACE, resume(ResumeMode::Continue));
+    world.report_as("send", 2, done(json!({})));
+    assert_eq!(world.view().waiting_on[0].kind.as_str(), "handoff");
+}
+
 /// S0-AC4, S0-T6: one row, and every read shows it at once; the page changes nothing of that.
 #[test]
 fn a_paused_agent_shows_at_once_and_its_clocks_stand_since_the_pause() {
