@@ -13,6 +13,7 @@ use std::{env, process::ExitCode};
 
 const USAGE: &str = "\
 cargo xtask test [ARGS]   set up what tests need, build, run `cargo test --workspace ARGS`
+cargo xtask soak [MIN]    the property tests again and again, from seeds that nobody has tried
 cargo xtask tidy          check what the compiler does not: layers, lengths, subjects, licences
 cargo xtask images        make the images that tests use, where they are missing";
 
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     let mut arguments = env::args().skip(1);
     let done = match arguments.next().as_deref() {
         Some("test") => test::run(&arguments.collect::<Vec<_>>()),
+        Some("soak") => test::soak(arguments.next().as_deref()),
         Some("tidy") => tidy::run(),
         Some("images") => images::run(),
         Some(_) | None => {

@@ -4,6 +4,7 @@ use std::{
     env,
     io::{BufRead as _, BufReader, Write as _, stdout},
     process::Stdio,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, bail};
@@ -12,6 +13,16 @@ use crate::{
     browser, docker, images,
     shell::{command, output, show},
 };
+
+/// Where proptest looks for its seed.
+const SEED_NAME: &str = "PROPTEST_RNG_SEED";
+
+/// From which the property tests draw where nobody says otherwise: what passes on one machine passes
+/// on every other, as in the simulation. `cargo xtask soak` draws from others.
+const SEED: &str = "20261122";
+
+/// What the names of all property tests begin with.
+const PROPERTIES: [&str; 2] = ["domain::", "duration::"];
 
 /// What all test programs together said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +65,10 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     } else {
         None
     };
-    let variables = variables(docker::answers());
+    let mut variables = variables(docker::answers());
+    if env::var_os(SEED_NAME).is_none() {
+        variables.push((SEED_NAME, SEED.to_owned()));
+    }
     // The same selection as the tests: another one would build the dependencies a second time,
     // with other features.
     show(&mut command(
@@ -79,6 +93,24 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     if totals.passed == 0 {
         bail!("no test ran");
     }
+    Ok(())
+}
+
+/// The property tests again and again, each time from a seed that nobody has tried.
+pub(crate) fn soak(minutes: Option<&str>) -> anyhow::Result<()> {
+    let minutes = minutes.unwrap_or("10");
+    let minutes: u64 = minutes.parse().context("`soak` takes whole minutes")?;
+    let until = Instant::now() + Duration::from_secs(minutes * 60);
+    let mut rounds = 0;
+    while rounds == 0 || Instant::now() < until {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let seed = now.as_millis().to_string();
+        println!("xtask: {SEED_NAME}={seed}");
+        let mut test = command("cargo", &["test", "--workspace", "--lib", "--quiet", "--"]);
+        show(test.args(PROPERTIES).env(SEED_NAME, &seed))?;
+        rounds += 1;
+    }
+    println!("{rounds} rounds held");
     Ok(())
 }
 
