@@ -2,6 +2,7 @@
 
 mod m0001_first;
 mod m0002_deliveries;
+mod m0003_preferences;
 
 use sea_orm_migration::prelude::*;
 
@@ -19,6 +20,7 @@ impl MigratorTrait for Migrator {
         vec![
             Box::new(m0001_first::Migration),
             Box::new(m0002_deliveries::Migration),
+            Box::new(m0003_preferences::Migration),
         ]
     }
 }

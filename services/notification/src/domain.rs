@@ -7,6 +7,7 @@ mod copy;
 mod delivery;
 mod fan_out;
 mod note;
+mod preferences;
 mod refusal;
 
 #[cfg(test)]
@@ -14,7 +15,10 @@ pub(crate) mod tests;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
-use holdpoint_contracts::notification::{Noted, NotificationView, RequestFact, WebhookSecretView};
+use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::notification::{
+    self as contract, Noted, NotificationView, RequestFact, WebhookSecretView,
+};
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, Workspace};
 use serde::Serialize;
 
@@ -23,6 +27,7 @@ pub use delivery::{Delivery, DeliveryKey, Phase, Recipient, Report, TRIES_MAX};
 pub use fan_out::{Audience, Fan, PAGE};
 pub(crate) use note::title;
 pub use note::{Course, Note, action_url, link};
+pub use preferences::{Preferences, Rules};
 pub use refusal::Refusal;
 
 /// One fact: which request, and which version of it.
@@ -47,6 +52,8 @@ pub enum Key {
     Delivery(DeliveryKey),
     /// What a workspace's callbacks are signed with.
     Secret(Workspace),
+    /// How a person wants to be told.
+    Preferences(Workspace, UserName),
     /// The read copy of users; it has no state of its own.
     Users,
 }
@@ -77,6 +84,8 @@ pub enum Aggregate {
     Delivery(Box<Delivery>),
     /// What a workspace's callbacks are signed with.
     Secret(Box<Secret>),
+    /// How a person wants to be told.
+    Preferences(Box<Preferences>),
     /// The facts about users guard themselves by their versions.
     Users,
 }
@@ -101,6 +110,15 @@ pub enum Input {
         person: UserName,
         /// Which.
         id: NotificationId,
+    },
+    /// A person says how they want to be told.
+    Prefer {
+        /// Whose.
+        workspace: Workspace,
+        /// Who, as the gateway vouches.
+        person: UserName,
+        /// What; it can be read as [`Rules`].
+        said: contract::Preferences,
     },
     /// The sweep found a delivery due: it is handed out, to this process and no other.
     Claim(DeliveryKey),
@@ -153,6 +171,8 @@ pub struct Person {
     pub active: bool,
     /// Whether there is an address for mails.
     pub has_mail: bool,
+    /// How they want to be told.
+    pub rules: Rules,
 }
 
 /// What is found for a need.
@@ -198,14 +218,23 @@ pub enum Effect {
         /// Set where nobody has to do anything any more.
         read_at: Option<DateTime<Utc>>,
     },
-    /// This is to leave the application, from now on; what is there already stays.
+    /// This is to leave the application; what is there already stays.
     Deliver {
         /// Whose.
         workspace: Workspace,
         /// Of what.
         id: NotificationId,
-        /// To whom, and how.
-        to: Vec<Recipient>,
+        /// How urgent it is.
+        priority: Priority,
+        /// To whom, how, and from when on.
+        to: Vec<(Recipient, DateTime<Utc>)>,
+    },
+    /// A person wants to be told differently: what waits for them is due, and decided anew.
+    Reconsider {
+        /// Whose.
+        workspace: Workspace,
+        /// Who.
+        person: UserName,
     },
     /// A claimed delivery is to be tried now.
     Send {
@@ -239,6 +268,8 @@ pub enum Answer {
     Notification(Box<NotificationView>),
     /// To [`Input::Secret`].
     Secret(WebhookSecretView),
+    /// To [`Input::Prefer`].
+    Preferences(contract::Preferences),
     /// To what nobody waits for.
     Done,
 }
@@ -294,6 +325,9 @@ impl Input {
             } => Key::Copy(workspace.clone(), person.clone(), *id),
             Self::Claim(key) | Self::Reported { key, .. } => Key::Delivery(key.clone()),
             Self::Secret { workspace, .. } => Key::Secret(workspace.clone()),
+            Self::Prefer {
+                workspace, person, ..
+            } => Key::Preferences(workspace.clone(), person.clone()),
             Self::Users(_) => Key::Users,
         }
     }
@@ -309,10 +343,10 @@ pub(crate) fn decide(
     match input {
         Input::Told { workspace, fact } => match state {
             Some(_) => Ok(Step::Same(Answer::Noted(Noted::Known))),
-            None => note::told(workspace, fact, look),
+            None => note::told(workspace, fact, look, now),
         },
         Input::GoOn(_) => match state {
-            Some(Aggregate::Note(note)) => note::go_on(note, look),
+            Some(Aggregate::Note(note)) => note::go_on(note, look, now),
             // A key names one kind of aggregate, and the sweep found it in the tables.
             Some(_) | None => Ok(Step::Same(Answer::Done)),
         },
@@ -321,7 +355,7 @@ pub(crate) fn decide(
             Some(_) | None => Err(Refusal::NoNotification(*id).into()),
         },
         Input::Claim(_) => match state {
-            Some(Aggregate::Delivery(delivery)) => Ok(delivery::claim(delivery, now)),
+            Some(Aggregate::Delivery(delivery)) => delivery::claim(delivery, look, now),
             Some(_) | None => Ok(Step::Same(Answer::Done)),
         },
         Input::Reported {
@@ -336,6 +370,17 @@ pub(crate) fn decide(
             Some(Aggregate::Secret(secret)) => Ok(Step::Same(shown(secret))),
             Some(_) | None => Ok(made(workspace, fresh)),
         },
+        Input::Prefer {
+            workspace,
+            person,
+            said,
+        } => {
+            let known = match state {
+                Some(Aggregate::Preferences(known)) => Some(&**known),
+                Some(_) | None => None,
+            };
+            Ok(preferences::put(known, (workspace, person), said))
+        }
         Input::Users(facts) => Ok(Step::Changed(Box::new(Change {
             state: Aggregate::Users,
             effects: vec![Effect::Users(facts.clone())],

@@ -3,12 +3,14 @@
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
-use holdpoint_contracts::notification::{NoteRequests, ReadNotification, ShowWebhookSecret};
+use holdpoint_contracts::notification::{
+    NoteRequests, PutPreferences, ReadNotification, ShowWebhookSecret,
+};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_kernel::Request;
 
-use crate::domain::Input;
+use crate::domain::{Input, Rules};
 
 /// Most facts that one message may bring; more are refused whole.
 const FACTS_MAX: usize = 1_000;
@@ -37,6 +39,7 @@ impl Reader<'_> {
                 };
                 Ok(Request::one(input, envelope.key))
             }
+            PutPreferences::VERB => self.preferences(read(body)?),
             ShowWebhookSecret::VERB => {
                 let envelope: Envelope<ShowWebhookSecret> = read(body)?;
                 self.caller(&envelope, Right::Administer)?;
@@ -50,6 +53,25 @@ impl Reader<'_> {
                 "the notification service has no command `{other}`"
             ))),
         }
+    }
+
+    fn preferences(&self, envelope: Envelope<PutPreferences>) -> Result<Request<Input>, Problem> {
+        let caller = self.caller(&envelope, Right::Look)?;
+        let PutPreferences {
+            person,
+            preferences,
+        } = envelope.command;
+        if caller.user != person {
+            let detail = format!("`{}` may not say how `{person}` is told", caller.user);
+            return Err(Problem::new(403, "forbidden", detail));
+        }
+        Rules::read(&preferences)?;
+        let input = Input::Prefer {
+            workspace: self.parts.workspace.clone(),
+            person,
+            said: preferences,
+        };
+        Ok(Request::one(input, envelope.key))
     }
 
     fn facts(&self, envelope: Envelope<NoteRequests>) -> Result<Request<Input>, Problem> {

@@ -5,7 +5,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::notification::{
-    DeliveryView, GetNotification, ListDeliveries, ListNotifications, NotificationView, SERVICE,
+    DeliveryView, GetNotification, GetPreferences, ListDeliveries, ListNotifications,
+    NotificationView, Preferences, SERVICE,
 };
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
@@ -44,6 +45,10 @@ impl Queries for NotificationQueries {
             let workspace = &parts.workspace;
             match parts.verb.as_str() {
                 GetNotification::NAME => self.one(workspace, &read(body)?).await.and_then(json),
+                GetPreferences::NAME => self
+                    .preferences(workspace, &read(body)?)
+                    .await
+                    .and_then(json),
                 ListDeliveries::NAME => self
                     .deliveries(workspace, &read(body)?)
                     .await
@@ -133,6 +138,16 @@ impl NotificationQueries {
         found.ok_or_else(|| Refusal::NoNotification(query.id).problem())
     }
 
+    /// Of somebody who never said anything: what that means.
+    async fn preferences(
+        &self,
+        workspace: &Workspace,
+        query: &GetPreferences,
+    ) -> Result<Preferences, Problem> {
+        let found = store::preferences(&self.db, workspace, &query.person).await;
+        Ok(found.map_err(failed)?.unwrap_or_default())
+    }
+
     /// The cursor is `<number of the fact>_<channel>_<person>` of the last one.
     async fn deliveries(
         &self,
@@ -144,10 +159,10 @@ impl NotificationQueries {
             let mut parts = cursor.splitn(3, '_');
             let rev = parts.next().and_then(|rev| rev.parse().ok());
             let last = rev.zip(parts.next()).zip(parts.next());
-            let last = last.map(|((rev, channel), person)| Last {
+            let last = last.map(|((rev, channel), target)| Last {
                 rev,
                 channel: channel.to_owned(),
-                person: person.to_owned(),
+                target: target.to_owned(),
             });
             last.ok_or_else(no_cursor)
         });

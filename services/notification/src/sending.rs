@@ -226,6 +226,10 @@ fn later(error: &str) -> Report {
     Report::Later(error.to_owned())
 }
 
+fn dropped(why: &str) -> Report {
+    Report::Dropped(why.to_owned())
+}
+
 fn never(error: &str) -> Report {
     Report::Never(error.to_owned())
 }

@@ -95,6 +95,7 @@ impl Service for Notification {
             Aggregate::Note(note) => note.version,
             Aggregate::Copy(copy) => copy.version(),
             Aggregate::Delivery(delivery) => delivery.version,
+            Aggregate::Preferences(preferences) => preferences.version,
             Aggregate::Secret(_) | Aggregate::Users => 1,
         }
     }
@@ -107,7 +108,10 @@ impl Service for Notification {
             Aggregate::Delivery(one) => {
                 one.attempts > 0 && matches!(one.phase, domain::Phase::Pending { .. })
             }
-            Aggregate::Copy(_) | Aggregate::Secret(_) | Aggregate::Users => false,
+            Aggregate::Copy(_)
+            | Aggregate::Secret(_)
+            | Aggregate::Preferences(_)
+            | Aggregate::Users => false,
         }
     }
 
@@ -171,7 +175,7 @@ impl Service for Notification {
         let mut is_new = false;
         for effect in effects {
             match effect {
-                Effect::Deliver { .. } => is_new = true,
+                Effect::Deliver { .. } | Effect::Reconsider { .. } => is_new = true,
                 Effect::Send { key, attempt } => self.post.send(key, *attempt),
                 Effect::Copies { .. }
                 | Effect::More

@@ -3,6 +3,7 @@
 mod copy_row;
 mod delivery_row;
 mod note_row;
+mod preferences_row;
 mod secret_row;
 
 #[cfg(test)]
@@ -11,7 +12,7 @@ pub(crate) mod tests;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::{NoteEnd, NotificationView};
+use holdpoint_contracts::notification::{self as contract, NoteEnd, NotificationView};
 use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_kernel::Changed;
 use holdpoint_people::table as people;
@@ -44,8 +45,12 @@ pub(crate) async fn load(
     let mut notes: BTreeMap<&Workspace, Vec<&NoteKey>> = BTreeMap::new();
     let mut copies: BTreeMap<&Workspace, Vec<(&UserName, NotificationId)>> = BTreeMap::new();
     let (mut deliveries, mut secrets) = (Vec::new(), Vec::new());
+    let mut people: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
     for key in keys {
         match key {
+            Key::Preferences(workspace, person) => {
+                people.entry(workspace).or_default().push(person.clone());
+            }
             Key::Delivery(key) => deliveries.push(key),
             Key::Secret(workspace) => secrets.push(workspace),
             Key::Note(key) => notes.entry(&key.workspace).or_default().push(key),
@@ -72,6 +77,12 @@ pub(crate) async fn load(
     for delivery in delivery_row::load(db, &deliveries).await? {
         let key = Key::Delivery(delivery.key.clone());
         found.push((key, Aggregate::Delivery(Box::new(delivery))));
+    }
+    for (workspace, names) in people {
+        for one in preferences_row::load(db, workspace, &names).await? {
+            let key = Key::Preferences(workspace.clone(), one.person.clone());
+            found.push((key, Aggregate::Preferences(Box::new(one))));
+        }
     }
     for secret in secret_row::load(db, &secrets).await? {
         let key = Key::Secret(secret.workspace.clone());
@@ -118,6 +129,16 @@ pub(crate) async fn secret(
 ) -> Result<Option<String>, StoreError> {
     let found = secret_row::load(db, &[workspace]).await?;
     Ok(found.into_iter().next().map(|secret| secret.text))
+}
+
+/// What a person has said of how they want to be told.
+pub(crate) async fn preferences(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    person: &UserName,
+) -> Result<Option<contract::Preferences>, StoreError> {
+    let found = preferences_row::load(db, workspace, std::slice::from_ref(person)).await?;
+    Ok(found.into_iter().next().map(|one| one.said))
 }
 
 /// Copies with what they are of, and how that ended.
@@ -219,9 +240,11 @@ pub(crate) async fn find(
         }
     }
     for (workspace, names) in names {
+        let mut rules = preferences_row::rules(db, workspace, &names).await?;
         for user in people::find_all(db, workspace, &names).await? {
             let need = Need::Person(workspace.clone(), user.name.clone());
             let person = Person {
+                rules: rules.remove(&user.name).unwrap_or_default(),
                 name: user.name,
                 active: user.active,
                 has_mail: user.email.is_some(),
@@ -245,6 +268,7 @@ pub(crate) async fn save(
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
     let (mut notes, mut copies, mut secrets) = (Vec::new(), Vec::new(), Vec::new());
+    let mut preferences = Vec::new();
     let mut deliveries: Vec<(&Delivery, u64)> = Vec::new();
     for one in changed {
         match one.state {
@@ -252,6 +276,7 @@ pub(crate) async fn save(
             Aggregate::Copy(copy) => copies.push(&**copy),
             Aggregate::Delivery(delivery) => deliveries.push((&**delivery, one.read_version)),
             Aggregate::Secret(secret) => secrets.push(&**secret),
+            Aggregate::Preferences(said) => preferences.push((&**said, one.read_version)),
             Aggregate::Users => {}
         }
     }
@@ -259,6 +284,7 @@ pub(crate) async fn save(
     copy_row::read(db, &copies, now).await?;
     losers.extend(delivery_row::save(db, &deliveries, now).await?);
     losers.extend(secret_row::save(db, &secrets, now).await?);
+    losers.extend(preferences_row::save(db, &preferences, now).await?);
     Ok(losers)
 }
 
@@ -288,8 +314,21 @@ pub(crate) async fn record(
             }
             Effect::Settle { workspace, hold } => ended.entry(workspace).or_default().push(*hold),
             Effect::Users(facts) => people::apply(db, facts).await?,
-            Effect::Deliver { workspace, id, to } => {
-                delivery_row::insert(db, (workspace, *id), to, now).await?;
+            Effect::Deliver {
+                workspace,
+                id,
+                priority,
+                to,
+            } => {
+                let new = delivery_row::New {
+                    workspace,
+                    note: *id,
+                    priority: *priority,
+                };
+                delivery_row::insert(db, &new, to, now).await?;
+            }
+            Effect::Reconsider { workspace, person } => {
+                delivery_row::reconsider(db, workspace, person, now).await?;
             }
             Effect::More | Effect::Changed(..) | Effect::Send { .. } => {}
         }

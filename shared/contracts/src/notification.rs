@@ -9,6 +9,12 @@ use crate::hold::{HoldOutcome, Priority};
 use crate::message::{Command, Query, Reply};
 use crate::run::Page;
 
+mod preferences;
+
+pub use preferences::{
+    ChannelRule, Channels, Day, GetPreferences, Preferences, PutPreferences, QuietHours,
+};
+
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "notification";
 
@@ -213,6 +219,9 @@ pub enum DeliveryState {
     Sent,
     /// It is given up; `last_error` says why.
     Failed,
+    /// Nobody wants it any more: what it is of is over, or whom it was for does not want to be told
+    /// this way; `last_error` says which.
+    Dropped,
 }
 
 /// One delivery as the API shows it.
@@ -230,11 +239,15 @@ pub struct DeliveryView {
     pub state: DeliveryState,
     /// How often it was tried.
     pub attempts: u32,
-    /// When it is tried again; while one is on its way: when that one is given up.
+    /// When it is tried, or tried again, or its person's quiet hours end; while one is on its way: when
+    /// that one is given up.
     #[serde(default, with = "crate::instant::option")]
     pub next_at: Option<DateTime<Utc>>,
     /// What went wrong last.
     pub last_error: Option<String>,
+    /// What the other side said when it took it: its status, or the mail's `Message-ID`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<String>,
     /// Since when it is to leave.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,

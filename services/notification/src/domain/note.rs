@@ -185,6 +185,7 @@ pub(super) fn told(
     workspace: &Workspace,
     fact: &RequestFact,
     look: Look<'_>,
+    now: DateTime<Utc>,
 ) -> Result<Step, Stop> {
     let mut course = course(workspace, fact.id, look)?;
     let again = fact.kind == FactKind::Opened && course.opened.is_some();
@@ -219,7 +220,8 @@ pub(super) fn told(
         effects.push(Effect::Deliver {
             workspace: workspace.clone(),
             id: note.id(),
-            to: vec![Recipient::Callback],
+            priority: fact.request.priority,
+            to: vec![(Recipient::Callback, now)],
         });
     }
     let need = Need::Course(workspace.clone(), fact.id);
@@ -241,7 +243,7 @@ fn bounded(fact: &RequestFact) -> RequestFact {
 }
 
 /// The next page of a fact. Where nobody at all could be told, the owners are.
-pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
+pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<Step, Stop> {
     let Fan::People { left, after } = &note.fan else {
         return Ok(Step::Same(Answer::Done));
     };
@@ -255,16 +257,21 @@ pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
         next.fan = to_owners(left);
     }
     let mut effects = Vec::new();
+    let priority = note.fact.request.priority;
     let mailed: Vec<_> = reached
         .people
         .iter()
         .filter(|person| !is_over && is_mailed(&note.fact, person))
-        .map(|person| Recipient::Mail(person.name.clone()))
+        .map(|person| {
+            let due_at = person.rules.held_until(priority, now).unwrap_or(now);
+            (Recipient::Mail(person.name.clone()), due_at)
+        })
         .collect();
     if !mailed.is_empty() {
         effects.push(Effect::Deliver {
             workspace: note.workspace.clone(),
             id: note.id(),
+            priority,
             to: mailed,
         });
     }
@@ -285,12 +292,14 @@ pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
     })))
 }
 
-/// Who is mailed, beside their copy: whoever has an address and is asked for something. What somebody
+/// Who is mailed, beside their copy: whoever has an address, is asked for something, and wants to be
+/// mailed of things that are as urgent. What somebody
 /// took for themselves they know; what they asked of themselves may have been their script.
 fn is_mailed(fact: &RequestFact, person: &Person) -> bool {
     let has_acted = fact.by.as_deref() == Some(person.name.as_str());
     let knows = has_acted && fact.kind != FactKind::Opened;
-    person.has_mail && !knows && type_of(fact).is_some_and(asks_somebody)
+    let is_wanted = person.has_mail && person.rules.wants_mail(fact.request.priority);
+    is_wanted && !knows && type_of(fact).is_some_and(asks_somebody)
 }
 
 /// The types that are mailed (S0-T4); the others wait until somebody looks.
