@@ -3,6 +3,7 @@
 mod m0001_first;
 mod m0002_deliveries;
 mod m0003_preferences;
+mod m0004_webhooks;
 
 use sea_orm_migration::prelude::*;
 
@@ -21,6 +22,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0001_first::Migration),
             Box::new(m0002_deliveries::Migration),
             Box::new(m0003_preferences::Migration),
+            Box::new(m0004_webhooks::Migration),
         ]
     }
 }

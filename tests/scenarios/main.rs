@@ -56,3 +56,4 @@ mod the_same_key_starts_once;
 mod tokens_open_what_they_say;
 mod two_hundred_wait_and_two_hundred_work;
 mod two_of_each_share_the_work;
+mod webhooks_tell_of_requests;

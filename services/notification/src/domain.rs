@@ -4,11 +4,13 @@
 
 mod brief;
 mod copy;
+mod decide;
 mod delivery;
 mod fan_out;
 mod note;
 mod preferences;
 mod refusal;
+mod webhook;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -17,18 +19,21 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
-    self as contract, Noted, NotificationView, RequestFact, WebhookSecretView,
+    self as contract, Noted, NotificationView, RequestFact, WebhookAdded, WebhookSecretView,
+    WebhookView,
 };
-use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, Workspace};
+use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
 use serde::Serialize;
 
 pub use copy::Copy;
+pub(crate) use decide::decide;
 pub use delivery::{Delivery, DeliveryKey, Phase, Recipient, Report, TRIES_MAX};
 pub use fan_out::{Audience, Fan, PAGE};
 pub(crate) use note::title;
 pub use note::{Course, Note, action_url, link};
 pub use preferences::{Preferences, Rules};
 pub use refusal::Refusal;
+pub use webhook::{Call, Hook, Standing, WEBHOOKS_MAX, Webhook, check};
 
 /// One fact: which request, and which version of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,6 +59,8 @@ pub enum Key {
     Secret(Workspace),
     /// How a person wants to be told.
     Preferences(Workspace, UserName),
+    /// A program that is told of events.
+    Webhook(Workspace, WebhookId),
     /// The read copy of users; it has no state of its own.
     Users,
 }
@@ -86,6 +93,8 @@ pub enum Aggregate {
     Secret(Box<Secret>),
     /// How a person wants to be told.
     Preferences(Box<Preferences>),
+    /// A program that is told of events.
+    Webhook(Box<Webhook>),
     /// The facts about users guard themselves by their versions.
     Users,
 }
@@ -119,6 +128,24 @@ pub enum Input {
         person: UserName,
         /// What; it can be read as [`Rules`].
         said: contract::Preferences,
+    },
+    /// Somebody who may adds a program that is told of events.
+    AddWebhook(Box<Webhook>),
+    /// Somebody who may removes one.
+    RemoveWebhook {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: WebhookId,
+    },
+    /// One was called.
+    Called {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: WebhookId,
+        /// What came of it.
+        call: Call,
     },
     /// The sweep found a delivery due: it is handed out, to this process and no other.
     Claim(DeliveryKey),
@@ -160,6 +187,8 @@ pub enum Need {
     Person(Workspace, UserName),
     /// When a request was asked, and when it ended.
     Course(Workspace, HoldId),
+    /// The programs that are told of events of a workspace.
+    Webhooks(Workspace),
 }
 
 /// What a decision may know of a user.
@@ -184,6 +213,8 @@ pub enum Fact {
     Person(Person),
     /// To [`Need::Course`].
     Course(Course),
+    /// To [`Need::Webhooks`].
+    Webhooks(Vec<Hook>),
     /// No decision looks at another aggregate.
     Other,
 }
@@ -270,6 +301,10 @@ pub enum Answer {
     Secret(WebhookSecretView),
     /// To [`Input::Prefer`].
     Preferences(contract::Preferences),
+    /// To [`Input::AddWebhook`].
+    WebhookAdded(Box<WebhookAdded>),
+    /// To [`Input::RemoveWebhook`].
+    Webhook(Box<WebhookView>),
     /// To what nobody waits for.
     Done,
 }
@@ -328,84 +363,11 @@ impl Input {
             Self::Prefer {
                 workspace, person, ..
             } => Key::Preferences(workspace.clone(), person.clone()),
+            Self::AddWebhook(new) => Key::Webhook(new.workspace.clone(), new.id),
+            Self::RemoveWebhook { workspace, id } | Self::Called { workspace, id, .. } => {
+                Key::Webhook(workspace.clone(), *id)
+            }
             Self::Users(_) => Key::Users,
         }
     }
-}
-
-/// Decides what an input does. Total and pure: same arguments, same answer.
-pub(crate) fn decide(
-    state: Option<&Aggregate>,
-    input: &Input,
-    look: Look<'_>,
-    now: DateTime<Utc>,
-) -> Result<Step, Stop> {
-    match input {
-        Input::Told { workspace, fact } => match state {
-            Some(_) => Ok(Step::Same(Answer::Noted(Noted::Known))),
-            None => note::told(workspace, fact, look, now),
-        },
-        Input::GoOn(_) => match state {
-            Some(Aggregate::Note(note)) => note::go_on(note, look, now),
-            // A key names one kind of aggregate, and the sweep found it in the tables.
-            Some(_) | None => Ok(Step::Same(Answer::Done)),
-        },
-        Input::Read { id, .. } => match state {
-            Some(Aggregate::Copy(copy)) => Ok(copy::read(copy, now)),
-            Some(_) | None => Err(Refusal::NoNotification(*id).into()),
-        },
-        Input::Claim(_) => match state {
-            Some(Aggregate::Delivery(delivery)) => delivery::claim(delivery, look, now),
-            Some(_) | None => Ok(Step::Same(Answer::Done)),
-        },
-        Input::Reported {
-            attempt, report, ..
-        } => match state {
-            Some(Aggregate::Delivery(delivery)) => {
-                Ok(delivery::reported(delivery, *attempt, report, now))
-            }
-            Some(_) | None => Ok(Step::Same(Answer::Done)),
-        },
-        Input::Secret { workspace, fresh } => match state {
-            Some(Aggregate::Secret(secret)) => Ok(Step::Same(shown(secret))),
-            Some(_) | None => Ok(made(workspace, fresh)),
-        },
-        Input::Prefer {
-            workspace,
-            person,
-            said,
-        } => {
-            let known = match state {
-                Some(Aggregate::Preferences(known)) => Some(&**known),
-                Some(_) | None => None,
-            };
-            Ok(preferences::put(known, (workspace, person), said))
-        }
-        Input::Users(facts) => Ok(Step::Changed(Box::new(Change {
-            state: Aggregate::Users,
-            effects: vec![Effect::Users(facts.clone())],
-            facts: Vec::new(),
-            answer: Answer::Done,
-        }))),
-    }
-}
-
-fn made(workspace: &Workspace, fresh: &str) -> Step {
-    let secret = Secret {
-        workspace: workspace.clone(),
-        text: fresh.to_owned(),
-    };
-    let answer = shown(&secret);
-    Step::Changed(Box::new(Change {
-        state: Aggregate::Secret(Box::new(secret)),
-        effects: Vec::new(),
-        facts: Vec::new(),
-        answer,
-    }))
-}
-
-fn shown(secret: &Secret) -> Answer {
-    Answer::Secret(WebhookSecretView {
-        secret: secret.text.clone(),
-    })
 }

@@ -4,13 +4,15 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{
-    NoteRequests, PutPreferences, ReadNotification, ShowWebhookSecret,
+    AddWebhook, NoteRequests, PutPreferences, ReadNotification, RemoveWebhook, ShowWebhookSecret,
 };
-use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_kernel::Request;
 
-use crate::domain::{Input, Rules};
+use holdpoint_targets::TargetPolicy;
+
+use crate::domain::{Input, Rules, Standing, Webhook, check};
 
 /// Most facts that one message may bring; more are refused whole.
 const FACTS_MAX: usize = 1_000;
@@ -20,6 +22,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) parts: &'a Parts,
     /// Whose assertions count.
     pub(crate) trust: &'a Trust,
+    /// Which addresses may be called.
+    pub(crate) targets: TargetPolicy,
     /// When the command came.
     pub(crate) now: DateTime<Utc>,
 }
@@ -40,6 +44,16 @@ impl Reader<'_> {
                 Ok(Request::one(input, envelope.key))
             }
             PutPreferences::VERB => self.preferences(read(body)?),
+            AddWebhook::VERB => self.webhook(read(body)?),
+            RemoveWebhook::VERB => {
+                let envelope: Envelope<RemoveWebhook> = read(body)?;
+                self.caller(&envelope, Right::Administer)?;
+                let input = Input::RemoveWebhook {
+                    workspace: self.parts.workspace.clone(),
+                    id: envelope.command.id,
+                };
+                Ok(Request::one(input, envelope.key))
+            }
             ShowWebhookSecret::VERB => {
                 let envelope: Envelope<ShowWebhookSecret> = read(body)?;
                 self.caller(&envelope, Right::Administer)?;
@@ -53,6 +67,39 @@ impl Reader<'_> {
                 "the notification service has no command `{other}`"
             ))),
         }
+    }
+
+    fn webhook(&self, envelope: Envelope<AddWebhook>) -> Result<Request<Input>, Problem> {
+        let caller = self.caller(&envelope, Right::Administer)?;
+        let wanted = envelope.command;
+        let url = check(&wanted.url, &wanted.events)?;
+        self.targets.check(&url).map_err(|refused| {
+            let message = format!("url: {refused}");
+            Problem::invalid_body(&*message).with_errors(vec![FieldError {
+                pointer: Some("/url".to_owned()),
+                message,
+                ..FieldError::default()
+            }])
+        })?;
+        let webhook = Webhook {
+            workspace: self.parts.workspace.clone(),
+            id: wanted.id,
+            url: wanted.url,
+            events: wanted.events,
+            format: wanted.format,
+            secret: WebhookSecret::fresh().write(),
+            created_by: caller.user,
+            created_at: self.now,
+            standing: Standing::Active {
+                failing_since: None,
+            },
+            last_error: None,
+            version: 1,
+        };
+        Ok(Request::one(
+            Input::AddWebhook(Box::new(webhook)),
+            envelope.key,
+        ))
     }
 
     fn preferences(&self, envelope: Envelope<PutPreferences>) -> Result<Request<Input>, Problem> {

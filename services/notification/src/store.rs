@@ -5,6 +5,7 @@ mod delivery_row;
 mod note_row;
 mod preferences_row;
 mod secret_row;
+mod webhook_row;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{self as contract, NoteEnd, NotificationView};
-use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
+use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
 use holdpoint_kernel::Changed;
 use holdpoint_people::table as people;
 use holdpoint_store::StoreError;
@@ -22,11 +23,11 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use crate::Notification;
 use crate::domain::{
     Aggregate, Copy, Course, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Person,
-    Recipient,
+    Recipient, WEBHOOKS_MAX, Webhook,
 };
 
 pub(crate) use copy_row::{Behind, Filter};
-pub(crate) use delivery_row::{Last, due, of_request};
+pub(crate) use delivery_row::{Last, due, of_request, of_webhook};
 pub(crate) use note_row::fanning;
 
 /// The number in a notification's id, as rows have it.
@@ -46,8 +47,10 @@ pub(crate) async fn load(
     let mut copies: BTreeMap<&Workspace, Vec<(&UserName, NotificationId)>> = BTreeMap::new();
     let (mut deliveries, mut secrets) = (Vec::new(), Vec::new());
     let mut people: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
+    let mut webhooks = Vec::new();
     for key in keys {
         match key {
+            Key::Webhook(workspace, id) => webhooks.push((workspace, *id)),
             Key::Preferences(workspace, person) => {
                 people.entry(workspace).or_default().push(person.clone());
             }
@@ -84,6 +87,10 @@ pub(crate) async fn load(
             found.push((key, Aggregate::Preferences(Box::new(one))));
         }
     }
+    for webhook in webhook_row::load(db, &webhooks).await? {
+        let key = Key::Webhook(webhook.workspace.clone(), webhook.id);
+        found.push((key, Aggregate::Webhook(Box::new(webhook))));
+    }
     for secret in secret_row::load(db, &secrets).await? {
         let key = Key::Secret(secret.workspace.clone());
         found.push((key, Aggregate::Secret(Box::new(secret))));
@@ -113,7 +120,7 @@ pub(crate) async fn parcel(
     };
     let person = match &key.to {
         Recipient::Mail(name) => people::find(db, &key.workspace, name).await?,
-        Recipient::Callback => None,
+        Recipient::Callback | Recipient::Webhook(_) => None,
     };
     Ok(Some(Parcel {
         note,
@@ -129,6 +136,26 @@ pub(crate) async fn secret(
 ) -> Result<Option<String>, StoreError> {
     let found = secret_row::load(db, &[workspace]).await?;
     Ok(found.into_iter().next().map(|secret| secret.text))
+}
+
+/// One webhook.
+pub(crate) async fn webhook(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    id: WebhookId,
+) -> Result<Option<Webhook>, StoreError> {
+    let found = webhook_row::load(db, &[(workspace, id)]).await?;
+    Ok(found.into_iter().next())
+}
+
+/// The webhooks of a workspace that were not removed, oldest first, after one.
+pub(crate) async fn webhooks(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    after: Option<WebhookId>,
+    limit: u64,
+) -> Result<Vec<Webhook>, StoreError> {
+    webhook_row::list(db, workspace, after, limit).await
 }
 
 /// What a person has said of how they want to be told.
@@ -226,6 +253,12 @@ pub(crate) async fn find(
             Need::Person(workspace, name) => {
                 names.entry(workspace).or_default().push(name.clone());
             }
+            Need::Webhooks(workspace) => {
+                let limit = u64::try_from(WEBHOOKS_MAX).unwrap_or(u64::MAX);
+                let all = webhook_row::list(db, workspace, None, limit).await?;
+                let hooks = all.iter().filter_map(Webhook::hook).collect();
+                found.push((need.clone(), Fact::Webhooks(hooks)));
+            }
             Need::Course(workspace, hold) => holds.entry(workspace).or_default().push(*hold),
             Need::Members {
                 workspace,
@@ -268,7 +301,7 @@ pub(crate) async fn save(
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
     let (mut notes, mut copies, mut secrets) = (Vec::new(), Vec::new(), Vec::new());
-    let mut preferences = Vec::new();
+    let (mut preferences, mut webhooks) = (Vec::new(), Vec::new());
     let mut deliveries: Vec<(&Delivery, u64)> = Vec::new();
     for one in changed {
         match one.state {
@@ -277,6 +310,7 @@ pub(crate) async fn save(
             Aggregate::Delivery(delivery) => deliveries.push((&**delivery, one.read_version)),
             Aggregate::Secret(secret) => secrets.push(&**secret),
             Aggregate::Preferences(said) => preferences.push((&**said, one.read_version)),
+            Aggregate::Webhook(webhook) => webhooks.push((&**webhook, one.read_version)),
             Aggregate::Users => {}
         }
     }
@@ -285,6 +319,7 @@ pub(crate) async fn save(
     losers.extend(delivery_row::save(db, &deliveries, now).await?);
     losers.extend(secret_row::save(db, &secrets, now).await?);
     losers.extend(preferences_row::save(db, &preferences, now).await?);
+    losers.extend(webhook_row::save(db, &webhooks, now).await?);
     Ok(losers)
 }
 

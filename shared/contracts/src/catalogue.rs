@@ -142,6 +142,7 @@ fn all() -> Vec<Entry> {
     entries.extend(people::handling());
     entries.extend(people::users());
     entries.extend(notifications::all());
+    entries.extend(notifications::webhooks());
     entries.extend(samples::queries());
     entries.extend(plain::messages());
     entries

@@ -6,7 +6,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, DeliveryState, DeliveryView};
-use holdpoint_ids::{NotificationId, UserName, Workspace};
+use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
 use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Rules, Step, Stop};
 
@@ -30,6 +30,8 @@ pub enum Recipient {
     Mail(UserName),
     /// A POST to the address that a hold which stands alone was asked with.
     Callback,
+    /// A POST to a webhook of the workspace.
+    Webhook(WebhookId),
 }
 
 impl Recipient {
@@ -39,6 +41,7 @@ impl Recipient {
         match self {
             Self::Mail(_) => Channel::Email,
             Self::Callback => Channel::Callback,
+            Self::Webhook(_) => Channel::Webhook,
         }
     }
 }
@@ -61,6 +64,7 @@ impl DeliveryKey {
         match &self.to {
             Recipient::Mail(person) => format!("{}.{person}", self.note),
             Recipient::Callback => format!("msg_{}", self.note),
+            Recipient::Webhook(id) => format!("msg_{}_{id}", self.note),
         }
     }
 }
@@ -115,15 +119,17 @@ impl Delivery {
             Phase::Sent { receipt } => Some(receipt.clone()),
             Phase::Pending { .. } | Phase::Failed | Phase::Dropped => None,
         };
-        let person = match &self.key.to {
-            Recipient::Mail(person) => Some(person.clone()),
-            Recipient::Callback => None,
+        let (person, webhook) = match &self.key.to {
+            Recipient::Mail(person) => (Some(person.clone()), None),
+            Recipient::Callback => (None, None),
+            Recipient::Webhook(id) => (None, Some(*id)),
         };
         DeliveryView {
             id: self.key.stable_id(),
             notification: self.key.note,
             channel: self.key.to.channel(),
             person,
+            webhook,
             state,
             attempts: self.attempts,
             next_at,
@@ -176,15 +182,14 @@ pub(super) fn claim(delivery: &Delivery, look: Look<'_>, now: DateTime<Utc>) -> 
 fn rules(delivery: &Delivery, look: Look<'_>) -> Result<Rules, Stop> {
     let person = match &delivery.key.to {
         Recipient::Mail(person) => person.clone(),
-        Recipient::Callback => return Ok(Rules::default()),
+        Recipient::Callback | Recipient::Webhook(_) => return Ok(Rules::default()),
     };
     let need = Need::Person(delivery.key.workspace.clone(), person);
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Person(person)) => Ok(person.rules),
-        Found::Here(Fact::Members(_) | Fact::Course(_) | Fact::Other) | Found::Absent => {
-            Ok(Rules::default())
-        }
+        Found::Here(Fact::Members(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other)
+        | Found::Absent => Ok(Rules::default()),
     }
 }
 

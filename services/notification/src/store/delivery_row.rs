@@ -10,19 +10,20 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::Channel;
-use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
+use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-use super::told_rev;
+use super::{Behind, told_rev};
 use crate::domain::{Delivery, DeliveryKey, Key, Phase, Recipient};
 
 const TABLE: &str = "deliveries";
 const EMAIL: &str = Channel::Email.as_str();
 const CALLBACK: &str = Channel::Callback.as_str();
+const WEBHOOK: &str = Channel::Webhook.as_str();
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -61,10 +62,11 @@ fn number(value: u64) -> Result<i64, StoreError> {
 }
 
 /// The columns `channel` and `target`.
-fn columns_of(to: &Recipient) -> (&'static str, &str) {
+fn columns_of(to: &Recipient) -> (&'static str, String) {
     match to {
-        Recipient::Mail(person) => (EMAIL, person.as_str()),
-        Recipient::Callback => (CALLBACK, ""),
+        Recipient::Mail(person) => (EMAIL, person.to_string()),
+        Recipient::Callback => (CALLBACK, String::new()),
+        Recipient::Webhook(id) => (WEBHOOK, id.to_string()),
     }
 }
 
@@ -77,7 +79,7 @@ fn id_of(key: &DeliveryKey) -> Result<Id, StoreError> {
         key.note.hold.to_string(),
         number(told_rev(key.note))?,
         channel.to_owned(),
-        target.to_owned(),
+        target,
     ))
 }
 
@@ -85,6 +87,7 @@ fn key_of(row: &Model) -> Result<DeliveryKey, StoreError> {
     let to = match row.channel.as_str() {
         EMAIL => Recipient::Mail(row.target.parse().map_err(broken)?),
         CALLBACK => Recipient::Callback,
+        WEBHOOK => Recipient::Webhook(row.target.parse().map_err(broken)?),
         other => return Err(broken(format!("channel `{other}`"))),
     };
     let rev = u64::try_from(row.rev).map_err(broken)?;
@@ -146,14 +149,20 @@ pub(super) async fn load(
     Ok(found)
 }
 
-/// What is due of one way, the longest first.
+/// What is due of one way, the longest first, but for what goes to the busy.
 pub(crate) async fn due(
     db: &impl ConnectionTrait,
     channel: Channel,
     now: DateTime<Utc>,
+    busy: &[WebhookId],
     limit: u64,
 ) -> Result<Vec<DeliveryKey>, StoreError> {
     let rows = Entity::find()
+        .filter(
+            COLUMN
+                .target
+                .is_not_in(busy.iter().map(WebhookId::to_string)),
+        )
         .filter(COLUMN.channel.eq(channel.as_str()))
         .filter(COLUMN.state.eq("pending"))
         .filter(COLUMN.next_at.lte(now))
@@ -198,11 +207,45 @@ pub(crate) async fn of_request(
         .limit(limit)
         .all(db)
         .await?;
-    let one = |row: Model| {
-        let began = row.created_at;
-        Ok((read(row)?, began))
-    };
-    rows.into_iter().map(one).collect()
+    rows.into_iter().map(with_beginning).collect()
+}
+
+fn with_beginning(row: Model) -> Result<(Delivery, DateTime<Utc>), StoreError> {
+    let began = row.created_at;
+    Ok((read(row)?, began))
+}
+
+/// All deliveries to one webhook, newest first; with when each began.
+pub(crate) async fn of_webhook(
+    db: &impl ConnectionTrait,
+    (workspace, webhook): (&Workspace, WebhookId),
+    behind: Option<Behind>,
+    limit: u64,
+) -> Result<Vec<(Delivery, DateTime<Utc>)>, StoreError> {
+    let mut query = Entity::find()
+        .filter(COLUMN.channel.eq(WEBHOOK))
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.target.eq(webhook.to_string()));
+    if let Some(Behind { at, id }) = behind {
+        let hold = id.hold.to_string();
+        let same_at = Condition::all()
+            .add(COLUMN.created_at.eq(at))
+            .add(COLUMN.hold.lt(&*hold));
+        let same_hold = Condition::all()
+            .add(COLUMN.created_at.eq(at))
+            .add(COLUMN.hold.eq(&*hold))
+            .add(COLUMN.rev.lt(number(told_rev(id))?));
+        let before = COLUMN.created_at.lt(at);
+        query = query.filter(Condition::any().add(before).add(same_at).add(same_hold));
+    }
+    let rows = query
+        .order_by_desc(Column::CreatedAt)
+        .order_by_desc(Column::Hold)
+        .order_by_desc(Column::Rev)
+        .limit(limit)
+        .all(db)
+        .await?;
+    rows.into_iter().map(with_beginning).collect()
 }
 
 /// What new deliveries have in common.
@@ -227,7 +270,7 @@ pub(super) async fn insert(
             hold: Set(new.note.hold.to_string()),
             rev: Set(rev),
             channel: Set(channel.to_owned()),
-            target: Set(target.to_owned()),
+            target: Set(target),
             priority: Set(new.priority.as_str().to_owned()),
             state: Set("pending".to_owned()),
             attempts: Set(0),

@@ -6,7 +6,7 @@ use holdpoint_migrations::notification::Migrator;
 use holdpoint_store::{Location, is_sqlite, migrate, open_writer};
 use sea_orm::{ColumnTrait, DatabaseConnection, EntityTrait, Iterable, Statement};
 
-use super::{copy_row, delivery_row, note_row, preferences_row, secret_row};
+use super::{copy_row, delivery_row, note_row, preferences_row, secret_row, webhook_row};
 
 pub(crate) use copy_row::Entity as Copies;
 
@@ -44,6 +44,7 @@ async fn all(location: &Location) {
     same_columns(&db, delivery_row::Entity).await;
     same_columns(&db, secret_row::Entity).await;
     same_columns(&db, preferences_row::Entity).await;
+    same_columns(&db, webhook_row::Entity).await;
     same_columns(&db, holdpoint_people::table::row::user::Entity).await;
     same_columns(&db, holdpoint_people::table::row::role::Entity).await;
 }

@@ -1,15 +1,16 @@
 //! Samples of what the notification service says and is asked.
 
-use holdpoint_ids::NotificationId;
+use holdpoint_ids::{NotificationId, WebhookId};
 
 use super::samples::{at, hold_id, page, run_id};
 use super::{Entry, acme, command, message, query};
 use crate::hold::{HoldOutcome, Priority};
 use crate::notification::{
-    Channel, ChannelRule, Channels, Day, DeliveryState, DeliveryView, FactKind, GetNotification,
-    GetPreferences, ListDeliveries, ListNotifications, NoteEnd, NotificationNudge,
-    NotificationType, NotificationView, Preferences, PutPreferences, QuietHours, ReadNotification,
-    ShowWebhookSecret, WebhookSecretView,
+    AddWebhook, Channel, ChannelRule, Channels, Day, DeliveryState, DeliveryView, FactKind,
+    GetNotification, GetPreferences, ListDeliveries, ListNotifications, ListWebhookDeliveries,
+    ListWebhooks, NoteEnd, NotificationNudge, NotificationType, NotificationView, Preferences,
+    PutPreferences, QuietHours, ReadNotification, RemoveWebhook, ShowWebhookSecret, WebhookAdded,
+    WebhookFormat, WebhookSecretView, WebhookStatus, WebhookView,
 };
 use crate::subject;
 
@@ -51,6 +52,48 @@ fn preferences() -> Preferences {
     }
 }
 
+fn webhook_id() -> WebhookId {
+    "wh_01920000000070008000000000000007".parse().unwrap()
+}
+
+fn webhook() -> WebhookView {
+    WebhookView {
+        id: webhook_id(),
+        url: "https://hooks.slack.example/services/T0/B0/x".to_owned(),
+        events: vec!["approval.*".to_owned(), "handoff.offered".to_owned()],
+        format: WebhookFormat::Slack,
+        status: WebhookStatus::Active,
+        created_by: "owner".parse().unwrap(),
+        created_at: at("05T09:00:00"),
+        failing_since: Some(at("05T09:30:00")),
+        disabled_at: None,
+        last_error: Some("The webhook answered 500.".to_owned()),
+    }
+}
+
+fn secret() -> WebhookSecretView {
+    WebhookSecretView {
+        secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned(),
+    }
+}
+
+fn delivery() -> DeliveryView {
+    let id = notification().id;
+    DeliveryView {
+        id: format!("msg_{id}"),
+        notification: id,
+        channel: Channel::Callback,
+        person: None,
+        webhook: None,
+        state: DeliveryState::Pending,
+        attempts: 1,
+        next_at: Some(at("05T09:30:05")),
+        last_error: Some("The callback answered 500.".to_owned()),
+        receipt: None,
+        at: at("05T09:30:00"),
+    }
+}
+
 pub(super) fn all() -> Vec<Entry> {
     let (person, id) = ("salesRep".parse().unwrap(), notification().id);
     let list = ListNotifications {
@@ -62,25 +105,10 @@ pub(super) fn all() -> Vec<Entry> {
     let nudge = NotificationNudge {
         people: vec!["salesRep".parse().unwrap()],
     };
-    let secret = WebhookSecretView {
-        secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned(),
-    };
     let deliveries = ListDeliveries {
         request: hold_id(),
         limit: 100,
         cursor: None,
-    };
-    let delivery = DeliveryView {
-        id: format!("msg_{id}"),
-        notification: id,
-        channel: Channel::Callback,
-        person: None,
-        state: DeliveryState::Pending,
-        attempts: 1,
-        next_at: Some(at("05T09:30:05")),
-        last_error: Some("The callback answered 500.".to_owned()),
-        receipt: None,
-        at: at("05T09:30:00"),
     };
     let put = PutPreferences {
         person: "salesRep".parse().unwrap(),
@@ -92,10 +120,10 @@ pub(super) fn all() -> Vec<Entry> {
     let service = crate::notification::SERVICE;
     vec![
         command("salesRep", ReadNotification { id }, notification()),
-        command("owner", ShowWebhookSecret {}, secret),
+        command("owner", ShowWebhookSecret {}, secret()),
         command("salesRep", put, preferences()),
         query(&get, preferences()),
-        query(&deliveries, page(delivery)),
+        query(&deliveries, page(delivery())),
         query(&GetNotification { person, id }, notification()),
         query(&list, page(notification())),
         message(
@@ -103,6 +131,41 @@ pub(super) fn all() -> Vec<Entry> {
             "notification_nudge",
             subject::live(&acme(), service),
             &nudge,
+        ),
+    ]
+}
+
+pub(super) fn webhooks() -> Vec<Entry> {
+    let add = AddWebhook {
+        id: webhook_id(),
+        url: webhook().url,
+        events: webhook().events,
+        format: WebhookFormat::Slack,
+    };
+    let added = WebhookAdded {
+        webhook: webhook(),
+        secret: secret().secret,
+    };
+    let webhooks = ListWebhooks {
+        limit: 100,
+        cursor: None,
+    };
+    let to_webhook = ListWebhookDeliveries {
+        webhook: webhook_id(),
+        limit: 100,
+        cursor: None,
+    };
+    vec![
+        command("owner", add, added),
+        command("owner", RemoveWebhook { id: webhook_id() }, webhook()),
+        query(&webhooks, page(webhook())),
+        query(
+            &to_webhook,
+            page(DeliveryView {
+                channel: Channel::Webhook,
+                webhook: Some(webhook_id()),
+                ..delivery()
+            }),
         ),
     ]
 }
