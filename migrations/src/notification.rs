@@ -4,6 +4,7 @@ mod m0001_first;
 mod m0002_deliveries;
 mod m0003_preferences;
 mod m0004_webhooks;
+mod m0005_forgetting;
 
 use sea_orm_migration::prelude::*;
 
@@ -23,6 +24,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0002_deliveries::Migration),
             Box::new(m0003_preferences::Migration),
             Box::new(m0004_webhooks::Migration),
+            Box::new(m0005_forgetting::Migration),
         ]
     }
 }

@@ -63,6 +63,8 @@ pub enum Key {
     Webhook(Workspace, WebhookId),
     /// The read copy of users; it has no state of its own.
     Users,
+    /// What nobody needs any more; it has no state of its own.
+    Old,
 }
 
 /// What a workspace's callbacks are signed with; made once, and never changed.
@@ -95,7 +97,7 @@ pub enum Aggregate {
     Preferences(Box<Preferences>),
     /// A program that is told of events.
     Webhook(Box<Webhook>),
-    /// The facts about users guard themselves by their versions.
+    /// The facts about users guard themselves by their versions; and what is old has no other state.
     Users,
 }
 
@@ -164,6 +166,11 @@ pub enum Input {
         workspace: Workspace,
         /// It becomes this one.
         fresh: String,
+    },
+    /// The sweep found something that nobody needs any more.
+    Forget {
+        /// What had ended before this.
+        before: DateTime<Utc>,
     },
     /// The handoff service says who is who.
     Users(Vec<UserFact>),
@@ -285,6 +292,11 @@ pub enum Effect {
     },
     /// One person's notifications have changed.
     Changed(Workspace, UserName),
+    /// One page of what is known of requests that had ended before this goes.
+    Forget {
+        /// Before when.
+        before: DateTime<Utc>,
+    },
     /// The read copy of users is to take these over.
     Users(Vec<UserFact>),
 }
@@ -367,6 +379,7 @@ impl Input {
             Self::RemoveWebhook { workspace, id } | Self::Called { workspace, id, .. } => {
                 Key::Webhook(workspace.clone(), *id)
             }
+            Self::Forget { .. } => Key::Old,
             Self::Users(_) => Key::Users,
         }
     }

@@ -120,6 +120,10 @@ pub async fn start(
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     delivering.wakes(nudge.clone(), handle.activity());
+    let sweep = sweeps::Forgetting {
+        clock: deps.clock.clone(),
+    };
+    start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     let pool = Pool {
         post,
         handle: handle.clone(),

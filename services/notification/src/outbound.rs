@@ -42,6 +42,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
             | Effect::Users(_)
             | Effect::Deliver { .. }
             | Effect::Reconsider { .. }
+            | Effect::Forget { .. }
             | Effect::Send { .. } => {}
         }
     }

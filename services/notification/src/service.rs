@@ -187,6 +187,7 @@ impl Service for Notification {
                 | Effect::More
                 | Effect::Settle { .. }
                 | Effect::Changed(..)
+                | Effect::Forget { .. }
                 | Effect::Users(_) => {}
             }
         }

@@ -3,6 +3,7 @@
 mod copy_row;
 mod delivery_row;
 mod note_row;
+mod old;
 mod preferences_row;
 mod secret_row;
 mod webhook_row;
@@ -29,6 +30,7 @@ use crate::domain::{
 pub(crate) use copy_row::{Behind, Filter};
 pub(crate) use delivery_row::{Last, due, of_request, of_webhook};
 pub(crate) use note_row::fanning;
+pub(crate) use old::has_old;
 
 /// The number in a notification's id, as rows have it.
 const fn told_rev(id: NotificationId) -> u64 {
@@ -61,7 +63,7 @@ pub(crate) async fn load(
                 copies.entry(workspace).or_default().push((person, *id));
             }
             // It has no row: the facts guard themselves.
-            Key::Users => {}
+            Key::Users | Key::Old => {}
         }
     }
     let mut found = Vec::with_capacity(keys.len());
@@ -348,6 +350,7 @@ pub(crate) async fn record(
                 copy_row::insert(db, &copies, people).await?;
             }
             Effect::Settle { workspace, hold } => ended.entry(workspace).or_default().push(*hold),
+            Effect::Forget { before } => old::forget(db, *before).await?,
             Effect::Users(facts) => people::apply(db, facts).await?,
             Effect::Deliver {
                 workspace,

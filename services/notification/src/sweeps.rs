@@ -1,6 +1,8 @@
 //! What the notification service looks for in its tables from time to time: facts whose people are
 //! not all told, and deliveries that are due. It decides nothing: what it finds becomes an input.
 
+mod forgetting;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +21,8 @@ use crate::Notification;
 use crate::domain::{DeliveryKey, Input, Recipient};
 use crate::sending::Post;
 use crate::store;
+
+pub(crate) use forgetting::Forgetting;
 
 /// Facts of one page of the sweep: each tells as many people as one commit takes.
 const FACTS: u64 = 4;

@@ -56,6 +56,7 @@ pub(crate) fn decide(
         Input::Called { call, .. } => known
             .webhook
             .map_or_else(nothing, |one| Ok(webhook::called(one, call, now))),
+        Input::Forget { before } => Ok(alone(Effect::Forget { before: *before })),
         Input::Users(facts) => Ok(alone(Effect::Users(facts.clone()))),
     }
 }

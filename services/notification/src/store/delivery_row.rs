@@ -17,6 +17,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
+use super::old::Request;
 use super::{Behind, told_rev};
 use crate::domain::{Delivery, DeliveryKey, Key, Phase, Recipient};
 
@@ -374,4 +375,17 @@ fn active(one: &Delivery, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, 
         created_at: Set(now),
         updated_at: Set(now),
     })
+}
+
+/// Forgets all deliveries of requests.
+pub(super) async fn forget(
+    db: &impl ConnectionTrait,
+    requests: &[Request],
+) -> Result<(), StoreError> {
+    let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Hold)]);
+    Entity::delete_many()
+        .filter(of.in_tuples(requests.iter().cloned()))
+        .exec(db)
+        .await?;
+    Ok(())
 }

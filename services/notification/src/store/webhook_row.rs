@@ -167,3 +167,16 @@ fn active(one: &Webhook, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, S
         updated_at: Set(now),
     })
 }
+
+/// Forgets those that were removed before an instant.
+pub(super) async fn forget(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::delete_many()
+        .filter(COLUMN.status.eq(REMOVED))
+        .filter(COLUMN.updated_at.lt(before))
+        .exec(db)
+        .await?;
+    Ok(())
+}
