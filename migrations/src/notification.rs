@@ -2,6 +2,9 @@
 
 mod m0001_first;
 mod m0002_deliveries;
+mod m0003_preferences;
+mod m0004_webhooks;
+mod m0005_forgetting;
 
 use sea_orm_migration::prelude::*;
 
@@ -19,6 +22,9 @@ impl MigratorTrait for Migrator {
         vec![
             Box::new(m0001_first::Migration),
             Box::new(m0002_deliveries::Migration),
+            Box::new(m0003_preferences::Migration),
+            Box::new(m0004_webhooks::Migration),
+            Box::new(m0005_forgetting::Migration),
         ]
     }
 }

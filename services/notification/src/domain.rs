@@ -4,26 +4,36 @@
 
 mod brief;
 mod copy;
+mod decide;
 mod delivery;
 mod fan_out;
 mod note;
+mod preferences;
 mod refusal;
+mod webhook;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
-use holdpoint_contracts::notification::{Noted, NotificationView, RequestFact, WebhookSecretView};
-use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, Workspace};
+use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::notification::{
+    self as contract, Noted, NotificationView, RequestFact, WebhookAdded, WebhookSecretView,
+    WebhookView,
+};
+use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
 use serde::Serialize;
 
 pub use copy::Copy;
+pub(crate) use decide::decide;
 pub use delivery::{Delivery, DeliveryKey, Phase, Recipient, Report, TRIES_MAX};
 pub use fan_out::{Audience, Fan, PAGE};
 pub(crate) use note::title;
 pub use note::{Course, Note, action_url, link};
+pub use preferences::{Preferences, Rules};
 pub use refusal::Refusal;
+pub use webhook::{Call, Hook, Standing, WEBHOOKS_MAX, Webhook, check};
 
 /// One fact: which request, and which version of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,8 +57,14 @@ pub enum Key {
     Delivery(DeliveryKey),
     /// What a workspace's callbacks are signed with.
     Secret(Workspace),
+    /// How a person wants to be told.
+    Preferences(Workspace, UserName),
+    /// A program that is told of events.
+    Webhook(Workspace, WebhookId),
     /// The read copy of users; it has no state of its own.
     Users,
+    /// What nobody needs any more; it has no state of its own.
+    Old,
 }
 
 /// What a workspace's callbacks are signed with; made once, and never changed.
@@ -77,7 +93,11 @@ pub enum Aggregate {
     Delivery(Box<Delivery>),
     /// What a workspace's callbacks are signed with.
     Secret(Box<Secret>),
-    /// The facts about users guard themselves by their versions.
+    /// How a person wants to be told.
+    Preferences(Box<Preferences>),
+    /// A program that is told of events.
+    Webhook(Box<Webhook>),
+    /// The facts about users guard themselves by their versions; and what is old has no other state.
     Users,
 }
 
@@ -102,6 +122,33 @@ pub enum Input {
         /// Which.
         id: NotificationId,
     },
+    /// A person says how they want to be told.
+    Prefer {
+        /// Whose.
+        workspace: Workspace,
+        /// Who, as the gateway vouches.
+        person: UserName,
+        /// What; it can be read as [`Rules`].
+        said: contract::Preferences,
+    },
+    /// Somebody who may adds a program that is told of events.
+    AddWebhook(Box<Webhook>),
+    /// Somebody who may removes one.
+    RemoveWebhook {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: WebhookId,
+    },
+    /// One was called.
+    Called {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: WebhookId,
+        /// What came of it.
+        call: Call,
+    },
     /// The sweep found a delivery due: it is handed out, to this process and no other.
     Claim(DeliveryKey),
     /// What came of a try to deliver.
@@ -119,6 +166,11 @@ pub enum Input {
         workspace: Workspace,
         /// It becomes this one.
         fresh: String,
+    },
+    /// The sweep found something that nobody needs any more.
+    Forget {
+        /// What had ended before this.
+        before: DateTime<Utc>,
     },
     /// The handoff service says who is who.
     Users(Vec<UserFact>),
@@ -142,6 +194,8 @@ pub enum Need {
     Person(Workspace, UserName),
     /// When a request was asked, and when it ended.
     Course(Workspace, HoldId),
+    /// The programs that are told of events of a workspace.
+    Webhooks(Workspace),
 }
 
 /// What a decision may know of a user.
@@ -153,6 +207,8 @@ pub struct Person {
     pub active: bool,
     /// Whether there is an address for mails.
     pub has_mail: bool,
+    /// How they want to be told.
+    pub rules: Rules,
 }
 
 /// What is found for a need.
@@ -164,6 +220,8 @@ pub enum Fact {
     Person(Person),
     /// To [`Need::Course`].
     Course(Course),
+    /// To [`Need::Webhooks`].
+    Webhooks(Vec<Hook>),
     /// No decision looks at another aggregate.
     Other,
 }
@@ -198,14 +256,23 @@ pub enum Effect {
         /// Set where nobody has to do anything any more.
         read_at: Option<DateTime<Utc>>,
     },
-    /// This is to leave the application, from now on; what is there already stays.
+    /// This is to leave the application; what is there already stays.
     Deliver {
         /// Whose.
         workspace: Workspace,
         /// Of what.
         id: NotificationId,
-        /// To whom, and how.
-        to: Vec<Recipient>,
+        /// How urgent it is.
+        priority: Priority,
+        /// To whom, how, and from when on.
+        to: Vec<(Recipient, DateTime<Utc>)>,
+    },
+    /// A person wants to be told differently: what waits for them is due, and decided anew.
+    Reconsider {
+        /// Whose.
+        workspace: Workspace,
+        /// Who.
+        person: UserName,
     },
     /// A claimed delivery is to be tried now.
     Send {
@@ -225,6 +292,11 @@ pub enum Effect {
     },
     /// One person's notifications have changed.
     Changed(Workspace, UserName),
+    /// One page of what is known of requests that had ended before this goes.
+    Forget {
+        /// Before when.
+        before: DateTime<Utc>,
+    },
     /// The read copy of users is to take these over.
     Users(Vec<UserFact>),
 }
@@ -239,6 +311,12 @@ pub enum Answer {
     Notification(Box<NotificationView>),
     /// To [`Input::Secret`].
     Secret(WebhookSecretView),
+    /// To [`Input::Prefer`].
+    Preferences(contract::Preferences),
+    /// To [`Input::AddWebhook`].
+    WebhookAdded(Box<WebhookAdded>),
+    /// To [`Input::RemoveWebhook`].
+    Webhook(Box<WebhookView>),
     /// To what nobody waits for.
     Done,
 }
@@ -294,73 +372,15 @@ impl Input {
             } => Key::Copy(workspace.clone(), person.clone(), *id),
             Self::Claim(key) | Self::Reported { key, .. } => Key::Delivery(key.clone()),
             Self::Secret { workspace, .. } => Key::Secret(workspace.clone()),
+            Self::Prefer {
+                workspace, person, ..
+            } => Key::Preferences(workspace.clone(), person.clone()),
+            Self::AddWebhook(new) => Key::Webhook(new.workspace.clone(), new.id),
+            Self::RemoveWebhook { workspace, id } | Self::Called { workspace, id, .. } => {
+                Key::Webhook(workspace.clone(), *id)
+            }
+            Self::Forget { .. } => Key::Old,
             Self::Users(_) => Key::Users,
         }
     }
-}
-
-/// Decides what an input does. Total and pure: same arguments, same answer.
-pub(crate) fn decide(
-    state: Option<&Aggregate>,
-    input: &Input,
-    look: Look<'_>,
-    now: DateTime<Utc>,
-) -> Result<Step, Stop> {
-    match input {
-        Input::Told { workspace, fact } => match state {
-            Some(_) => Ok(Step::Same(Answer::Noted(Noted::Known))),
-            None => note::told(workspace, fact, look),
-        },
-        Input::GoOn(_) => match state {
-            Some(Aggregate::Note(note)) => note::go_on(note, look),
-            // A key names one kind of aggregate, and the sweep found it in the tables.
-            Some(_) | None => Ok(Step::Same(Answer::Done)),
-        },
-        Input::Read { id, .. } => match state {
-            Some(Aggregate::Copy(copy)) => Ok(copy::read(copy, now)),
-            Some(_) | None => Err(Refusal::NoNotification(*id).into()),
-        },
-        Input::Claim(_) => match state {
-            Some(Aggregate::Delivery(delivery)) => Ok(delivery::claim(delivery, now)),
-            Some(_) | None => Ok(Step::Same(Answer::Done)),
-        },
-        Input::Reported {
-            attempt, report, ..
-        } => match state {
-            Some(Aggregate::Delivery(delivery)) => {
-                Ok(delivery::reported(delivery, *attempt, report, now))
-            }
-            Some(_) | None => Ok(Step::Same(Answer::Done)),
-        },
-        Input::Secret { workspace, fresh } => match state {
-            Some(Aggregate::Secret(secret)) => Ok(Step::Same(shown(secret))),
-            Some(_) | None => Ok(made(workspace, fresh)),
-        },
-        Input::Users(facts) => Ok(Step::Changed(Box::new(Change {
-            state: Aggregate::Users,
-            effects: vec![Effect::Users(facts.clone())],
-            facts: Vec::new(),
-            answer: Answer::Done,
-        }))),
-    }
-}
-
-fn made(workspace: &Workspace, fresh: &str) -> Step {
-    let secret = Secret {
-        workspace: workspace.clone(),
-        text: fresh.to_owned(),
-    };
-    let answer = shown(&secret);
-    Step::Changed(Box::new(Change {
-        state: Aggregate::Secret(Box::new(secret)),
-        effects: Vec::new(),
-        facts: Vec::new(),
-        answer,
-    }))
-}
-
-fn shown(secret: &Secret) -> Answer {
-    Answer::Secret(WebhookSecretView {
-        secret: secret.text.clone(),
-    })
 }

@@ -3,12 +3,16 @@
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
-use holdpoint_contracts::notification::{NoteRequests, ReadNotification, ShowWebhookSecret};
-use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::notification::{
+    AddWebhook, NoteRequests, PutPreferences, ReadNotification, RemoveWebhook, ShowWebhookSecret,
+};
+use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_kernel::Request;
 
-use crate::domain::Input;
+use holdpoint_targets::TargetPolicy;
+
+use crate::domain::{Input, Rules, Standing, Webhook, check};
 
 /// Most facts that one message may bring; more are refused whole.
 const FACTS_MAX: usize = 1_000;
@@ -18,6 +22,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) parts: &'a Parts,
     /// Whose assertions count.
     pub(crate) trust: &'a Trust,
+    /// Which addresses may be called.
+    pub(crate) targets: TargetPolicy,
     /// When the command came.
     pub(crate) now: DateTime<Utc>,
 }
@@ -37,6 +43,17 @@ impl Reader<'_> {
                 };
                 Ok(Request::one(input, envelope.key))
             }
+            PutPreferences::VERB => self.preferences(read(body)?),
+            AddWebhook::VERB => self.webhook(read(body)?),
+            RemoveWebhook::VERB => {
+                let envelope: Envelope<RemoveWebhook> = read(body)?;
+                self.caller(&envelope, Right::Administer)?;
+                let input = Input::RemoveWebhook {
+                    workspace: self.parts.workspace.clone(),
+                    id: envelope.command.id,
+                };
+                Ok(Request::one(input, envelope.key))
+            }
             ShowWebhookSecret::VERB => {
                 let envelope: Envelope<ShowWebhookSecret> = read(body)?;
                 self.caller(&envelope, Right::Administer)?;
@@ -50,6 +67,58 @@ impl Reader<'_> {
                 "the notification service has no command `{other}`"
             ))),
         }
+    }
+
+    fn webhook(&self, envelope: Envelope<AddWebhook>) -> Result<Request<Input>, Problem> {
+        let caller = self.caller(&envelope, Right::Administer)?;
+        let wanted = envelope.command;
+        let url = check(&wanted.url, &wanted.events)?;
+        self.targets.check(&url).map_err(|refused| {
+            let message = format!("url: {refused}");
+            Problem::invalid_body(&*message).with_errors(vec![FieldError {
+                pointer: Some("/url".to_owned()),
+                message,
+                ..FieldError::default()
+            }])
+        })?;
+        let webhook = Webhook {
+            workspace: self.parts.workspace.clone(),
+            id: wanted.id,
+            url: wanted.url,
+            events: wanted.events,
+            format: wanted.format,
+            secret: WebhookSecret::fresh().write(),
+            created_by: caller.user,
+            created_at: self.now,
+            standing: Standing::Active {
+                failing_since: None,
+            },
+            last_error: None,
+            version: 1,
+        };
+        Ok(Request::one(
+            Input::AddWebhook(Box::new(webhook)),
+            envelope.key,
+        ))
+    }
+
+    fn preferences(&self, envelope: Envelope<PutPreferences>) -> Result<Request<Input>, Problem> {
+        let caller = self.caller(&envelope, Right::Look)?;
+        let PutPreferences {
+            person,
+            preferences,
+        } = envelope.command;
+        if caller.user != person {
+            let detail = format!("`{}` may not say how `{person}` is told", caller.user);
+            return Err(Problem::new(403, "forbidden", detail));
+        }
+        Rules::read(&preferences)?;
+        let input = Input::Prefer {
+            workspace: self.parts.workspace.clone(),
+            person,
+            said: preferences,
+        };
+        Ok(Request::one(input, envelope.key))
     }
 
     fn facts(&self, envelope: Envelope<NoteRequests>) -> Result<Request<Input>, Problem> {

@@ -68,7 +68,7 @@ fn known(request: &RequestView) -> Vec<String> {
 }
 
 /// Who asks.
-fn asks(fact: &RequestFact) -> String {
+pub(crate) fn asks(fact: &RequestFact) -> String {
     let request = &fact.request;
     match (&request.agent, &request.step, &fact.by) {
         (Some(agent), Some(step), _) => format!("Agent {agent} asks, at {}.", line(step)),
@@ -79,7 +79,7 @@ fn asks(fact: &RequestFact) -> String {
 }
 
 /// Until when, and what happens then.
-fn then(request: &RequestView) -> String {
+pub(crate) fn then(request: &RequestView) -> String {
     let Some(deadline) = request.deadline else {
         return "There is no deadline.".to_owned();
     };
@@ -101,7 +101,7 @@ fn at(instant: DateTime<Utc>) -> String {
 }
 
 /// Without control characters, and without those that turn the direction of writing around.
-fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let is_fit = |c: &char| {
         let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
         !turns && (!c.is_control() || matches!(c, '\n' | '\t'))
@@ -110,7 +110,7 @@ fn clean(text: &str) -> String {
 }
 
 /// The same on one line.
-fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     let text: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })

@@ -12,6 +12,7 @@ mod outbound;
 mod queries;
 mod sending;
 mod service;
+mod slack;
 mod store;
 mod sweeps;
 
@@ -93,6 +94,7 @@ pub async fn start(
     let client = outside.targets.client(CALLBACK_WITHIN)?;
     let service = Arc::new(Notification {
         trust: deps.keys.trust.clone(),
+        targets: outside.targets,
         clock: deps.clock.clone(),
         telling: Arc::clone(&telling),
         delivering: Arc::clone(&delivering),
@@ -118,6 +120,10 @@ pub async fn start(
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     delivering.wakes(nudge.clone(), handle.activity());
+    let sweep = sweeps::Forgetting {
+        clock: deps.clock.clone(),
+    };
+    start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     let pool = Pool {
         post,
         handle: handle.clone(),

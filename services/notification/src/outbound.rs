@@ -38,7 +38,12 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
             Effect::Settle { workspace, .. } => {
                 changed.insert(workspace, None);
             }
-            Effect::More | Effect::Users(_) | Effect::Deliver { .. } | Effect::Send { .. } => {}
+            Effect::More
+            | Effect::Users(_)
+            | Effect::Deliver { .. }
+            | Effect::Reconsider { .. }
+            | Effect::Forget { .. }
+            | Effect::Send { .. } => {}
         }
     }
     changed.into_iter().filter_map(nudge).collect()

@@ -5,7 +5,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::notification::{
-    DeliveryView, GetNotification, ListDeliveries, ListNotifications, NotificationView, SERVICE,
+    DeliveryView, GetNotification, GetPreferences, ListDeliveries, ListNotifications,
+    ListWebhookDeliveries, ListWebhooks, NotificationView, Preferences, SERVICE, WebhookView,
 };
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
@@ -17,7 +18,7 @@ use sea_orm::DatabaseConnection;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::Refusal;
+use crate::domain::{Refusal, Webhook};
 use crate::store::{self, Behind, Last};
 
 /// Most items of one page.
@@ -44,6 +45,15 @@ impl Queries for NotificationQueries {
             let workspace = &parts.workspace;
             match parts.verb.as_str() {
                 GetNotification::NAME => self.one(workspace, &read(body)?).await.and_then(json),
+                ListWebhooks::NAME => self.webhooks(workspace, &read(body)?).await.and_then(json),
+                ListWebhookDeliveries::NAME => self
+                    .to_webhook(workspace, &read(body)?)
+                    .await
+                    .and_then(json),
+                GetPreferences::NAME => self
+                    .preferences(workspace, &read(body)?)
+                    .await
+                    .and_then(json),
                 ListDeliveries::NAME => self
                     .deliveries(workspace, &read(body)?)
                     .await
@@ -97,6 +107,14 @@ fn limited(limit: u64) -> Result<u64, Problem> {
     Err(Problem::new(400, "invalid_query", detail))
 }
 
+/// Keeps one page; whether there is more, of which one was asked for.
+fn cut<T>(items: &mut Vec<T>, limit: u64) -> bool {
+    let kept = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = items.len() > kept;
+    items.truncate(kept);
+    more
+}
+
 fn no_cursor() -> Problem {
     let detail = "`cursor` is not one that a page before gave";
     Problem::new(400, "invalid_query", detail)
@@ -133,6 +151,60 @@ impl NotificationQueries {
         found.ok_or_else(|| Refusal::NoNotification(query.id).problem())
     }
 
+    /// The cursor is the id of the last one.
+    async fn webhooks(
+        &self,
+        workspace: &Workspace,
+        query: &ListWebhooks,
+    ) -> Result<Page<WebhookView>, Problem> {
+        let limit = limited(query.limit)?;
+        let after = query.cursor.as_deref();
+        let after = after.map(|id| id.parse().map_err(|_no_id| no_cursor()));
+        let found = store::webhooks(&self.db, workspace, after.transpose()?, limit + 1).await;
+        let found = found.map_err(failed)?;
+        let mut items: Vec<_> = found.iter().map(Webhook::view).collect();
+        let more = cut(&mut items, limit);
+        let next_cursor = items
+            .last()
+            .filter(|_| more)
+            .map(|last| last.id.to_string());
+        Ok(Page { items, next_cursor })
+    }
+
+    /// The cursor is as that of notifications. A webhook that is not there is not found.
+    async fn to_webhook(
+        &self,
+        workspace: &Workspace,
+        query: &ListWebhookDeliveries,
+    ) -> Result<Page<DeliveryView>, Problem> {
+        let limit = limited(query.limit)?;
+        let last = query.cursor.as_deref();
+        let last = last.map(|cursor| behind(cursor).ok_or_else(no_cursor));
+        let known = store::webhook(&self.db, workspace, query.webhook).await;
+        if known.map_err(failed)?.is_none() {
+            return Err(Refusal::NoWebhook(query.webhook).problem());
+        }
+        let to = (workspace, query.webhook);
+        let found = store::of_webhook(&self.db, to, last.transpose()?, limit + 1).await;
+        let found = found.map_err(failed)?.into_iter();
+        let mut items: Vec<_> = found.map(|(delivery, at)| delivery.view(at)).collect();
+        let more = cut(&mut items, limit);
+        let cursor =
+            |last: &DeliveryView| format!("{}_{}", last.at.timestamp_millis(), last.notification);
+        let next_cursor = items.last().filter(|_| more).map(cursor);
+        Ok(Page { items, next_cursor })
+    }
+
+    /// Of somebody who never said anything: what that means.
+    async fn preferences(
+        &self,
+        workspace: &Workspace,
+        query: &GetPreferences,
+    ) -> Result<Preferences, Problem> {
+        let found = store::preferences(&self.db, workspace, &query.person).await;
+        Ok(found.map_err(failed)?.unwrap_or_default())
+    }
+
     /// The cursor is `<number of the fact>_<channel>_<person>` of the last one.
     async fn deliveries(
         &self,
@@ -144,10 +216,10 @@ impl NotificationQueries {
             let mut parts = cursor.splitn(3, '_');
             let rev = parts.next().and_then(|rev| rev.parse().ok());
             let last = rev.zip(parts.next()).zip(parts.next());
-            let last = last.map(|((rev, channel), person)| Last {
+            let last = last.map(|((rev, channel), target)| Last {
                 rev,
                 channel: channel.to_owned(),
-                person: person.to_owned(),
+                target: target.to_owned(),
             });
             last.ok_or_else(no_cursor)
         });
@@ -158,9 +230,7 @@ impl NotificationQueries {
             .into_iter()
             .map(|(delivery, at)| delivery.view(at))
             .collect();
-        let kept = usize::try_from(limit).unwrap_or(usize::MAX);
-        let more = items.len() > kept;
-        items.truncate(kept);
+        let more = cut(&mut items, limit);
         let cursor = |last: &DeliveryView| {
             let person = last.person.as_ref().map_or("", |name| name.as_str());
             let rev = last.notification.rev.unwrap_or(0);

@@ -6,14 +6,17 @@
 
 mod callback;
 mod mail;
+mod post;
+mod webhook;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use holdpoint_auth::LinkKey;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Channel;
+use holdpoint_ids::WebhookId;
 use holdpoint_kernel::{Activity, Handle, SweepNudge};
 use holdpoint_mail::Mailer;
 use holdpoint_targets::TargetPolicy;
@@ -29,6 +32,9 @@ use crate::store;
 /// Deliveries of one way that are on their way at the same time: a mail server that hangs keeps no
 /// callback waiting.
 const AT_WORK_MAX: usize = 16;
+
+/// Of these, calls of one webhook: one that hangs keeps no other waiting.
+const AT_WORK_OF_ONE: usize = 4;
 
 /// Longest time for one try; shorter than its lease.
 const SEND_WITHIN: Duration = Duration::from_secs(45);
@@ -135,6 +141,25 @@ impl Post {
         AT_WORK_MAX.saturating_sub(taken.count())
     }
 
+    /// How many more calls of one webhook may be claimed now.
+    pub(crate) fn room_of(&self, to: &Recipient) -> usize {
+        let at_work = self.at_work();
+        let taken = at_work.iter().filter(|key| key.to == *to);
+        AT_WORK_OF_ONE.saturating_sub(taken.count())
+    }
+
+    /// Webhooks that take no more calls now.
+    pub(crate) fn busy(&self) -> Vec<WebhookId> {
+        let mut taken: BTreeMap<WebhookId, usize> = BTreeMap::new();
+        for key in &*self.at_work() {
+            if let Recipient::Webhook(id) = key.to {
+                *taken.entry(id).or_default() += 1;
+            }
+        }
+        taken.retain(|_, count| *count >= AT_WORK_OF_ONE);
+        taken.into_keys().collect()
+    }
+
     pub(crate) fn is_at_work(&self, key: &DeliveryKey) -> bool {
         self.at_work().contains(key)
     }
@@ -218,12 +243,17 @@ impl Pool {
         match &key.to {
             Recipient::Mail(_) => self.mail(key, &parcel).await,
             Recipient::Callback => self.call_back(key, &parcel).await,
+            Recipient::Webhook(id) => self.call_webhook(key, *id, &parcel).await,
         }
     }
 }
 
 fn later(error: &str) -> Report {
     Report::Later(error.to_owned())
+}
+
+fn dropped(why: &str) -> Report {
+    Report::Dropped(why.to_owned())
 }
 
 fn never(error: &str) -> Report {

@@ -11,6 +11,7 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_kernel::{Changed, Decision, Facts, Found, Outcome, Request, Service};
 use holdpoint_store::StoreError;
+use holdpoint_targets::TargetPolicy;
 use sea_orm::DatabaseTransaction;
 
 use crate::domain::{self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, Step, Stop};
@@ -24,6 +25,8 @@ use crate::{outbound, store};
 pub struct Notification {
     /// Whose assertions count.
     pub(crate) trust: Trust,
+    /// Which addresses webhooks may have.
+    pub(crate) targets: TargetPolicy,
     /// Says when a command came: assertions expire.
     pub(crate) clock: Clock,
     /// Wakes the sweep that tells people.
@@ -76,7 +79,7 @@ impl Service for Notification {
 
     fn aggregate(need: &Need) -> Option<Key> {
         match need {
-            Need::Members { .. } | Need::Person(..) | Need::Course(..) => None,
+            Need::Members { .. } | Need::Person(..) | Need::Course(..) | Need::Webhooks(_) => None,
         }
     }
 
@@ -86,7 +89,7 @@ impl Service for Notification {
 
     fn is_constant(need: &Need) -> bool {
         match need {
-            Need::Members { .. } | Need::Person(..) | Need::Course(..) => false,
+            Need::Members { .. } | Need::Person(..) | Need::Course(..) | Need::Webhooks(_) => false,
         }
     }
 
@@ -95,6 +98,8 @@ impl Service for Notification {
             Aggregate::Note(note) => note.version,
             Aggregate::Copy(copy) => copy.version(),
             Aggregate::Delivery(delivery) => delivery.version,
+            Aggregate::Preferences(preferences) => preferences.version,
+            Aggregate::Webhook(webhook) => webhook.version,
             Aggregate::Secret(_) | Aggregate::Users => 1,
         }
     }
@@ -107,7 +112,11 @@ impl Service for Notification {
             Aggregate::Delivery(one) => {
                 one.attempts > 0 && matches!(one.phase, domain::Phase::Pending { .. })
             }
-            Aggregate::Copy(_) | Aggregate::Secret(_) | Aggregate::Users => false,
+            Aggregate::Copy(_)
+            | Aggregate::Secret(_)
+            | Aggregate::Preferences(_)
+            | Aggregate::Webhook(_)
+            | Aggregate::Users => false,
         }
     }
 
@@ -119,6 +128,7 @@ impl Service for Notification {
         let reader = Reader {
             parts,
             trust: &self.trust,
+            targets: self.targets,
             now: self.clock.now(),
         };
         reader.decode(body)
@@ -171,12 +181,13 @@ impl Service for Notification {
         let mut is_new = false;
         for effect in effects {
             match effect {
-                Effect::Deliver { .. } => is_new = true,
+                Effect::Deliver { .. } | Effect::Reconsider { .. } => is_new = true,
                 Effect::Send { key, attempt } => self.post.send(key, *attempt),
                 Effect::Copies { .. }
                 | Effect::More
                 | Effect::Settle { .. }
                 | Effect::Changed(..)
+                | Effect::Forget { .. }
                 | Effect::Users(_) => {}
             }
         }

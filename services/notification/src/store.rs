@@ -3,7 +3,10 @@
 mod copy_row;
 mod delivery_row;
 mod note_row;
+mod old;
+mod preferences_row;
 mod secret_row;
+mod webhook_row;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -11,8 +14,8 @@ pub(crate) mod tests;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::{NoteEnd, NotificationView};
-use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
+use holdpoint_contracts::notification::{self as contract, NoteEnd, NotificationView};
+use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
 use holdpoint_kernel::Changed;
 use holdpoint_people::table as people;
 use holdpoint_store::StoreError;
@@ -21,12 +24,13 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use crate::Notification;
 use crate::domain::{
     Aggregate, Copy, Course, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Person,
-    Recipient,
+    Recipient, WEBHOOKS_MAX, Webhook,
 };
 
 pub(crate) use copy_row::{Behind, Filter};
-pub(crate) use delivery_row::{Last, due, of_request};
+pub(crate) use delivery_row::{Last, due, of_request, of_webhook};
 pub(crate) use note_row::fanning;
+pub(crate) use old::has_old;
 
 /// The number in a notification's id, as rows have it.
 const fn told_rev(id: NotificationId) -> u64 {
@@ -44,8 +48,14 @@ pub(crate) async fn load(
     let mut notes: BTreeMap<&Workspace, Vec<&NoteKey>> = BTreeMap::new();
     let mut copies: BTreeMap<&Workspace, Vec<(&UserName, NotificationId)>> = BTreeMap::new();
     let (mut deliveries, mut secrets) = (Vec::new(), Vec::new());
+    let mut people: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
+    let mut webhooks = Vec::new();
     for key in keys {
         match key {
+            Key::Webhook(workspace, id) => webhooks.push((workspace, *id)),
+            Key::Preferences(workspace, person) => {
+                people.entry(workspace).or_default().push(person.clone());
+            }
             Key::Delivery(key) => deliveries.push(key),
             Key::Secret(workspace) => secrets.push(workspace),
             Key::Note(key) => notes.entry(&key.workspace).or_default().push(key),
@@ -53,7 +63,7 @@ pub(crate) async fn load(
                 copies.entry(workspace).or_default().push((person, *id));
             }
             // It has no row: the facts guard themselves.
-            Key::Users => {}
+            Key::Users | Key::Old => {}
         }
     }
     let mut found = Vec::with_capacity(keys.len());
@@ -72,6 +82,16 @@ pub(crate) async fn load(
     for delivery in delivery_row::load(db, &deliveries).await? {
         let key = Key::Delivery(delivery.key.clone());
         found.push((key, Aggregate::Delivery(Box::new(delivery))));
+    }
+    for (workspace, names) in people {
+        for one in preferences_row::load(db, workspace, &names).await? {
+            let key = Key::Preferences(workspace.clone(), one.person.clone());
+            found.push((key, Aggregate::Preferences(Box::new(one))));
+        }
+    }
+    for webhook in webhook_row::load(db, &webhooks).await? {
+        let key = Key::Webhook(webhook.workspace.clone(), webhook.id);
+        found.push((key, Aggregate::Webhook(Box::new(webhook))));
     }
     for secret in secret_row::load(db, &secrets).await? {
         let key = Key::Secret(secret.workspace.clone());
@@ -102,7 +122,7 @@ pub(crate) async fn parcel(
     };
     let person = match &key.to {
         Recipient::Mail(name) => people::find(db, &key.workspace, name).await?,
-        Recipient::Callback => None,
+        Recipient::Callback | Recipient::Webhook(_) => None,
     };
     Ok(Some(Parcel {
         note,
@@ -118,6 +138,36 @@ pub(crate) async fn secret(
 ) -> Result<Option<String>, StoreError> {
     let found = secret_row::load(db, &[workspace]).await?;
     Ok(found.into_iter().next().map(|secret| secret.text))
+}
+
+/// One webhook.
+pub(crate) async fn webhook(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    id: WebhookId,
+) -> Result<Option<Webhook>, StoreError> {
+    let found = webhook_row::load(db, &[(workspace, id)]).await?;
+    Ok(found.into_iter().next())
+}
+
+/// The webhooks of a workspace that were not removed, oldest first, after one.
+pub(crate) async fn webhooks(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    after: Option<WebhookId>,
+    limit: u64,
+) -> Result<Vec<Webhook>, StoreError> {
+    webhook_row::list(db, workspace, after, limit).await
+}
+
+/// What a person has said of how they want to be told.
+pub(crate) async fn preferences(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    person: &UserName,
+) -> Result<Option<contract::Preferences>, StoreError> {
+    let found = preferences_row::load(db, workspace, std::slice::from_ref(person)).await?;
+    Ok(found.into_iter().next().map(|one| one.said))
 }
 
 /// Copies with what they are of, and how that ended.
@@ -205,6 +255,12 @@ pub(crate) async fn find(
             Need::Person(workspace, name) => {
                 names.entry(workspace).or_default().push(name.clone());
             }
+            Need::Webhooks(workspace) => {
+                let limit = u64::try_from(WEBHOOKS_MAX).unwrap_or(u64::MAX);
+                let all = webhook_row::list(db, workspace, None, limit).await?;
+                let hooks = all.iter().filter_map(Webhook::hook).collect();
+                found.push((need.clone(), Fact::Webhooks(hooks)));
+            }
             Need::Course(workspace, hold) => holds.entry(workspace).or_default().push(*hold),
             Need::Members {
                 workspace,
@@ -219,9 +275,11 @@ pub(crate) async fn find(
         }
     }
     for (workspace, names) in names {
+        let mut rules = preferences_row::rules(db, workspace, &names).await?;
         for user in people::find_all(db, workspace, &names).await? {
             let need = Need::Person(workspace.clone(), user.name.clone());
             let person = Person {
+                rules: rules.remove(&user.name).unwrap_or_default(),
                 name: user.name,
                 active: user.active,
                 has_mail: user.email.is_some(),
@@ -245,6 +303,7 @@ pub(crate) async fn save(
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
     let (mut notes, mut copies, mut secrets) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut preferences, mut webhooks) = (Vec::new(), Vec::new());
     let mut deliveries: Vec<(&Delivery, u64)> = Vec::new();
     for one in changed {
         match one.state {
@@ -252,6 +311,8 @@ pub(crate) async fn save(
             Aggregate::Copy(copy) => copies.push(&**copy),
             Aggregate::Delivery(delivery) => deliveries.push((&**delivery, one.read_version)),
             Aggregate::Secret(secret) => secrets.push(&**secret),
+            Aggregate::Preferences(said) => preferences.push((&**said, one.read_version)),
+            Aggregate::Webhook(webhook) => webhooks.push((&**webhook, one.read_version)),
             Aggregate::Users => {}
         }
     }
@@ -259,6 +320,8 @@ pub(crate) async fn save(
     copy_row::read(db, &copies, now).await?;
     losers.extend(delivery_row::save(db, &deliveries, now).await?);
     losers.extend(secret_row::save(db, &secrets, now).await?);
+    losers.extend(preferences_row::save(db, &preferences, now).await?);
+    losers.extend(webhook_row::save(db, &webhooks, now).await?);
     Ok(losers)
 }
 
@@ -287,9 +350,23 @@ pub(crate) async fn record(
                 copy_row::insert(db, &copies, people).await?;
             }
             Effect::Settle { workspace, hold } => ended.entry(workspace).or_default().push(*hold),
+            Effect::Forget { before } => old::forget(db, *before).await?,
             Effect::Users(facts) => people::apply(db, facts).await?,
-            Effect::Deliver { workspace, id, to } => {
-                delivery_row::insert(db, (workspace, *id), to, now).await?;
+            Effect::Deliver {
+                workspace,
+                id,
+                priority,
+                to,
+            } => {
+                let new = delivery_row::New {
+                    workspace,
+                    note: *id,
+                    priority: *priority,
+                };
+                delivery_row::insert(db, &new, to, now).await?;
+            }
+            Effect::Reconsider { workspace, person } => {
+                delivery_row::reconsider(db, workspace, person, now).await?;
             }
             Effect::More | Effect::Changed(..) | Effect::Send { .. } => {}
         }

@@ -1,6 +1,9 @@
 //! What the notification service looks for in its tables from time to time: facts whose people are
 //! not all told, and deliveries that are due. It decides nothing: what it finds becomes an input.
 
+mod forgetting;
+
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,15 +11,18 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Channel;
+use holdpoint_ids::WebhookId;
 use holdpoint_kernel::{Activity, Sweep, SweepNudge, SweepPage};
 use holdpoint_people::People;
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
 use crate::Notification;
-use crate::domain::Input;
+use crate::domain::{DeliveryKey, Input, Recipient};
 use crate::sending::Post;
 use crate::store;
+
+pub(crate) use forgetting::Forgetting;
 
 /// Facts of one page of the sweep: each tells as many people as one commit takes.
 const FACTS: u64 = 4;
@@ -150,12 +156,14 @@ impl Delivering {
     ) -> Result<SweepPage<Notification>, StoreError> {
         let wanted = self.wake.wanted();
         let since = *self.since.get_or_insert_with(Instant::now);
+        let busy = self.post.busy();
         let mut inputs = Vec::new();
-        let mut is_done = true;
-        for channel in [Channel::Callback, Channel::Email] {
-            let mut due = store::due(db, channel, self.clock.now(), DUE_MAX).await?;
+        let mut is_done = busy.is_empty();
+        for channel in [Channel::Callback, Channel::Webhook, Channel::Email] {
+            let mut due = store::due(db, channel, self.clock.now(), &busy, DUE_MAX).await?;
             due.retain(|key| !self.post.is_at_work(key));
             is_done &= due.is_empty();
+            self.keep_fair(&mut due);
             due.truncate(self.post.room(channel));
             inputs.extend(due.into_iter().map(Input::Claim));
         }
@@ -168,6 +176,22 @@ impl Delivering {
             inputs,
             messages: Vec::new(),
         })
+    }
+}
+
+impl Delivering {
+    /// Leaves as many calls of one webhook as it may have at a time.
+    fn keep_fair(&self, due: &mut Vec<DeliveryKey>) {
+        let mut room: BTreeMap<WebhookId, usize> = BTreeMap::new();
+        due.retain(|key| match key.to {
+            Recipient::Mail(_) | Recipient::Callback => true,
+            Recipient::Webhook(id) => {
+                let left = room.entry(id).or_insert_with(|| self.post.room_of(&key.to));
+                let has_room = *left > 0;
+                *left = left.saturating_sub(1);
+                has_room
+            }
+        });
     }
 }
 

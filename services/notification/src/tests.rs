@@ -6,12 +6,14 @@ mod servers;
 
 use std::time::{Duration, Instant};
 
+use chrono::TimeDelta;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::notification::{FactKind, Noted, NotificationView, ReadNotification};
 use holdpoint_ids::NotificationId;
+use holdpoint_testkit::until;
 
 use crate::domain::tests::fact;
-use bench::{Bench, acme, people};
+use bench::{Bench, PATIENCE, acme, people};
 
 /// M-5, S0-T4: whoever is concerned has a copy, under an id that was known before.
 #[tokio::test(flavor = "multi_thread")]
@@ -92,6 +94,41 @@ async fn what_is_asked_again_is_told_again() {
     let all = bench.list("ada", false).await;
     let is_told = |one: &NotificationView| one.decided.is_some() && one.read_at.is_some();
     assert!(all.iter().all(is_told), "{all:?}");
+    bench.end().await;
+}
+
+/// What is known of a request goes some time after it has ended, however many were told; one that is
+/// open, or is asked again, stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ended_long_ago_is_forgotten() {
+    let names: Vec<_> = (0..1_500).map(|n| format!("user{n:05}")).collect();
+    let many: Vec<_> = names.iter().map(|name| (name.as_str(), "all")).collect();
+    let bench = Bench::start(people(&many)).await;
+    let of = |number: u32, rev, kind| {
+        let mut fact = fact(rev, kind, &["@user.user00000"]);
+        fact.id.number = number;
+        fact.request.id = fact.id;
+        fact
+    };
+    let mut first = of(1, 1, FactKind::Opened);
+    first.to = vec!["@role.all".to_owned()];
+    bench.note(vec![first, of(2, 1, FactKind::Opened)]).await;
+    bench.note(vec![of(3, 1, FactKind::Opened)]).await;
+    bench.until_told("user00000", 3).await;
+    bench.until_told("user01499", 1).await;
+    let ends = [1, 3].map(|number| of(number, 2, FactKind::Decided));
+    bench.note(ends.to_vec()).await;
+    bench.note(vec![of(3, 3, FactKind::Opened)]).await;
+    bench.until_told("user00000", 4).await;
+    bench.later(TimeDelta::days(29));
+    assert_eq!(bench.copies().await, 1_503);
+    bench.later(TimeDelta::days(2));
+    let left = async || (bench.copies().await == 3).then_some(());
+    until(PATIENCE, "what is old is forgotten", left)
+        .await
+        .unwrap();
+    let told = bench.list("user00000", false).await;
+    assert!(told.iter().all(|one| one.request.number != 1), "{told:?}");
     bench.end().await;
 }
 

@@ -5,6 +5,7 @@
 
 mod asking;
 mod golden;
+mod notifications;
 mod page;
 mod people;
 mod plain;
@@ -140,7 +141,8 @@ fn all() -> Vec<Entry> {
     entries.extend(people::requests());
     entries.extend(people::handling());
     entries.extend(people::users());
-    entries.extend(people::notifications());
+    entries.extend(notifications::all());
+    entries.extend(notifications::webhooks());
     entries.extend(samples::queries());
     entries.extend(plain::messages());
     entries

@@ -1,13 +1,25 @@
 //! Commands and queries of the notification service: who is told what, and by which way.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
+use holdpoint_ids::{HoldId, NotificationId, RunId, UserName, WebhookId};
 use serde::{Deserialize, Serialize};
 
 use crate::handoff::RequestView;
 use crate::hold::{HoldOutcome, Priority};
 use crate::message::{Command, Query, Reply};
 use crate::run::Page;
+
+mod preferences;
+mod webhooks;
+
+pub use preferences::{
+    ChannelRule, Channels, Day, GetPreferences, Preferences, PutPreferences, QuietHours,
+};
+
+pub use webhooks::{
+    AddWebhook, ListWebhookDeliveries, ListWebhooks, RemoveWebhook, WebhookAdded, WebhookFormat,
+    WebhookStatus, WebhookView, event_name,
+};
 
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "notification";
@@ -150,7 +162,7 @@ command!(
     |it| it.id.to_string()
 );
 
-/// What callbacks and webhooks of the workspace are signed with; made when it is first asked for. Needs
+/// What callbacks of the workspace are signed with; made when it is first asked for. Needs
 /// the signed assertion of somebody who may administer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,7 +174,7 @@ command!(
     |_it| SERVICE.to_owned()
 );
 
-/// What callbacks and webhooks of a workspace are signed with, as Standard Webhooks says.
+/// What callbacks of a workspace are signed with, as Standard Webhooks says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookSecretView {
     /// `whsec_` and base64.
@@ -190,6 +202,8 @@ pub enum Channel {
     Email,
     /// A signed POST to the address that a hold was asked with.
     Callback,
+    /// A signed POST to a webhook of the workspace.
+    Webhook,
 }
 
 impl Channel {
@@ -199,6 +213,7 @@ impl Channel {
         match self {
             Self::Email => "email",
             Self::Callback => "callback",
+            Self::Webhook => "webhook",
         }
     }
 }
@@ -213,12 +228,15 @@ pub enum DeliveryState {
     Sent,
     /// It is given up; `last_error` says why.
     Failed,
+    /// Nobody wants it any more: what it is of is over, or whom it was for does not want to be told
+    /// this way; `last_error` says which.
+    Dropped,
 }
 
 /// One delivery as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryView {
-    /// The same for every try: `webhook-id` of a callback, in the `Message-ID` of a mail.
+    /// The same for every try: `webhook-id` of a callback or webhook, in the `Message-ID` of a mail.
     pub id: String,
     /// Of which notification.
     pub notification: NotificationId,
@@ -226,15 +244,22 @@ pub struct DeliveryView {
     pub channel: Channel,
     /// To whom, where it goes to a person.
     pub person: Option<UserName>,
+    /// To which webhook, where it goes to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookId>,
     /// How far it has come.
     pub state: DeliveryState,
     /// How often it was tried.
     pub attempts: u32,
-    /// When it is tried again; while one is on its way: when that one is given up.
+    /// When it is tried, or tried again, or its person's quiet hours end; while one is on its way: when
+    /// that one is given up.
     #[serde(default, with = "crate::instant::option")]
     pub next_at: Option<DateTime<Utc>>,
     /// What went wrong last.
     pub last_error: Option<String>,
+    /// What the other side said when it took it: its status, or the mail's `Message-ID`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<String>,
     /// Since when it is to leave.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,

@@ -123,6 +123,14 @@ uuid_id!(
     "`cmd_` and 32 hexadecimal digits"
 );
 
+uuid_id!(
+    /// A program that is told of events.
+    WebhookId,
+    "wh_",
+    "webhook id",
+    "`wh_` and 32 hexadecimal digits"
+);
+
 /// A hold of a run: the run's id and the number of the hold within the run.
 ///
 /// Derived, not drawn, so that a core can name a hold without randomness, and so that whoever has

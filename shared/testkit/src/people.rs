@@ -83,6 +83,14 @@ impl Person {
         self.call(up, Method::POST, path, Some(body)).await
     }
 
+    /// PUT of `body`, as this person.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn put(&self, up: &Up, path: &str, body: &Value) -> anyhow::Result<Answer> {
+        self.call(up, Method::PUT, path, Some(body)).await
+    }
+
     async fn call(
         &self,
         up: &Up,

@@ -10,10 +10,11 @@ use crate::shell::root;
 const LINES_MAX: usize = 500;
 const FOLDERS: [&str; 5] = ["migrations", "services", "shared", "tests", "xtask"];
 /// What a pure core may know. Anything else would bring time, randomness or the outside in.
-const DOMAIN_MAY: [&str; 15] = [
+const DOMAIN_MAY: [&str; 16] = [
     "std",
     "core",
     "chrono",
+    "chrono_tz",
     "serde",
     "serde_json",
     "thiserror",

@@ -1,18 +1,108 @@
-//! `/webhooks`: what leaves by HTTP is signed with.
+//! `/webhooks`: programs that are told of what happens to requests, and what callbacks are signed with.
+//! Owner and admin only.
 
 use axum::extract::State;
-use axum::routing::get;
+use axum::http::StatusCode;
+use axum::routing::{delete, get};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
-use holdpoint_contracts::notification::{ShowWebhookSecret, WebhookSecretView};
+use holdpoint_contracts::notification::{
+    AddWebhook, DeliveryView, ListWebhookDeliveries, ListWebhooks, RemoveWebhook,
+    ShowWebhookSecret, WebhookAdded, WebhookFormat, WebhookSecretView, WebhookView,
+};
+use holdpoint_contracts::run::Page;
+use holdpoint_ids::WebhookId;
+use serde::Deserialize;
 
 use crate::app::App;
-use crate::caller::Caller;
+use crate::body::Body;
+use crate::caller::{Caller, Named};
 use crate::params::Params;
 use crate::problem::Refused;
 
 pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/webhooks/secret", get(secret))
+    Router::new()
+        .route("/webhooks", get(list).post(add))
+        .route("/webhooks/secret", get(secret))
+        .route("/webhooks/{id}", delete(remove))
+        .route("/webhooks/{id}/deliveries", get(deliveries))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WebhookBody {
+    url: String,
+    events: Vec<String>,
+    #[serde(default)]
+    format: WebhookFormat,
+}
+
+/// The only answer that ever shows its secret: so it is done now or not at all, and never kept for later.
+async fn add(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+    body: Body,
+) -> Result<(StatusCode, Json<WebhookAdded>), Refused> {
+    caller.may(Right::Administer)?;
+    params.only(&[])?;
+    let WebhookBody {
+        url,
+        events,
+        format,
+    } = body.json()?;
+    let command = AddWebhook {
+        id: WebhookId::fresh(),
+        url,
+        events,
+        format,
+    };
+    let added = app.ask(&caller, body.key, command).await?;
+    Ok((StatusCode::CREATED, Json(added)))
+}
+
+/// Oldest first.
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Page<WebhookView>>, Refused> {
+    caller.may(Right::Administer)?;
+    let params = params.only(&["limit", "cursor"])?;
+    let query = ListWebhooks {
+        limit: params.limit()?,
+        cursor: params.read_as("cursor")?,
+    };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+}
+
+async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<WebhookId>,
+    params: Params,
+) -> Result<StatusCode, Refused> {
+    caller.may(Right::Administer)?;
+    params.only(&[])?;
+    app.ask(&caller, None, RemoveWebhook { id }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Newest first.
+async fn deliveries(
+    State(app): State<App>,
+    caller: Caller,
+    Named(webhook): Named<WebhookId>,
+    params: Params,
+) -> Result<Json<Page<DeliveryView>>, Refused> {
+    caller.may(Right::Administer)?;
+    let params = params.only(&["limit", "cursor"])?;
+    let query = ListWebhookDeliveries {
+        webhook,
+        limit: params.limit()?,
+        cursor: params.read_as("cursor")?,
+    };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
 }
 
 /// The secret that callbacks are signed with; made when it is first asked for or used.

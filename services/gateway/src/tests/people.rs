@@ -35,7 +35,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 33] = [
+const ROUTES: [(&str, &str, Right); 39] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -46,6 +46,8 @@ const ROUTES: [(&str, &str, Right); 33] = [
     ("GET", "/nodes", Right::Look),
     ("GET", "/claims", Right::Look),
     ("GET", "/notifications", Right::Look),
+    ("GET", "/preferences", Right::Look),
+    ("PUT", "/preferences", Right::Look),
     (
         "POST",
         "/notifications/note_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1/read",
@@ -74,6 +76,18 @@ const ROUTES: [(&str, &str, Right); 33] = [
     ("POST", "/resume", Right::Administer),
     ("GET", "/tokens", Right::Administer),
     ("GET", "/hooks/inbound", Right::Administer),
+    ("GET", "/webhooks", Right::Administer),
+    ("POST", "/webhooks", Right::Administer),
+    (
+        "DELETE",
+        "/webhooks/wh_0193aaaabbbb7ccc8dddeeeeeeeeeeee",
+        Right::Administer,
+    ),
+    (
+        "GET",
+        "/webhooks/wh_0193aaaabbbb7ccc8dddeeeeeeeeeeee/deliveries",
+        Right::Administer,
+    ),
     ("DELETE", "/hooks/inbound/crm", Right::Administer),
     ("POST", "/users", Right::Administer),
     ("GET", "/users", Right::Administer),

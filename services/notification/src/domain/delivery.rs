@@ -4,10 +4,11 @@
 //! Whoever receives it tells repetitions by an id that is the same for every try.
 
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, DeliveryState, DeliveryView};
-use holdpoint_ids::{NotificationId, UserName, Workspace};
+use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
-use super::{Aggregate, Answer, Change, Effect, Step};
+use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Rules, Step, Stop};
 
 /// How long a hand-out counts. Longer than anything may take to be sent.
 const LEASE: TimeDelta = TimeDelta::minutes(2);
@@ -29,6 +30,8 @@ pub enum Recipient {
     Mail(UserName),
     /// A POST to the address that a hold which stands alone was asked with.
     Callback,
+    /// A POST to a webhook of the workspace.
+    Webhook(WebhookId),
 }
 
 impl Recipient {
@@ -38,6 +41,7 @@ impl Recipient {
         match self {
             Self::Mail(_) => Channel::Email,
             Self::Callback => Channel::Callback,
+            Self::Webhook(_) => Channel::Webhook,
         }
     }
 }
@@ -60,6 +64,7 @@ impl DeliveryKey {
         match &self.to {
             Recipient::Mail(person) => format!("{}.{person}", self.note),
             Recipient::Callback => format!("msg_{}", self.note),
+            Recipient::Webhook(id) => format!("msg_{}_{id}", self.note),
         }
     }
 }
@@ -79,6 +84,8 @@ pub enum Phase {
     },
     /// Given up; the last error says why.
     Failed,
+    /// Not wanted any more; the last error says why.
+    Dropped,
 }
 
 /// One delivery.
@@ -86,6 +93,8 @@ pub enum Phase {
 pub struct Delivery {
     /// Which.
     pub key: DeliveryKey,
+    /// How urgent what it is of was when it happened.
+    pub priority: Priority,
     /// How far it has come.
     pub phase: Phase,
     /// How often it was handed out.
@@ -104,20 +113,28 @@ impl Delivery {
             Phase::Pending { next_at } => (DeliveryState::Pending, Some(*next_at)),
             Phase::Sent { .. } => (DeliveryState::Sent, None),
             Phase::Failed => (DeliveryState::Failed, None),
+            Phase::Dropped => (DeliveryState::Dropped, None),
         };
-        let person = match &self.key.to {
-            Recipient::Mail(person) => Some(person.clone()),
-            Recipient::Callback => None,
+        let receipt = match &self.phase {
+            Phase::Sent { receipt } => Some(receipt.clone()),
+            Phase::Pending { .. } | Phase::Failed | Phase::Dropped => None,
+        };
+        let (person, webhook) = match &self.key.to {
+            Recipient::Mail(person) => (Some(person.clone()), None),
+            Recipient::Callback => (None, None),
+            Recipient::Webhook(id) => (None, Some(*id)),
         };
         DeliveryView {
             id: self.key.stable_id(),
             notification: self.key.note,
             channel: self.key.to.channel(),
             person,
+            webhook,
             state,
             attempts: self.attempts,
             next_at,
             last_error: self.last_error.clone(),
+            receipt,
             at,
         }
     }
@@ -135,23 +152,53 @@ pub enum Report {
     Later(String),
     /// Trying again cannot help.
     Never(String),
+    /// It is not wanted any more.
+    Dropped(String),
 }
 
-/// Hands it out, if it is due and nobody has it.
-pub(super) fn claim(delivery: &Delivery, now: DateTime<Utc>) -> Step {
+/// Hands it out, if it is due and nobody has it, and its person does not want it later, or not at all.
+pub(super) fn claim(delivery: &Delivery, look: Look<'_>, now: DateTime<Utc>) -> Result<Step, Stop> {
     let Phase::Pending { next_at } = delivery.phase else {
-        return Step::Same(Answer::Done);
+        return Ok(Step::Same(Answer::Done));
     };
     if next_at > now {
-        return Step::Same(Answer::Done);
+        return Ok(Step::Same(Answer::Done));
     }
     let mut next = delivery.clone();
-    next.attempts += 1;
-    if next.attempts > TRIES_MAX {
-        next.attempts = delivery.attempts;
+    let rules = rules(delivery, look)?;
+    if !rules.wants_mail(delivery.priority) {
+        next.phase = Phase::Dropped;
+        next.last_error = Some("The person does not want to be mailed of this.".to_owned());
+        return Ok(changed(next, Vec::new()));
+    }
+    if let Some(next_at) = rules.held_until(delivery.priority, now) {
+        next.phase = Phase::Pending { next_at };
+        return Ok(changed(next, Vec::new()));
+    }
+    Ok(handed_out(next, now))
+}
+
+/// What its person has said of being told; programs are told of everything.
+fn rules(delivery: &Delivery, look: Look<'_>) -> Result<Rules, Stop> {
+    let person = match &delivery.key.to {
+        Recipient::Mail(person) => person.clone(),
+        Recipient::Callback | Recipient::Webhook(_) => return Ok(Rules::default()),
+    };
+    let need = Need::Person(delivery.key.workspace.clone(), person);
+    match look(&need) {
+        Found::Unknown => Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Person(person)) => Ok(person.rules),
+        Found::Here(Fact::Members(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other)
+        | Found::Absent => Ok(Rules::default()),
+    }
+}
+
+fn handed_out(mut next: Delivery, now: DateTime<Utc>) -> Step {
+    if next.attempts >= TRIES_MAX {
         next.phase = Phase::Failed;
         return changed(next, Vec::new());
     }
+    next.attempts += 1;
     next.phase = Phase::Pending {
         next_at: now + LEASE,
     };
@@ -192,7 +239,11 @@ pub(super) fn reported(
             next.last_error = Some(bounded(error));
             next.phase = Phase::Failed;
         }
-        Report::Sent { .. } | Report::Later(_) | Report::Never(_) => {
+        Report::Dropped(why) if is_open && is_current => {
+            next.last_error = Some(bounded(why));
+            next.phase = Phase::Dropped;
+        }
+        Report::Sent { .. } | Report::Later(_) | Report::Never(_) | Report::Dropped(_) => {
             return Step::Same(Answer::Done);
         }
     }
@@ -217,6 +268,11 @@ fn changed(mut next: Delivery, effects: Vec<Effect>) -> Step {
 mod tests {
     use super::*;
 
+    /// Nobody has said anything.
+    fn claim(delivery: &Delivery, now: DateTime<Utc>) -> Step {
+        super::claim(delivery, &|_need| Found::Absent, now).unwrap()
+    }
+
     fn delivery() -> Delivery {
         let hold = "hold_01920000000070008000000000000001-1".parse().unwrap();
         Delivery {
@@ -225,6 +281,7 @@ mod tests {
                 note: NotificationId::opened(hold),
                 to: Recipient::Mail("ada".parse().unwrap()),
             },
+            priority: Priority::Normal,
             phase: Phase::Pending {
                 next_at: DateTime::UNIX_EPOCH,
             },

@@ -145,7 +145,10 @@ impl Roles<'_> {
             match (self.look)(&need) {
                 Found::Unknown => needs.push(need),
                 Found::Here(Fact::Members(names)) => all.push(names),
-                Found::Here(Fact::Person(_) | Fact::Course(_) | Fact::Other) | Found::Absent => {
+                Found::Here(
+                    Fact::Person(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other,
+                )
+                | Found::Absent => {
                     all.push(Vec::new());
                 }
             }
@@ -167,7 +170,13 @@ fn people(workspace: &Workspace, names: &[UserName], look: Look<'_>) -> Result<V
         match look(&need) {
             Found::Unknown => needs.push(need),
             Found::Here(Fact::Person(user)) if user.active => people.push(user),
-            Found::Here(Fact::Person(_) | Fact::Members(_) | Fact::Course(_) | Fact::Other)
+            Found::Here(
+                Fact::Person(_)
+                | Fact::Members(_)
+                | Fact::Course(_)
+                | Fact::Webhooks(_)
+                | Fact::Other,
+            )
             | Found::Absent => {}
         }
     }

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::brief::brief;
 use super::fan_out::{Audience, Fan, PAGE, page};
 use super::{
-    Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, NoteKey, Person, Recipient, Step,
-    Stop,
+    Aggregate, Answer, Change, Effect, Fact, Found, Hook, Look, Need, NoteKey, Person, Recipient,
+    Step, Stop, webhook,
 };
 
 /// Longest headline, in characters; the rest is in the message.
@@ -185,8 +185,9 @@ pub(super) fn told(
     workspace: &Workspace,
     fact: &RequestFact,
     look: Look<'_>,
+    now: DateTime<Utc>,
 ) -> Result<Step, Stop> {
-    let mut course = course(workspace, fact.id, look)?;
+    let (mut course, hooks) = known(workspace, fact.id, look)?;
     let again = fact.kind == FactKind::Opened && course.opened.is_some();
     course.note(fact.kind, fact.rev);
     let fan = match type_of(fact) {
@@ -215,11 +216,13 @@ pub(super) fn told(
             hold: fact.id,
         });
     }
-    if fact.kind.is_end() && fact.request.callback.is_some() {
+    let programs = programs(fact, &hooks);
+    if !programs.is_empty() {
         effects.push(Effect::Deliver {
             workspace: workspace.clone(),
             id: note.id(),
-            to: vec![Recipient::Callback],
+            priority: fact.request.priority,
+            to: programs.into_iter().map(|to| (to, now)).collect(),
         });
     }
     let need = Need::Course(workspace.clone(), fact.id);
@@ -229,6 +232,16 @@ pub(super) fn told(
         facts: vec![(need, Fact::Course(course))],
         answer: Answer::Noted(Noted::Stored),
     })))
+}
+
+/// The programs that are told: whoever asked for a hold that stands alone, of its end, and the webhooks
+/// that want to be.
+fn programs(fact: &RequestFact, hooks: &[Hook]) -> Vec<Recipient> {
+    let is_called_back = fact.kind.is_end() && fact.request.callback.is_some();
+    let callback = is_called_back.then_some(Recipient::Callback);
+    let wanting = hooks.iter().filter(|hook| hook.wants(fact));
+    let webhooks = wanting.map(|hook| Recipient::Webhook(hook.id));
+    callback.into_iter().chain(webhooks).collect()
 }
 
 /// What is kept of a fact: a few lines of what helps to decide; all of it is where it is decided.
@@ -241,7 +254,7 @@ fn bounded(fact: &RequestFact) -> RequestFact {
 }
 
 /// The next page of a fact. Where nobody at all could be told, the owners are.
-pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
+pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<Step, Stop> {
     let Fan::People { left, after } = &note.fan else {
         return Ok(Step::Same(Answer::Done));
     };
@@ -255,16 +268,21 @@ pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
         next.fan = to_owners(left);
     }
     let mut effects = Vec::new();
+    let priority = note.fact.request.priority;
     let mailed: Vec<_> = reached
         .people
         .iter()
         .filter(|person| !is_over && is_mailed(&note.fact, person))
-        .map(|person| Recipient::Mail(person.name.clone()))
+        .map(|person| {
+            let due_at = person.rules.held_until(priority, now).unwrap_or(now);
+            (Recipient::Mail(person.name.clone()), due_at)
+        })
         .collect();
     if !mailed.is_empty() {
         effects.push(Effect::Deliver {
             workspace: note.workspace.clone(),
             id: note.id(),
+            priority,
             to: mailed,
         });
     }
@@ -285,12 +303,14 @@ pub(super) fn go_on(note: &Note, look: Look<'_>) -> Result<Step, Stop> {
     })))
 }
 
-/// Who is mailed, beside their copy: whoever has an address and is asked for something. What somebody
+/// Who is mailed, beside their copy: whoever has an address, is asked for something, and wants to be
+/// mailed of things that are as urgent. What somebody
 /// took for themselves they know; what they asked of themselves may have been their script.
 fn is_mailed(fact: &RequestFact, person: &Person) -> bool {
     let has_acted = fact.by.as_deref() == Some(person.name.as_str());
     let knows = has_acted && fact.kind != FactKind::Opened;
-    person.has_mail && !knows && type_of(fact).is_some_and(asks_somebody)
+    let is_wanted = person.has_mail && person.rules.wants_mail(fact.request.priority);
+    is_wanted && !knows && type_of(fact).is_some_and(asks_somebody)
 }
 
 /// The types that are mailed (S0-T4); the others wait until somebody looks.
@@ -323,13 +343,32 @@ fn to_owners(tried: &[Audience]) -> Fan {
     }
 }
 
+/// How far the request has come, and which webhooks there are; both are named at once.
+fn known(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Result<(Course, Vec<Hook>), Stop> {
+    let needs = |stop: Stop| match stop {
+        Stop::Need(needs) => Ok(needs),
+        Stop::Refused(refusal) => Err(Stop::Refused(refusal)),
+    };
+    match (
+        course(workspace, hold, look),
+        webhook::hooks(workspace, look),
+    ) {
+        (Ok(course), Ok(hooks)) => Ok((course, hooks)),
+        (Err(stop), Ok(_)) | (Ok(_), Err(stop)) => Err(stop),
+        (Err(one), Err(other)) => {
+            let mut all = needs(one)?;
+            all.extend(needs(other)?);
+            Err(Stop::Need(all))
+        }
+    }
+}
+
 fn course(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Result<Course, Stop> {
     let need = Need::Course(workspace.clone(), hold);
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Course(course)) => Ok(course),
-        Found::Here(Fact::Members(_) | Fact::Person(_) | Fact::Other) | Found::Absent => {
-            Ok(Course::default())
-        }
+        Found::Here(Fact::Members(_) | Fact::Person(_) | Fact::Webhooks(_) | Fact::Other)
+        | Found::Absent => Ok(Course::default()),
     }
 }

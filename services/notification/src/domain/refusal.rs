@@ -1,13 +1,19 @@
 //! Every way to say no, and how it is told.
 
 use holdpoint_contracts::Problem;
-use holdpoint_ids::NotificationId;
+use holdpoint_ids::{NotificationId, WebhookId};
+
+use super::WEBHOOKS_MAX;
 
 /// Why something was not done.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Refusal {
     /// The caller has no such notification; perhaps somebody else has.
     NoNotification(NotificationId),
+    /// There is no such webhook, or no more.
+    NoWebhook(WebhookId),
+    /// The workspace has as many webhooks as there may be.
+    TooManyWebhooks,
 }
 
 impl Refusal {
@@ -18,6 +24,12 @@ impl Refusal {
             Self::NoNotification(id) => {
                 Problem::not_found(format!("you have no notification `{id}`"))
             }
+            Self::NoWebhook(id) => Problem::not_found(format!("there is no webhook `{id}`")),
+            Self::TooManyWebhooks => Problem::new(
+                409,
+                "too_many_webhooks",
+                format!("there are {WEBHOOKS_MAX} webhooks, which is the most; remove one first"),
+            ),
         }
     }
 }

@@ -100,10 +100,11 @@ fn found(world: &World, need: &Need) -> Found {
                 name: name.clone(),
                 active: !roles.is_empty(),
                 has_mail: true,
+                rules: Rules::default(),
             })),
             None => Found::Absent,
         },
-        Need::Course(..) => Found::Absent,
+        Need::Course(..) | Need::Webhooks(_) => Found::Absent,
     }
 }
 
@@ -285,7 +286,7 @@ fn whoever_is_asked_is_mailed() {
             left: Audience::all_of(&fact.to),
             after: None,
         };
-        let Ok(Step::Changed(change)) = note::go_on(&note, &look) else {
+        let Ok(Step::Changed(change)) = note::go_on(&note, &look, DateTime::UNIX_EPOCH) else {
             panic!("nobody was told");
         };
         let count = |effect: &Effect| {

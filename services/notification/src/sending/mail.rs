@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use holdpoint_auth::LinkClaims;
 use holdpoint_mail::{About, Letter, escape, read_mailbox};
 
-use super::{Pool, later, never};
+use super::{Pool, dropped, later, never};
 use crate::domain::{DeliveryKey, Report};
 use crate::letter::{self, Words};
 use crate::store::Parcel;
@@ -16,10 +16,10 @@ impl Pool {
     /// Not to somebody who was disabled meanwhile, and not of what is over.
     pub(super) async fn mail(&self, key: &DeliveryKey, parcel: &Parcel) -> Report {
         let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
-            return never("The person is disabled or gone.");
+            return dropped("The person is disabled or gone.");
         };
         if parcel.has_ended {
-            return never("Nobody had to do anything any more.");
+            return dropped("Nobody had to do anything any more.");
         }
         let address = person.email.as_deref().unwrap_or_default();
         let is_clean = !address.chars().any(char::is_control);

@@ -10,9 +10,10 @@ use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, OnConflict};
+use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict, Query};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
+use super::old::Request;
 use super::told_rev;
 use crate::domain;
 
@@ -211,4 +212,25 @@ pub(super) async fn settle(
             .await?;
     }
     Ok(())
+}
+
+/// Forgets some copies of requests; how many.
+pub(super) async fn forget(
+    db: &impl ConnectionTrait,
+    requests: &[Request],
+    most: u64,
+) -> Result<u64, StoreError> {
+    let key = [Column::Workspace, Column::Person, Column::Hold, Column::Rev];
+    let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Hold)]);
+    let some = Query::select()
+        .columns(key)
+        .from(Entity)
+        .and_where(of.in_tuples(requests.iter().cloned()))
+        .limit(most)
+        .to_owned();
+    let gone = Entity::delete_many()
+        .filter(Expr::tuple(key.map(Expr::col)).in_subquery(some))
+        .exec(db)
+        .await?;
+    Ok(gone.rows_affected)
 }

@@ -8,20 +8,23 @@
 use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::Channel;
-use holdpoint_ids::{HoldId, NotificationId, Workspace};
+use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{ExprTrait as _, OnConflict};
+use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-use super::told_rev;
+use super::old::Request;
+use super::{Behind, told_rev};
 use crate::domain::{Delivery, DeliveryKey, Key, Phase, Recipient};
 
 const TABLE: &str = "deliveries";
 const EMAIL: &str = Channel::Email.as_str();
 const CALLBACK: &str = Channel::Callback.as_str();
+const WEBHOOK: &str = Channel::Webhook.as_str();
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -36,7 +39,8 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub channel: String,
     #[sea_orm(primary_key, auto_increment = false)]
-    pub person: String,
+    pub target: String,
+    pub priority: String,
     pub state: String,
     pub attempts: i64,
     pub next_at: Option<DateTimeUtc>,
@@ -58,31 +62,33 @@ fn number(value: u64) -> Result<i64, StoreError> {
     i64::try_from(value).map_err(broken)
 }
 
-/// The columns `channel` and `person`.
-fn columns_of(to: &Recipient) -> (&'static str, &str) {
+/// The columns `channel` and `target`.
+fn columns_of(to: &Recipient) -> (&'static str, String) {
     match to {
-        Recipient::Mail(person) => (EMAIL, person.as_str()),
-        Recipient::Callback => (CALLBACK, ""),
+        Recipient::Mail(person) => (EMAIL, person.to_string()),
+        Recipient::Callback => (CALLBACK, String::new()),
+        Recipient::Webhook(id) => (WEBHOOK, id.to_string()),
     }
 }
 
 type Id = (String, String, i64, String, String);
 
 fn id_of(key: &DeliveryKey) -> Result<Id, StoreError> {
-    let (channel, person) = columns_of(&key.to);
+    let (channel, target) = columns_of(&key.to);
     Ok((
         key.workspace.to_string(),
         key.note.hold.to_string(),
         number(told_rev(key.note))?,
         channel.to_owned(),
-        person.to_owned(),
+        target,
     ))
 }
 
 fn key_of(row: &Model) -> Result<DeliveryKey, StoreError> {
     let to = match row.channel.as_str() {
-        EMAIL => Recipient::Mail(row.person.parse().map_err(broken)?),
+        EMAIL => Recipient::Mail(row.target.parse().map_err(broken)?),
         CALLBACK => Recipient::Callback,
+        WEBHOOK => Recipient::Webhook(row.target.parse().map_err(broken)?),
         other => return Err(broken(format!("channel `{other}`"))),
     };
     let rev = u64::try_from(row.rev).map_err(broken)?;
@@ -104,10 +110,15 @@ fn read(row: Model) -> Result<Delivery, StoreError> {
             receipt: row.receipt.unwrap_or_default(),
         },
         ("failed", None) => Phase::Failed,
+        ("dropped", None) => Phase::Dropped,
         (other, _) => return Err(broken(format!("state `{other}`"))),
     };
+    let priority = Priority::ALL
+        .into_iter()
+        .find(|one| one.as_str() == row.priority);
     Ok(Delivery {
         key,
+        priority: priority.ok_or_else(|| broken(format!("priority `{}`", row.priority)))?,
         phase,
         attempts: u32::try_from(row.attempts).map_err(broken)?,
         last_error: row.last_error,
@@ -123,13 +134,13 @@ pub(super) async fn load(
     for chunk in keys.chunks(ROWS_PER_STATEMENT) {
         let mut any = Condition::any();
         for key in chunk {
-            let (workspace, hold, rev, channel, person) = id_of(key)?;
+            let (workspace, hold, rev, channel, target) = id_of(key)?;
             let one = Condition::all()
                 .add(COLUMN.workspace.eq(workspace))
                 .add(COLUMN.hold.eq(hold))
                 .add(COLUMN.rev.eq(rev))
                 .add(COLUMN.channel.eq(channel))
-                .add(COLUMN.person.eq(person));
+                .add(COLUMN.target.eq(target));
             any = any.add(one);
         }
         for row in Entity::find().filter(any).all(db).await? {
@@ -139,14 +150,20 @@ pub(super) async fn load(
     Ok(found)
 }
 
-/// What is due of one way, the longest first.
+/// What is due of one way, the longest first, but for what goes to the busy.
 pub(crate) async fn due(
     db: &impl ConnectionTrait,
     channel: Channel,
     now: DateTime<Utc>,
+    busy: &[WebhookId],
     limit: u64,
 ) -> Result<Vec<DeliveryKey>, StoreError> {
     let rows = Entity::find()
+        .filter(
+            COLUMN
+                .target
+                .is_not_in(busy.iter().map(WebhookId::to_string)),
+        )
         .filter(COLUMN.channel.eq(channel.as_str()))
         .filter(COLUMN.state.eq("pending"))
         .filter(COLUMN.next_at.lte(now))
@@ -157,12 +174,12 @@ pub(crate) async fn due(
     rows.iter().map(key_of).collect()
 }
 
-/// Where a page of a list begins: the last one's number, channel and person.
+/// Where a page of a list begins: the last one's number, channel and target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Last {
     pub(crate) rev: i64,
     pub(crate) channel: String,
-    pub(crate) person: String,
+    pub(crate) target: String,
 }
 
 /// All deliveries of one request, in the order of what they are of; with when each began.
@@ -181,42 +198,84 @@ pub(crate) async fn of_request(
         let any = Condition::any()
             .add(COLUMN.rev.gt(last.rev))
             .add(same_rev.and(COLUMN.channel.gt(&*last.channel)))
-            .add(same_channel.and(COLUMN.person.gt(last.person)));
+            .add(same_channel.and(COLUMN.target.gt(last.target)));
         query = query.filter(any);
     }
     let rows = query
         .order_by_asc(Column::Rev)
         .order_by_asc(Column::Channel)
-        .order_by_asc(Column::Person)
+        .order_by_asc(Column::Target)
         .limit(limit)
         .all(db)
         .await?;
-    let one = |row: Model| {
-        let began = row.created_at;
-        Ok((read(row)?, began))
-    };
-    rows.into_iter().map(one).collect()
+    rows.into_iter().map(with_beginning).collect()
 }
 
-/// New deliveries, due at once; one that is there stays as it is.
+fn with_beginning(row: Model) -> Result<(Delivery, DateTime<Utc>), StoreError> {
+    let began = row.created_at;
+    Ok((read(row)?, began))
+}
+
+/// All deliveries to one webhook, newest first; with when each began.
+pub(crate) async fn of_webhook(
+    db: &impl ConnectionTrait,
+    (workspace, webhook): (&Workspace, WebhookId),
+    behind: Option<Behind>,
+    limit: u64,
+) -> Result<Vec<(Delivery, DateTime<Utc>)>, StoreError> {
+    let mut query = Entity::find()
+        .filter(COLUMN.channel.eq(WEBHOOK))
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.target.eq(webhook.to_string()));
+    if let Some(Behind { at, id }) = behind {
+        let hold = id.hold.to_string();
+        let same_at = Condition::all()
+            .add(COLUMN.created_at.eq(at))
+            .add(COLUMN.hold.lt(&*hold));
+        let same_hold = Condition::all()
+            .add(COLUMN.created_at.eq(at))
+            .add(COLUMN.hold.eq(&*hold))
+            .add(COLUMN.rev.lt(number(told_rev(id))?));
+        let before = COLUMN.created_at.lt(at);
+        query = query.filter(Condition::any().add(before).add(same_at).add(same_hold));
+    }
+    let rows = query
+        .order_by_desc(Column::CreatedAt)
+        .order_by_desc(Column::Hold)
+        .order_by_desc(Column::Rev)
+        .limit(limit)
+        .all(db)
+        .await?;
+    rows.into_iter().map(with_beginning).collect()
+}
+
+/// What new deliveries have in common.
+pub(super) struct New<'n> {
+    pub(super) workspace: &'n Workspace,
+    pub(super) note: NotificationId,
+    pub(super) priority: Priority,
+}
+
+/// New deliveries, each with when it is due; one that is there stays as it is.
 pub(super) async fn insert(
     db: &impl ConnectionTrait,
-    (workspace, note): (&Workspace, NotificationId),
-    to: &[Recipient],
+    new: &New<'_>,
+    to: &[(Recipient, DateTime<Utc>)],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let rev = number(told_rev(note))?;
-    let rows = to.iter().map(|to| {
-        let (channel, person) = columns_of(to);
+    let rev = number(told_rev(new.note))?;
+    let rows = to.iter().map(|(to, due_at)| {
+        let (channel, target) = columns_of(to);
         ActiveModel {
-            workspace: Set(workspace.to_string()),
-            hold: Set(note.hold.to_string()),
+            workspace: Set(new.workspace.to_string()),
+            hold: Set(new.note.hold.to_string()),
             rev: Set(rev),
             channel: Set(channel.to_owned()),
-            person: Set(person.to_owned()),
+            target: Set(target),
+            priority: Set(new.priority.as_str().to_owned()),
             state: Set("pending".to_owned()),
             attempts: Set(0),
-            next_at: Set(Some(now)),
+            next_at: Set(Some(*due_at)),
             last_error: Set(None),
             receipt: Set(None),
             version: Set(1),
@@ -230,10 +289,31 @@ pub(super) async fn insert(
         Column::Hold,
         Column::Rev,
         Column::Channel,
-        Column::Person,
+        Column::Target,
     ];
     let kept = OnConflict::columns(keys).do_nothing().to_owned();
     insert_rows(db, rows, Some(&kept), &[]).await?;
+    Ok(())
+}
+
+/// What waits for a person and was not tried yet is due: it is decided anew whether and when it goes.
+/// No version changes: whoever claims one of them at this moment has seen nothing else.
+pub(super) async fn reconsider(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    person: &UserName,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::NextAt, Expr::value(now))
+        .filter(COLUMN.channel.eq(EMAIL))
+        .filter(COLUMN.state.eq("pending"))
+        .filter(COLUMN.next_at.gt(now))
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.target.eq(person.as_str()))
+        .filter(COLUMN.attempts.eq(0))
+        .exec(db)
+        .await?;
     Ok(())
 }
 
@@ -243,7 +323,7 @@ pub(super) async fn save(
     deliveries: &[(&Delivery, u64)],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
-    let keys = ["workspace", "hold", "rev", "channel", "person"];
+    let keys = ["workspace", "hold", "rev", "channel", "target"];
     let columns = [
         "state",
         "attempts",
@@ -271,18 +351,20 @@ pub(super) async fn save(
 }
 
 fn active(one: &Delivery, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
-    let (workspace, hold, rev, channel, person) = id_of(&one.key)?;
+    let (workspace, hold, rev, channel, target) = id_of(&one.key)?;
     let (state, next_at, receipt) = match &one.phase {
         Phase::Pending { next_at } => ("pending", Some(*next_at), None),
         Phase::Sent { receipt } => ("sent", None, Some(receipt.clone())),
         Phase::Failed => ("failed", None, None),
+        Phase::Dropped => ("dropped", None, None),
     };
     Ok(ActiveModel {
         workspace: Set(workspace),
         hold: Set(hold),
         rev: Set(rev),
         channel: Set(channel),
-        person: Set(person),
+        target: Set(target),
+        priority: Set(one.priority.as_str().to_owned()),
         state: Set(state.to_owned()),
         attempts: Set(i64::from(one.attempts)),
         next_at: Set(next_at),
@@ -293,4 +375,17 @@ fn active(one: &Delivery, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, 
         created_at: Set(now),
         updated_at: Set(now),
     })
+}
+
+/// Forgets all deliveries of requests.
+pub(super) async fn forget(
+    db: &impl ConnectionTrait,
+    requests: &[Request],
+) -> Result<(), StoreError> {
+    let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Hold)]);
+    Entity::delete_many()
+        .filter(of.in_tuples(requests.iter().cloned()))
+        .exec(db)
+        .await?;
+    Ok(())
 }

@@ -13,8 +13,10 @@ use holdpoint_ids::{HoldId, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
+use super::old::Request;
 use super::told_rev;
 use crate::domain::{Course, Fan, Key, Note, NoteKey};
 
@@ -205,4 +207,17 @@ fn active(note: &Note, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, Sto
         created_at: Set(now),
         updated_at: Set(now),
     })
+}
+
+/// Forgets all that is known of requests.
+pub(super) async fn forget(
+    db: &impl ConnectionTrait,
+    requests: &[Request],
+) -> Result<(), StoreError> {
+    let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Hold)]);
+    Entity::delete_many()
+        .filter(of.in_tuples(requests.iter().cloned()))
+        .exec(db)
+        .await?;
+    Ok(())
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use holdpoint_migrations::notification::Migrator;
-use holdpoint_store::{Location, is_sqlite, migrate, open_writer};
+use holdpoint_store::{Location, begin_write, is_sqlite, migrate, open_writer};
 use sea_orm::{ColumnTrait, DatabaseConnection, EntityTrait, Iterable, Statement};
 
-use super::{copy_row, delivery_row, note_row, secret_row};
+use super::old::{forget, has_old};
+use super::{copy_row, delivery_row, note_row, preferences_row, secret_row, webhook_row};
 
 pub(crate) use copy_row::Entity as Copies;
 
@@ -39,10 +40,17 @@ async fn same_columns<E: EntityTrait>(db: &DatabaseConnection, entity: E) {
 async fn all(location: &Location) {
     migrate::<Migrator>(location).await.unwrap();
     let db = open_writer(location).await.unwrap();
+    let instant = "2026-01-01T00:00:00Z".parse().unwrap();
+    assert!(!has_old(&db, instant).await.unwrap());
+    let tx = begin_write(&db).await.unwrap();
+    forget(&tx, instant).await.unwrap();
+    tx.commit().await.unwrap();
     same_columns(&db, note_row::Entity).await;
     same_columns(&db, copy_row::Entity).await;
     same_columns(&db, delivery_row::Entity).await;
     same_columns(&db, secret_row::Entity).await;
+    same_columns(&db, preferences_row::Entity).await;
+    same_columns(&db, webhook_row::Entity).await;
     same_columns(&db, holdpoint_people::table::row::user::Entity).await;
     same_columns(&db, holdpoint_people::table::row::role::Entity).await;
 }

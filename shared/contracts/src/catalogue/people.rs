@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_ids::{HoldId, NotificationId};
+use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use super::samples::{at, hold_id, page, run_id};
@@ -22,11 +22,7 @@ use crate::hold::{
     Rung, RungAct, Task, Want, WishAnswer,
 };
 use crate::message::Reply;
-use crate::notification::{
-    Channel, DeliveryState, DeliveryView, FactKind, GetNotification, ListDeliveries,
-    ListNotifications, NoteEnd, NoteRequests, Noted, NotificationNudge, NotificationType,
-    NotificationView, ReadNotification, RequestFact, ShowWebhookSecret, WebhookSecretView,
-};
+use crate::notification::{FactKind, NoteRequests, Noted, RequestFact};
 use crate::run::{HoldKind, PausedBy, ResumeMode};
 use crate::steps::{Beat, BeatAnswer, ClaimView, Claimed, Goodbye, NodeStatus, NodeView};
 use crate::subject;
@@ -389,74 +385,6 @@ pub(super) fn handling() -> Vec<Entry> {
         message(handoff::SERVICE, "request_nudge", live, &nudge),
         command("ada", act, request(RequestStatus::Reassigned)),
         command("service:handoff", note, noted),
-    ]
-}
-
-fn notification() -> NotificationView {
-    NotificationView {
-        id: NotificationId::opened(hold_id()),
-        kind: NotificationType::AgentHandoff,
-        title: "[Warm Lead] Agent handoff: Ann".to_owned(),
-        message: "Warm lead from agent outreach: Ann is interested".to_owned(),
-        priority: Priority::High,
-        action_url: format!("/tasks/{}?action=handoff", hold_id()),
-        link: format!("/requests/{}", hold_id()),
-        run: Some(run_id()),
-        request: hold_id(),
-        at: at("05T09:00:00"),
-        read_at: Some(at("05T09:01:00")),
-        decided: Some(NoteEnd {
-            state: FactKind::Decided,
-            outcome: Some(HoldOutcome::Completed),
-            by: Some("salesRep".to_owned()),
-            at: at("05T09:30:00"),
-        }),
-    }
-}
-
-pub(super) fn notifications() -> Vec<Entry> {
-    let (person, id) = ("salesRep".parse().unwrap(), notification().id);
-    let list = ListNotifications {
-        person: "salesRep".parse().unwrap(),
-        unread: true,
-        limit: 100,
-        cursor: None,
-    };
-    let nudge = NotificationNudge {
-        people: vec!["salesRep".parse().unwrap()],
-    };
-    let secret = WebhookSecretView {
-        secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned(),
-    };
-    let deliveries = ListDeliveries {
-        request: hold_id(),
-        limit: 100,
-        cursor: None,
-    };
-    let delivery = DeliveryView {
-        id: format!("msg_{id}"),
-        notification: id,
-        channel: Channel::Callback,
-        person: None,
-        state: DeliveryState::Pending,
-        attempts: 1,
-        next_at: Some(at("05T09:30:05")),
-        last_error: Some("The callback answered 500.".to_owned()),
-        at: at("05T09:30:00"),
-    };
-    let service = crate::notification::SERVICE;
-    vec![
-        command("salesRep", ReadNotification { id }, notification()),
-        command("owner", ShowWebhookSecret {}, secret),
-        query(&deliveries, page(delivery)),
-        query(&GetNotification { person, id }, notification()),
-        query(&list, page(notification())),
-        message(
-            service,
-            "notification_nudge",
-            subject::live(&acme(), service),
-            &nudge,
-        ),
     ]
 }
 

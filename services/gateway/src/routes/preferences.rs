@@ -1,0 +1,48 @@
+//! `/preferences`: how the caller wants to be told. Everybody sees and says their own and no other.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use axum::{Json, Router};
+use holdpoint_auth::Right;
+use holdpoint_contracts::notification::{GetPreferences, Preferences, PutPreferences};
+
+use crate::app::App;
+use crate::body::Body;
+use crate::caller::Caller;
+use crate::params::Params;
+use crate::problem::Refused;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().route("/preferences", get(show).put(put))
+}
+
+async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Preferences>, Refused> {
+    caller.may(Right::Look)?;
+    params.only(&[])?;
+    let person = caller.claims.user.clone();
+    let query = GetPreferences { person };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+}
+
+/// What is left out is as for somebody who never said anything.
+async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+    body: Body,
+) -> Result<Response, Refused> {
+    caller.may(Right::Look)?;
+    params.only(&[])?;
+    let command = PutPreferences {
+        person: caller.claims.user.clone(),
+        preferences: body.json()?,
+    };
+    let answered = app.command(&caller, body.key, command).await?;
+    Ok(answered.with_status(StatusCode::OK))
+}

@@ -1,0 +1,140 @@
+//! How one person wants to be told: by which ways, from which priority on, and when not (S4-R15).
+
+mod quiet;
+
+#[cfg(test)]
+mod tests;
+
+use chrono::{DateTime, Utc};
+use chrono_tz::{TZ_VARIANTS, Tz};
+use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::notification::{self as contract, ChannelRule};
+use holdpoint_contracts::{FieldError, Problem};
+use holdpoint_ids::{UserName, Workspace};
+
+use super::{Aggregate, Answer, Change, Effect, Step};
+use quiet::Quiet;
+
+/// From here on it leaves the application in quiet hours too.
+const BREAKS_QUIET: Priority = Priority::Urgent;
+
+/// Names of zones that are offered instead of one that is none.
+const NEAREST_MAX: usize = 3;
+
+/// What one person has said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preferences {
+    /// Whose.
+    pub workspace: Workspace,
+    /// Who.
+    pub person: UserName,
+    /// In their words.
+    pub said: contract::Preferences,
+    /// Rises with every change.
+    pub version: u64,
+}
+
+/// What follows from it; by default that of somebody who never said anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    email: ChannelRule,
+    zone: Tz,
+    quiet: Option<Quiet>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            email: ChannelRule::default(),
+            zone: Tz::UTC,
+            quiet: None,
+        }
+    }
+}
+
+impl Rules {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// 422 `invalid_body`, with everything that is wrong and where.
+    pub fn read(said: &contract::Preferences) -> Result<Self, Problem> {
+        let mut errors = Vec::new();
+        let zone = zone(&said.time_zone).map_err(|error| errors.push(*error));
+        let quiet = said.quiet_hours.as_ref().map(Quiet::read).transpose();
+        let quiet = quiet.map_err(|wrong| errors.extend(wrong));
+        match (zone, quiet) {
+            (Ok(zone), Ok(quiet)) => Ok(Self {
+                email: said.channels.email,
+                zone,
+                quiet,
+            }),
+            (Err(()), _) | (_, Err(())) => {
+                let told: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
+                Err(Problem::invalid_body(told.join("; ")).with_errors(errors))
+            }
+        }
+    }
+
+    /// Whether something of this priority is mailed.
+    #[must_use]
+    pub fn wants_mail(&self, priority: Priority) -> bool {
+        self.email.enabled && priority >= self.email.from
+    }
+
+    /// Until when something of this priority is held back; none: it may leave now. The instant is
+    /// outside of quiet hours, and at most some days away.
+    #[must_use]
+    pub fn held_until(&self, priority: Priority, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        if priority >= BREAKS_QUIET {
+            return None;
+        }
+        self.quiet.as_ref()?.until(self.zone, now)
+    }
+}
+
+fn zone(name: &str) -> Result<Tz, Box<FieldError>> {
+    name.parse().map_err(|_no_zone| {
+        let wanted = name.to_lowercase().replace(' ', "_");
+        let names = TZ_VARIANTS.into_iter().map(Tz::name);
+        let is_near = |one: &&str| !wanted.is_empty() && one.to_lowercase().contains(&wanted);
+        Box::new(FieldError {
+            pointer: Some("/time_zone".to_owned()),
+            text: name.chars().take(100).collect(),
+            message: "time_zone is the name of a zone of the IANA database, such as Europe/Berlin"
+                .to_owned(),
+            nearest: names
+                .filter(is_near)
+                .take(NEAREST_MAX)
+                .map(str::to_owned)
+                .collect(),
+            ..FieldError::default()
+        })
+    })
+}
+
+/// From now on; what waits to be sent is looked at again.
+pub(super) fn put(
+    known: Option<&Preferences>,
+    (workspace, person): (&Workspace, &UserName),
+    said: &contract::Preferences,
+) -> Step {
+    let answer = Answer::Preferences(said.clone());
+    if known.is_some_and(|known| known.said == *said) {
+        return Step::Same(answer);
+    }
+    let next = Preferences {
+        workspace: workspace.clone(),
+        person: person.clone(),
+        said: said.clone(),
+        version: known.map_or(0, |known| known.version) + 1,
+    };
+    Step::Changed(Box::new(Change {
+        effects: vec![Effect::Reconsider {
+            workspace: workspace.clone(),
+            person: person.clone(),
+        }],
+        state: Aggregate::Preferences(Box::new(next)),
+        facts: Vec::new(),
+        answer,
+    }))
+}

@@ -1,0 +1,352 @@
+//! A program that is told of what happens to requests: of what, and whether it still listens.
+
+#[cfg(test)]
+mod tests;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::notification::{
+    FactKind, RequestFact, WebhookAdded, WebhookFormat, WebhookStatus, WebhookView, event_name,
+};
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::{FieldError, Problem};
+use holdpoint_ids::{UserName, WebhookId, Workspace};
+use url::Url;
+
+use super::{Aggregate, Answer, Change, Fact, Found, Look, Need, Refusal, Step, Stop};
+
+/// Webhooks of one workspace; one more is refused.
+pub const WEBHOOKS_MAX: usize = 50;
+
+/// Whoever takes no call for so long is not called any more. Longer than all tries of one delivery.
+const DISABLED_AFTER: TimeDelta = TimeDelta::days(5);
+
+/// Longest address, in bytes.
+const URL_BYTES_MAX: usize = 2_048;
+
+/// Most names of events of one webhook.
+const EVENTS_MAX: usize = 50;
+
+/// Longest stored sentence about what went wrong, in characters.
+const ERROR_CHARS_MAX: usize = 300;
+
+/// Everything that has a name.
+const KINDS: [HoldKind; 3] = [HoldKind::Approval, HoldKind::Input, HoldKind::Handoff];
+const WHATS: [FactKind; 7] = [
+    FactKind::Opened,
+    FactKind::Assigned,
+    FactKind::Escalated,
+    FactKind::TakenOver,
+    FactKind::Decided,
+    FactKind::Expired,
+    FactKind::Withdrawn,
+];
+
+/// One webhook.
+#[derive(Clone, PartialEq)]
+pub struct Webhook {
+    /// Whose.
+    pub workspace: Workspace,
+    /// Which.
+    pub id: WebhookId,
+    /// Where it is called.
+    pub url: String,
+    /// Of what.
+    pub events: Vec<String>,
+    /// In which words.
+    pub format: WebhookFormat,
+    /// `whsec_…`; empty once it was removed.
+    pub secret: String,
+    /// Who added it.
+    pub created_by: UserName,
+    /// When.
+    pub created_at: DateTime<Utc>,
+    /// Whether it is called.
+    pub standing: Standing,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+    /// Rises with every change.
+    pub version: u64,
+}
+
+impl std::fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_tuple("Webhook");
+        shown.field(&self.id).field(&self.standing).finish()
+    }
+}
+
+/// Whether a webhook is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It is.
+    Active {
+        /// Since when no call was taken; none: the last one was.
+        failing_since: Option<DateTime<Utc>>,
+    },
+    /// It has failed for too long, or for good.
+    Disabled {
+        /// Since when.
+        since: DateTime<Utc>,
+    },
+    /// Somebody removed it.
+    Removed,
+}
+
+/// What decisions about requests know of a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// Which.
+    pub id: WebhookId,
+    /// Of what it is told.
+    pub events: Vec<String>,
+    /// In which words.
+    pub format: WebhookFormat,
+    /// False: disabled.
+    pub active: bool,
+}
+
+impl Hook {
+    /// Whether it is told of a fact. A channel of people that was told that something is asked is told
+    /// how that ended, too.
+    #[must_use]
+    pub fn wants(&self, fact: &RequestFact) -> bool {
+        let kind = fact.request.kind;
+        let named = |what: FactKind| {
+            event_name(kind, what).is_some_and(|event| {
+                let is_it = |wanted: &String| is_meant(wanted, event);
+                self.events.iter().any(is_it)
+            })
+        };
+        let follows = match self.format {
+            WebhookFormat::Standard => false,
+            WebhookFormat::Slack => fact.kind.is_end() && named(FactKind::Opened),
+        };
+        self.active && (named(fact.kind) || follows)
+    }
+}
+
+/// `*`, `approval.*` or a name.
+fn is_meant(wanted: &str, event: &str) -> bool {
+    match wanted.strip_suffix('*') {
+        Some("") => true,
+        Some(kind) => kind.ends_with('.') && event.starts_with(kind),
+        None => wanted == event,
+    }
+}
+
+/// Every name that there is.
+fn names() -> impl Iterator<Item = &'static str> {
+    let of = |kind: HoldKind| {
+        WHATS
+            .into_iter()
+            .filter_map(move |what| event_name(kind, what))
+    };
+    KINDS.into_iter().flat_map(of)
+}
+
+/// What is wrong with an address and with names of events, all at once.
+///
+/// # Errors
+/// 422 `invalid_body`.
+pub fn check(url: &str, events: &[String]) -> Result<Url, Problem> {
+    let mut errors = Vec::new();
+    let read = address(url);
+    if read.is_none() {
+        let message = format!("url is an http or https address of at most {URL_BYTES_MAX} bytes");
+        errors.push(wrong("/url".to_owned(), url, message));
+    }
+    if !(1..=EVENTS_MAX).contains(&events.len()) {
+        let message = format!("events has 1 to {EVENTS_MAX} names; `*` is everything");
+        errors.push(wrong("/events".to_owned(), "", message));
+    }
+    for (place, event) in events.iter().enumerate().take(EVENTS_MAX) {
+        if !names().any(|name| is_meant(event, name)) {
+            errors.push(unknown(place, event));
+        }
+    }
+    match read {
+        Some(url) if errors.is_empty() => Ok(url),
+        Some(_) | None => {
+            let told: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
+            Err(Problem::invalid_body(told.join("; ")).with_errors(errors))
+        }
+    }
+}
+
+fn address(text: &str) -> Option<Url> {
+    let is_clean = text.len() <= URL_BYTES_MAX && !text.chars().any(char::is_control);
+    let is_web = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    Url::parse(text).ok().filter(|url| is_clean && is_web(url))
+}
+
+fn unknown(place: usize, event: &str) -> FieldError {
+    let all: Vec<_> = names().collect();
+    let shown: String = event.chars().take(100).collect();
+    let message = format!(
+        "`{shown}` is no event; there are `*`, `approval.*`, `input.*`, `handoff.*`, {}",
+        all.join(", ")
+    );
+    let kind = shown.split('.').next().unwrap_or_default();
+    let near = all
+        .iter()
+        .filter(|name| name.split('.').next() == Some(kind));
+    FieldError {
+        nearest: near.map(|name| (*name).to_owned()).collect(),
+        ..wrong(format!("/events/{place}"), event, message)
+    }
+}
+
+fn wrong(pointer: String, text: &str, message: String) -> FieldError {
+    FieldError {
+        pointer: Some(pointer),
+        text: text.chars().take(100).collect(),
+        message,
+        ..FieldError::default()
+    }
+}
+
+impl Webhook {
+    /// What decisions about requests know of it; none: it was removed.
+    #[must_use]
+    pub fn hook(&self) -> Option<Hook> {
+        let active = match self.standing {
+            Standing::Active { .. } => true,
+            Standing::Disabled { .. } => false,
+            Standing::Removed => return None,
+        };
+        Some(Hook {
+            id: self.id,
+            events: self.events.clone(),
+            format: self.format,
+            active,
+        })
+    }
+
+    /// As the API shows it.
+    #[must_use]
+    pub fn view(&self) -> WebhookView {
+        let (status, failing_since, disabled_at) = match self.standing {
+            Standing::Active { failing_since } => (WebhookStatus::Active, failing_since, None),
+            Standing::Disabled { since } => (WebhookStatus::Disabled, None, Some(since)),
+            Standing::Removed => (WebhookStatus::Removed, None, None),
+        };
+        WebhookView {
+            id: self.id,
+            url: self.url.clone(),
+            events: self.events.clone(),
+            format: self.format,
+            status,
+            created_by: self.created_by.clone(),
+            created_at: self.created_at,
+            failing_since,
+            disabled_at,
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+/// Adds one; the same again is answered alike.
+pub(super) fn add(known: Option<&Webhook>, new: &Webhook, look: Look<'_>) -> Result<Step, Stop> {
+    let added = |webhook: &Webhook| {
+        Answer::WebhookAdded(Box::new(WebhookAdded {
+            webhook: webhook.view(),
+            secret: webhook.secret.clone(),
+        }))
+    };
+    if let Some(known) = known {
+        return Ok(Step::Same(added(known)));
+    }
+    let mut all = hooks(&new.workspace, look)?;
+    if all.len() >= WEBHOOKS_MAX {
+        return Err(Refusal::TooManyWebhooks.into());
+    }
+    all.extend(new.hook());
+    let answer = added(new);
+    let mut change = change(new.clone(), answer);
+    let need = Need::Webhooks(new.workspace.clone());
+    change.facts.push((need, Fact::Webhooks(all)));
+    Ok(Step::Changed(Box::new(change)))
+}
+
+/// Removes one; one that was removed before is not there.
+pub(super) fn remove(known: &Webhook) -> Result<Step, Stop> {
+    if known.standing == Standing::Removed {
+        return Err(Refusal::NoWebhook(known.id).into());
+    }
+    let mut next = known.clone();
+    next.version += 1;
+    next.standing = Standing::Removed;
+    next.secret.clear();
+    let answer = Answer::Webhook(Box::new(next.view()));
+    Ok(Step::Changed(Box::new(change(next, answer))))
+}
+
+/// What came of a call: taken, not taken, or never to be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// The other side has it.
+    Taken,
+    /// Not this time.
+    Failed(String),
+    /// Calling again cannot help.
+    Refused(String),
+}
+
+/// Takes down what came of a call.
+pub(super) fn called(known: &Webhook, call: &Call, now: DateTime<Utc>) -> Step {
+    let Standing::Active { failing_since } = known.standing else {
+        return Step::Same(Answer::Done);
+    };
+    let mut next = known.clone();
+    next.version += 1;
+    match call {
+        Call::Taken if failing_since.is_none() => return Step::Same(Answer::Done),
+        Call::Taken => {
+            next.standing = Standing::Active {
+                failing_since: None,
+            };
+        }
+        Call::Failed(error) => {
+            let error: String = error.chars().take(ERROR_CHARS_MAX).collect();
+            let since = failing_since.unwrap_or(now);
+            let is_over = now - since >= DISABLED_AFTER;
+            let is_known = failing_since.is_some() && known.last_error.as_ref() == Some(&error);
+            if is_known && !is_over {
+                return Step::Same(Answer::Done);
+            }
+            next.last_error = Some(error);
+            next.standing = if is_over {
+                Standing::Disabled { since: now }
+            } else {
+                Standing::Active {
+                    failing_since: Some(since),
+                }
+            };
+        }
+        Call::Refused(error) => {
+            next.last_error = Some(error.chars().take(ERROR_CHARS_MAX).collect());
+            next.standing = Standing::Disabled { since: now };
+        }
+    }
+    Step::Changed(Box::new(change(next, Answer::Done)))
+}
+
+fn change(next: Webhook, answer: Answer) -> Change {
+    Change {
+        state: Aggregate::Webhook(Box::new(next)),
+        effects: Vec::new(),
+        facts: Vec::new(),
+        answer,
+    }
+}
+
+/// The webhooks of a workspace.
+pub(super) fn hooks(workspace: &Workspace, look: Look<'_>) -> Result<Vec<Hook>, Stop> {
+    let need = Need::Webhooks(workspace.clone());
+    match look(&need) {
+        Found::Unknown => Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Webhooks(all)) => Ok(all),
+        Found::Here(Fact::Members(_) | Fact::Person(_) | Fact::Course(_) | Fact::Other)
+        | Found::Absent => Ok(Vec::new()),
+    }
+}

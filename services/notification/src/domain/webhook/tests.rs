@@ -1,0 +1,169 @@
+//! Examples of webhooks: of what they are told, and how long they are called.
+
+use super::*;
+use crate::domain::tests::fact;
+
+fn webhook() -> Webhook {
+    Webhook {
+        workspace: "acme".parse().unwrap(),
+        id: "wh_01920000000070008000000000000001".parse().unwrap(),
+        url: "https://crm.example/hook".to_owned(),
+        events: vec!["*".to_owned()],
+        format: WebhookFormat::Standard,
+        secret: "whsec_AAAA".to_owned(),
+        created_by: "olga".parse().unwrap(),
+        created_at: DateTime::UNIX_EPOCH,
+        standing: Standing::Active {
+            failing_since: None,
+        },
+        last_error: None,
+        version: 1,
+    }
+}
+
+fn after(step: Step) -> Webhook {
+    let Step::Changed(change) = step else {
+        panic!("nothing changed");
+    };
+    let Aggregate::Webhook(next) = change.state else {
+        panic!("no webhook");
+    };
+    *next
+}
+
+/// Of what a webhook is told: by name, by kind, of everything; a channel of people of ends, too.
+#[test]
+fn a_webhook_is_told_of_what_it_wants() {
+    let handoff = |kind| fact(3, kind, &[]);
+    let told = |events: &[&str], format, kind| {
+        let mut hook = webhook().hook().unwrap();
+        hook.events = events.iter().map(|event| (*event).to_owned()).collect();
+        hook.format = format;
+        hook.wants(&handoff(kind))
+    };
+    for (events, format, kind, is_told) in [
+        (
+            &["*"][..],
+            WebhookFormat::Standard,
+            FactKind::Assigned,
+            true,
+        ),
+        (
+            &["handoff.*"],
+            WebhookFormat::Standard,
+            FactKind::TakenOver,
+            true,
+        ),
+        (
+            &["approval.*"],
+            WebhookFormat::Standard,
+            FactKind::Opened,
+            false,
+        ),
+        (
+            &["input.answered", "handoff.completed"],
+            WebhookFormat::Standard,
+            FactKind::Decided,
+            true,
+        ),
+        (
+            &["handoff.offered"],
+            WebhookFormat::Standard,
+            FactKind::Decided,
+            false,
+        ),
+        (
+            &["handoff.offered"],
+            WebhookFormat::Slack,
+            FactKind::Decided,
+            true,
+        ),
+        (
+            &["handoff.offered"],
+            WebhookFormat::Slack,
+            FactKind::Assigned,
+            false,
+        ),
+    ] {
+        assert_eq!(told(events, format, kind), is_told, "{events:?} {kind:?}");
+    }
+    let mut timer = handoff(FactKind::Expired);
+    timer.request.kind = HoldKind::Timer;
+    assert!(
+        !webhook().hook().unwrap().wants(&timer),
+        "it concerns nobody"
+    );
+}
+
+#[test]
+fn what_is_no_address_or_no_event_is_refused_with_where() {
+    let words = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+    let fine = words(&["*", "approval.*", "input.answered"]);
+    assert!(check("https://crm.example/x", &fine).is_ok());
+    for (url, events, pointers) in [
+        ("ftp://crm.example", &["*"][..], &["/url"][..]),
+        ("https://", &["*"], &["/url"]),
+        ("https://a.example/\n", &["*"], &["/url"]),
+        ("https://a.example", &[], &["/events"]),
+        (
+            "nothing",
+            &["approval.*", "approval.opened", "app*"],
+            &["/url", "/events/1", "/events/2"],
+        ),
+    ] {
+        let problem = check(url, &words(events)).unwrap_err();
+        assert_eq!((problem.status, &*problem.code), (422, "invalid_body"));
+        let told: Vec<_> = problem
+            .errors
+            .iter()
+            .filter_map(|one| one.pointer.as_deref())
+            .collect();
+        assert_eq!(told, pointers, "{problem}");
+    }
+}
+
+/// Whoever takes nothing for days is not called any more; one call that is taken begins anew.
+#[test]
+fn a_webhook_that_fails_for_days_is_disabled() {
+    let failed = Call::Failed("The webhook answered 500.".to_owned());
+    let start = DateTime::UNIX_EPOCH;
+    let one = after(called(&webhook(), &failed, start));
+    assert_eq!(one.view().failing_since, Some(start));
+    let day_four = start + TimeDelta::days(4);
+    assert_eq!(called(&one, &failed, day_four), Step::Same(Answer::Done));
+    let well = after(called(&one, &Call::Taken, day_four));
+    assert_eq!(well.view().failing_since, None);
+    assert_eq!(
+        called(&well, &Call::Taken, day_four),
+        Step::Same(Answer::Done)
+    );
+    let day_five = start + DISABLED_AFTER;
+    let over = after(called(&one, &failed, day_five)).view();
+    assert_eq!(
+        (over.status, over.disabled_at),
+        (WebhookStatus::Disabled, Some(day_five))
+    );
+    let gone = Call::Refused("The webhook answered 410.".to_owned());
+    assert_eq!(
+        after(called(&well, &gone, start)).view().status,
+        WebhookStatus::Disabled
+    );
+}
+
+#[test]
+fn there_is_room_for_so_many_and_the_same_again_is_the_same() {
+    let look = |count: usize| {
+        move |_: &Need| Found::Here(Fact::Webhooks(vec![webhook().hook().unwrap(); count]))
+    };
+    let added = after(add(None, &webhook(), &look(WEBHOOKS_MAX - 1)).unwrap());
+    let refused = add(None, &webhook(), &look(WEBHOOKS_MAX)).unwrap_err();
+    assert_eq!(refused, Stop::Refused(Refusal::TooManyWebhooks));
+    let again = add(Some(&added), &webhook(), &look(WEBHOOKS_MAX)).unwrap();
+    assert!(matches!(again, Step::Same(Answer::WebhookAdded(_))));
+    let removed = after(remove(&added).unwrap());
+    assert!(removed.secret.is_empty() && removed.hook().is_none());
+    assert_eq!(
+        remove(&removed).unwrap_err(),
+        Stop::Refused(Refusal::NoWebhook(added.id))
+    );
+}

@@ -1,0 +1,107 @@
+//! One event to a webhook of the workspace, signed as Standard Webhooks says.
+
+use holdpoint_auth::WebhookSecret;
+use holdpoint_contracts::instant;
+use holdpoint_contracts::notification::{RequestFact, WebhookFormat, event_name};
+use holdpoint_ids::{WebhookId, Workspace};
+use serde_json::{Value, json};
+
+use super::post::Letter;
+use super::{Pool, dropped, later, never};
+use crate::domain::{Call, DeliveryKey, Input, Report, Standing, link};
+use crate::slack;
+use crate::store::{self, Parcel};
+
+impl Pool {
+    /// What came of it counts for the webhook, too: one that never listens is not called for ever.
+    pub(super) async fn call_webhook(
+        &self,
+        key: &DeliveryKey,
+        id: WebhookId,
+        parcel: &Parcel,
+    ) -> Report {
+        let report = self.tell_webhook(key, id, parcel).await;
+        let call = match &report {
+            Report::Sent { .. } => Call::Taken,
+            Report::Later(error) => Call::Failed(error.clone()),
+            Report::Never(error) => Call::Refused(error.clone()),
+            Report::Dropped(_) => return report,
+        };
+        let input = Input::Called {
+            workspace: key.workspace.clone(),
+            id,
+            call,
+        };
+        if !self.handle.submit(vec![input]).await {
+            tracing::warn!(webhook = %id, "what came of a call is not stored; the next one says it");
+        }
+        report
+    }
+
+    async fn tell_webhook(&self, key: &DeliveryKey, id: WebhookId, parcel: &Parcel) -> Report {
+        let found = store::webhook(&self.readers, &key.workspace, id).await;
+        let webhook = match found {
+            Ok(Some(webhook)) => webhook,
+            Ok(None) => return dropped("The webhook is not there any more."),
+            Err(error) => {
+                tracing::warn!(%error, "a webhook cannot be read");
+                return later("The tables could not be read.");
+            }
+        };
+        match webhook.standing {
+            Standing::Active { .. } => {}
+            Standing::Disabled { .. } => return dropped("The webhook is disabled."),
+            Standing::Removed => return dropped("The webhook is not there any more."),
+        }
+        let fact = &parcel.note.fact;
+        let base = self.outside.public_url.known().and_then(Option::as_deref);
+        let body = match webhook.format {
+            WebhookFormat::Standard => event(&key.workspace, fact, base),
+            WebhookFormat::Slack if parcel.has_ended && !fact.kind.is_end() => {
+                return dropped("Nobody had to do anything any more.");
+            }
+            WebhookFormat::Slack => slack::message(fact, base),
+        };
+        let Ok(secret) = WebhookSecret::read(&webhook.secret) else {
+            return never("What the webhook is signed with cannot be read.");
+        };
+        let letter = Letter {
+            what: "webhook",
+            id: key.stable_id(),
+            address: &webhook.url,
+            secret: &secret,
+            body: body.to_string(),
+        };
+        self.post(&letter).await
+    }
+}
+
+/// `{type, timestamp, data}`.
+fn event(workspace: &Workspace, fact: &RequestFact, base: Option<&str>) -> Value {
+    let request = &fact.request;
+    json!({
+        "type": event_name(request.kind, fact.kind),
+        "timestamp": instant::write(fact.at),
+        "data": {
+            "workspace": workspace,
+            "request": request.id,
+            "kind": request.kind,
+            "status": request.status,
+            "version": fact.rev,
+            "run": request.run,
+            "step": request.step,
+            "agent": request.agent,
+            "title": request.title,
+            "question": request.question,
+            "options": request.options,
+            "priority": request.priority,
+            "to": request.to,
+            "assignee": request.assignee,
+            "deadline": request.deadline.map(instant::write),
+            "by": fact.by,
+            "outcome": request.outcome,
+            "response": request.response,
+            "link": base.map(|base| format!("{base}{}", link(request.id))),
+        },
+    })
+}

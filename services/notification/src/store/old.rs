@@ -1,0 +1,74 @@
+//! What is known of requests that ended long ago: their notes, copies and deliveries; and webhooks that
+//! were removed.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::notification::FactKind;
+use holdpoint_store::StoreError;
+use sea_orm::ConnectionTrait;
+use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
+
+use super::{copy_row, delivery_row, note_row, webhook_row};
+
+/// A request by its columns `workspace` and `hold`.
+pub(super) type Request = (String, String);
+
+/// Requests of one page.
+const REQUESTS: u64 = 100;
+
+/// Copies of one page: many people may have been told of one request.
+const COPIES: u64 = 1_000;
+
+/// Whether there is anything to forget.
+pub(crate) async fn has_old(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let one = ended(before).limit(1).to_owned();
+    Ok(db.query_one(&one).await?.is_some())
+}
+
+/// Forgets one page: copies first, and what they are of once there are none.
+pub(super) async fn forget(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let page = ended(before).limit(REQUESTS).to_owned();
+    let old = db.query_all(&page).await?;
+    let mut requests: Vec<Request> = Vec::with_capacity(old.len());
+    for row in old {
+        requests.push((row.try_get("", "workspace")?, row.try_get("", "hold")?));
+    }
+    webhook_row::forget(db, before).await?;
+    if requests.is_empty() || copy_row::forget(db, &requests, COPIES).await? > 0 {
+        return Ok(());
+    }
+    delivery_row::forget(db, &requests).await?;
+    note_row::forget(db, &requests).await
+}
+
+/// Requests that ended before an instant, and of which nothing was heard since: one that is asked again
+/// has not ended.
+fn ended(before: DateTime<Utc>) -> SelectStatement {
+    let (end, other) = (Alias::new("ended"), Alias::new("other"));
+    let column = |table: &Alias, name: &'static str| Expr::col((table.clone(), Alias::new(name)));
+    let ends = [FactKind::Decided, FactKind::Expired, FactKind::Withdrawn];
+    let is_newer = column(&other, "updated_at").gte(before);
+    let is_again = column(&other, "kind")
+        .eq(FactKind::Opened.as_str())
+        .and(column(&other, "rev").gt(column(&end, "rev")));
+    let since = Query::select()
+        .expr(Expr::val(1))
+        .from_as(note_row::Entity, other.clone())
+        .and_where(column(&other, "workspace").eq(column(&end, "workspace")))
+        .and_where(column(&other, "hold").eq(column(&end, "hold")))
+        .and_where(is_newer.or(is_again))
+        .to_owned();
+    Query::select()
+        .column((end.clone(), Alias::new("workspace")))
+        .column((end.clone(), Alias::new("hold")))
+        .from_as(note_row::Entity, end.clone())
+        .and_where(column(&end, "kind").is_in(ends.map(FactKind::as_str)))
+        .and_where(column(&end, "updated_at").lt(before))
+        .and_where(Expr::not_exists(since))
+        .to_owned()
+}

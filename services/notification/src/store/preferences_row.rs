@@ -1,0 +1,123 @@
+//! Table `preferences`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+
+use std::collections::{BTreeMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::{UserName, Workspace};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+
+use crate::domain::{Key, Preferences, Rules};
+
+const TABLE: &str = "preferences";
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "preferences")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub workspace: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub person: String,
+    pub said: String,
+    pub version: i64,
+    pub prior_version: i64,
+    pub created_at: DateTimeUtc,
+    pub updated_at: DateTimeUtc,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken(TABLE, error)
+}
+
+/// Of those who have said anything.
+pub(super) async fn load(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    people: &[UserName],
+) -> Result<Vec<Preferences>, StoreError> {
+    let mut found = Vec::new();
+    for chunk in people.chunks(ROWS_PER_STATEMENT) {
+        let rows = Entity::find()
+            .filter(COLUMN.workspace.eq(workspace.as_str()))
+            .filter(COLUMN.person.is_in(chunk.iter().map(UserName::as_str)))
+            .all(db)
+            .await?;
+        for row in rows {
+            found.push(Preferences {
+                workspace: workspace.clone(),
+                person: row.person.parse().map_err(broken)?,
+                said: serde_json::from_str(&row.said).map_err(broken)?,
+                version: u64::try_from(row.version).map_err(broken)?,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// What follows from what people have said. What cannot be read any more, because the zone is gone
+/// from the database, keeps nobody from being told: it counts as if nothing had been said.
+pub(super) async fn rules(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    people: &[UserName],
+) -> Result<BTreeMap<UserName, Rules>, StoreError> {
+    let all = load(db, workspace, people).await?;
+    let rules = all.into_iter().map(|one| {
+        let rules = Rules::read(&one.said).unwrap_or_else(|problem| {
+            tracing::warn!(%workspace, person = %one.person, %problem, "preferences cannot be read");
+            Rules::default()
+        });
+        (one.person, rules)
+    });
+    Ok(rules.collect())
+}
+
+/// Saves them under their guards; returns those that lost.
+pub(super) async fn save(
+    db: &impl ConnectionTrait,
+    all: &[(&Preferences, u64)],
+    now: DateTime<Utc>,
+) -> Result<Vec<Key>, StoreError> {
+    let mut losers = Vec::new();
+    for chunk in all.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|(one, read)| active(one, *read, now));
+        let won: HashSet<(String, String)> =
+            Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
+                .on_conflict(guarded(
+                    TABLE,
+                    &["workspace", "person"],
+                    &["said", "updated_at"],
+                ))
+                .exec_with_returning_keys(db)
+                .await?
+                .into_iter()
+                .collect();
+        for (one, _) in chunk {
+            if !won.contains(&(one.workspace.to_string(), one.person.to_string())) {
+                losers.push(Key::Preferences(one.workspace.clone(), one.person.clone()));
+            }
+        }
+    }
+    Ok(losers)
+}
+
+fn active(one: &Preferences, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
+    Ok(ActiveModel {
+        workspace: Set(one.workspace.to_string()),
+        person: Set(one.person.to_string()),
+        said: Set(serde_json::to_string(&one.said).map_err(broken)?),
+        version: Set(i64::try_from(one.version).map_err(broken)?),
+        prior_version: Set(i64::try_from(read).map_err(broken)?),
+        created_at: Set(now),
+        updated_at: Set(now),
+    })
+}

@@ -1,0 +1,171 @@
+//! Samples of what the notification service says and is asked.
+
+use holdpoint_ids::{NotificationId, WebhookId};
+
+use super::samples::{at, hold_id, page, run_id};
+use super::{Entry, acme, command, message, query};
+use crate::hold::{HoldOutcome, Priority};
+use crate::notification::{
+    AddWebhook, Channel, ChannelRule, Channels, Day, DeliveryState, DeliveryView, FactKind,
+    GetNotification, GetPreferences, ListDeliveries, ListNotifications, ListWebhookDeliveries,
+    ListWebhooks, NoteEnd, NotificationNudge, NotificationType, NotificationView, Preferences,
+    PutPreferences, QuietHours, ReadNotification, RemoveWebhook, ShowWebhookSecret, WebhookAdded,
+    WebhookFormat, WebhookSecretView, WebhookStatus, WebhookView,
+};
+use crate::subject;
+
+fn notification() -> NotificationView {
+    NotificationView {
+        id: NotificationId::opened(hold_id()),
+        kind: NotificationType::AgentHandoff,
+        title: "[Warm Lead] Agent handoff: Ann".to_owned(),
+        message: "Warm lead from agent outreach: Ann is interested".to_owned(),
+        priority: Priority::High,
+        action_url: format!("/tasks/{}?action=handoff", hold_id()),
+        link: format!("/requests/{}", hold_id()),
+        run: Some(run_id()),
+        request: hold_id(),
+        at: at("05T09:00:00"),
+        read_at: Some(at("05T09:01:00")),
+        decided: Some(NoteEnd {
+            state: FactKind::Decided,
+            outcome: Some(HoldOutcome::Completed),
+            by: Some("salesRep".to_owned()),
+            at: at("05T09:30:00"),
+        }),
+    }
+}
+
+fn preferences() -> Preferences {
+    let email = ChannelRule {
+        enabled: true,
+        from: Priority::High,
+    };
+    Preferences {
+        channels: Channels { email },
+        time_zone: "Europe/Berlin".to_owned(),
+        quiet_hours: Some(QuietHours {
+            from: "22:00".to_owned(),
+            to: "07:00".to_owned(),
+            days: vec![Day::Mon, Day::Tue],
+        }),
+    }
+}
+
+fn webhook_id() -> WebhookId {
+    "wh_01920000000070008000000000000007".parse().unwrap()
+}
+
+fn webhook() -> WebhookView {
+    WebhookView {
+        id: webhook_id(),
+        url: "https://hooks.slack.example/services/T0/B0/x".to_owned(),
+        events: vec!["approval.*".to_owned(), "handoff.offered".to_owned()],
+        format: WebhookFormat::Slack,
+        status: WebhookStatus::Active,
+        created_by: "owner".parse().unwrap(),
+        created_at: at("05T09:00:00"),
+        failing_since: Some(at("05T09:30:00")),
+        disabled_at: None,
+        last_error: Some("The webhook answered 500.".to_owned()),
+    }
+}
+
+fn secret() -> WebhookSecretView {
+    WebhookSecretView {
+        secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned(),
+    }
+}
+
+fn delivery() -> DeliveryView {
+    let id = notification().id;
+    DeliveryView {
+        id: format!("msg_{id}"),
+        notification: id,
+        channel: Channel::Callback,
+        person: None,
+        webhook: None,
+        state: DeliveryState::Pending,
+        attempts: 1,
+        next_at: Some(at("05T09:30:05")),
+        last_error: Some("The callback answered 500.".to_owned()),
+        receipt: None,
+        at: at("05T09:30:00"),
+    }
+}
+
+pub(super) fn all() -> Vec<Entry> {
+    let (person, id) = ("salesRep".parse().unwrap(), notification().id);
+    let list = ListNotifications {
+        person: "salesRep".parse().unwrap(),
+        unread: true,
+        limit: 100,
+        cursor: None,
+    };
+    let nudge = NotificationNudge {
+        people: vec!["salesRep".parse().unwrap()],
+    };
+    let deliveries = ListDeliveries {
+        request: hold_id(),
+        limit: 100,
+        cursor: None,
+    };
+    let put = PutPreferences {
+        person: "salesRep".parse().unwrap(),
+        preferences: preferences(),
+    };
+    let get = GetPreferences {
+        person: "salesRep".parse().unwrap(),
+    };
+    let service = crate::notification::SERVICE;
+    vec![
+        command("salesRep", ReadNotification { id }, notification()),
+        command("owner", ShowWebhookSecret {}, secret()),
+        command("salesRep", put, preferences()),
+        query(&get, preferences()),
+        query(&deliveries, page(delivery())),
+        query(&GetNotification { person, id }, notification()),
+        query(&list, page(notification())),
+        message(
+            service,
+            "notification_nudge",
+            subject::live(&acme(), service),
+            &nudge,
+        ),
+    ]
+}
+
+pub(super) fn webhooks() -> Vec<Entry> {
+    let add = AddWebhook {
+        id: webhook_id(),
+        url: webhook().url,
+        events: webhook().events,
+        format: WebhookFormat::Slack,
+    };
+    let added = WebhookAdded {
+        webhook: webhook(),
+        secret: secret().secret,
+    };
+    let webhooks = ListWebhooks {
+        limit: 100,
+        cursor: None,
+    };
+    let to_webhook = ListWebhookDeliveries {
+        webhook: webhook_id(),
+        limit: 100,
+        cursor: None,
+    };
+    vec![
+        command("owner", add, added),
+        command("owner", RemoveWebhook { id: webhook_id() }, webhook()),
+        query(&webhooks, page(webhook())),
+        query(
+            &to_webhook,
+            page(DeliveryView {
+                channel: Channel::Webhook,
+                webhook: Some(webhook_id()),
+                ..delivery()
+            }),
+        ),
+    ]
+}

@@ -1,0 +1,185 @@
+//! Events that leave by HTTP: who is called of what, and what came of it.
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::{UserName, WebhookId};
+use serde::{Deserialize, Serialize};
+
+use super::{DeliveryView, FactKind, SERVICE};
+use crate::message::{Command, Query};
+use crate::run::{HoldKind, Page};
+
+/// What a webhook is told in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WebhookFormat {
+    /// `{type, timestamp, data}`, as Standard Webhooks has it.
+    #[default]
+    Standard,
+    /// `{text, blocks}`, as Slack's incoming webhooks take it, and what speaks like them.
+    Slack,
+}
+
+impl WebhookFormat {
+    /// Every format.
+    pub const ALL: [Self; 2] = [Self::Standard, Self::Slack];
+
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Slack => "slack",
+        }
+    }
+}
+
+/// The name of what happened to a request; none: nobody is told of timers.
+#[must_use]
+pub const fn event_name(kind: HoldKind, what: FactKind) -> Option<&'static str> {
+    Some(match (kind, what) {
+        (HoldKind::Timer, _) => return None,
+        (HoldKind::Approval, FactKind::Opened) => "approval.requested",
+        (HoldKind::Approval, FactKind::Assigned) => "approval.reassigned",
+        (HoldKind::Approval, FactKind::Escalated) => "approval.escalated",
+        (HoldKind::Approval, FactKind::TakenOver) => "approval.taken_over",
+        (HoldKind::Approval, FactKind::Decided) => "approval.decided",
+        (HoldKind::Approval, FactKind::Expired) => "approval.expired",
+        (HoldKind::Approval, FactKind::Withdrawn) => "approval.withdrawn",
+        (HoldKind::Input, FactKind::Opened) => "input.requested",
+        (HoldKind::Input, FactKind::Assigned) => "input.reassigned",
+        (HoldKind::Input, FactKind::Escalated) => "input.escalated",
+        (HoldKind::Input, FactKind::TakenOver) => "input.taken_over",
+        (HoldKind::Input, FactKind::Decided) => "input.answered",
+        (HoldKind::Input, FactKind::Expired) => "input.expired",
+        (HoldKind::Input, FactKind::Withdrawn) => "input.withdrawn",
+        (HoldKind::Handoff, FactKind::Opened) => "handoff.offered",
+        (HoldKind::Handoff, FactKind::Assigned) => "handoff.reassigned",
+        (HoldKind::Handoff, FactKind::Escalated) => "handoff.escalated",
+        (HoldKind::Handoff, FactKind::TakenOver) => "handoff.taken_over",
+        (HoldKind::Handoff, FactKind::Decided) => "handoff.completed",
+        (HoldKind::Handoff, FactKind::Expired) => "handoff.expired",
+        (HoldKind::Handoff, FactKind::Withdrawn) => "handoff.withdrawn",
+    })
+}
+
+/// Has a program told of what happens to requests. Needs the signed assertion of somebody who may
+/// administer; 422 `invalid_body` says what is wrong where, 409 `too_many_webhooks` that there is no
+/// room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddWebhook {
+    /// Made by the caller, so that asking again adds nothing twice.
+    pub id: WebhookId,
+    /// Where it is called: http or https.
+    pub url: String,
+    /// Of what: names such as `approval.requested`, all of a kind (`handoff.*`), or everything (`*`).
+    pub events: Vec<String>,
+    /// In which words.
+    #[serde(default)]
+    pub format: WebhookFormat,
+}
+command!(AddWebhook, "add_webhook", WebhookAdded, |it| it
+    .id
+    .to_string());
+
+/// A webhook with what its calls are signed with: shown this once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookAdded {
+    /// The webhook.
+    #[serde(flatten)]
+    pub webhook: WebhookView,
+    /// `whsec_` and base64.
+    pub secret: String,
+}
+
+/// Has a program told nothing any more; what is on its way to it is dropped. Needs the signed assertion
+/// of somebody who may administer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveWebhook {
+    /// Which.
+    pub id: WebhookId,
+}
+command!(RemoveWebhook, "remove_webhook", WebhookView, |it| it
+    .id
+    .to_string());
+
+/// Whether a webhook is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WebhookStatus {
+    /// It is.
+    Active,
+    /// It has failed for too long, or for good: nothing goes there any more.
+    Disabled,
+    /// Somebody removed it.
+    Removed,
+}
+
+impl WebhookStatus {
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Disabled => "disabled",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// One webhook as the API shows it: without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookView {
+    /// Which.
+    pub id: WebhookId,
+    /// Where it is called.
+    pub url: String,
+    /// Of what.
+    pub events: Vec<String>,
+    /// In which words.
+    pub format: WebhookFormat,
+    /// Whether it is called.
+    pub status: WebhookStatus,
+    /// Who added it.
+    pub created_by: UserName,
+    /// When.
+    #[serde(with = "crate::instant")]
+    pub created_at: DateTime<Utc>,
+    /// Since when no call was taken; none: the last one was.
+    #[serde(default, with = "crate::instant::option")]
+    pub failing_since: Option<DateTime<Utc>>,
+    /// Since when it is not called any more.
+    #[serde(default, with = "crate::instant::option")]
+    pub disabled_at: Option<DateTime<Utc>>,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+}
+
+/// The webhooks of a workspace, oldest first, without those that were removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListWebhooks {
+    /// 1 to 500.
+    pub limit: u64,
+    /// From the page before.
+    pub cursor: Option<String>,
+}
+query!(ListWebhooks, "webhooks", Page<WebhookView>);
+
+/// What went, or is to go, to one webhook, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListWebhookDeliveries {
+    /// To which.
+    pub webhook: WebhookId,
+    /// 1 to 500.
+    pub limit: u64,
+    /// From the page before.
+    pub cursor: Option<String>,
+}
+query!(
+    ListWebhookDeliveries,
+    "webhook_deliveries",
+    Page<DeliveryView>
+);

@@ -1,0 +1,223 @@
+//! A workspace has programs and channels told of what happens to requests (People, deliverable 7).
+
+use std::collections::BTreeSet;
+
+use holdpoint_auth::WebhookSecret;
+use holdpoint_testkit::{Person, until};
+use serde_json::{Value, json};
+
+use crate::shop::{Call, Shop};
+use crate::world::{PATIENCE, World};
+
+struct Webhook {
+    id: String,
+    secret: WebhookSecret,
+}
+
+async fn webhook(world: &World, body: Value) -> Webhook {
+    let (status, added) = world.up.post("/webhooks", &body).await.unwrap();
+    assert_eq!(status, 201, "{added}");
+    Webhook {
+        id: added["id"].as_str().unwrap().to_owned(),
+        secret: WebhookSecret::read(added["secret"].as_str().unwrap()).unwrap(),
+    }
+}
+
+async fn ask(world: &World, question: &str) -> String {
+    let body = json!({ "kind": "approval", "question": question, "title": "Ship" });
+    let (status, hold) = world.up.post("/holds", &body).await.unwrap();
+    assert_eq!(status, 201, "{hold}");
+    hold["id"].as_str().unwrap().to_owned()
+}
+
+async fn reject(world: &World, hold: &str, reason: &str) {
+    let path = format!("/requests/{hold}/reject");
+    let (status, done) = world
+        .up
+        .post(&path, &json!({ "reason": reason }))
+        .await
+        .unwrap();
+    assert_eq!(status, 200, "{done}");
+}
+
+/// What went to a webhook, newest first.
+async fn deliveries(world: &World, webhook: &Webhook) -> Vec<Value> {
+    let path = format!("/webhooks/{}/deliveries", webhook.id);
+    let (status, page) = world.up.get(&path).await.unwrap();
+    assert_eq!(status, 200, "{page}");
+    page["items"].as_array().unwrap().clone()
+}
+
+/// Checked as a receiver would: the signature over id, time and body.
+fn read(call: &Call, secret: &WebhookSecret) -> Value {
+    let at = call.header("webhook-timestamp").parse().unwrap();
+    let signed = secret.sign(call.header("webhook-id"), at, &call.body);
+    assert_eq!(call.header("webhook-signature"), signed.unwrap());
+    serde_json::from_str(&call.body).unwrap()
+}
+
+/// People, deliverable 7: signed, at least once under a stable id, also by a process that was started
+/// anew; with a receipt that says so.
+#[tokio::test]
+async fn a_webhook_is_told_until_it_listens() {
+    let mut world = World::with_test_clock().await;
+    let shop = Shop::open().await;
+    let flaky = json!({ "url": shop.url("/flaky"), "events": ["approval.*"] });
+    let webhook = webhook(&world, flaky).await;
+    let hold = ask(&world, "Ship 4.2?").await;
+    until(PATIENCE, "the first call has failed", async || {
+        let told = deliveries(&world, &webhook).await.pop()?;
+        told["last_error"].is_string().then_some(told)
+    })
+    .await
+    .unwrap();
+    let (_, page) = world.up.get("/webhooks").await.unwrap();
+    let shown = &page["items"][0];
+    assert_eq!(shown["last_error"], "The webhook answered 500.");
+    assert!(
+        shown["failing_since"].is_string() && shown["secret"].is_null(),
+        "{shown}"
+    );
+
+    world.up.kill9().await.unwrap();
+    world.up.restart().await.unwrap();
+    reject(&world, &hold, "Too soon").await;
+    world.advance("5s").await;
+    let all = until(PATIENCE, "both are taken", async || {
+        let all = deliveries(&world, &webhook).await;
+        let is_sent = |one: &Value| one["state"] == "sent";
+        (all.len() == 2 && all.iter().all(is_sent)).then_some(all)
+    })
+    .await
+    .unwrap();
+    assert!(
+        all.iter().all(|one| one["receipt"] == "HTTP 200"),
+        "{all:?}"
+    );
+
+    let calls = shop.calls();
+    let ids: BTreeSet<_> = calls
+        .iter()
+        .map(|call| call.header("webhook-id").to_owned())
+        .collect();
+    let known: BTreeSet<_> = all
+        .iter()
+        .map(|one| one["id"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        ids, known,
+        "whoever tells repetitions by the id has heard of two things"
+    );
+    assert!(calls.len() >= 3, "one of them twice");
+    let told: Vec<_> = calls
+        .iter()
+        .map(|call| read(call, &webhook.secret))
+        .collect();
+    let of = |event: &str| told.iter().find(|told| told["type"] == event).unwrap();
+    let requested = of("approval.requested");
+    assert_eq!(requested["data"]["request"], hold);
+    assert_eq!(requested["data"]["question"], "Ship 4.2?");
+    let link = requested["data"]["link"].as_str().unwrap();
+    assert!(
+        link.ends_with(&format!("/requests/{hold}")),
+        "no token: {link}"
+    );
+    let decided = &of("approval.decided")["data"];
+    assert_eq!(
+        (&decided["outcome"], &decided["by"], &decided["response"]),
+        (&json!("rejected"), &json!("owner"), &json!("Too soon"))
+    );
+    let (_, page) = world.up.get("/webhooks").await.unwrap();
+    assert_eq!(page["items"][0]["failing_since"], Value::Null);
+}
+
+/// People, deliverable 7 and "Must": a channel hears what is asked and who decided it, as text and
+/// nothing else.
+#[tokio::test]
+async fn a_channel_hears_what_is_asked_and_who_decided() {
+    let world = World::with_test_clock().await;
+    let shop = Shop::open().await;
+    let slack = json!({
+        "url": shop.url("/services/T0/B0/x"), "events": ["approval.requested"], "format": "slack",
+    });
+    let webhook = webhook(&world, slack).await;
+    let evil = "<!channel> <b>Ship</b> & <https://evil.example|click>?\u{1b}\r\n";
+    let hold = ask(&world, evil).await;
+    let heard = async |count: usize| {
+        until(PATIENCE, "the channel has heard", async || {
+            Some(shop.calls()).filter(|calls| calls.len() == count)
+        })
+        .await
+        .unwrap()
+    };
+    heard(1).await;
+    reject(&world, &hold, "<!here> no").await;
+    let calls = heard(2).await;
+    for call in &calls {
+        assert!(!call.body.contains(['<', '>', '\u{1b}']), "{}", call.body);
+    }
+    let asked = read(&calls[0], &webhook.secret);
+    assert_eq!(asked["text"], "Approval wanted: Ship");
+    let said = asked["blocks"][1]["text"]["text"].as_str().unwrap();
+    assert!(said.starts_with("&lt;!channel&gt; &lt;b&gt;Ship"), "{said}");
+    let button = asked["blocks"][3]["elements"][0]["url"].as_str().unwrap();
+    let page = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .build()
+        .unwrap()
+        .get(button)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(page.status(), 303, "a log-in is needed");
+    let decided = read(&calls[1], &webhook.secret);
+    assert_eq!(decided["text"], "Rejected: Ship");
+    assert_eq!(
+        decided["blocks"][1]["text"]["text"],
+        "owner: rejected. &lt;!here&gt; no"
+    );
+}
+
+/// What will not do is refused with where; others may not, and what was removed is not called.
+#[tokio::test]
+async fn webhooks_are_for_those_who_administer() {
+    let world = World::with_test_clock().await;
+    let shop = Shop::open().await;
+    let ada = Person::join(&world.up, "ada", &["operator"]).await.unwrap();
+    let fine = json!({ "url": shop.url("/"), "events": ["*"] });
+    let (status, refused) = ada.post(&world.up, "/webhooks", &fine).await.unwrap();
+    assert_eq!(status, 403, "{refused}");
+    for (body, pointer) in [
+        (
+            json!({ "url": "file:///etc/passwd", "events": ["*"] }),
+            "/url",
+        ),
+        (json!({ "url": shop.url("/"), "events": [] }), "/events"),
+        (
+            json!({ "url": shop.url("/"), "events": ["*", "approval.opened"] }),
+            "/events/1",
+        ),
+        (
+            json!({ "url": shop.url("/"), "events": ["*"], "format": "teams" }),
+            "/format",
+        ),
+    ] {
+        let (status, refused) = world.up.post("/webhooks", &body).await.unwrap();
+        assert_eq!(
+            (status, &refused["code"]),
+            (422, &json!("invalid_body")),
+            "{refused}"
+        );
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
+    }
+    let webhook = webhook(&world, fine).await;
+    let path = format!("/webhooks/{}", webhook.id);
+    assert_eq!(world.up.delete(&path).await.unwrap().0, 204);
+    assert_eq!(world.up.delete(&path).await.unwrap().0, 404);
+    let (_, page) = world.up.get("/webhooks").await.unwrap();
+    assert_eq!(page["items"], json!([]));
+    ask(&world, "Anybody?").await;
+    world.settle().await;
+    assert!(shop.calls().is_empty());
+}
