@@ -29,14 +29,16 @@ use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::handoff::{
     Decided, DecidedOne, Decision, RequestAction, RequestView, UserView,
 };
-use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, Want, WishAnswer};
+use holdpoint_contracts::hold::{
+    ClosedAnswer, HoldClosed, HoldHandled, HoldSpec, Want, WishAnswer,
+};
 use holdpoint_contracts::notification::RequestFact;
 use holdpoint_ids::{HoldId, RoleName, UserName, Workspace};
 use serde::Serialize;
 
 pub use audience::Party;
 pub use caller::{Caller, Proof};
-pub use handling::{Handling, Ladder, Mark, RungEnd};
+pub use handling::{Handling, Ladder, Mark, RungEnd, Untold};
 pub use meet::{Cell, OwnerState, meet};
 pub use refusal::Refusal;
 pub use request::{Alarm, Owner, Phase, Request};
@@ -108,6 +110,11 @@ pub enum RequestInput {
         rev: u64,
         /// The word.
         answer: ClosedAnswer,
+    },
+    /// The executor knows what was done with a handoff.
+    DeedsHeard {
+        /// Up to this version.
+        rev: u64,
     },
     /// Any program opens a hold that stands alone (M-6).
     Open {
@@ -247,6 +254,13 @@ pub enum Effect {
         workspace: Workspace,
         /// How.
         closed: HoldClosed,
+    },
+    /// Something was done with a run's handoff that stands: a wish to the executor.
+    Handled {
+        /// Whose.
+        workspace: Workspace,
+        /// What.
+        handled: HoldHandled,
     },
     /// Something that people are told of: a wish to the notification service.
     Fact {
@@ -412,6 +426,7 @@ fn decide_request(
         RequestInput::Wish { rev, want } => wish::wish(request, *rev, want, scene),
         RequestInput::TimerFired { rev, due } => wish::timer_fired(request, *rev, *due, scene),
         RequestInput::Told { rev, answer } => Ok(wish::told(request, *rev, *answer, scene)),
+        RequestInput::DeedsHeard { rev } => Ok(wish::deeds_heard(request, *rev)),
         RequestInput::Open {
             caller,
             spec,

@@ -143,6 +143,7 @@ pub(crate) async fn record(
             Effect::UserChanged { workspace, user } => Some((workspace, user)),
             Effect::Timer { .. }
             | Effect::Close { .. }
+            | Effect::Handled { .. }
             | Effect::Fact { .. }
             | Effect::Changed { .. } => None,
         })

@@ -3,6 +3,7 @@
 
 use chrono::TimeDelta;
 use holdpoint_contracts::handoff::RequestAction;
+use holdpoint_contracts::hold::DeedKind;
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::UserName;
@@ -133,6 +134,7 @@ impl Deed<'_> {
         turn.request.handling.accepted = Some(self.mark());
         turn.request.handling.snoozed_until = None;
         self.note(&mut turn, "accepted", None);
+        turn.deed(DeedKind::Accepted, self.me.as_str(), self.scene.now);
         Ok(turn.end(shown))
     }
 
@@ -159,6 +161,7 @@ impl Deed<'_> {
         handling.snoozed_until = None;
         handling.ladder.since = Some(self.scene.now);
         handling.ladder.fired = 0;
+        turn.deed(DeedKind::TakenOver, self.me.as_str(), self.scene.now);
         turn.taken_over();
         self.note(&mut turn, "taken_over", None);
         self.tell(&mut turn, FactKind::TakenOver, to);
@@ -195,6 +198,7 @@ impl Deed<'_> {
         turn.request.handling.ladder.begin_again(self.scene.now);
         let note = format!("to {}", audience::words(&to));
         self.note(&mut turn, "reassigned", Some(note));
+        turn.deed(DeedKind::Reassigned, self.me.as_str(), self.scene.now);
         self.tell(&mut turn, FactKind::Assigned, to);
         Ok(turn.end(shown))
     }
@@ -285,6 +289,9 @@ pub(crate) fn orphaned(
     // Whoever has it keeps it, and knows of it.
     let action = if has_it { "reassigned" } else { "passed_on" };
     turn.note(action, BY_SERVICE, scene.now, Some(note));
+    if has_it {
+        turn.deed(DeedKind::Reassigned, BY_SERVICE, scene.now);
+    }
     if has_it || to.is_empty() {
         turn.tell_people(FactKind::Assigned, None, scene.now, to);
     }

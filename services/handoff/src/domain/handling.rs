@@ -3,11 +3,11 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::handoff::Handled;
-use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::hold::{Deed, Priority};
 use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
 
-use super::limits::{HISTORY_MAX, NOTE_CHARS_MAX};
+use super::limits::{DEEDS_MAX, HISTORY_MAX, NOTE_CHARS_MAX};
 
 /// What people, and the ladder, have done with a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,19 @@ pub struct Handling {
     pub ladder: Ladder,
     /// In order; bounded.
     pub history: Vec<Handled>,
+    /// What the history of its run is to be told.
+    #[serde(skip_serializing_if = "Untold::is_empty")]
+    pub untold: Untold,
+}
+
+/// What was done with a run's handoff, until the executor has confirmed it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Untold {
+    /// In order; bounded: of more, the run hears of the newest, and all of them are in `history`.
+    pub deeds: Vec<Deed>,
+    /// Of the newest wish that brings them to the executor.
+    pub sent: u64,
 }
 
 /// Who did something, and when.
@@ -66,6 +79,32 @@ pub struct RungEnd {
     pub deadline: Option<DateTime<Utc>>,
     /// Whether the default answer counts.
     pub is_answered: bool,
+}
+
+impl Untold {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.deeds.is_empty() && self.sent == 0
+    }
+
+    /// Writes one more down.
+    pub(crate) fn add(&mut self, deed: Deed) {
+        if self.deeds.len() >= DEEDS_MAX {
+            self.deeds.remove(0);
+        }
+        self.deeds.push(deed);
+    }
+
+    /// Whether there is something that no wish brings.
+    pub(crate) fn has_news(&self) -> bool {
+        self.deeds.last().is_some_and(|deed| deed.rev > self.sent)
+    }
+
+    /// The executor knows everything up to a version: whether that is news.
+    pub(crate) fn heard(&mut self, rev: u64) -> bool {
+        let before = self.deeds.len();
+        self.deeds.retain(|deed| deed.rev > rev);
+        self.deeds.len() < before
+    }
 }
 
 impl Handling {

@@ -3,7 +3,7 @@
 //! (`docs/decisions/0007-a-ladder-is-part-of-its-request.md`).
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::hold::{HoldSpec, Priority, Rung, RungAct};
+use holdpoint_contracts::hold::{DeedKind, HoldSpec, Priority, Rung, RungAct};
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
 
@@ -107,6 +107,7 @@ pub(crate) fn fire(
         RungAct::Reassign => {
             if let Plan::Put(plan) = audience::plan(&put, &audience::Rules::default(), scene)? {
                 turn.request.handling.give(put.clone(), plan.assignee);
+                turn.deed(DeedKind::Reassigned, BY_TIME, at);
             }
             said("given to")
         }

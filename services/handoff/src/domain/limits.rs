@@ -27,6 +27,9 @@ pub(crate) use holdpoint_contracts::form::ANSWER_BYTES_MAX;
 /// Things done with a request that are kept and shown.
 pub(crate) const HISTORY_MAX: usize = 100;
 
+/// Things done with a handoff that its run has not heard of, at most; of more, the oldest are left out.
+pub(crate) const DEEDS_MAX: usize = 100;
+
 /// Longest note beside one of them, in characters.
 pub(crate) const NOTE_CHARS_MAX: usize = 300;
 

@@ -1,6 +1,7 @@
 //! The core by examples, by its table, and by properties.
 
 mod deciding;
+mod deeds;
 mod handling;
 mod hands;
 mod histories;

@@ -222,6 +222,19 @@ pub(crate) fn alarm_set(request: Option<&Request>, rev: u64) -> Step {
     }
 }
 
+/// The executor knows what was done with a handoff, up to a version.
+pub(crate) fn deeds_heard(request: Option<&Request>, rev: u64) -> Step {
+    let same = Step::Same(Answer::Noted);
+    let Some(request) = request else {
+        return same;
+    };
+    let mut turn = Turn::beside(request);
+    match turn.request.handling.untold.heard(rev) {
+        true => turn.end(|_| Answer::Noted),
+        false => same,
+    }
+}
+
 /// The executor's word on a close. Its word on an older one says nothing: a newer one is on its way.
 /// Whoever took over what was over before has nothing to complete: it is withdrawn.
 pub(crate) fn told(
@@ -246,6 +259,7 @@ pub(crate) fn told(
             }
             let mut turn = Turn::beside(request);
             turn.request.effect = Some(effect);
+            turn.request.handling.untold.heard(rev);
             turn.end(|_| Answer::Noted)
         }
         Some(_) | None => Step::Same(Answer::Noted),

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::samples::{at, hold_id, page, run_id};
 use super::{Entry, acme, command, message, query};
 use crate::executor::{
-    self, ChangedScope, DeleteAgent, DeleteTool, HoldsClosed, ListClaims, ListNodes, ListTools,
-    PauseNew, PauseScope, PauseWaiting, PutTool, ResumeScope,
+    self, ChangedScope, DeleteAgent, DeleteTool, HoldsClosed, HoldsHandled, ListClaims, ListNodes,
+    ListTools, PauseNew, PauseScope, PauseWaiting, PutTool, ResumeScope,
 };
 use crate::handoff::{
     self, ActOnRequest, DecideRequest, DecideTogether, Decided, DecidedOne, Decision, DisableUser,
@@ -18,8 +18,8 @@ use crate::handoff::{
     UserFacts, UserView, Votes, WithdrawHold,
 };
 use crate::hold::{
-    Assign, ClosedAnswer, HoldClosed, HoldOutcome, HoldSpec, HoldWish, OnTimeout, Policy, Priority,
-    Rung, RungAct, Task, Want, WishAnswer,
+    Assign, ClosedAnswer, Deed, DeedKind, HandledAnswer, HoldClosed, HoldHandled, HoldOutcome,
+    HoldSpec, HoldWish, OnTimeout, Policy, Priority, Rung, RungAct, Task, Want, WishAnswer,
 };
 use crate::message::Reply;
 use crate::notification::{
@@ -273,12 +273,37 @@ pub(super) fn holds() -> Vec<Entry> {
         data: json!("it_happened"),
         by: "ada".to_owned(),
         at: at("03T09:00:00"),
+        deeds: Vec::new(),
+    };
+    let deed = |rev, kind, to: &[&str]| Deed {
+        rev,
+        kind,
+        by: "ada".to_owned(),
+        at: at("02T10:00:00"),
+        to: to.iter().map(|&one| one.to_owned()).collect(),
+    };
+    let accepted = deed(2, DeedKind::Accepted, &[]);
+    let completed = HoldClosed {
+        outcome: HoldOutcome::Completed,
+        rev: 5,
+        data: json!({ "notes": "called", "disposition": "finish" }),
+        deeds: vec![accepted.clone(), deed(4, DeedKind::TakenOver, &[])],
+        ..closed.clone()
+    };
+    let handled = HoldHandled {
+        id: hold_id(),
+        rev: 3,
+        deeds: vec![accepted, deed(3, DeedKind::Reassigned, &["@user.bob"])],
     };
     let answers = vec![
         Reply::Ok(WishAnswer::Set),
         Reply::Ok(WishAnswer::Stale),
         Reply::Ok(WishAnswer::Decided),
         Reply::Ok(WishAnswer::TimedOut),
+    ];
+    let noted = vec![
+        Reply::Ok(HandledAnswer::Noted),
+        Reply::Ok(HandledAnswer::Stale),
     ];
     let told = vec![
         Reply::Ok(ClosedAnswer::Applied),
@@ -290,9 +315,16 @@ pub(super) fn holds() -> Vec<Entry> {
         command(
             "service:handoff",
             HoldsClosed {
-                closed: vec![closed],
+                closed: vec![closed, completed],
             },
             told,
+        ),
+        command(
+            "service:handoff",
+            HoldsHandled {
+                handled: vec![handled],
+            },
+            noted,
         ),
     ]
 }

@@ -14,8 +14,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::Claims;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerAnswer;
-use holdpoint_contracts::handoff::{Decided, Decision, Handled, RequestAction, RequestView};
-use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, OnTimeout, Want, WishAnswer};
+use holdpoint_contracts::handoff::{
+    Decided, Decision, Effect as Word, Handled, RequestAction, RequestView,
+};
+use holdpoint_contracts::hold::{
+    ClosedAnswer, HoldClosed, HoldHandled, HoldSpec, OnTimeout, Want, WishAnswer,
+};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
@@ -299,6 +303,7 @@ impl World {
             Effect::Fact { fact, .. } => Some((fact.kind, fact.to.clone())),
             Effect::Timer { .. }
             | Effect::Close { .. }
+            | Effect::Handled { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
         });
@@ -324,6 +329,7 @@ impl World {
         let closed = self.effects.iter().filter_map(|effect| match effect {
             Effect::Close { closed, .. } => Some(closed),
             Effect::Timer { .. }
+            | Effect::Handled { .. }
             | Effect::Fact { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
@@ -331,11 +337,25 @@ impl World {
         closed.collect()
     }
 
+    /// What the executor was told of what was done with a handoff, in order.
+    pub(super) fn handled(&self) -> Vec<&HoldHandled> {
+        let handled = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Handled { handled, .. } => Some(handled),
+            Effect::Timer { .. }
+            | Effect::Close { .. }
+            | Effect::Fact { .. }
+            | Effect::Changed { .. }
+            | Effect::UserChanged { .. } => None,
+        });
+        handled.collect()
+    }
+
     /// When the scheduler would fire, by what it was told last.
     pub(super) fn due(&self) -> Option<DateTime<Utc>> {
         let due = self.effects.iter().rev().find_map(|effect| match effect {
             Effect::Timer { due, .. } => Some(*due),
             Effect::Close { .. }
+            | Effect::Handled { .. }
             | Effect::Fact { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
@@ -411,6 +431,11 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
                 assert_eq!((*rev, *due), (next.alarm.rev, next.alarm.due));
             }
             Effect::Close { closed, .. } => assert_eq!(Some(closed.rev), next.closed_rev),
+            Effect::Handled { handled, .. } => {
+                assert_eq!((handled.id, handled.rev), (next.id, next.version));
+                let is_closing = next.effect == Some(Word::Pending);
+                assert!(!is_closing, "a history is in order: {next:?}");
+            }
             Effect::Fact { fact, .. } => {
                 assert_eq!((fact.id, fact.rev), (next.id, next.version));
                 assert_eq!(fact.request.version, next.version);
