@@ -140,6 +140,7 @@ fn all() -> Vec<Entry> {
     entries.extend(people::requests());
     entries.extend(people::handling());
     entries.extend(people::users());
+    entries.extend(people::policies());
     entries.extend(people::notifications());
     entries.extend(samples::queries());
     entries.extend(plain::messages());

@@ -6,7 +6,7 @@
 //! table of nine cells.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, HoldId};
+use holdpoint_ids::{AgentName, HoldId, PolicyName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -121,6 +121,11 @@ pub struct HoldSpec {
     /// Who is told when nobody acts; empty: the default ladder of its kind and priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ladder: Vec<Rung>,
+    /// Policies by name, at most one of each kind: what they say when the request is opened holds. A hold
+    /// that stands alone is refused where there is none of the name; a run's is asked without it, and
+    /// its history says so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyName>,
     /// The request that this one asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks_again: Option<HoldId>,
@@ -157,6 +162,7 @@ impl HoldSpec {
             policy: Policy::default(),
             requester: None,
             ladder: Vec::new(),
+            policies: Vec::new(),
             asks_again: None,
             steps_left: None,
             callback: None,

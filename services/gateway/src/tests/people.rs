@@ -35,7 +35,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 33] = [
+const ROUTES: [(&str, &str, Right); 36] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -72,6 +72,9 @@ const ROUTES: [(&str, &str, Right); 33] = [
     ("DELETE", "/tools/t", Right::Operate),
     ("POST", "/pause", Right::Administer),
     ("POST", "/resume", Right::Administer),
+    ("GET", "/policies", Right::Look),
+    ("POST", "/policies", Right::Administer),
+    ("DELETE", "/policies/on-call", Right::Administer),
     ("GET", "/tokens", Right::Administer),
     ("GET", "/hooks/inbound", Right::Administer),
     ("DELETE", "/hooks/inbound/crm", Right::Administer),

@@ -133,6 +133,9 @@ impl Deed<'_> {
         turn.request.handling.assignee = Some(self.me.clone());
         turn.request.handling.accepted = Some(self.mark());
         turn.request.handling.snoozed_until = None;
+        if turn.request.handling.settled.stops_on_accept {
+            turn.request.handling.ladder.begin_again(self.scene.now);
+        }
         self.note(&mut turn, "accepted", None);
         turn.deed(DeedKind::Accepted, self.me.as_str(), self.scene.now);
         Ok(turn.end(shown))
@@ -171,7 +174,7 @@ impl Deed<'_> {
     /// Whom it can be given to.
     fn receiver(&self, to: &str, pointer: &str) -> Result<(Vec<String>, Option<UserName>), Stop> {
         let to = vec![to.to_owned()];
-        let mut errors = audience::faults(&to, pointer, self.scene)?;
+        let mut errors = audience::faults(&to, pointer, self.scene.workspace, self.scene.look)?;
         if errors.is_empty() {
             let never = self.request.never();
             let rules = Rules {

@@ -8,6 +8,7 @@ use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{DEEDS_MAX, HISTORY_MAX, NOTE_CHARS_MAX};
+use super::settled::Settled;
 
 /// What people, and the ladder, have done with a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,9 @@ pub struct Handling {
     pub ladder: Ladder,
     /// In order; bounded.
     pub history: Vec<Handled>,
+    /// What the policies that it names said when it was opened.
+    #[serde(skip_serializing_if = "Settled::is_empty")]
+    pub settled: Settled,
     /// What the history of its run is to be told.
     #[serde(skip_serializing_if = "Untold::is_empty")]
     pub untold: Untold,

@@ -21,7 +21,7 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 const OWNERS_AFTER_MS: u64 = DAY_MS;
 
 /// When those it is put to are told again, and when the owners are, by kind and priority.
-const fn default_times(kind: HoldKind, priority: Priority) -> (u64, u64) {
+pub(crate) const fn default_times(kind: HoldKind, priority: Priority) -> (u64, u64) {
     let (again, owners) = match priority {
         Priority::Low => (3 * DAY_MS, 7 * DAY_MS),
         Priority::Normal => (DAY_MS, 3 * DAY_MS),
@@ -56,7 +56,9 @@ fn rungs(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
     if spec.kind == HoldKind::Timer {
         return Vec::new();
     }
-    if request.handling.taken_over.is_some() {
+    let settled = &request.handling.settled;
+    let is_accepted = request.handling.accepted.is_some();
+    if request.handling.taken_over.is_some() || (settled.stops_on_accept && is_accepted) {
         let has_it = request.audience();
         return vec![
             rung(DAY_MS, RungAct::Notify, has_it),
@@ -64,7 +66,8 @@ fn rungs(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
         ];
     }
     if spec.ladder.is_empty() {
-        let (again, owners) = default_times(spec.kind, spec.priority);
+        let kind = settled.default_of.unwrap_or(spec.kind);
+        let (again, owners) = default_times(kind, spec.priority);
         return vec![
             rung(again, RungAct::Notify, request.audience()),
             rung(owners, RungAct::Notify, Vec::new()),

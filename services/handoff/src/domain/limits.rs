@@ -1,6 +1,7 @@
 //! How large what comes from outside may be, and how it is said what is too large.
 
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_contracts::run::HoldKind;
 use serde_json::Value;
 
 /// Longest question of a hold that stands alone, in bytes.
@@ -45,6 +46,12 @@ pub(crate) const REQUESTER_BYTES_MAX: usize = 300;
 /// Most approvals that one request may need.
 pub(crate) const NEED_MAX: u32 = 20;
 
+/// Most policies of a workspace.
+pub(crate) const POLICIES_MAX: usize = 200;
+
+/// Most names of policies that are told to whoever names one that is not there.
+pub(crate) const NAMES_SHOWN_MAX: usize = 20;
+
 /// Most rungs of a ladder.
 pub(crate) const RUNGS_MAX: usize = 20;
 
@@ -62,6 +69,15 @@ pub(crate) const LATE_BYTES_MAX: usize = 128 * 1024;
 
 /// Shortest and longest time of a hold that stands alone (S3-R7): 1 s and 90 days.
 pub(crate) const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1_000..=90 * 24 * 3_600 * 1_000;
+
+/// The time of a hold that says nothing of it, and whose policies do not: 5 minutes for an input (S3-R1),
+/// 7 days for anything else (S0-T1).
+pub(crate) const fn timeout_ms(kind: HoldKind) -> u64 {
+    match kind {
+        HoldKind::Input => 5 * 60 * 1_000,
+        HoldKind::Approval | HoldKind::Handoff | HoldKind::Timer => 7 * 24 * 3_600 * 1_000,
+    }
+}
 
 /// Longest mail address, in bytes (RFC 5321 and its errata).
 pub(crate) const EMAIL_BYTES_MAX: usize = 320;

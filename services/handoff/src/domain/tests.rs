@@ -6,6 +6,7 @@ mod handling;
 mod hands;
 mod histories;
 mod ladders;
+mod policies;
 mod races;
 mod standing_alone;
 mod table;

@@ -12,6 +12,7 @@ use super::ladder;
 use super::meet::{Cell, OwnerState, meet};
 use super::refusal::Refusal;
 use super::request::{BY_TIME, Owner, Phase, Request};
+use super::settled;
 use super::standalone::begin;
 use super::turn::Turn;
 use super::{Answer, Scene, Step, Stop};
@@ -87,7 +88,11 @@ fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnsw
     let is_first = turn.request.spec.is_none() && spec_of(want).is_some();
     let is_owned = turn.request.handling.taken_over.is_some();
     if let Some(spec) = spec_of(want) {
-        turn.request.spec = Some(cleaned(spec));
+        let spec = cleaned(spec);
+        if is_first {
+            turn.request.handling.settled = settled::leniently(&spec, scene)?;
+        }
+        turn.request.spec = Some(turn.request.handling.settled.applied(spec));
         // What was said of a run that a person owns still holds.
         turn.request.effect = turn.request.effect.filter(|_| is_owned);
     }

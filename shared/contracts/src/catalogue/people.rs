@@ -12,10 +12,11 @@ use crate::executor::{
     ListTools, PauseNew, PauseScope, PauseWaiting, PutTool, ResumeScope,
 };
 use crate::handoff::{
-    self, ActOnRequest, DecideRequest, DecideTogether, Decided, DecidedOne, Decision, DisableUser,
-    Effect, GetRequest, GetUser, Handled, LateAnswer, ListOrder, ListRequests, ListUsers, OpenHold,
-    PutUser, RequestAction, RequestNudge, RequestStatus, RequestView, SetHolds, UserFact,
-    UserFacts, UserView, Votes, WithdrawHold,
+    self, ActOnRequest, ApprovalRules, DecideRequest, DecideTogether, Decided, DecidedOne,
+    Decision, DeletePolicy, DisableUser, Effect, EscalationRules, GetPolicy, GetRequest, GetUser,
+    Handled, LateAnswer, ListOrder, ListPolicies, ListRequests, ListUsers, OpenHold, PolicyRules,
+    PolicyRung, PolicyView, PutPolicy, PutUser, Repeat, RequestAction, RequestNudge, RequestStatus,
+    RequestView, SetHolds, StopOn, UserFact, UserFacts, UserView, Votes, WithdrawHold,
 };
 use crate::hold::{
     Assign, ClosedAnswer, Deed, DeedKind, HandledAnswer, HoldClosed, HoldHandled, HoldOutcome,
@@ -179,6 +180,7 @@ fn handoff() -> HoldSpec {
             act: RungAct::Notify,
             to: vec!["@role.ops".to_owned()],
         }],
+        policies: vec!["on-call".parse().unwrap()],
         asks_again: Some(hold_id()),
         steps_left: Some(2),
         callback: Some("https://acme.example/done".to_owned()),
@@ -525,5 +527,58 @@ pub(super) fn users() -> Vec<Entry> {
         query(&GetUser { name: name() }, view(true)),
         query(&list, page(view(true))),
         query(&facts, vec![fact]),
+    ]
+}
+
+/// Who approves, and who is told when nobody acts, by name.
+pub(super) fn policies() -> Vec<Entry> {
+    let view = |name: &str, rules: &PolicyRules| PolicyView {
+        name: name.parse().unwrap(),
+        rules: rules.clone(),
+        version: 1,
+        built_in: false,
+        by_priority: BTreeMap::new(),
+    };
+    let approval = PolicyRules::Approval(ApprovalRules {
+        from: vec!["@role.manager".to_owned()],
+        need: 2,
+        not_requester: true,
+        decide_within: Some(172_800_000),
+        valid_for: None,
+    });
+    let rung = PolicyRung {
+        after: 1_800_000,
+        act: RungAct::Notify,
+        to: vec!["@role.ops".to_owned()],
+        repeat: Some(Repeat {
+            every: 3_600_000,
+            times: 2,
+        }),
+    };
+    let escalation = PolicyRules::Escalation(EscalationRules {
+        rungs: vec![rung.clone()],
+        stop_on: vec![StopOn::Accept],
+    });
+    let put = |name: &str, rules: &PolicyRules| PutPolicy {
+        name: name.parse().unwrap(),
+        rules: rules.clone(),
+    };
+    let built_in = PolicyView {
+        version: 0,
+        built_in: true,
+        by_priority: BTreeMap::from([(Priority::High, vec![rung])]),
+        ..view("default-approval", &escalation)
+    };
+    let (managers, on_call) = ("two-managers", "on-call");
+    let name = || managers.parse().unwrap();
+    vec![
+        command("ada", put(on_call, &escalation), view(on_call, &escalation)),
+        command(
+            "ada",
+            DeletePolicy { name: name() },
+            view(managers, &approval),
+        ),
+        query(&GetPolicy { name: name() }, view(managers, &approval)),
+        query(&ListPolicies {}, page(built_in)),
     ]
 }

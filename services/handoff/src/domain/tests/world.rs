@@ -15,7 +15,7 @@ use holdpoint_auth::Claims;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::handoff::{
-    Decided, Decision, Effect as Word, Handled, RequestAction, RequestView,
+    Decided, Decision, Effect as Word, Handled, PolicyView, RequestAction, RequestView,
 };
 use holdpoint_contracts::hold::{
     ClosedAnswer, HoldClosed, HoldHandled, HoldSpec, OnTimeout, Want, WishAnswer,
@@ -23,12 +23,12 @@ use holdpoint_contracts::hold::{
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
+use holdpoint_ids::{HoldId, PolicyName, RunId, UserName, Workspace};
 use serde_json::json;
 
 use crate::domain::{
-    Aggregate, Answer, Caller, Effect, Fact, Found, Input, Need, Phase, Proof, Request,
-    RequestInput, Step, Stop, User, UserInput, decide,
+    Aggregate, Answer, Caller, Effect, Fact, Found, Input, Need, Phase, Policy, PolicyInput, Proof,
+    Request, RequestInput, Step, Stop, User, UserInput, decide,
 };
 
 pub(super) fn acme() -> Workspace {
@@ -121,6 +121,8 @@ pub(super) struct World {
     pub(super) now: DateTime<Utc>,
     /// Open requests of each.
     pub(super) loads: BTreeMap<UserName, u64>,
+    /// What requests may name.
+    pub(super) policies: BTreeMap<PolicyName, Policy>,
     /// Everything that was wished of others.
     pub(super) effects: Vec<Effect>,
 }
@@ -133,6 +135,7 @@ impl World {
             users: BTreeMap::new(),
             now: minute(0),
             loads: BTreeMap::new(),
+            policies: BTreeMap::new(),
             effects: Vec::new(),
         };
         world.user("ada", &["member"]);
@@ -195,6 +198,17 @@ impl World {
                 Found::Here(Fact::Role(members.map(|user| user.name.clone()).collect()))
             }
             Need::Loads(_) => Found::Here(Fact::Loads(self.loads.clone())),
+            Need::Policy(_, name) => {
+                let policy = self.policies.get(name);
+                policy.map_or(Found::Absent, |one| {
+                    Found::Here(Fact::Policy(Box::new(one.clone())))
+                })
+            }
+            Need::Policies(_) => {
+                let live = self.policies.values().filter(|one| !one.deleted);
+                let names = live.map(|one| one.name.clone()).collect();
+                Found::Here(Fact::Policies(names))
+            }
         }
     }
 
@@ -361,6 +375,38 @@ impl World {
             | Effect::UserChanged { .. } => None,
         });
         due.flatten()
+    }
+
+    pub(super) fn policy_input(
+        &mut self,
+        name: &str,
+        caller: Caller,
+        input: PolicyInput,
+    ) -> Result<PolicyView, Problem> {
+        let name: PolicyName = name.parse().unwrap();
+        let state = self.policies.get(&name).cloned();
+        let state = state.map(|one| Aggregate::Policy(Box::new(one)));
+        let input = Input::Policy {
+            workspace: acme(),
+            name: name.clone(),
+            caller,
+            input,
+        };
+        let look = |need: &Need| self.look(need);
+        match decide(state.as_ref(), &input, &look, self.now) {
+            Ok(Step::Changed(change)) => {
+                let Aggregate::Policy(policy) = change.state else {
+                    panic!("a policy became something else")
+                };
+                assert_eq!(change.answer, Answer::Policy(policy.view()));
+                self.policies.insert(name, *policy.clone());
+                Ok(policy.view())
+            }
+            Ok(Step::Same(Answer::Policy(view))) => Ok(view),
+            Ok(Step::Same(other)) => panic!("{other:?}"),
+            Err(Stop::Refused(refusal)) => Err(refusal.problem()),
+            Err(Stop::Need(needs)) => panic!("nobody has {needs:?}"),
+        }
     }
 
     pub(super) fn user_input(
