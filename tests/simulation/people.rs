@@ -114,7 +114,7 @@ fn requests(world: &World) -> Vec<&Request> {
     let mut requests: Vec<_> = states
         .filter_map(|state| match state {
             Aggregate::Request(request) => Some(&**request),
-            Aggregate::User(_) => None,
+            Aggregate::User(_) | Aggregate::Policy(_) => None,
         })
         .filter(|request| request.spec.is_some())
         .collect();

@@ -160,7 +160,7 @@ impl Requests {
 fn found(world: &World, id: HoldId) -> Option<&Request> {
     match world.handoff.states.get(&Key::Request(acme(), id)) {
         Some(Aggregate::Request(request)) => Some(request),
-        Some(Aggregate::User(_)) | None => None,
+        Some(Aggregate::User(_) | Aggregate::Policy(_)) | None => None,
     }
 }
 

@@ -8,6 +8,7 @@ mod audience;
 mod caller;
 mod deciding;
 mod handling;
+mod hours;
 mod ladder;
 mod limits;
 mod meet;
@@ -344,7 +345,7 @@ pub enum Answer {
     /// To a change of a user.
     User(UserView),
     /// To a change of a policy.
-    Policy(PolicyView),
+    Policy(Box<PolicyView>),
 }
 
 /// What a decision came to.

@@ -5,6 +5,7 @@
 
 mod asking;
 mod golden;
+mod holds;
 mod page;
 mod people;
 mod plain;
@@ -136,11 +137,11 @@ fn all() -> Vec<Entry> {
     entries.extend(asking::commands());
     entries.extend(people::scopes_and_tools());
     entries.extend(people::nodes());
-    entries.extend(people::holds());
+    entries.extend(holds::holds());
     entries.extend(people::requests());
     entries.extend(people::handling());
     entries.extend(people::users());
-    entries.extend(people::policies());
+    entries.extend(holds::policies());
     entries.extend(people::notifications());
     entries.extend(samples::queries());
     entries.extend(plain::messages());

@@ -19,8 +19,8 @@ pub use batch::{DecideTogether, DecidedOne};
 pub use listing::{ListOrder, ListRequests};
 pub use live::RequestNudge;
 pub use policies::{
-    ApprovalRules, DeletePolicy, EscalationRules, GetPolicy, ListPolicies, PolicyRules, PolicyRung,
-    PolicyView, PutPolicy, Repeat, StopOn,
+    ApprovalRules, Calendar, DeletePolicy, EscalationRules, GetPolicy, ListPolicies, PolicyRules,
+    PolicyRung, PolicyView, PutPolicy, Repeat, StopOn, Weekday,
 };
 pub use users::{DisableUser, GetUser, ListUsers, PutUser, UserFact, UserFacts, UserView};
 

@@ -162,8 +162,7 @@ impl Deed<'_> {
         handling.assignee = Some(self.me.clone());
         handling.taken_over = Some(self.mark());
         handling.snoozed_until = None;
-        handling.ladder.since = Some(self.scene.now);
-        handling.ladder.fired = 0;
+        handling.ladder.begin(self.scene.now);
         turn.deed(DeedKind::TakenOver, self.me.as_str(), self.scene.now);
         turn.taken_over();
         self.note(&mut turn, "taken_over", None);
@@ -220,8 +219,7 @@ impl Deed<'_> {
         let until = self.request.next_deadline();
         let until = until.unwrap_or(self.scene.now + ACKNOWLEDGED_FOR);
         let mut turn = Turn::on(self.request);
-        let next = ladder::next(self.request).map(|(_, due)| due);
-        turn.request.handling.ladder.not_before(next, until);
+        ladder::not_before(&mut turn.request, until);
         self.note(&mut turn, "acknowledged", None);
         turn.end(shown)
     }
@@ -238,8 +236,7 @@ impl Deed<'_> {
         let deadline = self.request.next_deadline();
         let until = deadline.map_or(wanted, |deadline| wanted.min(deadline));
         let mut turn = Turn::on(self.request);
-        let next = ladder::next(self.request).map(|(_, due)| due);
-        turn.request.handling.ladder.not_before(next, until);
+        ladder::not_before(&mut turn.request, until);
         turn.request.handling.snoozed_until = Some(until);
         let note = holdpoint_contracts::instant::write(until);
         self.note(&mut turn, "snoozed", Some(format!("until {note}")));

@@ -49,6 +49,9 @@ pub(crate) const NEED_MAX: u32 = 20;
 /// Most policies of a workspace.
 pub(crate) const POLICIES_MAX: usize = 200;
 
+/// Most holidays of a calendar.
+pub(crate) const HOLIDAYS_MAX: usize = 500;
+
 /// Most names of policies that are told to whoever names one that is not there.
 pub(crate) const NAMES_SHOWN_MAX: usize = 20;
 

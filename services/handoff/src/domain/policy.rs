@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::audience;
 use super::caller::{Caller, allow};
+use super::hours::Hours;
 use super::ladder::default_times;
-use super::limits::{NEED_MAX, POLICIES_MAX, RUNGS_MAX, TIMEOUT_MS, TO_MAX, fault};
+use super::limits::{HOLIDAYS_MAX, NEED_MAX, POLICIES_MAX, RUNGS_MAX, TIMEOUT_MS, TO_MAX, fault};
 use super::refusal::Refusal;
 use super::{Aggregate, Answer, Change, Fact, Found, Look, Need, PolicyInput, Step, Stop};
 
@@ -86,6 +87,7 @@ fn view_of(kind: HoldKind) -> Option<PolicyView> {
         rules: PolicyRules::Escalation(EscalationRules {
             rungs: rungs(Priority::Normal),
             stop_on: Vec::new(),
+            calendar: None,
         }),
         version: 0,
         built_in: true,
@@ -116,7 +118,7 @@ pub(crate) fn decide(
     let next = match input {
         PolicyInput::Put(rules) => {
             if let Some(policy) = live.filter(|policy| policy.rules == *rules) {
-                return Ok(Step::Same(Answer::Policy(policy.view())));
+                return Ok(Step::Same(Answer::Policy(Box::new(policy.view()))));
             }
             let errors = faults(rules, place.workspace, look)?;
             if !errors.is_empty() {
@@ -147,7 +149,7 @@ pub(crate) fn decide(
             }
         }
     };
-    let answer = Answer::Policy(next.view());
+    let answer = Answer::Policy(Box::new(next.view()));
     let fact = (
         Need::Policies(place.workspace.clone()),
         Fact::Policies(names),
@@ -232,6 +234,15 @@ fn of_rungs(rules: &EscalationRules) -> Vec<FieldError> {
     if !(1..=RUNGS_MAX).contains(&expanded) {
         let message = format!("1 to {RUNGS_MAX} rungs, each repetition counted");
         errors.push(fault("/rungs", message));
+    }
+    let wrong = rules.calendar.as_ref().map(Hours::read);
+    if let Some(Err((field, message))) = wrong {
+        errors.push(fault(&format!("/calendar/{field}"), message));
+    }
+    let holidays = rules.calendar.as_ref().map_or(0, |it| it.holidays.len());
+    if holidays > HOLIDAYS_MAX {
+        let message = format!("at most {HOLIDAYS_MAX} holidays");
+        errors.push(fault("/calendar/holidays", message));
     }
     for (place, rung) in rules.rungs.iter().enumerate().take(RUNGS_MAX) {
         let mut wrong_if = |is_wrong: bool, field: &str, message: &str| {

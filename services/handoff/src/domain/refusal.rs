@@ -110,18 +110,7 @@ impl Refusal {
                 winner,
                 is_kept,
             } => already_decided(*id, &winner.0, *is_kept),
-            Self::IsSomebodys { id, what, mark } => {
-                let (by, at) = (&mark.by, instant::write(mark.at));
-                let words = what.replace('_', " ");
-                conflict(
-                    &format!("already_{what}"),
-                    format!("`{id}` was {words} by {by} at {at}"),
-                )
-                .with_data(json!({
-                    "winner": { "by": by, "at": at, "outcome": what, "data": null },
-                    "late": false,
-                }))
-            }
+            Self::IsSomebodys { id, what, mark } => is_somebodys(*id, what, mark),
             Self::IsRequester(name) => Problem::new(
                 403,
                 "not_requester",
@@ -170,6 +159,16 @@ impl Refusal {
             ),
         }
     }
+}
+
+fn is_somebodys(id: HoldId, what: &str, mark: &Mark) -> Problem {
+    let (by, at) = (&mark.by, instant::write(mark.at));
+    let words = what.replace('_', " ");
+    let detail = format!("`{id}` was {words} by {by} at {at}");
+    conflict(&format!("already_{what}"), detail).with_data(json!({
+        "winner": { "by": by, "at": at, "outcome": what, "data": null },
+        "late": false,
+    }))
 }
 
 fn conflict(code: &str, detail: String) -> Problem {

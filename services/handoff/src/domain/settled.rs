@@ -1,7 +1,7 @@
 //! What the policies that a request names come to: looked up once, when it is opened, and kept with it.
 //! Whatever becomes of a policy later changes nothing that is open.
 
-use holdpoint_contracts::handoff::{ApprovalRules, EscalationRules, PolicyRules, StopOn};
+use holdpoint_contracts::handoff::{ApprovalRules, Calendar, EscalationRules, PolicyRules, StopOn};
 use holdpoint_contracts::hold::{HoldSpec, Policy as Votes, Rung, RungAct};
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
@@ -29,6 +29,9 @@ pub struct Settled {
     pub ladder: Vec<Rung>,
     /// The default ladder of this kind instead of its own kind's.
     pub default_of: Option<HoldKind>,
+    /// When they count and fire; none: always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<Calendar>,
     /// Whoever accepts it stops them.
     pub stops_on_accept: bool,
     /// For its history.
@@ -90,7 +93,7 @@ pub(crate) fn settle(
             let pointer = format!("/spec/policies/{place}");
             settling.errors.push(FieldError {
                 pointer: Some(pointer),
-                ..wrong
+                ..*wrong
             });
         }
     }
@@ -106,7 +109,7 @@ struct Settling<'a> {
 
 impl Settling<'_> {
     /// Takes one in; the inner error: it cannot be, and why.
-    fn one(&mut self, name: &PolicyName) -> Result<Result<(), FieldError>, Stop> {
+    fn one(&mut self, name: &PolicyName) -> Result<Result<(), Box<FieldError>>, Stop> {
         if self.spec.kind == HoldKind::Timer {
             return Ok(Err(said(
                 "a timer asks nobody: it has no policy".to_owned(),
@@ -138,7 +141,7 @@ impl Settling<'_> {
     }
 
     /// There is none of this name: which there are.
-    fn unknown(&self, name: &PolicyName) -> Result<FieldError, Stop> {
+    fn unknown(&self, name: &PolicyName) -> Result<Box<FieldError>, Stop> {
         let own = names(self.scene.workspace, self.scene.look)?.into_iter();
         let built_in = all_built_in().into_iter().map(|view| view.name);
         let mut names: Vec<_> = own.chain(built_in).map(String::from).collect();
@@ -150,16 +153,20 @@ impl Settling<'_> {
             more => format!(" and {more} more"),
         };
         let there = shown.join(", ");
-        Ok(FieldError {
+        Ok(Box::new(FieldError {
             text: name.to_string(),
             nearest: names,
-            ..said(format!(
+            ..*said(format!(
                 "there is no policy `{name}`; there are {there}{rest}"
             ))
-        })
+        }))
     }
 
-    fn approval(&mut self, name: &PolicyName, rules: &ApprovalRules) -> Result<(), FieldError> {
+    fn approval(
+        &mut self,
+        name: &PolicyName,
+        rules: &ApprovalRules,
+    ) -> Result<(), Box<FieldError>> {
         let votes = Votes {
             need: rules.need,
             not_requester: rules.not_requester,
@@ -192,7 +199,11 @@ impl Settling<'_> {
         Ok(())
     }
 
-    fn escalation(&mut self, name: &PolicyName, rules: &EscalationRules) -> Result<(), FieldError> {
+    fn escalation(
+        &mut self,
+        name: &PolicyName,
+        rules: &EscalationRules,
+    ) -> Result<(), Box<FieldError>> {
         let is_runs = !self.scene.id.is_standalone();
         let ends = |rung: &Rung| matches!(rung.act, RungAct::AnswerDefault | RungAct::Fail);
         let (left_out, ladder): (Vec<_>, Vec<_>) = rules
@@ -205,6 +216,7 @@ impl Settling<'_> {
                 note.push_str(": no rung ends a run's request, its step's `on_timeout` does");
             }
             settled.ladder = ladder;
+            settled.calendar = rules.calendar.clone();
             settled.stops_on_accept = rules.stop_on.contains(&StopOn::Accept);
         })
     }
@@ -213,7 +225,7 @@ impl Settling<'_> {
         &mut self,
         name: &PolicyName,
         put: impl FnOnce(&mut Settled),
-    ) -> Result<(), FieldError> {
+    ) -> Result<(), Box<FieldError>> {
         let settled = &mut self.settled;
         let has_rungs = settled.default_of.is_some() || !settled.ladder.is_empty();
         if has_rungs || !self.spec.ladder.is_empty() {
@@ -227,6 +239,6 @@ impl Settling<'_> {
     }
 }
 
-fn said(message: String) -> FieldError {
-    fault("", message)
+fn said(message: String) -> Box<FieldError> {
+    Box::new(fault("", message))
 }

@@ -5,6 +5,7 @@ mod deeds;
 mod handling;
 mod hands;
 mod histories;
+mod hours;
 mod ladders;
 mod policies;
 mod races;

@@ -97,7 +97,8 @@ fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnsw
         turn.request.effect = turn.request.effect.filter(|_| is_owned);
     }
     if let (Phase::Frozen { since, .. }, Want::Open { .. }) = (&turn.request.phase, want) {
-        turn.request.handling.ladder.stood(*since, scene.now);
+        let since = *since;
+        ladder::stood(&mut turn.request, since, scene.now);
     }
     if turn.request.handling.ladder.ended.take().is_some() {
         turn.request.handling.ladder.fired -= 1;

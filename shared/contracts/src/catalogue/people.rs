@@ -8,19 +8,17 @@ use serde_json::{Value, json};
 use super::samples::{at, hold_id, page, run_id};
 use super::{Entry, acme, command, message, query};
 use crate::executor::{
-    self, ChangedScope, DeleteAgent, DeleteTool, HoldsClosed, HoldsHandled, ListClaims, ListNodes,
-    ListTools, PauseNew, PauseScope, PauseWaiting, PutTool, ResumeScope,
+    self, ChangedScope, DeleteAgent, DeleteTool, ListClaims, ListNodes, ListTools, PauseNew,
+    PauseScope, PauseWaiting, PutTool, ResumeScope,
 };
 use crate::handoff::{
-    self, ActOnRequest, ApprovalRules, DecideRequest, DecideTogether, Decided, DecidedOne,
-    Decision, DeletePolicy, DisableUser, Effect, EscalationRules, GetPolicy, GetRequest, GetUser,
-    Handled, LateAnswer, ListOrder, ListPolicies, ListRequests, ListUsers, OpenHold, PolicyRules,
-    PolicyRung, PolicyView, PutPolicy, PutUser, Repeat, RequestAction, RequestNudge, RequestStatus,
-    RequestView, SetHolds, StopOn, UserFact, UserFacts, UserView, Votes, WithdrawHold,
+    self, ActOnRequest, DecideRequest, DecideTogether, Decided, DecidedOne, Decision, DisableUser,
+    Effect, GetRequest, GetUser, Handled, LateAnswer, ListOrder, ListRequests, ListUsers, OpenHold,
+    PutUser, RequestAction, RequestNudge, RequestStatus, RequestView, UserFact, UserFacts,
+    UserView, Votes, WithdrawHold,
 };
 use crate::hold::{
-    Assign, ClosedAnswer, Deed, DeedKind, HandledAnswer, HoldClosed, HoldHandled, HoldOutcome,
-    HoldSpec, HoldWish, OnTimeout, Policy, Priority, Rung, RungAct, Task, Want, WishAnswer,
+    Assign, HoldOutcome, HoldSpec, OnTimeout, Policy, Priority, Rung, RungAct, Task,
 };
 use crate::message::Reply;
 use crate::notification::{
@@ -137,7 +135,7 @@ pub(super) fn nodes() -> Vec<Entry> {
     ]
 }
 
-fn spec() -> HoldSpec {
+pub(super) fn spec() -> HoldSpec {
     HoldSpec {
         kind: HoldKind::Input,
         step: Some("step-01".to_owned()),
@@ -153,7 +151,7 @@ fn spec() -> HoldSpec {
 }
 
 /// A warm lead, with everything that can be said of a hold.
-fn handoff() -> HoldSpec {
+pub(super) fn handoff() -> HoldSpec {
     HoldSpec {
         step: Some("step-05".to_owned()),
         agent: Some("outreach".parse().unwrap()),
@@ -243,92 +241,6 @@ fn request(status: RequestStatus) -> RequestView {
         callback: None,
         timer_unconfirmed: false,
     }
-}
-
-pub(super) fn holds() -> Vec<Entry> {
-    let wish = |want: Want| SetHolds {
-        owner: executor::SERVICE.to_owned(),
-        holds: vec![
-            HoldWish {
-                id: hold_id(),
-                rev: 4,
-                want,
-            },
-            HoldWish {
-                id: hold_id(),
-                rev: 4,
-                want: Want::Open {
-                    spec: Box::new(handoff()),
-                    deadline: None,
-                },
-            },
-        ],
-    };
-    let open = Want::Open {
-        spec: Box::new(spec()),
-        deadline: Some(at("09T09:00:00")),
-    };
-    let closed = HoldClosed {
-        id: hold_id(),
-        rev: 2,
-        outcome: HoldOutcome::Answered,
-        data: json!("it_happened"),
-        by: "ada".to_owned(),
-        at: at("03T09:00:00"),
-        deeds: Vec::new(),
-    };
-    let deed = |rev, kind, to: &[&str]| Deed {
-        rev,
-        kind,
-        by: "ada".to_owned(),
-        at: at("02T10:00:00"),
-        to: to.iter().map(|&one| one.to_owned()).collect(),
-    };
-    let accepted = deed(2, DeedKind::Accepted, &[]);
-    let completed = HoldClosed {
-        outcome: HoldOutcome::Completed,
-        rev: 5,
-        data: json!({ "notes": "called", "disposition": "finish" }),
-        deeds: vec![accepted.clone(), deed(4, DeedKind::TakenOver, &[])],
-        ..closed.clone()
-    };
-    let handled = HoldHandled {
-        id: hold_id(),
-        rev: 3,
-        deeds: vec![accepted, deed(3, DeedKind::Reassigned, &["@user.bob"])],
-    };
-    let answers = vec![
-        Reply::Ok(WishAnswer::Set),
-        Reply::Ok(WishAnswer::Stale),
-        Reply::Ok(WishAnswer::Decided),
-        Reply::Ok(WishAnswer::TimedOut),
-    ];
-    let noted = vec![
-        Reply::Ok(HandledAnswer::Noted),
-        Reply::Ok(HandledAnswer::Stale),
-    ];
-    let told = vec![
-        Reply::Ok(ClosedAnswer::Applied),
-        Reply::Ok(ClosedAnswer::OnResume),
-        Reply::Ok(ClosedAnswer::RunEnded),
-    ];
-    vec![
-        command("service:executor", wish(open), answers),
-        command(
-            "service:handoff",
-            HoldsClosed {
-                closed: vec![closed, completed],
-            },
-            told,
-        ),
-        command(
-            "service:handoff",
-            HoldsHandled {
-                handled: vec![handled],
-            },
-            noted,
-        ),
-    ]
 }
 
 pub(super) fn requests() -> Vec<Entry> {
@@ -527,58 +439,5 @@ pub(super) fn users() -> Vec<Entry> {
         query(&GetUser { name: name() }, view(true)),
         query(&list, page(view(true))),
         query(&facts, vec![fact]),
-    ]
-}
-
-/// Who approves, and who is told when nobody acts, by name.
-pub(super) fn policies() -> Vec<Entry> {
-    let view = |name: &str, rules: &PolicyRules| PolicyView {
-        name: name.parse().unwrap(),
-        rules: rules.clone(),
-        version: 1,
-        built_in: false,
-        by_priority: BTreeMap::new(),
-    };
-    let approval = PolicyRules::Approval(ApprovalRules {
-        from: vec!["@role.manager".to_owned()],
-        need: 2,
-        not_requester: true,
-        decide_within: Some(172_800_000),
-        valid_for: None,
-    });
-    let rung = PolicyRung {
-        after: 1_800_000,
-        act: RungAct::Notify,
-        to: vec!["@role.ops".to_owned()],
-        repeat: Some(Repeat {
-            every: 3_600_000,
-            times: 2,
-        }),
-    };
-    let escalation = PolicyRules::Escalation(EscalationRules {
-        rungs: vec![rung.clone()],
-        stop_on: vec![StopOn::Accept],
-    });
-    let put = |name: &str, rules: &PolicyRules| PutPolicy {
-        name: name.parse().unwrap(),
-        rules: rules.clone(),
-    };
-    let built_in = PolicyView {
-        version: 0,
-        built_in: true,
-        by_priority: BTreeMap::from([(Priority::High, vec![rung])]),
-        ..view("default-approval", &escalation)
-    };
-    let (managers, on_call) = ("two-managers", "on-call");
-    let name = || managers.parse().unwrap();
-    vec![
-        command("ada", put(on_call, &escalation), view(on_call, &escalation)),
-        command(
-            "ada",
-            DeletePolicy { name: name() },
-            view(managers, &approval),
-        ),
-        query(&GetPolicy { name: name() }, view(managers, &approval)),
-        query(&ListPolicies {}, page(built_in)),
     ]
 }

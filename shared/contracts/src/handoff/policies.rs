@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use chrono::NaiveDate;
 use holdpoint_ids::PolicyName;
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +106,78 @@ pub struct EscalationRules {
     /// What stops the rungs, besides a decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_on: Vec<StopOn>,
+    /// When the rungs count and fire; none: always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<Calendar>,
+}
+
+/// Working time (S4-R15): rungs count it, and fire within it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calendar {
+    /// By its name in the time zone database: `Europe/Berlin`.
+    pub time_zone: String,
+    /// Days of the week.
+    #[serde(default = "weekdays")]
+    pub days: Vec<Weekday>,
+    /// When a working day begins: `09:00`.
+    pub from: String,
+    /// When it ends: `17:30`, at most `24:00`.
+    pub to: String,
+    /// Days on which nobody works.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holidays: Vec<NaiveDate>,
+}
+
+fn weekdays() -> Vec<Weekday> {
+    Weekday::ALL.into_iter().take(5).collect()
+}
+
+/// A day of the week.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weekday {
+    /// Monday.
+    Mon,
+    /// Tuesday.
+    Tue,
+    /// Wednesday.
+    Wed,
+    /// Thursday.
+    Thu,
+    /// Friday.
+    Fri,
+    /// Saturday.
+    Sat,
+    /// Sunday.
+    Sun,
+}
+
+impl Weekday {
+    /// Every day, Monday first.
+    pub const ALL: [Self; 7] = [
+        Self::Mon,
+        Self::Tue,
+        Self::Wed,
+        Self::Thu,
+        Self::Fri,
+        Self::Sat,
+        Self::Sun,
+    ];
+
+    /// The same day in `chrono`'s word.
+    #[must_use]
+    pub const fn of(day: chrono::Weekday) -> Self {
+        match day {
+            chrono::Weekday::Mon => Self::Mon,
+            chrono::Weekday::Tue => Self::Tue,
+            chrono::Weekday::Wed => Self::Wed,
+            chrono::Weekday::Thu => Self::Thu,
+            chrono::Weekday::Fri => Self::Fri,
+            chrono::Weekday::Sat => Self::Sat,
+            chrono::Weekday::Sun => Self::Sun,
+        }
+    }
 }
 
 /// `"@role.ops"` or `["@role.ops", "@user.ada"]`.

@@ -1,17 +1,59 @@
 //! Policies by name: what they may say, and what requests that name them keep of it.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test names what it expects; anything else fails it"
+)]
 
 use chrono::TimeDelta;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{
-    ApprovalRules, Decision, EscalationRules, PolicyRules, PolicyRung, Repeat, RequestAction,
-    RequestStatus, RequestView, StopOn,
+    ApprovalRules, Decision, EscalationRules, PolicyRules, PolicyRung, PolicyView, Repeat,
+    RequestAction, RequestStatus, RequestView, StopOn,
 };
 use holdpoint_contracts::hold::{HoldSpec, RungAct, Want};
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::PolicyName;
 
-use super::world::{World, spec, unsigned};
-use crate::domain::{Answer, PolicyInput, RequestInput, all_built_in};
+use super::world::{World, acme, spec, unsigned};
+use crate::domain::{
+    Aggregate, Answer, Caller, Input, Need, PolicyInput, RequestInput, Step, Stop, all_built_in,
+    decide,
+};
+
+impl World {
+    pub(super) fn policy_input(
+        &mut self,
+        name: &str,
+        caller: Caller,
+        input: PolicyInput,
+    ) -> Result<PolicyView, Problem> {
+        let name: PolicyName = name.parse().unwrap();
+        let state = self.policies.get(&name).cloned();
+        let state = state.map(|one| Aggregate::Policy(Box::new(one)));
+        let input = Input::Policy {
+            workspace: acme(),
+            name: name.clone(),
+            caller,
+            input,
+        };
+        let look = |need: &Need| self.look(need);
+        match decide(state.as_ref(), &input, &look, self.now) {
+            Ok(Step::Changed(change)) => {
+                let Aggregate::Policy(policy) = change.state else {
+                    panic!("a policy became something else")
+                };
+                assert_eq!(change.answer, Answer::Policy(Box::new(policy.view())));
+                self.policies.insert(name, *policy.clone());
+                Ok(policy.view())
+            }
+            Ok(Step::Same(Answer::Policy(view))) => Ok(*view),
+            Ok(Step::Same(other)) => panic!("{other:?}"),
+            Err(Stop::Refused(refusal)) => Err(refusal.problem()),
+            Err(Stop::Need(needs)) => panic!("nobody has {needs:?}"),
+        }
+    }
+}
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -38,6 +80,7 @@ fn escalation(rungs: Vec<PolicyRung>) -> PolicyRules {
     PolicyRules::Escalation(EscalationRules {
         rungs,
         stop_on: Vec::new(),
+        calendar: None,
     })
 }
 
@@ -166,6 +209,7 @@ fn whoever_accepts_it_stops_the_rungs_where_the_policy_says_so() {
         let rules = PolicyRules::Escalation(EscalationRules {
             rungs: vec![rung(HOUR_MS, RungAct::Raise, &[])],
             stop_on,
+            calendar: None,
         });
         put(&mut world, "on-call", rules).unwrap();
         let asked = HoldSpec {
@@ -272,7 +316,7 @@ fn a_runs_request_is_opened_without_what_is_not_there_and_says_so() {
     put(&mut world, "on-call", escalation(rungs)).unwrap();
     let spec = Box::new(naming(HoldKind::Handoff, &["gone", "on-call"]));
     let want = Want::Open {
-        spec: spec.clone(),
+        spec,
         deadline: None,
     };
     world.wish(1, want.clone());

@@ -15,7 +15,7 @@ use holdpoint_auth::Claims;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::handoff::{
-    Decided, Decision, Effect as Word, Handled, PolicyView, RequestAction, RequestView,
+    Decided, Decision, Effect as Word, Handled, RequestAction, RequestView,
 };
 use holdpoint_contracts::hold::{
     ClosedAnswer, HoldClosed, HoldHandled, HoldSpec, OnTimeout, Want, WishAnswer,
@@ -27,8 +27,8 @@ use holdpoint_ids::{HoldId, PolicyName, RunId, UserName, Workspace};
 use serde_json::json;
 
 use crate::domain::{
-    Aggregate, Answer, Caller, Effect, Fact, Found, Input, Need, Phase, Policy, PolicyInput, Proof,
-    Request, RequestInput, Step, Stop, User, UserInput, decide,
+    Aggregate, Answer, Caller, Effect, Fact, Found, Input, Need, Phase, Policy, Proof, Request,
+    RequestInput, Step, Stop, User, UserInput, decide,
 };
 
 pub(super) fn acme() -> Workspace {
@@ -178,7 +178,7 @@ impl World {
         signed(name, &roles)
     }
 
-    fn look(&self, need: &Need) -> Found {
+    pub(super) fn look(&self, need: &Need) -> Found {
         match need {
             Need::User(_, name) => self
                 .users
@@ -375,38 +375,6 @@ impl World {
             | Effect::UserChanged { .. } => None,
         });
         due.flatten()
-    }
-
-    pub(super) fn policy_input(
-        &mut self,
-        name: &str,
-        caller: Caller,
-        input: PolicyInput,
-    ) -> Result<PolicyView, Problem> {
-        let name: PolicyName = name.parse().unwrap();
-        let state = self.policies.get(&name).cloned();
-        let state = state.map(|one| Aggregate::Policy(Box::new(one)));
-        let input = Input::Policy {
-            workspace: acme(),
-            name: name.clone(),
-            caller,
-            input,
-        };
-        let look = |need: &Need| self.look(need);
-        match decide(state.as_ref(), &input, &look, self.now) {
-            Ok(Step::Changed(change)) => {
-                let Aggregate::Policy(policy) = change.state else {
-                    panic!("a policy became something else")
-                };
-                assert_eq!(change.answer, Answer::Policy(policy.view()));
-                self.policies.insert(name, *policy.clone());
-                Ok(policy.view())
-            }
-            Ok(Step::Same(Answer::Policy(view))) => Ok(view),
-            Ok(Step::Same(other)) => panic!("{other:?}"),
-            Err(Stop::Refused(refusal)) => Err(refusal.problem()),
-            Err(Stop::Need(needs)) => panic!("nobody has {needs:?}"),
-        }
     }
 
     pub(super) fn user_input(
