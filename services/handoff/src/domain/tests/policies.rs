@@ -3,6 +3,10 @@
     clippy::wildcard_enum_match_arm,
     reason = "a test names what it expects; anything else fails it"
 )]
+#![expect(
+    clippy::unwrap_in_result,
+    reason = "what a test builds itself is well formed"
+)]
 
 use chrono::TimeDelta;
 use holdpoint_contracts::Problem;
