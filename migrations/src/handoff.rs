@@ -3,6 +3,7 @@
 mod m0001_first;
 mod m0002_handling;
 mod m0003_put_away;
+mod m0004_policies;
 
 use sea_orm_migration::prelude::*;
 
@@ -21,6 +22,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0001_first::Migration),
             Box::new(m0002_handling::Migration),
             Box::new(m0003_put_away::Migration),
+            Box::new(m0004_policies::Migration),
         ]
     }
 }

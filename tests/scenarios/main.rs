@@ -47,6 +47,7 @@ mod people_are_told_what_waits_for_them;
 mod people_decide_in_the_browser;
 mod people_do_what_people_do;
 mod people_hand_over_in_the_browser;
+mod policies_are_named;
 mod quiet_hours_hold_mails_back;
 mod services_run_as_processes_of_their_own;
 mod steps_see_what_came_before;

@@ -231,3 +231,55 @@ async fn forms_are_checked_votes_are_counted_and_batches_answer_each() {
         "Cannot complete handoff: Execution not found"
     );
 }
+
+/// S0-AC6: the history of a run, and its stream, have everything that people did with its handoff.
+#[tokio::test]
+async fn a_runs_history_tells_what_people_did_with_its_handoff() {
+    let world = World::with_test_clock().await;
+    for name in ["ada", "bob"] {
+        add(&world, name, "sales").await;
+    }
+    let handoff = json!({ "handoff": { "to": "@role.sales", "message": "call them" } });
+    world.agent("hands", json!([handoff])).await;
+    let run = world.start_run("hands", json!({})).await;
+    let shown = world.until_status(&run, "waiting").await;
+    let id = shown["waiting_on"][0]["id"].as_str().unwrap().to_owned();
+    let asked = until(PATIENCE, "the request is there", async || {
+        let (status, _) = world.up.get(&format!("/requests/{id}")).await.unwrap();
+        (status == 200).then_some(())
+    });
+    asked.await.unwrap();
+    for (verb, body) in [
+        ("accept", json!({})),
+        ("reassign", json!({ "to": "@user.bob" })),
+        ("take-over", json!({})),
+        ("reassign", json!({ "to": "@user.ada" })),
+        (
+            "complete",
+            json!({ "notes": "called", "outcome_type": "resolved", "disposition": "finish" }),
+        ),
+    ] {
+        let (status, answer) = post(&world, &id, verb, body).await;
+        assert_eq!(status, 200, "{verb}: {answer}");
+    }
+    world.until_status(&run, "completed").await;
+    let items = world.items(&run).await;
+    let told = items.iter().filter(|item| {
+        let kind = item["type"].as_str().unwrap();
+        kind.starts_with("handoff.")
+    });
+    let told: Vec<_> = told
+        .map(|item| (item["type"].as_str().unwrap(), &item["data"]["to"]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("handoff.offered", &json!(["@role.sales"])),
+            ("handoff.accepted", &Value::Null),
+            ("handoff.reassigned", &json!(["@user.bob"])),
+            ("handoff.taken_over", &Value::Null),
+            ("handoff.reassigned", &json!(["@user.ada"])),
+            ("handoff.completed", &Value::Null),
+        ]
+    );
+}

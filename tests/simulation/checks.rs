@@ -23,6 +23,8 @@ pub(crate) struct Checks {
     succeeded: BTreeMap<StepKey, u32>,
     /// How often people said that a step is to run again.
     again: BTreeMap<StepKey, u32>,
+    /// What histories say of each handoff, in order: which, by whom.
+    pub(crate) handed_over: BTreeMap<String, Vec<(EventType, String)>>,
 }
 
 impl Checks {
@@ -71,6 +73,12 @@ impl Checks {
         let key = (run, item.step.clone().unwrap_or_default());
         if item.kind == EventType::InputAnswered && item.data["answer"] == "run_again" {
             *self.again.entry(key.clone()).or_default() += 1;
+        }
+        if item.kind.as_str().starts_with("handoff.") {
+            let request = item.data["request"].as_str().unwrap_or_default();
+            let by = item.data["by"].as_str().unwrap_or_default().to_owned();
+            let said = self.handed_over.entry(request.to_owned()).or_default();
+            said.push((item.kind, by));
         }
         if item.kind == EventType::StepSucceeded {
             let times = self.succeeded.entry(key).or_default();

@@ -114,7 +114,7 @@ fn requests(world: &World) -> Vec<&Request> {
     let mut requests: Vec<_> = states
         .filter_map(|state| match state {
             Aggregate::Request(request) => Some(&**request),
-            Aggregate::User(_) => None,
+            Aggregate::User(_) | Aggregate::Policy(_) => None,
         })
         .filter(|request| request.spec.is_some())
         .collect();
@@ -316,7 +316,7 @@ impl World {
         }
     }
 
-    /// A handoff is somebody's from now on: a run's, or one that is over.
+    /// A handoff is somebody's from now on, or is given to another: a run's, or one that is over.
     fn take_one_over(&mut self) {
         let handed: Vec<_> = requests(self)
             .into_iter()
@@ -327,9 +327,15 @@ impl World {
             return;
         }
         let id = handed[self.chance.place(handed.len())];
+        let to = format!("@user.{}", PEOPLE[self.chance.place(PEOPLE.len())]);
+        let actions = [
+            RequestAction::TakeOver,
+            RequestAction::Accept,
+            RequestAction::Reassign { to },
+        ];
         let command = ActOnRequest {
             id,
-            action: RequestAction::TakeOver,
+            action: actions[self.chance.place(actions.len())].clone(),
             version: None,
         };
         let person = self.chance.place(PEOPLE.len());

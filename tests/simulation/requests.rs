@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use holdpoint_contracts::handoff::Effect as Word;
+use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldOutcome, Want};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_executor::domain::run::people::OnPeople;
@@ -23,7 +24,7 @@ pub(crate) struct Requests {
 }
 
 /// What histories are to come by, each somewhere.
-pub(crate) const MET: [&str; 15] = [
+pub(crate) const MET: [&str; 16] = [
     "answered",
     "answered while paused",
     "answered after the run, or the worker, had ended it",
@@ -39,6 +40,7 @@ pub(crate) const MET: [&str; 15] = [
     "a question of a step, answered",
     "a handoff, completed",
     "a handoff, taken over and completed",
+    "a handoff, accepted or given on, and the run knows",
 ];
 
 impl World {
@@ -73,6 +75,17 @@ impl World {
             met.push(MET[place]);
             met.extend(met_of_plan(request).map(|place| MET[place]));
         }
+        let mut told = self.checks.handed_over.values().flatten();
+        let is_short_of_owning = |kind: EventType| {
+            matches!(
+                kind,
+                EventType::HandoffAccepted | EventType::HandoffReassigned
+            )
+        };
+        met.extend(
+            told.any(|(kind, _)| is_short_of_owning(*kind))
+                .then_some(MET[15]),
+        );
         met.sort_unstable();
         met.dedup();
         met
@@ -138,6 +151,7 @@ impl Requests {
             let run = world.executor.states.get(&RunKey::Run(request.id.run));
             if let Some(Executed::Run(run)) = run {
                 agree(run, request);
+                is_told(world, run, request);
             }
         }
     }
@@ -146,7 +160,7 @@ impl Requests {
 fn found(world: &World, id: HoldId) -> Option<&Request> {
     match world.handoff.states.get(&Key::Request(acme(), id)) {
         Some(Aggregate::Request(request)) => Some(request),
-        Some(Aggregate::User(_)) | None => None,
+        Some(Aggregate::User(_) | Aggregate::Policy(_)) | None => None,
     }
 }
 
@@ -253,6 +267,37 @@ fn stands_as(run: &Run, on: &OnPeople, request: &Request) {
         Phase::Gone { .. } => false,
     };
     assert!(agrees, "{on:#?} and {request:#?} do not agree");
+}
+
+/// The history of a run has what people did with its handoff, once each and in their order. What was
+/// over for the run before it was told is in the request's own history only.
+fn is_told(world: &World, run: &Run, request: &Request) {
+    let is_open = run.people().any(|(_, on)| on.id == request.id);
+    let is_decided = matches!(request.phase, Phase::Decided { .. });
+    let is_applied = is_decided && request.effect == Some(Word::Applied);
+    let kind = request.spec.as_ref().map(|spec| spec.kind);
+    if kind != Some(HoldKind::Handoff) || !(is_open || is_applied) {
+        return;
+    }
+    let kind = |action: &str| match action {
+        "accepted" => Some(EventType::HandoffAccepted),
+        "reassigned" => Some(EventType::HandoffReassigned),
+        "taken_over" => Some(EventType::HandoffTakenOver),
+        _ => None,
+    };
+    let done = request.handling.history.iter();
+    let done = done.filter_map(|one| Some((kind(&one.action)?, one.by.clone())));
+    let told = world.checks.handed_over.get(&request.id.to_string());
+    let told = told.into_iter().flatten().filter(|(kind, _)| {
+        [
+            EventType::HandoffAccepted,
+            EventType::HandoffReassigned,
+            EventType::HandoffTakenOver,
+        ]
+        .contains(kind)
+    });
+    let (done, told): (Vec<_>, Vec<_>) = (done.collect(), told.cloned().collect());
+    assert_eq!(done, told, "{request:#?} in the history of {run:#?}");
 }
 
 /// What the handoff service believes of a run's hold is what became of it.

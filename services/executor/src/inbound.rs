@@ -12,10 +12,10 @@ use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HoldsClosed,
-    PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope, StartRun,
-    TakeOverRun, TimerFired, TimersFired,
+    HoldsHandled, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
+    StartRun, TakeOverRun, TimerFired, TimersFired,
 };
-use holdpoint_contracts::hold::HoldClosed;
+use holdpoint_contracts::hold::{HoldClosed, HoldHandled};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Beat, Goodbye, StartSteps, StepResults};
@@ -66,7 +66,9 @@ pub(crate) fn decode(
             scopes::decode(&parts.verb, body, &caller)
         }
         RequestInput::VERB => asking::decode(body, &caller, &keys.steps),
-        TimersFired::VERB | HoldsClosed::VERB => by_services(&parts.verb, body, &caller),
+        TimersFired::VERB | HoldsClosed::VERB | HoldsHandled::VERB => {
+            by_services(&parts.verb, body, &caller)
+        }
         StartSteps::VERB | StepResults::VERB | Beat::VERB | Goodbye::VERB => {
             by_workers(&parts.verb, body, &caller)
         }
@@ -191,6 +193,13 @@ fn by_services(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<I
             let it: Envelope<HoldsClosed> = caller.read(body, None)?;
             many(it.command.closed, |closed| hold(caller.workspace, closed))
         }
+        HoldsHandled::VERB => {
+            let it: Envelope<HoldsHandled> = caller.read(body, None)?;
+            many(it.command.handled, |HoldHandled { id, deeds, .. }| {
+                let input = RunInput::HoldHandled { hold: id, deeds };
+                run(caller.workspace, id.run, input)
+            })
+        }
         other => Err(unknown(other)),
     }
 }
@@ -218,13 +227,15 @@ fn hold(workspace: &Workspace, closed: HoldClosed) -> Input {
         data,
         by,
         at,
-        ..
+        deeds,
+        rev: _,
     } = closed;
     let closing = Closing {
         outcome,
         data,
         by,
         at,
+        deeds,
     };
     let input = RunInput::HoldClosed { hold: id, closing };
     run(workspace, id.run, input)
@@ -321,7 +332,7 @@ pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
     };
     let command = envelope.get("command").unwrap_or(&Value::Null);
     let mut runs: Vec<RunId> = run_of(command).into_iter().collect();
-    for list in ["steps", "results", "fired", "closed"] {
+    for list in ["steps", "results", "fired", "closed", "handled"] {
         let items = command.get(list).and_then(Value::as_array);
         runs.extend(items.into_iter().flatten().filter_map(run_of));
     }

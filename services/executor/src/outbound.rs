@@ -254,6 +254,8 @@ fn log(item: &HistoryItem) {
         EventType::RunPaused
         | EventType::RunCancelled
         | EventType::HandoffOffered
+        | EventType::HandoffAccepted
+        | EventType::HandoffReassigned
         | EventType::HandoffTakenOver
         | EventType::HandoffCompleted
         | EventType::HandoffExpired

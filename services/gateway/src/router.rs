@@ -7,7 +7,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::app::App;
 use crate::routes::{
     agents, asking, clock, commands, contacts, health, holds, hooks, mails, notifications,
-    preferences, requests, runs, scopes, tokens, tools, users, webhooks, workspaces,
+    policies, preferences, requests, runs, scopes, tokens, tools, users, webhooks, workspaces,
 };
 use crate::{access, pages, problem};
 
@@ -22,6 +22,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(hooks::routes())
         .merge(mails::routes())
         .merge(notifications::routes())
+        .merge(policies::routes())
         .merge(preferences::routes())
         .merge(requests::routes())
         .merge(runs::routes())

@@ -10,6 +10,7 @@ pub(crate) mod holds;
 pub(crate) mod hooks;
 pub(crate) mod mails;
 pub(crate) mod notifications;
+pub(crate) mod policies;
 pub(crate) mod preferences;
 pub(crate) mod requests;
 pub(crate) mod runs;

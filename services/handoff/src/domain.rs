@@ -8,11 +8,14 @@ mod audience;
 mod caller;
 mod deciding;
 mod handling;
+mod hours;
 mod ladder;
 mod limits;
 mod meet;
+mod policy;
 mod refusal;
 mod request;
+mod settled;
 mod standalone;
 mod turn;
 mod user;
@@ -27,19 +30,23 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::handoff::{
-    Decided, DecidedOne, Decision, RequestAction, RequestView, UserView,
+    Decided, DecidedOne, Decision, PolicyRules, PolicyView, RequestAction, RequestView, UserView,
 };
-use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, Want, WishAnswer};
+use holdpoint_contracts::hold::{
+    ClosedAnswer, HoldClosed, HoldHandled, HoldSpec, Want, WishAnswer,
+};
 use holdpoint_contracts::notification::RequestFact;
-use holdpoint_ids::{HoldId, RoleName, UserName, Workspace};
+use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
 use serde::Serialize;
 
 pub use audience::Party;
 pub use caller::{Caller, Proof};
-pub use handling::{Handling, Ladder, Mark, RungEnd};
+pub use handling::{Handling, Ladder, Mark, RungEnd, Untold};
 pub use meet::{Cell, OwnerState, meet};
+pub use policy::{Policy, all_built_in};
 pub use refusal::Refusal;
 pub use request::{Alarm, Owner, Phase, Request};
+pub use settled::Settled;
 pub use user::User;
 
 /// Names one aggregate. The workspace is part of it, so that none reaches into another.
@@ -49,6 +56,8 @@ pub enum Key {
     Request(Workspace, HoldId),
     /// A person, or a program with rights of its own.
     User(Workspace, UserName),
+    /// Rules that requests name.
+    Policy(Workspace, PolicyName),
 }
 
 /// An aggregate's state.
@@ -58,6 +67,8 @@ pub enum Aggregate {
     Request(Box<Request>),
     /// Who somebody is.
     User(User),
+    /// What requests that name it keep.
+    Policy(Box<Policy>),
 }
 
 /// Everything that can happen to one aggregate.
@@ -82,6 +93,17 @@ pub enum Input {
         caller: Caller,
         /// What.
         input: UserInput,
+    },
+    /// To a policy.
+    Policy {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        name: PolicyName,
+        /// Who wants it.
+        caller: Caller,
+        /// What.
+        input: PolicyInput,
     },
 }
 
@@ -108,6 +130,11 @@ pub enum RequestInput {
         rev: u64,
         /// The word.
         answer: ClosedAnswer,
+    },
+    /// The executor knows what was done with a handoff.
+    DeedsHeard {
+        /// Up to this version.
+        rev: u64,
     },
     /// Any program opens a hold that stands alone (M-6).
     Open {
@@ -181,6 +208,15 @@ pub enum UserInput {
     },
 }
 
+/// Everything that can happen to a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicyInput {
+    /// Made or changed.
+    Put(PolicyRules),
+    /// Cannot be named any more.
+    Delete,
+}
+
 /// Something that a decision may lack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
@@ -194,6 +230,10 @@ pub enum Need {
     Role(Workspace, RoleName),
     /// How many open requests each of a workspace's users has.
     Loads(Workspace),
+    /// One policy of a workspace.
+    Policy(Workspace, PolicyName),
+    /// The names of a workspace's own policies.
+    Policies(Workspace),
 }
 
 /// What is found for a need.
@@ -209,6 +249,10 @@ pub enum Fact {
     Role(BTreeSet<UserName>),
     /// To [`Need::Loads`]; who is missing has none.
     Loads(BTreeMap<UserName, u64>),
+    /// To [`Need::Policy`].
+    Policy(Box<Policy>),
+    /// To [`Need::Policies`].
+    Policies(BTreeSet<PolicyName>),
     /// A request; no decision looks at one that is not its own.
     Request,
 }
@@ -247,6 +291,13 @@ pub enum Effect {
         workspace: Workspace,
         /// How.
         closed: HoldClosed,
+    },
+    /// Something was done with a run's handoff that stands: a wish to the executor.
+    Handled {
+        /// Whose.
+        workspace: Workspace,
+        /// What.
+        handled: HoldHandled,
     },
     /// Something that people are told of: a wish to the notification service.
     Fact {
@@ -293,6 +344,8 @@ pub enum Answer {
     Late(Box<Problem>),
     /// To a change of a user.
     User(UserView),
+    /// To a change of a policy.
+    Policy(Box<PolicyView>),
 }
 
 /// What a decision came to.
@@ -337,45 +390,56 @@ impl Input {
             Self::User {
                 workspace, name, ..
             } => Key::User(workspace.clone(), name.clone()),
+            Self::Policy {
+                workspace, name, ..
+            } => Key::Policy(workspace.clone(), name.clone()),
         }
     }
 }
 
-/// Decides what an input does. Total and pure: same arguments, same answer.
+/// Decides what an input does. Total and pure: same arguments, same answer. A key names one kind of
+/// aggregate: the kernel never brings an input together with a state of another.
 pub(crate) fn decide(
     state: Option<&Aggregate>,
     input: &Input,
     look: Look<'_>,
     now: DateTime<Utc>,
 ) -> Result<Step, Stop> {
-    match (state, input) {
-        (
-            Some(Aggregate::User(_)) | None,
-            Input::User {
-                workspace,
-                name,
-                caller,
-                input,
-            },
-        ) => {
+    match input {
+        Input::User {
+            workspace,
+            name,
+            caller,
+            input,
+        } => {
             let user = match state {
                 Some(Aggregate::User(user)) => Some(user),
-                Some(Aggregate::Request(_)) | None => None,
+                Some(Aggregate::Request(_) | Aggregate::Policy(_)) | None => None,
             };
             let place = user::Place { workspace, name };
             user::decide(user, &place, caller, input, look)
         }
-        (
-            Some(Aggregate::Request(_)) | None,
-            Input::Request {
-                workspace,
-                id,
-                input,
-            },
-        ) => {
+        Input::Policy {
+            workspace,
+            name,
+            caller,
+            input,
+        } => {
+            let policy = match state {
+                Some(Aggregate::Policy(policy)) => Some(&**policy),
+                Some(Aggregate::Request(_) | Aggregate::User(_)) | None => None,
+            };
+            let place = policy::Place { workspace, name };
+            policy::decide(policy, &place, caller, input, look)
+        }
+        Input::Request {
+            workspace,
+            id,
+            input,
+        } => {
             let request = match state {
                 Some(Aggregate::Request(request)) => Some(&**request),
-                Some(Aggregate::User(_)) | None => None,
+                Some(Aggregate::User(_) | Aggregate::Policy(_)) | None => None,
             };
             let scene = Scene {
                 workspace,
@@ -384,13 +448,6 @@ pub(crate) fn decide(
                 now,
             };
             decide_request(request, input, &scene)
-        }
-        // A key names one kind of aggregate: the kernel never brings these together.
-        (Some(Aggregate::User(_)), Input::Request { id, .. }) => {
-            Err(Refusal::NoRequest(*id).into())
-        }
-        (Some(Aggregate::Request(_)), Input::User { name, .. }) => {
-            Err(Refusal::NoUser(name.clone()).into())
         }
     }
 }
@@ -412,6 +469,7 @@ fn decide_request(
         RequestInput::Wish { rev, want } => wish::wish(request, *rev, want, scene),
         RequestInput::TimerFired { rev, due } => wish::timer_fired(request, *rev, *due, scene),
         RequestInput::Told { rev, answer } => Ok(wish::told(request, *rev, *answer, scene)),
+        RequestInput::DeedsHeard { rev } => Ok(wish::deeds_heard(request, *rev)),
         RequestInput::Open {
             caller,
             spec,

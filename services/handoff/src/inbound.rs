@@ -7,16 +7,16 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Trust;
 use holdpoint_contracts::executor;
 use holdpoint_contracts::handoff::{
-    ActOnRequest, DecideRequest, DecideTogether, DisableUser, OpenHold, PutUser,
-    RequestTimersFired, SetHolds, WithdrawHold,
+    ActOnRequest, DecideRequest, DecideTogether, DeletePolicy, DisableUser, OpenHold, PutPolicy,
+    PutUser, RequestTimersFired, SetHolds, WithdrawHold,
 };
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
-use holdpoint_ids::{HoldId, IdError, Workspace};
+use holdpoint_ids::{HoldId, IdError, PolicyName, Workspace};
 use holdpoint_kernel::Request;
 
-use crate::domain::{Caller, Input, Proof, RequestInput, UserInput};
+use crate::domain::{Caller, Input, PolicyInput, Proof, RequestInput, UserInput};
 
 /// Most wishes or alarms that one message may bring; more are refused whole.
 const ITEMS_MAX: usize = 1_000;
@@ -79,6 +79,12 @@ impl Reader<'_> {
                 caller,
                 input: UserInput::Disable,
             }),
+            PutPolicy::VERB => self.one(body, |it: PutPolicy, caller| {
+                self.policy(it.name, caller, PolicyInput::Put(it.rules))
+            }),
+            DeletePolicy::VERB => self.one(body, |it: DeletePolicy, caller| {
+                self.policy(it.name, caller, PolicyInput::Delete)
+            }),
             other => Err(Problem::not_found(format!(
                 "the handoff service has no command `{other}`"
             ))),
@@ -93,6 +99,15 @@ impl Reader<'_> {
         Input::Request {
             workspace: self.workspace(),
             id,
+            input,
+        }
+    }
+
+    fn policy(&self, name: PolicyName, caller: Caller, input: PolicyInput) -> Input {
+        Input::Policy {
+            workspace: self.workspace(),
+            name,
+            caller,
             input,
         }
     }

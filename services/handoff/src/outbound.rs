@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use holdpoint_bus::Outgoing;
-use holdpoint_contracts::executor::HoldsClosed;
+use holdpoint_contracts::executor::{HoldsClosed, HoldsHandled};
 use holdpoint_contracts::handoff::{RequestNudge, SERVICE};
-use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed};
+use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldHandled};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{NoteRequests, RequestFact};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
@@ -23,6 +23,9 @@ const TIMER: &str = "timer";
 
 /// How a request ended, to the executor.
 const CLOSED: &str = "closed";
+
+/// What was done with a handoff that stands, to the executor.
+const HANDLED: &str = "handled";
 
 /// What people are told of a request, to the notification service.
 const FACT: &str = "fact";
@@ -60,6 +63,13 @@ fn wish(effect: &Effect) -> Option<Wish> {
             rev: closed.rev,
             body: body(closed)?,
         }),
+        Effect::Handled { workspace, handled } => Some(Wish {
+            kind: HANDLED,
+            workspace: workspace.clone(),
+            id: handled.id.to_string(),
+            rev: handled.rev,
+            body: body(handled)?,
+        }),
         Effect::Fact { workspace, fact } => Some(Wish {
             kind: FACT,
             workspace: workspace.clone(),
@@ -86,7 +96,10 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
                 changed.entry(workspace).or_default().insert(*id, *version);
             }
             Effect::UserChanged { .. } => has_users = true,
-            Effect::Timer { .. } | Effect::Close { .. } | Effect::Fact { .. } => {}
+            Effect::Timer { .. }
+            | Effect::Close { .. }
+            | Effect::Handled { .. }
+            | Effect::Fact { .. } => {}
         }
     }
     let of_requests = changed.into_iter().filter_map(|(workspace, requests)| {
@@ -124,6 +137,12 @@ pub(crate) fn wish_message(
                 closed: items::<HoldClosed>(bodies)?,
             },
         ),
+        HANDLED => command(
+            workspace,
+            HoldsHandled {
+                handled: items::<HoldHandled>(bodies)?,
+            },
+        ),
         FACT => command(
             workspace,
             NoteRequests {
@@ -148,8 +167,8 @@ fn command<C: Command>(workspace: &Workspace, command: C) -> Result<Outgoing, se
     Outgoing::json(subject, &Envelope::of_service(SERVICE, command))
 }
 
-/// What a confirmed wish means for its request: the executor's word on a close, and that an alarm is
-/// set as it was wanted.
+/// What a confirmed wish means for its request: the executor's word on a close, that it knows what was
+/// done with a handoff, and that an alarm is set as it was wanted.
 pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
     let input = match wish.kind {
         CLOSED => {
@@ -162,6 +181,7 @@ pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
             }
         }
         TIMER => RequestInput::AlarmSet { rev: wish.rev },
+        HANDLED => RequestInput::DeedsHeard { rev: wish.rev },
         _ => return None,
     };
     Some(Input::Request {

@@ -5,8 +5,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::handoff::{
-    GetRequest, GetUser, ListOrder, ListRequests, ListUsers, RequestView, SERVICE, UserFact,
-    UserFacts, UserView,
+    GetPolicy, GetRequest, GetUser, ListOrder, ListPolicies, ListRequests, ListUsers, PolicyView,
+    RequestView, SERVICE, UserFact, UserFacts, UserView,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
@@ -19,7 +19,7 @@ use sea_orm::DatabaseConnection;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::{Refusal, Request, User};
+use crate::domain::{Policy, Refusal, Request, User, all_built_in};
 use crate::store::{self, Behind, Order};
 
 /// Most items of one page.
@@ -57,6 +57,11 @@ impl Queries for HandoffQueries {
                 ListRequests::NAME => self.requests(workspace, &read(body)?).await.and_then(json),
                 GetUser::NAME => self.user(workspace, read(body)?).await.and_then(json),
                 ListUsers::NAME => self.users(workspace, &read(body)?).await.and_then(json),
+                GetPolicy::NAME => self.policy(workspace, read(body)?).await.and_then(json),
+                ListPolicies::NAME => {
+                    read::<ListPolicies>(body)?;
+                    self.policies(workspace).await.and_then(json)
+                }
                 // Of all workspaces: only other services may ask, and only there.
                 UserFacts::NAME if workspace.as_str() == SYSTEM_WORKSPACE => {
                     self.user_facts(read(body)?).await.and_then(json)
@@ -231,6 +236,30 @@ impl HandoffQueries {
         let users = users.map_err(|error| failed(&error))?;
         let views = users.iter().map(User::view).collect();
         Ok(page(views, limit, |view: &UserView| view.name.to_string()))
+    }
+
+    async fn policy(&self, workspace: &Workspace, query: GetPolicy) -> Result<PolicyView, Problem> {
+        let built_in = all_built_in().into_iter();
+        if let Some(view) = built_in.into_iter().find(|view| view.name == query.name) {
+            return Ok(view);
+        }
+        let found = store::policies(&self.db, workspace, &[&query.name]).await;
+        let found = found.map_err(|error| failed(&error))?;
+        let live = found.iter().find(|policy| !policy.deleted);
+        let view = live.map(Policy::view);
+        view.ok_or_else(|| Refusal::NoPolicy(query.name).problem())
+    }
+
+    /// All of them: a workspace has few.
+    async fn policies(&self, workspace: &Workspace) -> Result<Page<PolicyView>, Problem> {
+        let own = store::list_policies(&self.db, workspace).await;
+        let own = own.map_err(|error| failed(&error))?;
+        let mut items = all_built_in();
+        items.extend(own.iter().map(Policy::view));
+        Ok(Page {
+            items,
+            next_cursor: None,
+        })
     }
 
     async fn user_facts(&self, query: UserFacts) -> Result<Vec<UserFact>, Problem> {

@@ -78,13 +78,19 @@ impl Service for Handoff {
     fn aggregate(need: &Need) -> Option<Key> {
         match need {
             Need::User(workspace, name) => Some(Key::User(workspace.clone(), name.clone())),
-            Need::Owners(_) | Need::Members(_) | Need::Role(..) | Need::Loads(_) => None,
+            Need::Policy(workspace, name) => Some(Key::Policy(workspace.clone(), name.clone())),
+            Need::Owners(_)
+            | Need::Members(_)
+            | Need::Role(..)
+            | Need::Loads(_)
+            | Need::Policies(_) => None,
         }
     }
 
     fn fact(state: &Aggregate) -> Fact {
         match state {
             Aggregate::User(user) => Fact::User(user.clone()),
+            Aggregate::Policy(policy) => Fact::Policy(policy.clone()),
             Aggregate::Request(_) => Fact::Request,
         }
     }
@@ -95,7 +101,9 @@ impl Service for Handoff {
             | Need::Owners(_)
             | Need::Members(_)
             | Need::Role(..)
-            | Need::Loads(_) => false,
+            | Need::Loads(_)
+            | Need::Policy(..)
+            | Need::Policies(_) => false,
         }
     }
 
@@ -103,14 +111,15 @@ impl Service for Handoff {
         match state {
             Aggregate::Request(request) => request.version,
             Aggregate::User(user) => user.version,
+            Aggregate::Policy(policy) => policy.version,
         }
     }
 
-    /// A request waits for hours and users are few.
+    /// A request waits for hours; users and policies are few.
     fn is_hot(state: &Aggregate) -> bool {
         match state {
             Aggregate::Request(_) => false,
-            Aggregate::User(_) => true,
+            Aggregate::User(_) | Aggregate::Policy(_) => true,
         }
     }
 
@@ -192,7 +201,8 @@ impl Service for Handoff {
             | Answer::Request(_)
             | Answer::Decided(_)
             | Answer::One(_)
-            | Answer::User(_) => None,
+            | Answer::User(_)
+            | Answer::Policy(_) => None,
         }
     }
 

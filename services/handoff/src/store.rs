@@ -1,6 +1,7 @@
 //! Rows of the handoff service: the only place with its queries. Rows never leave it.
 
 mod counter_row;
+mod policy_row;
 mod request_row;
 mod user_fact_row;
 mod user_row;
@@ -12,7 +13,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{HoldId, UserName, Workspace};
+use holdpoint_ids::{HoldId, PolicyName, UserName, Workspace};
 use holdpoint_kernel::Changed;
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseTransaction;
@@ -20,6 +21,7 @@ use sea_orm::DatabaseTransaction;
 use crate::Handoff;
 use crate::domain::{Aggregate, Effect, Fact, Key, Need};
 
+pub(crate) use policy_row::{list as list_policies, load as policies};
 pub(crate) use request_row::{
     Behind, Filter, Order, list as list_requests, load as requests, of_party as requests_of,
 };
@@ -33,10 +35,12 @@ pub(crate) async fn load(
 ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
     let mut ids: BTreeMap<&Workspace, Vec<HoldId>> = BTreeMap::new();
     let mut names: BTreeMap<&Workspace, Vec<&UserName>> = BTreeMap::new();
+    let mut rules: BTreeMap<&Workspace, Vec<&PolicyName>> = BTreeMap::new();
     for key in keys {
         match key {
             Key::Request(workspace, id) => ids.entry(workspace).or_default().push(*id),
             Key::User(workspace, name) => names.entry(workspace).or_default().push(name),
+            Key::Policy(workspace, name) => rules.entry(workspace).or_default().push(name),
         }
     }
     let mut found = Vec::with_capacity(keys.len());
@@ -52,6 +56,12 @@ pub(crate) async fn load(
             found.push((key, Aggregate::User(user)));
         }
     }
+    for (workspace, names) in rules {
+        for policy in policy_row::load(db, workspace, &names).await? {
+            let key = Key::Policy(workspace.clone(), policy.name.clone());
+            found.push((key, Aggregate::Policy(Box::new(policy))));
+        }
+    }
     Ok(found)
 }
 
@@ -61,15 +71,16 @@ pub(crate) async fn find(
     needs: &[Need],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let (mut owned, mut inhabited) = (Vec::new(), Vec::new());
-    let (mut roles, mut loaded) = (Vec::new(), Vec::new());
+    let (mut roles, mut loaded, mut ruled) = (Vec::new(), Vec::new(), Vec::new());
     for need in needs {
         match need {
             Need::Owners(workspace) => owned.push(workspace),
             Need::Members(workspace) => inhabited.push(workspace),
             Need::Role(workspace, role) => roles.push((workspace, role)),
             Need::Loads(workspace) => loaded.push(workspace),
-            // Comes through `load`.
-            Need::User(..) => {}
+            Need::Policies(workspace) => ruled.push(workspace),
+            // They come through `load`.
+            Need::User(..) | Need::Policy(..) => {}
         }
     }
     let mut found = Vec::with_capacity(needs.len());
@@ -85,6 +96,9 @@ pub(crate) async fn find(
     for (workspace, loads) in request_row::loads(db, &loaded).await? {
         found.push((Need::Loads(workspace), Fact::Loads(loads)));
     }
+    for (workspace, names) in policy_row::names(db, &ruled).await? {
+        found.push((Need::Policies(workspace), Fact::Policies(names)));
+    }
     Ok(found)
 }
 
@@ -94,14 +108,16 @@ pub(crate) async fn save(
     changed: &[Changed<'_, Handoff>],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
-    let (mut requests, mut users) = (Vec::new(), Vec::new());
+    let (mut requests, mut users, mut rules) = (Vec::new(), Vec::new(), Vec::new());
     for one in changed {
         match one.state {
             Aggregate::Request(request) => requests.push((&**request, one.read_version)),
             Aggregate::User(user) => users.push((user, one.read_version)),
+            Aggregate::Policy(policy) => rules.push((&**policy, one.read_version)),
         }
     }
     let mut losers = request_row::save(db, &requests, now).await?;
+    losers.extend(policy_row::save(db, &rules, now).await?);
     losers.extend(user_row::save(db, &users, now).await?);
     if !users.is_empty() && losers.is_empty() {
         losers.extend(ownerless(db, &users).await?);
@@ -143,6 +159,7 @@ pub(crate) async fn record(
             Effect::UserChanged { workspace, user } => Some((workspace, user)),
             Effect::Timer { .. }
             | Effect::Close { .. }
+            | Effect::Handled { .. }
             | Effect::Fact { .. }
             | Effect::Changed { .. } => None,
         })

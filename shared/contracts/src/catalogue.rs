@@ -5,6 +5,7 @@
 
 mod asking;
 mod golden;
+mod holds;
 mod notifications;
 mod page;
 mod people;
@@ -137,10 +138,11 @@ fn all() -> Vec<Entry> {
     entries.extend(asking::commands());
     entries.extend(people::scopes_and_tools());
     entries.extend(people::nodes());
-    entries.extend(people::holds());
+    entries.extend(holds::holds());
     entries.extend(people::requests());
     entries.extend(people::handling());
     entries.extend(people::users());
+    entries.extend(holds::policies());
     entries.extend(notifications::all());
     entries.extend(notifications::webhooks());
     entries.extend(samples::queries());

@@ -131,6 +131,31 @@ pub fn describe(duration: Duration) -> String {
     shown.join(" ")
 }
 
+/// Writes milliseconds so that [`parse`] reads the same again: `30m`, `1d12h`, `1s500ms`.
+#[must_use]
+pub fn exact(ms: u64) -> String {
+    let units = [
+        (DAY, "d"),
+        (HOUR, "h"),
+        (MINUTE, "m"),
+        (SECOND, "s"),
+        (1, "ms"),
+    ];
+    let mut rest = ms;
+    let mut text = String::new();
+    for (unit_ms, name) in units {
+        let count = rest / unit_ms;
+        rest %= unit_ms;
+        if count > 0 {
+            text.push_str(&format!("{count}{name}"));
+        }
+    }
+    if text.is_empty() {
+        return "0s".to_owned();
+    }
+    text
+}
+
 /// A number at the start, with at most one decimal point between digits.
 fn split_number(text: &str) -> Result<(&str, &str), DurationError> {
     let end = text
@@ -226,6 +251,60 @@ pub mod millis {
     /// When the value is no whole number from 0.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         u64::deserialize(from).map(Duration::from_millis)
+    }
+}
+
+/// Milliseconds as people write them in JSON (`"30m"`, `"1d12h"`), for `#[serde(with =
+/// "duration::text")]`: what is shown can be sent back.
+pub mod text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    /// Writes a duration, exact to the millisecond.
+    ///
+    /// # Errors
+    /// Never by itself.
+    pub fn serialize<S: Serializer>(ms: &u64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&super::exact(*ms))
+    }
+
+    /// Reads a duration.
+    ///
+    /// # Errors
+    /// When the text is none, as [`super::parse`] says.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(from)?;
+        let time = super::parse(&text).map_err(D::Error::custom)?;
+        u64::try_from(time.as_millis()).map_err(D::Error::custom)
+    }
+
+    /// The same where there may be none.
+    pub mod option {
+        use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+        /// Writes a duration, or null.
+        ///
+        /// # Errors
+        /// Never by itself.
+        pub fn serialize<S: Serializer>(ms: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+            match ms {
+                Some(ms) => super::serialize(ms, to),
+                None => to.serialize_none(),
+            }
+        }
+
+        /// Reads a duration, or none.
+        ///
+        /// # Errors
+        /// As [`super::deserialize`].
+        pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+            let Some(text) = Option::<String>::deserialize(from)? else {
+                return Ok(None);
+            };
+            let time = super::super::parse(&text).map_err(D::Error::custom)?;
+            u64::try_from(time.as_millis())
+                .map(Some)
+                .map_err(D::Error::custom)
+        }
     }
 }
 

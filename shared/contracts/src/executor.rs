@@ -270,6 +270,25 @@ command!(
         .unwrap_or_default()
 );
 
+/// What was done with handoffs that stand, for the histories of their runs; one message a batch of the
+/// handoff service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HoldsHandled {
+    /// At least one.
+    pub handled: Vec<crate::hold::HoldHandled>,
+}
+command!(
+    HoldsHandled,
+    "holds_handled",
+    Vec<crate::message::Reply<crate::hold::HandledAnswer>>,
+    |it| it
+        .handled
+        .first()
+        .map(|first| first.id.to_string())
+        .unwrap_or_default()
+);
+
 /// Registers a tool that is an HTTP call, or changes it (`POST /tools`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

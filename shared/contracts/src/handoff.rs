@@ -12,11 +12,16 @@ use crate::run::HoldKind;
 mod batch;
 mod listing;
 mod live;
+mod policies;
 mod users;
 
 pub use batch::{DecideTogether, DecidedOne};
 pub use listing::{ListOrder, ListRequests};
 pub use live::RequestNudge;
+pub use policies::{
+    ApprovalRules, Calendar, DeletePolicy, EscalationRules, GetPolicy, ListPolicies, PolicyRules,
+    PolicyRung, PolicyView, PutPolicy, Repeat, StopOn, Weekday,
+};
 pub use users::{DisableUser, GetUser, ListUsers, PutUser, UserFact, UserFacts, UserView};
 
 /// Name of the service, as in subjects.
@@ -63,7 +68,8 @@ pub struct OpenHold {
     pub id: HoldId,
     /// What is asked.
     pub spec: HoldSpec,
-    /// How long until time is up, in milliseconds: 1 s to 90 days. A timer fires then.
+    /// How long until time is up, in milliseconds: 1 s to 90 days. A timer fires then. 0 where it names
+    /// policies: as one of them says, else 5 minutes for an input and 7 days for anything else.
     pub timeout_ms: u64,
 }
 command!(OpenHold, "open_hold", RequestView, |it| it.id.to_string());

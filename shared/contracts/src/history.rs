@@ -29,6 +29,12 @@ pub enum EventType {
     /// People are asked to take it over for a while (S0-AC6).
     #[serde(rename = "handoff.offered")]
     HandoffOffered,
+    /// Somebody has said that it is theirs.
+    #[serde(rename = "handoff.accepted")]
+    HandoffAccepted,
+    /// It was given to somebody else: by a person, by its ladder, or because whoever had it is not there.
+    #[serde(rename = "handoff.reassigned")]
+    HandoffReassigned,
     /// A person owns the run: the agent is fenced off (S0-AC7).
     #[serde(rename = "handoff.taken_over")]
     HandoffTakenOver,
@@ -72,7 +78,7 @@ pub enum EventType {
 
 impl EventType {
     /// Every type, in the order of the API page.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::RunStarted,
         Self::RunWaiting,
         Self::RunResumed,
@@ -88,6 +94,8 @@ impl EventType {
         Self::StepLateResult,
         Self::InputAnswered,
         Self::HandoffOffered,
+        Self::HandoffAccepted,
+        Self::HandoffReassigned,
         Self::HandoffTakenOver,
         Self::HandoffCompleted,
         Self::HandoffExpired,
@@ -114,6 +122,8 @@ impl EventType {
             Self::StepLateResult => "step.late_result",
             Self::InputAnswered => "input.answered",
             Self::HandoffOffered => "handoff.offered",
+            Self::HandoffAccepted => "handoff.accepted",
+            Self::HandoffReassigned => "handoff.reassigned",
             Self::HandoffTakenOver => "handoff.taken_over",
             Self::HandoffCompleted => "handoff.completed",
             Self::HandoffExpired => "handoff.expired",

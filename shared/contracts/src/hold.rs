@@ -6,11 +6,15 @@
 //! table of nine cells.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, HoldId};
+use holdpoint_ids::{AgentName, HoldId, PolicyName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::run::HoldKind;
+
+mod deeds;
+
+pub use deeds::{Deed, DeedKind, HandledAnswer, HoldHandled};
 
 /// One hold as it is wanted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -121,6 +125,11 @@ pub struct HoldSpec {
     /// Who is told when nobody acts; empty: the default ladder of its kind and priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ladder: Vec<Rung>,
+    /// Policies by name, at most one of each kind: what they say when the request is opened holds. A hold
+    /// that stands alone is refused where there is none of the name; a run's is asked without it, and
+    /// its history says so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyName>,
     /// The request that this one asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks_again: Option<HoldId>,
@@ -157,6 +166,7 @@ impl HoldSpec {
             policy: Policy::default(),
             requester: None,
             ladder: Vec::new(),
+            policies: Vec::new(),
             asks_again: None,
             steps_left: None,
             callback: None,
@@ -429,6 +439,10 @@ pub struct HoldClosed {
     /// When.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
+    /// What was done with a handoff before, as far as the executor has not confirmed it: so that a
+    /// run's history has it in order, whichever message arrives first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deeds: Vec<Deed>,
 }
 
 /// What the executor says to one [`HoldClosed`].

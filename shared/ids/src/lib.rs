@@ -379,6 +379,13 @@ name!(
     |_| true
 );
 name!(
+    /// Rules of a workspace for approvals or escalations, by which requests name them.
+    PolicyName,
+    "policy name",
+    "1 to 100 letters, digits, `.`, `_` or `-`, starting with a letter or digit",
+    |_| true
+);
+name!(
     /// A group of people; `@role.<name>`.
     RoleName,
     "role name",

@@ -184,6 +184,7 @@ fn decide_run(
             node,
         } => uncertain::lease_ended(turn, step, *dispatch, node),
         RunInput::HoldClosed { hold, closing } => people::closed(turn, *hold, closing),
+        RunInput::HoldHandled { hold, deeds } => Ok(people::deeds::handled(turn, *hold, deeds)),
         RunInput::TakeOver { by } => people::handing::take_over(turn, by),
         RunInput::Incident { reason } => Ok(control::incident(turn, reason)),
     }

@@ -5,7 +5,7 @@ use holdpoint_contracts::asking::RequestedInput;
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, TimerAnswer};
 use holdpoint_contracts::history::HistoryItem;
-use holdpoint_contracts::hold::{ClosedAnswer, HoldWish};
+use holdpoint_contracts::hold::{ClosedAnswer, HandledAnswer, HoldWish};
 use holdpoint_contracts::run::{ActionResult, ChangedRun, Handover, RunView, StepStatus};
 use holdpoint_contracts::steps::{BeatAnswer, Claimed, Grant, HandOut, ResultAnswer};
 use holdpoint_contracts::tool::ToolView;
@@ -205,6 +205,8 @@ pub enum Answer {
     Asked(Box<RequestedInput>),
     /// To a closed hold.
     Closed(ClosedAnswer),
+    /// To what was done with a handoff.
+    Handled(HandledAnswer),
     /// To a node that beats.
     Beat(BeatAnswer),
     /// To putting a tool.

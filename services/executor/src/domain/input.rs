@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::asking::ToolQuestion;
+use holdpoint_contracts::hold::Deed;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, ResumeMode};
 use holdpoint_contracts::steps::Claimed;
@@ -187,6 +188,13 @@ pub enum RunInput {
         hold: HoldId,
         /// How, by whom, with what.
         closing: Closing,
+    },
+    /// The handoff service says what was done with a handoff that stands.
+    HoldHandled {
+        /// Which.
+        hold: HoldId,
+        /// In order.
+        deeds: Vec<Deed>,
     },
     /// The kernel says that a message about the run had to be buried.
     Incident {

@@ -103,6 +103,8 @@ const fn mark(kind: EventType) -> &'static str {
         | EventType::RunPaused
         | EventType::RunAwaitingInput
         | EventType::HandoffOffered
+        | EventType::HandoffAccepted
+        | EventType::HandoffReassigned
         | EventType::HandoffTakenOver => "waits",
         EventType::InputAnswered
         | EventType::HandoffCompleted

@@ -13,7 +13,7 @@ use holdpoint_contracts::handoff::{OpenHold, RequestStatus, RequestView, Withdra
 use holdpoint_contracts::hold::{Assign, HoldSpec, OnTimeout, Policy, Priority, Rung, RungAct};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_contracts::{Problem, duration};
-use holdpoint_ids::HoldId;
+use holdpoint_ids::{HoldId, PolicyName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -64,8 +64,7 @@ struct HoldBody {
     priority: Priority,
     #[serde(default)]
     assign: Assign,
-    #[serde(default)]
-    policy: Policy,
+    policy: Option<Value>,
     #[serde(default)]
     ladder: Vec<RungBody>,
     requester: Option<String>,
@@ -159,6 +158,7 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
         let message = format!("it is {DATA_MAX} bytes at most");
         return Err(invalid_field("/data", &message));
     }
+    let (policy, policies) = named(body.policy)?;
     let spec = HoldSpec {
         options: body.options,
         to: OneOrMany::all(body.to),
@@ -169,19 +169,49 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
         priority: body.priority,
         title: body.title,
         assign: body.assign,
-        policy: body.policy,
+        policy,
+        policies,
         requester: body.requester,
         ladder: rungs(body.ladder)?,
         asks_again: body.asks_again,
         callback: body.callback,
         ..HoldSpec::asking(kind, question(kind, body.question, timeout)?)
     };
+    // What its policies may say, its owner knows.
+    let says_nothing = body.timeout.is_none() && !spec.policies.is_empty();
+    let timeout_ms = match says_nothing && kind != HoldKind::Timer {
+        true => 0,
+        false => u64::try_from(timeout.as_millis())
+            .map_err(|error| invalid_field("/timeout", &error.to_string()))?,
+    };
     Ok(OpenHold {
         id: HoldId::standalone(),
         spec,
-        timeout_ms: u64::try_from(timeout.as_millis())
-            .map_err(|error| invalid_field("/timeout", &error.to_string()))?,
+        timeout_ms,
     })
+}
+
+/// `policy: {need, not_requester}`, or the name of a policy, or names.
+fn named(policy: Option<Value>) -> Result<(Policy, Vec<PolicyName>), Problem> {
+    let names = match policy {
+        None | Some(Value::Null) => return Ok((Policy::default(), Vec::new())),
+        Some(rules @ Value::Object(_)) => {
+            let rules = serde_json::from_value(rules);
+            let rules = rules.map_err(|error| invalid_field("/policy", &error.to_string()))?;
+            return Ok((rules, Vec::new()));
+        }
+        Some(Value::Array(names)) => names,
+        Some(one @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => vec![one],
+    };
+    let name = |name: &Value| {
+        let text = name.as_str().unwrap_or_default();
+        text.parse().map_err(|_no_name: holdpoint_ids::IdError| {
+            let message = "the name of a policy, names, or `{need, not_requester}`";
+            invalid_field("/policy", message)
+        })
+    };
+    let names = names.iter().map(name).collect::<Result<_, _>>()?;
+    Ok((Policy::default(), names))
 }
 
 fn rungs(rungs: Vec<RungBody>) -> Result<Vec<Rung>, Problem> {
@@ -286,6 +316,34 @@ mod tests {
             assert_eq!(problem.errors[0].pointer.as_deref(), Some(at), "{body}");
         }
         assert!(opened(r#"{"kind": "timer", "wait": "1s", "lenght": 1}"#).is_err());
+    }
+
+    /// API, `/policies`: a hold names policies, or says what one would.
+    #[test]
+    fn a_policy_is_named_or_said() {
+        for (policy, names, need, timeout_ms) in [
+            (r#""two-managers""#, 1, 1, 0),
+            (r#"["two-managers", "on-call"]"#, 2, 1, 0),
+            (r#"{"need": 2}"#, 0, 2, 604_800_000),
+        ] {
+            let body = format!(r#"{{"kind": "approval", "question": "Go?", "policy": {policy}}}"#);
+            let opened = opened(&body).unwrap();
+            let said = (opened.spec.policies.len(), opened.spec.policy.need);
+            assert_eq!(
+                (said, opened.timeout_ms),
+                ((names, need), timeout_ms),
+                "{body}"
+            );
+        }
+        for policy in ["7", r#""a b""#, r#"{"needs": 2}"#] {
+            let body = format!(r#"{{"kind": "approval", "question": "Go?", "policy": {policy}}}"#);
+            let problem = opened(&body).unwrap_err();
+            assert_eq!(
+                problem.errors[0].pointer.as_deref(),
+                Some("/policy"),
+                "{body}"
+            );
+        }
     }
 
     #[test]

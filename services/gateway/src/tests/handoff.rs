@@ -9,7 +9,7 @@ pub(super) const REQUEST: &str = "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1";
 pub(super) fn answer(verb: &str, workspace: &str, body: &Value, played: &mut Played) -> Value {
     let command = &body["command"];
     let reply = match verb {
-        "users" | "requests" => json!({"ok": {"items": [], "next_cursor": null}}),
+        "users" | "requests" | "policies" => json!({"ok": {"items": [], "next_cursor": null}}),
         "user" => match newest(workspace, &body["name"], played) {
             Some(user) => json!({ "ok": user }),
             None => problem(404, "not_found"),
@@ -30,6 +30,10 @@ pub(super) fn answer(verb: &str, workspace: &str, body: &Value, played: &mut Pla
             opened["kind"] = command["spec"]["kind"].clone();
             json!({ "ok": opened })
         }
+        "delete_policy" => json!({"ok": {
+            "name": command["name"], "kind": "approval", "need": 1, "not_requester": false,
+            "version": 2, "built_in": false,
+        }}),
         "withdraw_hold" => json!({"ok": request("withdrawn")}),
         "decide_request" if played.refusal.is_some() => json!({"problem": played.refusal}),
         "act_on_request" => json!({"ok": request("accepted")}),

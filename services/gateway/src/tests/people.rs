@@ -35,7 +35,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 39] = [
+const ROUTES: [(&str, &str, Right); 42] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -74,6 +74,9 @@ const ROUTES: [(&str, &str, Right); 39] = [
     ("DELETE", "/tools/t", Right::Operate),
     ("POST", "/pause", Right::Administer),
     ("POST", "/resume", Right::Administer),
+    ("GET", "/policies", Right::Look),
+    ("POST", "/policies", Right::Administer),
+    ("DELETE", "/policies/on-call", Right::Administer),
     ("GET", "/tokens", Right::Administer),
     ("GET", "/hooks/inbound", Right::Administer),
     ("GET", "/webhooks", Right::Administer),

@@ -3,6 +3,7 @@
 
 use chrono::TimeDelta;
 use holdpoint_contracts::handoff::RequestAction;
+use holdpoint_contracts::hold::DeedKind;
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
@@ -133,7 +134,11 @@ impl Deed<'_> {
         turn.request.handling.assignee = Some(self.me.clone());
         turn.request.handling.accepted = Some(self.mark());
         turn.request.handling.snoozed_until = None;
+        if turn.request.handling.settled.stops_on_accept {
+            turn.request.handling.ladder.begin_again(self.scene.now);
+        }
         self.note(&mut turn, "accepted", None);
+        turn.deed(DeedKind::Accepted, self.me.as_str(), self.scene.now);
         Ok(turn.end(shown))
     }
 
@@ -158,8 +163,8 @@ impl Deed<'_> {
         handling.assignee = Some(self.me.clone());
         handling.taken_over = Some(self.mark());
         handling.snoozed_until = None;
-        handling.ladder.since = Some(self.scene.now);
-        handling.ladder.fired = 0;
+        handling.ladder.begin(self.scene.now);
+        turn.deed(DeedKind::TakenOver, self.me.as_str(), self.scene.now);
         turn.taken_over();
         self.note(&mut turn, "taken_over", None);
         self.tell(&mut turn, FactKind::TakenOver, to);
@@ -169,7 +174,7 @@ impl Deed<'_> {
     /// Whom it can be given to.
     fn receiver(&self, to: &str, pointer: &str) -> Result<(Vec<String>, Option<UserName>), Stop> {
         let to = vec![to.to_owned()];
-        let mut errors = audience::faults(&to, pointer, self.scene)?;
+        let mut errors = audience::faults(&to, pointer, self.scene.workspace, self.scene.look)?;
         if errors.is_empty() {
             let never = self.request.never();
             let rules = Rules {
@@ -198,6 +203,7 @@ impl Deed<'_> {
         turn.request.handling.ladder.begin_again(self.scene.now);
         let note = format!("to {}", audience::words(&to));
         self.note(&mut turn, "reassigned", Some(note));
+        turn.deed(DeedKind::Reassigned, self.me.as_str(), self.scene.now);
         self.tell(&mut turn, FactKind::Assigned, to);
         Ok(turn.end(shown))
     }
@@ -216,8 +222,7 @@ impl Deed<'_> {
         let until = self.request.next_deadline();
         let until = until.unwrap_or(self.scene.now + ACKNOWLEDGED_FOR);
         let mut turn = Turn::on(self.request);
-        let next = ladder::next(self.request).map(|(_, due)| due);
-        turn.request.handling.ladder.not_before(next, until);
+        ladder::not_before(&mut turn.request, until);
         self.note(&mut turn, "acknowledged", None);
         turn.end(shown)
     }
@@ -234,8 +239,7 @@ impl Deed<'_> {
         let deadline = self.request.next_deadline();
         let until = deadline.map_or(wanted, |deadline| wanted.min(deadline));
         let mut turn = Turn::on(self.request);
-        let next = ladder::next(self.request).map(|(_, due)| due);
-        turn.request.handling.ladder.not_before(next, until);
+        ladder::not_before(&mut turn.request, until);
         turn.request.handling.snoozed_until = Some(until);
         let note = holdpoint_contracts::instant::write(until);
         self.note(&mut turn, "snoozed", Some(format!("until {note}")));
@@ -288,6 +292,9 @@ pub(crate) fn orphaned(
     // Whoever has it keeps it, and knows of it.
     let action = if has_it { "reassigned" } else { "passed_on" };
     turn.note(action, BY_SERVICE, scene.now, Some(note));
+    if has_it {
+        turn.deed(DeedKind::Reassigned, BY_SERVICE, scene.now);
+    }
     if has_it || to.is_empty() {
         turn.tell_people(FactKind::Assigned, None, scene.now, to);
     }

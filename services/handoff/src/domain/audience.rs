@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use holdpoint_contracts::hold::Assign;
 use holdpoint_contracts::problem::FieldError;
-use holdpoint_ids::{RoleName, UserName};
+use holdpoint_ids::{RoleName, UserName, Workspace};
 
 use super::caller::active_user;
 use super::limits::TO_MAX;
-use super::{Fact, Found, Need, Scene, Stop};
+use super::{Fact, Found, Look, Need, Scene, Stop};
 
 /// One of those a request is put to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +131,13 @@ fn owners(scene: &Scene<'_>) -> Result<BTreeSet<UserName>, Stop> {
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Owners(owners)) => Ok(owners),
         Found::Here(
-            Fact::User(_) | Fact::Role(_) | Fact::Members(_) | Fact::Loads(_) | Fact::Request,
+            Fact::User(_)
+            | Fact::Role(_)
+            | Fact::Members(_)
+            | Fact::Loads(_)
+            | Fact::Policy(_)
+            | Fact::Policies(_)
+            | Fact::Request,
         )
         | Found::Absent => Ok(BTreeSet::new()),
     }
@@ -180,7 +186,13 @@ pub(crate) fn members(role: &RoleName, scene: &Scene<'_>) -> Result<BTreeSet<Use
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Role(members)) => Ok(members),
         Found::Here(
-            Fact::User(_) | Fact::Owners(_) | Fact::Members(_) | Fact::Loads(_) | Fact::Request,
+            Fact::User(_)
+            | Fact::Owners(_)
+            | Fact::Members(_)
+            | Fact::Loads(_)
+            | Fact::Policy(_)
+            | Fact::Policies(_)
+            | Fact::Request,
         )
         | Found::Absent => Ok(BTreeSet::new()),
     }
@@ -199,7 +211,13 @@ fn least_loaded(
         Found::Unknown => return Err(Stop::Need(vec![need])),
         Found::Here(Fact::Loads(loads)) => loads,
         Found::Here(
-            Fact::User(_) | Fact::Owners(_) | Fact::Members(_) | Fact::Role(_) | Fact::Request,
+            Fact::User(_)
+            | Fact::Owners(_)
+            | Fact::Members(_)
+            | Fact::Role(_)
+            | Fact::Policy(_)
+            | Fact::Policies(_)
+            | Fact::Request,
         )
         | Found::Absent => BTreeMap::new(),
     };
@@ -242,13 +260,14 @@ pub(crate) fn words(to: &[String]) -> String {
 pub(crate) fn faults(
     to: &[String],
     pointer: &str,
-    scene: &Scene<'_>,
+    workspace: &Workspace,
+    look: Look<'_>,
 ) -> Result<Vec<FieldError>, Stop> {
     let (mut errors, mut needs) = (Vec::new(), Vec::new());
     for (place, one) in to.iter().enumerate().take(TO_MAX) {
         let pointer = format!("{pointer}/{place}");
         match read(one) {
-            Some(Party::User(name)) => match active_user(scene.workspace, &name, scene.look) {
+            Some(Party::User(name)) => match active_user(workspace, &name, look) {
                 Ok(Some(_)) => {}
                 Ok(None) => errors.push(FieldError::at(&pointer, not_active(name.as_str()))),
                 Err(Stop::Need(more)) => needs.extend(more),

@@ -95,7 +95,13 @@ pub(crate) fn active_user(
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::User(user)) => Ok(Some(user).filter(|user| user.active)),
         Found::Here(
-            Fact::Owners(_) | Fact::Members(_) | Fact::Role(_) | Fact::Loads(_) | Fact::Request,
+            Fact::Owners(_)
+            | Fact::Members(_)
+            | Fact::Role(_)
+            | Fact::Loads(_)
+            | Fact::Policy(_)
+            | Fact::Policies(_)
+            | Fact::Request,
         )
         | Found::Absent => Ok(None),
     }

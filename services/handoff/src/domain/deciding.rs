@@ -152,7 +152,8 @@ fn one(answer: Answer) -> Answer {
         | Answer::Request(_)
         | Answer::One(_)
         | Answer::Late(_)
-        | Answer::User(_)) => other,
+        | Answer::User(_)
+        | Answer::Policy(_)) => other,
     }
 }
 

@@ -3,11 +3,13 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::handoff::Handled;
-use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::hold::{Deed, Priority};
 use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
 
-use super::limits::{HISTORY_MAX, NOTE_CHARS_MAX};
+use super::hours::Hours;
+use super::limits::{DEEDS_MAX, HISTORY_MAX, NOTE_CHARS_MAX};
+use super::settled::Settled;
 
 /// What people, and the ladder, have done with a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,22 @@ pub struct Handling {
     pub ladder: Ladder,
     /// In order; bounded.
     pub history: Vec<Handled>,
+    /// What the policies that it names said when it was opened.
+    #[serde(skip_serializing_if = "Settled::is_empty")]
+    pub settled: Settled,
+    /// What the history of its run is to be told.
+    #[serde(skip_serializing_if = "Untold::is_empty")]
+    pub untold: Untold,
+}
+
+/// What was done with a run's handoff, until the executor has confirmed it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Untold {
+    /// In order; bounded: of more, the run hears of the newest, and all of them are in `history`.
+    pub deeds: Vec<Deed>,
+    /// Of the newest wish that brings them to the executor.
+    pub sent: u64,
 }
 
 /// Who did something, and when.
@@ -53,10 +71,22 @@ pub struct Ladder {
     /// The instant from which its rungs count: when it was asked, moved on by every pause, and by who
     /// has seen it or wants it later. None: it does not run.
     pub since: Option<DateTime<Utc>>,
+    /// Time that has counted before that instant, in milliseconds: where rungs count working time only,
+    /// an instant alone does not say how much has passed.
+    #[serde(skip_serializing_if = "is_none_passed")]
+    pub passed_ms: u64,
     /// Rungs that have fired.
     pub fired: usize,
     /// A rung has ended the request, as its time-out would.
     pub ended: Option<RungEnd>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_none_passed(passed_ms: &u64) -> bool {
+    *passed_ms == 0
 }
 
 /// How a rung ended a request.
@@ -66,6 +96,32 @@ pub struct RungEnd {
     pub deadline: Option<DateTime<Utc>>,
     /// Whether the default answer counts.
     pub is_answered: bool,
+}
+
+impl Untold {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.deeds.is_empty() && self.sent == 0
+    }
+
+    /// Writes one more down.
+    pub(crate) fn add(&mut self, deed: Deed) {
+        if self.deeds.len() >= DEEDS_MAX {
+            self.deeds.remove(0);
+        }
+        self.deeds.push(deed);
+    }
+
+    /// Whether there is something that no wish brings.
+    pub(crate) fn has_news(&self) -> bool {
+        self.deeds.last().is_some_and(|deed| deed.rev > self.sent)
+    }
+
+    /// The executor knows everything up to a version: whether that is news.
+    pub(crate) fn heard(&mut self, rev: u64) -> bool {
+        let before = self.deeds.len();
+        self.deeds.retain(|deed| deed.rev > rev);
+        self.deeds.len() < before
+    }
 }
 
 impl Handling {
@@ -94,10 +150,23 @@ impl Handling {
 
 impl Ladder {
     /// Its clock stood still for a while.
-    pub(crate) fn stood(&mut self, from: DateTime<Utc>, until: DateTime<Utc>) {
-        if let Some(since) = self.since {
-            let stood = until - from.max(since);
-            self.since = Some(since + stood.max(TimeDelta::zero()));
+    pub(crate) fn stood(
+        &mut self,
+        from: DateTime<Utc>,
+        until: DateTime<Utc>,
+        hours: Option<&Hours<'_>>,
+    ) {
+        match (self.since, hours) {
+            (Some(since), Some(hours)) => {
+                let passed = hours.between(since, from.max(since));
+                self.passed_ms = self.passed_ms.saturating_add(passed);
+                self.since = Some(until.max(since));
+            }
+            (Some(since), None) => {
+                let stood = until - from.max(since);
+                self.since = Some(since + stood.max(TimeDelta::zero()));
+            }
+            (None, _) => {}
         }
     }
 
@@ -105,14 +174,33 @@ impl Ladder {
     /// run stays so.
     pub(crate) fn begin_again(&mut self, at: DateTime<Utc>) {
         if self.since.is_some() {
-            self.since = Some(at);
-            self.fired = 0;
+            self.begin(at);
         }
     }
 
-    /// No rung before an instant; those behind the next one keep their distance.
-    pub(crate) fn not_before(&mut self, next_due: Option<DateTime<Utc>>, until: DateTime<Utc>) {
-        if let (Some(since), Some(due)) = (self.since, next_due) {
+    /// Its rungs count from an instant on.
+    pub(crate) const fn begin(&mut self, at: DateTime<Utc>) {
+        self.since = Some(at);
+        self.passed_ms = 0;
+        self.fired = 0;
+    }
+
+    /// No rung before an instant; those behind the next one keep their distance. With working hours
+    /// the next one, `next.0` milliseconds of them after the beginning, is due at the first of them from
+    /// then on.
+    pub(crate) fn not_before(
+        &mut self,
+        next: Option<(u64, DateTime<Utc>)>,
+        until: DateTime<Utc>,
+        counts_hours: bool,
+    ) {
+        let (Some(since), Some((after_ms, due))) = (self.since, next) else {
+            return;
+        };
+        if counts_hours && until > due {
+            self.since = Some(until);
+            self.passed_ms = after_ms;
+        } else {
             self.since = Some(since + (until - due).max(TimeDelta::zero()));
         }
     }

@@ -3,12 +3,13 @@
 //! (`docs/decisions/0007-a-ladder-is-part-of-its-request.md`).
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::hold::{HoldSpec, Priority, Rung, RungAct};
+use holdpoint_contracts::hold::{DeedKind, HoldSpec, Priority, Rung, RungAct};
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
 
 use super::audience::{self, Plan};
-use super::handling::RungEnd;
+use super::handling::{Handling, RungEnd};
+use super::hours::Hours;
 use super::request::{BY_TIME, Phase, Request};
 use super::turn::Turn;
 use super::{Scene, Stop};
@@ -21,7 +22,7 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 const OWNERS_AFTER_MS: u64 = DAY_MS;
 
 /// When those it is put to are told again, and when the owners are, by kind and priority.
-const fn default_times(kind: HoldKind, priority: Priority) -> (u64, u64) {
+pub(crate) const fn default_times(kind: HoldKind, priority: Priority) -> (u64, u64) {
     let (again, owners) = match priority {
         Priority::Low => (3 * DAY_MS, 7 * DAY_MS),
         Priority::Normal => (DAY_MS, 3 * DAY_MS),
@@ -56,7 +57,7 @@ fn rungs(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
     if spec.kind == HoldKind::Timer {
         return Vec::new();
     }
-    if request.handling.taken_over.is_some() {
+    if !is_by_policy(request) {
         let has_it = request.audience();
         return vec![
             rung(DAY_MS, RungAct::Notify, has_it),
@@ -64,7 +65,8 @@ fn rungs(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
         ];
     }
     if spec.ladder.is_empty() {
-        let (again, owners) = default_times(spec.kind, spec.priority);
+        let kind = request.handling.settled.default_of.unwrap_or(spec.kind);
+        let (again, owners) = default_times(kind, spec.priority);
         return vec![
             rung(again, RungAct::Notify, request.audience()),
             rung(owners, RungAct::Notify, Vec::new()),
@@ -87,8 +89,51 @@ pub(crate) fn next(request: &Request) -> Option<(Rung, DateTime<Utc>)> {
     let rung = rungs(request, spec)
         .into_iter()
         .nth(request.handling.ladder.fired)?;
-    let after = TimeDelta::milliseconds(i64::try_from(rung.after_ms).ok()?);
-    Some((rung, since.checked_add_signed(after)?))
+    let ladder = &request.handling.ladder;
+    let left_ms = rung.after_ms.saturating_sub(ladder.passed_ms);
+    let worked = hours(request).and_then(|hours| hours.after(since, left_ms));
+    let due = match worked {
+        Some(due) => due,
+        None => {
+            let left = TimeDelta::milliseconds(i64::try_from(left_ms).ok()?);
+            since.checked_add_signed(left)?
+        }
+    };
+    Some((rung, due))
+}
+
+/// Whether the rungs are those of its policy: not once somebody owns it, or has stopped them.
+fn is_by_policy(request: &Request) -> bool {
+    let Handling {
+        settled,
+        taken_over,
+        accepted,
+        ..
+    } = &request.handling;
+    taken_over.is_none() && !(settled.stops_on_accept && accepted.is_some())
+}
+
+/// When its rungs count; none: always.
+pub(crate) fn hours(request: &Request) -> Option<Hours<'_>> {
+    let calendar = request.handling.settled.calendar.as_ref();
+    let calendar = calendar.filter(|_| is_by_policy(request))?;
+    // It was read before it was kept.
+    Hours::read(calendar).ok()
+}
+
+/// No rung before an instant.
+pub(crate) fn not_before(request: &mut Request, until: DateTime<Utc>) {
+    let due = next(request).map(|(rung, due)| (rung.after_ms, due));
+    let counts_hours = hours(request).is_some();
+    let ladder = &mut request.handling.ladder;
+    ladder.not_before(due, until, counts_hours);
+}
+
+/// Its clock stood still for a while.
+pub(crate) fn stood(request: &mut Request, from: DateTime<Utc>, until: DateTime<Utc>) {
+    let mut ladder = request.handling.ladder.clone();
+    ladder.stood(from, until, hours(request).as_ref());
+    request.handling.ladder = ladder;
 }
 
 /// The next rung fires, once.
@@ -107,6 +152,7 @@ pub(crate) fn fire(
         RungAct::Reassign => {
             if let Plan::Put(plan) = audience::plan(&put, &audience::Rules::default(), scene)? {
                 turn.request.handling.give(put.clone(), plan.assignee);
+                turn.deed(DeedKind::Reassigned, BY_TIME, at);
             }
             said("given to")
         }

@@ -5,7 +5,7 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::{HoldId, UserName};
+use holdpoint_ids::{HoldId, PolicyName, UserName};
 use serde_json::json;
 
 use super::handling::Mark;
@@ -66,6 +66,10 @@ pub enum Refusal {
     InvalidAnswer(Vec<FieldError>),
     /// The hold cannot be opened so.
     InvalidHold(Vec<FieldError>),
+    /// There is no such policy.
+    NoPolicy(PolicyName),
+    /// The policy is built in.
+    BuiltIn(PolicyName),
     /// Something else was opened under this id.
     Taken(HoldId),
     /// The hold is a run's: it goes with the run.
@@ -106,18 +110,7 @@ impl Refusal {
                 winner,
                 is_kept,
             } => already_decided(*id, &winner.0, *is_kept),
-            Self::IsSomebodys { id, what, mark } => {
-                let (by, at) = (&mark.by, instant::write(mark.at));
-                let words = what.replace('_', " ");
-                conflict(
-                    &format!("already_{what}"),
-                    format!("`{id}` was {words} by {by} at {at}"),
-                )
-                .with_data(json!({
-                    "winner": { "by": by, "at": at, "outcome": what, "data": null },
-                    "late": false,
-                }))
-            }
+            Self::IsSomebodys { id, what, mark } => is_somebodys(*id, what, mark),
             Self::IsRequester(name) => Problem::new(
                 403,
                 "not_requester",
@@ -137,6 +130,11 @@ impl Refusal {
             Self::InvalidHold(errors) | Self::InvalidUser(errors) => {
                 Problem::invalid_body(texts(errors)).with_errors(errors.clone())
             }
+            Self::NoPolicy(name) => Problem::not_found(format!("there is no policy `{name}`")),
+            Self::BuiltIn(name) => conflict(
+                "built_in_policy",
+                format!("`{name}` is built in: take a name that does not begin with `default-`"),
+            ),
             Self::Taken(id) => conflict(
                 "already_exists",
                 format!("`{id}` was opened with something else: take a fresh id"),
@@ -161,6 +159,16 @@ impl Refusal {
             ),
         }
     }
+}
+
+fn is_somebodys(id: HoldId, what: &str, mark: &Mark) -> Problem {
+    let (by, at) = (&mark.by, instant::write(mark.at));
+    let words = what.replace('_', " ");
+    let detail = format!("`{id}` was {words} by {by} at {at}");
+    conflict(&format!("already_{what}"), detail).with_data(json!({
+        "winner": { "by": by, "at": at, "outcome": what, "data": null },
+        "late": false,
+    }))
 }
 
 fn conflict(code: &str, detail: String) -> Problem {

@@ -11,10 +11,11 @@ use serde_json::json;
 use super::asked::{cleaned, faults};
 use super::audience::{self, Plan, Rules};
 use super::caller::{Caller, Proof, active_user, allow, has};
-use super::handling::Mark;
-use super::limits::REQUESTER_BYTES_MAX;
+use super::handling::{Handling, Mark};
+use super::limits::{REQUESTER_BYTES_MAX, timeout_ms as default_timeout_ms};
 use super::refusal::{Refusal, Winner};
 use super::request::{BY_SERVICE, Phase, Request};
+use super::settled::settle;
 use super::turn::Turn;
 use super::{Answer, Scene, Step, Stop};
 
@@ -30,19 +31,29 @@ pub(crate) fn open(
     let by = caller.name();
     let spec = cleaned(spec);
     if let Some(request) = request {
+        let said = request.handling.settled.applied(spec);
         let is_same = request.owner.is_none()
-            && request.spec.as_ref() == Some(&spec)
+            && request.spec.as_ref() == Some(&said)
             && request.opened_by.as_ref() == Some(&by);
         if is_same {
             return Ok(Step::Same(shown(request)));
         }
         return Err(Refusal::Taken(scene.id).into());
     }
-    let mut errors = faults(scene.id, &spec, timeout_ms);
-    errors.extend(audience::faults(&spec.to, "/spec/to", scene)?);
+    let (settled, mut errors) = settle(&spec, scene)?;
+    let timeout_ms = match timeout_ms {
+        0 if !spec.policies.is_empty() => settled
+            .decide_within_ms
+            .unwrap_or_else(|| default_timeout_ms(spec.kind)),
+        said => said,
+    };
+    let spec = settled.applied(spec);
+    errors.extend(faults(scene.id, &spec, timeout_ms));
+    let (workspace, look) = (scene.workspace, scene.look);
+    errors.extend(audience::faults(&spec.to, "/spec/to", workspace, look)?);
     for (place, rung) in spec.ladder.iter().enumerate() {
         let pointer = format!("/spec/ladder/{place}/to");
-        errors.extend(audience::faults(&rung.to, &pointer, scene)?);
+        errors.extend(audience::faults(&rung.to, &pointer, workspace, look)?);
     }
     errors.extend(requester_fault(&spec, scene)?);
     if !errors.is_empty() {
@@ -55,6 +66,10 @@ pub(crate) fn open(
             deadline: Some(scene.now + timeout),
         },
         opened_by: Some(by),
+        handling: Handling {
+            settled,
+            ..Handling::default()
+        },
         ..Request::fresh(scene, None)
     });
     begin(&mut turn, scene)?;
@@ -90,7 +105,8 @@ pub(crate) fn begin(turn: &mut Turn, scene: &Scene<'_>) -> Result<(), Stop> {
     };
     let by = turn.request.opened_by.clone();
     let by = by.unwrap_or_else(|| "service:executor".to_owned());
-    turn.note("opened", &by, scene.now, None);
+    let by_policy = turn.request.handling.settled.note();
+    turn.note("opened", &by, scene.now, by_policy);
     let plan = match spec.kind {
         HoldKind::Timer => None,
         HoldKind::Approval | HoldKind::Input | HoldKind::Handoff => {

@@ -1,10 +1,13 @@
 //! The core by examples, by its table, and by properties.
 
 mod deciding;
+mod deeds;
 mod handling;
 mod hands;
 mod histories;
+mod hours;
 mod ladders;
+mod policies;
 mod races;
 mod standing_alone;
 mod table;

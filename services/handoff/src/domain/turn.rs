@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{Effect as Word, RequestView};
-use holdpoint_contracts::hold::HoldClosed;
+use holdpoint_contracts::hold::{Deed, DeedKind, HoldClosed, HoldHandled};
 use holdpoint_contracts::notification::{FactKind, RequestFact};
 use holdpoint_contracts::run::HoldKind;
 use serde_json::Value;
@@ -55,6 +55,28 @@ impl Turn {
     /// Writes down what was done.
     pub(crate) fn note(&mut self, action: &str, by: &str, at: DateTime<Utc>, note: Option<String>) {
         self.request.handling.note(action, by, at, note);
+    }
+
+    /// Has the history of its run told what was done with a handoff; others are not the run's concern.
+    pub(crate) fn deed(&mut self, kind: DeedKind, by: &str, at: DateTime<Utc>) {
+        let is_runs = self.request.owner.is_some();
+        if !is_runs || self.request.kind() != Some(HoldKind::Handoff) {
+            return;
+        }
+        let to = match kind {
+            DeedKind::Reassigned => self.request.audience(),
+            DeedKind::Accepted | DeedKind::TakenOver => Vec::new(),
+        };
+        let rev = self.request.version;
+        let by = by.to_owned();
+        let deed = Deed {
+            rev,
+            kind,
+            by,
+            at,
+            to,
+        };
+        self.request.handling.untold.add(deed);
     }
 
     /// Has people told, by the notification service. At most one fact a version: the last counts. A
@@ -129,6 +151,28 @@ impl Turn {
                 data: end.data,
                 by: end.by,
                 at: end.at,
+                deeds: self.request.handling.untold.deeds.clone(),
+            },
+        });
+    }
+
+    /// Tells the run what was done with its handoff. While a close is on its way it brings all that was
+    /// before it, and what came after waits for its confirmation: a history is in order.
+    fn tell_deeds(&mut self) {
+        let is_closing = self.request.effect == Some(Word::Pending);
+        let has_news = self.request.handling.untold.has_news();
+        if is_closing || !has_news || !self.request.is_standing() {
+            return;
+        }
+        let rev = self.request.version;
+        let untold = &mut self.request.handling.untold;
+        untold.sent = rev;
+        self.effects.push(Effect::Handled {
+            workspace: self.request.workspace.clone(),
+            handled: HoldHandled {
+                id: self.request.id,
+                rev,
+                deeds: untold.deeds.clone(),
             },
         });
     }
@@ -156,6 +200,7 @@ impl Turn {
                 due,
             });
         }
+        self.tell_deeds();
         self.write_fact();
         self.effects.push(Effect::Changed {
             workspace: self.request.workspace.clone(),

@@ -174,7 +174,13 @@ fn is_first(
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Members(any)) => Ok(!any),
         Found::Here(
-            Fact::User(_) | Fact::Owners(_) | Fact::Role(_) | Fact::Loads(_) | Fact::Request,
+            Fact::User(_)
+            | Fact::Owners(_)
+            | Fact::Role(_)
+            | Fact::Loads(_)
+            | Fact::Policy(_)
+            | Fact::Policies(_)
+            | Fact::Request,
         )
         | Found::Absent => Ok(true),
     }
@@ -187,7 +193,13 @@ fn owners_after(next: &User, look: Look<'_>) -> Result<(Need, Fact), Stop> {
         Found::Unknown => return Err(Stop::Need(vec![need])),
         Found::Here(Fact::Owners(owners)) => owners,
         Found::Here(
-            Fact::User(_) | Fact::Members(_) | Fact::Role(_) | Fact::Loads(_) | Fact::Request,
+            Fact::User(_)
+            | Fact::Members(_)
+            | Fact::Role(_)
+            | Fact::Loads(_)
+            | Fact::Policy(_)
+            | Fact::Policies(_)
+            | Fact::Request,
         )
         | Found::Absent => BTreeSet::new(),
     };

@@ -12,6 +12,7 @@ use super::ladder;
 use super::meet::{Cell, OwnerState, meet};
 use super::refusal::Refusal;
 use super::request::{BY_TIME, Owner, Phase, Request};
+use super::settled;
 use super::standalone::begin;
 use super::turn::Turn;
 use super::{Answer, Scene, Step, Stop};
@@ -87,12 +88,17 @@ fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnsw
     let is_first = turn.request.spec.is_none() && spec_of(want).is_some();
     let is_owned = turn.request.handling.taken_over.is_some();
     if let Some(spec) = spec_of(want) {
-        turn.request.spec = Some(cleaned(spec));
+        let spec = cleaned(spec);
+        if is_first {
+            turn.request.handling.settled = settled::leniently(&spec, scene)?;
+        }
+        turn.request.spec = Some(turn.request.handling.settled.applied(spec));
         // What was said of a run that a person owns still holds.
         turn.request.effect = turn.request.effect.filter(|_| is_owned);
     }
     if let (Phase::Frozen { since, .. }, Want::Open { .. }) = (&turn.request.phase, want) {
-        turn.request.handling.ladder.stood(*since, scene.now);
+        let since = *since;
+        ladder::stood(&mut turn.request, since, scene.now);
     }
     if turn.request.handling.ladder.ended.take().is_some() {
         turn.request.handling.ladder.fired -= 1;
@@ -222,6 +228,19 @@ pub(crate) fn alarm_set(request: Option<&Request>, rev: u64) -> Step {
     }
 }
 
+/// The executor knows what was done with a handoff, up to a version.
+pub(crate) fn deeds_heard(request: Option<&Request>, rev: u64) -> Step {
+    let same = Step::Same(Answer::Noted);
+    let Some(request) = request else {
+        return same;
+    };
+    let mut turn = Turn::beside(request);
+    match turn.request.handling.untold.heard(rev) {
+        true => turn.end(|_| Answer::Noted),
+        false => same,
+    }
+}
+
 /// The executor's word on a close. Its word on an older one says nothing: a newer one is on its way.
 /// Whoever took over what was over before has nothing to complete: it is withdrawn.
 pub(crate) fn told(
@@ -246,6 +265,7 @@ pub(crate) fn told(
             }
             let mut turn = Turn::beside(request);
             turn.request.effect = Some(effect);
+            turn.request.handling.untold.heard(rev);
             turn.end(|_| Answer::Noted)
         }
         Some(_) | None => Step::Same(Answer::Noted),

@@ -159,6 +159,7 @@ fn key(state: &Aggregate) -> Key {
     match state {
         Aggregate::Request(one) => Key::Request(one.workspace.clone(), one.id),
         Aggregate::User(one) => Key::User(one.workspace.clone(), one.name.clone()),
+        Aggregate::Policy(one) => Key::Policy(one.workspace.clone(), one.name.clone()),
     }
 }
 

@@ -8,18 +8,17 @@ use serde_json::{Value, json};
 use super::samples::{at, hold_id, page, run_id};
 use super::{Entry, acme, command, message, query};
 use crate::executor::{
-    self, ChangedScope, DeleteAgent, DeleteTool, HoldsClosed, ListClaims, ListNodes, ListTools,
-    PauseNew, PauseScope, PauseWaiting, PutTool, ResumeScope,
+    self, ChangedScope, DeleteAgent, DeleteTool, ListClaims, ListNodes, ListTools, PauseNew,
+    PauseScope, PauseWaiting, PutTool, ResumeScope,
 };
 use crate::handoff::{
     self, ActOnRequest, DecideRequest, DecideTogether, Decided, DecidedOne, Decision, DisableUser,
     Effect, GetRequest, GetUser, Handled, LateAnswer, ListOrder, ListRequests, ListUsers, OpenHold,
-    PutUser, RequestAction, RequestNudge, RequestStatus, RequestView, SetHolds, UserFact,
-    UserFacts, UserView, Votes, WithdrawHold,
+    PutUser, RequestAction, RequestNudge, RequestStatus, RequestView, UserFact, UserFacts,
+    UserView, Votes, WithdrawHold,
 };
 use crate::hold::{
-    Assign, ClosedAnswer, HoldClosed, HoldOutcome, HoldSpec, HoldWish, OnTimeout, Policy, Priority,
-    Rung, RungAct, Task, Want, WishAnswer,
+    Assign, HoldOutcome, HoldSpec, OnTimeout, Policy, Priority, Rung, RungAct, Task,
 };
 use crate::message::Reply;
 use crate::notification::{FactKind, NoteRequests, Noted, RequestFact};
@@ -132,7 +131,7 @@ pub(super) fn nodes() -> Vec<Entry> {
     ]
 }
 
-fn spec() -> HoldSpec {
+pub(super) fn spec() -> HoldSpec {
     HoldSpec {
         kind: HoldKind::Input,
         step: Some("step-01".to_owned()),
@@ -148,7 +147,7 @@ fn spec() -> HoldSpec {
 }
 
 /// A warm lead, with everything that can be said of a hold.
-fn handoff() -> HoldSpec {
+pub(super) fn handoff() -> HoldSpec {
     HoldSpec {
         step: Some("step-05".to_owned()),
         agent: Some("outreach".parse().unwrap()),
@@ -175,6 +174,7 @@ fn handoff() -> HoldSpec {
             act: RungAct::Notify,
             to: vec!["@role.ops".to_owned()],
         }],
+        policies: vec!["on-call".parse().unwrap()],
         asks_again: Some(hold_id()),
         steps_left: Some(2),
         callback: Some("https://acme.example/done".to_owned()),
@@ -237,60 +237,6 @@ fn request(status: RequestStatus) -> RequestView {
         callback: None,
         timer_unconfirmed: false,
     }
-}
-
-pub(super) fn holds() -> Vec<Entry> {
-    let wish = |want: Want| SetHolds {
-        owner: executor::SERVICE.to_owned(),
-        holds: vec![
-            HoldWish {
-                id: hold_id(),
-                rev: 4,
-                want,
-            },
-            HoldWish {
-                id: hold_id(),
-                rev: 4,
-                want: Want::Open {
-                    spec: Box::new(handoff()),
-                    deadline: None,
-                },
-            },
-        ],
-    };
-    let open = Want::Open {
-        spec: Box::new(spec()),
-        deadline: Some(at("09T09:00:00")),
-    };
-    let closed = HoldClosed {
-        id: hold_id(),
-        rev: 2,
-        outcome: HoldOutcome::Answered,
-        data: json!("it_happened"),
-        by: "ada".to_owned(),
-        at: at("03T09:00:00"),
-    };
-    let answers = vec![
-        Reply::Ok(WishAnswer::Set),
-        Reply::Ok(WishAnswer::Stale),
-        Reply::Ok(WishAnswer::Decided),
-        Reply::Ok(WishAnswer::TimedOut),
-    ];
-    let told = vec![
-        Reply::Ok(ClosedAnswer::Applied),
-        Reply::Ok(ClosedAnswer::OnResume),
-        Reply::Ok(ClosedAnswer::RunEnded),
-    ];
-    vec![
-        command("service:executor", wish(open), answers),
-        command(
-            "service:handoff",
-            HoldsClosed {
-                closed: vec![closed],
-            },
-            told,
-        ),
-    ]
 }
 
 pub(super) fn requests() -> Vec<Entry> {

@@ -4,6 +4,7 @@
 //! and while the run stands still it is kept.
 
 pub(super) mod asking;
+pub(super) mod deeds;
 pub(super) mod gate;
 pub(super) mod handing;
 pub(super) mod opening;
@@ -70,6 +71,7 @@ pub(super) fn needs_of(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::AskPeople { .. }
         | RunInput::StepResult { .. }
         | RunInput::HoldClosed { .. }
+        | RunInput::HoldHandled { .. }
         | RunInput::Incident { .. } => {}
     }
     needs
@@ -88,34 +90,43 @@ enum Place {
 
 /// A hold on people was closed, or a person owns the run by it. Twice is once.
 pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Result<Verdict, Stop> {
-    let told = |answer| Ok(Verdict::Unchanged(Answer::Closed(answer)));
     if turn.run.closed.contains(&hold.number) {
         let is_late =
             closing.outcome != HoldOutcome::Timeout && turn.run.timed_out.contains(&hold.number);
-        return told(match is_late {
+        return Ok(Verdict::Unchanged(Answer::Closed(match is_late {
             true => ClosedAnswer::RunEnded,
             false => ClosedAnswer::Applied,
-        });
+        })));
     }
     let open = turn.run.people().find(|(_, on)| on.id == hold);
     let Some(on) = open.map(|(_, on)| on.clone()) else {
         return uncertain::closed(turn, hold, choice(closing), &closing.by);
     };
+    let is_news = deeds::before(&mut turn, &on, closing);
+    let told = |turn: Turn<'_>, answer| {
+        let answer = Answer::Closed(answer);
+        Ok(match is_news {
+            true => turn.decided(answer),
+            false => Verdict::Unchanged(answer),
+        })
+    };
     if on.closing.is_some() {
-        return told(ClosedAnswer::OnResume);
+        return told(turn, ClosedAnswer::OnResume);
     }
     if !fits(on.kind, closing) {
         return Err(Stop::Refused(Refusal::UnknownAnswer(hold)));
     }
     uncertain::prepare(&turn, &[])?;
     match closing.outcome {
-        HoldOutcome::TakenOver => return handing::taken_over(turn, &on, closing),
         // The person's word stops the timer, and whatever it had said before.
-        HoldOutcome::Timeout if on.taken.is_some() => return told(ClosedAnswer::Applied),
+        HoldOutcome::TakenOver | HoldOutcome::Timeout if on.taken.is_some() => {
+            return told(turn, ClosedAnswer::Applied);
+        }
+        HoldOutcome::TakenOver => return handing::taken_over(turn, &on, closing),
         // Time only proposes: what the pause leaves of it is asked for again on resume, and its owner,
         // who may have undone it by then, says it again.
         HoldOutcome::Timeout if on.outlives(closing.at) || !turn.run.pauses.is_empty() => {
-            return told(ClosedAnswer::OnResume);
+            return told(turn, ClosedAnswer::OnResume);
         }
         HoldOutcome::Answered
         | HoldOutcome::Approved
@@ -128,7 +139,10 @@ pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Res
     note(&mut turn, &on, closing);
     if !takes_effect(&turn, &on) {
         if let Some(on) = turn.run.people_mut().find(|on| on.id == hold) {
-            on.closing = Some(closing.clone());
+            on.closing = Some(Closing {
+                deeds: Vec::new(),
+                ..closing.clone()
+            });
         }
         return Ok(turn.decided(Answer::Closed(ClosedAnswer::OnResume)));
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use holdpoint_contracts::duration::{self, MAX_WAIT};
 use holdpoint_contracts::form::{Form, answer_faults};
 use holdpoint_contracts::hold::{OnTimeout, Priority};
+use holdpoint_ids::PolicyName;
 use serde_json::{Map, Value};
 
 use super::step::One;
@@ -27,10 +28,12 @@ pub(in crate::domain) const TEXT_MAX: usize = 10_000;
 /// Most options, and most characters of one.
 pub(in crate::domain) const OPTIONS_MAX: usize = 100;
 pub(in crate::domain) const OPTION_CHARS_MAX: usize = 200;
+/// Most policies that one step names.
+const POLICIES_MAX: usize = 2;
 /// Most people and roles that one step names.
 pub(in crate::domain) const TO_MAX: usize = 20;
 
-const ASK: [&str; 7] = [
+const ASK: [&str; 8] = [
     "to",
     "question",
     "options",
@@ -38,14 +41,16 @@ const ASK: [&str; 7] = [
     "timeout",
     "on_timeout",
     "default",
+    "policy",
 ];
-const HANDOFF: [&str; 6] = [
+const HANDOFF: [&str; 7] = [
     "to",
     "message",
     "priority",
     "timeout",
     "on_timeout",
     "warm_lead",
+    "policy",
 ];
 
 /// Whether a text says whom: `@user.<name>` or `@role.<name>`.
@@ -132,6 +137,7 @@ impl One<'_, '_> {
                 "`on_timeout: default` and `default: ANSWER` belong together.",
             );
         }
+        let policies = self.policies("ask", ask.get("policy"));
         let options = options?;
         let literal = default.filter(|default| !has_placeholder(default));
         let wrong = literal.and_then(|default| default_complaint(default, &options, schema));
@@ -146,6 +152,7 @@ impl One<'_, '_> {
             timeout_ms: timeout_ms?,
             on_timeout,
             default: default.cloned(),
+            policies: policies?,
         })))
     }
 
@@ -172,6 +179,7 @@ impl One<'_, '_> {
         let on_timeout = self.word("handoff", "on_timeout", handoff.get("on_timeout"), &allowed);
         let flags = [("true", true), ("false", false)];
         let warm_lead = self.word("handoff", "warm_lead", handoff.get("warm_lead"), &flags);
+        let policies = self.policies("handoff", handoff.get("policy"));
         Some(Action::Handoff(Box::new(Handoff {
             to: to?,
             message,
@@ -179,6 +187,7 @@ impl One<'_, '_> {
             timeout_ms: timeout_ms?,
             on_timeout: on_timeout?.unwrap_or(OnTimeout::Continue),
             warm_lead: warm_lead?,
+            policies: policies?,
         })))
     }
 
@@ -232,6 +241,28 @@ impl One<'_, '_> {
             return None;
         }
         Some(Value::Array(many))
+    }
+
+    /// One name or a list. Whether there are such policies is found out when the step's turn has come.
+    fn policies(&mut self, kind: &str, value: Option<&Value>) -> Option<Vec<PolicyName>> {
+        let names = match value {
+            None | Some(Value::Null) => return Some(Vec::new()),
+            Some(Value::Array(names)) => names.as_slice(),
+            Some(one) => std::slice::from_ref(one),
+        };
+        let mut policies = Vec::with_capacity(names.len());
+        for one in names {
+            match one.as_str().map(str::parse) {
+                Some(Ok(name)) if policies.len() < POLICIES_MAX => policies.push(name),
+                Some(_) | None => {
+                    let said = "`policy` is the name of a policy, or of two: one that says who \
+                                decides, and one that says who is told.";
+                    self.fault(kind, plain(&shown(one), said));
+                    return None;
+                }
+            }
+        }
+        Some(policies)
     }
 
     fn text(&mut self, kind: &str, name: &str, value: Option<&Value>) -> Option<String> {

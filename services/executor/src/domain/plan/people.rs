@@ -1,6 +1,7 @@
 //! What a plan asks of people: questions and handoffs, as they were written.
 
 use holdpoint_contracts::hold::{OnTimeout, Priority};
+use holdpoint_ids::PolicyName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -28,6 +29,9 @@ pub struct Ask {
     /// The answer for [`OnTimeout::Default`], perhaps by placeholder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
+    /// Policies that it names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyName>,
 }
 
 /// A handoff to people (S0-AC6).
@@ -49,6 +53,9 @@ pub struct Handoff {
     /// Whether the contact is interested, if the author knows; none: found out (S0-T2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_lead: Option<bool>,
+    /// Policies that it names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyName>,
 }
 
 impl Ask {

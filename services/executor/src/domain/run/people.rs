@@ -4,7 +4,7 @@
 //! What is asked, in full, is a value of the run ([`spec_name`]): the wish can be made again from it.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::hold::{HoldOutcome, OnTimeout};
+use holdpoint_contracts::hold::{Deed, HoldOutcome, OnTimeout};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,17 @@ pub struct OnPeople {
     /// Who owns the run by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<Taken>,
+    /// The newest deed of its owner's row that the run's history has.
+    #[serde(default, skip_serializing_if = "is_none_told")]
+    pub told: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_none_told(told: &u64) -> bool {
+    *told == 0
 }
 
 /// The deadline of a hold on people; its owner sets the alarm.
@@ -81,6 +92,9 @@ pub struct Closing {
     pub by: String,
     /// When.
     pub at: DateTime<Utc>,
+    /// What was done with it before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deeds: Vec<Deed>,
 }
 
 /// Who owns a run.
@@ -147,6 +161,7 @@ impl OnPeople {
             }),
             closing: None,
             taken: None,
+            told: 0,
         }
     }
 

@@ -135,6 +135,7 @@ fn everybody_is_told_the_same(request: &Request, effects: &[Effect]) -> Result<(
     let closed = effects.iter().rev().find_map(|effect| match effect {
         Effect::Close { closed, .. } => Some(closed),
         Effect::Timer { .. }
+        | Effect::Handled { .. }
         | Effect::Fact { .. }
         | Effect::Changed { .. }
         | Effect::UserChanged { .. } => None,
@@ -147,6 +148,7 @@ fn everybody_is_told_the_same(request: &Request, effects: &[Effect]) -> Result<(
     let fact = effects.iter().rev().find_map(|effect| match effect {
         Effect::Fact { fact, .. } => Some(fact),
         Effect::Timer { .. }
+        | Effect::Handled { .. }
         | Effect::Close { .. }
         | Effect::Changed { .. }
         | Effect::UserChanged { .. } => None,

@@ -14,16 +14,20 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::Claims;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerAnswer;
-use holdpoint_contracts::handoff::{Decided, Decision, Handled, RequestAction, RequestView};
-use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldSpec, OnTimeout, Want, WishAnswer};
+use holdpoint_contracts::handoff::{
+    Decided, Decision, Effect as Word, Handled, RequestAction, RequestView,
+};
+use holdpoint_contracts::hold::{
+    ClosedAnswer, HoldClosed, HoldHandled, HoldSpec, OnTimeout, Want, WishAnswer,
+};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
+use holdpoint_ids::{HoldId, PolicyName, RunId, UserName, Workspace};
 use serde_json::json;
 
 use crate::domain::{
-    Aggregate, Answer, Caller, Effect, Fact, Found, Input, Need, Phase, Proof, Request,
+    Aggregate, Answer, Caller, Effect, Fact, Found, Input, Need, Phase, Policy, Proof, Request,
     RequestInput, Step, Stop, User, UserInput, decide,
 };
 
@@ -117,6 +121,8 @@ pub(super) struct World {
     pub(super) now: DateTime<Utc>,
     /// Open requests of each.
     pub(super) loads: BTreeMap<UserName, u64>,
+    /// What requests may name.
+    pub(super) policies: BTreeMap<PolicyName, Policy>,
     /// Everything that was wished of others.
     pub(super) effects: Vec<Effect>,
 }
@@ -129,6 +135,7 @@ impl World {
             users: BTreeMap::new(),
             now: minute(0),
             loads: BTreeMap::new(),
+            policies: BTreeMap::new(),
             effects: Vec::new(),
         };
         world.user("ada", &["member"]);
@@ -171,7 +178,7 @@ impl World {
         signed(name, &roles)
     }
 
-    fn look(&self, need: &Need) -> Found {
+    pub(super) fn look(&self, need: &Need) -> Found {
         match need {
             Need::User(_, name) => self
                 .users
@@ -191,6 +198,17 @@ impl World {
                 Found::Here(Fact::Role(members.map(|user| user.name.clone()).collect()))
             }
             Need::Loads(_) => Found::Here(Fact::Loads(self.loads.clone())),
+            Need::Policy(_, name) => {
+                let policy = self.policies.get(name);
+                policy.map_or(Found::Absent, |one| {
+                    Found::Here(Fact::Policy(Box::new(one.clone())))
+                })
+            }
+            Need::Policies(_) => {
+                let live = self.policies.values().filter(|one| !one.deleted);
+                let names = live.map(|one| one.name.clone()).collect();
+                Found::Here(Fact::Policies(names))
+            }
         }
     }
 
@@ -299,6 +317,7 @@ impl World {
             Effect::Fact { fact, .. } => Some((fact.kind, fact.to.clone())),
             Effect::Timer { .. }
             | Effect::Close { .. }
+            | Effect::Handled { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
         });
@@ -324,6 +343,7 @@ impl World {
         let closed = self.effects.iter().filter_map(|effect| match effect {
             Effect::Close { closed, .. } => Some(closed),
             Effect::Timer { .. }
+            | Effect::Handled { .. }
             | Effect::Fact { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
@@ -331,11 +351,25 @@ impl World {
         closed.collect()
     }
 
+    /// What the executor was told of what was done with a handoff, in order.
+    pub(super) fn handled(&self) -> Vec<&HoldHandled> {
+        let handled = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Handled { handled, .. } => Some(handled),
+            Effect::Timer { .. }
+            | Effect::Close { .. }
+            | Effect::Fact { .. }
+            | Effect::Changed { .. }
+            | Effect::UserChanged { .. } => None,
+        });
+        handled.collect()
+    }
+
     /// When the scheduler would fire, by what it was told last.
     pub(super) fn due(&self) -> Option<DateTime<Utc>> {
         let due = self.effects.iter().rev().find_map(|effect| match effect {
             Effect::Timer { due, .. } => Some(*due),
             Effect::Close { .. }
+            | Effect::Handled { .. }
             | Effect::Fact { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
@@ -411,6 +445,11 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
                 assert_eq!((*rev, *due), (next.alarm.rev, next.alarm.due));
             }
             Effect::Close { closed, .. } => assert_eq!(Some(closed.rev), next.closed_rev),
+            Effect::Handled { handled, .. } => {
+                assert_eq!((handled.id, handled.rev), (next.id, next.version));
+                let is_closing = next.effect == Some(Word::Pending);
+                assert!(!is_closing, "a history is in order: {next:?}");
+            }
             Effect::Fact { fact, .. } => {
                 assert_eq!((fact.id, fact.rev), (next.id, next.version));
                 assert_eq!(fact.request.version, next.version);

@@ -65,6 +65,8 @@ pub(super) const fn ending(kind: EventType) -> Option<Outcome> {
         | EventType::StepLateResult
         | EventType::InputAnswered
         | EventType::HandoffOffered
+        | EventType::HandoffAccepted
+        | EventType::HandoffReassigned
         | EventType::HandoffTakenOver
         | EventType::HandoffCompleted
         | EventType::HandoffExpired

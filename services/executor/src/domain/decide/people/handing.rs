@@ -24,9 +24,6 @@ pub(super) fn taken_over(
     on: &OnPeople,
     closing: &Closing,
 ) -> Result<Verdict, Stop> {
-    if on.taken.is_some() {
-        return Ok(Verdict::Unchanged(Answer::Closed(ClosedAnswer::Applied)));
-    }
     fence(&mut turn)?;
     let taken = Taken {
         by: closing.by.clone(),

@@ -127,6 +127,7 @@ pub(super) fn barge(turn: &mut Turn<'_>, by: &str) -> Result<OnPeople, Stop> {
         timeout_ms: 0,
         on_timeout: OnTimeout::Escalate,
         warm_lead: None,
+        policies: Vec::new(),
     };
     let id = next_hold(&mut turn.run);
     let said = (
@@ -288,6 +289,7 @@ pub(in crate::domain::decide) fn ask(
         default,
         requester: Some(turn.run.started_by.0.clone()),
         steps_left: Some(steps_left(turn, index)),
+        policies: ask.policies.clone(),
         ..HoldSpec::asking(HoldKind::Input, question.clone())
     };
     let opened = Opened {
@@ -476,6 +478,7 @@ fn handoff_spec(turn: &Turn<'_>, index: usize, id: HoldId, said: Said<'_>) -> Ho
         warm_lead,
         requester: Some(turn.run.started_by.0.clone()),
         steps_left: Some(steps_left(turn, index)),
+        policies: handoff.policies.clone(),
         ..HoldSpec::asking(HoldKind::Handoff, sentence)
     }
 }

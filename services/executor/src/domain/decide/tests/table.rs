@@ -62,9 +62,10 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::TakeOver { .. }
         | RunInput::Cancel { .. } => "What people do",
         RunInput::TimerFired { .. } | RunInput::Follow => "What time does",
-        RunInput::LeaseEnded { .. } | RunInput::HoldClosed { .. } | RunInput::Incident { .. } => {
-            "What leases, answers and dead letters do"
-        }
+        RunInput::LeaseEnded { .. }
+        | RunInput::HoldClosed { .. }
+        | RunInput::HoldHandled { .. }
+        | RunInput::Incident { .. } => "What leases, answers and dead letters do",
         RunInput::StartStep { .. } => "What workers ask: `start_steps`",
         RunInput::AskPeople { .. } | RunInput::StepParks { .. } => {
             "What tools ask, and how they park: `request_input`, `step_results` with `parks`"
@@ -234,6 +235,7 @@ fn word(answer: &Answer) -> String {
         Answer::Result(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Answer::Timer(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Answer::Closed(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Answer::Handled(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Answer::Asked(asked) => format!(" → {}", json!(asked.status).as_str().unwrap()),
         Answer::Changed(_)
         | Answer::Beat(_)
@@ -396,9 +398,9 @@ done twice. An uncertain, waiting, asked or skipped step is the same one in ever
 - *asking*: its tool has asked and blocks; *parked*: it has asked and ended. *Asks* is a question of
   another key, *asks again* one of the same key, both by the current hand-out.
 - *lease ended*: of node-a, which was granted the step where it is in progress. *Answered*: about the step's
-  own question; where nothing is asked, about a hold that never was. *Timed out*, *taken over* and
-  *completed* are what the owner of a hold on people says of it; of the time-out of a
-  paused run nothing is kept: its owner says it again on resume.
+  own question; where nothing is asked, about a hold that never was. *Timed out*, *taken over*, *accepted*
+  and *completed* are what the owner of a hold on people says of it; of the time-out of a paused run nothing
+  is kept: its owner says it again on resume.
 ";
 
 /// The page is what the code does today.

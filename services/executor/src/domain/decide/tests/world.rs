@@ -11,7 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::contact::Activity;
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, Want};
+use holdpoint_contracts::hold::{ClosedAnswer, Deed, DeedKind, HoldOutcome, Want};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, Handover, ResumeMode, RunStatus, RunView};
 use holdpoint_contracts::steps::{Grant, HandOut, ResultAnswer};
@@ -456,6 +456,22 @@ pub(super) fn closing(outcome: HoldOutcome, data: Value, at: DateTime<Utc>) -> C
         data,
         by: "ada".to_owned(),
         at,
+        deeds: Vec::new(),
+    }
+}
+
+/// What `ada` does with a handoff that stands.
+pub(super) fn deed(rev: u64, kind: DeedKind, at: DateTime<Utc>) -> Deed {
+    let to = match kind {
+        DeedKind::Reassigned => vec!["@user.bob".to_owned()],
+        DeedKind::Accepted | DeedKind::TakenOver => Vec::new(),
+    };
+    Deed {
+        rev,
+        kind,
+        by: "ada".to_owned(),
+        at,
+        to,
     }
 }
 

@@ -16,6 +16,7 @@ fn on_people() -> impl Strategy<Value = Action> {
     ];
     let ask = (0_usize..4).prop_map(move |end| {
         Action::Ask(Box::new(Ask {
+            policies: Vec::new(),
             to: json!(["@user.owner"]),
             question: "Tell {{ contact.email }}?".to_owned(),
             options: Vec::new(),
@@ -27,6 +28,7 @@ fn on_people() -> impl Strategy<Value = Action> {
     });
     let handoff = (any::<bool>(), any::<bool>()).prop_map(|(ends, continues)| {
         Action::Handoff(Box::new(Handoff {
+            policies: Vec::new(),
             to: json!([]),
             message: None,
             priority: Priority::Low,

@@ -3,17 +3,20 @@
 use chrono::TimeDelta;
 use holdpoint_contracts::contact::ActivityKind;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, Priority};
+use holdpoint_contracts::hold::{
+    ClosedAnswer, Deed, DeedKind, HandledAnswer, HoldOutcome, Priority,
+};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{FailureClass, HoldKind, ResumeMode, RunStatus, StepStatus};
 use holdpoint_contracts::steps::{Grant, ResultAnswer};
 use serde_json::{Value, json};
 
-use super::super::world::{Heard, World, done};
+use super::super::world::{Heard, World, closing, deed, done};
 use super::{hold, spec, want};
 use crate::domain::run::Choice;
-use crate::domain::{Refusal, RunInput};
+use crate::domain::run::people::Closing;
+use crate::domain::{Answer, Refusal, RunInput};
 use holdpoint_contracts::hold::Want;
 
 const HANDED: &str = "  - id: mail
@@ -328,4 +331,120 @@ fn nobody_without_a_name_takes_a_run_over() {
         barge(&mut world, "bob"),
         Heard::Refused(Refusal::RunFinal(..))
     ));
+}
+
+/// What was done with the handoff, by the versions of the request.
+fn deeds(world: &World) -> Vec<Deed> {
+    let kinds = [
+        DeedKind::Accepted,
+        DeedKind::Reassigned,
+        DeedKind::TakenOver,
+    ];
+    let deeds = (2..).zip(kinds);
+    deeds
+        .map(|(rev, kind)| deed(rev, kind, world.now))
+        .collect()
+}
+
+fn handled(world: &mut World, deeds: &[Deed]) -> Heard {
+    world.give(RunInput::HoldHandled {
+        hold: hold(world),
+        deeds: deeds.to_vec(),
+    })
+}
+
+/// The events of the handoff, in order.
+fn told(world: &World) -> Vec<EventType> {
+    let all = world.events().into_iter();
+    all.filter(|kind| kind.as_str().starts_with("handoff."))
+        .collect()
+}
+
+const ALL_OF_IT: [EventType; 5] = [
+    EventType::HandoffOffered,
+    EventType::HandoffAccepted,
+    EventType::HandoffReassigned,
+    EventType::HandoffTakenOver,
+    EventType::HandoffCompleted,
+];
+
+/// S0-AC6: a run's history has what people did with its handoff, once each and in order, whichever
+/// message comes, comes twice, or is lost.
+#[test]
+fn a_runs_history_has_what_was_done_with_its_handoff_once_and_in_order() {
+    let taken = |world: &World, with: &[Deed]| Closing {
+        deeds: with.to_vec(),
+        ..closing(HoldOutcome::TakenOver, Value::Null, world.now)
+    };
+    let done = |world: &World, with: &[Deed]| Closing {
+        deeds: with.to_vec(),
+        ..closing(HoldOutcome::Completed, completion("finish"), world.now)
+    };
+    // Which messages arrive: of the deeds so far, of the take-over, and how much the end still brings.
+    for (alone, with_take_over, takes_over, with_end) in [
+        (2, 0..3, true, 3..3),
+        (1, 0..3, true, 3..3),
+        (0, 0..3, true, 0..3),
+        (2, 0..3, true, 0..3),
+        (1, 0..0, false, 0..3),
+        (0, 0..0, false, 0..3),
+    ] {
+        let mut world = offered();
+        let (id, all) = (hold(&world), deeds(&world));
+        for some in 1..=alone {
+            assert!(matches!(
+                handled(&mut world, &all[..some]),
+                Heard::Decided(Answer::Handled(HandledAnswer::Noted))
+            ));
+            assert!(matches!(
+                handled(&mut world, &all[..some]),
+                Heard::Unchanged(Answer::Handled(HandledAnswer::Noted))
+            ));
+        }
+        if takes_over {
+            let closing = taken(&world, &all[with_take_over]);
+            assert_eq!(
+                world.close_at(id, closing.clone()),
+                ClosedAnswer::Applied,
+                "{alone}"
+            );
+            assert_eq!(world.close_at(id, closing), ClosedAnswer::Applied);
+        }
+        handled(&mut world, &all[..2]);
+        let closing = done(&world, &all[with_end]);
+        assert_eq!(world.close_at(id, closing), ClosedAnswer::Applied);
+        assert_eq!(told(&world), ALL_OF_IT, "{alone} {takes_over}");
+        let given = world.event(EventType::HandoffReassigned);
+        assert_eq!(given.message, "ada has given it to @user.bob.");
+        assert_eq!(given.data["to"], json!(["@user.bob"]));
+        assert_eq!(given.step.as_deref(), Some("hand"));
+    }
+}
+
+/// A time-out that does not count yet, and whatever comes late, tell what was done all the same.
+#[test]
+fn what_was_done_is_told_by_a_time_out_that_is_not_kept_and_not_after_the_end() {
+    let mut world = offered();
+    let (id, all) = (hold(&world), deeds(&world));
+    world.pause();
+    let time_out = Closing {
+        deeds: all[..1].to_vec(),
+        ..closing(HoldOutcome::Timeout, Value::Null, world.now)
+    };
+    assert_eq!(world.close_at(id, time_out.clone()), ClosedAnswer::OnResume);
+    assert_eq!(world.close_at(id, time_out), ClosedAnswer::OnResume);
+    assert_eq!(told(&world), ALL_OF_IT[..2]);
+    let closing = closing(HoldOutcome::Completed, completion("finish"), world.now);
+    assert_eq!(world.close_at(id, closing), ClosedAnswer::OnResume);
+    world.cancel();
+    let handled = world.give(RunInput::HoldHandled {
+        hold: id,
+        deeds: all,
+    });
+    let stale = Answer::Handled(HandledAnswer::Stale);
+    assert_eq!(
+        format!("{handled:?}"),
+        format!("{:?}", Heard::Unchanged(stale))
+    );
+    assert_eq!(told(&world), ALL_OF_IT[..2]);
 }

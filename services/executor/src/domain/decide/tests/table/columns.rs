@@ -1,12 +1,12 @@
 //! The inputs that are tried, in the order of the page.
 
 use holdpoint_contracts::asking::ToolQuestion;
-use holdpoint_contracts::hold::HoldOutcome;
+use holdpoint_contracts::hold::{DeedKind, HoldOutcome};
 use holdpoint_contracts::run::ResumeMode;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use super::super::world::{World, broken, closing, done, owner, run_id, start_input};
+use super::super::world::{World, broken, closing, deed, done, owner, run_id, start_input};
 use super::STEP;
 use crate::domain::RunInput;
 use crate::domain::run::{Alarm, Choice, StepPhase};
@@ -133,6 +133,14 @@ fn closed(world: &World, outcome: HoldOutcome, data: Value) -> RunInput {
     }
 }
 
+/// What the owner of a handoff says of it while it stands.
+fn accepted(world: &World) -> RunInput {
+    RunInput::HoldHandled {
+        hold: open(world),
+        deeds: vec![deed(2, DeedKind::Accepted, world.now)],
+    }
+}
+
 fn resume(mode: ResumeMode) -> RunInput {
     RunInput::Resume { by: owner(), mode }
 }
@@ -170,6 +178,7 @@ pub(super) fn columns() -> Vec<Column> {
         on(false, "taken over", |it| {
             closed(it, HoldOutcome::TakenOver, Value::Null)
         }),
+        on(false, "accepted", accepted),
         on(false, "completed, `finish`", |it| {
             closed(
                 it,

@@ -1,0 +1,246 @@
+//! What the policies that a request names come to: looked up once, when it is opened, and kept with it.
+//! Whatever becomes of a policy later changes nothing that is open.
+
+use holdpoint_contracts::handoff::{ApprovalRules, Calendar, EscalationRules, PolicyRules, StopOn};
+use holdpoint_contracts::hold::{HoldSpec, Policy as Votes, Rung, RungAct};
+use holdpoint_contracts::problem::FieldError;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::PolicyName;
+use serde::{Deserialize, Serialize};
+
+use super::limits::NAMES_SHOWN_MAX;
+use super::policy::{all_built_in, built_in, expand, names};
+use super::{Fact, Found, Need, Scene, Stop};
+
+/// Most policies that one request names: one that says who approves, and one that says who is told.
+const NAMED_MAX: usize = 2;
+
+/// What policies said when a request was opened.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settled {
+    /// Whom it is put to.
+    pub to: Option<Vec<String>>,
+    /// How many must agree, and who may not.
+    pub votes: Option<Votes>,
+    /// How long it waits, in milliseconds, where it stands alone and says nothing itself.
+    pub decide_within_ms: Option<u64>,
+    /// Its rungs.
+    pub ladder: Vec<Rung>,
+    /// The default ladder of this kind instead of its own kind's.
+    pub default_of: Option<HoldKind>,
+    /// When they count and fire; none: always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<Calendar>,
+    /// Whoever accepts it stops them.
+    pub stops_on_accept: bool,
+    /// For its history.
+    pub notes: Vec<String>,
+}
+
+impl Settled {
+    /// Whether no policy has a say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What is asked, with what the policies say in its place.
+    pub(crate) fn applied(&self, spec: HoldSpec) -> HoldSpec {
+        HoldSpec {
+            to: self.to.clone().unwrap_or(spec.to),
+            policy: self.votes.unwrap_or(spec.policy),
+            ladder: match self.ladder.is_empty() {
+                true => spec.ladder,
+                false => self.ladder.clone(),
+            },
+            ..spec
+        }
+    }
+
+    /// In a sentence or two; none: there is nothing to say.
+    pub(crate) fn note(&self) -> Option<String> {
+        (!self.notes.is_empty()).then(|| self.notes.join("; "))
+    }
+}
+
+/// Looks up what a run's request names. A run does not stand still for a policy that is not there: it
+/// is asked without it, and its history says so.
+pub(crate) fn leniently(spec: &HoldSpec, scene: &Scene<'_>) -> Result<Settled, Stop> {
+    let (mut settled, errors) = settle(spec, scene)?;
+    let wrong = errors.into_iter().map(|error| error.message);
+    settled.notes.extend(wrong);
+    Ok(settled)
+}
+
+/// Looks up what a request names, and says all that is wrong with it. What is wrong has no effect.
+pub(crate) fn settle(
+    spec: &HoldSpec,
+    scene: &Scene<'_>,
+) -> Result<(Settled, Vec<FieldError>), Stop> {
+    let mut settling = Settling {
+        spec,
+        scene,
+        settled: Settled::default(),
+        errors: Vec::new(),
+    };
+    if spec.policies.len() > NAMED_MAX {
+        let message = "at most one that says who approves, and one that says who is told";
+        settling
+            .errors
+            .push(FieldError::at("/spec/policies", message));
+    }
+    for (place, name) in spec.policies.iter().enumerate().take(NAMED_MAX) {
+        if let Err(wrong) = settling.one(name)? {
+            let pointer = format!("/spec/policies/{place}");
+            settling.errors.push(FieldError {
+                pointer: Some(pointer),
+                ..*wrong
+            });
+        }
+    }
+    Ok((settling.settled, settling.errors))
+}
+
+struct Settling<'a> {
+    spec: &'a HoldSpec,
+    scene: &'a Scene<'a>,
+    settled: Settled,
+    errors: Vec<FieldError>,
+}
+
+impl Settling<'_> {
+    /// Takes one in; the inner error: it cannot be, and why.
+    fn one(&mut self, name: &PolicyName) -> Result<Result<(), Box<FieldError>>, Stop> {
+        if self.spec.kind == HoldKind::Timer {
+            return Ok(Err(said(
+                "a timer asks nobody: it has no policy".to_owned(),
+            )));
+        }
+        if let Some(kind) = built_in(name) {
+            return Ok(self.rungs(name, |settled| settled.default_of = Some(kind)));
+        }
+        let need = Need::Policy(self.scene.workspace.clone(), name.clone());
+        let rules = match (self.scene.look)(&need) {
+            Found::Unknown => return Err(Stop::Need(vec![need])),
+            Found::Here(Fact::Policy(policy)) if !policy.deleted => policy.rules,
+            Found::Here(
+                Fact::Policy(_)
+                | Fact::Policies(_)
+                | Fact::User(_)
+                | Fact::Owners(_)
+                | Fact::Members(_)
+                | Fact::Role(_)
+                | Fact::Loads(_)
+                | Fact::Request,
+            )
+            | Found::Absent => return self.unknown(name).map(Err),
+        };
+        Ok(match rules {
+            PolicyRules::Approval(rules) => self.approval(name, &rules),
+            PolicyRules::Escalation(rules) => self.escalation(name, &rules),
+        })
+    }
+
+    /// There is none of this name: which there are.
+    fn unknown(&self, name: &PolicyName) -> Result<Box<FieldError>, Stop> {
+        let own = names(self.scene.workspace, self.scene.look)?.into_iter();
+        let built_in = all_built_in().into_iter().map(|view| view.name);
+        let mut names: Vec<_> = own.chain(built_in).map(String::from).collect();
+        let more = names.len().saturating_sub(NAMES_SHOWN_MAX);
+        names.truncate(NAMES_SHOWN_MAX);
+        let shown: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        let rest = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let there = shown.join(", ");
+        Ok(Box::new(FieldError {
+            text: name.to_string(),
+            nearest: names,
+            ..*said(format!(
+                "there is no policy `{name}`; there are {there}{rest}"
+            ))
+        }))
+    }
+
+    fn approval(
+        &mut self,
+        name: &PolicyName,
+        rules: &ApprovalRules,
+    ) -> Result<(), Box<FieldError>> {
+        let votes = Votes {
+            need: rules.need,
+            not_requester: rules.not_requester,
+        };
+        if self.settled.votes.is_some() || !self.spec.policy.is_default() {
+            return Err(said(format!(
+                "`{name}` says who decides, and so does another"
+            )));
+        }
+        if votes.need > 1 && self.spec.kind != HoldKind::Approval {
+            let (need, kind) = (votes.need, self.spec.kind);
+            let message = format!("`{name}` needs {need} approvals, and this is of kind `{kind}`");
+            return Err(said(message));
+        }
+        self.settled.votes = Some(votes);
+        if !rules.from.is_empty() {
+            if !self.spec.to.is_empty() {
+                let message = format!("`{name}` says whom it is put to, and `to` does not");
+                self.errors.push(FieldError::at("/spec/to", message));
+            }
+            self.settled.to = Some(rules.from.clone());
+        }
+        let mut note = format!("by policy `{name}`");
+        if self.scene.id.is_standalone() {
+            self.settled.decide_within_ms = rules.decide_within;
+        } else if rules.decide_within.is_some() {
+            note.push_str(": the step's own `timeout` counts, and not `decide_within`");
+        }
+        self.settled.notes.push(note);
+        Ok(())
+    }
+
+    fn escalation(
+        &mut self,
+        name: &PolicyName,
+        rules: &EscalationRules,
+    ) -> Result<(), Box<FieldError>> {
+        let is_runs = !self.scene.id.is_standalone();
+        let ends = |rung: &Rung| matches!(rung.act, RungAct::AnswerDefault | RungAct::Fail);
+        let (left_out, ladder): (Vec<_>, Vec<_>) = rules
+            .rungs
+            .iter()
+            .flat_map(expand)
+            .partition(|rung| is_runs && ends(rung));
+        self.rungs(name, |settled| {
+            if let (Some(note), false) = (settled.notes.last_mut(), left_out.is_empty()) {
+                note.push_str(": no rung ends a run's request, its step's `on_timeout` does");
+            }
+            settled.ladder = ladder;
+            settled.calendar = rules.calendar.clone();
+            settled.stops_on_accept = rules.stop_on.contains(&StopOn::Accept);
+        })
+    }
+
+    fn rungs(
+        &mut self,
+        name: &PolicyName,
+        put: impl FnOnce(&mut Settled),
+    ) -> Result<(), Box<FieldError>> {
+        let settled = &mut self.settled;
+        let has_rungs = settled.default_of.is_some() || !settled.ladder.is_empty();
+        if has_rungs || !self.spec.ladder.is_empty() {
+            return Err(said(format!(
+                "`{name}` says who is told, and so does another"
+            )));
+        }
+        settled.notes.push(format!("by policy `{name}`"));
+        put(settled);
+        Ok(())
+    }
+}
+
+fn said(message: String) -> Box<FieldError> {
+    Box::new(FieldError::at("", message))
+}

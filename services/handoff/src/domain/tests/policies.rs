@@ -1,0 +1,412 @@
+//! Policies by name: what they may say, and what requests that name them keep of it.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test names what it expects; anything else fails it"
+)]
+#![expect(
+    clippy::unwrap_in_result,
+    reason = "what a test builds itself is well formed"
+)]
+
+use chrono::TimeDelta;
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::handoff::{
+    ApprovalRules, Decision, EscalationRules, PolicyRules, PolicyRung, PolicyView, Repeat,
+    RequestAction, RequestStatus, RequestView, StopOn,
+};
+use holdpoint_contracts::hold::{HoldSpec, RungAct, Want};
+use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::PolicyName;
+
+use super::world::{World, acme, spec, unsigned};
+use crate::domain::{
+    Aggregate, Answer, Caller, Input, Need, PolicyInput, RequestInput, Step, Stop, all_built_in,
+    decide,
+};
+
+impl World {
+    pub(super) fn policy_input(
+        &mut self,
+        name: &str,
+        caller: Caller,
+        input: PolicyInput,
+    ) -> Result<PolicyView, Problem> {
+        let name: PolicyName = name.parse().unwrap();
+        let state = self.policies.get(&name).cloned();
+        let state = state.map(|one| Aggregate::Policy(Box::new(one)));
+        let input = Input::Policy {
+            workspace: acme(),
+            name: name.clone(),
+            caller,
+            input,
+        };
+        let look = |need: &Need| self.look(need);
+        match decide(state.as_ref(), &input, &look, self.now) {
+            Ok(Step::Changed(change)) => {
+                let Aggregate::Policy(policy) = change.state else {
+                    panic!("a policy became something else")
+                };
+                assert_eq!(change.answer, Answer::Policy(Box::new(policy.view())));
+                self.policies.insert(name, *policy.clone());
+                Ok(policy.view())
+            }
+            Ok(Step::Same(Answer::Policy(view))) => Ok(*view),
+            Ok(Step::Same(other)) => panic!("{other:?}"),
+            Err(Stop::Refused(refusal)) => Err(refusal.problem()),
+            Err(Stop::Need(needs)) => panic!("nobody has {needs:?}"),
+        }
+    }
+}
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn approval(from: &str, need: u32) -> PolicyRules {
+    PolicyRules::Approval(ApprovalRules {
+        from: vec![from.to_owned()],
+        need,
+        not_requester: true,
+        decide_within: Some(2 * HOUR_MS),
+        valid_for: None,
+    })
+}
+
+fn rung(after: u64, act: RungAct, to: &[&str]) -> PolicyRung {
+    PolicyRung {
+        after,
+        act,
+        to: to.iter().map(|&one| one.to_owned()).collect(),
+        repeat: None,
+    }
+}
+
+fn escalation(rungs: Vec<PolicyRung>) -> PolicyRules {
+    PolicyRules::Escalation(EscalationRules {
+        rungs,
+        stop_on: Vec::new(),
+        calendar: None,
+    })
+}
+
+fn put(world: &mut World, name: &str, rules: PolicyRules) -> Result<(), Problem> {
+    let olga = world.caller("olga");
+    let put = world.policy_input(name, olga, PolicyInput::Put(rules));
+    put.map(drop)
+}
+
+fn naming(kind: HoldKind, names: &[&str]) -> HoldSpec {
+    HoldSpec {
+        to: Vec::new(),
+        policies: names.iter().map(|name| name.parse().unwrap()).collect(),
+        ..spec(kind)
+    }
+}
+
+fn open(world: &mut World, spec: HoldSpec, timeout_ms: u64) -> Result<RequestView, Problem> {
+    let spec = Box::new(spec);
+    let caller = unsigned("deployer");
+    let input = RequestInput::Open {
+        caller,
+        spec,
+        timeout_ms,
+    };
+    world.put(input).map(|answer| match answer {
+        Answer::Request(view) => *view,
+        other => panic!("{other:?}"),
+    })
+}
+
+fn pointers(problem: &Problem) -> Vec<&str> {
+    let errors = problem.errors.iter();
+    errors.filter_map(|one| one.pointer.as_deref()).collect()
+}
+
+fn approve() -> Decision {
+    Decision::Approve { comment: None }
+}
+
+/// API, Policy; S2-R4: who approves, how many, not who asked, and until when.
+#[test]
+fn a_request_is_approved_as_the_policy_that_it_names_says() {
+    let mut world = World::alone();
+    world.user("otto", &["member", "ops"]);
+    put(&mut world, "two-of-ops", approval("@role.ops", 2)).unwrap();
+    let asked = HoldSpec {
+        requester: Some("otto".to_owned()),
+        ..naming(HoldKind::Approval, &["two-of-ops"])
+    };
+    let view = open(&mut world, asked.clone(), 0).unwrap();
+    assert_eq!(view.to, ["@role.ops"]);
+    assert_eq!(view.deadline, Some(world.now + TimeDelta::hours(2)));
+    assert_eq!(view.votes.unwrap().need, 2);
+    assert_eq!(
+        view.history[0].note.as_deref(),
+        Some("by policy `two-of-ops`")
+    );
+    assert_eq!(
+        world.say("otto", approve()).unwrap_err().code,
+        "not_requester"
+    );
+    world.say("oscar", approve()).unwrap();
+    assert_eq!(
+        world.view().status,
+        RequestStatus::Open,
+        "one more is needed"
+    );
+    // Whatever becomes of the policy: what is open keeps what it was opened with.
+    put(&mut world, "two-of-ops", approval("@role.nobody", 1)).unwrap();
+    let olga = world.caller("olga");
+    world
+        .policy_input("two-of-ops", olga, PolicyInput::Delete)
+        .unwrap();
+    let again = open(&mut world, asked, 0).unwrap();
+    assert_eq!(again, world.view(), "asked again it is the same");
+    assert_eq!(world.view().votes.unwrap().need, 2);
+    world.say("olga", approve()).unwrap();
+    assert_eq!(world.view().status, RequestStatus::Decided);
+    let mut world = World::alone();
+    put(&mut world, "two-of-ops", approval("@role.ops", 2)).unwrap();
+    let own_time = naming(HoldKind::Approval, &["two-of-ops"]);
+    let view = open(&mut world, own_time, 5 * HOUR_MS).unwrap();
+    assert_eq!(view.deadline, Some(world.now + TimeDelta::hours(5)));
+}
+
+/// API, Policy; S4-R15: each rung fires once, repetitions too, and the owners hear of it at last.
+#[test]
+fn nobody_acts_and_the_rungs_of_the_policy_fire() {
+    let mut world = World::alone();
+    let again = PolicyRung {
+        repeat: Some(Repeat {
+            every: HOUR_MS,
+            times: 2,
+        }),
+        ..rung(HOUR_MS, RungAct::Notify, &["@role.ops"])
+    };
+    let rungs = vec![again, rung(2 * HOUR_MS, RungAct::Broaden, &["@user.bob"])];
+    put(&mut world, "on-call", escalation(rungs)).unwrap();
+    open(
+        &mut world,
+        naming(HoldKind::Approval, &["on-call"]),
+        90 * 24 * HOUR_MS,
+    )
+    .unwrap();
+    let start = world.now;
+    let mut hours = Vec::new();
+    for _ in 0..5 {
+        world.now = world.due().unwrap();
+        hours.push((world.now - start).num_hours());
+        world.fire();
+    }
+    assert_eq!(hours, [1, 2, 2, 3, 3 + 24]);
+    let told = world.facts();
+    let last = told.last().unwrap();
+    assert_eq!(*last, (FactKind::Escalated, Vec::new()), "the owners");
+    world.say("bob", approve()).unwrap();
+}
+
+/// `stop_on: accept`: whoever has it is reminded, and the rungs of the policy are over.
+#[test]
+fn whoever_accepts_it_stops_the_rungs_where_the_policy_says_so() {
+    for stop_on in [vec![StopOn::Accept], vec![StopOn::Acknowledge]] {
+        let stops = stop_on.contains(&StopOn::Accept);
+        let mut world = World::alone();
+        let rules = PolicyRules::Escalation(EscalationRules {
+            rungs: vec![rung(HOUR_MS, RungAct::Raise, &[])],
+            stop_on,
+            calendar: None,
+        });
+        put(&mut world, "on-call", rules).unwrap();
+        let asked = HoldSpec {
+            to: vec!["@role.ops".to_owned()],
+            ..naming(HoldKind::Approval, &["on-call"])
+        };
+        open(&mut world, asked, 90 * 24 * HOUR_MS).unwrap();
+        world.act("oscar", RequestAction::Accept).unwrap();
+        let hours = (world.due().unwrap() - world.now).num_hours();
+        assert_eq!(hours, if stops { 24 } else { 1 });
+    }
+}
+
+/// The default ladders have names: seen, named, and nobody's to change.
+#[test]
+fn default_ladders_have_names() {
+    let names: Vec<_> = all_built_in().into_iter().map(|one| one.name).collect();
+    let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["default-approval", "default-handoff", "default-input"]
+    );
+    for (name, hours) in [("default-input", 6), ("default-approval", 24)] {
+        let mut world = World::alone();
+        let asked = HoldSpec {
+            to: vec!["@role.ops".to_owned()],
+            ..naming(HoldKind::Approval, &[name])
+        };
+        open(&mut world, asked, 90 * 24 * HOUR_MS).unwrap();
+        let due = world.due().unwrap() - world.now;
+        assert_eq!(due.num_hours(), hours, "{name}");
+        let refused = put(&mut world, name, approval("@role.ops", 1)).unwrap_err();
+        assert_eq!((refused.status, &*refused.code), (409, "built_in_policy"));
+    }
+}
+
+/// Never a silent nothing: 422 with the names that exist, and the fields that are wrong.
+#[test]
+fn what_a_hold_names_wrongly_is_refused_with_what_there_is() {
+    let mut world = World::alone();
+    put(&mut world, "managers", approval("@role.ops", 2)).unwrap();
+    let fails = escalation(vec![rung(HOUR_MS, RungAct::AnswerDefault, &[])]);
+    put(&mut world, "answers", fails).unwrap();
+    let named = |names: &[&str]| naming(HoldKind::Approval, names);
+    let to = vec!["@user.ada".to_owned()];
+    for (spec, pointer, words) in [
+        (
+            named(&["manager"]),
+            "/spec/policies/0",
+            "`managers`, `default-approval`",
+        ),
+        (
+            named(&["managers", "managers"]),
+            "/spec/policies/1",
+            "so does another",
+        ),
+        (
+            named(&["default-input", "answers"]),
+            "/spec/policies/1",
+            "so does another",
+        ),
+        (
+            named(&["answers", "managers", "x"]),
+            "/spec/policies",
+            "at most one",
+        ),
+        (named(&["answers"]), "/spec/default", "there is none"),
+        (
+            naming(HoldKind::Input, &["managers"]),
+            "/spec/policies/0",
+            "2 approvals",
+        ),
+        (
+            naming(HoldKind::Timer, &["managers"]),
+            "/spec/policies/0",
+            "asks nobody",
+        ),
+        (
+            HoldSpec {
+                to,
+                ..named(&["managers"])
+            },
+            "/spec/to",
+            "says whom",
+        ),
+    ] {
+        let refused = open(&mut world, spec, HOUR_MS).unwrap_err();
+        assert_eq!(refused.status, 422);
+        assert!(pointers(&refused).contains(&pointer), "{refused:?}");
+        assert!(refused.detail.contains(words), "{refused:?}");
+    }
+    let unknown = open(&mut world, named(&["manager"]), HOUR_MS).unwrap_err();
+    assert_eq!(unknown.errors[0].nearest[1], "managers");
+}
+
+/// A run does not stand still for a policy that is not there: its request's history says so.
+#[test]
+fn a_runs_request_is_opened_without_what_is_not_there_and_says_so() {
+    let mut world = World::new();
+    let rungs = vec![
+        rung(HOUR_MS, RungAct::Notify, &["@role.ops"]),
+        rung(2 * HOUR_MS, RungAct::Fail, &[]),
+    ];
+    put(&mut world, "on-call", escalation(rungs)).unwrap();
+    let spec = Box::new(naming(HoldKind::Handoff, &["gone", "on-call"]));
+    let want = Want::Open {
+        spec,
+        deadline: None,
+    };
+    world.wish(1, want.clone());
+    let note = world.view().history[0].note.clone().unwrap();
+    assert!(
+        note.contains("there is no policy `gone`; there are `on-call`"),
+        "{note}"
+    );
+    assert!(note.contains("no rung ends a run's request"), "{note}");
+    assert_eq!(world.due(), Some(world.now + TimeDelta::hours(1)));
+    // A later wish says the same again, and changes nothing of what was settled.
+    put(&mut world, "gone", approval("@role.ops", 1)).unwrap();
+    let olga = world.caller("olga");
+    world
+        .policy_input("on-call", olga, PolicyInput::Delete)
+        .unwrap();
+    let before = world.request.clone().unwrap().spec;
+    world.wish(2, want);
+    assert_eq!(world.request.clone().unwrap().spec, before);
+}
+
+/// What a policy may say, and who says it.
+#[test]
+fn a_policy_that_cannot_be_kept_is_refused_with_its_place() {
+    let mut world = World::new();
+    let valid_for = PolicyRules::Approval(ApprovalRules {
+        valid_for: Some("1h".to_owned()),
+        from: vec!["@user.ghost".to_owned(), "ops".to_owned()],
+        need: 21,
+        not_requester: false,
+        decide_within: Some(1),
+    });
+    let refused = put(&mut world, "odd", valid_for).unwrap_err();
+    let expected = [
+        "/need",
+        "/decide_within",
+        "/valid_for",
+        "/from/0",
+        "/from/1",
+    ];
+    assert_eq!(pointers(&refused), expected);
+    let repeat = |every, times| Some(Repeat { every, times });
+    let wrong = vec![
+        rung(10, RungAct::Notify, &["@user.ghost"]),
+        PolicyRung {
+            repeat: repeat(HOUR_MS, 1),
+            ..rung(HOUR_MS, RungAct::Reassign, &["@role.ops"])
+        },
+        PolicyRung {
+            repeat: repeat(1, 30),
+            ..rung(HOUR_MS, RungAct::Raise, &[])
+        },
+    ];
+    let refused = put(&mut world, "odd", escalation(wrong)).unwrap_err();
+    let expected = [
+        "/rungs",
+        "/rungs/0/after",
+        "/rungs/1/repeat",
+        "/rungs/2/repeat",
+        "/rungs/0/to/0",
+    ];
+    assert_eq!(pointers(&refused), expected);
+    assert_eq!(
+        put(&mut world, "odd", escalation(vec![]))
+            .unwrap_err()
+            .status,
+        422
+    );
+    let ada = world.caller("ada");
+    let rules = approval("@role.ops", 1);
+    let refused = world.policy_input("mine", ada, PolicyInput::Put(rules.clone()));
+    assert_eq!(refused.unwrap_err().status, 403);
+    let olga = world.caller("olga");
+    let gone = world.policy_input("mine", olga.clone(), PolicyInput::Delete);
+    assert_eq!(gone.unwrap_err().status, 404);
+    // Made, made again, changed, deleted, made anew: its version only rises.
+    let mut versions = Vec::new();
+    for input in [
+        PolicyInput::Put(rules.clone()),
+        PolicyInput::Put(rules.clone()),
+        PolicyInput::Put(approval("@role.ops", 2)),
+        PolicyInput::Delete,
+        PolicyInput::Put(rules),
+    ] {
+        let view = world.policy_input("mine", olga.clone(), input).unwrap();
+        versions.push(view.version);
+    }
+    assert_eq!(versions, [1, 1, 2, 3, 4]);
+}

@@ -1,0 +1,260 @@
+//! Policies of a workspace, by name: who approves, and who is told when nobody acts.
+//!
+//! The same types are the bodies of `/policies`: what is shown can be sent back. A request that names a
+//! policy keeps what the policy said when the request was opened.
+
+use std::collections::BTreeMap;
+
+use chrono::NaiveDate;
+use holdpoint_ids::PolicyName;
+use serde::{Deserialize, Serialize};
+
+use super::SERVICE;
+use crate::hold::{Priority, RungAct};
+use crate::message::{Command, Query};
+use crate::run::Page;
+
+/// Makes a policy, or changes it; what is open keeps what it was opened with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PutPolicy {
+    /// Which.
+    pub name: PolicyName,
+    /// What it says from now on.
+    #[serde(flatten)]
+    pub rules: PolicyRules,
+}
+command!(PutPolicy, "put_policy", PolicyView, |it| it
+    .name
+    .to_string());
+
+/// Forgets a policy; what is open keeps what it was opened with, and whoever names it later is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeletePolicy {
+    /// Which.
+    pub name: PolicyName,
+}
+command!(DeletePolicy, "delete_policy", PolicyView, |it| it
+    .name
+    .to_string());
+
+/// One policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetPolicy {
+    /// Which.
+    pub name: PolicyName,
+}
+query!(GetPolicy, "policy", PolicyView);
+
+/// Policies: those that are built in, then the workspace's own by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListPolicies {}
+query!(ListPolicies, "policies", Page<PolicyView>);
+
+/// What a policy says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum PolicyRules {
+    /// Who decides, and how many of them.
+    Approval(ApprovalRules),
+    /// Who is told, and what happens, when nobody acts.
+    Escalation(EscalationRules),
+}
+
+/// Who decides, and how many of them (S2-R4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalRules {
+    /// `@user.<name>`, `@role.<name>`; empty: whoever the request names, or the workspace's owners.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "one_or_many"
+    )]
+    pub from: Vec<String>,
+    /// Approvals that are needed, each by another person: 1 to 20.
+    #[serde(default = "one")]
+    pub need: u32,
+    /// Whoever wanted it may not decide it.
+    #[serde(default)]
+    pub not_requester: bool,
+    /// How long a hold that stands alone waits where it says nothing itself.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::duration::text::option"
+    )]
+    pub decide_within: Option<u64>,
+    /// How long an approval counts: not known yet, and refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_for: Option<String>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// Who is told, and what happens, when nobody acts (S4-R15).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EscalationRules {
+    /// At least one; each fires once. Where none of them is the last word, the owners are told a day
+    /// after the last.
+    pub rungs: Vec<PolicyRung>,
+    /// What stops the rungs, besides a decision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_on: Vec<StopOn>,
+    /// When the rungs count and fire; none: always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<Calendar>,
+}
+
+/// Working time (S4-R15): rungs count it, and fire within it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calendar {
+    /// By its name in the time zone database: `Europe/Berlin`.
+    pub time_zone: String,
+    /// Days of the week.
+    #[serde(default = "weekdays")]
+    pub days: Vec<Weekday>,
+    /// When a working day begins: `09:00`.
+    pub from: String,
+    /// When it ends: `17:30`, at most `24:00`.
+    pub to: String,
+    /// Days on which nobody works.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holidays: Vec<NaiveDate>,
+}
+
+fn weekdays() -> Vec<Weekday> {
+    Weekday::ALL.into_iter().take(5).collect()
+}
+
+/// A day of the week.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weekday {
+    /// Monday.
+    Mon,
+    /// Tuesday.
+    Tue,
+    /// Wednesday.
+    Wed,
+    /// Thursday.
+    Thu,
+    /// Friday.
+    Fri,
+    /// Saturday.
+    Sat,
+    /// Sunday.
+    Sun,
+}
+
+impl Weekday {
+    /// Every day, Monday first.
+    pub const ALL: [Self; 7] = [
+        Self::Mon,
+        Self::Tue,
+        Self::Wed,
+        Self::Thu,
+        Self::Fri,
+        Self::Sat,
+        Self::Sun,
+    ];
+
+    /// The same day in `chrono`'s word.
+    #[must_use]
+    pub const fn of(day: chrono::Weekday) -> Self {
+        match day {
+            chrono::Weekday::Mon => Self::Mon,
+            chrono::Weekday::Tue => Self::Tue,
+            chrono::Weekday::Wed => Self::Wed,
+            chrono::Weekday::Thu => Self::Thu,
+            chrono::Weekday::Fri => Self::Fri,
+            chrono::Weekday::Sat => Self::Sat,
+            chrono::Weekday::Sun => Self::Sun,
+        }
+    }
+}
+
+/// `"@role.ops"` or `["@role.ops", "@user.ada"]`.
+fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "write `@user.<name>` or `@role.<name>`, one or a list"
+    )]
+    enum OneOrMany {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match OneOrMany::deserialize(from)? {
+        OneOrMany::One(one) => vec![one],
+        OneOrMany::Many(many) => many,
+    })
+}
+
+/// One rung of an escalation policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyRung {
+    /// Time from when it was asked.
+    #[serde(with = "crate::duration::text")]
+    pub after: u64,
+    /// What happens.
+    #[serde(rename = "do")]
+    pub act: RungAct,
+    /// Whom it concerns; empty: the workspace's owners.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "one_or_many"
+    )]
+    pub to: Vec<String>,
+    /// Whether it happens again; for `notify` and `raise` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<Repeat>,
+}
+
+/// How often a rung happens again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Repeat {
+    /// Time between two of them.
+    #[serde(with = "crate::duration::text")]
+    pub every: u64,
+    /// How often, besides the first.
+    pub times: u32,
+}
+
+/// What stops the rungs of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopOn {
+    /// Somebody has accepted it: from then on they are reminded after a day, and the owners are told
+    /// after three.
+    Accept,
+    /// Somebody has seen it: no rung before the deadline, or for a day where there is none. It is so for
+    /// every request, whether it is written or not.
+    Acknowledge,
+}
+
+/// A policy as the API shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyView {
+    /// Which.
+    pub name: PolicyName,
+    /// What it says.
+    #[serde(flatten)]
+    pub rules: PolicyRules,
+    /// Rises with every change; 0: built in.
+    pub version: u64,
+    /// Holds where nothing else is said; neither changed nor deleted.
+    pub built_in: bool,
+    /// The rungs of a built-in one by the priority of the request; `rungs` are those of `normal`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_priority: BTreeMap<Priority, Vec<PolicyRung>>,
+}

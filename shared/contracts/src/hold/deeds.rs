@@ -1,0 +1,60 @@
+//! What is done with a handoff that stands, for the history of its run.
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::HoldId;
+use serde::{Deserialize, Serialize};
+
+/// What was done with a run's handoff that stands, for the history of the run; sent again until the
+/// executor has confirmed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HoldHandled {
+    /// Which.
+    pub id: HoldId,
+    /// Of the owner's row: everything up to it is among these, or was confirmed before.
+    pub rev: u64,
+    /// At least one, in order. Those that the executor knows change nothing.
+    pub deeds: Vec<Deed>,
+}
+
+/// One thing that was done with a handoff.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deed {
+    /// Version of the request that it made: rises, and tells it apart from any other.
+    pub rev: u64,
+    /// What.
+    #[serde(rename = "do")]
+    pub kind: DeedKind,
+    /// Who; `service:scheduler` where the ladder did.
+    pub by: String,
+    /// When.
+    #[serde(with = "crate::instant")]
+    pub at: DateTime<Utc>,
+    /// Whom it is put to since; empty where nobody else has it than before, or the owners.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<String>,
+}
+
+/// What was done with a handoff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeedKind {
+    /// Somebody said that it is theirs.
+    Accepted,
+    /// Somebody else has it.
+    Reassigned,
+    /// A person owns the run. With [`HoldOutcome::TakenOver`](super::HoldOutcome::TakenOver) that is the close itself; here it comes
+    /// first where a later close has overtaken it.
+    TakenOver,
+}
+
+/// What the executor says to one [`HoldHandled`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandledAnswer {
+    /// The run's history has it.
+    Noted,
+    /// The run, or the hold, had ended before.
+    Stale,
+}
