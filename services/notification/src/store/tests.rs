@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use holdpoint_migrations::notification::Migrator;
 use holdpoint_store::{Location, begin_write, is_sqlite, migrate, open_writer};
-use sea_orm::{ColumnTrait, DatabaseConnection, EntityTrait, Iterable, Statement};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait as _, DatabaseConnection, EntityTrait, Iterable, QueryOrder as _,
+    Statement,
+};
+use sea_orm_migration::MigratorTrait as _;
 
 use super::old::{forget, has_old};
 use super::{copy_row, delivery_row, note_row, preferences_row, secret_row, webhook_row};
@@ -13,7 +17,7 @@ pub(crate) use copy_row::Entity as Copies;
 
 /// Migrated columns are those of the entity, and as nullable.
 async fn same_columns<E: EntityTrait>(db: &DatabaseConnection, entity: E) {
-    use sea_orm::{ConnectionTrait as _, IdenStatic as _};
+    use sea_orm::IdenStatic as _;
     let table = entity.table_name().to_owned();
     let sql = if is_sqlite(db) {
         format!("SELECT name, \"notnull\" = 0 AS nullable FROM pragma_table_info('{table}')")
@@ -55,10 +59,59 @@ async fn all(location: &Location) {
     same_columns(&db, holdpoint_people::table::row::role::Entity).await;
 }
 
+/// What waited or had left before there were priorities and webhooks is as it was.
+async fn deliveries_are_kept(location: &Location) {
+    let db = open_writer(location).await.unwrap();
+    if let Location::Postgres { schema, .. } = location {
+        let sql = format!("CREATE SCHEMA {schema}");
+        db.execute_unprepared(&sql).await.unwrap();
+    }
+    Migrator::up(&db, Some(2)).await.unwrap();
+    let at = "'2026-01-01T00:00:00+00:00'";
+    let hold = "'hold_01920000000070008000000000000001-1'";
+    let sql = format!(
+        "INSERT INTO deliveries VALUES \
+         ('acme', {hold}, 1, 'email', 'ada', 'pending', 2, {at}, 'no answer', NULL, 3, 2, {at}, {at}), \
+         ('acme', {hold}, 1, 'callback', '', 'sent', 1, NULL, NULL, '202', 2, 1, {at}, {at})"
+    );
+    db.execute_unprepared(&sql).await.unwrap();
+    db.close().await.unwrap();
+    migrate::<Migrator>(location).await.unwrap();
+    let db = open_writer(location).await.unwrap();
+    let rows = delivery_row::Entity::find().order_by_asc(delivery_row::COLUMN.channel);
+    let rows = rows.all(&db).await.unwrap();
+    let shown = rows.iter().map(|row| {
+        let (channel, target) = (row.channel.as_str(), row.target.as_str());
+        (channel, target, row.state.as_str(), row.next_at.is_some())
+    });
+    assert_eq!(
+        shown.collect::<Vec<_>>(),
+        [
+            ("callback", "", "sent", false),
+            ("email", "ada", "pending", true)
+        ]
+    );
+    assert!(rows.iter().all(|row| row.priority == "normal"));
+    assert_eq!((rows[1].attempts, rows[1].version), (2, 3));
+}
+
+fn in_folder(folder: &tempfile::TempDir) -> Location {
+    Location::Sqlite(folder.path().join("notification.db"))
+}
+
+fn in_schema(postgres: &holdpoint_testkit::TestPostgres, schema: &str) -> Location {
+    Location::Postgres {
+        url: postgres.url.clone(),
+        schema: schema.to_owned(),
+    }
+}
+
 #[tokio::test]
 async fn on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
-    all(&Location::Sqlite(folder.path().join("notification.db"))).await;
+    all(&in_folder(&folder)).await;
+    let folder = tempfile::tempdir().unwrap();
+    deliveries_are_kept(&in_folder(&folder)).await;
 }
 
 #[tokio::test]
@@ -66,9 +119,6 @@ async fn on_postgres() {
     let Some(postgres) = holdpoint_testkit::postgres().await.unwrap() else {
         return;
     };
-    all(&Location::Postgres {
-        url: postgres.url.clone(),
-        schema: "notification".to_owned(),
-    })
-    .await;
+    all(&in_schema(&postgres, "notification")).await;
+    deliveries_are_kept(&in_schema(&postgres, "earlier")).await;
 }
