@@ -157,11 +157,8 @@ pub(crate) fn invalid_field(pointer: &str, message: &str) -> Problem {
     } else {
         pointer
     };
-    Problem::invalid_body(format!("{at}: {message}")).with_errors(vec![FieldError {
-        pointer: Some(pointer.to_owned()),
-        message: message.to_owned(),
-        ..FieldError::default()
-    }])
+    Problem::invalid_body(format!("{at}: {message}"))
+        .with_errors(vec![FieldError::at(pointer, message)])
 }
 
 fn any_json(bytes: &[u8]) -> Result<Value, Problem> {

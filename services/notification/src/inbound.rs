@@ -75,11 +75,7 @@ impl Reader<'_> {
         let url = check(&wanted.url, &wanted.events)?;
         self.targets.check(&url).map_err(|refused| {
             let message = format!("url: {refused}");
-            Problem::invalid_body(&*message).with_errors(vec![FieldError {
-                pointer: Some("/url".to_owned()),
-                message,
-                ..FieldError::default()
-            }])
+            Problem::invalid_body(&*message).with_errors(vec![FieldError::at("/url", message)])
         })?;
         let webhook = Webhook {
             workspace: self.parts.workspace.clone(),

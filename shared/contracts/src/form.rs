@@ -164,7 +164,10 @@ pub fn answer_faults(answer: &Value, options: &[String], form: Option<&Form>) ->
     let text = answer.to_string();
     if text.len() > ANSWER_BYTES_MAX {
         let message = format!("an answer has at most {ANSWER_BYTES_MAX} bytes as JSON");
-        return vec![FieldError::at("", message)];
+        return vec![FieldError {
+            nearest: options.to_vec(),
+            ..FieldError::at("", message)
+        }];
     }
     if let Some(form) = form {
         return form.check(answer);

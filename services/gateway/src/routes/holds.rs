@@ -117,7 +117,8 @@ async fn open(
     caller.may(Right::Ask)?;
     params.only(&[])?;
     let command = read(body.json()?)?;
-    let answered = app.command(&caller, body.key, command).await?;
+    let answered = app.command(&caller, body.key, command).await;
+    let answered = answered.map_err(in_our_words)?;
     Ok(answered.respond(|request: RequestView| {
         let opened = OpenedHold {
             id: request.id,
@@ -139,6 +140,28 @@ async fn withdraw(
     params.only(&[])?;
     let answered = app.command(&caller, None, WithdrawHold { id }).await?;
     Ok(answered.with_status(StatusCode::OK))
+}
+
+/// The owner of holds points into its command; whoever asked knows only this body.
+fn in_our_words(mut problem: Problem) -> Problem {
+    for error in &mut problem.errors {
+        if let Some(pointer) = &mut error.pointer {
+            *pointer = ours(pointer);
+        }
+    }
+    problem
+}
+
+fn ours(theirs: &str) -> String {
+    let inner = theirs.strip_prefix("/spec").unwrap_or(theirs);
+    if inner.starts_with("/policies") {
+        return "/policy".to_owned();
+    }
+    let inner = inner.strip_suffix("_ms").unwrap_or(inner);
+    match inner.strip_prefix("/context") {
+        Some(rest) => format!("/data{rest}"),
+        None => inner.to_owned(),
+    }
 }
 
 /// Translates; whether the audience exists, and what else holds of a kind, its owner knows.
@@ -319,6 +342,21 @@ mod tests {
     }
 
     /// API, `/policies`: a hold names policies, or says what one would.
+    #[test]
+    fn what_is_wrong_is_said_in_the_words_of_the_body() {
+        for (theirs, wanted) in [
+            ("/spec/policies/0", "/policy"),
+            ("/spec/policy/need", "/policy/need"),
+            ("/spec/context/a_ms/b", "/data/a_ms/b"),
+            ("/spec/ladder/2/after_ms", "/ladder/2/after"),
+            ("/spec/schema/properties/a", "/schema/properties/a"),
+            ("/timeout_ms", "/timeout"),
+            ("", ""),
+        ] {
+            assert_eq!(ours(theirs), wanted);
+        }
+    }
+
     #[test]
     fn a_policy_is_named_or_said() {
         for (policy, names, need, timeout_ms) in [

@@ -90,16 +90,37 @@ pub(crate) fn settle(
             .errors
             .push(FieldError::at("/spec/policies", message));
     }
+    at_once(spec.policies.iter().take(NAMED_MAX).map(|name| {
+        let rules = settling.rules(name)?;
+        // Whoever names one that is not there is told which there are.
+        let is_lost = rules.is_none() && settling.is_looked_up(name);
+        if is_lost {
+            settling.unknown(name).map(drop)
+        } else {
+            Ok(())
+        }
+    }))?;
     for (place, name) in spec.policies.iter().enumerate().take(NAMED_MAX) {
         if let Err(wrong) = settling.one(name)? {
             let pointer = format!("/spec/policies/{place}");
-            settling.errors.push(FieldError {
-                pointer: Some(pointer),
-                ..*wrong
-            });
+            settling.errors.push(wrong.under(&pointer));
         }
     }
     Ok((settling.settled, settling.errors))
+}
+
+/// What several looks lack, asked for in one question: rounds are few. What one of them refuses is said
+/// when its turn comes.
+pub(crate) fn at_once(looks: impl IntoIterator<Item = Result<(), Stop>>) -> Result<(), Stop> {
+    let lacks = looks.into_iter().filter_map(|look| match look {
+        Err(Stop::Need(needs)) => Some(needs),
+        Ok(()) | Err(Stop::Refused(_)) => None,
+    });
+    let needs: Vec<_> = lacks.flatten().collect();
+    match needs.is_empty() {
+        true => Ok(()),
+        false => Err(Stop::Need(needs)),
+    }
 }
 
 struct Settling<'a> {
@@ -120,13 +141,29 @@ impl Settling<'_> {
         if let Some(kind) = built_in(name) {
             return Ok(self.rungs(name, |settled| settled.default_of = Some(kind)));
         }
+        Ok(match self.rules(name)? {
+            Some(PolicyRules::Approval(rules)) => self.approval(name, &rules),
+            Some(PolicyRules::Escalation(rules)) => self.escalation(name, &rules),
+            None => Err(self.unknown(name)?),
+        })
+    }
+
+    /// Whether it is a row, and one counts: timers ask nobody, and some are built in.
+    fn is_looked_up(&self, name: &PolicyName) -> bool {
+        self.spec.kind != HoldKind::Timer && built_in(name).is_none()
+    }
+
+    /// What it says; none: there is no such row.
+    fn rules(&self, name: &PolicyName) -> Result<Option<PolicyRules>, Stop> {
+        if !self.is_looked_up(name) {
+            return Ok(None);
+        }
         let need = Need::Policy(self.scene.workspace.clone(), name.clone());
-        let rules = match (self.scene.look)(&need) {
-            Found::Unknown => return Err(Stop::Need(vec![need])),
-            Found::Here(Fact::Policy(policy)) if !policy.deleted => policy.rules,
+        match (self.scene.look)(&need) {
+            Found::Unknown => Err(Stop::Need(vec![need])),
+            Found::Here(Fact::Policy(policy)) => Ok((!policy.deleted).then_some(policy.rules)),
             Found::Here(
-                Fact::Policy(_)
-                | Fact::Policies(_)
+                Fact::Policies(_)
                 | Fact::User(_)
                 | Fact::Owners(_)
                 | Fact::Members(_)
@@ -134,12 +171,8 @@ impl Settling<'_> {
                 | Fact::Loads(_)
                 | Fact::Request,
             )
-            | Found::Absent => return self.unknown(name).map(Err),
-        };
-        Ok(match rules {
-            PolicyRules::Approval(rules) => self.approval(name, &rules),
-            PolicyRules::Escalation(rules) => self.escalation(name, &rules),
-        })
+            | Found::Absent => Ok(None),
+        }
     }
 
     /// There is none of this name: which there are.

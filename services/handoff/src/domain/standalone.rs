@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use holdpoint_auth::Right;
-use holdpoint_contracts::hold::{BARGE_IN, HoldOutcome, HoldSpec};
+use holdpoint_contracts::hold::{BARGE_IN, HoldOutcome, HoldSpec, Rung};
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
@@ -15,7 +15,7 @@ use super::handling::{Handling, Mark};
 use super::limits::{REQUESTER_BYTES_MAX, timeout_ms as default_timeout_ms};
 use super::refusal::{Refusal, Winner};
 use super::request::{BY_SERVICE, Phase, Request};
-use super::settled::settle;
+use super::settled::{at_once, settle};
 use super::turn::Turn;
 use super::{Answer, Scene, Step, Stop};
 
@@ -27,9 +27,11 @@ pub(crate) fn open(
     timeout_ms: u64,
     scene: &Scene<'_>,
 ) -> Result<Step, Stop> {
-    allow(caller, scene.workspace, Right::Ask, scene.look)?;
-    let by = caller.name();
     let spec = cleaned(spec);
+    let may = || allow(caller, scene.workspace, Right::Ask, scene.look).map(drop);
+    at_once([may(), settle(&spec, scene).map(drop), look_up(&spec, scene)])?;
+    may()?;
+    let by = caller.name();
     if let Some(request) = request {
         let said = request.handling.settled.applied(spec);
         let is_same = request.owner.is_none()
@@ -48,6 +50,7 @@ pub(crate) fn open(
         said => said,
     };
     let spec = settled.applied(spec);
+    look_up(&spec, scene)?;
     errors.extend(faults(scene.id, &spec, timeout_ms));
     let (workspace, look) = (scene.workspace, scene.look);
     errors.extend(audience::faults(&spec.to, "/spec/to", workspace, look)?);
@@ -74,6 +77,21 @@ pub(crate) fn open(
     });
     begin(&mut turn, scene)?;
     Ok(turn.end(shown))
+}
+
+/// Who there is of those that a hold names: all that is not known is asked for at once.
+fn look_up(spec: &HoldSpec, scene: &Scene<'_>) -> Result<(), Stop> {
+    let rules = Rules {
+        assign: spec.assign,
+        never: None,
+    };
+    let of_rung = |rung: &Rung| audience::faults(&rung.to, "", scene.workspace, scene.look);
+    let rungs = spec.ladder.iter().map(|rung| of_rung(rung).map(drop));
+    let others = [
+        audience::plan(&spec.to, &rules, scene).map(drop),
+        requester_fault(spec, scene).map(drop),
+    ];
+    at_once(rungs.chain(others))
 }
 
 /// Who is barred by name is somebody: a name that nobody has would bar nobody.

@@ -98,16 +98,16 @@ fn zone(name: &str) -> Result<Tz, Box<FieldError>> {
         let names = TZ_VARIANTS.into_iter().map(Tz::name);
         let is_near = |one: &&str| !wanted.is_empty() && one.to_lowercase().contains(&wanted);
         Box::new(FieldError {
-            pointer: Some("/time_zone".to_owned()),
             text: name.chars().take(100).collect(),
-            message: "time_zone is the name of a zone of the IANA database, such as Europe/Berlin"
-                .to_owned(),
             nearest: names
                 .filter(is_near)
                 .take(NEAREST_MAX)
                 .map(str::to_owned)
                 .collect(),
-            ..FieldError::default()
+            ..FieldError::at(
+                "/time_zone",
+                "time_zone is the name of a zone of the IANA database, such as Europe/Berlin",
+            )
         })
     })
 }

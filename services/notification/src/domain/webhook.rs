@@ -153,11 +153,11 @@ pub fn check(url: &str, events: &[String]) -> Result<Url, Problem> {
     let read = address(url);
     if read.is_none() {
         let message = format!("url is an http or https address of at most {URL_BYTES_MAX} bytes");
-        errors.push(wrong("/url".to_owned(), url, message));
+        errors.push(wrong("/url", url, message));
     }
     if !(1..=EVENTS_MAX).contains(&events.len()) {
         let message = format!("events has 1 to {EVENTS_MAX} names; `*` is everything");
-        errors.push(wrong("/events".to_owned(), "", message));
+        errors.push(wrong("/events", "", message));
     }
     for (place, event) in events.iter().enumerate().take(EVENTS_MAX) {
         if !names().any(|name| is_meant(event, name)) {
@@ -192,16 +192,14 @@ fn unknown(place: usize, event: &str) -> FieldError {
         .filter(|name| name.split('.').next() == Some(kind));
     FieldError {
         nearest: near.map(|name| (*name).to_owned()).collect(),
-        ..wrong(format!("/events/{place}"), event, message)
+        ..wrong(&format!("/events/{place}"), event, message)
     }
 }
 
-fn wrong(pointer: String, text: &str, message: String) -> FieldError {
+fn wrong(pointer: &str, text: &str, message: String) -> FieldError {
     FieldError {
-        pointer: Some(pointer),
         text: text.chars().take(100).collect(),
-        message,
-        ..FieldError::default()
+        ..FieldError::at(pointer, message)
     }
 }
 

@@ -20,7 +20,10 @@ impl Pool {
         id: WebhookId,
         parcel: &Parcel,
     ) -> Report {
-        let report = self.tell_webhook(key, id, parcel).await;
+        let report = match self.tell_webhook(key, id, parcel).await {
+            Ok(report) => report,
+            Err(not_called) => return *not_called,
+        };
         let call = match &report {
             Report::Sent { .. } => Call::Taken,
             Report::Later(error) => Call::Failed(error.clone()),
@@ -38,32 +41,39 @@ impl Pool {
         report
     }
 
-    async fn tell_webhook(&self, key: &DeliveryKey, id: WebhookId, parcel: &Parcel) -> Report {
+    /// What came of the call; or, as an error, why there was none, which is not the other side's doing.
+    async fn tell_webhook(
+        &self,
+        key: &DeliveryKey,
+        id: WebhookId,
+        parcel: &Parcel,
+    ) -> Result<Report, Box<Report>> {
+        let not_called = |report| Err(Box::new(report));
         let found = store::webhook(&self.readers, &key.workspace, id).await;
         let webhook = match found {
             Ok(Some(webhook)) => webhook,
-            Ok(None) => return dropped("The webhook is not there any more."),
+            Ok(None) => return not_called(dropped("The webhook is not there any more.")),
             Err(error) => {
                 tracing::warn!(%error, "a webhook cannot be read");
-                return later("The tables could not be read.");
+                return not_called(later("The tables could not be read."));
             }
         };
         match webhook.standing {
             Standing::Active { .. } => {}
-            Standing::Disabled { .. } => return dropped("The webhook is disabled."),
-            Standing::Removed => return dropped("The webhook is not there any more."),
+            Standing::Disabled { .. } => return not_called(dropped("The webhook is disabled.")),
+            Standing::Removed => return not_called(dropped("The webhook is not there any more.")),
         }
         let fact = &parcel.note.fact;
         let base = self.outside.public_url.known().and_then(Option::as_deref);
         let body = match webhook.format {
             WebhookFormat::Standard => event(&key.workspace, fact, base),
             WebhookFormat::Slack if parcel.has_ended && !fact.kind.is_end() => {
-                return dropped("Nobody had to do anything any more.");
+                return not_called(dropped("Nobody had to do anything any more."));
             }
             WebhookFormat::Slack => slack::message(fact, base),
         };
         let Ok(secret) = WebhookSecret::read(&webhook.secret) else {
-            return never("What the webhook is signed with cannot be read.");
+            return not_called(never("What the webhook is signed with cannot be read."));
         };
         let letter = Letter {
             what: "webhook",
@@ -72,7 +82,7 @@ impl Pool {
             secret: &secret,
             body: body.to_string(),
         };
-        self.post(&letter).await
+        Ok(self.post(&letter).await)
     }
 }
 

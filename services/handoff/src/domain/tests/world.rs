@@ -112,6 +112,9 @@ pub(super) fn unsigned(name: &str) -> Caller {
     }
 }
 
+/// How often one decision may ask for more; the kernel gives up soon after.
+const ROUNDS_MAX: usize = 3;
+
 /// A request at work: ada and oscar (of ops) may answer, bob may not.
 #[derive(Debug, Clone)]
 pub(super) struct World {
@@ -212,6 +215,22 @@ impl World {
         }
     }
 
+    /// Asks as the kernel does: nothing is known until it was asked for, and rounds are few.
+    pub(super) fn decide(&self, state: Option<&Aggregate>, input: &Input) -> Result<Step, Stop> {
+        let mut known = BTreeSet::new();
+        for _ in 0..=ROUNDS_MAX {
+            let look = |need: &Need| match known.contains(need) {
+                true => self.look(need),
+                false => Found::Unknown,
+            };
+            match decide(state, input, &look, self.now) {
+                Err(Stop::Need(more)) => known.extend(more),
+                decided => return decided,
+            }
+        }
+        panic!("{input:?} asks for more again and again: {known:?}");
+    }
+
     /// Decides an input on the request, checks what always holds, and keeps what follows.
     pub(super) fn put(&mut self, input: RequestInput) -> Result<Answer, Problem> {
         let input = Input::Request {
@@ -221,9 +240,7 @@ impl World {
         };
         let before = self.request.clone();
         let state = before.clone().map(|it| Aggregate::Request(Box::new(it)));
-        let look = |need: &Need| self.look(need);
-        let result = decide(state.as_ref(), &input, &look, self.now);
-        match result {
+        match self.decide(state.as_ref(), &input) {
             Ok(Step::Changed(change)) => {
                 let Aggregate::Request(next) = change.state else {
                     panic!("a request became a user")
@@ -390,8 +407,7 @@ impl World {
             input,
         };
         let state = self.users.get(name).cloned().map(Aggregate::User);
-        let look = |need: &Need| self.look(need);
-        match decide(state.as_ref(), &input, &look, self.now) {
+        match self.decide(state.as_ref(), &input) {
             Ok(Step::Changed(change)) => {
                 let Aggregate::User(user) = change.state else {
                     panic!("a user became a request")

@@ -125,9 +125,10 @@ fn minutes(text: &str) -> Option<u32> {
 
 fn wrong(name: &str, text: &str, message: &str) -> FieldError {
     FieldError {
-        pointer: Some(format!("/quiet_hours/{name}")),
         text: text.chars().take(100).collect(),
-        message: format!("quiet_hours.{name} {message}"),
-        ..FieldError::default()
+        ..FieldError::at(
+            &format!("/quiet_hours/{name}"),
+            format!("quiet_hours.{name} {message}"),
+        )
     }
 }
