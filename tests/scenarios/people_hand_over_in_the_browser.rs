@@ -1,5 +1,7 @@
 //! Handoffs on the pages, in Chromium: taken over, completed both ways, two people at once (People 8).
 
+use std::time::Duration;
+
 use holdpoint_testkit::{Person, until};
 use serde_json::{Value, json};
 
@@ -104,6 +106,33 @@ async fn a_person_takes_a_lead_over_and_lets_the_agent_go_on() {
     watching.picture("handoff-run").await;
     browser.close().await;
     watching.close().await;
+}
+
+/// S0-R3: the answer to a form may come after what the live connection has sent since: the page
+/// still ends with what is.
+#[tokio::test]
+async fn a_slow_answer_does_not_bring_back_what_was() {
+    let Some(browsers) = Browsers::new().await else {
+        return;
+    };
+    let world = World::with_real_time().await;
+    let nina = nina(&world).await;
+    let (_, id) = lead(&world).await;
+    let browser = browsers.signed_in(&world, nina.token(), DESK).await;
+    browser.reads("Live").await;
+    let slow = "const send = window.fetch;
+        window.fetch = async (...all) => {
+            const answer = await send(...all);
+            const text = await answer.text();
+            await new Promise((wake) => setTimeout(wake, 2000));
+            return new Response(text, answer);
+        }";
+    browser.asks(slow).await;
+    browser.click("Take over").await;
+    browser.reads("With nina").await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    is_current(&world, &browser, &id).await;
+    browser.close().await;
 }
 
 /// S0-T3: the other way ends the run; on a phone.

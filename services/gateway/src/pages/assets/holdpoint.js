@@ -87,6 +87,7 @@
       const old = document.getElementById(fresh.id);
       if (old) old.focus({ preventScroll: true });
       replace(fresh, false);
+      if (source) connect();
       const notice = fresh.querySelector(".notice");
       say(notice ? notice.textContent : fresh.dataset.say);
     } catch (error) {
@@ -103,18 +104,22 @@
 
   // --- live ---
   const link = (text) => { const box = document.getElementById("link"); if (box) box.textContent = text; };
+  // A connection begins with everything. After the answer to a form it is made anew: what it had
+  // sent meanwhile was newer than that answer, and is not sent twice.
+  let source = null;
   const connect = () => {
-    const source = new EventSource("/live?page=" + encodeURIComponent(location.pathname + location.search));
-    source.addEventListener("open", () => link("Live"));
-    source.addEventListener("html", (event) => arrived(event.data));
-    source.addEventListener("now", (event) => { now = Number(event.data); tick(); });
-    source.addEventListener("over", () => { source.close(); location.href = "/login"; });
-    source.addEventListener("error", () => {
+    if (source) source.close();
+    const mine = source = new EventSource("/live?page=" + encodeURIComponent(location.pathname + location.search));
+    mine.addEventListener("open", () => link("Live"));
+    mine.addEventListener("html", (event) => arrived(event.data));
+    mine.addEventListener("now", (event) => { now = Number(event.data); tick(); });
+    mine.addEventListener("over", () => { mine.close(); location.href = "/login"; });
+    mine.addEventListener("error", () => {
       link("Connection lost; trying again");
-      if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+      if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (mine === source) connect(); }, 3000);
     });
-    addEventListener("pagehide", () => source.close(), { once: true });
   };
+  addEventListener("pagehide", () => { if (source) source.close(); });
 
   // --- time that is left, by the server's clock ---
   const began = Date.now();
