@@ -45,15 +45,20 @@ async fn nina(world: &World) -> Person {
 /// Waits until the forms of a page are of the request as it is: the executor's word on a take-over
 /// moves its version, and the page follows by itself.
 async fn is_current(world: &World, browser: &Browser, id: &str) {
-    until(PATIENCE, "the page to follow", async || {
+    let mut seen = Value::Null;
+    let found = until(PATIENCE, "the page to follow", async || {
         let path = format!("/requests/{id}");
         let (_, request) = world.up.get(&path).await.ok()?;
         let form = "return Number(document.querySelector('[name=version]').value)";
         let is_settled = request["effect"] == "applied" && request["timer_unconfirmed"].is_null();
-        (is_settled && browser.asks(form).await == request["version"]).then_some(())
-    })
-    .await
-    .unwrap();
+        let shown = browser.asks(form).await;
+        let is_same = shown == request["version"];
+        seen = json!({ "page": shown, "request": request });
+        (is_settled && is_same).then_some(())
+    });
+    if let Err(error) = found.await {
+        panic!("{error}: {seen}");
+    }
 }
 
 async fn fits(browser: &Browser) -> Value {
