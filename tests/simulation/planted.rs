@@ -62,13 +62,21 @@ fn time_out_stays(known: Option<&Aggregate>, input: &Input, decision: &mut Decis
     let RequestInput::Wish { want, .. } = input else {
         return;
     };
-    let (Phase::TimedOut { at }, Want::Frozen { since, .. }) = (&before.phase, want) else {
+    let Phase::TimedOut { at } = &before.phase else {
+        return;
+    };
+    let Want::Frozen {
+        since,
+        remaining_ms,
+        ..
+    } = want
+    else {
         return;
     };
     // The cell as it is, so that this stays one cell and no other.
     let cell = meet(OwnerState::TimedOut(*at), want);
     assert_eq!(
-        *since < *at,
+        *since < *at || *remaining_ms != Some(0),
         cell == holdpoint_handoff::domain::Cell::FreezeAgain
     );
     if let Aggregate::Request(after) = &mut decision.state {

@@ -209,7 +209,14 @@ fn as_wanted(request: &Request, script: &Scripted) {
         (Phase::TimedOut { at }, Want::Open { deadline, .. }) => {
             deadline.is_some_and(|deadline| deadline <= *at)
         }
-        (Phase::TimedOut { at }, Want::Frozen { since, .. }) => since >= at,
+        (
+            Phase::TimedOut { at },
+            Want::Frozen {
+                since,
+                remaining_ms,
+                ..
+            },
+        ) => since >= at && *remaining_ms == Some(0),
         (Phase::Open { deadline }, Want::Open { deadline: it, .. }) => deadline == it,
         (
             Phase::Frozen {

@@ -252,6 +252,7 @@ fn by_workers(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<In
                     step: it.step,
                     dispatch: it.dispatch,
                     delivery: it.delivery,
+                    without_lease: it.without_lease,
                 };
                 run(caller.workspace, it.run, input)
             })

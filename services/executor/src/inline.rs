@@ -186,6 +186,7 @@ fn start_step(node: &NodeName, out: &HandOut) -> Input {
         step: out.step.clone(),
         dispatch: out.dispatch,
         delivery: 1,
+        without_lease: false,
     };
     about(out, input)
 }

@@ -100,6 +100,10 @@ pub struct StartStep {
     pub dispatch: u64,
     /// How often the bus has delivered it, from 1.
     pub delivery: u64,
+    /// It would do without a lease: an idempotent step on its first delivery, which is only too old to
+    /// start unasked. It asks again, for a lease, once it has run for half a second.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_lease: bool,
 }
 
 /// Answer to one [`StartStep`].
@@ -108,6 +112,9 @@ pub struct StartStep {
 pub enum Grant {
     /// Committed: start it.
     Go,
+    /// To who would do without a lease: start it, nothing is kept of that. Its delivery is acked with
+    /// its result, as if it had started unasked.
+    GoWithoutLease,
     /// Cancelled, paused, finished, or handed out anew: forget it.
     Drop,
     /// Another worker was granted it and never reported: a person decides. Forget it.

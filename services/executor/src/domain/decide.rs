@@ -147,7 +147,15 @@ fn decide_run(
             step,
             dispatch,
             delivery,
-        } => work::start(turn, node, step, *dispatch, *delivery),
+            without_lease,
+        } => {
+            let delivery = work::Delivery {
+                dispatch: *dispatch,
+                count: *delivery,
+                without_lease: *without_lease,
+            };
+            work::start(turn, node, step, &delivery)
+        }
         RunInput::AskPeople {
             by,
             step,

@@ -138,6 +138,8 @@ pub enum RunInput {
         dispatch: u64,
         /// How often the bus has delivered it.
         delivery: u64,
+        /// Whether it would do without a lease.
+        without_lease: bool,
     },
     /// The tool of a step that is in progress asks people.
     AskPeople {

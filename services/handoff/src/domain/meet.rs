@@ -36,7 +36,8 @@ pub enum Cell {
     DecisionStaysRunEnded,
     /// The time-out stays, and the executor is told again.
     TimeOutStaysAndIsToldAgain,
-    /// The pause was before the time-out: frozen again, and a late answer becomes the answer.
+    /// The pause was before the time-out, or a deadline behind it: frozen again, and a late answer
+    /// becomes the answer.
     FreezeAgain,
     /// The deadline was moved behind the time-out: open again.
     OpenAgain,
@@ -65,8 +66,16 @@ pub fn meet(owner: OwnerState, want: &Want) -> Cell {
                 Cell::TimeOutStaysAndIsToldAgain
             }
         }
-        (OwnerState::TimedOut(at), Want::Frozen { since, .. }) => {
-            if *since < at {
+        (
+            OwnerState::TimedOut(at),
+            Want::Frozen {
+                since,
+                remaining_ms,
+                ..
+            },
+        ) => {
+            // Time that is left behind a time-out is the time to a later deadline.
+            if *since < at || *remaining_ms != Some(0) {
                 Cell::FreezeAgain
             } else {
                 Cell::TimeOutStaysAndIsToldAgain

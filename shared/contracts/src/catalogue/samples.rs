@@ -361,6 +361,11 @@ pub(super) fn work() -> Vec<Entry> {
         step: step.clone(),
         dispatch: 1,
         delivery: 1,
+        without_lease: false,
+    };
+    let light = StartStep {
+        without_lease: true,
+        ..start.clone()
     };
     let failed = ActionResult {
         success: false,
@@ -382,10 +387,11 @@ pub(super) fn work() -> Vec<Entry> {
             "service:worker",
             StartSteps {
                 node: "my-worker-7f3a".parse().unwrap(),
-                steps: vec![start],
+                steps: vec![start, light],
             },
             vec![
                 Reply::Ok(Grant::Go),
+                Reply::Ok(Grant::GoWithoutLease),
                 Reply::Ok(Grant::Drop),
                 Reply::Ok(Grant::Uncertain),
                 Reply::Problem(Problem::unavailable(

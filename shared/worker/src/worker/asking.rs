@@ -33,6 +33,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 pub(super) enum Word {
     /// The start is a committed row: call the tool.
     Start,
+    /// Call the tool as if nobody had to be asked yet.
+    StartWithoutLease,
     /// Not wanted any more, or for a person to decide: ack it.
     Forget,
     /// Nobody could say: give it back, it comes again.
@@ -127,6 +129,7 @@ async fn ask(bus: Bus, node: NodeName, workspace: Workspace, batch: Vec<Question
 fn word(reply: Reply<Grant>) -> Word {
     match reply {
         Reply::Ok(Grant::Go) => Word::Start,
+        Reply::Ok(Grant::GoWithoutLease) => Word::StartWithoutLease,
         Reply::Ok(Grant::Drop | Grant::Uncertain) => Word::Forget,
         Reply::Problem(Problem { code, detail, .. }) => {
             tracing::debug!(code, detail, "a step may not start yet");

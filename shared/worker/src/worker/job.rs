@@ -20,10 +20,10 @@ use super::results::{Kept, Reporter};
 use crate::ask::People;
 use crate::tool::{Tool, ToolCall};
 
-/// A message older than this may have been granted to somebody else: ask.
-const FRESH: Duration = Duration::from_secs(1);
+/// A message older than this may not be wanted any more: ask.
+pub(super) const FRESH: Duration = Duration::from_secs(1);
 
-/// A step that started without asking asks when it has run for this long.
+/// A step that started without a lease asks for one when it has run for this long.
 const ASK_AFTER: Duration = Duration::from_millis(500);
 
 /// Until a step comes again that nobody could say anything about …
@@ -90,12 +90,21 @@ impl Bench {
             step: hand_out.step.clone(),
             dispatch: hand_out.dispatch,
             delivery: arrival.delivery,
+            without_lease: false,
         };
-        let may_start_at_once =
-            hand_out.idempotent && arrival.delivery <= 1 && arrival.age <= FRESH;
-        if !may_start_at_once {
-            match self.asker.may_start(&hand_out.workspace, &start).await {
-                Word::Start => delivery.granted().await,
+        let needs_no_lease = hand_out.idempotent && arrival.delivery <= 1;
+        let mut is_leased = false;
+        if !needs_no_lease || arrival.age > FRESH {
+            let asked = StartStep {
+                without_lease: needs_no_lease,
+                ..start.clone()
+            };
+            match self.asker.may_start(&hand_out.workspace, &asked).await {
+                Word::Start => {
+                    delivery.granted().await;
+                    is_leased = true;
+                }
+                Word::StartWithoutLease => {}
                 Word::Forget => return delivery.end().await,
                 Word::Later => return delivery.give_back(again_after(arrival.delivery)).await,
             }
@@ -105,7 +114,7 @@ impl Bench {
             ..ToolCall::of(&hand_out, self.clock.now(), delivery.stop().clone())
         };
         let mut calling = pin!(outcome::call(tool, call, self.result_max));
-        if may_start_at_once {
+        if !is_leased {
             let done = tokio::select! {
                 done = &mut calling => Some(done),
                 is_granted = self.ask_late(&hand_out, &start) => {
@@ -133,7 +142,7 @@ impl Bench {
         tokio::time::sleep(ASK_AFTER).await;
         loop {
             match self.asker.may_start(&hand_out.workspace, start).await {
-                Word::Start => return true,
+                Word::Start | Word::StartWithoutLease => return true,
                 Word::Forget => return false,
                 Word::Later => tokio::time::sleep(AGAIN_SOON).await,
             }

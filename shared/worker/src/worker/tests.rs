@@ -16,6 +16,7 @@ use serde_json::json;
 
 use self::scene::{Executor, Manner, Scene, Working, step, until};
 use super::held::ACK_WAIT;
+use super::job::FRESH;
 use super::{BusContacts, Worker, WorkerError, WorkerOptions};
 use crate::tool::{Tool, ToolFailure, tool_fn};
 use crate::tools::ContactPatcher as _;
@@ -39,6 +40,31 @@ async fn an_idempotent_fresh_step_starts_without_asking() {
     }
     assert_eq!(working.calls(), 1);
     scene.end().await;
+}
+
+/// S4-R2, P1: what is idempotent and only old asks whether it may still start, and does without a lease;
+/// its delivery is acked when its result is confirmed.
+#[tokio::test]
+async fn an_idempotent_old_step_asks_and_needs_no_lease() {
+    for (grant, calls) in [(Grant::GoWithoutLease, 1), (Grant::Drop, 0)] {
+        let scene = Scene::new().await;
+        scene.publish(&[step(true)]).await;
+        tokio::time::sleep(FRESH + Duration::from_millis(50)).await;
+        let manner = Manner {
+            grant,
+            ..Manner::default()
+        };
+        let executor = Executor::start(&scene, manner).await;
+        let working = Working::start(&scene, 8, 8);
+        scene.all_acked().await;
+        {
+            let said = executor.said();
+            assert_eq!((said.starts.len(), said.results.len()), (1, calls));
+            assert!(said.starts[0].without_lease, "{said:?}");
+        }
+        assert_eq!(working.calls(), calls);
+        scene.end().await;
+    }
 }
 
 /// S4-R2

@@ -34,24 +34,40 @@ pub(super) struct Report<'r> {
     pub(super) error_code: &'r Option<String>,
 }
 
+/// What a worker wants to start.
+pub(super) struct Delivery {
+    pub(super) dispatch: u64,
+    /// How often it was delivered.
+    pub(super) count: u64,
+    pub(super) without_lease: bool,
+}
+
 /// Answers a worker that wants to start a delivered step. `go` is a committed row.
 pub(super) fn start(
     mut turn: Turn<'_>,
     node: &NodeName,
     step: &str,
-    dispatch: u64,
-    delivery: u64,
+    delivery: &Delivery,
 ) -> Result<Verdict, Stop> {
     let index = turn.position(step)?;
-    let Some(current) = turn.step(index).filter(|step| step.dispatch == dispatch) else {
+    let current = turn
+        .step(index)
+        .filter(|step| step.dispatch == delivery.dispatch);
+    let Some(current) = current else {
         return Ok(granted(Grant::Drop));
     };
     let handed = match &current.phase {
         // Paused: it is handed out anew on resume.
         StepPhase::Queued(_) if !turn.run.moves() => return Ok(granted(Grant::Drop)),
+        // Called twice it would do no harm, and it is not too late to say no: all that a row is for.
+        StepPhase::Queued(handed)
+            if delivery.without_lease && handed.idempotent && delivery.count <= 1 =>
+        {
+            return Ok(granted(Grant::GoWithoutLease));
+        }
         StepPhase::Queued(handed) => handed.clone(),
         // The answer to its first request was lost on the way; a pause since then lets it finish.
-        StepPhase::Working(held) if held.node == *node && held.delivery == delivery => {
+        StepPhase::Working(held) if held.node == *node && held.delivery == delivery.count => {
             return Ok(granted(Grant::Go));
         }
         StepPhase::Uncertain(_) => return Ok(granted(Grant::Uncertain)),
@@ -72,7 +88,7 @@ pub(super) fn start(
         step.phase = StepPhase::Working(Working {
             handed,
             node: node.clone(),
-            delivery,
+            delivery: delivery.count,
             since,
         });
     }

@@ -174,7 +174,9 @@ proptest! {
             (Phase::TimedOut { at }, Want::Open { deadline, .. }) => {
                 prop_assert!(had_it || deadline.is_some_and(|due| due <= *at));
             }
-            (Phase::TimedOut { at }, Want::Frozen { since, .. }) => prop_assert!(since >= at),
+            (Phase::TimedOut { at }, Want::Frozen { since, remaining_ms, .. }) => {
+                prop_assert!(since >= at && *remaining_ms == Some(0));
+            }
             (phase, want) => prop_assert!(false, "{phase:?} although wanted: {want:?}"),
         }
     }

@@ -53,12 +53,16 @@ fn scenes() -> Vec<(&'static str, World)> {
     ]
 }
 
-fn wishes() -> [(&'static str, Want); 5] {
+fn wishes() -> [(&'static str, Want); 6] {
     [
         ("open, same deadline", open(60)),
         ("open, later deadline", open(90)),
         ("frozen since before", frozen(59, 60_000)),
         ("frozen since after", frozen(61, 0)),
+        (
+            "frozen since after, later deadline",
+            frozen(61, 29 * 60_000),
+        ),
         ("gone", gone()),
     ]
 }

@@ -35,6 +35,7 @@ pub(super) enum Move {
         dispatch: Dispatch,
         node: bool,
         delivery: u64,
+        without_lease: bool,
     },
     Report {
         step: usize,
@@ -104,8 +105,10 @@ pub(super) fn a_move() -> impl Strategy<Value = Move> {
         1 => Just(Move::Cancel),
         6 => Just(Move::Due),
         1 => (0_u32..4, 0_u64..20).prop_map(|(hold, rev)| Move::Stray { hold, rev }),
-        8 => (0_usize..6, a_dispatch(), any::<bool>(), 1_u64..3).prop_map(
-            |(step, dispatch, node, delivery)| Move::Ask { step, dispatch, node, delivery }
+        8 => (0_usize..6, a_dispatch(), any::<bool>(), 1_u64..3, prop::bool::weighted(0.3)).prop_map(
+            |(step, dispatch, node, delivery, without_lease)| {
+                Move::Ask { step, dispatch, node, delivery, without_lease }
+            }
         ),
         8 => (0_usize..6, a_dispatch(), prop::bool::weighted(0.1)).prop_map(
             |(step, dispatch, fails)| Move::Report { step, dispatch, fails }
@@ -194,6 +197,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
             dispatch,
             node,
             delivery,
+            without_lease,
         } => {
             let (step, dispatch) = place(world, *step, *dispatch)?;
             let node = if *node { "node-a" } else { "node-b" };
@@ -202,6 +206,7 @@ pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
                 step,
                 dispatch,
                 delivery: *delivery,
+                without_lease: *without_lease,
             })
         }
         Move::Report {

@@ -25,6 +25,37 @@ fn a_claim_timeout_is_the_lease() {
     assert_eq!(default.leases["note"].lease_ms, 30_000);
 }
 
+/// P1: a step that may be called twice, and is only old, costs no row to start; what was asked for
+/// without a lease can still be asked for with one, by the same node or another.
+#[test]
+fn a_step_that_may_be_called_twice_can_start_without_a_lease() {
+    let mut world = World::started(LOG);
+    let before = world.run().clone();
+    let light = |world: &mut World, node| world.ask_without_lease(node, "note", 1);
+    assert_eq!(light(&mut world, "node-a"), Grant::GoWithoutLease);
+    assert_eq!(light(&mut world, "node-b"), Grant::GoWithoutLease);
+    assert_eq!((&before, world.leases.len()), (world.run(), 0));
+    assert_eq!(world.ask("node-a", "note"), Grant::Go);
+    assert_eq!(light(&mut world, "node-b"), Grant::Drop);
+    assert_eq!(world.report("note", done(json!({}))), ResultAnswer::Applied);
+    assert_eq!(light(&mut world, "node-b"), Grant::Drop);
+}
+
+/// S4-R2: what must not be done twice has a lease, and so has what was delivered before; and what is
+/// paused or cancelled does not start without one either.
+#[test]
+fn what_needs_a_lease_gets_one_or_nothing() {
+    let mut once = World::started("  - id: send\n    tool: send_email\n    args: { to: x }\n");
+    assert_eq!(once.ask_without_lease("node-a", "send", 1), Grant::Go);
+    assert_eq!(once.leases.len(), 1);
+    let mut again = World::started(LOG);
+    assert_eq!(again.ask_without_lease("node-a", "note", 2), Grant::Go);
+    assert_eq!(again.leases.len(), 1);
+    let mut paused = World::started(LOG);
+    paused.pause();
+    assert_eq!(paused.ask_without_lease("node-a", "note", 1), Grant::Drop);
+}
+
 /// S4-R5, S4-R7: an idempotent step is handed out anew, the old hand-out is fenced off, and who had
 /// it is on record.
 #[test]

@@ -253,6 +253,7 @@ fn a_step_that_the_run_does_not_have_is_refused() {
         step: "nonsense".to_owned(),
         dispatch: 1,
         delivery: 1,
+        without_lease: false,
     });
     assert!(
         matches!(heard, Heard::Refused(Refusal::StepNotFound(..))),

@@ -224,12 +224,27 @@ impl World {
     }
 
     pub(super) fn ask_as(&mut self, node: &str, step: &str, dispatch: u64, delivery: u64) -> Grant {
-        let input = RunInput::StartStep {
+        self.may_start(RunInput::StartStep {
             node: node.parse().unwrap(),
             step: step.to_owned(),
             dispatch,
             delivery,
-        };
+            without_lease: false,
+        })
+    }
+
+    /// The same by a worker that would do without a lease.
+    pub(super) fn ask_without_lease(&mut self, node: &str, step: &str, delivery: u64) -> Grant {
+        self.may_start(RunInput::StartStep {
+            node: node.parse().unwrap(),
+            step: step.to_owned(),
+            dispatch: self.dispatch(step),
+            delivery,
+            without_lease: true,
+        })
+    }
+
+    fn may_start(&mut self, input: RunInput) -> Grant {
         match self.give(input) {
             Heard::Decided(Answer::Grant(grant)) | Heard::Unchanged(Answer::Grant(grant)) => grant,
             other => panic!("{other:?}"),

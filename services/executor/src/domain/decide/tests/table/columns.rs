@@ -64,6 +64,7 @@ fn asked(world: &World, node: &str, back: u64, delivery: u64) -> RunInput {
         step: STEP.to_owned(),
         dispatch: world.dispatch(STEP).saturating_sub(back),
         delivery,
+        without_lease: false,
     }
 }
 
