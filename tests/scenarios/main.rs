@@ -23,6 +23,7 @@ mod a_long_wait_is_exact;
 mod a_parked_tool_comes_back_with_the_answer;
 mod a_paused_agent_stops_every_run;
 mod a_paused_wait_keeps_its_remaining_time;
+mod a_person_is_told_by_the_next_channel;
 mod a_process_dies_at_any_point;
 mod a_program_publishes_commands;
 mod a_question_is_answered;

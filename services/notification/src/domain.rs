@@ -19,18 +19,19 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
-    self as contract, Noted, NotificationView, RequestFact, WebhookAdded, WebhookSecretView,
-    WebhookView,
+    self as contract, Channel, Noted, NotificationView, RequestFact, Way, WebhookAdded,
+    WebhookSecretView, WebhookView,
 };
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
 use serde::Serialize;
 
 pub use copy::Copy;
 pub(crate) use decide::decide;
-pub use delivery::{Delivery, DeliveryKey, Phase, Recipient, Report, TRIES_MAX};
+pub use delivery::{Delivery, DeliveryKey, Phase, Posting, Recipient, Report, TRIES_MAX};
 pub use fan_out::{Audience, Fan, PAGE};
 pub(crate) use note::title;
 pub use note::{Course, Note, action_url, link};
+pub(crate) use preferences::shown;
 pub use preferences::{Preferences, Rules};
 pub use refusal::Refusal;
 pub use webhook::{Call, Hook, Standing, WEBHOOKS_MAX, Webhook, check};
@@ -130,6 +131,8 @@ pub enum Input {
         person: UserName,
         /// What; it can be read as [`Rules`].
         said: contract::Preferences,
+        /// Signs the calls of a chat that is new.
+        fresh: String,
     },
     /// Somebody who may adds a program that is told of events.
     AddWebhook(Box<Webhook>),
@@ -211,6 +214,19 @@ pub struct Person {
     pub rules: Rules,
 }
 
+impl Person {
+    /// The first way by which they want to be told of something of this priority, and can be; but for
+    /// those that were tried.
+    #[must_use]
+    pub fn next(&self, priority: Priority, tried: &[Channel]) -> Option<Way> {
+        if self.has_mail {
+            return self.rules.next(priority, tried);
+        }
+        let without: Vec<_> = tried.iter().copied().chain([Channel::Email]).collect();
+        self.rules.next(priority, &without)
+    }
+}
+
 /// What is found for a need.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
@@ -264,10 +280,21 @@ pub enum Effect {
         id: NotificationId,
         /// How urgent it is.
         priority: Priority,
-        /// To whom, how, and from when on.
-        to: Vec<(Recipient, DateTime<Utc>)>,
+        /// To whom, how, and from when on. Whoever is told of it already, by whichever way, is not told
+        /// by another, unless that one has failed.
+        to: Vec<Posting>,
     },
-    /// A person wants to be told differently: what waits for them is due, and decided anew.
+    /// A request has ended: the chats that were told that it is asked are told of that, too.
+    FollowUp {
+        /// Whose.
+        workspace: Workspace,
+        /// What says so.
+        id: NotificationId,
+        /// How urgent the request is.
+        priority: Priority,
+    },
+    /// A person wants to be told differently: what waits for them, for the end of quiet hours or for
+    /// another try, is due, and decided anew.
     Reconsider {
         /// Whose.
         workspace: Workspace,

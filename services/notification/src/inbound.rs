@@ -4,13 +4,15 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{
-    AddWebhook, NoteRequests, PutPreferences, ReadNotification, RemoveWebhook, ShowWebhookSecret,
+    AddWebhook, NoteRequests, Preferences, PutPreferences, ReadNotification, RemoveWebhook,
+    ShowWebhookSecret,
 };
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_kernel::Request;
 
 use holdpoint_targets::TargetPolicy;
+use url::Url;
 
 use crate::domain::{Input, Rules, Standing, Webhook, check};
 
@@ -109,12 +111,34 @@ impl Reader<'_> {
             return Err(Problem::new(403, "forbidden", detail));
         }
         Rules::read(&preferences)?;
+        self.may_call_chat(&preferences)?;
         let input = Input::Prefer {
             workspace: self.parts.workspace.clone(),
             person,
             said: preferences,
+            fresh: WebhookSecret::fresh().write(),
         };
         Ok(Request::one(input, envelope.key))
+    }
+
+    /// Anybody may name a chat: where only public addresses are called, what is told goes encrypted.
+    fn may_call_chat(&self, preferences: &Preferences) -> Result<(), Problem> {
+        let chat = preferences.channels.chat.as_ref();
+        let Some(url) = chat.and_then(|chat| chat.url.as_deref()) else {
+            return Ok(());
+        };
+        let refuse = |why: &str| {
+            let message = format!("channels.chat.url: {why}");
+            let wrong = FieldError::at("/channels/chat/url", message.clone());
+            Problem::invalid_body(message).with_errors(vec![wrong])
+        };
+        let url = Url::parse(url).map_err(|_no_url| refuse("that is no address"))?;
+        let is_plain = url.scheme() != "https";
+        if is_plain && self.targets == TargetPolicy::PublicOnly {
+            return Err(refuse("only https addresses are called"));
+        }
+        let checked = self.targets.check(&url);
+        checked.map_err(|refused| refuse(&refused.to_string()))
     }
 
     fn facts(&self, envelope: Envelope<NoteRequests>) -> Result<Request<Input>, Problem> {

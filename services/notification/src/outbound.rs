@@ -41,6 +41,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
             Effect::More
             | Effect::Users(_)
             | Effect::Deliver { .. }
+            | Effect::FollowUp { .. }
             | Effect::Reconsider { .. }
             | Effect::Forget { .. }
             | Effect::Send { .. } => {}

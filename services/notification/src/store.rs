@@ -121,7 +121,9 @@ pub(crate) async fn parcel(
         return Ok(None);
     };
     let person = match &key.to {
-        Recipient::Mail(name) => people::find(db, &key.workspace, name).await?,
+        Recipient::Mail(name) | Recipient::Chat(name) => {
+            people::find(db, &key.workspace, name).await?
+        }
         Recipient::Callback | Recipient::Webhook(_) => None,
     };
     Ok(Some(Parcel {
@@ -364,6 +366,18 @@ pub(crate) async fn record(
                     priority: *priority,
                 };
                 delivery_row::insert(db, &new, to, now).await?;
+            }
+            Effect::FollowUp {
+                workspace,
+                id,
+                priority,
+            } => {
+                let new = delivery_row::New {
+                    workspace,
+                    note: *id,
+                    priority: *priority,
+                };
+                delivery_row::follow_up(db, &new, now).await?;
             }
             Effect::Reconsider { workspace, person } => {
                 delivery_row::reconsider(db, workspace, person, now).await?;

@@ -35,7 +35,7 @@ pub(crate) fn decide(
         Input::Reported {
             attempt, report, ..
         } => known.delivery.map_or_else(nothing, |one| {
-            Ok(delivery::reported(one, *attempt, report, now))
+            delivery::reported(one, (*attempt, report), look, now)
         }),
         Input::Secret { workspace, fresh } => Ok(known
             .secret
@@ -44,11 +44,8 @@ pub(crate) fn decide(
             workspace,
             person,
             said,
-        } => Ok(preferences::put(
-            known.preferences,
-            (workspace, person),
-            said,
-        )),
+            fresh,
+        } => preferences::put(known.preferences, (workspace, person), (said, fresh)),
         Input::AddWebhook(new) => webhook::add(known.webhook, new, look),
         Input::RemoveWebhook { id, .. } => known
             .webhook

@@ -21,7 +21,7 @@ pub const WEBHOOKS_MAX: usize = 50;
 const DISABLED_AFTER: TimeDelta = TimeDelta::days(5);
 
 /// Longest address, in bytes.
-const URL_BYTES_MAX: usize = 2_048;
+pub(super) const URL_BYTES_MAX: usize = 2_048;
 
 /// Most names of events of one webhook.
 const EVENTS_MAX: usize = 50;
@@ -173,7 +173,7 @@ pub fn check(url: &str, events: &[String]) -> Result<Url, Problem> {
     }
 }
 
-fn address(text: &str) -> Option<Url> {
+pub(super) fn address(text: &str) -> Option<Url> {
     let is_clean = text.len() <= URL_BYTES_MAX && !text.chars().any(char::is_control);
     let is_web = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
     Url::parse(text).ok().filter(|url| is_clean && is_web(url))

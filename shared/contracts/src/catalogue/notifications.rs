@@ -6,11 +6,11 @@ use super::samples::{at, hold_id, page, run_id};
 use super::{Entry, acme, command, message, query};
 use crate::hold::{HoldOutcome, Priority};
 use crate::notification::{
-    AddWebhook, Channel, ChannelRule, Channels, Day, DeliveryState, DeliveryView, FactKind,
+    AddWebhook, Channel, ChannelRule, Channels, Chat, Day, DeliveryState, DeliveryView, FactKind,
     GetNotification, GetPreferences, ListDeliveries, ListNotifications, ListWebhookDeliveries,
     ListWebhooks, NoteEnd, NotificationNudge, NotificationType, NotificationView, Preferences,
-    PutPreferences, QuietHours, ReadNotification, RemoveWebhook, ShowWebhookSecret, WebhookAdded,
-    WebhookFormat, WebhookSecretView, WebhookStatus, WebhookView,
+    PutPreferences, QuietHours, ReadNotification, RemoveWebhook, ShowWebhookSecret, Wait, Way,
+    WebhookAdded, WebhookFormat, WebhookSecretView, WebhookStatus, WebhookView,
 };
 use crate::subject;
 
@@ -41,8 +41,19 @@ fn preferences() -> Preferences {
         enabled: true,
         from: Priority::High,
     };
+    let chat = Chat {
+        enabled: true,
+        from: Priority::Normal,
+        url: Some("https://hooks.slack.example/…".to_owned()),
+        format: WebhookFormat::Slack,
+        secret: Some(secret().secret),
+    };
     Preferences {
-        channels: Channels { email },
+        channels: Channels {
+            order: vec![Way::Chat, Way::Email],
+            email,
+            chat: Some(chat),
+        },
         time_zone: "Europe/Berlin".to_owned(),
         quiet_hours: Some(QuietHours {
             from: "22:00".to_owned(),
@@ -88,9 +99,30 @@ fn delivery() -> DeliveryView {
         state: DeliveryState::Pending,
         attempts: 1,
         next_at: Some(at("05T09:30:05")),
+        waits: Some(Wait::Retry),
+        after: Vec::new(),
         last_error: Some("The callback answered 500.".to_owned()),
         receipt: None,
         at: at("05T09:30:00"),
+        ended_at: None,
+    }
+}
+
+/// A chat took what a mail server refused.
+fn to_chat() -> DeliveryView {
+    let id = notification().id;
+    DeliveryView {
+        id: format!("msg_{id}_salesRep"),
+        channel: Channel::Chat,
+        person: Some("salesRep".parse().unwrap()),
+        state: DeliveryState::Sent,
+        next_at: None,
+        waits: None,
+        after: vec![Channel::Email],
+        last_error: None,
+        receipt: Some("HTTP 200".to_owned()),
+        ended_at: Some(at("05T09:30:02")),
+        ..delivery()
     }
 }
 
@@ -123,7 +155,7 @@ pub(super) fn all() -> Vec<Entry> {
         command("owner", ShowWebhookSecret {}, secret()),
         command("salesRep", put, preferences()),
         query(&get, preferences()),
-        query(&deliveries, page(delivery())),
+        query(&deliveries, page(to_chat())),
         query(&GetNotification { person, id }, notification()),
         query(&list, page(notification())),
         message(

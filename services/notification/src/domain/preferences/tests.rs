@@ -2,11 +2,12 @@
 
 use chrono::{TimeDelta, Timelike as _};
 use holdpoint_contracts::notification::{Channels, Day, QuietHours};
-use holdpoint_ids::NotificationId;
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{Delivery, DeliveryKey, Fact, Found, Need, Person, Phase, Recipient, delivery};
+use holdpoint_contracts::notification::Wait;
+
+use crate::domain::{Delivery, Fact, Found, Need, Person, Phase, delivery};
 
 const ZONES: [&str; 8] = [
     "UTC",
@@ -89,12 +90,18 @@ fn what_is_urgent_is_not_held_back() {
 #[test]
 fn a_channel_begins_at_a_priority() {
     let mut wanted = contract::Preferences::default();
-    assert!(Rules::read(&wanted).unwrap().wants_mail(Priority::Low));
+    assert!(
+        Rules::read(&wanted)
+            .unwrap()
+            .wants(Way::Email, Priority::Low)
+    );
     wanted.channels.email.from = Priority::High;
     let rules = Rules::read(&wanted).unwrap();
-    assert!(rules.wants_mail(Priority::High) && !rules.wants_mail(Priority::Normal));
+    let mailed = |priority| rules.wants(Way::Email, priority);
+    assert!(mailed(Priority::High) && !mailed(Priority::Normal));
     wanted.channels.email.enabled = false;
-    assert!(!Rules::read(&wanted).unwrap().wants_mail(Priority::Critical));
+    let rules = Rules::read(&wanted).unwrap();
+    assert!(!rules.wants(Way::Email, Priority::Critical));
 }
 
 /// What is wrong is told all at once, with where and how to mend it.
@@ -181,18 +188,13 @@ fn instant() -> impl Strategy<Value = DateTime<Utc>> {
 }
 
 fn mail(next_at: DateTime<Utc>) -> Delivery {
-    let hold = "hold_01920000000070008000000000000001-1".parse().unwrap();
     Delivery {
-        key: DeliveryKey {
-            workspace: "acme".parse().unwrap(),
-            note: NotificationId::opened(hold),
-            to: Recipient::Mail("ada".parse().unwrap()),
-        },
         priority: Priority::High,
-        phase: Phase::Pending { next_at },
-        attempts: 0,
-        last_error: None,
-        version: 1,
+        phase: Phase::Pending {
+            next_at,
+            waits: Wait::Turn,
+        },
+        ..delivery::tests::delivery()
     }
 }
 
@@ -218,7 +220,7 @@ proptest! {
         let (mut one, mut now) = (mail(start), start);
         // Passes at any time, and at last one at the very instant that it waits for.
         for minutes in passes.into_iter().map(Some).chain([None]) {
-            let Phase::Pending { next_at } = one.phase else { panic!("lost") };
+            let Phase::Pending { next_at, .. } = one.phase else { panic!("lost") };
             now = minutes.map_or(next_at.max(now), |minutes| now + TimeDelta::minutes(minutes));
             let Ok(Step::Changed(change)) = delivery::claim(&one, &look, now) else {
                 prop_assert!(next_at > now, "due, and nothing happens");
@@ -230,7 +232,7 @@ proptest! {
             }
             let Aggregate::Delivery(held) = change.state else { panic!("no delivery") };
             one = *held;
-            let Phase::Pending { next_at } = one.phase else { panic!("lost") };
+            let Phase::Pending { next_at, .. } = one.phase else { panic!("lost") };
             prop_assert!(next_at > now && next_at - now < TimeDelta::days(9));
             prop_assert_eq!(one.attempts, 0, "being held is no try");
         }
