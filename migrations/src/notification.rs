@@ -6,6 +6,7 @@ mod m0003_preferences;
 mod m0004_webhooks;
 mod m0005_forgetting;
 mod m0006_channels;
+mod m0007_notices;
 
 use sea_orm_migration::prelude::*;
 
@@ -27,6 +28,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0004_webhooks::Migration),
             Box::new(m0005_forgetting::Migration),
             Box::new(m0006_channels::Migration),
+            Box::new(m0007_notices::Migration),
         ]
     }
 }

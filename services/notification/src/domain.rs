@@ -8,6 +8,7 @@ mod decide;
 mod delivery;
 mod fan_out;
 mod note;
+mod notice;
 mod preferences;
 mod refusal;
 mod webhook;
@@ -25,16 +26,17 @@ use holdpoint_contracts::notification::{
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
 use serde::Serialize;
 
-pub use copy::Copy;
+pub use copy::{Copy, Subject};
 pub(crate) use decide::decide;
 pub use delivery::{Delivery, DeliveryKey, Phase, Posting, Recipient, Report, TRIES_MAX};
 pub use fan_out::{Audience, Fan, PAGE};
 pub(crate) use note::title;
 pub use note::{Course, Note, action_url, link};
+pub use notice::Notice;
 pub(crate) use preferences::shown;
 pub use preferences::{Preferences, Rules};
 pub use refusal::Refusal;
-pub use webhook::{Call, Hook, Standing, WEBHOOKS_MAX, Webhook, check};
+pub use webhook::{Call, Hook, Standing, WEBHOOKS_MAX, Webhook, Wording, check};
 
 /// One fact: which request, and which version of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -136,6 +138,17 @@ pub enum Input {
     },
     /// Somebody who may adds a program that is told of events.
     AddWebhook(Box<Webhook>),
+    /// Somebody who may changes one, or has it called again.
+    ChangeWebhook {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: WebhookId,
+        /// How it is to be.
+        to: Box<Wording>,
+        /// Whether it is called.
+        enabled: bool,
+    },
     /// Somebody who may removes one.
     RemoveWebhook {
         /// Whose.
@@ -272,6 +285,15 @@ pub enum Effect {
         /// Set where nobody has to do anything any more.
         read_at: Option<DateTime<Utc>>,
     },
+    /// These people are told of something that is of no request.
+    Notice {
+        /// Whose.
+        workspace: Workspace,
+        /// What.
+        notice: Box<Notice>,
+        /// Who.
+        people: Vec<UserName>,
+    },
     /// This is to leave the application; what is there already stays.
     Deliver {
         /// Whose.
@@ -342,7 +364,7 @@ pub enum Answer {
     Preferences(contract::Preferences),
     /// To [`Input::AddWebhook`].
     WebhookAdded(Box<WebhookAdded>),
-    /// To [`Input::RemoveWebhook`].
+    /// To [`Input::RemoveWebhook`] and [`Input::ChangeWebhook`].
     Webhook(Box<WebhookView>),
     /// To what nobody waits for.
     Done,
@@ -403,9 +425,9 @@ impl Input {
                 workspace, person, ..
             } => Key::Preferences(workspace.clone(), person.clone()),
             Self::AddWebhook(new) => Key::Webhook(new.workspace.clone(), new.id),
-            Self::RemoveWebhook { workspace, id } | Self::Called { workspace, id, .. } => {
-                Key::Webhook(workspace.clone(), *id)
-            }
+            Self::RemoveWebhook { workspace, id }
+            | Self::ChangeWebhook { workspace, id, .. }
+            | Self::Called { workspace, id, .. } => Key::Webhook(workspace.clone(), *id),
             Self::Forget { .. } => Key::Old,
             Self::Users(_) => Key::Users,
         }

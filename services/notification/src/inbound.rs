@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{
-    AddWebhook, NoteRequests, Preferences, PutPreferences, ReadNotification, RemoveWebhook,
-    ShowWebhookSecret,
+    AddWebhook, ChangeWebhook, NoteRequests, Preferences, PutPreferences, ReadNotification,
+    RemoveWebhook, ShowWebhookSecret,
 };
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
@@ -14,7 +14,7 @@ use holdpoint_kernel::Request;
 use holdpoint_targets::TargetPolicy;
 use url::Url;
 
-use crate::domain::{Input, Rules, Standing, Webhook, check};
+use crate::domain::{Input, Rules, Standing, Webhook, Wording, check};
 
 /// Most facts that one message may bring; more are refused whole.
 const FACTS_MAX: usize = 1_000;
@@ -47,6 +47,7 @@ impl Reader<'_> {
             }
             PutPreferences::VERB => self.preferences(read(body)?),
             AddWebhook::VERB => self.webhook(read(body)?),
+            ChangeWebhook::VERB => self.change(read(body)?),
             RemoveWebhook::VERB => {
                 let envelope: Envelope<RemoveWebhook> = read(body)?;
                 self.caller(&envelope, Right::Administer)?;
@@ -74,11 +75,7 @@ impl Reader<'_> {
     fn webhook(&self, envelope: Envelope<AddWebhook>) -> Result<Request<Input>, Problem> {
         let caller = self.caller(&envelope, Right::Administer)?;
         let wanted = envelope.command;
-        let url = check(&wanted.url, &wanted.events)?;
-        self.targets.check(&url).map_err(|refused| {
-            let message = format!("url: {refused}");
-            Problem::invalid_body(&*message).with_errors(vec![FieldError::at("/url", message)])
-        })?;
+        self.may_call(&wanted.url, &wanted.events)?;
         let webhook = Webhook {
             workspace: self.parts.workspace.clone(),
             id: wanted.id,
@@ -98,6 +95,31 @@ impl Reader<'_> {
             Input::AddWebhook(Box::new(webhook)),
             envelope.key,
         ))
+    }
+
+    fn change(&self, envelope: Envelope<ChangeWebhook>) -> Result<Request<Input>, Problem> {
+        self.caller(&envelope, Right::Administer)?;
+        let wanted = envelope.command;
+        self.may_call(&wanted.url, &wanted.events)?;
+        let input = Input::ChangeWebhook {
+            workspace: self.parts.workspace.clone(),
+            id: wanted.id,
+            to: Box::new(Wording {
+                url: wanted.url,
+                events: wanted.events,
+                format: wanted.format,
+            }),
+            enabled: wanted.enabled,
+        };
+        Ok(Request::one(input, envelope.key))
+    }
+
+    fn may_call(&self, url: &str, events: &[String]) -> Result<(), Problem> {
+        let url = check(url, events)?;
+        self.targets.check(&url).map_err(|refused| {
+            let message = format!("url: {refused}");
+            Problem::invalid_body(&*message).with_errors(vec![FieldError::at("/url", message)])
+        })
     }
 
     fn preferences(&self, envelope: Envelope<PutPreferences>) -> Result<Request<Input>, Problem> {

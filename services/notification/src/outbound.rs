@@ -19,6 +19,9 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
         match effect {
             Effect::Copies {
                 workspace, people, ..
+            }
+            | Effect::Notice {
+                workspace, people, ..
             } => {
                 let names = changed
                     .entry(workspace)

@@ -189,6 +189,7 @@ impl Service for Notification {
                 }
                 Effect::Send { key, attempt } => self.post.send(key, *attempt),
                 Effect::Copies { .. }
+                | Effect::Notice { .. }
                 | Effect::More
                 | Effect::Settle { .. }
                 | Effect::Changed(..)

@@ -3,6 +3,7 @@
 mod copy_row;
 mod delivery_row;
 mod note_row;
+mod notice_row;
 mod old;
 mod preferences_row;
 mod secret_row;
@@ -23,8 +24,8 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
 use crate::Notification;
 use crate::domain::{
-    Aggregate, Copy, Course, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Person,
-    Recipient, WEBHOOKS_MAX, Webhook,
+    Aggregate, Copy, Course, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Notice,
+    Person, Recipient, Subject, WEBHOOKS_MAX, Webhook,
 };
 
 pub(crate) use copy_row::{Behind, Filter};
@@ -75,7 +76,7 @@ pub(crate) async fn load(
     for (workspace, wanted) in copies {
         let rows = copy_row::load(db, workspace, &wanted).await?;
         for copy in with_notes(db, workspace, rows).await? {
-            let key = Key::Copy(workspace.clone(), copy.person.clone(), copy.note.id());
+            let key = Key::Copy(workspace.clone(), copy.person.clone(), copy.id());
             found.push((key, Aggregate::Copy(Box::new(copy))));
         }
     }
@@ -185,15 +186,23 @@ async fn with_notes(
     for note in note_row::of(db, workspace, &holds).await? {
         notes.entry(note.fact.id).or_default().push(note);
     }
+    holds.retain(|hold| !notes.contains_key(hold));
+    let notices = notice_row::of(db, workspace, &holds).await?;
     let copy = |row: copy_row::Row| {
-        let all = notes.get(&row.hold)?;
-        let is_it = |note: &&Note| told_rev(note.id()) == row.rev;
-        let note = all.iter().find(is_it)?;
+        let of = match notes.get(&row.hold) {
+            Some(all) => {
+                let note = all.iter().find(|note| told_rev(note.id()) == row.rev)?;
+                Subject::Note(Box::new(note.clone()), end_of(note, all))
+            }
+            None => {
+                let is_it = |one: &&Notice| (one.id.hold, told_rev(one.id)) == (row.hold, row.rev);
+                Subject::Notice(Box::new(notices.iter().find(is_it)?.clone()))
+            }
+        };
         Some(Copy {
             workspace: workspace.clone(),
             person: row.person,
-            note: note.clone(),
-            end: end_of(note, all),
+            of,
             read_at: row.read_at,
         })
     };
@@ -348,6 +357,20 @@ pub(crate) async fn record(
                     id: *id,
                     at: *at,
                     read_at: *read_at,
+                };
+                copy_row::insert(db, &copies, people).await?;
+            }
+            Effect::Notice {
+                workspace,
+                notice,
+                people,
+            } => {
+                notice_row::insert(db, workspace, notice, now).await?;
+                let copies = copy_row::Copies {
+                    workspace,
+                    id: notice.id,
+                    at: notice.at,
+                    read_at: None,
                 };
                 copy_row::insert(db, &copies, people).await?;
             }

@@ -29,7 +29,7 @@ async fn people_are_told_and_each_reads_their_own_copy() {
     assert_eq!((ada.id, ada.title.as_str()), (id, "Agent handoff: Ann"));
     assert_eq!(
         ada.action_url,
-        format!("/tasks/{}?action=handoff", ada.request)
+        format!("/tasks/{}?action=handoff", ada.request.unwrap())
     );
     bench.until_told("bob", 1).await;
     assert!(bench.list("zoe", false).await.is_empty());
@@ -128,7 +128,7 @@ async fn what_ended_long_ago_is_forgotten() {
         .await
         .unwrap();
     let told = bench.list("user00000", false).await;
-    assert!(told.iter().all(|one| one.request.number != 1), "{told:?}");
+    assert!(told.iter().all(|one| one.id.hold.number != 1), "{told:?}");
     bench.end().await;
 }
 

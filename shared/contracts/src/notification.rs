@@ -17,8 +17,8 @@ pub use preferences::{
 };
 
 pub use webhooks::{
-    AddWebhook, ListWebhookDeliveries, ListWebhooks, RemoveWebhook, WebhookAdded, WebhookFormat,
-    WebhookStatus, WebhookView, event_name,
+    AddWebhook, ChangeWebhook, ListWebhookDeliveries, ListWebhooks, RemoveWebhook, WebhookAdded,
+    WebhookFormat, WebhookStatus, WebhookView, event_name,
 };
 
 /// Name of the service, as in subjects.
@@ -134,7 +134,7 @@ pub enum NotificationType {
     WorkflowComplete,
     /// Somebody was named.
     Mention,
-    /// Of the installation itself.
+    /// Of the installation itself: a webhook was disabled.
     System,
     /// Anything else.
     Custom,
@@ -331,8 +331,8 @@ pub struct NotificationView {
     pub link: String,
     /// Whose run asks, if one does.
     pub run: Option<RunId>,
-    /// The request that it is of.
-    pub request: HoldId,
+    /// The request that it is of; none: it is of the installation itself.
+    pub request: Option<HoldId>,
     /// When it happened.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,

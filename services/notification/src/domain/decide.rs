@@ -50,9 +50,15 @@ pub(crate) fn decide(
         Input::RemoveWebhook { id, .. } => known
             .webhook
             .map_or_else(|| Err(Refusal::NoWebhook(*id).into()), webhook::remove),
+        Input::ChangeWebhook {
+            id, to, enabled, ..
+        } => known.webhook.map_or_else(
+            || Err(Refusal::NoWebhook(*id).into()),
+            |one| webhook::put(one, to, *enabled, now),
+        ),
         Input::Called { call, .. } => known
             .webhook
-            .map_or_else(nothing, |one| Ok(webhook::called(one, call, now))),
+            .map_or_else(nothing, |one| webhook::called(one, call, look, now)),
         Input::Forget { before } => Ok(alone(Effect::Forget { before: *before })),
         Input::Users(facts) => Ok(alone(Effect::Users(facts.clone()))),
     }

@@ -134,7 +134,7 @@ pub(super) fn view(
         action_url: action_url(request),
         link: link(request.id),
         run: request.run,
-        request: request.id,
+        request: Some(request.id),
         at: note.fact.at,
         read_at,
         decided,

@@ -6,11 +6,12 @@ use super::samples::{at, hold_id, page, run_id};
 use super::{Entry, acme, command, message, query};
 use crate::hold::{HoldOutcome, Priority};
 use crate::notification::{
-    AddWebhook, Channel, ChannelRule, Channels, Chat, Day, DeliveryState, DeliveryView, FactKind,
-    GetNotification, GetPreferences, ListDeliveries, ListNotifications, ListWebhookDeliveries,
-    ListWebhooks, NoteEnd, NotificationNudge, NotificationType, NotificationView, Preferences,
-    PutPreferences, QuietHours, ReadNotification, RemoveWebhook, ShowWebhookSecret, Wait, Way,
-    WebhookAdded, WebhookFormat, WebhookSecretView, WebhookStatus, WebhookView,
+    AddWebhook, ChangeWebhook, Channel, ChannelRule, Channels, Chat, Day, DeliveryState,
+    DeliveryView, FactKind, GetNotification, GetPreferences, ListDeliveries, ListNotifications,
+    ListWebhookDeliveries, ListWebhooks, NoteEnd, NotificationNudge, NotificationType,
+    NotificationView, Preferences, PutPreferences, QuietHours, ReadNotification, RemoveWebhook,
+    ShowWebhookSecret, Wait, Way, WebhookAdded, WebhookFormat, WebhookSecretView, WebhookStatus,
+    WebhookView,
 };
 use crate::subject;
 
@@ -24,7 +25,7 @@ fn notification() -> NotificationView {
         action_url: format!("/tasks/{}?action=handoff", hold_id()),
         link: format!("/requests/{}", hold_id()),
         run: Some(run_id()),
-        request: hold_id(),
+        request: Some(hold_id()),
         at: at("05T09:00:00"),
         read_at: Some(at("05T09:01:00")),
         decided: Some(NoteEnd {
@@ -178,6 +179,13 @@ pub(super) fn webhooks() -> Vec<Entry> {
         webhook: webhook(),
         secret: secret().secret,
     };
+    let change = ChangeWebhook {
+        id: webhook_id(),
+        url: webhook().url,
+        events: webhook().events,
+        format: WebhookFormat::Slack,
+        enabled: true,
+    };
     let webhooks = ListWebhooks {
         limit: 100,
         cursor: None,
@@ -189,6 +197,7 @@ pub(super) fn webhooks() -> Vec<Entry> {
     };
     vec![
         command("owner", add, added),
+        command("owner", change, webhook()),
         command("owner", RemoveWebhook { id: webhook_id() }, webhook()),
         query(&webhooks, page(webhook())),
         query(
