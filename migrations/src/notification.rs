@@ -7,6 +7,7 @@ mod m0004_webhooks;
 mod m0005_forgetting;
 mod m0006_channels;
 mod m0007_notices;
+mod m0008_digests;
 
 use sea_orm_migration::prelude::*;
 
@@ -29,6 +30,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0005_forgetting::Migration),
             Box::new(m0006_channels::Migration),
             Box::new(m0007_notices::Migration),
+            Box::new(m0008_digests::Migration),
         ]
     }
 }

@@ -94,6 +94,37 @@ fn mail_then_chat(shop: &Shop) -> Value {
     } })
 }
 
+/// Which way took it, and why the one before did not.
+fn show_receipts(all: &[Value]) {
+    let by = |channel: &str| all.iter().find(|one| one["channel"] == channel).unwrap();
+    let (mail, chat) = (by("email"), by("chat"));
+    assert_eq!(
+        (&mail["state"], &mail["last_error"]),
+        (
+            &json!("failed"),
+            &json!("The mail server refused the mail with code 550.")
+        )
+    );
+    assert_eq!(
+        (
+            &chat["state"],
+            &chat["after"],
+            &chat["receipt"],
+            &chat["person"]
+        ),
+        (
+            &json!("sent"),
+            &json!(["email"]),
+            &json!("HTTP 200"),
+            &json!("ada")
+        )
+    );
+    assert!(
+        mail["ended_at"].is_string() && chat["ended_at"].is_string(),
+        "{all:?}"
+    );
+}
+
 /// People, deliverable 7: by the first way that takes it, each with its receipt; and a chat hears how it
 /// ended.
 #[tokio::test]
@@ -123,34 +154,7 @@ async fn a_person_is_told_by_the_next_channel() {
         .unwrap();
     assert_eq!(calls[0].header("webhook-signature"), signed);
 
-    let all = deliveries(&world, &hold, 2).await;
-    let by = |channel: &str| all.iter().find(|one| one["channel"] == channel).unwrap();
-    let (mail, chat) = (by("email"), by("chat"));
-    assert_eq!(
-        (&mail["state"], &mail["last_error"]),
-        (
-            &json!("failed"),
-            &json!("The mail server refused the mail with code 550.")
-        )
-    );
-    assert_eq!(
-        (
-            &chat["state"],
-            &chat["after"],
-            &chat["receipt"],
-            &chat["person"]
-        ),
-        (
-            &json!("sent"),
-            &json!(["email"]),
-            &json!("HTTP 200"),
-            &json!("ada")
-        )
-    );
-    assert!(
-        mail["ended_at"].is_string() && chat["ended_at"].is_string(),
-        "{all:?}"
-    );
+    show_receipts(&deliveries(&world, &hold, 2).await);
     assert_eq!(
         post.wanted.lock().unwrap().len(),
         1,

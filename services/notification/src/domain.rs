@@ -30,8 +30,8 @@ pub use copy::{Copy, Subject};
 pub(crate) use decide::decide;
 pub use delivery::{Delivery, DeliveryKey, Phase, Posting, Recipient, Report, TRIES_MAX};
 pub use fan_out::{Audience, Fan, PAGE};
-pub(crate) use note::title;
 pub use note::{Course, Note, action_url, link};
+pub(crate) use note::{asks_somebody, title};
 pub use notice::Notice;
 pub(crate) use preferences::shown;
 pub use preferences::{Preferences, Rules};
@@ -135,6 +135,13 @@ pub enum Input {
         said: contract::Preferences,
         /// Signs the calls of a chat that is new.
         fresh: String,
+    },
+    /// The sweep found that a person is to be mailed of what is open.
+    Digest {
+        /// Whose.
+        workspace: Workspace,
+        /// Who.
+        person: UserName,
     },
     /// Somebody who may adds a program that is told of events.
     AddWebhook(Box<Webhook>),
@@ -423,7 +430,10 @@ impl Input {
             Self::Secret { workspace, .. } => Key::Secret(workspace.clone()),
             Self::Prefer {
                 workspace, person, ..
-            } => Key::Preferences(workspace.clone(), person.clone()),
+            }
+            | Self::Digest { workspace, person } => {
+                Key::Preferences(workspace.clone(), person.clone())
+            }
             Self::AddWebhook(new) => Key::Webhook(new.workspace.clone(), new.id),
             Self::RemoveWebhook { workspace, id }
             | Self::ChangeWebhook { workspace, id, .. }

@@ -6,6 +6,7 @@
 
 mod callback;
 mod chat;
+mod digest;
 mod mail;
 mod post;
 mod webhook;
@@ -156,7 +157,7 @@ impl Post {
                 Recipient::Webhook(_) | Recipient::Chat(_) => {
                     *taken.entry(key.to.clone()).or_default() += 1;
                 }
-                Recipient::Mail(_) | Recipient::Callback => {}
+                Recipient::Mail(_) | Recipient::Callback | Recipient::Digest(_) => {}
             }
         }
         taken.retain(|_, count| *count >= AT_WORK_OF_ONE);
@@ -232,6 +233,9 @@ impl Pool {
     }
 
     async fn attempt(&self, key: &DeliveryKey) -> Report {
+        if let Recipient::Digest(name) = &key.to {
+            return self.digest(key, name).await;
+        }
         let parcel = match store::parcel(&self.readers, key).await {
             Ok(Some(parcel)) => parcel,
             Ok(None) => return never("What it is of is not there any more."),
@@ -248,6 +252,7 @@ impl Pool {
             Recipient::Callback => self.call_back(key, &parcel).await,
             Recipient::Webhook(id) => self.call_webhook(key, *id, &parcel).await,
             Recipient::Chat(_) => self.chat(key, &parcel).await,
+            Recipient::Digest(name) => self.digest(key, name).await,
         }
     }
 }

@@ -25,13 +25,14 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use crate::Notification;
 use crate::domain::{
     Aggregate, Copy, Course, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Notice,
-    Person, Recipient, Subject, WEBHOOKS_MAX, Webhook,
+    Person, Recipient, Rules, Subject, WEBHOOKS_MAX, Webhook,
 };
 
 pub(crate) use copy_row::{Behind, Filter};
 pub(crate) use delivery_row::{Last, due, of_request, of_webhook};
 pub(crate) use note_row::fanning;
 pub(crate) use old::has_old;
+pub(crate) use preferences_row::digests;
 
 /// The number in a notification's id, as rows have it.
 const fn told_rev(id: NotificationId) -> u64 {
@@ -125,13 +126,25 @@ pub(crate) async fn parcel(
         Recipient::Mail(name) | Recipient::Chat(name) => {
             people::find(db, &key.workspace, name).await?
         }
-        Recipient::Callback | Recipient::Webhook(_) => None,
+        Recipient::Callback | Recipient::Webhook(_) | Recipient::Digest(_) => None,
     };
     Ok(Some(Parcel {
         note,
         has_ended,
         person,
     }))
+}
+
+/// Somebody by name, and how they want to be told.
+pub(crate) async fn person(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    name: &UserName,
+) -> Result<Option<(people::User, Rules)>, StoreError> {
+    let names = std::slice::from_ref(name);
+    let mut rules = preferences_row::rules(db, workspace, names).await?;
+    let user = people::find(db, workspace, name).await?;
+    Ok(user.map(|user| (user, rules.remove(name).unwrap_or_default())))
 }
 
 /// What a workspace's callbacks are signed with, if that was made.
@@ -336,6 +349,23 @@ pub(crate) async fn save(
     Ok(losers)
 }
 
+/// Some people get their copies of what is of no request.
+async fn tell(
+    db: &DatabaseTransaction,
+    workspace: &Workspace,
+    (notice, people): (&Notice, &[UserName]),
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    notice_row::insert(db, workspace, notice, now).await?;
+    let copies = copy_row::Copies {
+        workspace,
+        id: notice.id,
+        at: notice.at,
+        read_at: None,
+    };
+    copy_row::insert(db, &copies, people).await
+}
+
 /// Stores what belongs beside the states.
 pub(crate) async fn record(
     db: &DatabaseTransaction,
@@ -364,16 +394,7 @@ pub(crate) async fn record(
                 workspace,
                 notice,
                 people,
-            } => {
-                notice_row::insert(db, workspace, notice, now).await?;
-                let copies = copy_row::Copies {
-                    workspace,
-                    id: notice.id,
-                    at: notice.at,
-                    read_at: None,
-                };
-                copy_row::insert(db, &copies, people).await?;
-            }
+            } => tell(db, workspace, (notice, people), now).await?,
             Effect::Settle { workspace, hold } => ended.entry(workspace).or_default().push(*hold),
             Effect::Forget { before } => old::forget(db, *before).await?,
             Effect::Users(facts) => people::apply(db, facts).await?,

@@ -1,6 +1,7 @@
 //! What the notification service looks for in its tables from time to time: facts whose people are
 //! not all told, and deliveries that are due. It decides nothing: what it finds becomes an input.
 
+mod digesting;
 mod forgetting;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use crate::domain::{DeliveryKey, Input, Recipient};
 use crate::sending::Post;
 use crate::store;
 
+pub(crate) use digesting::Digesting;
 pub(crate) use forgetting::Forgetting;
 
 /// Facts of one page of the sweep: each tells as many people as one commit takes.
@@ -163,6 +165,7 @@ impl Delivering {
             Channel::Webhook,
             Channel::Chat,
             Channel::Email,
+            Channel::Digest,
         ] {
             let skipped: Vec<_> = busy
                 .iter()
@@ -193,7 +196,7 @@ impl Delivering {
     fn keep_fair(&self, due: &mut Vec<DeliveryKey>) {
         let mut room: HashMap<Recipient, usize> = HashMap::new();
         due.retain(|key| match key.to {
-            Recipient::Mail(_) | Recipient::Callback => true,
+            Recipient::Mail(_) | Recipient::Callback | Recipient::Digest(_) => true,
             Recipient::Webhook(_) | Recipient::Chat(_) => {
                 let left = room.entry(key.to.clone());
                 let left = left.or_insert_with(|| self.post.room_of(&key.to));

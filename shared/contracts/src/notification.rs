@@ -13,7 +13,8 @@ mod preferences;
 mod webhooks;
 
 pub use preferences::{
-    ChannelRule, Channels, Chat, Day, GetPreferences, Preferences, PutPreferences, QuietHours, Way,
+    ChannelRule, Channels, Chat, Day, Digest, GetPreferences, Preferences, PutPreferences,
+    QuietHours, Way,
 };
 
 pub use webhooks::{
@@ -206,6 +207,8 @@ pub enum Channel {
     Webhook,
     /// A signed POST to a person's own chat.
     Chat,
+    /// A mail to a person that gathers what is open.
+    Digest,
 }
 
 impl Channel {
@@ -217,6 +220,7 @@ impl Channel {
             Self::Callback => "callback",
             Self::Webhook => "webhook",
             Self::Chat => "chat",
+            Self::Digest => "digest",
         }
     }
 }

@@ -45,7 +45,10 @@ pub(crate) fn decide(
             person,
             said,
             fresh,
-        } => preferences::put(known.preferences, (workspace, person), (said, fresh)),
+        } => preferences::put(known.preferences, (workspace, person), (said, fresh), now),
+        Input::Digest { .. } => known
+            .preferences
+            .map_or_else(nothing, |said| Ok(preferences::digest(said, now))),
         Input::AddWebhook(new) => webhook::add(known.webhook, new, look),
         Input::RemoveWebhook { id, .. } => known
             .webhook

@@ -45,6 +45,8 @@ pub enum Recipient {
     Webhook(WebhookId),
     /// A POST to a person's own chat.
     Chat(UserName),
+    /// A mail to a person that gathers what is open.
+    Digest(UserName),
 }
 
 impl Recipient {
@@ -56,6 +58,7 @@ impl Recipient {
             Self::Callback => Channel::Callback,
             Self::Webhook(_) => Channel::Webhook,
             Self::Chat(_) => Channel::Chat,
+            Self::Digest(_) => Channel::Digest,
         }
     }
 
@@ -68,13 +71,22 @@ impl Recipient {
         }
     }
 
-    /// Whom it reaches and how, where it is a person.
+    /// Whom it is for, where that is a person.
+    #[must_use]
+    pub const fn name(&self) -> Option<&UserName> {
+        match self {
+            Self::Mail(person) | Self::Chat(person) | Self::Digest(person) => Some(person),
+            Self::Callback | Self::Webhook(_) => None,
+        }
+    }
+
+    /// Whom it tells of one thing, and how, where it is a person: another way may take over.
     #[must_use]
     pub const fn person(&self) -> Option<(&UserName, Way)> {
         match self {
             Self::Mail(person) => Some((person, Way::Email)),
             Self::Chat(person) => Some((person, Way::Chat)),
-            Self::Callback | Self::Webhook(_) => None,
+            Self::Callback | Self::Webhook(_) | Self::Digest(_) => None,
         }
     }
 }
@@ -95,7 +107,9 @@ impl DeliveryKey {
     #[must_use]
     pub fn stable_id(&self) -> String {
         match &self.to {
-            Recipient::Mail(person) => format!("{}.{person}", self.note),
+            Recipient::Mail(person) | Recipient::Digest(person) => {
+                format!("{}.{person}", self.note)
+            }
             Recipient::Callback => format!("msg_{}", self.note),
             Recipient::Webhook(id) => format!("msg_{}_{id}", self.note),
             Recipient::Chat(person) => format!("msg_{}_{person}", self.note),
@@ -165,10 +179,13 @@ impl Delivery {
             Phase::Sent { receipt } => Some(receipt.clone()),
             Phase::Pending { .. } | Phase::Failed | Phase::Dropped => None,
         };
-        let person = self.key.to.person().map(|(name, _)| name.clone());
+        let person = self.key.to.name().cloned();
         let webhook = match &self.key.to {
             Recipient::Webhook(id) => Some(*id),
-            Recipient::Mail(_) | Recipient::Callback | Recipient::Chat(_) => None,
+            Recipient::Mail(_)
+            | Recipient::Callback
+            | Recipient::Chat(_)
+            | Recipient::Digest(_) => None,
         };
         DeliveryView {
             id: self.key.stable_id(),
@@ -263,7 +280,7 @@ pub(super) fn claim(delivery: &Delivery, look: Look<'_>, now: DateTime<Utc>) -> 
     if next_at > now {
         return Ok(Step::Same(Answer::Done));
     }
-    if let Some((name, way)) = delivery.key.to.person() {
+    if let Some(name) = delivery.key.to.name() {
         let Some(person) = onward::person(&delivery.key.workspace, name, look)? else {
             return Ok(ended(
                 delivery,
@@ -271,7 +288,8 @@ pub(super) fn claim(delivery: &Delivery, look: Look<'_>, now: DateTime<Utc>) -> 
                 "The person is disabled or gone.",
             ));
         };
-        if !person.rules.wants(way, delivery.priority) {
+        let way = delivery.key.to.person().map(|(_, way)| way);
+        if way.is_some_and(|way| !person.rules.wants(way, delivery.priority)) {
             return onward::unwanted(delivery, look, now);
         }
         if let Some(next_at) = person.rules.held_until(delivery.priority, now) {

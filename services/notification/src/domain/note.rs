@@ -320,7 +320,7 @@ fn leaves(fact: &RequestFact, person: &Person) -> bool {
 }
 
 /// The types that leave the application (S0-T4); the others wait until somebody looks.
-const fn asks_somebody(kind: NotificationType) -> bool {
+pub(crate) const fn asks_somebody(kind: NotificationType) -> bool {
     match kind {
         NotificationType::ApprovalRequested
         | NotificationType::InputRequested

@@ -1,6 +1,7 @@
 //! How one person wants to be told: by which ways, from which priority on, and when not (S4-R15).
 
 mod chat;
+mod digest;
 mod quiet;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ use super::{Aggregate, Answer, Change, Effect, Step, Stop};
 use quiet::Quiet;
 
 pub(crate) use chat::shown;
+pub(super) use digest::digest;
 
 /// From here on it leaves the application in quiet hours too.
 const BREAKS_QUIET: Priority = Priority::Urgent;
@@ -33,6 +35,8 @@ pub struct Preferences {
     pub person: UserName,
     /// In their words.
     pub said: contract::Preferences,
+    /// When they are next mailed of what is open; none: never.
+    pub digest_at: Option<DateTime<Utc>>,
     /// Rises with every change.
     pub version: u64,
 }
@@ -45,6 +49,8 @@ pub struct Rules {
     chat: Option<ChannelRule>,
     zone: Tz,
     quiet: Option<Quiet>,
+    /// Minutes since midnight.
+    digest: Option<u32>,
 }
 
 impl Default for Rules {
@@ -55,6 +61,7 @@ impl Default for Rules {
             chat: None,
             zone: Tz::UTC,
             quiet: None,
+            digest: None,
         }
     }
 }
@@ -66,6 +73,7 @@ impl Rules {
     /// 422 `invalid_body`, with everything that is wrong and where.
     pub fn read(said: &contract::Preferences) -> Result<Self, Problem> {
         let mut errors = chat::wrong(&said.channels);
+        let digest = digest::read(said.digest.as_ref(), &mut errors);
         let zone = zone(&said.time_zone).map_err(|error| errors.push(*error));
         let quiet = said.quiet_hours.as_ref().map(Quiet::read).transpose();
         let quiet = quiet.map_err(|wrong| errors.extend(wrong));
@@ -79,6 +87,7 @@ impl Rules {
                 }),
                 zone,
                 quiet,
+                digest,
             }),
             (Ok(_), Ok(_)) | (Err(()), _) | (_, Err(())) => {
                 let told: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
@@ -141,6 +150,7 @@ pub(super) fn put(
     known: Option<&Preferences>,
     (workspace, person): (&Workspace, &UserName),
     (said, fresh): (&contract::Preferences, &str),
+    now: DateTime<Utc>,
 ) -> Result<Step, Stop> {
     let said = chat::settled(known.map(|known| &known.said), said, fresh)?;
     let mut answer = shown(&said);
@@ -154,6 +164,9 @@ pub(super) fn put(
     let next = Preferences {
         workspace: workspace.clone(),
         person: person.clone(),
+        digest_at: Rules::read(&said)
+            .ok()
+            .and_then(|rules| rules.digest_after(now)),
         said,
         version: known.map_or(0, |known| known.version) + 1,
     };

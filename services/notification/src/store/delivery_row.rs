@@ -5,12 +5,14 @@
 )]
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
+mod pages;
+
 use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, Wait};
-use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
+use holdpoint_ids::{NotificationId, UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -18,21 +20,25 @@ use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use super::old::Request;
-use super::{Behind, told_rev};
+use super::told_rev;
 use crate::domain::{Delivery, DeliveryKey, Key, Phase, Posting, Recipient};
+
+pub(crate) use pages::{Last, of_request, of_webhook};
 
 const TABLE: &str = "deliveries";
 const EMAIL: &str = Channel::Email.as_str();
 const CALLBACK: &str = Channel::Callback.as_str();
 const WEBHOOK: &str = Channel::Webhook.as_str();
 const CHAT: &str = Channel::Chat.as_str();
+const DIGEST: &str = Channel::Digest.as_str();
 
 /// Every way out, and those of people.
-const CHANNELS: [Channel; 4] = [
+const CHANNELS: [Channel; 5] = [
     Channel::Email,
     Channel::Callback,
     Channel::Webhook,
     Channel::Chat,
+    Channel::Digest,
 ];
 const OF_PEOPLE: [&str; 2] = [EMAIL, CHAT];
 
@@ -81,6 +87,7 @@ fn columns_of(to: &Recipient) -> (&'static str, String) {
         Recipient::Callback => (CALLBACK, String::new()),
         Recipient::Webhook(id) => (WEBHOOK, id.to_string()),
         Recipient::Chat(person) => (CHAT, person.to_string()),
+        Recipient::Digest(person) => (DIGEST, person.to_string()),
     }
 }
 
@@ -103,6 +110,7 @@ fn key_of(row: &Model) -> Result<DeliveryKey, StoreError> {
         CALLBACK => Recipient::Callback,
         WEBHOOK => Recipient::Webhook(row.target.parse().map_err(broken)?),
         CHAT => Recipient::Chat(row.target.parse().map_err(broken)?),
+        DIGEST => Recipient::Digest(row.target.parse().map_err(broken)?),
         other => return Err(broken(format!("channel `{other}`"))),
     };
     let rev = u64::try_from(row.rev).map_err(broken)?;
@@ -205,76 +213,6 @@ pub(crate) async fn due(
         .all(db)
         .await?;
     rows.iter().map(key_of).collect()
-}
-
-/// Where a page of a list begins: the last one's number, channel and target.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Last {
-    pub(crate) rev: i64,
-    pub(crate) channel: String,
-    pub(crate) target: String,
-}
-
-/// All deliveries of one request, in the order of what they are of; with when each began.
-pub(crate) async fn of_request(
-    db: &impl ConnectionTrait,
-    (workspace, hold): (&Workspace, HoldId),
-    behind: Option<Last>,
-    limit: u64,
-) -> Result<Vec<Delivery>, StoreError> {
-    let mut query = Entity::find()
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.hold.eq(hold.to_string()));
-    if let Some(last) = behind {
-        let same_rev = COLUMN.rev.eq(last.rev);
-        let same_channel = same_rev.clone().and(COLUMN.channel.eq(&*last.channel));
-        let any = Condition::any()
-            .add(COLUMN.rev.gt(last.rev))
-            .add(same_rev.and(COLUMN.channel.gt(&*last.channel)))
-            .add(same_channel.and(COLUMN.target.gt(last.target)));
-        query = query.filter(any);
-    }
-    let rows = query
-        .order_by_asc(Column::Rev)
-        .order_by_asc(Column::Channel)
-        .order_by_asc(Column::Target)
-        .limit(limit)
-        .all(db)
-        .await?;
-    rows.into_iter().map(read).collect()
-}
-
-/// All deliveries to one webhook, newest first; with when each began.
-pub(crate) async fn of_webhook(
-    db: &impl ConnectionTrait,
-    (workspace, webhook): (&Workspace, WebhookId),
-    behind: Option<Behind>,
-    limit: u64,
-) -> Result<Vec<Delivery>, StoreError> {
-    let mut query = Entity::find()
-        .filter(COLUMN.channel.eq(WEBHOOK))
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.target.eq(webhook.to_string()));
-    if let Some(Behind { at, id }) = behind {
-        let hold = id.hold.to_string();
-        let same_at = Condition::all()
-            .add(COLUMN.created_at.eq(at))
-            .add(COLUMN.hold.lt(&*hold));
-        let same_hold = Condition::all()
-            .add(COLUMN.created_at.eq(at))
-            .add(COLUMN.hold.eq(&*hold))
-            .add(COLUMN.rev.lt(number(told_rev(id))?));
-        let before = COLUMN.created_at.lt(at);
-        query = query.filter(Condition::any().add(before).add(same_at).add(same_hold));
-    }
-    let rows = query
-        .order_by_desc(Column::CreatedAt)
-        .order_by_desc(Column::Hold)
-        .order_by_desc(Column::Rev)
-        .limit(limit)
-        .all(db)
-        .await?;
-    rows.into_iter().map(read).collect()
 }
 
 /// What new deliveries have in common.
@@ -394,7 +332,7 @@ pub(super) async fn reconsider(
     Entity::update_many()
         .col_expr(Column::NextAt, Expr::value(now))
         .col_expr(Column::Waits, Expr::value(Wait::Turn.as_str()))
-        .filter(COLUMN.channel.is_in(OF_PEOPLE))
+        .filter(COLUMN.channel.is_in(OF_PEOPLE.into_iter().chain([DIGEST])))
         .filter(
             COLUMN
                 .waits
@@ -481,6 +419,34 @@ pub(super) async fn forget(
     let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Hold)]);
     Entity::delete_many()
         .filter(of.in_tuples(requests.iter().cloned()))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
+/// Whether a digest has come to its end before an instant.
+pub(super) async fn has_old_digest(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let old = Entity::find()
+        .filter(COLUMN.channel.eq(DIGEST))
+        .filter(COLUMN.updated_at.lt(before))
+        .filter(COLUMN.state.ne("pending"))
+        .one(db)
+        .await?;
+    Ok(old.is_some())
+}
+
+/// Forgets digests that have come to their end before an instant.
+pub(super) async fn forget_digests(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::delete_many()
+        .filter(COLUMN.channel.eq(DIGEST))
+        .filter(COLUMN.updated_at.lt(before))
+        .filter(COLUMN.state.ne("pending"))
         .exec(db)
         .await?;
     Ok(())

@@ -25,7 +25,8 @@ pub(crate) async fn has_old(
 ) -> Result<bool, StoreError> {
     let one = ended(before).limit(1).to_owned();
     let is_ended = db.query_one(&one).await?.is_some();
-    Ok(is_ended || !notice_row::old(db, before, 1).await?.is_empty())
+    let is_old = is_ended || !notice_row::old(db, before, 1).await?.is_empty();
+    Ok(is_old || delivery_row::has_old_digest(db, before).await?)
 }
 
 /// Forgets one page: copies first, and what they are of once there are none.
@@ -41,6 +42,7 @@ pub(super) async fn forget(
     }
     webhook_row::forget(db, before).await?;
     forget_notices(db, before).await?;
+    delivery_row::forget_digests(db, before).await?;
     if requests.is_empty() || copy_row::forget(db, &requests, COPIES).await? > 0 {
         return Ok(());
     }

@@ -7,11 +7,11 @@ use super::{Entry, acme, command, message, query};
 use crate::hold::{HoldOutcome, Priority};
 use crate::notification::{
     AddWebhook, ChangeWebhook, Channel, ChannelRule, Channels, Chat, Day, DeliveryState,
-    DeliveryView, FactKind, GetNotification, GetPreferences, ListDeliveries, ListNotifications,
-    ListWebhookDeliveries, ListWebhooks, NoteEnd, NotificationNudge, NotificationType,
-    NotificationView, Preferences, PutPreferences, QuietHours, ReadNotification, RemoveWebhook,
-    ShowWebhookSecret, Wait, Way, WebhookAdded, WebhookFormat, WebhookSecretView, WebhookStatus,
-    WebhookView,
+    DeliveryView, Digest, FactKind, GetNotification, GetPreferences, ListDeliveries,
+    ListNotifications, ListWebhookDeliveries, ListWebhooks, NoteEnd, NotificationNudge,
+    NotificationType, NotificationView, Preferences, PutPreferences, QuietHours, ReadNotification,
+    RemoveWebhook, ShowWebhookSecret, Wait, Way, WebhookAdded, WebhookFormat, WebhookSecretView,
+    WebhookStatus, WebhookView,
 };
 use crate::subject;
 
@@ -60,6 +60,9 @@ fn preferences() -> Preferences {
             from: "22:00".to_owned(),
             to: "07:00".to_owned(),
             days: vec![Day::Mon, Day::Tue],
+        }),
+        digest: Some(Digest {
+            at: "08:00".to_owned(),
         }),
     }
 }

@@ -21,6 +21,18 @@ pub struct Preferences {
     /// When nothing is to reach them from outside; none: never.
     #[serde(default)]
     pub quiet_hours: Option<QuietHours>,
+    /// When they are mailed of what is open and was not told by any other way; none: never.
+    #[serde(default)]
+    pub digest: Option<Digest>,
+}
+
+/// One mail a day that gathers requests that are open and left the application by no way, because they
+/// are not as urgent as the person wants. None on a day on which there is nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Digest {
+    /// Time of day in the person's zone: `08:00`. In quiet hours it waits for their end.
+    pub at: String,
 }
 
 impl Default for Preferences {
@@ -29,6 +41,7 @@ impl Default for Preferences {
             channels: Channels::default(),
             time_zone: utc(),
             quiet_hours: None,
+            digest: None,
         }
     }
 }
