@@ -55,8 +55,9 @@ pub(crate) enum WebhooksCommand {
     List(PageArgs),
     /// Have an address called; what its calls are signed with is shown this once
     Add {
-        /// http or https
-        url: String,
+        /// Where: http or https
+        #[arg(value_name = "URL")]
+        address: String,
         /// Of what: `approval.requested`, `handoff.*`, `*`; may be repeated
         #[arg(long = "event", value_name = "EVENT", default_value = "*")]
         events: Vec<String>,

@@ -156,11 +156,11 @@ impl ClientCommand for WebhooksCommand {
                 list(session, &answer, &heading, row)
             }
             Self::Add {
-                url,
+                address,
                 events,
                 format,
             } => {
-                let body = json!({ "url": url, "events": events, "format": format });
+                let body = json!({ "url": address, "events": events, "format": format });
                 let answer: Body<WebhookAdded> = session.client.post("webhooks", &body).await?;
                 show(session, &answer, |added| {
                     let id = added.webhook.id;
