@@ -5,6 +5,9 @@ mod m0002_deliveries;
 mod m0003_preferences;
 mod m0004_webhooks;
 mod m0005_forgetting;
+mod m0006_channels;
+mod m0007_notices;
+mod m0008_digests;
 
 use sea_orm_migration::prelude::*;
 
@@ -25,6 +28,9 @@ impl MigratorTrait for Migrator {
             Box::new(m0003_preferences::Migration),
             Box::new(m0004_webhooks::Migration),
             Box::new(m0005_forgetting::Migration),
+            Box::new(m0006_channels::Migration),
+            Box::new(m0007_notices::Migration),
+            Box::new(m0008_digests::Migration),
         ]
     }
 }

@@ -16,6 +16,7 @@ mod world;
 
 mod a_cancelled_run_never_goes_on;
 mod a_deleted_agent_fails_its_runs;
+mod a_digest_gathers_what_is_open;
 mod a_hold_calls_back;
 mod a_hold_needs_no_agent;
 mod a_killed_up_finds_its_bus_again;
@@ -23,6 +24,7 @@ mod a_long_wait_is_exact;
 mod a_parked_tool_comes_back_with_the_answer;
 mod a_paused_agent_stops_every_run;
 mod a_paused_wait_keeps_its_remaining_time;
+mod a_person_is_told_by_the_next_channel;
 mod a_process_dies_at_any_point;
 mod a_program_publishes_commands;
 mod a_question_is_answered;

@@ -103,6 +103,7 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
         tokio::time::sleep(after).await;
         let (status, body) = match path.as_str() {
             "/flaky" if !is_first => ("200 OK", "{}"),
+            "/gone" => ("410 Gone", "{}"),
             "/broken" | "/flaky" => ("500 Internal Server Error", r#"{"error":"broken"}"#),
             _ => ("200 OK", r#"{"id":"o-1","total":12.5}"#),
         };

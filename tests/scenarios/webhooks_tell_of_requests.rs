@@ -221,3 +221,62 @@ async fn webhooks_are_for_those_who_administer() {
     world.settle().await;
     assert!(shop.calls().is_empty());
 }
+
+/// Whoever added a webhook is told in the application that it was disabled, once, and may enable it again.
+#[tokio::test]
+async fn a_disabled_webhook_is_told_of_and_enabled_again() {
+    let world = World::with_test_clock().await;
+    let shop = Shop::open().await;
+    let ada = Person::join(&world.up, "ada", &["admin"]).await.unwrap();
+    let body = json!({ "url": shop.url("/gone"), "events": ["approval.requested"] });
+    let (status, added) = ada.post(&world.up, "/webhooks", &body).await.unwrap();
+    assert_eq!(status, 201, "{added}");
+    let path = format!("/webhooks/{}", added["id"].as_str().unwrap());
+    ask(&world, "Anybody?").await;
+    let notices = async || {
+        let (_, page) = ada.get(&world.up, "/notifications").await.unwrap();
+        let all = page["items"].as_array().unwrap().clone();
+        let is_system = |one: &Value| one["type"] == "system";
+        all.into_iter().filter(is_system).collect::<Vec<_>>()
+    };
+    let told = until(PATIENCE, "ada is told", async || notices().await.pop())
+        .await
+        .unwrap();
+    assert_eq!(told["title"], "Webhook to 127.0.0.1 is disabled", "{told}");
+    assert_eq!(
+        (&told["request"], &told["read_at"]),
+        (&Value::Null, &Value::Null)
+    );
+    let read = format!("/notifications/{}/read", told["id"].as_str().unwrap());
+    let (status, copy) = ada.post(&world.up, &read, &json!({})).await.unwrap();
+    assert_eq!(status, 200, "{copy}");
+    assert!(copy["read_at"].is_string(), "{copy}");
+    ask(&world, "Still nobody?").await;
+    world.settle().await;
+    assert_eq!(notices().await.len(), 1, "once");
+
+    let wrong = json!({ "url": shop.url("/"), "events": ["approval.opened"] });
+    let (status, refused) = ada.put(&world.up, &path, &wrong).await.unwrap();
+    assert_eq!(
+        (status, &refused["errors"][0]["pointer"]),
+        (422, &json!("/events/0"))
+    );
+    let again = json!({ "url": shop.url("/"), "events": ["approval.requested"], "enabled": true });
+    let (status, enabled) = ada.put(&world.up, &path, &again).await.unwrap();
+    assert_eq!(
+        (status, &enabled["status"], &enabled["last_error"]),
+        (200, &json!("active"), &Value::Null),
+        "{enabled}"
+    );
+    assert_eq!(enabled["secret"], Value::Null);
+    let before = shop.calls().len();
+    ask(&world, "Now?").await;
+    until(PATIENCE, "it is called again", async || {
+        (shop.calls().len() > before).then_some(())
+    })
+    .await
+    .unwrap();
+    let other = Person::join(&world.up, "bob", &["operator"]).await.unwrap();
+    let (status, _) = other.put(&world.up, &path, &again).await.unwrap();
+    assert_eq!(status, 403);
+}

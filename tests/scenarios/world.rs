@@ -17,21 +17,30 @@ pub(crate) struct World {
 impl World {
     /// A system whose time stands still until it is moved.
     pub(crate) async fn with_test_clock() -> Self {
-        Self::start(true).await
+        Self::start(true, &[]).await
     }
 
     /// A system on real time.
     pub(crate) async fn with_real_time() -> Self {
-        Self::start(false).await
+        Self::start(false, &[]).await
     }
 
-    async fn start(test_clock: bool) -> Self {
+    /// A system whose time stands still, with further variables in its environment.
+    pub(crate) async fn with_env(env: &[(&str, &str)]) -> Self {
+        Self::start(true, env).await
+    }
+
+    async fn start(test_clock: bool, env: &[(&str, &str)]) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
         let nats = nats().await.unwrap();
         let nats_url = Some(nats.url.clone());
         let up = Up::start(UpOptions {
             nats_url,
             test_clock,
+            env: env
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
             ..UpOptions::default()
         })
         .await;

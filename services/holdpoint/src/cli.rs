@@ -2,6 +2,7 @@
 
 mod people;
 mod processes;
+mod telling;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ pub(crate) use processes::{
     BenchArgs, BenchPartArgs, MigrateArgs, NatsConfigArgs, SecretsCommand, ServeArgs, Service,
     Shape, WorkerArgs,
 };
+
+pub(crate) use telling::{PoliciesCommand, PreferencesCommand, SetPreferences, WebhooksCommand};
 
 /// Where `up` keeps its tables unless told otherwise, and where clients look for its address.
 pub(crate) const DATA_DIR_DEFAULT: &str = "holdpoint-data";
@@ -127,6 +130,15 @@ pub(crate) enum Command {
     /// Keep the tools that are HTTP calls
     #[command(subcommand)]
     Tool(ToolCommand),
+    /// Say by which ways you are told of what waits for you
+    #[command(subcommand)]
+    Preferences(PreferencesCommand),
+    /// Have programs and channels told of what happens to requests
+    #[command(subcommand)]
+    Webhooks(WebhooksCommand),
+    /// Keep the rules of who approves, and who is told when nobody acts
+    #[command(subcommand)]
+    Policies(PoliciesCommand),
     /// Make a workspace, or stop everything in this one
     #[command(subcommand, name = "workspace")]
     Space(WorkspaceCommand),

@@ -362,6 +362,12 @@ impl Client {
         if !(200..300).contains(&status) {
             return Err(ClientError::refused(status, text));
         }
+        // 204: there is nothing to tell, and programs read that as JSON, too.
+        let text = if status == 204 {
+            "null".to_owned()
+        } else {
+            text
+        };
         match serde_json::from_str(&text) {
             Ok(value) => Ok(Body {
                 value,

@@ -4,9 +4,11 @@ mod agent;
 mod clock;
 mod contact;
 mod people;
+mod policy;
 mod request;
 pub(crate) mod run;
 mod space;
+mod telling;
 mod work;
 
 use std::process::ExitCode;

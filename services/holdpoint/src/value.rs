@@ -83,6 +83,26 @@ pub(crate) fn duration(text: &str) -> Result<String, durations::DurationError> {
     durations::parse(text).map(|_| text.to_owned())
 }
 
+/// `yes` or `no`.
+pub(crate) fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" | "true" => Ok(true),
+        "no" | "false" => Ok(false),
+        other => Err(format!("`{other}` is neither yes nor no")),
+    }
+}
+
+/// Hours of the day, `22:00-07:00`, as bodies have them; `none` is null.
+pub(crate) fn hours(text: &str) -> Result<Value, String> {
+    if text == "none" {
+        return Ok(Value::Null);
+    }
+    let (from, to) = text
+        .split_once('-')
+        .ok_or_else(|| "write it as 22:00-07:00, or none".to_owned())?;
+    Ok(serde_json::json!({ "from": from, "to": to }))
+}
+
 /// The words for how a wait goes on.
 pub(crate) fn resume_mode() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(["continue", "keep_deadline", "restart", "now"])

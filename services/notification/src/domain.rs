@@ -8,6 +8,7 @@ mod decide;
 mod delivery;
 mod fan_out;
 mod note;
+mod notice;
 mod preferences;
 mod refusal;
 mod webhook;
@@ -19,21 +20,23 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
-    self as contract, Noted, NotificationView, RequestFact, WebhookAdded, WebhookSecretView,
-    WebhookView,
+    self as contract, Channel, Noted, NotificationView, RequestFact, Way, WebhookAdded,
+    WebhookSecretView, WebhookView,
 };
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
 use serde::Serialize;
 
-pub use copy::Copy;
+pub use copy::{Copy, Subject};
 pub(crate) use decide::decide;
-pub use delivery::{Delivery, DeliveryKey, Phase, Recipient, Report, TRIES_MAX};
+pub use delivery::{Delivery, DeliveryKey, Phase, Posting, Recipient, Report, TRIES_MAX};
 pub use fan_out::{Audience, Fan, PAGE};
-pub(crate) use note::title;
 pub use note::{Course, Note, action_url, link};
+pub(crate) use note::{asks_somebody, title};
+pub use notice::Notice;
+pub(crate) use preferences::shown;
 pub use preferences::{Preferences, Rules};
 pub use refusal::Refusal;
-pub use webhook::{Call, Hook, Standing, WEBHOOKS_MAX, Webhook, check};
+pub use webhook::{Call, Hook, Standing, WEBHOOKS_MAX, Webhook, Wording, check};
 
 /// One fact: which request, and which version of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,9 +133,29 @@ pub enum Input {
         person: UserName,
         /// What; it can be read as [`Rules`].
         said: contract::Preferences,
+        /// Signs the calls of a chat that is new.
+        fresh: String,
+    },
+    /// The sweep found that a person is to be mailed of what is open.
+    Digest {
+        /// Whose.
+        workspace: Workspace,
+        /// Who.
+        person: UserName,
     },
     /// Somebody who may adds a program that is told of events.
     AddWebhook(Box<Webhook>),
+    /// Somebody who may changes one, or has it called again.
+    ChangeWebhook {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: WebhookId,
+        /// How it is to be.
+        to: Box<Wording>,
+        /// Whether it is called.
+        enabled: bool,
+    },
     /// Somebody who may removes one.
     RemoveWebhook {
         /// Whose.
@@ -211,6 +234,19 @@ pub struct Person {
     pub rules: Rules,
 }
 
+impl Person {
+    /// The first way by which they want to be told of something of this priority, and can be; but for
+    /// those that were tried.
+    #[must_use]
+    pub fn next(&self, priority: Priority, tried: &[Channel]) -> Option<Way> {
+        if self.has_mail {
+            return self.rules.next(priority, tried);
+        }
+        let without: Vec<_> = tried.iter().copied().chain([Channel::Email]).collect();
+        self.rules.next(priority, &without)
+    }
+}
+
 /// What is found for a need.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
@@ -256,6 +292,15 @@ pub enum Effect {
         /// Set where nobody has to do anything any more.
         read_at: Option<DateTime<Utc>>,
     },
+    /// These people are told of something that is of no request.
+    Notice {
+        /// Whose.
+        workspace: Workspace,
+        /// What.
+        notice: Box<Notice>,
+        /// Who.
+        people: Vec<UserName>,
+    },
     /// This is to leave the application; what is there already stays.
     Deliver {
         /// Whose.
@@ -264,10 +309,21 @@ pub enum Effect {
         id: NotificationId,
         /// How urgent it is.
         priority: Priority,
-        /// To whom, how, and from when on.
-        to: Vec<(Recipient, DateTime<Utc>)>,
+        /// To whom, how, and from when on. Whoever is told of it already, by whichever way, is not told
+        /// by another, unless that one has failed.
+        to: Vec<Posting>,
     },
-    /// A person wants to be told differently: what waits for them is due, and decided anew.
+    /// A request has ended: the chats that were told that it is asked are told of that, too.
+    FollowUp {
+        /// Whose.
+        workspace: Workspace,
+        /// What says so.
+        id: NotificationId,
+        /// How urgent the request is.
+        priority: Priority,
+    },
+    /// A person wants to be told differently: what waits for them, for the end of quiet hours or for
+    /// another try, is due, and decided anew.
     Reconsider {
         /// Whose.
         workspace: Workspace,
@@ -315,7 +371,7 @@ pub enum Answer {
     Preferences(contract::Preferences),
     /// To [`Input::AddWebhook`].
     WebhookAdded(Box<WebhookAdded>),
-    /// To [`Input::RemoveWebhook`].
+    /// To [`Input::RemoveWebhook`] and [`Input::ChangeWebhook`].
     Webhook(Box<WebhookView>),
     /// To what nobody waits for.
     Done,
@@ -374,11 +430,14 @@ impl Input {
             Self::Secret { workspace, .. } => Key::Secret(workspace.clone()),
             Self::Prefer {
                 workspace, person, ..
-            } => Key::Preferences(workspace.clone(), person.clone()),
-            Self::AddWebhook(new) => Key::Webhook(new.workspace.clone(), new.id),
-            Self::RemoveWebhook { workspace, id } | Self::Called { workspace, id, .. } => {
-                Key::Webhook(workspace.clone(), *id)
             }
+            | Self::Digest { workspace, person } => {
+                Key::Preferences(workspace.clone(), person.clone())
+            }
+            Self::AddWebhook(new) => Key::Webhook(new.workspace.clone(), new.id),
+            Self::RemoveWebhook { workspace, id }
+            | Self::ChangeWebhook { workspace, id, .. }
+            | Self::Called { workspace, id, .. } => Key::Webhook(workspace.clone(), *id),
             Self::Forget { .. } => Key::Old,
             Self::Users(_) => Key::Users,
         }

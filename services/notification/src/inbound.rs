@@ -4,15 +4,17 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{
-    AddWebhook, NoteRequests, PutPreferences, ReadNotification, RemoveWebhook, ShowWebhookSecret,
+    AddWebhook, ChangeWebhook, NoteRequests, Preferences, PutPreferences, ReadNotification,
+    RemoveWebhook, ShowWebhookSecret,
 };
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_kernel::Request;
 
 use holdpoint_targets::TargetPolicy;
+use url::Url;
 
-use crate::domain::{Input, Rules, Standing, Webhook, check};
+use crate::domain::{Input, Rules, Standing, Webhook, Wording, check};
 
 /// Most facts that one message may bring; more are refused whole.
 const FACTS_MAX: usize = 1_000;
@@ -45,6 +47,7 @@ impl Reader<'_> {
             }
             PutPreferences::VERB => self.preferences(read(body)?),
             AddWebhook::VERB => self.webhook(read(body)?),
+            ChangeWebhook::VERB => self.change(read(body)?),
             RemoveWebhook::VERB => {
                 let envelope: Envelope<RemoveWebhook> = read(body)?;
                 self.caller(&envelope, Right::Administer)?;
@@ -72,11 +75,7 @@ impl Reader<'_> {
     fn webhook(&self, envelope: Envelope<AddWebhook>) -> Result<Request<Input>, Problem> {
         let caller = self.caller(&envelope, Right::Administer)?;
         let wanted = envelope.command;
-        let url = check(&wanted.url, &wanted.events)?;
-        self.targets.check(&url).map_err(|refused| {
-            let message = format!("url: {refused}");
-            Problem::invalid_body(&*message).with_errors(vec![FieldError::at("/url", message)])
-        })?;
+        self.may_call(&wanted.url, &wanted.events)?;
         let webhook = Webhook {
             workspace: self.parts.workspace.clone(),
             id: wanted.id,
@@ -98,6 +97,31 @@ impl Reader<'_> {
         ))
     }
 
+    fn change(&self, envelope: Envelope<ChangeWebhook>) -> Result<Request<Input>, Problem> {
+        self.caller(&envelope, Right::Administer)?;
+        let wanted = envelope.command;
+        self.may_call(&wanted.url, &wanted.events)?;
+        let input = Input::ChangeWebhook {
+            workspace: self.parts.workspace.clone(),
+            id: wanted.id,
+            to: Box::new(Wording {
+                url: wanted.url,
+                events: wanted.events,
+                format: wanted.format,
+            }),
+            enabled: wanted.enabled,
+        };
+        Ok(Request::one(input, envelope.key))
+    }
+
+    fn may_call(&self, url: &str, events: &[String]) -> Result<(), Problem> {
+        let url = check(url, events)?;
+        self.targets.check(&url).map_err(|refused| {
+            let message = format!("url: {refused}");
+            Problem::invalid_body(&*message).with_errors(vec![FieldError::at("/url", message)])
+        })
+    }
+
     fn preferences(&self, envelope: Envelope<PutPreferences>) -> Result<Request<Input>, Problem> {
         let caller = self.caller(&envelope, Right::Look)?;
         let PutPreferences {
@@ -109,12 +133,34 @@ impl Reader<'_> {
             return Err(Problem::new(403, "forbidden", detail));
         }
         Rules::read(&preferences)?;
+        self.may_call_chat(&preferences)?;
         let input = Input::Prefer {
             workspace: self.parts.workspace.clone(),
             person,
             said: preferences,
+            fresh: WebhookSecret::fresh().write(),
         };
         Ok(Request::one(input, envelope.key))
+    }
+
+    /// Anybody may name a chat: where only public addresses are called, what is told goes encrypted.
+    fn may_call_chat(&self, preferences: &Preferences) -> Result<(), Problem> {
+        let chat = preferences.channels.chat.as_ref();
+        let Some(url) = chat.and_then(|chat| chat.url.as_deref()) else {
+            return Ok(());
+        };
+        let refuse = |why: &str| {
+            let message = format!("channels.chat.url: {why}");
+            let wrong = FieldError::at("/channels/chat/url", message.clone());
+            Problem::invalid_body(message).with_errors(vec![wrong])
+        };
+        let url = Url::parse(url).map_err(|_no_url| refuse("that is no address"))?;
+        let is_plain = url.scheme() != "https";
+        if is_plain && self.targets == TargetPolicy::PublicOnly {
+            return Err(refuse("only https addresses are called"));
+        }
+        let checked = self.targets.check(&url);
+        checked.map_err(|refused| refuse(&refused.to_string()))
     }
 
     fn facts(&self, envelope: Envelope<NoteRequests>) -> Result<Request<Input>, Problem> {

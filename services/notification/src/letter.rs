@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::OnTimeout;
-use holdpoint_contracts::notification::RequestFact;
+use holdpoint_contracts::notification::{NotificationView, RequestFact};
 use maud::{DOCTYPE, html};
 
 use crate::domain::title;
@@ -57,6 +57,65 @@ pub(crate) fn words(fact: &RequestFact, link: Option<&str>) -> Words {
     Words {
         subject,
         text,
+        html: html.into_string(),
+    }
+}
+
+/// Requests that a digest names; of more it says how many.
+const NAMED: usize = 20;
+
+/// Longest line of a digest, in characters.
+const LINE_CHARS_MAX: usize = 200;
+
+/// Writes what is open: a line and a link each, and how many more there are.
+pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> Words {
+    let subject = match open.len() {
+        1 => "1 request waits for you".to_owned(),
+        count => format!("{count} requests wait for you"),
+    };
+    let short = |text: &str| line(text).chars().take(LINE_CHARS_MAX).collect::<String>();
+    let named: Vec<_> = open
+        .iter()
+        .take(NAMED)
+        .map(|one| {
+            let about = format!("Priority {}, since {}.", one.priority.as_str(), at(one.at));
+            let link = base.map(|base| format!("{base}{}", one.link));
+            (short(&one.title), about, link)
+        })
+        .collect();
+    let more = open.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    let mut parts: Vec<String> = named
+        .iter()
+        .map(|(title, about, link)| {
+            let link = link
+                .as_deref()
+                .unwrap_or("Open the inbox of Holdpoint to decide it.");
+            format!("- {title}\n  {about}\n  {link}")
+        })
+        .collect();
+    parts.extend(more.clone());
+    let html = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { meta charset="utf-8"; title { (subject) } }
+            body style="font-family: sans-serif; line-height: 1.5; max-width: 40em" {
+                h1 style="font-size: 1.2em" { (subject) }
+                ul {
+                    @for (title, about, link) in &named {
+                        li {
+                            @if let Some(link) = link { a href=(link) { (title) } } @else { (title) }
+                            br; (about)
+                        }
+                    }
+                }
+                @if let Some(more) = &more { p { (more) } }
+            }
+        }
+    };
+    Words {
+        subject,
+        text: format!("{}\n", parts.join("\n\n")),
         html: html.into_string(),
     }
 }
@@ -150,6 +209,41 @@ mod tests {
             words
                 .html
                 .contains("href=\"https://hold.example/tasks/1?action=handoff\"")
+        );
+    }
+
+    /// People, deliverable 7: capped, escaped, with a link to each.
+    #[test]
+    fn a_digest_names_some_and_counts_the_rest() {
+        let one = NotificationView {
+            id: holdpoint_ids::NotificationId::opened(fact(1, FactKind::Opened, &[]).id),
+            kind: holdpoint_contracts::notification::NotificationType::InputRequested,
+            title: "<b>Ship</b>\r\nBcc: eve".to_owned(),
+            message: String::new(),
+            priority: holdpoint_contracts::hold::Priority::Low,
+            action_url: "/tasks/1".to_owned(),
+            link: "/requests/1".to_owned(),
+            run: None,
+            request: None,
+            at: DateTime::UNIX_EPOCH,
+            read_at: None,
+            decided: None,
+        };
+        let words = digest(&vec![one; NAMED + 3], Some("https://hold.example"));
+        assert_eq!(words.subject, "23 requests wait for you");
+        assert_eq!(
+            words
+                .text
+                .matches("https://hold.example/requests/1")
+                .count(),
+            NAMED
+        );
+        for told in [&words.text, &words.html] {
+            assert!(told.contains("and 3 more"), "{told}");
+        }
+        assert!(
+            !words.html.contains("<b>") && !words.text.contains('\r'),
+            "{words:?}"
         );
     }
 

@@ -124,6 +124,10 @@ pub async fn start(
         clock: deps.clock.clone(),
     };
     start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
+    let sweep = sweeps::Digesting {
+        clock: deps.clock.clone(),
+    };
+    start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     let pool = Pool {
         post,
         handle: handle.clone(),

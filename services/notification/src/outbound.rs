@@ -19,6 +19,9 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
         match effect {
             Effect::Copies {
                 workspace, people, ..
+            }
+            | Effect::Notice {
+                workspace, people, ..
             } => {
                 let names = changed
                     .entry(workspace)
@@ -41,6 +44,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
             Effect::More
             | Effect::Users(_)
             | Effect::Deliver { .. }
+            | Effect::FollowUp { .. }
             | Effect::Reconsider { .. }
             | Effect::Forget { .. }
             | Effect::Send { .. } => {}

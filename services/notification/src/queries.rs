@@ -18,7 +18,7 @@ use sea_orm::DatabaseConnection;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::{Refusal, Webhook};
+use crate::domain::{Delivery, Refusal, Webhook, shown};
 use crate::store::{self, Behind, Last};
 
 /// Most items of one page.
@@ -187,7 +187,7 @@ impl NotificationQueries {
         let to = (workspace, query.webhook);
         let found = store::of_webhook(&self.db, to, last.transpose()?, limit + 1).await;
         let found = found.map_err(failed)?.into_iter();
-        let mut items: Vec<_> = found.map(|(delivery, at)| delivery.view(at)).collect();
+        let mut items: Vec<_> = found.map(|one| one.view()).collect();
         let more = cut(&mut items, limit);
         let cursor =
             |last: &DeliveryView| format!("{}_{}", last.at.timestamp_millis(), last.notification);
@@ -202,7 +202,8 @@ impl NotificationQueries {
         query: &GetPreferences,
     ) -> Result<Preferences, Problem> {
         let found = store::preferences(&self.db, workspace, &query.person).await;
-        Ok(found.map_err(failed)?.unwrap_or_default())
+        let said = found.map_err(failed)?.unwrap_or_default();
+        Ok(shown(&said))
     }
 
     /// The cursor is `<number of the fact>_<channel>_<person>` of the last one.
@@ -225,11 +226,7 @@ impl NotificationQueries {
         });
         let of = (workspace, query.request);
         let found = store::of_request(&self.db, of, last.transpose()?, limit + 1).await;
-        let mut items: Vec<_> = found
-            .map_err(failed)?
-            .into_iter()
-            .map(|(delivery, at)| delivery.view(at))
-            .collect();
+        let mut items: Vec<_> = found.map_err(failed)?.iter().map(Delivery::view).collect();
         let more = cut(&mut items, limit);
         let cursor = |last: &DeliveryView| {
             let person = last.person.as_ref().map_or("", |name| name.as_str());

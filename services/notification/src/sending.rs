@@ -5,18 +5,19 @@
 //! sent, not whether it is tried again. No text of another side is stored (S0-R5).
 
 mod callback;
+mod chat;
+mod digest;
 mod mail;
 mod post;
 mod webhook;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use holdpoint_auth::LinkKey;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Channel;
-use holdpoint_ids::WebhookId;
 use holdpoint_kernel::{Activity, Handle, SweepNudge};
 use holdpoint_mail::Mailer;
 use holdpoint_targets::TargetPolicy;
@@ -33,7 +34,7 @@ use crate::store;
 /// callback waiting.
 const AT_WORK_MAX: usize = 16;
 
-/// Of these, calls of one webhook: one that hangs keeps no other waiting.
+/// Of these, calls of one webhook or chat: one that hangs keeps no other waiting.
 const AT_WORK_OF_ONE: usize = 4;
 
 /// Longest time for one try; shorter than its lease.
@@ -141,19 +142,22 @@ impl Post {
         AT_WORK_MAX.saturating_sub(taken.count())
     }
 
-    /// How many more calls of one webhook may be claimed now.
+    /// How many more calls of one webhook or chat may be claimed now.
     pub(crate) fn room_of(&self, to: &Recipient) -> usize {
         let at_work = self.at_work();
         let taken = at_work.iter().filter(|key| key.to == *to);
         AT_WORK_OF_ONE.saturating_sub(taken.count())
     }
 
-    /// Webhooks that take no more calls now.
-    pub(crate) fn busy(&self) -> Vec<WebhookId> {
-        let mut taken: BTreeMap<WebhookId, usize> = BTreeMap::new();
+    /// Webhooks and chats that take no more calls now.
+    pub(crate) fn busy(&self) -> Vec<Recipient> {
+        let mut taken: HashMap<Recipient, usize> = HashMap::new();
         for key in &*self.at_work() {
-            if let Recipient::Webhook(id) = key.to {
-                *taken.entry(id).or_default() += 1;
+            match key.to {
+                Recipient::Webhook(_) | Recipient::Chat(_) => {
+                    *taken.entry(key.to.clone()).or_default() += 1;
+                }
+                Recipient::Mail(_) | Recipient::Callback | Recipient::Digest(_) => {}
             }
         }
         taken.retain(|_, count| *count >= AT_WORK_OF_ONE);
@@ -229,6 +233,9 @@ impl Pool {
     }
 
     async fn attempt(&self, key: &DeliveryKey) -> Report {
+        if let Recipient::Digest(name) = &key.to {
+            return self.digest(key, name).await;
+        }
         let parcel = match store::parcel(&self.readers, key).await {
             Ok(Some(parcel)) => parcel,
             Ok(None) => return never("What it is of is not there any more."),
@@ -244,6 +251,8 @@ impl Pool {
             Recipient::Mail(_) => self.mail(key, &parcel).await,
             Recipient::Callback => self.call_back(key, &parcel).await,
             Recipient::Webhook(id) => self.call_webhook(key, *id, &parcel).await,
+            Recipient::Chat(_) => self.chat(key, &parcel).await,
+            Recipient::Digest(name) => self.digest(key, name).await,
         }
     }
 }

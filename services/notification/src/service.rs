@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Trust;
 use holdpoint_bus::Outgoing;
 use holdpoint_clock::Clock;
+use holdpoint_contracts::notification::Wait;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_kernel::{Changed, Decision, Facts, Found, Outcome, Request, Service};
@@ -108,9 +109,11 @@ impl Service for Notification {
     fn is_hot(state: &Aggregate) -> bool {
         match state {
             Aggregate::Note(note) => note.fan != domain::Fan::Done,
-            // Claimed: what came of it is soon told.
+            // Claimed: what came of it is soon told. What waits longer is read anew each time: a person
+            // may have changed when it is due, beside its state.
             Aggregate::Delivery(one) => {
-                one.attempts > 0 && matches!(one.phase, domain::Phase::Pending { .. })
+                let is_out = |waits: &Wait| *waits == Wait::Answer;
+                matches!(&one.phase, domain::Phase::Pending { waits, .. } if is_out(waits))
             }
             Aggregate::Copy(_)
             | Aggregate::Secret(_)
@@ -181,9 +184,12 @@ impl Service for Notification {
         let mut is_new = false;
         for effect in effects {
             match effect {
-                Effect::Deliver { .. } | Effect::Reconsider { .. } => is_new = true,
+                Effect::Deliver { .. } | Effect::FollowUp { .. } | Effect::Reconsider { .. } => {
+                    is_new = true;
+                }
                 Effect::Send { key, attempt } => self.post.send(key, *attempt),
                 Effect::Copies { .. }
+                | Effect::Notice { .. }
                 | Effect::More
                 | Effect::Settle { .. }
                 | Effect::Changed(..)

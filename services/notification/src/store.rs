@@ -3,6 +3,7 @@
 mod copy_row;
 mod delivery_row;
 mod note_row;
+mod notice_row;
 mod old;
 mod preferences_row;
 mod secret_row;
@@ -23,14 +24,15 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
 use crate::Notification;
 use crate::domain::{
-    Aggregate, Copy, Course, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Person,
-    Recipient, WEBHOOKS_MAX, Webhook,
+    Aggregate, Copy, Course, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Notice,
+    Person, Recipient, Rules, Subject, WEBHOOKS_MAX, Webhook,
 };
 
 pub(crate) use copy_row::{Behind, Filter};
 pub(crate) use delivery_row::{Last, due, of_request, of_webhook};
 pub(crate) use note_row::fanning;
 pub(crate) use old::has_old;
+pub(crate) use preferences_row::digests;
 
 /// The number in a notification's id, as rows have it.
 const fn told_rev(id: NotificationId) -> u64 {
@@ -75,7 +77,7 @@ pub(crate) async fn load(
     for (workspace, wanted) in copies {
         let rows = copy_row::load(db, workspace, &wanted).await?;
         for copy in with_notes(db, workspace, rows).await? {
-            let key = Key::Copy(workspace.clone(), copy.person.clone(), copy.note.id());
+            let key = Key::Copy(workspace.clone(), copy.person.clone(), copy.id());
             found.push((key, Aggregate::Copy(Box::new(copy))));
         }
     }
@@ -121,14 +123,28 @@ pub(crate) async fn parcel(
         return Ok(None);
     };
     let person = match &key.to {
-        Recipient::Mail(name) => people::find(db, &key.workspace, name).await?,
-        Recipient::Callback | Recipient::Webhook(_) => None,
+        Recipient::Mail(name) | Recipient::Chat(name) => {
+            people::find(db, &key.workspace, name).await?
+        }
+        Recipient::Callback | Recipient::Webhook(_) | Recipient::Digest(_) => None,
     };
     Ok(Some(Parcel {
         note,
         has_ended,
         person,
     }))
+}
+
+/// Somebody by name, and how they want to be told.
+pub(crate) async fn person(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    name: &UserName,
+) -> Result<Option<(people::User, Rules)>, StoreError> {
+    let names = std::slice::from_ref(name);
+    let mut rules = preferences_row::rules(db, workspace, names).await?;
+    let user = people::find(db, workspace, name).await?;
+    Ok(user.map(|user| (user, rules.remove(name).unwrap_or_default())))
 }
 
 /// What a workspace's callbacks are signed with, if that was made.
@@ -183,15 +199,23 @@ async fn with_notes(
     for note in note_row::of(db, workspace, &holds).await? {
         notes.entry(note.fact.id).or_default().push(note);
     }
+    holds.retain(|hold| !notes.contains_key(hold));
+    let notices = notice_row::of(db, workspace, &holds).await?;
     let copy = |row: copy_row::Row| {
-        let all = notes.get(&row.hold)?;
-        let is_it = |note: &&Note| told_rev(note.id()) == row.rev;
-        let note = all.iter().find(is_it)?;
+        let of = match notes.get(&row.hold) {
+            Some(all) => {
+                let note = all.iter().find(|note| told_rev(note.id()) == row.rev)?;
+                Subject::Note(Box::new(note.clone()), end_of(note, all))
+            }
+            None => {
+                let is_it = |one: &&Notice| (one.id.hold, told_rev(one.id)) == (row.hold, row.rev);
+                Subject::Notice(Box::new(notices.iter().find(is_it)?.clone()))
+            }
+        };
         Some(Copy {
             workspace: workspace.clone(),
             person: row.person,
-            note: note.clone(),
-            end: end_of(note, all),
+            of,
             read_at: row.read_at,
         })
     };
@@ -325,6 +349,23 @@ pub(crate) async fn save(
     Ok(losers)
 }
 
+/// Some people get their copies of what is of no request.
+async fn tell(
+    db: &DatabaseTransaction,
+    workspace: &Workspace,
+    (notice, people): (&Notice, &[UserName]),
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    notice_row::insert(db, workspace, notice, now).await?;
+    let copies = copy_row::Copies {
+        workspace,
+        id: notice.id,
+        at: notice.at,
+        read_at: None,
+    };
+    copy_row::insert(db, &copies, people).await
+}
+
 /// Stores what belongs beside the states.
 pub(crate) async fn record(
     db: &DatabaseTransaction,
@@ -349,6 +390,11 @@ pub(crate) async fn record(
                 };
                 copy_row::insert(db, &copies, people).await?;
             }
+            Effect::Notice {
+                workspace,
+                notice,
+                people,
+            } => tell(db, workspace, (notice, people), now).await?,
             Effect::Settle { workspace, hold } => ended.entry(workspace).or_default().push(*hold),
             Effect::Forget { before } => old::forget(db, *before).await?,
             Effect::Users(facts) => people::apply(db, facts).await?,
@@ -364,6 +410,18 @@ pub(crate) async fn record(
                     priority: *priority,
                 };
                 delivery_row::insert(db, &new, to, now).await?;
+            }
+            Effect::FollowUp {
+                workspace,
+                id,
+                priority,
+            } => {
+                let new = delivery_row::New {
+                    workspace,
+                    note: *id,
+                    priority: *priority,
+                };
+                delivery_row::follow_up(db, &new, now).await?;
             }
             Effect::Reconsider { workspace, person } => {
                 delivery_row::reconsider(db, workspace, person, now).await?;

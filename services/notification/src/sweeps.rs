@@ -1,9 +1,10 @@
 //! What the notification service looks for in its tables from time to time: facts whose people are
 //! not all told, and deliveries that are due. It decides nothing: what it finds becomes an input.
 
+mod digesting;
 mod forgetting;
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,6 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Channel;
-use holdpoint_ids::WebhookId;
 use holdpoint_kernel::{Activity, Sweep, SweepNudge, SweepPage};
 use holdpoint_people::People;
 use holdpoint_store::StoreError;
@@ -22,6 +22,7 @@ use crate::domain::{DeliveryKey, Input, Recipient};
 use crate::sending::Post;
 use crate::store;
 
+pub(crate) use digesting::Digesting;
 pub(crate) use forgetting::Forgetting;
 
 /// Facts of one page of the sweep: each tells as many people as one commit takes.
@@ -159,8 +160,19 @@ impl Delivering {
         let busy = self.post.busy();
         let mut inputs = Vec::new();
         let mut is_done = busy.is_empty();
-        for channel in [Channel::Callback, Channel::Webhook, Channel::Email] {
-            let mut due = store::due(db, channel, self.clock.now(), &busy, DUE_MAX).await?;
+        for channel in [
+            Channel::Callback,
+            Channel::Webhook,
+            Channel::Chat,
+            Channel::Email,
+            Channel::Digest,
+        ] {
+            let skipped: Vec<_> = busy
+                .iter()
+                .filter(|to| to.channel() == channel)
+                .cloned()
+                .collect();
+            let mut due = store::due(db, channel, self.clock.now(), &skipped, DUE_MAX).await?;
             due.retain(|key| !self.post.is_at_work(key));
             is_done &= due.is_empty();
             self.keep_fair(&mut due);
@@ -180,13 +192,14 @@ impl Delivering {
 }
 
 impl Delivering {
-    /// Leaves as many calls of one webhook as it may have at a time.
+    /// Leaves as many calls of one webhook or chat as it may have at a time.
     fn keep_fair(&self, due: &mut Vec<DeliveryKey>) {
-        let mut room: BTreeMap<WebhookId, usize> = BTreeMap::new();
+        let mut room: HashMap<Recipient, usize> = HashMap::new();
         due.retain(|key| match key.to {
-            Recipient::Mail(_) | Recipient::Callback => true,
-            Recipient::Webhook(id) => {
-                let left = room.entry(id).or_insert_with(|| self.post.room_of(&key.to));
+            Recipient::Mail(_) | Recipient::Callback | Recipient::Digest(_) => true,
+            Recipient::Webhook(_) | Recipient::Chat(_) => {
+                let left = room.entry(key.to.clone());
+                let left = left.or_insert_with(|| self.post.room_of(&key.to));
                 let has_room = *left > 0;
                 *left = left.saturating_sub(1);
                 has_room

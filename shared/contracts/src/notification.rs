@@ -13,12 +13,13 @@ mod preferences;
 mod webhooks;
 
 pub use preferences::{
-    ChannelRule, Channels, Day, GetPreferences, Preferences, PutPreferences, QuietHours,
+    ChannelRule, Channels, Chat, Day, Digest, GetPreferences, Preferences, PutPreferences,
+    QuietHours, Way,
 };
 
 pub use webhooks::{
-    AddWebhook, ListWebhookDeliveries, ListWebhooks, RemoveWebhook, WebhookAdded, WebhookFormat,
-    WebhookStatus, WebhookView, event_name,
+    AddWebhook, ChangeWebhook, ListWebhookDeliveries, ListWebhooks, RemoveWebhook, WebhookAdded,
+    WebhookFormat, WebhookStatus, WebhookView, event_name,
 };
 
 /// Name of the service, as in subjects.
@@ -134,7 +135,7 @@ pub enum NotificationType {
     WorkflowComplete,
     /// Somebody was named.
     Mention,
-    /// Of the installation itself.
+    /// Of the installation itself: a webhook was disabled.
     System,
     /// Anything else.
     Custom,
@@ -195,7 +196,7 @@ pub struct ListDeliveries {
 query!(ListDeliveries, "deliveries", Page<DeliveryView>);
 
 /// A way out of the application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
     /// A mail to a person.
@@ -204,6 +205,10 @@ pub enum Channel {
     Callback,
     /// A signed POST to a webhook of the workspace.
     Webhook,
+    /// A signed POST to a person's own chat.
+    Chat,
+    /// A mail to a person that gathers what is open.
+    Digest,
 }
 
 impl Channel {
@@ -214,6 +219,38 @@ impl Channel {
             Self::Email => "email",
             Self::Callback => "callback",
             Self::Webhook => "webhook",
+            Self::Chat => "chat",
+            Self::Digest => "digest",
+        }
+    }
+}
+
+/// What a delivery that is pending waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// Its turn: it goes as soon as there is room.
+    Turn,
+    /// The end of its person's quiet hours.
+    QuietHours,
+    /// Another try, after one that went wrong.
+    Retry,
+    /// What comes of a try: it is on its way.
+    Answer,
+}
+
+impl Wait {
+    /// Everything that one can wait for.
+    pub const ALL: [Self; 4] = [Self::Turn, Self::QuietHours, Self::Retry, Self::Answer];
+
+    /// The word in bodies and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::QuietHours => "quiet_hours",
+            Self::Retry => "retry",
+            Self::Answer => "answer",
         }
     }
 }
@@ -236,7 +273,7 @@ pub enum DeliveryState {
 /// One delivery as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryView {
-    /// The same for every try: `webhook-id` of a callback or webhook, in the `Message-ID` of a mail.
+    /// The same for every try: `webhook-id` of a callback, webhook or chat, in the `Message-ID` of a mail.
     pub id: String,
     /// Of which notification.
     pub notification: NotificationId,
@@ -255,6 +292,12 @@ pub struct DeliveryView {
     /// that one is given up.
     #[serde(default, with = "crate::instant::option")]
     pub next_at: Option<DateTime<Utc>>,
+    /// What it waits for until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Wait>,
+    /// Ways by which its person could not be told of the same, in order; the deliveries by them say why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Channel>,
     /// What went wrong last.
     pub last_error: Option<String>,
     /// What the other side said when it took it: its status, or the mail's `Message-ID`.
@@ -263,6 +306,13 @@ pub struct DeliveryView {
     /// Since when it is to leave.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
+    /// When it was taken, given up or dropped.
+    #[serde(
+        default,
+        with = "crate::instant::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub ended_at: Option<DateTime<Utc>>,
 }
 
 /// One person's copy of a notification as the API shows it.
@@ -285,8 +335,8 @@ pub struct NotificationView {
     pub link: String,
     /// Whose run asks, if one does.
     pub run: Option<RunId>,
-    /// The request that it is of.
-    pub request: HoldId,
+    /// The request that it is of; none: it is of the installation itself.
+    pub request: Option<HoldId>,
     /// When it happened.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,

@@ -224,6 +224,16 @@ impl NotificationId {
     pub const fn opened(hold: HoldId) -> Self {
         Self { hold, rev: None }
     }
+
+    /// What gathers the notifications of one day, such as 20260131: it is of no request.
+    #[must_use]
+    pub const fn digest(day: u64) -> Self {
+        let run = RunId::from_uuid(Uuid::nil());
+        Self {
+            hold: HoldId { run, number: 0 },
+            rev: Some(day),
+        }
+    }
 }
 
 impl fmt::Display for NotificationId {

@@ -6,6 +6,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
+use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::Decision;
 use holdpoint_contracts::notification::{
     GetNotification, ListNotifications, NotificationView, ReadNotification,
@@ -63,11 +64,7 @@ async fn show(
     Ok(Json(own(&app, &caller, id).await?))
 }
 
-async fn own(
-    app: &App,
-    caller: &Caller,
-    id: NotificationId,
-) -> Result<NotificationView, holdpoint_contracts::Problem> {
+async fn own(app: &App, caller: &Caller, id: NotificationId) -> Result<NotificationView, Problem> {
     let person = caller.claims.user.clone();
     let query = GetNotification { person, id };
     app.bus.query(&caller.workspace, &query).await
@@ -98,7 +95,10 @@ async fn respond(
     caller.may(Right::Decide)?;
     params.only(&[])?;
     let RespondBody { response } = body.json()?;
-    let request = own(&app, &caller, id).await?.request;
+    let request = own(&app, &caller, id).await?.request.ok_or_else(|| {
+        let detail = format!("`{id}` asks nothing: it is of no request");
+        Problem::new(409, "not_a_request", detail)
+    })?;
     let decision = Decision::Respond { answer: response };
     requests::decide(&app, &caller, body, (request, decision, None)).await
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use holdpoint_auth::Right;
@@ -30,7 +30,8 @@ async fn show(
     Ok(Json(app.bus.query(&caller.workspace, &query).await?))
 }
 
-/// What is left out is as for somebody who never said anything.
+/// What is left out is as for somebody who never said anything. Where a chat is named, the answer may be
+/// the only one that ever shows its secret: so that is done now or not at all, and never kept for later.
 async fn put(
     State(app): State<App>,
     caller: Caller,
@@ -43,6 +44,10 @@ async fn put(
         person: caller.claims.user.clone(),
         preferences: body.json()?,
     };
+    let chat = command.preferences.channels.chat.as_ref();
+    if chat.is_some_and(|chat| chat.url.is_some()) {
+        return Ok(Json(app.ask(&caller, body.key, command).await?).into_response());
+    }
     let answered = app.command(&caller, body.key, command).await?;
     Ok(answered.with_status(StatusCode::OK))
 }

@@ -3,11 +3,11 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::{delete, get};
+use axum::routing::{get, put};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::notification::{
-    AddWebhook, DeliveryView, ListWebhookDeliveries, ListWebhooks, RemoveWebhook,
+    AddWebhook, ChangeWebhook, DeliveryView, ListWebhookDeliveries, ListWebhooks, RemoveWebhook,
     ShowWebhookSecret, WebhookAdded, WebhookFormat, WebhookSecretView, WebhookView,
 };
 use holdpoint_contracts::run::Page;
@@ -24,7 +24,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/webhooks", get(list).post(add))
         .route("/webhooks/secret", get(secret))
-        .route("/webhooks/{id}", delete(remove))
+        .route("/webhooks/{id}", put(change).delete(remove))
         .route("/webhooks/{id}/deliveries", get(deliveries))
 }
 
@@ -59,6 +59,47 @@ async fn add(
     };
     let added = app.ask(&caller, body.key, command).await?;
     Ok((StatusCode::CREATED, Json(added)))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeBody {
+    url: String,
+    events: Vec<String>,
+    #[serde(default)]
+    format: WebhookFormat,
+    #[serde(default = "yes")]
+    enabled: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// All of it is as the body says; its secret stays, and is not shown.
+async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<WebhookId>,
+    params: Params,
+    body: Body,
+) -> Result<Json<WebhookView>, Refused> {
+    caller.may(Right::Administer)?;
+    params.only(&[])?;
+    let ChangeBody {
+        url,
+        events,
+        format,
+        enabled,
+    } = body.json()?;
+    let command = ChangeWebhook {
+        id,
+        url,
+        events,
+        format,
+        enabled,
+    };
+    Ok(Json(app.ask(&caller, body.key, command).await?))
 }
 
 /// Oldest first.

@@ -7,7 +7,7 @@ use super::PageArgs;
 use crate::value;
 
 /// As in bodies.
-const PRIORITIES: [&str; 5] = ["low", "normal", "high", "urgent", "critical"];
+pub(super) const PRIORITIES: [&str; 5] = ["low", "normal", "high", "urgent", "critical"];
 
 /// What waits for a person, acting on it, and asking from anywhere (M-6).
 #[derive(Subcommand)]

@@ -2,9 +2,10 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{NoteEnd, NotificationView};
-use holdpoint_ids::{UserName, Workspace};
+use holdpoint_ids::{NotificationId, UserName, Workspace};
 
 use super::note::{Note, view};
+use super::notice::Notice;
 use super::{Aggregate, Answer, Change, Effect, Step};
 
 /// Whether somebody has read it. Its version is 1 until then, and 2 after.
@@ -15,14 +16,30 @@ pub struct Copy {
     /// Who.
     pub person: UserName,
     /// Of what.
-    pub note: Note,
-    /// How the request ended, if it has.
-    pub end: Option<NoteEnd>,
+    pub of: Subject,
     /// Since when it counts as read.
     pub read_at: Option<DateTime<Utc>>,
 }
 
+/// What a copy is of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Subject {
+    /// Something that happened to a request, and how that ended, if it has.
+    Note(Box<Note>, Option<NoteEnd>),
+    /// Something else.
+    Notice(Box<Notice>),
+}
+
 impl Copy {
+    /// What it is known by, together with whose it is.
+    #[must_use]
+    pub fn id(&self) -> NotificationId {
+        match &self.of {
+            Subject::Note(note, _) => note.id(),
+            Subject::Notice(notice) => notice.id,
+        }
+    }
+
     /// Rises by one with the one change that there can be.
     #[must_use]
     pub const fn version(&self) -> u64 {
@@ -35,7 +52,10 @@ impl Copy {
     /// As its owner sees it; none: it is of a fact that nobody is told of.
     #[must_use]
     pub fn view(&self) -> Option<NotificationView> {
-        view(&self.note, self.read_at, self.end.clone())
+        match &self.of {
+            Subject::Note(note, end) => view(note, self.read_at, end.clone()),
+            Subject::Notice(notice) => Some(notice.view(self.read_at)),
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn decide(
         Input::Reported {
             attempt, report, ..
         } => known.delivery.map_or_else(nothing, |one| {
-            Ok(delivery::reported(one, *attempt, report, now))
+            delivery::reported(one, (*attempt, report), look, now)
         }),
         Input::Secret { workspace, fresh } => Ok(known
             .secret
@@ -44,18 +44,24 @@ pub(crate) fn decide(
             workspace,
             person,
             said,
-        } => Ok(preferences::put(
-            known.preferences,
-            (workspace, person),
-            said,
-        )),
+            fresh,
+        } => preferences::put(known.preferences, (workspace, person), (said, fresh), now),
+        Input::Digest { .. } => known
+            .preferences
+            .map_or_else(nothing, |said| Ok(preferences::digest(said, now))),
         Input::AddWebhook(new) => webhook::add(known.webhook, new, look),
         Input::RemoveWebhook { id, .. } => known
             .webhook
             .map_or_else(|| Err(Refusal::NoWebhook(*id).into()), webhook::remove),
+        Input::ChangeWebhook {
+            id, to, enabled, ..
+        } => known.webhook.map_or_else(
+            || Err(Refusal::NoWebhook(*id).into()),
+            |one| webhook::put(one, to, *enabled, now),
+        ),
         Input::Called { call, .. } => known
             .webhook
-            .map_or_else(nothing, |one| Ok(webhook::called(one, call, now))),
+            .map_or_else(nothing, |one| webhook::called(one, call, look, now)),
         Input::Forget { before } => Ok(alone(Effect::Forget { before: *before })),
         Input::Users(facts) => Ok(alone(Effect::Users(facts.clone()))),
     }

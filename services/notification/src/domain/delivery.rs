@@ -3,12 +3,17 @@
 //! At least once: it is handed out under a lease, and again when the lease is over without a word.
 //! Whoever receives it tells repetitions by an id that is the same for every try.
 
+mod onward;
+
+#[cfg(test)]
+pub(super) mod tests;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{Channel, DeliveryState, DeliveryView};
+use holdpoint_contracts::notification::{Channel, DeliveryState, DeliveryView, Wait, Way};
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
-use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Rules, Step, Stop};
+use super::{Aggregate, Answer, Change, Effect, Look, Person, Step, Stop};
 
 /// How long a hand-out counts. Longer than anything may take to be sent.
 const LEASE: TimeDelta = TimeDelta::minutes(2);
@@ -19,6 +24,12 @@ const RETRIES_S: [i64; 9] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_00
 
 /// Tries in all; then it is given up, with the last error.
 pub const TRIES_MAX: u32 = 10;
+
+/// From here on a person is not left waiting for one way that does not work while there is another.
+const PRESSING: Priority = Priority::Urgent;
+
+/// How long what presses is tried by one way.
+const FALLS_OVER_AFTER: TimeDelta = TimeDelta::minutes(10);
 
 /// Longest stored sentence about what went wrong, in characters.
 const ERROR_CHARS_MAX: usize = 300;
@@ -32,6 +43,10 @@ pub enum Recipient {
     Callback,
     /// A POST to a webhook of the workspace.
     Webhook(WebhookId),
+    /// A POST to a person's own chat.
+    Chat(UserName),
+    /// A mail to a person that gathers what is open.
+    Digest(UserName),
 }
 
 impl Recipient {
@@ -42,6 +57,36 @@ impl Recipient {
             Self::Mail(_) => Channel::Email,
             Self::Callback => Channel::Callback,
             Self::Webhook(_) => Channel::Webhook,
+            Self::Chat(_) => Channel::Chat,
+            Self::Digest(_) => Channel::Digest,
+        }
+    }
+
+    /// A person, by one of their ways.
+    #[must_use]
+    pub const fn by(way: Way, person: UserName) -> Self {
+        match way {
+            Way::Email => Self::Mail(person),
+            Way::Chat => Self::Chat(person),
+        }
+    }
+
+    /// Whom it is for, where that is a person.
+    #[must_use]
+    pub const fn name(&self) -> Option<&UserName> {
+        match self {
+            Self::Mail(person) | Self::Chat(person) | Self::Digest(person) => Some(person),
+            Self::Callback | Self::Webhook(_) => None,
+        }
+    }
+
+    /// Whom it tells of one thing, and how, where it is a person: another way may take over.
+    #[must_use]
+    pub const fn person(&self) -> Option<(&UserName, Way)> {
+        match self {
+            Self::Mail(person) => Some((person, Way::Email)),
+            Self::Chat(person) => Some((person, Way::Chat)),
+            Self::Callback | Self::Webhook(_) | Self::Digest(_) => None,
         }
     }
 }
@@ -62,9 +107,12 @@ impl DeliveryKey {
     #[must_use]
     pub fn stable_id(&self) -> String {
         match &self.to {
-            Recipient::Mail(person) => format!("{}.{person}", self.note),
+            Recipient::Mail(person) | Recipient::Digest(person) => {
+                format!("{}.{person}", self.note)
+            }
             Recipient::Callback => format!("msg_{}", self.note),
             Recipient::Webhook(id) => format!("msg_{}_{id}", self.note),
+            Recipient::Chat(person) => format!("msg_{}_{person}", self.note),
         }
     }
 }
@@ -76,6 +124,8 @@ pub enum Phase {
     Pending {
         /// When.
         next_at: DateTime<Utc>,
+        /// What for.
+        waits: Wait,
     },
     /// Taken by the other side.
     Sent {
@@ -95,6 +145,12 @@ pub struct Delivery {
     pub key: DeliveryKey,
     /// How urgent what it is of was when it happened.
     pub priority: Priority,
+    /// Ways by which the same person could not be told of the same.
+    pub after: Vec<Channel>,
+    /// Since when it is to leave.
+    pub at: DateTime<Utc>,
+    /// When it last changed.
+    pub changed_at: DateTime<Utc>,
     /// How far it has come.
     pub phase: Phase,
     /// How often it was handed out.
@@ -108,21 +164,28 @@ pub struct Delivery {
 impl Delivery {
     /// As the API shows it.
     #[must_use]
-    pub fn view(&self, at: DateTime<Utc>) -> DeliveryView {
-        let (state, next_at) = match &self.phase {
-            Phase::Pending { next_at } => (DeliveryState::Pending, Some(*next_at)),
-            Phase::Sent { .. } => (DeliveryState::Sent, None),
-            Phase::Failed => (DeliveryState::Failed, None),
-            Phase::Dropped => (DeliveryState::Dropped, None),
+    pub fn view(&self) -> DeliveryView {
+        let state = match &self.phase {
+            Phase::Pending { .. } => DeliveryState::Pending,
+            Phase::Sent { .. } => DeliveryState::Sent,
+            Phase::Failed => DeliveryState::Failed,
+            Phase::Dropped => DeliveryState::Dropped,
+        };
+        let pending = match &self.phase {
+            Phase::Pending { next_at, waits } => Some((*next_at, *waits)),
+            Phase::Sent { .. } | Phase::Failed | Phase::Dropped => None,
         };
         let receipt = match &self.phase {
             Phase::Sent { receipt } => Some(receipt.clone()),
             Phase::Pending { .. } | Phase::Failed | Phase::Dropped => None,
         };
-        let (person, webhook) = match &self.key.to {
-            Recipient::Mail(person) => (Some(person.clone()), None),
-            Recipient::Callback => (None, None),
-            Recipient::Webhook(id) => (None, Some(*id)),
+        let person = self.key.to.name().cloned();
+        let webhook = match &self.key.to {
+            Recipient::Webhook(id) => Some(*id),
+            Recipient::Mail(_)
+            | Recipient::Callback
+            | Recipient::Chat(_)
+            | Recipient::Digest(_) => None,
         };
         DeliveryView {
             id: self.key.stable_id(),
@@ -132,11 +195,63 @@ impl Delivery {
             webhook,
             state,
             attempts: self.attempts,
-            next_at,
+            next_at: pending.map(|(next_at, _)| next_at),
+            waits: pending.map(|(_, waits)| waits),
+            after: self.after.clone(),
             last_error: self.last_error.clone(),
             receipt,
-            at,
+            at: self.at,
+            ended_at: pending.is_none().then_some(self.changed_at),
         }
+    }
+}
+
+/// A delivery that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Posting {
+    /// The way that it goes.
+    pub to: Recipient,
+    /// From when on.
+    pub due_at: DateTime<Utc>,
+    /// What it waits for until then.
+    pub waits: Wait,
+    /// Ways by which the same person could not be told of the same.
+    pub after: Vec<Channel>,
+}
+
+impl Posting {
+    /// It goes as soon as it can.
+    #[must_use]
+    pub const fn at_once(to: Recipient, now: DateTime<Utc>) -> Self {
+        Self {
+            to,
+            due_at: now,
+            waits: Wait::Turn,
+            after: Vec::new(),
+        }
+    }
+
+    /// A person is told by the first of their ways, as soon as they want it; none: by no way at all.
+    #[must_use]
+    pub fn first(person: &Person, priority: Priority, now: DateTime<Utc>) -> Option<Self> {
+        Self::next(person, priority, Vec::new(), now)
+    }
+
+    /// The same, but for the ways that were tried.
+    pub(super) fn next(
+        person: &Person,
+        priority: Priority,
+        after: Vec<Channel>,
+        now: DateTime<Utc>,
+    ) -> Option<Self> {
+        let way = person.next(priority, &after)?;
+        let held = person.rules.held_until(priority, now);
+        Some(Self {
+            to: Recipient::by(way, person.name.clone()),
+            due_at: held.unwrap_or(now),
+            waits: held.map_or(Wait::Turn, |_until| Wait::QuietHours),
+            after,
+        })
     }
 }
 
@@ -156,51 +271,50 @@ pub enum Report {
     Dropped(String),
 }
 
-/// Hands it out, if it is due and nobody has it, and its person does not want it later, or not at all.
+/// Hands it out, if it is due and nobody has it. What its person does not want by this way, or does not
+/// want now, goes by another, or later.
 pub(super) fn claim(delivery: &Delivery, look: Look<'_>, now: DateTime<Utc>) -> Result<Step, Stop> {
-    let Phase::Pending { next_at } = delivery.phase else {
+    let Phase::Pending { next_at, .. } = delivery.phase else {
         return Ok(Step::Same(Answer::Done));
     };
     if next_at > now {
         return Ok(Step::Same(Answer::Done));
     }
+    if let Some(name) = delivery.key.to.name() {
+        let Some(person) = onward::person(&delivery.key.workspace, name, look)? else {
+            return Ok(ended(
+                delivery,
+                Phase::Dropped,
+                "The person is disabled or gone.",
+            ));
+        };
+        let way = delivery.key.to.person().map(|(_, way)| way);
+        if way.is_some_and(|way| !person.rules.wants(way, delivery.priority)) {
+            return onward::unwanted(delivery, look, now);
+        }
+        if let Some(next_at) = person.rules.held_until(delivery.priority, now) {
+            let mut next = delivery.clone();
+            next.phase = Phase::Pending {
+                next_at,
+                waits: Wait::QuietHours,
+            };
+            return Ok(changed(next, Vec::new()));
+        }
+    }
+    if delivery.attempts >= TRIES_MAX {
+        let error = delivery.last_error.clone();
+        let error = error.unwrap_or_else(|| "Nothing came of any try.".to_owned());
+        return onward::failed(delivery, &error, look, now);
+    }
+    Ok(handed_out(delivery, now))
+}
+
+fn handed_out(delivery: &Delivery, now: DateTime<Utc>) -> Step {
     let mut next = delivery.clone();
-    let rules = rules(delivery, look)?;
-    if !rules.wants_mail(delivery.priority) {
-        next.phase = Phase::Dropped;
-        next.last_error = Some("The person does not want to be mailed of this.".to_owned());
-        return Ok(changed(next, Vec::new()));
-    }
-    if let Some(next_at) = rules.held_until(delivery.priority, now) {
-        next.phase = Phase::Pending { next_at };
-        return Ok(changed(next, Vec::new()));
-    }
-    Ok(handed_out(next, now))
-}
-
-/// What its person has said of being told; programs are told of everything.
-fn rules(delivery: &Delivery, look: Look<'_>) -> Result<Rules, Stop> {
-    let person = match &delivery.key.to {
-        Recipient::Mail(person) => person.clone(),
-        Recipient::Callback | Recipient::Webhook(_) => return Ok(Rules::default()),
-    };
-    let need = Need::Person(delivery.key.workspace.clone(), person);
-    match look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Person(person)) => Ok(person.rules),
-        Found::Here(Fact::Members(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other)
-        | Found::Absent => Ok(Rules::default()),
-    }
-}
-
-fn handed_out(mut next: Delivery, now: DateTime<Utc>) -> Step {
-    if next.attempts >= TRIES_MAX {
-        next.phase = Phase::Failed;
-        return changed(next, Vec::new());
-    }
     next.attempts += 1;
     next.phase = Phase::Pending {
         next_at: now + LEASE,
+        waits: Wait::Answer,
     };
     let send = Effect::Send {
         key: next.key.clone(),
@@ -212,41 +326,57 @@ fn handed_out(mut next: Delivery, now: DateTime<Utc>) -> Step {
 /// Takes down what came of a try; a word on an earlier one counts only if it is good news.
 pub(super) fn reported(
     delivery: &Delivery,
-    attempt: u32,
-    report: &Report,
+    (attempt, report): (u32, &Report),
+    look: Look<'_>,
     now: DateTime<Utc>,
-) -> Step {
+) -> Result<Step, Stop> {
     let is_current = attempt == delivery.attempts;
-    let is_open = matches!(delivery.phase, Phase::Pending { .. });
-    let mut next = delivery.clone();
-    match report {
-        Report::Sent { receipt } if is_open => {
-            next.phase = Phase::Sent {
-                receipt: receipt.clone(),
-            };
-        }
-        Report::Later(error) if is_open && is_current => {
-            next.last_error = Some(bounded(error));
-            let tried = usize::try_from(attempt).unwrap_or(usize::MAX);
-            next.phase = match RETRIES_S.get(tried.saturating_sub(1)) {
-                Some(seconds) => Phase::Pending {
-                    next_at: now + TimeDelta::seconds(*seconds),
-                },
-                None => Phase::Failed,
-            };
-        }
-        Report::Never(error) if is_open && is_current => {
-            next.last_error = Some(bounded(error));
-            next.phase = Phase::Failed;
-        }
-        Report::Dropped(why) if is_open && is_current => {
-            next.last_error = Some(bounded(why));
-            next.phase = Phase::Dropped;
-        }
-        Report::Sent { .. } | Report::Later(_) | Report::Never(_) | Report::Dropped(_) => {
-            return Step::Same(Answer::Done);
-        }
+    if !matches!(delivery.phase, Phase::Pending { .. }) {
+        return Ok(Step::Same(Answer::Done));
     }
+    match report {
+        Report::Sent { receipt } => onward::sent(delivery, receipt, look, now),
+        Report::Later(error) if is_current => again(delivery, error, look, now),
+        Report::Never(error) if is_current => onward::failed(delivery, error, look, now),
+        Report::Dropped(why) if is_current => Ok(ended(delivery, Phase::Dropped, why)),
+        Report::Later(_) | Report::Never(_) | Report::Dropped(_) => Ok(Step::Same(Answer::Done)),
+    }
+}
+
+/// It is tried again, later and later. What is urgent waits no longer than a while for one way where
+/// there is another.
+fn again(
+    delivery: &Delivery,
+    error: &str,
+    look: Look<'_>,
+    now: DateTime<Utc>,
+) -> Result<Step, Stop> {
+    let tried = usize::try_from(delivery.attempts).unwrap_or(usize::MAX);
+    let Some(seconds) = RETRIES_S.get(tried.saturating_sub(1)) else {
+        return onward::failed(delivery, error, look, now);
+    };
+    let mut next_at = now + TimeDelta::seconds(*seconds);
+    if delivery.priority >= PRESSING && onward::has_another(delivery, look)? {
+        let last = delivery.at + FALLS_OVER_AFTER;
+        if now >= last {
+            return onward::failed(delivery, error, look, now);
+        }
+        next_at = next_at.min(last);
+    }
+    let mut next = delivery.clone();
+    next.last_error = Some(bounded(error));
+    next.phase = Phase::Pending {
+        next_at,
+        waits: Wait::Retry,
+    };
+    Ok(changed(next, Vec::new()))
+}
+
+/// It has come to its end, which somebody may want to know the reason of.
+fn ended(delivery: &Delivery, phase: Phase, why: &str) -> Step {
+    let mut next = delivery.clone();
+    next.last_error = Some(bounded(why));
+    next.phase = phase;
     changed(next, Vec::new())
 }
 
@@ -262,92 +392,4 @@ fn changed(mut next: Delivery, effects: Vec<Effect>) -> Step {
         facts: Vec::new(),
         answer: Answer::Done,
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Nobody has said anything.
-    fn claim(delivery: &Delivery, now: DateTime<Utc>) -> Step {
-        super::claim(delivery, &|_need| Found::Absent, now).unwrap()
-    }
-
-    fn delivery() -> Delivery {
-        let hold = "hold_01920000000070008000000000000001-1".parse().unwrap();
-        Delivery {
-            key: DeliveryKey {
-                workspace: "acme".parse().unwrap(),
-                note: NotificationId::opened(hold),
-                to: Recipient::Mail("ada".parse().unwrap()),
-            },
-            priority: Priority::Normal,
-            phase: Phase::Pending {
-                next_at: DateTime::UNIX_EPOCH,
-            },
-            attempts: 0,
-            last_error: None,
-            version: 1,
-        }
-    }
-
-    fn after(step: Step) -> (Delivery, usize) {
-        let Step::Changed(change) = step else {
-            panic!("nothing changed");
-        };
-        let Aggregate::Delivery(next) = change.state else {
-            panic!("no delivery");
-        };
-        (*next, change.effects.len())
-    }
-
-    /// M-5: handed out once a lease; tried again later and later, and then given up with the reason.
-    #[test]
-    fn it_is_tried_later_and_later_and_then_given_up() {
-        let (mut now, mut one, mut tries) = (DateTime::UNIX_EPOCH, delivery(), 0);
-        loop {
-            let (claimed, sends) = after(claim(&one, now));
-            assert_eq!(sends, 1);
-            assert_eq!(claim(&claimed, now), Step::Same(Answer::Done), "leased");
-            tries += 1;
-            let later = Report::Later("no answer".to_owned());
-            let (next, _) = after(reported(&claimed, tries, &later, now));
-            one = next;
-            let Phase::Pending { next_at } = one.phase else {
-                break;
-            };
-            assert!(next_at > now);
-            now = next_at;
-        }
-        assert_eq!((tries, &one.phase), (TRIES_MAX, &Phase::Failed));
-        assert_eq!(one.last_error.as_deref(), Some("no answer"));
-        assert!(now - DateTime::<Utc>::UNIX_EPOCH < TimeDelta::days(4));
-        assert_eq!(claim(&one, now), Step::Same(Answer::Done), "final");
-    }
-
-    #[test]
-    fn a_hand_out_without_a_word_is_followed_by_another_and_late_good_news_counts() {
-        let now = DateTime::UNIX_EPOCH;
-        let (first, _) = after(claim(&delivery(), now));
-        let (second, sends) = after(claim(&first, now + LEASE));
-        assert_eq!((second.attempts, sends), (2, 1));
-        let later = Report::Later("late".to_owned());
-        assert_eq!(reported(&second, 1, &later, now), Step::Same(Answer::Done));
-        let sent = Report::Sent {
-            receipt: "250".to_owned(),
-        };
-        let (done, _) = after(reported(&second, 1, &sent, now));
-        assert!(matches!(done.phase, Phase::Sent { .. }));
-        assert_eq!(reported(&done, 2, &later, now), Step::Same(Answer::Done));
-    }
-
-    #[test]
-    fn what_cannot_help_is_not_tried_again() {
-        let now = DateTime::UNIX_EPOCH;
-        let (first, _) = after(claim(&delivery(), now));
-        let never = Report::Never("x".repeat(5_000));
-        let (done, _) = after(reported(&first, 1, &never, now));
-        assert_eq!(done.phase, Phase::Failed);
-        assert_eq!(done.last_error.unwrap().len(), ERROR_CHARS_MAX);
-    }
 }

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::brief::brief;
 use super::fan_out::{Audience, Fan, PAGE, page};
 use super::{
-    Aggregate, Answer, Change, Effect, Fact, Found, Hook, Look, Need, NoteKey, Person, Recipient,
-    Step, Stop, webhook,
+    Aggregate, Answer, Change, Effect, Fact, Found, Hook, Look, Need, NoteKey, Person, Posting,
+    Recipient, Step, Stop, webhook,
 };
 
 /// Longest headline, in characters; the rest is in the message.
@@ -134,7 +134,7 @@ pub(super) fn view(
         action_url: action_url(request),
         link: link(request.id),
         run: request.run,
-        request: request.id,
+        request: Some(request.id),
         at: note.fact.at,
         read_at,
         decided,
@@ -222,7 +222,17 @@ pub(super) fn told(
             workspace: workspace.clone(),
             id: note.id(),
             priority: fact.request.priority,
-            to: programs.into_iter().map(|to| (to, now)).collect(),
+            to: programs
+                .into_iter()
+                .map(|to| Posting::at_once(to, now))
+                .collect(),
+        });
+    }
+    if fact.kind.is_end() && course.is_over() {
+        effects.push(Effect::FollowUp {
+            workspace: workspace.clone(),
+            id: note.id(),
+            priority: fact.request.priority,
         });
     }
     let need = Need::Course(workspace.clone(), fact.id);
@@ -269,21 +279,18 @@ pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<S
     }
     let mut effects = Vec::new();
     let priority = note.fact.request.priority;
-    let mailed: Vec<_> = reached
+    let told: Vec<_> = reached
         .people
         .iter()
-        .filter(|person| !is_over && is_mailed(&note.fact, person))
-        .map(|person| {
-            let due_at = person.rules.held_until(priority, now).unwrap_or(now);
-            (Recipient::Mail(person.name.clone()), due_at)
-        })
+        .filter(|person| !is_over && leaves(&note.fact, person))
+        .filter_map(|person| Posting::first(person, priority, now))
         .collect();
-    if !mailed.is_empty() {
+    if !told.is_empty() {
         effects.push(Effect::Deliver {
             workspace: note.workspace.clone(),
             id: note.id(),
             priority,
-            to: mailed,
+            to: told,
         });
     }
     let people: Vec<_> = reached.people.into_iter().map(|user| user.name).collect();
@@ -303,18 +310,17 @@ pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<S
     })))
 }
 
-/// Who is mailed, beside their copy: whoever has an address, is asked for something, and wants to be
-/// mailed of things that are as urgent. What somebody
-/// took for themselves they know; what they asked of themselves may have been their script.
-fn is_mailed(fact: &RequestFact, person: &Person) -> bool {
+/// Whether it leaves the application for a person, beside their copy: whoever is asked for something is
+/// told. What somebody took for themselves they know; what they asked of themselves may have been
+/// their script.
+fn leaves(fact: &RequestFact, person: &Person) -> bool {
     let has_acted = fact.by.as_deref() == Some(person.name.as_str());
     let knows = has_acted && fact.kind != FactKind::Opened;
-    let is_wanted = person.has_mail && person.rules.wants_mail(fact.request.priority);
-    is_wanted && !knows && type_of(fact).is_some_and(asks_somebody)
+    !knows && type_of(fact).is_some_and(asks_somebody)
 }
 
-/// The types that are mailed (S0-T4); the others wait until somebody looks.
-const fn asks_somebody(kind: NotificationType) -> bool {
+/// The types that leave the application (S0-T4); the others wait until somebody looks.
+pub(crate) const fn asks_somebody(kind: NotificationType) -> bool {
     match kind {
         NotificationType::ApprovalRequested
         | NotificationType::InputRequested
@@ -363,7 +369,8 @@ fn known(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Result<(Course,
     }
 }
 
-fn course(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Result<Course, Stop> {
+/// When a request was asked, and when it ended.
+pub(super) fn course(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Result<Course, Stop> {
     let need = Need::Course(workspace.clone(), hold);
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),

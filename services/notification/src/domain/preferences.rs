@@ -1,5 +1,7 @@
 //! How one person wants to be told: by which ways, from which priority on, and when not (S4-R15).
 
+mod chat;
+mod digest;
 mod quiet;
 
 #[cfg(test)]
@@ -8,12 +10,15 @@ mod tests;
 use chrono::{DateTime, Utc};
 use chrono_tz::{TZ_VARIANTS, Tz};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{self as contract, ChannelRule};
+use holdpoint_contracts::notification::{self as contract, Channel, ChannelRule, Way};
 use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::{UserName, Workspace};
 
-use super::{Aggregate, Answer, Change, Effect, Step};
+use super::{Aggregate, Answer, Change, Effect, Step, Stop};
 use quiet::Quiet;
+
+pub(crate) use chat::shown;
+pub(super) use digest::digest;
 
 /// From here on it leaves the application in quiet hours too.
 const BREAKS_QUIET: Priority = Priority::Urgent;
@@ -30,6 +35,8 @@ pub struct Preferences {
     pub person: UserName,
     /// In their words.
     pub said: contract::Preferences,
+    /// When they are next mailed of what is open; none: never.
+    pub digest_at: Option<DateTime<Utc>>,
     /// Rises with every change.
     pub version: u64,
 }
@@ -37,17 +44,24 @@ pub struct Preferences {
 /// What follows from it; by default that of somebody who never said anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
+    order: Vec<Way>,
     email: ChannelRule,
+    chat: Option<ChannelRule>,
     zone: Tz,
     quiet: Option<Quiet>,
+    /// Minutes since midnight.
+    digest: Option<u32>,
 }
 
 impl Default for Rules {
     fn default() -> Self {
         Self {
+            order: vec![Way::Email],
             email: ChannelRule::default(),
+            chat: None,
             zone: Tz::UTC,
             quiet: None,
+            digest: None,
         }
     }
 }
@@ -58,27 +72,46 @@ impl Rules {
     /// # Errors
     /// 422 `invalid_body`, with everything that is wrong and where.
     pub fn read(said: &contract::Preferences) -> Result<Self, Problem> {
-        let mut errors = Vec::new();
+        let mut errors = chat::wrong(&said.channels);
+        let digest = digest::read(said.digest.as_ref(), &mut errors);
         let zone = zone(&said.time_zone).map_err(|error| errors.push(*error));
         let quiet = said.quiet_hours.as_ref().map(Quiet::read).transpose();
         let quiet = quiet.map_err(|wrong| errors.extend(wrong));
         match (zone, quiet) {
-            (Ok(zone), Ok(quiet)) => Ok(Self {
+            (Ok(zone), Ok(quiet)) if errors.is_empty() => Ok(Self {
+                order: said.channels.order.clone(),
                 email: said.channels.email,
+                chat: said.channels.chat.as_ref().map(|chat| ChannelRule {
+                    enabled: chat.enabled,
+                    from: chat.from,
+                }),
                 zone,
                 quiet,
+                digest,
             }),
-            (Err(()), _) | (_, Err(())) => {
+            (Ok(_), Ok(_)) | (Err(()), _) | (_, Err(())) => {
                 let told: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
                 Err(Problem::invalid_body(told.join("; ")).with_errors(errors))
             }
         }
     }
 
-    /// Whether something of this priority is mailed.
+    /// Whether something of this priority is to go by a way.
     #[must_use]
-    pub fn wants_mail(&self, priority: Priority) -> bool {
-        self.email.enabled && priority >= self.email.from
+    pub fn wants(&self, way: Way, priority: Priority) -> bool {
+        let rule = match way {
+            Way::Email => Some(self.email),
+            Way::Chat => self.chat,
+        };
+        let takes = rule.is_some_and(|rule| rule.enabled && priority >= rule.from);
+        takes && self.order.contains(&way)
+    }
+
+    /// The first way for something of this priority, but for those that were tried.
+    #[must_use]
+    pub fn next(&self, priority: Priority, tried: &[Channel]) -> Option<Way> {
+        let mut order = self.order.iter().copied();
+        order.find(|way| self.wants(*way, priority) && !tried.contains(&way.channel()))
     }
 
     /// Until when something of this priority is held back; none: it may leave now. The instant is
@@ -112,23 +145,32 @@ fn zone(name: &str) -> Result<Tz, Box<FieldError>> {
     })
 }
 
-/// From now on; what waits to be sent is looked at again.
+/// From now on; what waits to be sent is looked at again. `fresh` signs the calls of a chat that is new.
 pub(super) fn put(
     known: Option<&Preferences>,
     (workspace, person): (&Workspace, &UserName),
-    said: &contract::Preferences,
-) -> Step {
-    let answer = Answer::Preferences(said.clone());
-    if known.is_some_and(|known| known.said == *said) {
-        return Step::Same(answer);
+    (said, fresh): (&contract::Preferences, &str),
+    now: DateTime<Utc>,
+) -> Result<Step, Stop> {
+    let said = chat::settled(known.map(|known| &known.said), said, fresh)?;
+    let mut answer = shown(&said);
+    if let (Some(chat), Some(stored)) = (&mut answer.channels.chat, &said.channels.chat) {
+        chat.secret = stored.secret.clone().filter(|secret| secret == fresh);
+    }
+    let answer = Answer::Preferences(answer);
+    if known.is_some_and(|known| known.said == said) {
+        return Ok(Step::Same(answer));
     }
     let next = Preferences {
         workspace: workspace.clone(),
         person: person.clone(),
-        said: said.clone(),
+        digest_at: Rules::read(&said)
+            .ok()
+            .and_then(|rules| rules.digest_after(now)),
+        said,
         version: known.map_or(0, |known| known.version) + 1,
     };
-    Step::Changed(Box::new(Change {
+    Ok(Step::Changed(Box::new(Change {
         effects: vec![Effect::Reconsider {
             workspace: workspace.clone(),
             person: person.clone(),
@@ -136,5 +178,5 @@ pub(super) fn put(
         state: Aggregate::Preferences(Box::new(next)),
         facts: Vec::new(),
         answer,
-    }))
+    })))
 }

@@ -1,6 +1,6 @@
 //! Every way to say no, and how it is told.
 
-use holdpoint_contracts::Problem;
+use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::{NotificationId, WebhookId};
 
 use super::WEBHOOKS_MAX;
@@ -14,6 +14,8 @@ pub enum Refusal {
     NoWebhook(WebhookId),
     /// The workspace has as many webhooks as there may be.
     TooManyWebhooks,
+    /// A person wants to be told by a chat, and has not said where it is.
+    NoChatAddress,
 }
 
 impl Refusal {
@@ -30,6 +32,11 @@ impl Refusal {
                 "too_many_webhooks",
                 format!("there are {WEBHOOKS_MAX} webhooks, which is the most; remove one first"),
             ),
+            Self::NoChatAddress => {
+                let message = "channels.chat.url is not known: give the whole address of the chat";
+                let wrong = FieldError::at("/channels/chat/url", message);
+                Problem::invalid_body(message).with_errors(vec![wrong])
+            }
         }
     }
 }

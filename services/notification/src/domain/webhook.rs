@@ -12,7 +12,7 @@ use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::{UserName, WebhookId, Workspace};
 use url::Url;
 
-use super::{Aggregate, Answer, Change, Fact, Found, Look, Need, Refusal, Step, Stop};
+use super::{Aggregate, Answer, Change, Fact, Found, Look, Need, Refusal, Step, Stop, notice};
 
 /// Webhooks of one workspace; one more is refused.
 pub const WEBHOOKS_MAX: usize = 50;
@@ -21,7 +21,7 @@ pub const WEBHOOKS_MAX: usize = 50;
 const DISABLED_AFTER: TimeDelta = TimeDelta::days(5);
 
 /// Longest address, in bytes.
-const URL_BYTES_MAX: usize = 2_048;
+pub(super) const URL_BYTES_MAX: usize = 2_048;
 
 /// Most names of events of one webhook.
 const EVENTS_MAX: usize = 50;
@@ -73,6 +73,17 @@ impl std::fmt::Debug for Webhook {
         let mut shown = f.debug_tuple("Webhook");
         shown.field(&self.id).field(&self.standing).finish()
     }
+}
+
+/// Where a webhook is called, of what and how, as somebody says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wording {
+    /// Where.
+    pub url: String,
+    /// Of what.
+    pub events: Vec<String>,
+    /// In which words.
+    pub format: WebhookFormat,
 }
 
 /// Whether a webhook is called.
@@ -173,7 +184,7 @@ pub fn check(url: &str, events: &[String]) -> Result<Url, Problem> {
     }
 }
 
-fn address(text: &str) -> Option<Url> {
+pub(super) fn address(text: &str) -> Option<Url> {
     let is_clean = text.len() <= URL_BYTES_MAX && !text.chars().any(char::is_control);
     let is_web = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
     Url::parse(text).ok().filter(|url| is_clean && is_web(url))
@@ -279,6 +290,39 @@ pub(super) fn remove(known: &Webhook) -> Result<Step, Stop> {
     Ok(Step::Changed(Box::new(change(next, answer))))
 }
 
+/// It is as somebody says: one that failed begins anew where it is called elsewhere, or again.
+pub(super) fn put(
+    known: &Webhook,
+    to: &Wording,
+    enabled: bool,
+    now: DateTime<Utc>,
+) -> Result<Step, Stop> {
+    let is_elsewhere = known.url != to.url;
+    let standing = match (&known.standing, enabled) {
+        (Standing::Removed, _) => return Err(Refusal::NoWebhook(known.id).into()),
+        (Standing::Active { failing_since }, true) => Standing::Active {
+            failing_since: failing_since.filter(|_| !is_elsewhere),
+        },
+        (Standing::Disabled { .. }, true) => Standing::Active {
+            failing_since: None,
+        },
+        (Standing::Active { .. }, false) => Standing::Disabled { since: now },
+        (Standing::Disabled { since }, false) => Standing::Disabled { since: *since },
+    };
+    let is_new = is_elsewhere || matches!(known.standing, Standing::Disabled { .. }) && enabled;
+    let next = Webhook {
+        url: to.url.clone(),
+        events: to.events.clone(),
+        format: to.format,
+        standing,
+        last_error: known.last_error.clone().filter(|_| !is_new),
+        version: known.version + 1,
+        ..known.clone()
+    };
+    let answer = Answer::Webhook(Box::new(next.view()));
+    Ok(Step::Changed(Box::new(change(next, answer))))
+}
+
 /// What came of a call: taken, not taken, or never to be taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
@@ -290,15 +334,20 @@ pub enum Call {
     Refused(String),
 }
 
-/// Takes down what came of a call.
-pub(super) fn called(known: &Webhook, call: &Call, now: DateTime<Utc>) -> Step {
+/// Takes down what came of a call. Whoever added it is told when it is called no more.
+pub(super) fn called(
+    known: &Webhook,
+    call: &Call,
+    look: Look<'_>,
+    now: DateTime<Utc>,
+) -> Result<Step, Stop> {
     let Standing::Active { failing_since } = known.standing else {
-        return Step::Same(Answer::Done);
+        return Ok(Step::Same(Answer::Done));
     };
     let mut next = known.clone();
     next.version += 1;
     match call {
-        Call::Taken if failing_since.is_none() => return Step::Same(Answer::Done),
+        Call::Taken if failing_since.is_none() => return Ok(Step::Same(Answer::Done)),
         Call::Taken => {
             next.standing = Standing::Active {
                 failing_since: None,
@@ -310,7 +359,7 @@ pub(super) fn called(known: &Webhook, call: &Call, now: DateTime<Utc>) -> Step {
             let is_over = now - since >= DISABLED_AFTER;
             let is_known = failing_since.is_some() && known.last_error.as_ref() == Some(&error);
             if is_known && !is_over {
-                return Step::Same(Answer::Done);
+                return Ok(Step::Same(Answer::Done));
             }
             next.last_error = Some(error);
             next.standing = if is_over {
@@ -326,7 +375,13 @@ pub(super) fn called(known: &Webhook, call: &Call, now: DateTime<Utc>) -> Step {
             next.standing = Standing::Disabled { since: now };
         }
     }
-    Step::Changed(Box::new(change(next, Answer::Done)))
+    let told = match next.standing {
+        Standing::Disabled { .. } => Some(notice::tell(&next, look, now)?),
+        Standing::Active { .. } | Standing::Removed => None,
+    };
+    let mut change = change(next, Answer::Done);
+    change.effects.extend(told);
+    Ok(Step::Changed(Box::new(change)))
 }
 
 fn change(next: Webhook, answer: Answer) -> Change {

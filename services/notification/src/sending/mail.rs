@@ -18,7 +18,8 @@ impl Pool {
         let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
             return dropped("The person is disabled or gone.");
         };
-        if parcel.has_ended {
+        // By mail nobody is told of an end: what would be mailed is a question.
+        if parcel.has_ended || parcel.note.fact.kind.is_end() {
             return dropped("Nobody had to do anything any more.");
         }
         let address = person.email.as_deref().unwrap_or_default();

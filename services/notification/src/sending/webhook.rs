@@ -66,11 +66,12 @@ impl Pool {
         let fact = &parcel.note.fact;
         let base = self.outside.public_url.known().and_then(Option::as_deref);
         let body = match webhook.format {
-            WebhookFormat::Standard => event(&key.workspace, fact, base),
             WebhookFormat::Slack if parcel.has_ended && !fact.kind.is_end() => {
                 return not_called(dropped("Nobody had to do anything any more."));
             }
-            WebhookFormat::Slack => slack::message(fact, base),
+            WebhookFormat::Standard | WebhookFormat::Slack => {
+                body(webhook.format, &key.workspace, fact, base)
+            }
         };
         let Ok(secret) = WebhookSecret::read(&webhook.secret) else {
             return not_called(never("What the webhook is signed with cannot be read."));
@@ -83,6 +84,19 @@ impl Pool {
             body: body.to_string(),
         };
         Ok(self.post(&letter).await)
+    }
+}
+
+/// What is posted, in the words of a format.
+pub(super) fn body(
+    format: WebhookFormat,
+    workspace: &Workspace,
+    fact: &RequestFact,
+    base: Option<&str>,
+) -> Value {
+    match format {
+        WebhookFormat::Standard => event(workspace, fact, base),
+        WebhookFormat::Slack => slack::message(fact, base),
     }
 }
 

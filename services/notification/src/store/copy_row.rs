@@ -181,7 +181,7 @@ pub(super) async fn read(
     for chunk in copies.chunks(ROWS_PER_STATEMENT) {
         let mut any = Condition::any();
         for copy in chunk {
-            let id = copy.note.id();
+            let id = copy.id();
             let workspace = COLUMN.workspace.eq(copy.workspace.as_str());
             any = any.add(is(&copy.person, id)?.add(workspace));
         }

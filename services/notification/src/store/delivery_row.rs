@@ -5,12 +5,14 @@
 )]
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
+mod pages;
+
 use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::Channel;
-use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
+use holdpoint_contracts::notification::{Channel, Wait};
+use holdpoint_ids::{NotificationId, UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -18,13 +20,27 @@ use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use super::old::Request;
-use super::{Behind, told_rev};
-use crate::domain::{Delivery, DeliveryKey, Key, Phase, Recipient};
+use super::told_rev;
+use crate::domain::{Delivery, DeliveryKey, Key, Phase, Posting, Recipient};
+
+pub(crate) use pages::{Last, of_request, of_webhook};
 
 const TABLE: &str = "deliveries";
 const EMAIL: &str = Channel::Email.as_str();
 const CALLBACK: &str = Channel::Callback.as_str();
 const WEBHOOK: &str = Channel::Webhook.as_str();
+const CHAT: &str = Channel::Chat.as_str();
+const DIGEST: &str = Channel::Digest.as_str();
+
+/// Every way out, and those of people.
+const CHANNELS: [Channel; 5] = [
+    Channel::Email,
+    Channel::Callback,
+    Channel::Webhook,
+    Channel::Chat,
+    Channel::Digest,
+];
+const OF_PEOPLE: [&str; 2] = [EMAIL, CHAT];
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -41,9 +57,11 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub target: String,
     pub priority: String,
+    pub after: String,
     pub state: String,
     pub attempts: i64,
     pub next_at: Option<DateTimeUtc>,
+    pub waits: Option<String>,
     pub last_error: Option<String>,
     pub receipt: Option<String>,
     pub version: i64,
@@ -68,6 +86,8 @@ fn columns_of(to: &Recipient) -> (&'static str, String) {
         Recipient::Mail(person) => (EMAIL, person.to_string()),
         Recipient::Callback => (CALLBACK, String::new()),
         Recipient::Webhook(id) => (WEBHOOK, id.to_string()),
+        Recipient::Chat(person) => (CHAT, person.to_string()),
+        Recipient::Digest(person) => (DIGEST, person.to_string()),
     }
 }
 
@@ -89,6 +109,8 @@ fn key_of(row: &Model) -> Result<DeliveryKey, StoreError> {
         EMAIL => Recipient::Mail(row.target.parse().map_err(broken)?),
         CALLBACK => Recipient::Callback,
         WEBHOOK => Recipient::Webhook(row.target.parse().map_err(broken)?),
+        CHAT => Recipient::Chat(row.target.parse().map_err(broken)?),
+        DIGEST => Recipient::Digest(row.target.parse().map_err(broken)?),
         other => return Err(broken(format!("channel `{other}`"))),
     };
     let rev = u64::try_from(row.rev).map_err(broken)?;
@@ -104,8 +126,10 @@ fn key_of(row: &Model) -> Result<DeliveryKey, StoreError> {
 
 fn read(row: Model) -> Result<Delivery, StoreError> {
     let key = key_of(&row)?;
-    let phase = match (row.state.as_str(), row.next_at) {
-        ("pending", Some(next_at)) => Phase::Pending { next_at },
+    let waits = |text: &str| Wait::ALL.into_iter().find(|one| one.as_str() == text);
+    let pending = row.next_at.zip(row.waits.as_deref().and_then(waits));
+    let phase = match (row.state.as_str(), pending) {
+        ("pending", Some((next_at, waits))) => Phase::Pending { next_at, waits },
         ("sent", None) => Phase::Sent {
             receipt: row.receipt.unwrap_or_default(),
         },
@@ -119,11 +143,28 @@ fn read(row: Model) -> Result<Delivery, StoreError> {
     Ok(Delivery {
         key,
         priority: priority.ok_or_else(|| broken(format!("priority `{}`", row.priority)))?,
+        after: read_after(&row.after)?,
+        at: row.created_at,
+        changed_at: row.updated_at,
         phase,
         attempts: u32::try_from(row.attempts).map_err(broken)?,
         last_error: row.last_error,
         version: u64::try_from(row.version).map_err(broken)?,
     })
+}
+
+fn read_after(text: &str) -> Result<Vec<Channel>, StoreError> {
+    let names: Vec<String> = serde_json::from_str(text).map_err(broken)?;
+    let one = |name: &String| CHANNELS.into_iter().find(|one| one.as_str() == name);
+    let known = names.iter().map(|name| {
+        let channel = one(name);
+        channel.ok_or_else(|| broken(format!("after channel `{name}`")))
+    });
+    known.collect()
+}
+
+fn written_after(after: &[Channel]) -> Result<String, StoreError> {
+    serde_json::to_string(after).map_err(broken)
 }
 
 pub(super) async fn load(
@@ -155,14 +196,14 @@ pub(crate) async fn due(
     db: &impl ConnectionTrait,
     channel: Channel,
     now: DateTime<Utc>,
-    busy: &[WebhookId],
+    busy: &[Recipient],
     limit: u64,
 ) -> Result<Vec<DeliveryKey>, StoreError> {
     let rows = Entity::find()
         .filter(
             COLUMN
                 .target
-                .is_not_in(busy.iter().map(WebhookId::to_string)),
+                .is_not_in(busy.iter().map(|to| columns_of(to).1)),
         )
         .filter(COLUMN.channel.eq(channel.as_str()))
         .filter(COLUMN.state.eq("pending"))
@@ -174,81 +215,6 @@ pub(crate) async fn due(
     rows.iter().map(key_of).collect()
 }
 
-/// Where a page of a list begins: the last one's number, channel and target.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Last {
-    pub(crate) rev: i64,
-    pub(crate) channel: String,
-    pub(crate) target: String,
-}
-
-/// All deliveries of one request, in the order of what they are of; with when each began.
-pub(crate) async fn of_request(
-    db: &impl ConnectionTrait,
-    (workspace, hold): (&Workspace, HoldId),
-    behind: Option<Last>,
-    limit: u64,
-) -> Result<Vec<(Delivery, DateTime<Utc>)>, StoreError> {
-    let mut query = Entity::find()
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.hold.eq(hold.to_string()));
-    if let Some(last) = behind {
-        let same_rev = COLUMN.rev.eq(last.rev);
-        let same_channel = same_rev.clone().and(COLUMN.channel.eq(&*last.channel));
-        let any = Condition::any()
-            .add(COLUMN.rev.gt(last.rev))
-            .add(same_rev.and(COLUMN.channel.gt(&*last.channel)))
-            .add(same_channel.and(COLUMN.target.gt(last.target)));
-        query = query.filter(any);
-    }
-    let rows = query
-        .order_by_asc(Column::Rev)
-        .order_by_asc(Column::Channel)
-        .order_by_asc(Column::Target)
-        .limit(limit)
-        .all(db)
-        .await?;
-    rows.into_iter().map(with_beginning).collect()
-}
-
-fn with_beginning(row: Model) -> Result<(Delivery, DateTime<Utc>), StoreError> {
-    let began = row.created_at;
-    Ok((read(row)?, began))
-}
-
-/// All deliveries to one webhook, newest first; with when each began.
-pub(crate) async fn of_webhook(
-    db: &impl ConnectionTrait,
-    (workspace, webhook): (&Workspace, WebhookId),
-    behind: Option<Behind>,
-    limit: u64,
-) -> Result<Vec<(Delivery, DateTime<Utc>)>, StoreError> {
-    let mut query = Entity::find()
-        .filter(COLUMN.channel.eq(WEBHOOK))
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.target.eq(webhook.to_string()));
-    if let Some(Behind { at, id }) = behind {
-        let hold = id.hold.to_string();
-        let same_at = Condition::all()
-            .add(COLUMN.created_at.eq(at))
-            .add(COLUMN.hold.lt(&*hold));
-        let same_hold = Condition::all()
-            .add(COLUMN.created_at.eq(at))
-            .add(COLUMN.hold.eq(&*hold))
-            .add(COLUMN.rev.lt(number(told_rev(id))?));
-        let before = COLUMN.created_at.lt(at);
-        query = query.filter(Condition::any().add(before).add(same_at).add(same_hold));
-    }
-    let rows = query
-        .order_by_desc(Column::CreatedAt)
-        .order_by_desc(Column::Hold)
-        .order_by_desc(Column::Rev)
-        .limit(limit)
-        .all(db)
-        .await?;
-    rows.into_iter().map(with_beginning).collect()
-}
-
 /// What new deliveries have in common.
 pub(super) struct New<'n> {
     pub(super) workspace: &'n Workspace,
@@ -256,34 +222,67 @@ pub(super) struct New<'n> {
     pub(super) priority: Priority,
 }
 
-/// New deliveries, each with when it is due; one that is there stays as it is.
+/// Of these, the names of people who are told of it already, by whichever way.
+async fn told(
+    db: &impl ConnectionTrait,
+    new: &New<'_>,
+    to: &[Posting],
+) -> Result<HashSet<String>, StoreError> {
+    let first = to.iter().filter(|posting| posting.after.is_empty());
+    let people = first.filter_map(|posting| posting.to.person());
+    let names: Vec<_> = people.map(|(name, _)| name.as_str()).collect();
+    let mut told = HashSet::new();
+    for chunk in names.chunks(ROWS_PER_STATEMENT) {
+        let rows = Entity::find()
+            .filter(COLUMN.workspace.eq(new.workspace.as_str()))
+            .filter(COLUMN.hold.eq(new.note.hold.to_string()))
+            .filter(COLUMN.rev.eq(number(told_rev(new.note))?))
+            .filter(COLUMN.channel.is_in(OF_PEOPLE))
+            .filter(COLUMN.target.is_in(chunk.iter().copied()))
+            .select_only()
+            .column(Column::Target)
+            .into_tuple::<String>();
+        told.extend(rows.all(db).await?);
+    }
+    Ok(told)
+}
+
+/// New deliveries; one that is there stays as it is, and nobody begins to be told by two ways.
 pub(super) async fn insert(
     db: &impl ConnectionTrait,
     new: &New<'_>,
-    to: &[(Recipient, DateTime<Utc>)],
+    to: &[Posting],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
+    let told = told(db, new, to).await?;
     let rev = number(told_rev(new.note))?;
-    let rows = to.iter().map(|(to, due_at)| {
-        let (channel, target) = columns_of(to);
-        ActiveModel {
+    let mut rows = Vec::with_capacity(to.len());
+    for posting in to {
+        let (channel, target) = columns_of(&posting.to);
+        let begins = posting.after.is_empty() && posting.to.person().is_some();
+        if begins && told.contains(&target) {
+            continue;
+        }
+        rows.push(ActiveModel {
             workspace: Set(new.workspace.to_string()),
             hold: Set(new.note.hold.to_string()),
             rev: Set(rev),
             channel: Set(channel.to_owned()),
             target: Set(target),
             priority: Set(new.priority.as_str().to_owned()),
+            after: Set(written_after(&posting.after)?),
             state: Set("pending".to_owned()),
             attempts: Set(0),
-            next_at: Set(Some(*due_at)),
+            next_at: Set(Some(posting.due_at)),
+            waits: Set(Some(posting.waits.as_str().to_owned())),
             last_error: Set(None),
             receipt: Set(None),
             version: Set(1),
             prior_version: Set(0),
             created_at: Set(now),
             updated_at: Set(now),
-        }
-    });
+        });
+    }
     let keys = [
         Column::Workspace,
         Column::Hold,
@@ -296,8 +295,34 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// What waits for a person and was not tried yet is due: it is decided anew whether and when it goes.
-/// No version changes: whoever claims one of them at this moment has seen nothing else.
+/// The chats that were told of a request are told of this, too.
+pub(super) async fn follow_up(
+    db: &impl ConnectionTrait,
+    new: &New<'_>,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let told = Entity::find()
+        .filter(COLUMN.workspace.eq(new.workspace.as_str()))
+        .filter(COLUMN.hold.eq(new.note.hold.to_string()))
+        .filter(COLUMN.channel.eq(CHAT))
+        .filter(COLUMN.state.eq("sent"))
+        .select_only()
+        .column(Column::Target)
+        .distinct()
+        .into_tuple::<String>()
+        .all(db)
+        .await?;
+    let mut to = Vec::with_capacity(told.len());
+    for name in told {
+        let chat = Recipient::Chat(name.parse().map_err(broken)?);
+        to.push(Posting::at_once(chat, now));
+    }
+    insert(db, new, &to, now).await
+}
+
+/// What waits for the end of a person's quiet hours, or for another try, is due: it is decided anew
+/// whether and when and how it goes. What is on its way is left alone. No version changes: whoever
+/// claims one of them at this moment has seen nothing else.
 pub(super) async fn reconsider(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -306,12 +331,17 @@ pub(super) async fn reconsider(
 ) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::NextAt, Expr::value(now))
-        .filter(COLUMN.channel.eq(EMAIL))
+        .col_expr(Column::Waits, Expr::value(Wait::Turn.as_str()))
+        .filter(COLUMN.channel.is_in(OF_PEOPLE.into_iter().chain([DIGEST])))
+        .filter(
+            COLUMN
+                .waits
+                .is_in([Wait::QuietHours, Wait::Retry].map(Wait::as_str)),
+        )
         .filter(COLUMN.state.eq("pending"))
         .filter(COLUMN.next_at.gt(now))
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.target.eq(person.as_str()))
-        .filter(COLUMN.attempts.eq(0))
         .exec(db)
         .await?;
     Ok(())
@@ -328,6 +358,7 @@ pub(super) async fn save(
         "state",
         "attempts",
         "next_at",
+        "waits",
         "last_error",
         "receipt",
         "updated_at",
@@ -352,11 +383,12 @@ pub(super) async fn save(
 
 fn active(one: &Delivery, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
     let (workspace, hold, rev, channel, target) = id_of(&one.key)?;
-    let (state, next_at, receipt) = match &one.phase {
-        Phase::Pending { next_at } => ("pending", Some(*next_at), None),
-        Phase::Sent { receipt } => ("sent", None, Some(receipt.clone())),
-        Phase::Failed => ("failed", None, None),
-        Phase::Dropped => ("dropped", None, None),
+    let view = one.view();
+    let state = match &one.phase {
+        Phase::Pending { .. } => "pending",
+        Phase::Sent { .. } => "sent",
+        Phase::Failed => "failed",
+        Phase::Dropped => "dropped",
     };
     Ok(ActiveModel {
         workspace: Set(workspace),
@@ -365,11 +397,13 @@ fn active(one: &Delivery, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, 
         channel: Set(channel),
         target: Set(target),
         priority: Set(one.priority.as_str().to_owned()),
+        after: Set(written_after(&one.after)?),
         state: Set(state.to_owned()),
         attempts: Set(i64::from(one.attempts)),
-        next_at: Set(next_at),
+        next_at: Set(view.next_at),
+        waits: Set(view.waits.map(|waits| waits.as_str().to_owned())),
         last_error: Set(one.last_error.clone()),
-        receipt: Set(receipt),
+        receipt: Set(view.receipt),
         version: Set(number(one.version)?),
         prior_version: Set(number(read)?),
         created_at: Set(now),
@@ -385,6 +419,34 @@ pub(super) async fn forget(
     let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Hold)]);
     Entity::delete_many()
         .filter(of.in_tuples(requests.iter().cloned()))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
+/// Whether a digest has come to its end before an instant.
+pub(super) async fn has_old_digest(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let old = Entity::find()
+        .filter(COLUMN.channel.eq(DIGEST))
+        .filter(COLUMN.updated_at.lt(before))
+        .filter(COLUMN.state.ne("pending"))
+        .one(db)
+        .await?;
+    Ok(old.is_some())
+}
+
+/// Forgets digests that have come to their end before an instant.
+pub(super) async fn forget_digests(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::delete_many()
+        .filter(COLUMN.channel.eq(DIGEST))
+        .filter(COLUMN.updated_at.lt(before))
+        .filter(COLUMN.state.ne("pending"))
         .exec(db)
         .await?;
     Ok(())

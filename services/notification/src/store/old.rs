@@ -7,7 +7,7 @@ use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
 
-use super::{copy_row, delivery_row, note_row, webhook_row};
+use super::{copy_row, delivery_row, note_row, notice_row, webhook_row};
 
 /// A request by its columns `workspace` and `hold`.
 pub(super) type Request = (String, String);
@@ -24,7 +24,9 @@ pub(crate) async fn has_old(
     before: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     let one = ended(before).limit(1).to_owned();
-    Ok(db.query_one(&one).await?.is_some())
+    let is_ended = db.query_one(&one).await?.is_some();
+    let is_old = is_ended || !notice_row::old(db, before, 1).await?.is_empty();
+    Ok(is_old || delivery_row::has_old_digest(db, before).await?)
 }
 
 /// Forgets one page: copies first, and what they are of once there are none.
@@ -39,11 +41,25 @@ pub(super) async fn forget(
         requests.push((row.try_get("", "workspace")?, row.try_get("", "hold")?));
     }
     webhook_row::forget(db, before).await?;
+    forget_notices(db, before).await?;
+    delivery_row::forget_digests(db, before).await?;
     if requests.is_empty() || copy_row::forget(db, &requests, COPIES).await? > 0 {
         return Ok(());
     }
     delivery_row::forget(db, &requests).await?;
     note_row::forget(db, &requests).await
+}
+
+/// The copies first; of what was told of the same thing since, they go as well.
+async fn forget_notices(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let old = notice_row::old(db, before, REQUESTS).await?;
+    if old.is_empty() || copy_row::forget(db, &old, COPIES).await? > 0 {
+        return Ok(());
+    }
+    notice_row::forget(db, &old, before).await
 }
 
 /// Requests that ended before an instant, and of which nothing was heard since: one that is asked again

@@ -12,6 +12,7 @@ use holdpoint_ids::{UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
+use sea_orm::{QueryOrder, QuerySelect};
 
 use crate::domain::{Key, Preferences, Rules};
 
@@ -26,6 +27,7 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub person: String,
     pub said: String,
+    pub digest_at: Option<DateTimeUtc>,
     pub version: i64,
     pub prior_version: i64,
     pub created_at: DateTimeUtc,
@@ -56,6 +58,7 @@ pub(super) async fn load(
                 workspace: workspace.clone(),
                 person: row.person.parse().map_err(broken)?,
                 said: serde_json::from_str(&row.said).map_err(broken)?,
+                digest_at: row.digest_at,
                 version: u64::try_from(row.version).map_err(broken)?,
             });
         }
@@ -81,6 +84,31 @@ pub(super) async fn rules(
     Ok(rules.collect())
 }
 
+/// People who are to be mailed of what is open, the longest due first.
+pub(crate) async fn digests(
+    db: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<(Workspace, UserName)>, StoreError> {
+    let rows = Entity::find()
+        .filter(COLUMN.digest_at.lte(now))
+        .order_by_asc(Column::DigestAt)
+        .limit(limit)
+        .select_only()
+        .column(Column::Workspace)
+        .column(Column::Person)
+        .into_tuple::<(String, String)>()
+        .all(db)
+        .await?;
+    let one = |(workspace, person): (String, String)| {
+        Ok((
+            workspace.parse().map_err(broken)?,
+            person.parse().map_err(broken)?,
+        ))
+    };
+    rows.into_iter().map(one).collect()
+}
+
 /// Saves them under their guards; returns those that lost.
 pub(super) async fn save(
     db: &impl ConnectionTrait,
@@ -95,7 +123,7 @@ pub(super) async fn save(
                 .on_conflict(guarded(
                     TABLE,
                     &["workspace", "person"],
-                    &["said", "updated_at"],
+                    &["said", "digest_at", "updated_at"],
                 ))
                 .exec_with_returning_keys(db)
                 .await?
@@ -115,6 +143,7 @@ fn active(one: &Preferences, read: u64, now: DateTime<Utc>) -> Result<ActiveMode
         workspace: Set(one.workspace.to_string()),
         person: Set(one.person.to_string()),
         said: Set(serde_json::to_string(&one.said).map_err(broken)?),
+        digest_at: Set(one.digest_at),
         version: Set(i64::try_from(one.version).map_err(broken)?),
         prior_version: Set(i64::try_from(read).map_err(broken)?),
         created_at: Set(now),

@@ -121,6 +121,9 @@ pub(super) async fn save(
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
     let columns = [
+        "url",
+        "events",
+        "format",
         "secret",
         "status",
         "failing_since",

@@ -4,7 +4,8 @@ use chrono::TimeDelta;
 use holdpoint_auth::WebhookSecret;
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::notification::{
-    Channel, DeliveryState, DeliveryView, FactKind, ListDeliveries, RequestFact, ShowWebhookSecret,
+    Channel, DeliveryState, DeliveryView, FactKind, ListDeliveries, Preferences, PutPreferences,
+    QuietHours, RequestFact, ShowWebhookSecret, Wait,
 };
 use holdpoint_targets::TargetPolicy;
 use holdpoint_testkit::until;
@@ -204,13 +205,68 @@ async fn a_dead_mail_server_delays_nobody() {
 
     let said = mail_server(TcpListener::bind(address).await.unwrap()).await;
     bench.later(TimeDelta::seconds(5));
+    until_mail_has_gone(&bench).await;
+    let said = said.lock().unwrap().clone();
+    assert_eq!(said.matches("RCPT TO:<ada@acme.example>").count(), 1);
+    bench.end().await;
+}
+
+async fn until_mail_has_gone(bench: &Bench) {
     until(PATIENCE, "the mail has gone", async || {
-        let sent = deliveries(&bench, 10, None).await.remove(0);
+        let sent = deliveries(bench, 10, None).await.remove(0);
         (sent.state == DeliveryState::Sent).then_some(())
     })
     .await
     .unwrap();
-    let said = said.lock().unwrap().clone();
-    assert_eq!(said.matches("RCPT TO:<ada@acme.example>").count(), 1);
+}
+
+async fn prefer(bench: &Bench, preferences: Preferences) {
+    let put = PutPreferences {
+        person: "ada".parse().unwrap(),
+        preferences,
+    };
+    bench.bus.ask(&acme(), &bench.by("ada", put)).await.unwrap();
+}
+
+/// Quiet from midnight on, when the clock of tests stands, until the evening.
+fn quiet() -> Preferences {
+    Preferences {
+        quiet_hours: Some(QuietHours {
+            from: "00:00".to_owned(),
+            to: "22:00".to_owned(),
+            days: Vec::new(),
+        }),
+        ..Preferences::default()
+    }
+}
+
+/// S4-R15: what a person says counts at once for a mail that was tried before as well, whether it waits
+/// for another try or, since then, for the end of quiet hours.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_tried_before_goes_when_its_person_says_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let mut bench = Bench::without_service(people(&[("ada", "ops")])).await;
+    bench.smtp = Some(format!("smtp://{address}"));
+    bench.serve().await;
+    bench
+        .note(vec![fact(1, FactKind::Opened, &["@user.ada"])])
+        .await;
+    let tried = until_tried(&bench, 1).await;
+    assert_eq!(tried.waits, Some(Wait::Retry), "{tried:?}");
+
+    let _said = mail_server(TcpListener::bind(address).await.unwrap()).await;
+    // Due at once, and held back.
+    prefer(&bench, quiet()).await;
+    until(PATIENCE, "it is held back", async || {
+        let one = deliveries(&bench, 10, None).await.remove(0);
+        (one.waits == Some(Wait::QuietHours)).then_some(())
+    })
+    .await
+    .unwrap();
+    prefer(&bench, Preferences::default()).await;
+    until_mail_has_gone(&bench).await;
+    assert_eq!(deliveries(&bench, 10, None).await[0].attempts, 2);
     bench.end().await;
 }

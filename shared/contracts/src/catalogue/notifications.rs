@@ -6,11 +6,12 @@ use super::samples::{at, hold_id, page, run_id};
 use super::{Entry, acme, command, message, query};
 use crate::hold::{HoldOutcome, Priority};
 use crate::notification::{
-    AddWebhook, Channel, ChannelRule, Channels, Day, DeliveryState, DeliveryView, FactKind,
-    GetNotification, GetPreferences, ListDeliveries, ListNotifications, ListWebhookDeliveries,
-    ListWebhooks, NoteEnd, NotificationNudge, NotificationType, NotificationView, Preferences,
-    PutPreferences, QuietHours, ReadNotification, RemoveWebhook, ShowWebhookSecret, WebhookAdded,
-    WebhookFormat, WebhookSecretView, WebhookStatus, WebhookView,
+    AddWebhook, ChangeWebhook, Channel, ChannelRule, Channels, Chat, Day, DeliveryState,
+    DeliveryView, Digest, FactKind, GetNotification, GetPreferences, ListDeliveries,
+    ListNotifications, ListWebhookDeliveries, ListWebhooks, NoteEnd, NotificationNudge,
+    NotificationType, NotificationView, Preferences, PutPreferences, QuietHours, ReadNotification,
+    RemoveWebhook, ShowWebhookSecret, Wait, Way, WebhookAdded, WebhookFormat, WebhookSecretView,
+    WebhookStatus, WebhookView,
 };
 use crate::subject;
 
@@ -24,7 +25,7 @@ fn notification() -> NotificationView {
         action_url: format!("/tasks/{}?action=handoff", hold_id()),
         link: format!("/requests/{}", hold_id()),
         run: Some(run_id()),
-        request: hold_id(),
+        request: Some(hold_id()),
         at: at("05T09:00:00"),
         read_at: Some(at("05T09:01:00")),
         decided: Some(NoteEnd {
@@ -41,13 +42,27 @@ fn preferences() -> Preferences {
         enabled: true,
         from: Priority::High,
     };
+    let chat = Chat {
+        enabled: true,
+        from: Priority::Normal,
+        url: Some("https://hooks.slack.example/…".to_owned()),
+        format: WebhookFormat::Slack,
+        secret: Some(secret().secret),
+    };
     Preferences {
-        channels: Channels { email },
+        channels: Channels {
+            order: vec![Way::Chat, Way::Email],
+            email,
+            chat: Some(chat),
+        },
         time_zone: "Europe/Berlin".to_owned(),
         quiet_hours: Some(QuietHours {
             from: "22:00".to_owned(),
             to: "07:00".to_owned(),
             days: vec![Day::Mon, Day::Tue],
+        }),
+        digest: Some(Digest {
+            at: "08:00".to_owned(),
         }),
     }
 }
@@ -88,9 +103,30 @@ fn delivery() -> DeliveryView {
         state: DeliveryState::Pending,
         attempts: 1,
         next_at: Some(at("05T09:30:05")),
+        waits: Some(Wait::Retry),
+        after: Vec::new(),
         last_error: Some("The callback answered 500.".to_owned()),
         receipt: None,
         at: at("05T09:30:00"),
+        ended_at: None,
+    }
+}
+
+/// A chat took what a mail server refused.
+fn to_chat() -> DeliveryView {
+    let id = notification().id;
+    DeliveryView {
+        id: format!("msg_{id}_salesRep"),
+        channel: Channel::Chat,
+        person: Some("salesRep".parse().unwrap()),
+        state: DeliveryState::Sent,
+        next_at: None,
+        waits: None,
+        after: vec![Channel::Email],
+        last_error: None,
+        receipt: Some("HTTP 200".to_owned()),
+        ended_at: Some(at("05T09:30:02")),
+        ..delivery()
     }
 }
 
@@ -123,7 +159,7 @@ pub(super) fn all() -> Vec<Entry> {
         command("owner", ShowWebhookSecret {}, secret()),
         command("salesRep", put, preferences()),
         query(&get, preferences()),
-        query(&deliveries, page(delivery())),
+        query(&deliveries, page(to_chat())),
         query(&GetNotification { person, id }, notification()),
         query(&list, page(notification())),
         message(
@@ -146,6 +182,13 @@ pub(super) fn webhooks() -> Vec<Entry> {
         webhook: webhook(),
         secret: secret().secret,
     };
+    let change = ChangeWebhook {
+        id: webhook_id(),
+        url: webhook().url,
+        events: webhook().events,
+        format: WebhookFormat::Slack,
+        enabled: true,
+    };
     let webhooks = ListWebhooks {
         limit: 100,
         cursor: None,
@@ -157,6 +200,7 @@ pub(super) fn webhooks() -> Vec<Entry> {
     };
     vec![
         command("owner", add, added),
+        command("owner", change, webhook()),
         command("owner", RemoveWebhook { id: webhook_id() }, webhook()),
         query(&webhooks, page(webhook())),
         query(

@@ -3,7 +3,7 @@
 use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
 
-use super::SERVICE;
+use super::{Channel, SERVICE, WebhookFormat};
 use crate::hold::Priority;
 use crate::message::{Command, Query};
 
@@ -21,6 +21,18 @@ pub struct Preferences {
     /// When nothing is to reach them from outside; none: never.
     #[serde(default)]
     pub quiet_hours: Option<QuietHours>,
+    /// When they are mailed of what is open and was not told by any other way; none: never.
+    #[serde(default)]
+    pub digest: Option<Digest>,
+}
+
+/// One mail a day that gathers requests that are open and left the application by no way, because they
+/// are not as urgent as the person wants. None on a day on which there is nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Digest {
+    /// Time of day in the person's zone: `08:00`. In quiet hours it waits for their end.
+    pub at: String,
 }
 
 impl Default for Preferences {
@@ -29,17 +41,92 @@ impl Default for Preferences {
             channels: Channels::default(),
             time_zone: utc(),
             quiet_hours: None,
+            digest: None,
         }
     }
 }
 
-/// The ways out of the application.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The ways out of the application. What is to reach the person goes by the first one in `order` that
+/// takes it; the next one takes over when that has failed for good. What is `urgent` or `critical` waits
+/// no longer than ten minutes for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Channels {
+    /// Which is tried first, and which after it; what is not named is not used. Each once.
+    #[serde(default = "by_mail")]
+    pub order: Vec<Way>,
     /// Mails, to the address that the workspace knows of the person.
     #[serde(default)]
     pub email: ChannelRule,
+    /// Messages to a chat of the person's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat: Option<Chat>,
+}
+
+impl Default for Channels {
+    fn default() -> Self {
+        Self {
+            order: by_mail(),
+            email: ChannelRule::default(),
+            chat: None,
+        }
+    }
+}
+
+/// A way out of the application to one person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// By mail.
+    #[serde(alias = "mail")]
+    Email,
+    /// To a chat of their own.
+    Chat,
+}
+
+impl Way {
+    /// The channel of its deliveries.
+    #[must_use]
+    pub const fn channel(self) -> Channel {
+        match self {
+            Self::Email => Channel::Email,
+            Self::Chat => Channel::Chat,
+        }
+    }
+}
+
+/// An incoming webhook of a person's own chat. It hears what its person is asked, with buttons to the
+/// page where that is decided, and how it ended.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chat {
+    /// False: nothing goes there.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// From which priority on.
+    #[serde(default = "any")]
+    pub from: Priority,
+    /// Where it is: http or https, at most 2,048 bytes. It is never shown again whole: left out, or as
+    /// it is shown, it stays.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// In which words.
+    #[serde(default = "slack")]
+    pub format: WebhookFormat,
+    /// What its calls are signed with, as Standard Webhooks says: shown once, in the answer that made it.
+    /// What is sent here is not taken over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+impl std::fmt::Debug for Chat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Chat");
+        shown
+            .field("enabled", &self.enabled)
+            .field("from", &self.from);
+        shown.field("format", &self.format).finish_non_exhaustive()
+    }
 }
 
 /// What goes by one way.
@@ -118,6 +205,14 @@ fn utc() -> String {
 
 const fn yes() -> bool {
     true
+}
+
+fn by_mail() -> Vec<Way> {
+    vec![Way::Email]
+}
+
+const fn slack() -> WebhookFormat {
+    WebhookFormat::Slack
 }
 
 const fn any() -> Priority {

@@ -92,6 +92,33 @@ pub struct WebhookAdded {
     pub secret: String,
 }
 
+/// Has a program called elsewhere, or told of other things, or called again after it was disabled: all of
+/// it is as said here, and what is left out is as by default. What it is signed with stays. Needs the
+/// signed assertion of somebody who may administer; 422 `invalid_body` says what is wrong where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeWebhook {
+    /// Which.
+    pub id: WebhookId,
+    /// Where it is called: http or https.
+    pub url: String,
+    /// Of what, as for a new one.
+    pub events: Vec<String>,
+    /// In which words.
+    #[serde(default)]
+    pub format: WebhookFormat,
+    /// False: it is not called until somebody says otherwise.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+}
+command!(ChangeWebhook, "change_webhook", WebhookView, |it| it
+    .id
+    .to_string());
+
+const fn yes() -> bool {
+    true
+}
+
 /// Has a program told nothing any more; what is on its way to it is dropped. Needs the signed assertion
 /// of somebody who may administer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,7 +137,8 @@ command!(RemoveWebhook, "remove_webhook", WebhookView, |it| it
 pub enum WebhookStatus {
     /// It is.
     Active,
-    /// It has failed for too long, or for good: nothing goes there any more.
+    /// It has failed for too long, or for good, or somebody said so: nothing goes there any more. Whoever
+    /// added it is told in the application, unless it was somebody's word.
     Disabled,
     /// Somebody removed it.
     Removed,

@@ -7,7 +7,7 @@ use holdpoint_contracts::FieldError;
 use holdpoint_contracts::notification::{Day, QuietHours};
 
 /// Minutes of a day by the clock.
-const DAY: u32 = 24 * 60;
+pub(super) const DAY: u32 = 24 * 60;
 
 /// Most quiet hours that follow each other without a minute between them.
 const CHAIN_MAX: usize = 8;
@@ -98,7 +98,11 @@ impl Quiet {
 
 /// The first and the last instant at which clocks show so many minutes after a day's midnight; where
 /// they never do, the first one after.
-fn instants(zone: Tz, day: NaiveDate, minutes: u32) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
+pub(super) fn instants(
+    zone: Tz,
+    day: NaiveDate,
+    minutes: u32,
+) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
     let shown = day.and_hms_opt(0, 0, 0)? + TimeDelta::minutes(i64::from(minutes));
     let at = |skipped: i64| {
         let shown = shown + TimeDelta::minutes(skipped);
@@ -112,7 +116,7 @@ fn instants(zone: Tz, day: NaiveDate, minutes: u32) -> Option<(DateTime<Utc>, Da
 }
 
 /// `HH:MM`, up to `24:00`.
-fn minutes(text: &str) -> Option<u32> {
+pub(super) fn minutes(text: &str) -> Option<u32> {
     let (hours, minutes) = text.split_once(':')?;
     let number = |text: &str| {
         let is_plain = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());

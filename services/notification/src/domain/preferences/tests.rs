@@ -6,7 +6,9 @@ use holdpoint_ids::NotificationId;
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{Delivery, DeliveryKey, Fact, Found, Need, Person, Phase, Recipient, delivery};
+use holdpoint_contracts::notification::Wait;
+
+use crate::domain::{Delivery, Fact, Found, Need, Person, Phase, delivery};
 
 const ZONES: [&str; 8] = [
     "UTC",
@@ -28,6 +30,7 @@ fn said(zone: &str, from: &str, to: &str, days: &[Day]) -> contract::Preferences
             to: to.to_owned(),
             days: days.to_vec(),
         }),
+        digest: None,
     }
 }
 
@@ -89,12 +92,89 @@ fn what_is_urgent_is_not_held_back() {
 #[test]
 fn a_channel_begins_at_a_priority() {
     let mut wanted = contract::Preferences::default();
-    assert!(Rules::read(&wanted).unwrap().wants_mail(Priority::Low));
+    assert!(
+        Rules::read(&wanted)
+            .unwrap()
+            .wants(Way::Email, Priority::Low)
+    );
     wanted.channels.email.from = Priority::High;
     let rules = Rules::read(&wanted).unwrap();
-    assert!(rules.wants_mail(Priority::High) && !rules.wants_mail(Priority::Normal));
+    let mailed = |priority| rules.wants(Way::Email, priority);
+    assert!(mailed(Priority::High) && !mailed(Priority::Normal));
     wanted.channels.email.enabled = false;
-    assert!(!Rules::read(&wanted).unwrap().wants_mail(Priority::Critical));
+    let rules = Rules::read(&wanted).unwrap();
+    assert!(!rules.wants(Way::Email, Priority::Critical));
+}
+
+fn ada(said: &contract::Preferences) -> Preferences {
+    Preferences {
+        workspace: "acme".parse().unwrap(),
+        person: "ada".parse().unwrap(),
+        said: said.clone(),
+        digest_at: None,
+        version: 1,
+    }
+}
+
+/// People, deliverable 7: one a day by the clock on the person's wall, on days with a changed clock too.
+#[test]
+fn a_digest_is_due_once_a_day() {
+    let mut wanted = said("Europe/Berlin", "22:00", "07:00", &[]);
+    let next = |wanted: &contract::Preferences, now: &str| {
+        Rules::read(wanted).unwrap().digest_after(at(now))
+    };
+    assert_eq!(next(&wanted, "2026-01-10T00:00:00Z"), None);
+    for (time, now, due) in [
+        ("08:00", "2026-01-10T06:59:59Z", "2026-01-10T07:00:00Z"),
+        ("08:00", "2026-01-10T07:00:00Z", "2026-01-11T07:00:00Z"),
+        ("08:00", "2026-03-28T07:00:00Z", "2026-03-29T06:00:00Z"),
+        // Skipped on 29 March, shown twice on 25 October.
+        ("02:30", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"),
+        ("02:30", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z"),
+        ("02:30", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"),
+    ] {
+        wanted.digest = Some(contract::Digest {
+            at: time.to_owned(),
+        });
+        assert_eq!(next(&wanted, now), Some(at(due)), "{time} {now}");
+    }
+    wanted.digest = Some(contract::Digest {
+        at: "24:00".to_owned(),
+    });
+    let problem = Rules::read(&wanted).unwrap_err();
+    assert_eq!(problem.errors[0].pointer.as_deref(), Some("/digest/at"));
+}
+
+/// People, deliverable 7: decided again it is the same mail; quiet hours hold it back; one for all the
+/// days that were missed.
+#[test]
+fn a_digest_is_one_mail_a_day() {
+    let mut wanted = said("Europe/Berlin", "22:00", "07:00", &[]);
+    wanted.digest = Some(contract::Digest {
+        at: "06:00".to_owned(),
+    });
+    let mut known = ada(&wanted);
+    known.digest_at = Some(at("2026-01-10T05:00:00Z"));
+    let decided = |known: &Preferences, now: &str| {
+        let Step::Changed(change) = digest(known, at(now)) else {
+            panic!("nothing is due");
+        };
+        let (Aggregate::Preferences(next), [Effect::Deliver { id, to, .. }]) =
+            (change.state, &change.effects[..])
+        else {
+            panic!("no digest");
+        };
+        (next.digest_at, *id, to[0].due_at)
+    };
+    let (next, id, due) = decided(&known, "2026-01-10T05:00:01Z");
+    assert_eq!(next, Some(at("2026-01-11T05:00:00Z")));
+    assert_eq!(id, NotificationId::digest(20_260_110));
+    assert_eq!(due, at("2026-01-10T06:00:00Z"), "when quiet hours end");
+    let (next, same, _) = decided(&known, "2026-01-13T12:00:00Z");
+    assert_eq!((next, same), (Some(at("2026-01-14T05:00:00Z")), id));
+    known.digest_at = next;
+    let early = digest(&known, at("2026-01-14T04:59:59Z"));
+    assert_eq!(early, Step::Same(Answer::Done));
 }
 
 /// What is wrong is told all at once, with where and how to mend it.
@@ -181,18 +261,13 @@ fn instant() -> impl Strategy<Value = DateTime<Utc>> {
 }
 
 fn mail(next_at: DateTime<Utc>) -> Delivery {
-    let hold = "hold_01920000000070008000000000000001-1".parse().unwrap();
     Delivery {
-        key: DeliveryKey {
-            workspace: "acme".parse().unwrap(),
-            note: NotificationId::opened(hold),
-            to: Recipient::Mail("ada".parse().unwrap()),
-        },
         priority: Priority::High,
-        phase: Phase::Pending { next_at },
-        attempts: 0,
-        last_error: None,
-        version: 1,
+        phase: Phase::Pending {
+            next_at,
+            waits: Wait::Turn,
+        },
+        ..delivery::tests::delivery()
     }
 }
 
@@ -218,7 +293,7 @@ proptest! {
         let (mut one, mut now) = (mail(start), start);
         // Passes at any time, and at last one at the very instant that it waits for.
         for minutes in passes.into_iter().map(Some).chain([None]) {
-            let Phase::Pending { next_at } = one.phase else { panic!("lost") };
+            let Phase::Pending { next_at, .. } = one.phase else { panic!("lost") };
             now = minutes.map_or(next_at.max(now), |minutes| now + TimeDelta::minutes(minutes));
             let Ok(Step::Changed(change)) = delivery::claim(&one, &look, now) else {
                 prop_assert!(next_at > now, "due, and nothing happens");
@@ -230,7 +305,7 @@ proptest! {
             }
             let Aggregate::Delivery(held) = change.state else { panic!("no delivery") };
             one = *held;
-            let Phase::Pending { next_at } = one.phase else { panic!("lost") };
+            let Phase::Pending { next_at, .. } = one.phase else { panic!("lost") };
             prop_assert!(next_at > now && next_at - now < TimeDelta::days(9));
             prop_assert_eq!(one.attempts, 0, "being held is no try");
         }

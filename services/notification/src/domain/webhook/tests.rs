@@ -2,6 +2,25 @@
 
 use super::*;
 use crate::domain::tests::fact;
+use crate::domain::{Effect, Person, Rules};
+
+/// Olga, who adds webhooks, is there or gone; otto is an owner.
+fn olga(active: bool) -> impl Fn(&Need) -> Found {
+    move |need: &Need| match need {
+        Need::Person(_, name) => Found::Here(Fact::Person(Person {
+            name: name.clone(),
+            active,
+            has_mail: true,
+            rules: Rules::default(),
+        })),
+        Need::Members { .. } => Found::Here(Fact::Members(vec!["otto".parse().unwrap()])),
+        Need::Course(..) | Need::Webhooks(_) => Found::Absent,
+    }
+}
+
+fn called(known: &Webhook, call: &Call, now: DateTime<Utc>) -> Step {
+    super::called(known, call, &olga(true), now).unwrap()
+}
 
 fn webhook() -> Webhook {
     Webhook {
@@ -166,4 +185,55 @@ fn there_is_room_for_so_many_and_the_same_again_is_the_same() {
         remove(&removed).unwrap_err(),
         Stop::Refused(Refusal::NoWebhook(added.id))
     );
+}
+
+/// Whoever added it is told once that it is called no more, and the owners where that person is gone;
+/// by whom it is enabled again, it begins anew.
+#[test]
+fn a_disabled_webhook_is_told_of_and_may_be_enabled_again() {
+    let gone = Call::Refused("The webhook answered 410.".to_owned());
+    let now = DateTime::UNIX_EPOCH;
+    let told = |active, known: &Webhook| {
+        let step = super::called(known, &gone, &olga(active), now).unwrap();
+        let Step::Changed(change) = step else {
+            return (Vec::new(), None);
+        };
+        let Aggregate::Webhook(next) = change.state else {
+            panic!("no webhook");
+        };
+        let mut names = Vec::new();
+        for effect in change.effects {
+            let Effect::Notice { notice, people, .. } = effect else {
+                panic!("{effect:?}");
+            };
+            assert!(notice.message.contains("410") && notice.title.contains("crm.example"));
+            names.extend(people.iter().map(ToString::to_string));
+        }
+        (names, Some(*next))
+    };
+    assert_eq!(told(false, &webhook()).0, ["otto"]);
+    let (people, disabled) = told(true, &webhook());
+    assert_eq!(people, ["olga"]);
+    let disabled = disabled.unwrap();
+    assert_eq!(told(true, &disabled).0, [""; 0], "once");
+
+    let to = Wording {
+        url: disabled.url.clone(),
+        events: vec!["approval.*".to_owned()],
+        format: WebhookFormat::Slack,
+    };
+    let enabled = after(put(&disabled, &to, true, now).unwrap());
+    assert_eq!(
+        (enabled.view().status, &enabled.last_error),
+        (WebhookStatus::Active, &None)
+    );
+    assert_eq!(
+        (&enabled.events, &enabled.secret),
+        (&to.events, &disabled.secret)
+    );
+    assert_eq!(told(true, &enabled).0, ["olga"], "disabled anew, told anew");
+    let off = after(put(&enabled, &to, false, now).unwrap());
+    assert_eq!(off.view().status, WebhookStatus::Disabled);
+    let removed = after(remove(&off).unwrap());
+    assert!(put(&removed, &to, true, now).is_err());
 }

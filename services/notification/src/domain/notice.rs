@@ -1,0 +1,122 @@
+//! What people are told of that is of no request: in the application, and nowhere else.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::notification::{NotificationType, NotificationView};
+use holdpoint_ids::{HoldId, NotificationId, RunId};
+use serde::{Deserialize, Serialize};
+
+use super::fan_out::Audience;
+use super::{Effect, Fact, Found, Look, Need, Stop, Webhook};
+
+/// Owners that are told where whoever it concerns is gone.
+const OWNERS_MAX: usize = 100;
+
+/// Longest headline, in characters.
+const TITLE_CHARS_MAX: usize = 200;
+
+/// What is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// By which it is known.
+    pub id: NotificationId,
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub kind: NotificationType,
+    /// Headline.
+    pub title: String,
+    /// In sentences.
+    pub message: String,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// When it happened.
+    pub at: DateTime<Utc>,
+}
+
+impl Notice {
+    /// A webhook is called no more: why, and what to do. Known by the version at which that happened, so
+    /// that it is told once.
+    pub(super) fn disabled(webhook: &Webhook, at: DateTime<Utc>) -> Self {
+        let Webhook { id, url, .. } = webhook;
+        let host = url::Url::parse(url).ok();
+        let host = host.as_ref().and_then(url::Url::host_str);
+        let title = format!("Webhook to {} is disabled", host.unwrap_or("nowhere"));
+        let why = webhook.last_error.as_deref();
+        let message = format!(
+            "{} It is not called any more, and what happens meanwhile does not go there. Once it listens \
+             again, enable it: holdpoint webhooks enable {id}",
+            why.unwrap_or("It took no call.")
+        );
+        Self {
+            id: NotificationId {
+                hold: HoldId {
+                    run: RunId::from_uuid(id.uuid()),
+                    number: 0,
+                },
+                rev: Some(webhook.version),
+            },
+            kind: NotificationType::System,
+            title: title.chars().take(TITLE_CHARS_MAX).collect(),
+            message,
+            priority: Priority::High,
+            at,
+        }
+    }
+
+    /// One person's copy.
+    pub(super) fn view(&self, read_at: Option<DateTime<Utc>>) -> NotificationView {
+        NotificationView {
+            id: self.id,
+            kind: self.kind,
+            title: self.title.clone(),
+            message: self.message.clone(),
+            priority: self.priority,
+            action_url: "/".to_owned(),
+            link: "/".to_owned(),
+            run: None,
+            request: None,
+            at: self.at,
+            read_at,
+            decided: None,
+        }
+    }
+}
+
+/// Whoever added a webhook is told that it was disabled; the owners, where that person is gone.
+pub(super) fn tell(webhook: &Webhook, look: Look<'_>, now: DateTime<Utc>) -> Result<Effect, Stop> {
+    let person = Need::Person(webhook.workspace.clone(), webhook.created_by.clone());
+    let is_there = match look(&person) {
+        Found::Unknown => return Err(Stop::Need(vec![person])),
+        Found::Here(Fact::Person(person)) => person.active,
+        Found::Here(Fact::Members(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other)
+        | Found::Absent => false,
+    };
+    let people = if is_there {
+        vec![webhook.created_by.clone()]
+    } else {
+        owners(webhook, look)?
+    };
+    Ok(Effect::Notice {
+        workspace: webhook.workspace.clone(),
+        notice: Box::new(Notice::disabled(webhook, now)),
+        people,
+    })
+}
+
+fn owners(webhook: &Webhook, look: Look<'_>) -> Result<Vec<holdpoint_ids::UserName>, Stop> {
+    let Some(Audience::Role(role)) = Audience::owners() else {
+        return Ok(Vec::new());
+    };
+    let need = Need::Members {
+        workspace: webhook.workspace.clone(),
+        role,
+        after: None,
+        limit: OWNERS_MAX,
+    };
+    match look(&need) {
+        Found::Unknown => Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Members(names)) => Ok(names),
+        Found::Here(Fact::Person(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other)
+        | Found::Absent => Ok(Vec::new()),
+    }
+}

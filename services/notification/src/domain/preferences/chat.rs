@@ -1,0 +1,82 @@
+//! A person's own chat: which addresses will do, what is kept of them, and what is shown.
+
+use holdpoint_contracts::FieldError;
+use holdpoint_contracts::notification::{Channels, Preferences, Way};
+
+use crate::domain::Refusal;
+use crate::domain::webhook::{URL_BYTES_MAX, address};
+
+/// Ends an address that is not shown whole.
+const MORE: &str = "…";
+
+/// Everything that is wrong with the ways, as far as they say it by themselves.
+pub(super) fn wrong(channels: &Channels) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let order = &channels.order;
+    let count = |way: &Way| order.iter().filter(|one| *one == way).count();
+    let is_twice = order.iter().any(|way| count(way) > 1);
+    if order.is_empty() || is_twice {
+        let message =
+            "channels.order names email, chat or both, each once; to be told by none, disable them";
+        errors.push(FieldError::at("/channels/order", message));
+    }
+    let chat = channels.chat.as_ref();
+    if chat.is_none() && order.contains(&Way::Chat) {
+        let message = "channels.order names chat: say where that is in channels.chat.url";
+        errors.push(FieldError::at("/channels/chat", message));
+    }
+    let url = chat.and_then(|chat| chat.url.as_deref());
+    if url.is_some_and(|url| address(url).is_none()) {
+        let message = format!(
+            "channels.chat.url is an http or https address of at most {URL_BYTES_MAX} bytes"
+        );
+        errors.push(FieldError::at("/channels/chat/url", message));
+    }
+    errors
+}
+
+/// With the address and the secret that are known, where nothing new is said of them.
+pub(super) fn settled(
+    known: Option<&Preferences>,
+    said: &Preferences,
+    fresh: &str,
+) -> Result<Preferences, Refusal> {
+    let mut settled = said.clone();
+    let Some(chat) = &mut settled.channels.chat else {
+        return Ok(settled);
+    };
+    let before = known.and_then(|known| known.channels.chat.as_ref());
+    let known_url = before.and_then(|before| before.url.as_ref());
+    let given = chat.url.take();
+    let is_kept = given.as_deref().is_none_or(|given| given.ends_with(MORE));
+    chat.url = if !is_kept {
+        given
+    } else if given.is_none() || given == known_url.map(|url| masked(url)) {
+        known_url.cloned()
+    } else {
+        None
+    };
+    if chat.url.is_none() {
+        return Err(Refusal::NoChatAddress);
+    }
+    let same = before.filter(|before| before.url == chat.url);
+    let secret = same.and_then(|before| before.secret.clone());
+    chat.secret = secret.or_else(|| Some(fresh.to_owned()));
+    Ok(settled)
+}
+
+/// As a person sees them: whoever knows the whole address of a chat may write there.
+pub(crate) fn shown(said: &Preferences) -> Preferences {
+    let mut shown = said.clone();
+    if let Some(chat) = &mut shown.channels.chat {
+        chat.url = chat.url.as_deref().map(masked);
+        chat.secret = None;
+    }
+    shown
+}
+
+/// `https://hooks.slack.example/…`
+fn masked(url: &str) -> String {
+    let origin = address(url).map(|url| url.origin().ascii_serialization());
+    format!("{}/{MORE}", origin.unwrap_or_default())
+}

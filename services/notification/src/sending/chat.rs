@@ -1,0 +1,48 @@
+//! One notification to a person's own chat, and how what it told of ended.
+
+use holdpoint_auth::WebhookSecret;
+
+use super::post::Letter;
+use super::webhook::body;
+use super::{Pool, dropped, later, never};
+use crate::domain::{DeliveryKey, Report};
+use crate::store::{self, Parcel};
+
+impl Pool {
+    /// Not to somebody who was disabled meanwhile, and not of what is over: but that it is.
+    pub(super) async fn chat(&self, key: &DeliveryKey, parcel: &Parcel) -> Report {
+        let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
+            return dropped("The person is disabled or gone.");
+        };
+        let fact = &parcel.note.fact;
+        if parcel.has_ended && !fact.kind.is_end() {
+            return dropped("Nobody had to do anything any more.");
+        }
+        let said = store::preferences(&self.readers, &key.workspace, &person.name).await;
+        let said = match said {
+            Ok(said) => said.unwrap_or_default(),
+            Err(error) => {
+                tracing::warn!(%error, "preferences cannot be read");
+                return later("The tables could not be read.");
+            }
+        };
+        let chat = said.channels.chat.as_ref();
+        let known = chat.and_then(|chat| Some((chat, chat.url.as_deref()?)));
+        let Some((chat, address)) = known else {
+            return never("The person has no chat any more.");
+        };
+        let secret = chat.secret.as_deref().unwrap_or_default();
+        let Ok(secret) = WebhookSecret::read(secret) else {
+            return never("What the chat is signed with cannot be read.");
+        };
+        let base = self.outside.public_url.known().and_then(Option::as_deref);
+        let letter = Letter {
+            what: "chat",
+            id: key.stable_id(),
+            address,
+            secret: &secret,
+            body: body(chat.format, &key.workspace, fact, base).to_string(),
+        };
+        self.post(&letter).await
+    }
+}
