@@ -60,7 +60,7 @@ async fn an_idempotent_old_step_asks_and_needs_no_lease() {
         {
             let said = executor.said();
             assert_eq!((said.starts.len(), said.results.len()), (1, calls));
-            assert!(said.starts[0].without_lease, "{said:?}");
+            assert!(said.starts[0].without_lease);
         }
         assert_eq!(working.calls(), calls);
         scene.end().await;
