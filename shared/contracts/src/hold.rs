@@ -10,6 +10,7 @@ use holdpoint_ids::{AgentName, HoldId, PolicyName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::link::Link;
 use crate::run::HoldKind;
 
 mod deeds;
@@ -101,6 +102,9 @@ pub struct HoldSpec {
     /// the options, or any text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
+    /// Where a person enters what is not to pass through here, instead of options and a schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
     /// How urgent it is.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
@@ -158,6 +162,7 @@ impl HoldSpec {
             default: None,
             context: Value::Null,
             schema: None,
+            link: None,
             priority: Priority::Normal,
             title: None,
             task: None,
@@ -170,6 +175,15 @@ impl HoldSpec {
             asks_again: None,
             steps_left: None,
             callback: None,
+        }
+    }
+
+    /// The answers there are; empty: any text, or what the schema says.
+    #[must_use]
+    pub fn answers(&self) -> Vec<String> {
+        match &self.link {
+            Some(_) => Link::answers(),
+            None => self.options.clone(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a plan asks of people: questions and handoffs, as they were written.
 
 use holdpoint_contracts::hold::{OnTimeout, Priority};
+use holdpoint_contracts::link::Link;
 use holdpoint_ids::PolicyName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,6 +23,9 @@ pub struct Ask {
     /// The form of an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
+    /// Where a person enters what is asked for, instead of options and a schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
     /// How long, in milliseconds: from 1 s to 90 days.
     pub timeout_ms: u64,
     /// What happens then.

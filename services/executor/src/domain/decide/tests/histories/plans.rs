@@ -21,6 +21,7 @@ fn on_people() -> impl Strategy<Value = Action> {
             question: "Tell {{ contact.email }}?".to_owned(),
             options: Vec::new(),
             schema: None,
+            link: None,
             timeout_ms: 300_000,
             on_timeout: ends[end],
             default: (ends[end] == OnTimeout::Default).then(|| json!("no")),
