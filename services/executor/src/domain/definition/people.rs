@@ -88,6 +88,12 @@ pub(in crate::domain) fn default_complaint(
     Some(format!("`{pointer}`: {}.", wrong.message))
 }
 
+/// Whether a step leaves its time to the policies that it names.
+fn is_by_policy(step: &Map<String, Value>) -> bool {
+    let says = |name: &str| step.get(name).is_some_and(|value| !value.is_null());
+    says("policy") && !says("timeout")
+}
+
 /// Whether it is known only when the step's turn has come.
 fn has_placeholder(value: &Value) -> bool {
     match value {
@@ -155,6 +161,7 @@ impl One<'_, '_> {
             schema: schema.cloned(),
             link,
             timeout_ms: timeout_ms?,
+            time_by_policy: is_by_policy(ask),
             on_timeout,
             default: default.cloned(),
             policies: policies?,
@@ -190,6 +197,7 @@ impl One<'_, '_> {
             message,
             priority: priority?.unwrap_or_default(),
             timeout_ms: timeout_ms?,
+            time_by_policy: is_by_policy(handoff),
             on_timeout: on_timeout?.unwrap_or(OnTimeout::Continue),
             warm_lead: warm_lead?,
             policies: policies?,

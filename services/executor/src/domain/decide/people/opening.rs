@@ -125,6 +125,7 @@ pub(super) fn barge(turn: &mut Turn<'_>, by: &str) -> Result<OnPeople, Stop> {
         message: None,
         priority: Priority::default(),
         timeout_ms: 0,
+        time_by_policy: false,
         on_timeout: OnTimeout::Escalate,
         warm_lead: None,
         policies: Vec::new(),
@@ -210,6 +211,7 @@ pub(in crate::domain::decide) fn ask(
         requester: Some(turn.run.started_by.0.clone()),
         steps_left: Some(steps_left(turn, index)),
         policies: ask.policies.clone(),
+        time_by_policy: ask.time_by_policy,
         ..HoldSpec::asking(HoldKind::Input, question.clone())
     };
     let opened = Opened {
@@ -399,6 +401,7 @@ fn handoff_spec(turn: &Turn<'_>, index: usize, id: HoldId, said: Said<'_>) -> Ho
         requester: Some(turn.run.started_by.0.clone()),
         steps_left: Some(steps_left(turn, index)),
         policies: handoff.policies.clone(),
+        time_by_policy: handoff.time_by_policy,
         ..HoldSpec::asking(HoldKind::Handoff, sentence)
     }
 }

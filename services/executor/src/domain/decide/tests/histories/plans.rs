@@ -22,6 +22,7 @@ fn on_people() -> impl Strategy<Value = Action> {
             options: Vec::new(),
             schema: None,
             link: None,
+            time_by_policy: false,
             timeout_ms: 300_000,
             on_timeout: ends[end],
             default: (ends[end] == OnTimeout::Default).then(|| json!("no")),
@@ -33,6 +34,7 @@ fn on_people() -> impl Strategy<Value = Action> {
             to: json!([]),
             message: None,
             priority: Priority::Low,
+            time_by_policy: false,
             timeout_ms: if ends { 86_400_000 } else { 0 },
             on_timeout: match continues {
                 true => OnTimeout::Continue,
