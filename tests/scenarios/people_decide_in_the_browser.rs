@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use fantoccini::key::Key;
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Priority};
+use holdpoint_contracts::link::Link;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_testkit::until;
 use serde_json::{Value, json};
 
 use crate::browser::{Browsers, DESK, PHONE, ask};
-use crate::world::World;
+use crate::shop::Shop;
+use crate::world::{PATIENCE, World};
 
 const TIMEOUT: Duration = Duration::from_hours(52);
 
@@ -147,6 +151,67 @@ async fn a_person_answers_questions() {
         json!({"amount": 12.5, "way": "bank", "tell": true, "note": "Two lines,\nno less"})
     );
     browser.close().await;
+}
+
+/// People, deliverable 3: a secret is entered at its owner, of whom one sees the name first. Without script,
+/// and by keyboard.
+#[tokio::test]
+async fn a_person_enters_a_secret_elsewhere() {
+    let Some(browsers) = Browsers::new().await else {
+        return;
+    };
+    let world = World::with_real_time().await;
+    let shop = Shop::open().await;
+    let spec = HoldSpec {
+        title: Some("A key for the CRM".to_owned()),
+        link: Some(Link {
+            url: shop.url("/new?for=crm"),
+            label: Some("Open the vault".to_owned()),
+        }),
+        ..HoldSpec::asking(
+            HoldKind::Input,
+            "Put a key that may read contacts into the vault, under the name crm.",
+        )
+    };
+    let asked = ask(&world, spec.clone(), TIMEOUT).await;
+    let path = format!("/requests/{}", asked.id);
+    let live = browsers.signed_in(&world, &world.up.token, DESK).await;
+    live.go(&path).await;
+    live.reads("This is entered at 127.0.0.1:").await;
+    live.picture("link").await;
+    let link = live.find(".elsewhere a").await;
+    assert_eq!(
+        link.attr("rel").await.unwrap().as_deref(),
+        Some("noopener noreferrer")
+    );
+    link.click().await.unwrap();
+    until(PATIENCE, "its owner is visited", async || {
+        (!shop.calls().is_empty()).then_some(())
+    })
+    .await
+    .unwrap();
+    let call = &shop.calls()[0];
+    assert_eq!(call.header("referer"), "", "it is not told whence");
+    live.reads("A key for the CRM").await;
+    let done = live.find("button[value=done]").await;
+    done.send_keys(&String::from(char::from(Key::Enter)))
+        .await
+        .unwrap();
+    live.reads("Answered by owner").await;
+    live.picture("link-done").await;
+    assert_eq!(decided(&world, &asked).await["response"], "done");
+    live.close().await;
+
+    let asked = ask(&world, spec, TIMEOUT).await;
+    let plain = browsers.open(&world, PHONE, false).await;
+    plain.sign_in(&world.up.token).await;
+    plain.go(&format!("/requests/{}", asked.id)).await;
+    plain.reads("Open the vault").await;
+    plain.picture("link-phone").await;
+    plain.click("Decline").await;
+    plain.reads("Answered by owner").await;
+    assert_eq!(decided(&world, &asked).await["response"], "declined");
+    plain.close().await;
 }
 
 /// Of two who decide, the second reads who was first; one of them has no script.

@@ -1,5 +1,6 @@
 //! Policies by name: who approves, and who is told when nobody acts.
 
+use chrono::{DateTime, Datelike, Days, TimeDelta, Utc, Weekday};
 use holdpoint_testkit::{Person, until};
 use serde_json::{Value, json};
 
@@ -79,6 +80,97 @@ async fn a_hold_is_decided_and_escalated_as_the_policies_that_it_names_say() {
     let (status, refused) = post(&world, "/policies", valid_for).await;
     assert_eq!(status, 422);
     assert_eq!(refused["errors"][0]["pointer"], "/valid_for", "{refused}");
+}
+
+/// Policies of a run's request: how long it waits where the step says nothing, and the rung that ends it.
+#[tokio::test]
+async fn a_step_waits_and_ends_as_its_policies_say() {
+    let world = World::with_test_clock().await;
+    let soon =
+        json!({ "name": "soon", "kind": "approval", "from": "@role.owner", "decide_within": "2d" });
+    let quick = json!({ "name": "quick", "kind": "escalation",
+        "rungs": [{ "after": "1h", "do": "answer_default" }] });
+    for policy in [soon, quick] {
+        assert_eq!(post(&world, "/policies", policy).await.0, 201);
+    }
+    let asks = |more: Value| {
+        let mut ask = json!({ "question": "Go on?", "options": ["yes", "no"] });
+        ask.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        json!([{ "ask": ask }])
+    };
+    world.agent("slow", asks(json!({ "policy": "soon" }))).await;
+    let slow = world.start_run("slow", json!({})).await;
+    let by_rung =
+        json!({ "policy": "quick", "timeout": "1d", "on_timeout": "default", "default": "no" });
+    world.agent("fast", asks(by_rung)).await;
+    let fast = world.start_run("fast", json!({})).await;
+    world.settle().await;
+    world.advance("59m").await;
+    let shown = world.run(&slow).await;
+    assert_eq!(
+        shown["status"], "awaiting_input",
+        "not after 5 minutes: {shown}"
+    );
+    assert_eq!(world.run(&fast).await["status"], "awaiting_input");
+    world.advance("1m").await;
+    let shown = world.until_status(&fast, "completed").await;
+    let data = &shown["steps"][0]["response"]["data"];
+    assert_eq!(
+        (&data["answer"], &data["by"]),
+        (&json!("no"), &json!("timeout")),
+        "{shown}"
+    );
+    world.advance("47h").await;
+    let shown = world.until_status(&slow, "failed").await;
+    assert_eq!(shown["failure"]["class"], "human_timeout", "{shown}");
+    let message = shown["failure"]["message"].as_str().unwrap();
+    assert!(message.contains("within 2 days"), "{message}");
+}
+
+/// S4-R15: rungs count working time. One that is due when the week ends fires when the next one begins.
+#[tokio::test]
+async fn a_rung_waits_for_monday() {
+    let world = World::with_test_clock().await;
+    let office = json!({ "name": "office", "kind": "escalation",
+        "calendar": { "time_zone": "UTC", "from": "09:00", "to": "18:30" },
+        "rungs": [{ "after": "2h", "do": "raise" }] });
+    assert_eq!(post(&world, "/policies", office).await.0, 201);
+    let moved = world.up.clock_advance("1ms").await.unwrap();
+    let now: DateTime<Utc> = moved["now"].as_str().unwrap().parse().unwrap();
+    let at = |days: u64, hour, minute| {
+        let date = now.date_naive() + Days::new(days);
+        let time = date.and_hms_opt(hour, minute, 0).unwrap();
+        time.and_utc()
+    };
+    // A Friday to come.
+    let days =
+        u64::from(14 + Weekday::Fri.num_days_from_monday() - now.weekday().num_days_from_monday());
+    let (friday, monday) = (at(days, 16, 30), at(days + 3, 9, 0));
+    let ms = |length: TimeDelta| format!("{}ms", length.num_milliseconds());
+    world.advance(&ms(friday - now)).await;
+    let body =
+        json!({ "kind": "approval", "question": "Refund?", "policy": "office", "timeout": "30d" });
+    let (status, hold) = post(&world, "/holds", body).await;
+    assert_eq!(status, 201, "{hold}");
+    let id = hold["id"].as_str().unwrap();
+    // Friday, 18:30: two hours have passed, and so has the week.
+    world.advance("2h").await;
+    assert_eq!(shown(&world, id).await["priority"], "normal");
+    world
+        .advance(&ms(monday
+            - friday
+            - TimeDelta::hours(2)
+            - TimeDelta::seconds(1)))
+        .await;
+    assert_eq!(shown(&world, id).await["priority"], "normal");
+    world.advance("1s").await;
+    let raised = shown(&world, id).await;
+    assert_eq!(raised["priority"], "high", "{raised}");
+    let told = raised["history"].as_array().unwrap().last().unwrap();
+    let at: DateTime<Utc> = told["at"].as_str().unwrap().parse().unwrap();
+    assert_eq!(at, monday, "{raised}");
 }
 
 /// A plan that names a policy which is not there is asked without it, and says so.

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
+use holdpoint_contracts::run::HoldKind;
 use holdpoint_executor::domain::run::people::Clock;
 use holdpoint_executor::domain::run::{Run, StepPhase};
 use holdpoint_executor::domain::{Aggregate, Effect, Key};
 use holdpoint_ids::RunId;
 use holdpoint_scheduler::domain::Effect as Alarmed;
 
+use crate::people::RUNG_AFTER;
 use crate::worker::Effects;
 
 type StepKey = (RunId, String);
@@ -143,7 +145,8 @@ impl Checks {
     }
 }
 
-/// Time ends a hold on people when it is up, and not before.
+/// Time ends a hold on people when it is up, and not before; or a rung of the policy that a question may
+/// name.
 fn is_due(before: &Run, after: &Run, now: DateTime<Utc>) {
     for (_, on) in before.people() {
         let due = match on.clock {
@@ -151,7 +154,9 @@ fn is_due(before: &Run, after: &Run, now: DateTime<Utc>) {
             Clock::None => continue,
         };
         let is_over = after.timed_out.contains(&on.id.number);
-        assert!(!is_over || due <= now, "at {now} time was up for {on:#?}");
+        let by_rung = on.since + RUNG_AFTER;
+        let is_due = due <= now || (on.kind == HoldKind::Input && by_rung <= now);
+        assert!(!is_over || is_due, "at {now} time was up for {on:#?}");
     }
 }
 

@@ -9,10 +9,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::{Claims, Keys, Secrets};
 use holdpoint_contracts::executor::TakeOverRun;
 use holdpoint_contracts::handoff::{
-    ActOnRequest, Completion, DecideRequest, Decision, Disposition, OpenHold, OutcomeType, PutUser,
-    RequestAction, SetHolds, WithdrawHold,
+    ActOnRequest, ApprovalRules, Completion, DecideRequest, Decision, Disposition, EscalationRules,
+    OpenHold, OutcomeType, PolicyRules, PolicyRung, PutPolicy, PutUser, RequestAction, SetHolds,
+    WithdrawHold,
 };
-use holdpoint_contracts::hold::{HoldSpec, HoldWish, OnTimeout, Want};
+use holdpoint_contracts::hold::{HoldSpec, HoldWish, OnTimeout, RungAct, Want};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_handoff::domain::{Aggregate, Phase, Request};
@@ -22,6 +23,9 @@ use serde_json::json;
 use crate::world::{World, acme};
 
 const PEOPLE: [&str; 2] = ["ada", "bob"];
+
+/// When the rung of a policy ends what a run asks.
+pub(crate) const RUNG_AFTER: TimeDelta = TimeDelta::seconds(30);
 
 const STANDALONE_MAX: usize = 3;
 const SCRIPTED_MAX: usize = 3;
@@ -141,6 +145,35 @@ impl World {
                 key: None,
                 command,
             });
+        }
+    }
+
+    /// A time for what names none, and a rung that ends what a run asks.
+    pub(crate) fn make_policies(&mut self) {
+        let soon = ApprovalRules {
+            from: Vec::new(),
+            need: 1,
+            not_requester: false,
+            decide_within: Some(90_000),
+            valid_for: None,
+        };
+        let quick = EscalationRules {
+            rungs: vec![PolicyRung {
+                after: u64::try_from(RUNG_AFTER.num_milliseconds()).unwrap(),
+                act: RungAct::Fail,
+                to: Vec::new(),
+                repeat: None,
+            }],
+            stop_on: Vec::new(),
+            calendar: None,
+        };
+        let rules = [
+            ("soon", PolicyRules::Approval(soon)),
+            ("quick", PolicyRules::Escalation(quick)),
+        ];
+        for (name, rules) in rules {
+            let name = name.parse().unwrap();
+            self.signed(0, PutPolicy { name, rules });
         }
     }
 

@@ -45,9 +45,14 @@ impl World {
         let ends = ["fail", "skip", "escalate", "default, default: \"no\""];
         let end = ends[self.chance.place(ends.len())];
         let seconds = 1 + self.chance.below(60);
+        let time = [
+            format!("timeout: {seconds}s"),
+            format!("timeout: {seconds}s, policy: quick"),
+            "policy: [soon, quick]".to_owned(),
+        ];
+        let time = &time[self.chance.place(time.len())];
         format!(
-            "ask: {{ question: Go on?, options: [\"yes\", \"no\"], timeout: {seconds}s, \
-             on_timeout: {end} }}"
+            "ask: {{ question: Go on?, options: [\"yes\", \"no\"], {time}, on_timeout: {end} }}"
         )
     }
 

@@ -121,6 +121,7 @@ impl World {
 
     pub(crate) fn play_on(&mut self) {
         self.make_users();
+        self.make_policies();
         self.make_agents();
         for _ in 0..self.story.turns {
             self.turn();

@@ -228,6 +228,7 @@ fn hold(workspace: &Workspace, closed: HoldClosed) -> Input {
         by,
         at,
         deeds,
+        by_rung,
         rev: _,
     } = closed;
     let closing = Closing {
@@ -236,6 +237,7 @@ fn hold(workspace: &Workspace, closed: HoldClosed) -> Input {
         by,
         at,
         deeds,
+        by_rung,
     };
     let input = RunInput::HoldClosed { hold: id, closing };
     run(workspace, id.run, input)

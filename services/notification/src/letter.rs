@@ -16,6 +16,9 @@ pub(crate) struct Words {
     pub(crate) html: String,
 }
 
+/// A mail leads to the request, where one sees whither it goes on from there: mails are forged.
+const ELSEWHERE: &str = "What is asked for is entered at its owner's own page, and never by mail or in Holdpoint: the request shows where.";
+
 /// Writes it; without a link it says where to go.
 pub(crate) fn words(fact: &RequestFact, link: Option<&str>) -> Words {
     let request = &fact.request;
@@ -28,10 +31,12 @@ pub(crate) fn words(fact: &RequestFact, link: Option<&str>) -> Words {
         None => "Open the inbox of Holdpoint to decide it.".to_owned(),
     };
     let known = known(request);
+    let elsewhere = request.link.as_ref().map(|_| ELSEWHERE);
     let listed: Vec<_> = known.iter().map(|line| format!("- {line}")).collect();
     let parts = [
         message.clone(),
         listed.join("\n"),
+        elsewhere.unwrap_or_default().to_owned(),
         format!("{asks}\n{then}"),
         act.clone(),
     ];
@@ -45,6 +50,7 @@ pub(crate) fn words(fact: &RequestFact, link: Option<&str>) -> Words {
                 h1 style="font-size: 1.2em" { (subject) }
                 @for part in message.lines() { p { (part) } }
                 @if !known.is_empty() { ul { @for line in &known { li { (line) } } } }
+                @if let Some(elsewhere) = elsewhere { p { (elsewhere) } }
                 p { (asks) br; (then) }
                 @if let Some(link) = link {
                     p { a href=(link) { "Look at it and decide" } " (as yourself: this link is for you alone)" }
@@ -245,6 +251,24 @@ mod tests {
             !words.html.contains("<b>") && !words.text.contains('\r'),
             "{words:?}"
         );
+    }
+
+    /// People, deliverable 3: a mail leads to the request, and never to where a secret is entered.
+    #[test]
+    fn a_mail_has_no_link_of_others() {
+        let mut fact = fact(1, FactKind::Opened, &[]);
+        fact.request.link = Some(holdpoint_contracts::link::Link {
+            url: "https://vault.example/new".to_owned(),
+            label: Some("Open the vault".to_owned()),
+        });
+        let words = words(&fact, Some("https://hold.example/l/abc"));
+        for text in [&words.text, &words.html] {
+            assert!(text.contains("entered at its owner"), "{text}");
+            assert!(text.contains("https://hold.example/l/abc"), "{text}");
+            assert!(!text.contains("vault.example"), "{text}");
+        }
+        let slack = crate::slack::message(&fact, Some("https://hold.example")).to_string();
+        assert!(!slack.contains("vault.example"), "{slack}");
     }
 
     /// People, "Must": HTML and control characters in every text, mail header injection.

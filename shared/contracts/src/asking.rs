@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::executor::SERVICE;
 use crate::hold::{OnTimeout, Priority};
+use crate::link::Link;
 use crate::message::Command;
 
 /// How long people have to answer unless said (S3-R1): 5 minutes, in milliseconds.
@@ -62,6 +63,10 @@ pub struct ToolQuestion {
     /// The form of an answer: the flat subset of JSON Schema that MCP elicitation uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
+    /// Where a person enters what is not to pass through here, instead of options and a schema: the
+    /// answer is `done` or `declined`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
     /// Whom: `@user.<name>` or `@role.<name>`, at most 20; empty: the workspace's owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
@@ -97,6 +102,7 @@ impl ToolQuestion {
             question: question.into(),
             options: Vec::new(),
             schema: None,
+            link: None,
             to: Vec::new(),
             timeout_ms: TIMEOUT_MS,
             on_timeout: OnTimeout::Fail,

@@ -67,6 +67,10 @@ impl Form {
             let message = format!("a schema has at most {SCHEMA_BYTES_MAX} bytes as JSON");
             return Err(vec![FieldError::at("", message)]);
         }
+        if let Some(name) = field::secret_marker(schema) {
+            let message = format!("`{name}`: {}", field::NO_SECRETS);
+            return Err(vec![FieldError::at("", message)]);
+        }
         let schema = Schema::deserialize(schema).map_err(|error| {
             let message = format!("not a flat form schema: {error}");
             vec![FieldError::at("", message)]

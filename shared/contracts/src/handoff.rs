@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::hold::{HoldOutcome, HoldSpec, HoldWish, Priority, Task, WishAnswer};
+use crate::link::Link;
 use crate::message::{Command, Query, Reply};
 use crate::run::HoldKind;
 
@@ -384,6 +385,10 @@ pub struct RequestView {
     /// The form of an answer.
     #[serde(default)]
     pub schema: Option<Value>,
+    /// Where a person enters what is asked for: nothing of it passes through here, and the options are
+    /// `done` and `declined`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
     /// The to-do that it shows.
     #[serde(default)]
     pub task: Option<Task>,

@@ -10,10 +10,13 @@ use holdpoint_ids::{AgentName, HoldId, PolicyName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::link::Link;
 use crate::run::HoldKind;
 
+mod closed;
 mod deeds;
 
+pub use closed::{ClosedAnswer, EndedByRung, HoldClosed};
 pub use deeds::{Deed, DeedKind, HandledAnswer, HoldHandled};
 
 /// One hold as it is wanted.
@@ -101,6 +104,9 @@ pub struct HoldSpec {
     /// the options, or any text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
+    /// Where a person enters what is not to pass through here, instead of options and a schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
     /// How urgent it is.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
@@ -130,6 +136,10 @@ pub struct HoldSpec {
     /// its history says so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyName>,
+    /// Nothing was said of its time: what its policies say of it counts, and its owner has it put so
+    /// ([`DeedKind::Timed`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub time_by_policy: bool,
     /// The request that this one asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks_again: Option<HoldId>,
@@ -158,6 +168,7 @@ impl HoldSpec {
             default: None,
             context: Value::Null,
             schema: None,
+            link: None,
             priority: Priority::Normal,
             title: None,
             task: None,
@@ -167,9 +178,19 @@ impl HoldSpec {
             requester: None,
             ladder: Vec::new(),
             policies: Vec::new(),
+            time_by_policy: false,
             asks_again: None,
             steps_left: None,
             callback: None,
+        }
+    }
+
+    /// The answers there are; empty: any text, or what the schema says.
+    #[must_use]
+    pub fn answers(&self) -> Vec<String> {
+        match &self.link {
+            Some(_) => Link::answers(),
+            None => self.options.clone(),
         }
     }
 }
@@ -419,42 +440,6 @@ impl HoldOutcome {
             Self::Fired => "fired",
         }
     }
-}
-
-/// How a hold was closed; sent again until the executor has confirmed it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HoldClosed {
-    /// Which.
-    pub id: HoldId,
-    /// Of the owner's row; an older one than the executor knows changes nothing.
-    pub rev: u64,
-    /// How.
-    pub outcome: HoldOutcome,
-    /// The answer, the notes, the comment.
-    #[serde(default)]
-    pub data: Value,
-    /// Who decided; `service:scheduler` when time did.
-    pub by: String,
-    /// When.
-    #[serde(with = "crate::instant")]
-    pub at: DateTime<Utc>,
-    /// What was done with a handoff before, as far as the executor has not confirmed it: so that a
-    /// run's history has it in order, whichever message arrives first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deeds: Vec<Deed>,
-}
-
-/// What the executor says to one [`HoldClosed`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClosedAnswer {
-    /// The run goes on with it.
-    Applied,
-    /// The run is paused: it takes effect on resume.
-    OnResume,
-    /// The run, or the hold, had ended before.
-    RunEnded,
 }
 
 /// What the owner says to one [`HoldWish`].

@@ -19,6 +19,7 @@ pub mod handoff;
 pub mod history;
 pub mod hold;
 pub mod instant;
+pub mod link;
 pub mod message;
 pub mod notification;
 pub mod permission;

@@ -13,6 +13,7 @@ use holdpoint_contracts::asking::{
 use holdpoint_contracts::executor::SERVICE;
 use holdpoint_contracts::history::Nudge;
 use holdpoint_contracts::hold::{OnTimeout, Priority};
+use holdpoint_contracts::link::Link;
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::HandOut;
@@ -163,6 +164,14 @@ impl Question {
     /// A form instead: a flat JSON Schema.
     pub fn schema(mut self, schema: Value) -> Self {
         self.question.schema = Some(schema);
+        self
+    }
+
+    /// A page where the person enters a secret instead, at its owner: the answer is `done` or
+    /// `declined`, and the tool reads what was entered from that owner.
+    pub fn link(mut self, url: impl Into<String>, label: Option<String>) -> Self {
+        let url = url.into();
+        self.question.link = Some(Link { url, label });
         self
     }
 

@@ -234,6 +234,11 @@ fn answer(fields: &Fields, request: &RequestView) -> Result<Value, Fault> {
     if let Some(option) = request.options.iter().find(is_chosen) {
         return Ok(Value::String(option.clone()));
     }
+    if request.link.is_some() {
+        return Err(invalid(
+            "Say that it is done, or decline: it is entered at the link.",
+        ));
+    }
     let Some(schema) = &request.schema else {
         let text = fields.said("answer").map(|text| text.replace("\r\n", "\n"));
         return text

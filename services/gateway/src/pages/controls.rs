@@ -2,6 +2,7 @@
 
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{OutcomeType, RequestStatus, RequestView};
+use holdpoint_contracts::link::{DECLINED, DONE, LABEL_CHARS_MAX, Link};
 use maud::{Markup, html};
 
 use super::card::{Tried, id_of, is_for};
@@ -81,6 +82,9 @@ impl Forms<'_> {
 
     fn respond(&self) -> Markup {
         let request = self.request;
+        if let Some(link) = &request.link {
+            return self.elsewhere(link);
+        }
         if let Some(schema) = &request.schema {
             return match FormSchema::read(schema) {
                 Some(form) => {
@@ -117,6 +121,31 @@ impl Forms<'_> {
             button.primary { "Send answer" }
         };
         self.form("respond", "stack", &inside)
+    }
+
+    /// What is asked for is entered at its owner. Where that is, is seen before one goes there, and
+    /// what is said here is only whether it was done.
+    fn elsewhere(&self, link: &Link) -> Markup {
+        let (Some(host), Some(address)) = (link.host(), link.address()) else {
+            let said = "This link leads nowhere that is safe. Decline, and tell whoever asked.";
+            let decline = html! { button.choose name="answer" value=(DECLINED) { "Decline" } };
+            return html! { p.why { (said) } (self.form("respond", "row", &decline)) };
+        };
+        let label = link.label.as_deref().unwrap_or("Enter it there");
+        let hint = format!("{}-there", self.id);
+        let inside = html! {
+            button.choose name="answer" value=(DONE) { "Done: I have entered it there" }
+            button name="answer" value=(DECLINED) { "Decline" }
+        };
+        html! {
+            div.elsewhere {
+                p id=(hint) { "This is entered at " strong.host { (host) } ", and never here. Holdpoint does not see it. "
+                    "Go on only if you know this address." }
+                p { a.button.primary href=(address) target="_blank" rel="noopener noreferrer"
+                    aria-describedby=(hint) { (line(label, LABEL_CHARS_MAX)) span.hidden { " (opens in a new tab)" } } }
+                (self.form("respond", "row", &inside))
+            }
+        }
     }
 
     fn free(&self, label: &str, name: &str) -> Markup {

@@ -39,7 +39,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new().route("/runs/{run}/request-input", post(request_input))
 }
 
-/// `{question, options | schema, to, timeout_ms, on_timeout, default, key, mode}`, and `step` for
+/// `{question, options | schema | link, to, timeout_ms, on_timeout, default, key, mode}`, and `step` for
 /// whoever is none.
 #[derive(Deserialize)]
 struct AskBody {

@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{OpenHold, RequestStatus, RequestView, WithdrawHold};
 use holdpoint_contracts::hold::{Assign, HoldSpec, OnTimeout, Policy, Priority, Rung, RungAct};
+use holdpoint_contracts::link::Link;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_contracts::{Problem, duration};
 use holdpoint_ids::{HoldId, PolicyName};
@@ -59,6 +60,7 @@ struct HoldBody {
     data: Value,
     callback: Option<String>,
     schema: Option<Value>,
+    link: Option<Link>,
     title: Option<String>,
     #[serde(default)]
     priority: Priority,
@@ -189,6 +191,7 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
         default: body.default,
         context: body.data,
         schema: body.schema,
+        link: body.link,
         priority: body.priority,
         title: body.title,
         assign: body.assign,

@@ -206,3 +206,21 @@ async fn a_tool_is_registered_listed_and_forgotten() {
         assert_eq!(refusal(edge.post("/tools", wrong).await).await.0, 422);
     }
 }
+
+/// People, deliverable 3: a link goes through as it is; what is wrong with one is said in words of the
+/// body.
+#[tokio::test]
+async fn a_hold_asks_by_link() {
+    let edge = Edge::new().await;
+    let link = json!({"url": "https://vault.example/new", "label": "Open the vault"});
+    let body = json!({"kind": "input", "question": "The key?", "link": link});
+    assert_eq!(edge.post("/holds", body).await.status(), 201);
+    let asked = edge.played.lock().unwrap().asked.pop().unwrap();
+    assert_eq!(asked.1["command"]["spec"]["link"], link);
+    let body =
+        json!({"kind": "input", "question": "The key?", "link": {"uri": "https://vault.example"}});
+    let refused = edge.post("/holds", body).await;
+    assert_eq!(refused.status(), 422);
+    let problem: Value = refused.json().await.unwrap();
+    assert!(problem.to_string().contains("link"), "{problem}");
+}

@@ -145,8 +145,8 @@ impl Deed<'_> {
     /// The timer stops here and now; the executor is told by the same wish that will say how it ends.
     fn take_over(&self) -> Result<Step, Stop> {
         may_decide(self.request, &self.me)?;
-        let handling = &self.request.handling;
-        if self.is_done(handling.taken_over.as_ref(), "taken_over")? {
+        // What was given away again is anybody's of those who have it now.
+        if self.is_done(self.request.owned(), "taken_over")? {
             return Ok(Step::Same(shown(self.request)));
         }
         let to = self.request.deciders();
@@ -199,7 +199,14 @@ impl Deed<'_> {
     fn reassign(&self, to: &str) -> Result<Step, Stop> {
         let (to, assignee) = self.receiver(to, "/action/reassign/to")?;
         let mut turn = Turn::on(self.request);
-        turn.request.handling.give(to.clone(), assignee);
+        turn.request.handling.give(to.clone(), assignee.clone());
+        // Whoever has it now owns the run.
+        if let (Some(owned), Some(name)) = (&mut turn.request.handling.taken_over, assignee) {
+            *owned = Mark {
+                by: name.to_string(),
+                at: self.scene.now,
+            };
+        }
         turn.request.handling.ladder.begin_again(self.scene.now);
         let note = format!("to {}", audience::words(&to));
         self.note(&mut turn, "reassigned", Some(note));

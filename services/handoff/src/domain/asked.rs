@@ -3,6 +3,7 @@
 
 use holdpoint_contracts::form::{Form, answer_faults, plain, plain_value};
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout, RungAct, Task};
+use holdpoint_contracts::link;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
@@ -156,6 +157,21 @@ fn answers(spec: &HoldSpec, faults: &mut Faults) {
             .0
             .extend(errors.map(|error| error.under("/spec/schema")));
     }
+    faults.if_so(
+        spec.link.is_some() && spec.kind != HoldKind::Input,
+        "/spec/link",
+        "a link goes with kind `input`",
+    );
+    let default = spec.default.as_ref();
+    let of_link = link::faults(
+        spec.link.as_ref(),
+        &spec.options,
+        spec.schema.as_ref(),
+        default,
+    );
+    faults
+        .0
+        .extend(of_link.into_iter().map(|error| error.under("/spec")));
     let form = form.and_then(Result::ok);
     faults.0.extend(default_faults(spec, form.as_ref()));
 }

@@ -6,6 +6,7 @@ use holdpoint_contracts::handoff::{
     Completion, Decided, DecidedOne, Decision, Effect as Word, LateAnswer,
 };
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec};
+use holdpoint_contracts::link;
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
@@ -278,10 +279,18 @@ fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
             "there is no answer",
         )]));
     }
-    // What cannot be read as a form was never shown as one: any answer will do.
-    let form = spec.schema.as_ref().and_then(|it| Form::parse(it).ok());
-    let errors = answer_faults(answer, &spec.options, form.as_ref()).into_iter();
-    let errors: Vec<_> = errors.map(|error| error.under(pointer)).collect();
+    let errors = match &spec.link {
+        Some(_) => link::answer_faults(answer),
+        None => {
+            // What cannot be read as a form was never shown as one: any answer will do.
+            let form = spec.schema.as_ref().and_then(|it| Form::parse(it).ok());
+            answer_faults(answer, &spec.options, form.as_ref())
+        }
+    };
+    let errors: Vec<_> = errors
+        .into_iter()
+        .map(|error| error.under(pointer))
+        .collect();
     match errors.is_empty() {
         true => Ok(()),
         false => Err(Refusal::InvalidAnswer(errors)),

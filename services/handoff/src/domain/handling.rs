@@ -92,6 +92,9 @@ const fn is_none_passed(passed_ms: &u64) -> bool {
 /// How a rung ended a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RungEnd {
+    /// When that rung was due, in milliseconds from when it was asked.
+    #[serde(default)]
+    pub after_ms: u64,
     /// The deadline that it still had.
     pub deadline: Option<DateTime<Utc>>,
     /// Whether the default answer counts.

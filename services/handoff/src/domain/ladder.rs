@@ -165,21 +165,30 @@ pub(crate) fn fire(
             turn.request.also(&put);
             said("may decide it too:")
         }
-        RungAct::AnswerDefault => return end(turn, at, has_default(&turn.request)),
-        RungAct::Fail => return end(turn, at, false),
+        RungAct::AnswerDefault => {
+            end(turn, at, rung.after_ms, has_default(&turn.request));
+            return Ok(());
+        }
+        RungAct::Fail => {
+            end(turn, at, rung.after_ms, false);
+            return Ok(());
+        }
     };
     turn.note("escalated", BY_TIME, at, note);
     turn.tell_people(FactKind::Escalated, None, at, put);
     Ok(())
 }
 
+/// Whether a rung answers. What a run asks has a default where that is what its time-out says: it ends
+/// as that would.
 fn has_default(request: &Request) -> bool {
-    let spec = request.spec.as_ref();
+    let spec = request.spec.as_ref().filter(|_| request.owner.is_none());
     spec.is_some_and(|spec| spec.kind == HoldKind::Input && spec.default.is_some())
 }
 
-fn end(turn: &mut Turn, at: DateTime<Utc>, is_answered: bool) -> Result<(), Stop> {
+fn end(turn: &mut Turn, at: DateTime<Utc>, after_ms: u64, is_answered: bool) {
     turn.request.handling.ladder.ended = Some(RungEnd {
+        after_ms,
         deadline: turn.request.deadline(),
         is_answered,
     });
@@ -188,5 +197,4 @@ fn end(turn: &mut Turn, at: DateTime<Utc>, is_answered: bool) -> Result<(), Stop
     turn.note("expired", BY_TIME, at, Some("its ladder ended it".into()));
     let to = turn.request.audience();
     turn.tell_people(FactKind::Expired, None, at, to);
-    Ok(())
 }

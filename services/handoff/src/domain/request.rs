@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Scene;
-use super::handling::Handling;
+use super::handling::{Handling, Mark};
 use super::ladder;
 use super::meet::OwnerState;
 use super::refusal::Refusal;
@@ -229,6 +229,14 @@ impl Request {
         })
     }
 
+    /// Whose the run is; none: nobody's, or given to several of whom nobody has taken it yet.
+    pub(crate) const fn owned(&self) -> Option<&Mark> {
+        match self.handling.assignee {
+            Some(_) => self.handling.taken_over.as_ref(),
+            None => None,
+        }
+    }
+
     /// The deadline that has not passed yet, or was moved behind its passing.
     pub(crate) fn next_deadline(&self) -> Option<DateTime<Utc>> {
         self.deadline()
@@ -382,7 +390,7 @@ impl Request {
         };
         if kind != HoldKind::Timer {
             let is_taken = self.handling.taken_over.is_some();
-            if kind == HoldKind::Handoff && !is_taken {
+            if kind == HoldKind::Handoff && self.owned().is_none() {
                 actions.push("take_over");
             }
             if self.handling.accepted.is_none() && !is_taken {
@@ -420,7 +428,7 @@ impl Request {
             version: self.version,
             to: self.put_to().to_vec(),
             question: spec.question.clone(),
-            options: spec.options.clone(),
+            options: spec.answers(),
             reason: spec.reason.clone(),
             context: spec.context.clone(),
             deadline: self.deadline(),
@@ -448,6 +456,7 @@ impl Request {
             assignee: self.handling.assignee.as_ref().map(ToString::to_string),
             priority: self.priority(),
             schema: spec.schema.clone(),
+            link: spec.link.clone(),
             task: spec.task.clone(),
             warm_lead: spec.warm_lead,
             votes: self.votes(spec),

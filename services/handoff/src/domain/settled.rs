@@ -2,7 +2,7 @@
 //! Whatever becomes of a policy later changes nothing that is open.
 
 use holdpoint_contracts::handoff::{ApprovalRules, Calendar, EscalationRules, PolicyRules, StopOn};
-use holdpoint_contracts::hold::{HoldSpec, Policy as Votes, Rung, RungAct};
+use holdpoint_contracts::hold::{HoldSpec, Policy as Votes, Rung};
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::PolicyName;
@@ -23,7 +23,7 @@ pub struct Settled {
     pub to: Option<Vec<String>>,
     /// How many must agree, and who may not.
     pub votes: Option<Votes>,
-    /// How long it waits, in milliseconds, where it stands alone and says nothing itself.
+    /// How long it waits, in milliseconds, where it says nothing itself.
     pub decide_within_ms: Option<u64>,
     /// Its rungs.
     pub ladder: Vec<Rung>,
@@ -225,7 +225,7 @@ impl Settling<'_> {
             self.settled.to = Some(rules.from.clone());
         }
         let mut note = format!("by policy `{name}`");
-        if self.scene.id.is_standalone() {
+        if self.scene.id.is_standalone() || self.spec.time_by_policy {
             self.settled.decide_within_ms = rules.decide_within;
         } else if rules.decide_within.is_some() {
             note.push_str(": the step's own `timeout` counts, and not `decide_within`");
@@ -239,18 +239,8 @@ impl Settling<'_> {
         name: &PolicyName,
         rules: &EscalationRules,
     ) -> Result<(), Box<FieldError>> {
-        let is_runs = !self.scene.id.is_standalone();
-        let ends = |rung: &Rung| matches!(rung.act, RungAct::AnswerDefault | RungAct::Fail);
-        let (left_out, ladder): (Vec<_>, Vec<_>) = rules
-            .rungs
-            .iter()
-            .flat_map(expand)
-            .partition(|rung| is_runs && ends(rung));
         self.rungs(name, |settled| {
-            if let (Some(note), false) = (settled.notes.last_mut(), left_out.is_empty()) {
-                note.push_str(": no rung ends a run's request, its step's `on_timeout` does");
-            }
-            settled.ladder = ladder;
+            settled.ladder = rules.rungs.iter().flat_map(expand).collect();
             settled.calendar = rules.calendar.clone();
             settled.stops_on_accept = rules.stop_on.contains(&StopOn::Accept);
         })

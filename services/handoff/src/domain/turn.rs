@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{Effect as Word, RequestView};
-use holdpoint_contracts::hold::{Deed, DeedKind, HoldClosed, HoldHandled};
+use holdpoint_contracts::hold::{Deed, DeedKind, EndedByRung, HoldClosed, HoldHandled};
 use holdpoint_contracts::notification::{FactKind, RequestFact};
 use holdpoint_contracts::run::HoldKind;
 use serde_json::Value;
 
 use super::limits::FACT_BYTES_MAX;
-use super::request::{Alarm, Owner, Request};
+use super::request::{Alarm, BY_SERVICE, Owner, Request};
 use super::{Aggregate, Answer, Change, Effect, Fact, Need, Step};
 
 /// The next state of a request, and what follows.
@@ -65,7 +65,7 @@ impl Turn {
         }
         let to = match kind {
             DeedKind::Reassigned => self.request.audience(),
-            DeedKind::Accepted | DeedKind::TakenOver => Vec::new(),
+            DeedKind::Accepted | DeedKind::TakenOver | DeedKind::Timed => Vec::new(),
         };
         let rev = self.request.version;
         let by = by.to_owned();
@@ -75,8 +75,30 @@ impl Turn {
             by,
             at,
             to,
+            within_ms: None,
         };
         self.request.handling.untold.add(deed);
+    }
+
+    /// Has its run give it the time that a policy says, where it says none itself: the run keeps the
+    /// clock.
+    pub(crate) fn timed(&mut self, at: DateTime<Utc>) {
+        let settled = &self.request.handling.settled;
+        let Some(within_ms) = settled
+            .decide_within_ms
+            .filter(|_| self.request.is_standing())
+        else {
+            return;
+        };
+        let rev = self.request.version;
+        self.request.handling.untold.add(Deed {
+            rev,
+            kind: DeedKind::Timed,
+            by: BY_SERVICE.to_owned(),
+            at,
+            to: Vec::new(),
+            within_ms: Some(within_ms),
+        });
     }
 
     /// Has people told, by the notification service. At most one fact a version: the last counts. A
@@ -141,6 +163,11 @@ impl Turn {
             return;
         };
         let rev = self.request.version;
+        let ended = self.request.handling.ladder.ended.as_ref();
+        let by_rung = ended.map(|ended| EndedByRung {
+            after_ms: ended.after_ms,
+            deadline: ended.deadline,
+        });
         self.request.closed_rev = Some(rev);
         self.effects.push(Effect::Close {
             workspace: self.request.workspace.clone(),
@@ -152,6 +179,7 @@ impl Turn {
                 by: end.by,
                 at: end.at,
                 deeds: self.request.handling.untold.deeds.clone(),
+                by_rung,
             },
         });
     }

@@ -121,7 +121,10 @@ fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnsw
         },
     };
     match want {
-        Want::Open { .. } | Want::Frozen { .. } if is_first => begin(turn, scene)?,
+        Want::Open { .. } | Want::Frozen { .. } if is_first => {
+            begin(turn, scene)?;
+            turn.timed(scene.now);
+        }
         Want::Open { .. } if is_owned && turn.request.effect == Some(Word::OnResume) => {
             turn.taken_over();
         }

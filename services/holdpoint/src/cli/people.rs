@@ -28,7 +28,7 @@ pub(crate) enum RequestCommand {
     Respond {
         /// Its id
         request: String,
-        /// One of its options, a text, or a JSON object where it has a form
+        /// One of its options, a text, or a JSON object where it has a form; `done` or `declined` where it has a link
         answer: String,
     },
     /// Say that a request is yours
@@ -144,6 +144,12 @@ pub(crate) struct AskArgs {
     /// A form instead: a flat JSON Schema, or a file that holds it
     #[arg(long, value_name = "JSON", value_parser = value::json_or_file, conflicts_with = "options")]
     pub(crate) schema: Option<Value>,
+    /// For a secret: a page where the person enters it instead; the answer is `done` or `declined`
+    #[arg(long, value_name = "URL", conflicts_with_all = ["options", "schema"])]
+    pub(crate) link: Option<String>,
+    /// What stands on the link
+    #[arg(long, value_name = "TEXT", requires = "link")]
+    pub(crate) link_label: Option<String>,
     #[command(flatten)]
     pub(crate) step: StepAskArgs,
     #[command(flatten)]

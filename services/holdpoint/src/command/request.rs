@@ -71,14 +71,17 @@ impl ClientCommand for RequestCommand {
                 question,
                 options,
                 schema,
+                link,
+                link_label,
                 to,
                 step,
             }) => {
                 asking::only_in_a_step(&step)?;
                 let mut asked = json!({ "kind": "input", "question": question });
-                match schema {
-                    Some(schema) => set(&mut asked, "schema", schema),
-                    None => set(&mut asked, "options", json!(options)),
+                match (asking::link(link, link_label), schema) {
+                    (Some(link), _) => set(&mut asked, "link", link),
+                    (None, Some(schema)) => set(&mut asked, "schema", schema),
+                    (None, None) => set(&mut asked, "options", json!(options)),
                 }
                 open(session, asked, &to).await
             }

@@ -49,6 +49,7 @@ pub(crate) fn request(kind: HoldKind) -> RequestView {
         assignee: None,
         priority: Priority::High,
         schema: None,
+        link: None,
         task: Some(task),
         warm_lead: false,
         votes: None,

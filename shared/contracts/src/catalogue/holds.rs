@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::people::{handoff, spec};
 use super::samples::{at, hold_id, page};
@@ -13,8 +13,8 @@ use crate::handoff::{
     PolicyRung, PolicyView, PutPolicy, Repeat, SetHolds, StopOn, Weekday,
 };
 use crate::hold::{
-    ClosedAnswer, Deed, DeedKind, HandledAnswer, HoldClosed, HoldHandled, HoldOutcome, HoldWish,
-    Priority, RungAct, Want, WishAnswer,
+    ClosedAnswer, Deed, DeedKind, EndedByRung, HandledAnswer, HoldClosed, HoldHandled, HoldOutcome,
+    HoldWish, Priority, RungAct, Want, WishAnswer,
 };
 use crate::message::Reply;
 
@@ -57,7 +57,7 @@ pub(super) fn holds() -> Vec<Entry> {
         command(
             "service:handoff",
             HoldsClosed {
-                closed: vec![answered(), completed()],
+                closed: vec![answered(), completed(), ended()],
             },
             told,
         ),
@@ -74,6 +74,22 @@ fn answered() -> HoldClosed {
         by: "ada".to_owned(),
         at: at("03T09:00:00"),
         deeds: Vec::new(),
+        by_rung: None,
+    }
+}
+
+/// A rung ended it before its time.
+fn ended() -> HoldClosed {
+    HoldClosed {
+        outcome: HoldOutcome::Timeout,
+        rev: 4,
+        data: Value::Null,
+        by: "service:scheduler".to_owned(),
+        by_rung: Some(EndedByRung {
+            after_ms: 3_600_000,
+            deadline: Some(at("09T09:00:00")),
+        }),
+        ..answered()
     }
 }
 
@@ -98,6 +114,15 @@ fn deed(rev: u64, kind: DeedKind, to: &[&str]) -> Deed {
         by: "ada".to_owned(),
         at: at("02T10:00:00"),
         to: to.iter().map(|&one| one.to_owned()).collect(),
+        within_ms: None,
+    }
+}
+
+fn timed() -> Deed {
+    Deed {
+        by: "service:handoff".to_owned(),
+        within_ms: Some(172_800_000),
+        ..deed(1, DeedKind::Timed, &[])
     }
 }
 
@@ -106,6 +131,7 @@ fn handled() -> Entry {
         id: hold_id(),
         rev: 3,
         deeds: vec![
+            timed(),
             deed(2, DeedKind::Accepted, &[]),
             deed(3, DeedKind::Reassigned, &["@user.bob"]),
         ],

@@ -20,6 +20,7 @@ use crate::handoff::{
 use crate::hold::{
     Assign, HoldOutcome, HoldSpec, OnTimeout, Policy, Priority, Rung, RungAct, Task,
 };
+use crate::link::Link;
 use crate::message::Reply;
 use crate::notification::{FactKind, NoteRequests, Noted, RequestFact};
 use crate::run::{HoldKind, PausedBy, ResumeMode};
@@ -180,7 +181,15 @@ pub(super) fn handoff() -> HoldSpec {
         callback: Some("https://acme.example/done".to_owned()),
         default: Some(json!("yes")),
         schema: Some(json!({ "type": "object" })),
+        link: Some(vault()),
         ..HoldSpec::asking(HoldKind::Handoff, "personal outreach")
+    }
+}
+
+fn vault() -> Link {
+    Link {
+        url: "https://vault.example/new?for=crm".to_owned(),
+        label: Some("Open the vault".to_owned()),
     }
 }
 
@@ -220,6 +229,7 @@ fn request(status: RequestStatus) -> RequestView {
         assignee: Some("ada".to_owned()),
         priority: spec.priority,
         schema: spec.schema,
+        link: None,
         task: spec.task,
         warm_lead: spec.warm_lead,
         votes: Some(Votes { have: 1, need: 2 }),
@@ -283,6 +293,11 @@ pub(super) fn requests() -> Vec<Entry> {
         cards: true,
     };
     let open_request = || request(RequestStatus::Open);
+    let led = RequestView {
+        options: Link::answers(),
+        link: Some(vault()),
+        ..open_request()
+    };
     vec![
         command("ada", standalone, open_request()),
         command(
@@ -291,7 +306,7 @@ pub(super) fn requests() -> Vec<Entry> {
             request(RequestStatus::Withdrawn),
         ),
         command("ada", decide, decided),
-        query(&GetRequest { id: hold_id() }, open_request()),
+        query(&GetRequest { id: hold_id() }, led),
         query(&list, page(open_request())),
     ]
 }

@@ -10,6 +10,31 @@ const NAME_BYTES_MAX: usize = 100;
 /// Most choices of a field.
 const CHOICES_MAX: usize = 200;
 
+/// Why a form does not ask for a secret, and what does.
+pub(super) const NO_SECRETS: &str = "answers are stored and shown, so a form asks for no secret; ask with \
+    `link: { url, label }` instead, where the person enters it at its owner";
+
+/// Other schema languages mark secrets so.
+const SECRET_MARKERS: [&str; 6] = [
+    "writeOnly",
+    "secret",
+    "sensitive",
+    "x-secret",
+    "x-sensitive",
+    "password",
+];
+
+/// How a schema says that it asks for a secret, if it does.
+pub(super) fn secret_marker(schema: &Value) -> Option<&'static str> {
+    let says = |name: &&&str| schema.get(**name) == Some(&Value::Bool(true));
+    if let Some(name) = SECRET_MARKERS.iter().find(says) {
+        return Some(name);
+    }
+    let format = schema.get("format").and_then(Value::as_str)?;
+    let is_secret = ["password", "secret"].contains(&format.to_ascii_lowercase().as_str());
+    is_secret.then_some("format: password")
+}
+
 /// One field of a form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
@@ -116,6 +141,9 @@ impl Field {
     pub(super) fn parse(name: &str, property: &Value, required: bool) -> Result<Self, String> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
             return Err(format!("a field's name has 1 to {NAME_BYTES_MAX} bytes"));
+        }
+        if let Some(marker) = secret_marker(property) {
+            return Err(format!("`{marker}`: {NO_SECRETS}"));
         }
         let property = Property::deserialize(property)
             .map_err(|error| format!("a field is a string, number, integer or boolean: {error}"))?;

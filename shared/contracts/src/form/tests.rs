@@ -158,3 +158,28 @@ fn an_answer_is_one_of_the_options_or_what_the_form_says() {
     let huge = json!("x".repeat(ANSWER_BYTES_MAX));
     assert_eq!(answer_faults(&huge, &[], None).len(), 1);
 }
+
+/// People, deliverable 3: secrets by link. A form's answers are stored, so it asks for none.
+#[test]
+fn a_form_asks_for_no_secret() {
+    let of = |field: Value| json!({"type": "object", "properties": {"key": field}});
+    for field in [
+        json!({"type": "string", "format": "password"}),
+        json!({"type": "string", "writeOnly": true}),
+        json!({"type": "string", "secret": true}),
+        json!({"type": "string", "x-secret": true}),
+        json!({"type": "integer", "sensitive": true}),
+    ] {
+        let errors = Form::parse(&of(field.clone())).unwrap_err();
+        assert_eq!(errors[0].pointer.as_deref(), Some("/properties/key"));
+        let message = &errors[0].message;
+        assert!(
+            message.contains("`link: { url, label }`"),
+            "{field}: {message}"
+        );
+    }
+    let mut whole = of(json!({"type": "string"}));
+    whole["writeOnly"] = json!(true);
+    let errors = Form::parse(&whole).unwrap_err();
+    assert!(errors[0].message.contains("`link:"), "{errors:?}");
+}

@@ -80,7 +80,7 @@ pub struct ApprovalRules {
     /// Whoever wanted it may not decide it.
     #[serde(default)]
     pub not_requester: bool,
-    /// How long a hold that stands alone waits where it says nothing itself.
+    /// How long a hold, or what a step asks, waits where it says nothing itself.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

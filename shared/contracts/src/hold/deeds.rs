@@ -34,6 +34,9 @@ pub struct Deed {
     /// Whom it is put to since; empty where nobody else has it than before, or the owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
+    /// With [`DeedKind::Timed`]: time from when it was asked, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_ms: Option<u64>,
 }
 
 /// What was done with a handoff.
@@ -47,6 +50,8 @@ pub enum DeedKind {
     /// A person owns the run. With [`HoldOutcome::TakenOver`](super::HoldOutcome::TakenOver) that is the close itself; here it comes
     /// first where a later close has overtaken it.
     TakenOver,
+    /// A policy says how long it waits, and its step does not: of every kind, and the run keeps the clock.
+    Timed,
 }
 
 /// What the executor says to one [`HoldHandled`].

@@ -170,12 +170,16 @@ fn has_reported(turn: &Turn<'_>, asked: &Uncertain) -> bool {
     })
 }
 
-/// What is wanted of a hold on people: since when it is frozen, if it is, and until when it stands.
-fn wanted_of(run: &Run, on: &OnPeople, is_taken: bool) -> (Frozen, Option<DateTime<Utc>>) {
+/// Since when a hold on people is frozen, if it is, until when it stands, and what is left while frozen.
+type Wanted = (Frozen, Option<DateTime<Utc>>, Option<u64>);
+
+/// What is wanted of a hold on people.
+fn wanted_of(run: &Run, on: &OnPeople, is_taken: bool) -> Wanted {
     let since = run.pauses.iter().map(|pause| pause.at).min();
     // A person who owns the run has stopped the timer at its owner: nothing is wanted of it.
     let deadline = on.deadline().filter(|_| !is_taken);
-    (since, deadline)
+    let left = on.remaining_ms().filter(|_| !is_taken);
+    (since, deadline, left)
 }
 
 /// Wishes of holds on people that begin, freeze, thaw or end between the states of a turn.
@@ -188,10 +192,10 @@ pub(super) fn people(turn: &Turn<'_>) -> Result<Vec<Effect>, Stop> {
             continue;
         }
         let is_taken = on.taken.is_some();
-        let (since, deadline) = wanted_of(&turn.run, on, is_taken);
+        let (since, deadline, left) = wanted_of(&turn.run, on, is_taken);
         let before = turn.before.people().find(|(_, old)| old.id == on.id);
         let before = before.map(|(_, old)| wanted_of(turn.before, old, is_taken));
-        if before == Some((since, deadline)) {
+        if before == Some((since, deadline, left)) {
             continue;
         }
         let spec = Box::new(people::wanted_spec(turn, on)?);

@@ -98,11 +98,12 @@ pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Res
             false => ClosedAnswer::Applied,
         })));
     }
-    let open = turn.run.people().find(|(_, on)| on.id == hold);
-    let Some(on) = open.map(|(_, on)| on.clone()) else {
+    let Some(on) = standing(&turn, hold) else {
         return uncertain::closed(turn, hold, choice(closing), &closing.by);
     };
     let is_news = deeds::before(&mut turn, &on, closing);
+    // What was told with it may have moved its deadline, or passed it on.
+    let mut on = standing(&turn, hold).unwrap_or(on);
     let told = |turn: Turn<'_>, answer| {
         let answer = Answer::Closed(answer);
         Ok(match is_news {
@@ -119,13 +120,14 @@ pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Res
     uncertain::prepare(&turn, &[])?;
     match closing.outcome {
         // The person's word stops the timer, and whatever it had said before.
-        HoldOutcome::TakenOver | HoldOutcome::Timeout if on.taken.is_some() => {
-            return told(turn, ClosedAnswer::Applied);
+        HoldOutcome::Timeout if on.taken.is_some() => return told(turn, ClosedAnswer::Applied),
+        HoldOutcome::TakenOver if on.taken.is_some() => {
+            return Ok(handing::taken_on(turn, &on, closing, is_news));
         }
         HoldOutcome::TakenOver => return handing::taken_over(turn, &on, closing),
         // Time only proposes: what the pause leaves of it is asked for again on resume, and its owner,
         // who may have undone it by then, says it again.
-        HoldOutcome::Timeout if on.outlives(closing.at) || !turn.run.pauses.is_empty() => {
+        HoldOutcome::Timeout if on.outlives(closing) || !turn.run.pauses.is_empty() => {
             return told(turn, ClosedAnswer::OnResume);
         }
         HoldOutcome::Answered
@@ -136,6 +138,10 @@ pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Res
         | HoldOutcome::Cancelled
         | HoldOutcome::Fired => {}
     }
+    // What is said of its end names the time that it had.
+    on.length_ms = closing
+        .by_rung
+        .map_or(on.length_ms, |end| Some(end.after_ms));
     note(&mut turn, &on, closing);
     if !takes_effect(&turn, &on) {
         if let Some(on) = turn.run.people_mut().find(|on| on.id == hold) {
@@ -150,6 +156,13 @@ pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Res
     uncertain::apply_answers(&mut turn)?;
     advance::advance(&mut turn)?;
     Ok(turn.decided(Answer::Closed(ClosedAnswer::Applied)))
+}
+
+/// A hold on people as it stands; none: there is none.
+fn standing(turn: &Turn<'_>, hold: HoldId) -> Option<OnPeople> {
+    let mut people = turn.run.people();
+    let (_, on) = people.find(|(_, on)| on.id == hold)?;
+    Some(on.clone())
 }
 
 /// The option that was chosen about an uncertain step; none: not one of them. The answer itself, or

@@ -8,7 +8,9 @@ use std::time::Duration;
 use holdpoint_contracts::duration::{self, MAX_WAIT};
 use holdpoint_contracts::form::{Form, answer_faults};
 use holdpoint_contracts::hold::{OnTimeout, Priority};
+use holdpoint_contracts::link::{self, Link};
 use holdpoint_ids::PolicyName;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::step::One;
@@ -33,11 +35,12 @@ const POLICIES_MAX: usize = 2;
 /// Most people and roles that one step names.
 pub(in crate::domain) const TO_MAX: usize = 20;
 
-const ASK: [&str; 8] = [
+const ASK: [&str; 9] = [
     "to",
     "question",
     "options",
     "schema",
+    "link",
     "timeout",
     "on_timeout",
     "default",
@@ -85,6 +88,12 @@ pub(in crate::domain) fn default_complaint(
     Some(format!("`{pointer}`: {}.", wrong.message))
 }
 
+/// Whether a step leaves its time to the policies that it names.
+fn is_by_policy(step: &Map<String, Value>) -> bool {
+    let says = |name: &str| step.get(name).is_some_and(|value| !value.is_null());
+    says("policy") && !says("timeout")
+}
+
 /// Whether it is known only when the step's turn has come.
 fn has_placeholder(value: &Value) -> bool {
     match value {
@@ -120,6 +129,7 @@ impl One<'_, '_> {
                 "A question has `options` or a `schema`, not both.",
             );
         }
+        let link = self.link(ask)?;
         let timeout_ms = self.timeout_ms("ask", ask.get("timeout"), ASK_MS, false);
         let allowed = [
             ("fail", OnTimeout::Fail),
@@ -149,7 +159,9 @@ impl One<'_, '_> {
             question: question?,
             options,
             schema: schema.cloned(),
+            link,
             timeout_ms: timeout_ms?,
+            time_by_policy: is_by_policy(ask),
             on_timeout,
             default: default.cloned(),
             policies: policies?,
@@ -185,10 +197,53 @@ impl One<'_, '_> {
             message,
             priority: priority?.unwrap_or_default(),
             timeout_ms: timeout_ms?,
+            time_by_policy: is_by_policy(handoff),
             on_timeout: on_timeout?.unwrap_or(OnTimeout::Continue),
             warm_lead: warm_lead?,
             policies: policies?,
         })))
+    }
+
+    /// A link that leads where it says: so it is as it is written, and has no placeholders.
+    #[expect(
+        clippy::option_option,
+        reason = "refused and not said are different things"
+    )]
+    fn link(&mut self, ask: &Map<String, Value>) -> Option<Option<Link>> {
+        let Some(value) = ask.get("link").filter(|link| !link.is_null()) else {
+            return Some(None);
+        };
+        let wrong = |said: &str| plain(&shown(value), said);
+        let link = match Link::deserialize(value) {
+            Ok(link) => link,
+            Err(error) => {
+                let said = format!(
+                    "A `link` is written `{{ url: \"https://…\", label: \"…\" }}`: {error}."
+                );
+                self.fault("ask", wrong(&said));
+                return None;
+            }
+        };
+        if has_placeholder(value) {
+            let said = "A `link` in a plan is literal, so that everybody knows where it leads; a tool \
+                        that asks may make one when it runs (`request-input`).";
+            self.fault("ask", wrong(said));
+            return None;
+        }
+        let has_others = ["options", "schema"].iter().any(|name| {
+            ask.get(*name)
+                .is_some_and(|it| !it.is_null() && it.as_array().is_none_or(|all| !all.is_empty()))
+        });
+        let others = has_others.then_some(Value::Null);
+        let default = ask.get("default").filter(|it| !it.is_null());
+        let faults = link::faults(Some(&link), &[], others.as_ref(), default);
+        let mut is_right = true;
+        for fault in faults {
+            let pointer = fault.pointer.unwrap_or_default();
+            self.refuse("ask", "link", &format!("`{pointer}`: {}.", fault.message));
+            is_right = false;
+        }
+        is_right.then_some(Some(link))
     }
 
     fn refuse(&mut self, kind: &str, text: &str, said: &str) {

@@ -1,6 +1,7 @@
 //! What a plan asks of people: questions and handoffs, as they were written.
 
 use holdpoint_contracts::hold::{OnTimeout, Priority};
+use holdpoint_contracts::link::Link;
 use holdpoint_ids::PolicyName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,8 +23,14 @@ pub struct Ask {
     /// The form of an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
+    /// Where a person enters what is asked for, instead of options and a schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
     /// How long, in milliseconds: from 1 s to 90 days.
     pub timeout_ms: u64,
+    /// Nobody wrote that: what its policies say counts instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub time_by_policy: bool,
     /// What happens then.
     pub on_timeout: OnTimeout,
     /// The answer for [`OnTimeout::Default`], perhaps by placeholder.
@@ -48,6 +55,9 @@ pub struct Handoff {
     pub priority: Priority,
     /// How long, in milliseconds: up to 90 days; 0: it never goes on by itself (S0-T1).
     pub timeout_ms: u64,
+    /// Nobody wrote that: what its policies say counts instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub time_by_policy: bool,
     /// What happens then.
     pub on_timeout: OnTimeout,
     /// Whether the contact is interested, if the author knows; none: found out (S0-T2).

@@ -3,8 +3,8 @@
 //! A hold stands in the phase of a step, in the questions of its tool, or beside the steps where it concerns the run as a whole.
 //! What is asked, in full, is a value of the run ([`spec_name`]): the wish can be made again from it.
 
-use chrono::{DateTime, Utc};
-use holdpoint_contracts::hold::{Deed, HoldOutcome, OnTimeout};
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::hold::{Deed, EndedByRung, HoldOutcome, OnTimeout};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
@@ -95,6 +95,9 @@ pub struct Closing {
     /// What was done with it before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deeds: Vec<Deed>,
+    /// A rung of its ladder ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_rung: Option<EndedByRung>,
 }
 
 /// Who owns a run.
@@ -199,15 +202,39 @@ impl OnPeople {
         }
     }
 
-    /// Whether there was time left at that instant: its owner had not heard yet of a deadline that
-    /// was moved, and asks again when it does, as `holdpoint_handoff`'s table has it. Its own rule,
-    /// for runs send no rungs that end a hold before its deadline.
+    /// Whether there was time left when it ended without a person: its owner had not heard yet of a
+    /// deadline that was moved, and asks again when it does, as `holdpoint_handoff`'s table has it.
+    /// A rung may end it before its deadline, if that is the deadline that counts.
     #[must_use]
-    pub fn outlives(&self, timed_out_at: DateTime<Utc>) -> bool {
-        match self.clock {
-            Clock::None => false,
-            Clock::Set { due } | Clock::Frozen { due, .. } => timed_out_at < due,
+    pub fn outlives(&self, closing: &Closing) -> bool {
+        match (&self.clock, &closing.by_rung) {
+            (Clock::None, _) => false,
+            (Clock::Set { due } | Clock::Frozen { due, .. }, None) => closing.at < *due,
+            (Clock::Set { due } | Clock::Frozen { due, .. }, Some(end)) => {
+                end.deadline.is_some_and(|known| known < *due)
+            }
         }
+    }
+
+    /// Has this much time from its beginning on, pauses not counted. Whether that is news.
+    pub fn within(&mut self, ms: u64) -> bool {
+        let Some(before) = self.length_ms.filter(|before| *before != ms) else {
+            return false;
+        };
+        let moved = |due: DateTime<Utc>| match ms.checked_sub(before) {
+            Some(more) => after(due, more),
+            None => due - TimeDelta::milliseconds(i64::try_from(before - ms).unwrap_or(0)),
+        };
+        self.length_ms = Some(ms);
+        match &mut self.clock {
+            Clock::None => return false,
+            Clock::Set { due } => *due = moved(*due),
+            Clock::Frozen { remaining_ms, due } => {
+                *due = moved(*due);
+                *remaining_ms = (*remaining_ms + ms).saturating_sub(before);
+            }
+        }
+        true
     }
 
     /// Stops the clock.

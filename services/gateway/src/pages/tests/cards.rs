@@ -250,3 +250,45 @@ fn a_decided_card_says_by_whom_when_and_what_it_did() {
         assert!(!html.into_string().contains("<form"));
     }
 }
+
+/// People, deliverable 3: where a secret is entered is seen before one goes there, and nothing can be
+/// typed here.
+#[test]
+fn a_link_shows_where_it_leads() {
+    let link = json!({"url": "https://vault.example:8443/new?for=\"><script>", "label": "Open <b>the vault</b>"});
+    let asked = request(json!({
+        "kind": "input", "actions": ["respond"], "options": ["done", "declined"], "link": link,
+    }));
+    let html = card(&owner(), &asked, None);
+    reads(
+        &html,
+        &[
+            "This is entered at vault.example:8443, and never here.",
+            "Open <b>the vault</b>",
+            "(opens in a new tab)",
+            "Done: I have entered it there",
+            "Decline",
+        ],
+    );
+    let html = html.into_string();
+    assert!(
+        html.contains("target=\"_blank\" rel=\"noopener noreferrer\""),
+        "{html}"
+    );
+    assert!(
+        html.contains("href=\"https://vault.example:8443/new?for=%22%3E%3Cscript%3E\""),
+        "{html}"
+    );
+    for unsafe_one in [
+        "<script>",
+        "<b>the",
+        "<textarea id=\"card-hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1-answer",
+    ] {
+        assert!(!html.contains(unsafe_one), "{unsafe_one} in {html}");
+    }
+    let evil = request(json!({
+        "kind": "input", "actions": ["respond"], "link": {"url": "javascript:alert(1)"},
+    }));
+    let html = card(&owner(), &evil, None).into_string();
+    assert!(!html.contains("javascript:"), "{html}");
+}

@@ -137,6 +137,8 @@ fn a_rung_may_end_it_and_only_a_later_deadline_opens_it_again() {
     assert_eq!(world.view().status, RequestStatus::Open);
     let mut asked = super::world::input_spec();
     asked.default = Some(json!("no"));
+    // A run's ends as its time-out would.
+    asked.on_timeout = OnTimeout::Default;
     asked.ladder = vec![rung(10, RungAct::AnswerDefault, &[])];
     let mut world = World::new();
     world.wish(1, want(&asked, None));
@@ -144,7 +146,7 @@ fn a_rung_may_end_it_and_only_a_later_deadline_opens_it_again() {
     let closed = world.closed()[0];
     assert_eq!(
         (closed.outcome, &closed.data),
-        (HoldOutcome::Answered, &json!("no"))
+        (HoldOutcome::Timeout, &json!("no"))
     );
     assert_eq!(closed.by, "service:scheduler");
 }

@@ -14,7 +14,9 @@ use holdpoint_contracts::handoff::{
     ApprovalRules, Decision, EscalationRules, PolicyRules, PolicyRung, PolicyView, Repeat,
     RequestAction, RequestStatus, RequestView, StopOn,
 };
-use holdpoint_contracts::hold::{HoldSpec, RungAct, Want};
+use holdpoint_contracts::hold::{
+    DeedKind, EndedByRung, HoldOutcome, HoldSpec, RungAct, Want, WishAnswer,
+};
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::PolicyName;
@@ -329,7 +331,6 @@ fn a_runs_request_is_opened_without_what_is_not_there_and_says_so() {
         note.contains("there is no policy `gone`; there are `on-call`"),
         "{note}"
     );
-    assert!(note.contains("no rung ends a run's request"), "{note}");
     assert_eq!(world.due(), Some(world.now + TimeDelta::hours(1)));
     // A later wish says the same again, and changes nothing of what was settled.
     put(&mut world, "gone", approval("@role.ops", 1)).unwrap();
@@ -340,6 +341,69 @@ fn a_runs_request_is_opened_without_what_is_not_there_and_says_so() {
     let before = world.request.clone().unwrap().spec;
     world.wish(2, want);
     assert_eq!(world.request.clone().unwrap().spec, before);
+}
+
+/// A rung ends what a run asks as its time-out would; where the deadline was moved it is asked again, and the
+/// rungs count on.
+#[test]
+fn a_rung_ends_what_a_run_asks() {
+    let mut world = World::new();
+    let rungs = vec![rung(HOUR_MS, RungAct::Fail, &[])];
+    put(&mut world, "quick", escalation(rungs)).unwrap();
+    let (due, day) = (
+        world.now + TimeDelta::hours(1),
+        world.now + TimeDelta::days(1),
+    );
+    let want = |deadline| Want::Open {
+        spec: Box::new(naming(HoldKind::Handoff, &["quick"])),
+        deadline: Some(deadline),
+    };
+    world.wish(1, want(day));
+    let ended = |world: &mut World, deadline| {
+        assert_eq!(world.due(), Some(due));
+        world.now = due;
+        world.fire();
+        assert_eq!(world.view().status, RequestStatus::Expired);
+        let closed = world.closed();
+        let end = closed.last().unwrap();
+        let by_rung = EndedByRung {
+            after_ms: HOUR_MS,
+            deadline: Some(deadline),
+        };
+        assert_eq!(
+            (end.outcome, end.by_rung),
+            (HoldOutcome::Timeout, Some(by_rung))
+        );
+    };
+    ended(&mut world, day);
+    assert_eq!(world.wish(2, want(day)), WishAnswer::TimedOut);
+    let later = day + TimeDelta::hours(1);
+    assert_eq!(world.wish(3, want(later)), WishAnswer::Set);
+    ended(&mut world, later);
+}
+
+/// `decide_within` is the time of a step that names none; the run keeps the clock, and is told.
+#[test]
+fn a_policy_says_how_long_a_run_waits() {
+    let told = |time_by_policy| {
+        let mut world = World::new();
+        put(&mut world, "ops", approval("@role.ops", 1)).unwrap();
+        let spec = Box::new(HoldSpec {
+            time_by_policy,
+            ..naming(HoldKind::Input, &["ops"])
+        });
+        let deadline = Some(world.now + TimeDelta::minutes(5));
+        world.wish(1, Want::Open { spec, deadline });
+        let handled = world.handled().into_iter().flat_map(|one| &one.deeds);
+        let within: Vec<_> = handled.map(|deed| (deed.kind, deed.within_ms)).collect();
+        (within, world.view().history[0].note.clone().unwrap())
+    };
+    let (within, note) = told(true);
+    assert_eq!(within, [(DeedKind::Timed, Some(2 * HOUR_MS))]);
+    assert_eq!(note, "by policy `ops`");
+    let (within, note) = told(false);
+    assert_eq!(within, []);
+    assert!(note.contains("the step's own `timeout` counts"), "{note}");
 }
 
 /// What a policy may say, and who says it.

@@ -177,6 +177,7 @@ proptest! {
         let mut owner: Option<String> = None;
         for (place, event) in events.iter().enumerate() {
             world.now += chrono::TimeDelta::minutes(7);
+            let had_it = world.request.as_ref().unwrap().handling.assignee.clone();
             apply(&mut world, kind, u64::try_from(place).unwrap() + 2, event);
             let request = world.request.clone().unwrap();
             // `World::put` has checked: an alarm is set or the owners know.
@@ -187,6 +188,11 @@ proptest! {
                 decided = Some(request.phase.clone());
             }
             if let Some(mark) = &request.handling.taken_over {
+                // What is given away is somebody else's, or anybody's until one takes it.
+                let is_given = matches!(event, Event::Act(_, RequestAction::Reassign { .. }));
+                if is_given || had_it.is_none() {
+                    owner = Some(mark.by.clone());
+                }
                 prop_assert_eq!(owner.get_or_insert(mark.by.clone()), &mark.by);
                 let has_deadline = matches!(request.phase, Phase::Open { deadline: Some(_) });
                 prop_assert!(!has_deadline, "its timer has stopped");

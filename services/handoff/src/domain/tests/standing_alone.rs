@@ -7,6 +7,7 @@
 use chrono::TimeDelta;
 use holdpoint_contracts::handoff::{Decision, Effect as Word, RequestStatus, RequestView};
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Policy};
+use holdpoint_contracts::link::Link;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
@@ -266,4 +267,69 @@ fn a_requester_who_is_barred_is_somebody() {
     let error = &refused.errors[0];
     assert_eq!(error.pointer.as_deref(), Some("/spec/requester"));
     assert!(error.message.contains("User nobody not found"), "{error:?}");
+}
+
+/// People, deliverable 3: the secret stays at its owner; what is said here is that it is done.
+#[test]
+fn a_secret_is_entered_elsewhere() {
+    let by_link = |url: &str| HoldSpec {
+        options: Vec::new(),
+        link: Some(Link {
+            url: url.to_owned(),
+            label: None,
+        }),
+        ..input_spec()
+    };
+    let vault = "https://vault.example/new";
+    let mut world = opened(by_link(vault));
+    let view = world.view();
+    assert_eq!(view.link, by_link(vault).link);
+    assert_eq!(view.options, ["done", "declined"]);
+    let refused = world.say("ada", respond("hunter2")).unwrap_err();
+    assert_eq!((refused.status, &*refused.code), (422, "invalid_answer"));
+    let told = serde_json::to_string(&refused).unwrap();
+    assert!(!told.contains("hunter2"), "nobody repeats it: {told}");
+    let decided = world.say("ada", respond("done")).unwrap();
+    assert_eq!(decided.request.response, Some(json!("done")));
+
+    let mut world = opened(by_link(vault));
+    let declined = world.say("ada", respond("declined")).unwrap();
+    assert_eq!(declined.request.response, Some(json!("declined")));
+
+    let schema =
+        json!({"type": "object", "properties": {"key": {"type": "string", "format": "password"}}});
+    for (spec, pointer) in [
+        (by_link("http://vault.example/"), "/spec/link/url"),
+        (
+            HoldSpec {
+                options: vec!["yes".to_owned(), "no".to_owned()],
+                ..by_link(vault)
+            },
+            "/spec/link",
+        ),
+        (
+            HoldSpec {
+                kind: HoldKind::Approval,
+                ..by_link(vault)
+            },
+            "/spec/link",
+        ),
+        (
+            HoldSpec {
+                options: Vec::new(),
+                schema: Some(schema),
+                ..input_spec()
+            },
+            "/spec/schema/properties/key",
+        ),
+    ] {
+        let mut world = World::alone();
+        let caller = world.caller("bob");
+        let problem = open(&mut world, caller, spec, 60_000).unwrap_err();
+        assert_eq!(
+            problem.errors[0].pointer.as_deref(),
+            Some(pointer),
+            "{problem:?}"
+        );
+    }
 }

@@ -98,6 +98,8 @@ fn body(args: AskArgs) -> anyhow::Result<Value> {
         question,
         options,
         schema,
+        link,
+        link_label,
         to,
         step,
     } = args;
@@ -112,6 +114,7 @@ fn body(args: AskArgs) -> anyhow::Result<Value> {
     }
     let more = [
         ("schema", schema),
+        ("link", self::link(link, link_label)),
         ("key", step.key.map(Value::String)),
         ("on_timeout", step.on_timeout.map(Value::String)),
         ("default", step.default.map(read_answer)),
@@ -122,6 +125,15 @@ fn body(args: AskArgs) -> anyhow::Result<Value> {
         }
     }
     Ok(body)
+}
+
+/// Where the person enters a secret.
+pub(super) fn link(url: Option<String>, label: Option<String>) -> Option<Value> {
+    let mut link = json!({ "url": url? });
+    if let Some(label) = label {
+        set(&mut link, "label", json!(label));
+    }
+    Some(link)
 }
 
 /// A text as it is, so that a shell can compare it; a form as JSON.

@@ -211,6 +211,7 @@ fn begin(
         agent: Some(turn.run.agent.clone()),
         options: asked.options.clone(),
         schema: asked.schema.clone(),
+        link: asked.link.clone(),
         to: asked.to.clone(),
         on_timeout: asked.on_timeout,
         default: asked.default.clone(),

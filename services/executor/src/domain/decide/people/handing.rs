@@ -32,14 +32,34 @@ pub(super) fn taken_over(
     if let Some(on) = turn.run.people_mut().find(|one| one.id == on.id) {
         on.taken = Some(taken);
     }
-    let step = step_of(&turn, on.id);
+    tell_taken(&mut turn, on, closing);
+    Ok(turn.decided(Answer::Closed(ClosedAnswer::Applied)))
+}
+
+/// A person has taken over what somebody else had given away.
+pub(super) fn taken_on(
+    mut turn: Turn<'_>,
+    on: &OnPeople,
+    closing: &Closing,
+    is_news: bool,
+) -> Verdict {
+    let answer = Answer::Closed(ClosedAnswer::Applied);
+    if super::deeds::pass_on(&mut turn, on.id, &closing.by, closing.at) {
+        tell_taken(&mut turn, on, closing);
+    } else if !is_news {
+        return Verdict::Unchanged(answer);
+    }
+    turn.decided(answer)
+}
+
+fn tell_taken(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) {
+    let step = step_of(turn, on.id);
     turn.event(
         EventType::HandoffTakenOver,
         step.as_deref(),
         format!("{} has taken over.", closing.by),
         json!({ "request": on.id, "by": closing.by, "at": instant::write(closing.at) }),
     );
-    Ok(turn.decided(Answer::Closed(ClosedAnswer::Applied)))
 }
 
 /// An operator becomes the owner of a live run, as if it had been handed to them.

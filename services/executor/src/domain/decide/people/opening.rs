@@ -10,20 +10,20 @@ use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use crate::domain::context::{self, Known, Told, warm};
-use crate::domain::definition::people::{TO_MAX, default_complaint, is_whom};
 use crate::domain::need::{Fact, Found, Need, PlanFact};
 use crate::domain::plan::Action;
 use crate::domain::plan::people::{Ask, Handoff, whom};
 use crate::domain::run::people::{Clock, OnPeople, Opened, condition_name, spec_name};
 use crate::domain::run::{Run, StepPhase};
 
-use super::super::advance;
 use super::super::turn::{RowData, Stop, Turn};
+
+mod filled;
+
+use filled::{default_of, people, text};
 
 /// Steps before a handoff that its context looks at; the newest.
 const STEPS_TOLD_MAX: usize = 200;
-/// Longest question and message once their placeholders are filled in, in characters.
-const TEXT_CHARS_MAX: usize = 10_000;
 
 /// What is known of the run when a handoff is opened.
 #[derive(Debug, Default)]
@@ -125,6 +125,7 @@ pub(super) fn barge(turn: &mut Turn<'_>, by: &str) -> Result<OnPeople, Stop> {
         message: None,
         priority: Priority::default(),
         timeout_ms: 0,
+        time_by_policy: false,
         on_timeout: OnTimeout::Escalate,
         warm_lead: None,
         policies: Vec::new(),
@@ -153,62 +154,6 @@ pub(super) fn barge(turn: &mut Turn<'_>, by: &str) -> Result<OnPeople, Stop> {
     Ok(open(turn, opened, &spec, id))
 }
 
-/// People and roles as they were resolved.
-fn people(turn: &mut Turn<'_>, index: usize, to: Option<&Value>) -> Option<Vec<String>> {
-    let mut flat = Vec::new();
-    for one in to.and_then(Value::as_array).into_iter().flatten() {
-        match one {
-            Value::Array(many) => flat.extend(many.iter()),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Object(_) => {
-                flat.push(one);
-            }
-        }
-    }
-    let nobody = flat
-        .iter()
-        .find(|one| !one.as_str().is_some_and(is_whom))
-        .map(|wrong| super::in_words(wrong))
-        .map(|wrong| format!("`{wrong}` is nobody; write `@user.<name>` or `@role.<name>`"));
-    let many = flat.len();
-    let too_many = (many > TO_MAX)
-        .then(|| format!("it is put to {many} people and roles; {TO_MAX} is the most"));
-    if let Some(message) = nobody.or(too_many) {
-        advance::fail_step(turn, index, "invalid_assignee", &message, None);
-        return None;
-    }
-    let texts = flat.iter().filter_map(|one| one.as_str());
-    Some(texts.map(str::to_owned).collect())
-}
-
-/// A text with its placeholders filled in: one that is a placeholder alone may be anything.
-fn text(turn: &mut Turn<'_>, index: usize, value: Option<&Value>) -> Option<String> {
-    let said = match value {
-        Some(Value::String(text)) => text.clone(),
-        Some(other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_))) => {
-            other.to_string()
-        }
-        Some(Value::Null) | None => String::new(),
-    };
-    let wrong = if said.trim().is_empty() {
-        Some("there is nothing to ask: the text is empty".to_owned())
-    } else if said.chars().count() > TEXT_CHARS_MAX {
-        Some(format!(
-            "the text has more than {TEXT_CHARS_MAX} characters"
-        ))
-    } else {
-        None
-    };
-    if let Some(wrong) = wrong {
-        advance::fail_step(turn, index, "invalid_question", &wrong, None);
-        return None;
-    }
-    Some(said)
-}
-
 /// Opens a hold: what it asks is kept as a value, so that every wish of it says the same.
 pub(super) fn open(turn: &mut Turn<'_>, opened: Opened, spec: &HoldSpec, id: HoldId) -> OnPeople {
     let mut on = OnPeople::new(id, opened, turn.now);
@@ -230,35 +175,10 @@ pub(super) fn next_hold(run: &mut Run) -> HoldId {
 
 /// The form of an answer, as questions in the history have it.
 pub(super) fn form(spec: &HoldSpec) -> Value {
-    match (&spec.schema, spec.options.as_slice()) {
+    match (&spec.schema, spec.answers().as_slice()) {
         (Some(schema), _) => schema.clone(),
         (None, []) => json!({ "type": "string" }),
         (None, options) => json!({ "type": "string", "enum": options }),
-    }
-}
-
-/// The answer that counts when nobody gives one, with its placeholders filled in. Refused: the step
-/// has failed for it.
-fn default_of(
-    turn: &mut Turn<'_>,
-    index: usize,
-    ask: &Ask,
-    resolved: &Value,
-) -> Result<Option<Value>, ()> {
-    let default = resolved.get("default").filter(|it| !it.is_null());
-    let wrong = match default {
-        Some(default) => default_complaint(default, &ask.options, ask.schema.as_ref()),
-        None if ask.on_timeout == OnTimeout::Default => {
-            Some("`default`: there is no answer, its placeholder is null.".to_owned())
-        }
-        None => None,
-    };
-    match wrong {
-        Some(wrong) => {
-            advance::fail_step(turn, index, "invalid_default", &wrong, None);
-            Err(())
-        }
-        None => Ok(default.cloned()),
     }
 }
 
@@ -284,12 +204,14 @@ pub(in crate::domain::decide) fn ask(
         agent: Some(turn.run.agent.clone()),
         options: ask.options.clone(),
         schema: ask.schema.clone(),
+        link: ask.link.clone(),
         to: to.clone(),
         on_timeout: ask.on_timeout,
         default,
         requester: Some(turn.run.started_by.0.clone()),
         steps_left: Some(steps_left(turn, index)),
         policies: ask.policies.clone(),
+        time_by_policy: ask.time_by_policy,
         ..HoldSpec::asking(HoldKind::Input, question.clone())
     };
     let opened = Opened {
@@ -302,7 +224,7 @@ pub(in crate::domain::decide) fn ask(
     };
     let on = open(turn, opened, &spec, id);
     let request = json!({
-        "to": to, "question": question, "options": ask.options, "schema": ask.schema,
+        "to": to, "question": question, "options": ask.options, "schema": ask.schema, "link": ask.link,
         "timeout_ms": ask.timeout_ms, "on_timeout": ask.on_timeout, "default": spec.default,
     });
     let description = format!("Asked {}: {question}", whom(&to));
@@ -479,6 +401,7 @@ fn handoff_spec(turn: &Turn<'_>, index: usize, id: HoldId, said: Said<'_>) -> Ho
         requester: Some(turn.run.started_by.0.clone()),
         steps_left: Some(steps_left(turn, index)),
         policies: handoff.policies.clone(),
+        time_by_policy: handoff.time_by_policy,
         ..HoldSpec::asking(HoldKind::Handoff, sentence)
     }
 }

@@ -472,6 +472,7 @@ pub(super) fn closing(outcome: HoldOutcome, data: Value, at: DateTime<Utc>) -> C
         by: "ada".to_owned(),
         at,
         deeds: Vec::new(),
+        by_rung: None,
     }
 }
 
@@ -479,7 +480,7 @@ pub(super) fn closing(outcome: HoldOutcome, data: Value, at: DateTime<Utc>) -> C
 pub(super) fn deed(rev: u64, kind: DeedKind, at: DateTime<Utc>) -> Deed {
     let to = match kind {
         DeedKind::Reassigned => vec!["@user.bob".to_owned()],
-        DeedKind::Accepted | DeedKind::TakenOver => Vec::new(),
+        DeedKind::Accepted | DeedKind::TakenOver | DeedKind::Timed => Vec::new(),
     };
     Deed {
         rev,
@@ -487,6 +488,7 @@ pub(super) fn deed(rev: u64, kind: DeedKind, at: DateTime<Utc>) -> Deed {
         by: "ada".to_owned(),
         at,
         to,
+        within_ms: None,
     }
 }
 

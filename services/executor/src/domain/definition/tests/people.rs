@@ -133,3 +133,44 @@ fn inputs_are_a_flat_form() {
         compile(wrong).expect_err(wrong);
     }
 }
+
+/// People, deliverable 3: secrets by link, and by nothing else.
+#[test]
+fn a_secret_is_asked_for_by_link() {
+    let link = "link: { url: \"https://vault.example/new\", label: Open the vault }";
+    let plan = plan(&format!("  - ask: {{ question: The key?, {link} }}\n")).unwrap();
+    let Action::Ask(ask) = &plan.steps[0].action else {
+        panic!("no ask")
+    };
+    let host = ask.link.as_ref().and_then(|link| link.host());
+    assert_eq!(host.as_deref(), Some("vault.example"));
+    let form = |field: &str| {
+        format!("schema: {{ type: object, properties: {{ key: {{ type: string, {field} }} }} }}")
+    };
+    for (asked, said) in [
+        (form("format: password"), "`link: { url, label }`"),
+        (form("writeOnly: true"), "`link: { url, label }`"),
+        (format!("{link}, options: [a, b]"), "a `link`, or `options`"),
+        (format!("{link}, {}", form("maxLength: 9")), "or a `schema`"),
+        (
+            format!("{link}, on_timeout: default, default: done"),
+            "only `declined`",
+        ),
+        ("link: https://vault.example".to_owned(), "is written"),
+        (
+            "link: { url: \"http://vault.example\" }".to_owned(),
+            "https",
+        ),
+        (
+            "link: { url: \"https://a:b@vault.example\" }".to_owned(),
+            "password",
+        ),
+        (
+            "link: { url: \"https://{{ input.host }}/\" }".to_owned(),
+            "is literal",
+        ),
+    ] {
+        let message = refused(&format!("ask: {{ question: The key?, {asked} }}"));
+        assert!(message.contains(said), "{asked}: {message}");
+    }
+}

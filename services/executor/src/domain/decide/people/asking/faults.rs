@@ -3,6 +3,7 @@
 use holdpoint_contracts::asking::{TIMEOUT_MAX_MS, TIMEOUT_MIN_MS, ToolQuestion};
 use holdpoint_contracts::form::{Form, answer_faults};
 use holdpoint_contracts::hold::OnTimeout;
+use holdpoint_contracts::link;
 use holdpoint_contracts::problem::FieldError;
 
 use crate::domain::definition::people::{OPTION_CHARS_MAX, OPTIONS_MAX, TEXT_MAX, TO_MAX, is_whom};
@@ -85,6 +86,9 @@ fn answers(asked: &ToolQuestion, faults: &mut Vec<FieldError>) {
     if let Some(Err(errors)) = &form {
         faults.extend(errors.iter().map(|error| error.clone().under("/schema")));
     }
+    let (link, default) = (asked.link.as_ref(), asked.default.as_ref());
+    let of_link = link::faults(link, &asked.options, asked.schema.as_ref(), default);
+    faults.extend(of_link);
     if (asked.on_timeout == OnTimeout::Default) != asked.default.is_some() {
         let message = "`on_timeout: default` and `default` go together";
         faults.push(FieldError::at("/default", message));

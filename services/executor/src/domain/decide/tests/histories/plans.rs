@@ -21,6 +21,8 @@ fn on_people() -> impl Strategy<Value = Action> {
             question: "Tell {{ contact.email }}?".to_owned(),
             options: Vec::new(),
             schema: None,
+            link: None,
+            time_by_policy: false,
             timeout_ms: 300_000,
             on_timeout: ends[end],
             default: (ends[end] == OnTimeout::Default).then(|| json!("no")),
@@ -32,6 +34,7 @@ fn on_people() -> impl Strategy<Value = Action> {
             to: json!([]),
             message: None,
             priority: Priority::Low,
+            time_by_policy: false,
             timeout_ms: if ends { 86_400_000 } else { 0 },
             on_timeout: match continues {
                 true => OnTimeout::Continue,

@@ -4,6 +4,7 @@ use chrono::TimeDelta;
 use holdpoint_contracts::asking::{AskMode, InputStatus, ToolQuestion};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, OnTimeout, Want};
+use holdpoint_contracts::link::Link;
 use holdpoint_contracts::run::{FailureClass, HandoverAction, ResumeMode, RunStatus, StepStatus};
 use holdpoint_contracts::steps::{Grant, ResultAnswer};
 use holdpoint_ids::NotificationId;
@@ -412,6 +413,8 @@ fn a_question_that_cannot_be_asked_is_refused() {
         asks
     };
     let form = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+    let secret = json!({ "type": "object",
+        "properties": { "key": { "type": "string", "format": "password" } } });
     for (pointer, wrong) in [
         ("/question", with(&|it| it.question = " ".to_owned())),
         ("/timeout_ms", with(&|it| it.timeout_ms = 0)),
@@ -429,6 +432,18 @@ fn a_question_that_cannot_be_asked_is_refused() {
         (
             "/schema",
             with(&|it| it.schema = Some(json!({ "type": "array" }))),
+        ),
+        (
+            "/schema/properties/key",
+            with(&|it| it.schema = Some(secret.clone())),
+        ),
+        (
+            "/link",
+            with(&|it| {
+                let url = "https://vault.example".to_owned();
+                it.link = Some(Link { url, label: None });
+                it.options = vec!["yes".to_owned(), "no".to_owned()];
+            }),
         ),
         (
             "/default/n",

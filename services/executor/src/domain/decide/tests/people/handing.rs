@@ -19,6 +19,8 @@ use crate::domain::run::people::Closing;
 use crate::domain::{Answer, Refusal, RunInput};
 use holdpoint_contracts::hold::Want;
 
+mod owned;
+
 const HANDED: &str = "  - id: mail
     tool: send_email
     args: { to: \"{{ contact.email }}\", subject: Introduction }

@@ -1,0 +1,95 @@
+//! What a step asks once its placeholders are filled in: whom, in which words, and what counts when nobody
+//! answers. What cannot be asked fails the step, with what is wrong.
+
+use serde_json::Value;
+
+use holdpoint_contracts::hold::OnTimeout;
+
+use super::super::super::advance;
+use super::super::super::turn::Turn;
+use crate::domain::definition::people::{TO_MAX, default_complaint, is_whom};
+use crate::domain::plan::people::Ask;
+
+/// Longest question and message once their placeholders are filled in, in characters.
+const TEXT_CHARS_MAX: usize = 10_000;
+
+/// People and roles as they were resolved.
+pub(super) fn people(turn: &mut Turn<'_>, index: usize, to: Option<&Value>) -> Option<Vec<String>> {
+    let mut flat = Vec::new();
+    for one in to.and_then(Value::as_array).into_iter().flatten() {
+        match one {
+            Value::Array(many) => flat.extend(many.iter()),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Object(_) => {
+                flat.push(one);
+            }
+        }
+    }
+    let nobody = flat
+        .iter()
+        .find(|one| !one.as_str().is_some_and(is_whom))
+        .map(|wrong| super::super::in_words(wrong))
+        .map(|wrong| format!("`{wrong}` is nobody; write `@user.<name>` or `@role.<name>`"));
+    let many = flat.len();
+    let too_many = (many > TO_MAX)
+        .then(|| format!("it is put to {many} people and roles; {TO_MAX} is the most"));
+    if let Some(message) = nobody.or(too_many) {
+        advance::fail_step(turn, index, "invalid_assignee", &message, None);
+        return None;
+    }
+    let texts = flat.iter().filter_map(|one| one.as_str());
+    Some(texts.map(str::to_owned).collect())
+}
+
+/// A text with its placeholders filled in: one that is a placeholder alone may be anything.
+pub(super) fn text(turn: &mut Turn<'_>, index: usize, value: Option<&Value>) -> Option<String> {
+    let said = match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_))) => {
+            other.to_string()
+        }
+        Some(Value::Null) | None => String::new(),
+    };
+    let wrong = if said.trim().is_empty() {
+        Some("there is nothing to ask: the text is empty".to_owned())
+    } else if said.chars().count() > TEXT_CHARS_MAX {
+        Some(format!(
+            "the text has more than {TEXT_CHARS_MAX} characters"
+        ))
+    } else {
+        None
+    };
+    if let Some(wrong) = wrong {
+        advance::fail_step(turn, index, "invalid_question", &wrong, None);
+        return None;
+    }
+    Some(said)
+}
+
+/// The answer that counts when nobody gives one, with its placeholders filled in. Refused: the step
+/// has failed for it.
+pub(super) fn default_of(
+    turn: &mut Turn<'_>,
+    index: usize,
+    ask: &Ask,
+    resolved: &Value,
+) -> Result<Option<Value>, ()> {
+    let default = resolved.get("default").filter(|it| !it.is_null());
+    let wrong = match default {
+        Some(default) => default_complaint(default, &ask.options, ask.schema.as_ref()),
+        None if ask.on_timeout == OnTimeout::Default => {
+            Some("`default`: there is no answer, its placeholder is null.".to_owned())
+        }
+        None => None,
+    };
+    match wrong {
+        Some(wrong) => {
+            advance::fail_step(turn, index, "invalid_default", &wrong, None);
+            Err(())
+        }
+        None => Ok(default.cloned()),
+    }
+}
