@@ -3,6 +3,7 @@
 mod asking;
 mod checks;
 mod keeping;
+mod starting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -214,39 +215,6 @@ impl World {
             Heard::Decided(Answer::Timer(answer)) | Heard::Unchanged(Answer::Timer(answer)) => {
                 answer
             }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// A node asks to start the newest hand-out of a step, on its first delivery.
-    pub(super) fn ask(&mut self, node: &str, step: &str) -> Grant {
-        self.ask_as(node, step, self.dispatch(step), 1)
-    }
-
-    pub(super) fn ask_as(&mut self, node: &str, step: &str, dispatch: u64, delivery: u64) -> Grant {
-        self.may_start(RunInput::StartStep {
-            node: node.parse().unwrap(),
-            step: step.to_owned(),
-            dispatch,
-            delivery,
-            without_lease: false,
-        })
-    }
-
-    /// The same by a worker that would do without a lease.
-    pub(super) fn ask_without_lease(&mut self, node: &str, step: &str, delivery: u64) -> Grant {
-        self.may_start(RunInput::StartStep {
-            node: node.parse().unwrap(),
-            step: step.to_owned(),
-            dispatch: self.dispatch(step),
-            delivery,
-            without_lease: true,
-        })
-    }
-
-    fn may_start(&mut self, input: RunInput) -> Grant {
-        match self.give(input) {
-            Heard::Decided(Answer::Grant(grant)) | Heard::Unchanged(Answer::Grant(grant)) => grant,
             other => panic!("{other:?}"),
         }
     }
