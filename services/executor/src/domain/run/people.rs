@@ -207,12 +207,14 @@ impl OnPeople {
     /// A rung may end it before its deadline, if that is the deadline that counts.
     #[must_use]
     pub fn outlives(&self, closing: &Closing) -> bool {
-        match (&self.clock, &closing.by_rung) {
-            (Clock::None, _) => false,
-            (Clock::Set { due } | Clock::Frozen { due, .. }, None) => closing.at < *due,
-            (Clock::Set { due } | Clock::Frozen { due, .. }, Some(end)) => {
-                end.deadline.is_some_and(|known| known < *due)
-            }
+        let knew_older = |due: DateTime<Utc>| match &closing.by_rung {
+            Some(end) => end.deadline.is_some_and(|known| known < due),
+            None => true,
+        };
+        match &self.clock {
+            Clock::None => false,
+            // At or after the deadline that counts, time is up whatever was known.
+            Clock::Set { due } | Clock::Frozen { due, .. } => closing.at < *due && knew_older(*due),
         }
     }
 

@@ -67,6 +67,21 @@ fn a_rung_ends_a_handoff_as_its_time_out_would() {
     );
 }
 
+/// At the deadline that counts time is up, whatever the rung knew: its owner lets that end stand.
+#[test]
+fn a_rung_that_comes_with_the_deadline_ends_it_whatever_it_knew() {
+    let mut world = offered();
+    let (id, due) = (hold(&world), world.view().resume_at.unwrap());
+    let late = Closing {
+        by_rung: Some(EndedByRung {
+            after_ms: 3_600_000,
+            deadline: Some(due - TimeDelta::days(1)),
+        }),
+        ..closing(HoldOutcome::Timeout, Value::Null, due)
+    };
+    assert_eq!(world.close_at(id, late), ClosedAnswer::Applied);
+}
+
 /// Policies: `decide_within` is the time of a step that names none; the run keeps the clock.
 #[test]
 fn a_policy_says_how_long_a_handoff_waits() {
