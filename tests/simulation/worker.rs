@@ -46,6 +46,8 @@ struct Job {
     /// None once the delivery is acked.
     unacked: Option<u64>,
     stage: Stage,
+    /// Its result is in the stream, and nobody asks what became of it.
+    is_left: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -148,6 +150,7 @@ impl SimWorker {
                 unacked: Some(delivery.seq),
                 delivery,
                 stage: Stage::Held,
+                is_left: false,
             });
         }
         true
@@ -180,7 +183,10 @@ impl SimWorker {
             return true;
         }
         let job = self.jobs.swap_remove(place);
-        self.begin(&job.claimed, around);
+        // What is left to the stream may be lost there: without a lease it is given out again as it was.
+        if !job.is_left {
+            self.begin(&job.claimed, around);
+        }
         if let Some(seq) = job.unacked {
             around.bus.ack(seq);
         }
@@ -238,7 +244,7 @@ impl SimWorker {
 
     /// None: the result is confirmed, or stored.
     fn report(
-        &self,
+        &mut self,
         place: usize,
         executor: &mut SimService<Executor>,
         around: &mut Around<'_>,
@@ -267,7 +273,8 @@ impl SimWorker {
             let subject = command.subject(&hand_out.workspace);
             let body = self.envelope(command);
             around.bus.publish(&subject, body, None, around.now);
-            return around.chance.one_in(2).then_some(Stage::Done);
+            self.jobs[place].is_left = around.chance.one_in(2);
+            return (!self.jobs[place].is_left).then_some(Stage::Done);
         }
         match self.ask(&acme(), command, executor, around) {
             Some(_) => None,
