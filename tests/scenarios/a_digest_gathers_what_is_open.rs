@@ -83,9 +83,8 @@ async fn a_digest_gathers_what_is_open() {
     let (status, done) = ada.post(&world.up, &approve, &json!({})).await.unwrap();
     assert_eq!(status, 200, "{done}");
     world.advance("24h").await;
-    let hint = ask(&world, "Anything?", "high").await;
+    ask(&world, "Anything?", "high").await;
     until_mailed(&world, &ada, 4).await;
-    assert!(!hint.is_empty());
     let subjects = mails(&world, &ada).await;
     let digests = subjects.iter().filter(|mail| {
         let subject = mail["subject"].as_str().unwrap();

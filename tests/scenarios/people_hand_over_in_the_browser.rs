@@ -1,7 +1,5 @@
 //! Handoffs on the pages, in Chromium: taken over, completed both ways, two people at once (People 8).
 
-use std::time::Duration;
-
 use holdpoint_testkit::{Person, until};
 use serde_json::{Value, json};
 
@@ -130,12 +128,17 @@ async fn a_slow_answer_does_not_bring_back_what_was() {
             const answer = await send(...all);
             const text = await answer.text();
             await new Promise((wake) => setTimeout(wake, 2000));
+            setTimeout(() => { window.answered = true; }, 100);
             return new Response(text, answer);
         }";
     browser.asks(slow).await;
     browser.click("Take over").await;
     browser.reads("With nina").await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    let answered = until(PATIENCE, "the answer to come", async || {
+        let answered = browser.asks("return window.answered === true").await;
+        (answered == true).then_some(())
+    });
+    answered.await.unwrap();
     is_current(&world, &browser, &id).await;
     browser.close().await;
 }

@@ -28,7 +28,9 @@ use serde::Serialize;
 
 pub use copy::{Copy, Subject};
 pub(crate) use decide::decide;
-pub use delivery::{Delivery, DeliveryKey, Phase, Posting, Recipient, Report, TRIES_MAX};
+pub use delivery::{
+    Delivery, DeliveryKey, GONE, OVER, Phase, Posting, Recipient, Report, TRIES_MAX,
+};
 pub use fan_out::{Audience, Fan, PAGE};
 pub use note::{Course, Note, action_url, link};
 pub(crate) use note::{asks_somebody, title};
@@ -402,6 +404,33 @@ pub(crate) enum Stop {
     Need(Vec<Need>),
     /// The rules say no.
     Refused(Refusal),
+}
+
+/// Somebody who is there and not disabled.
+pub(crate) fn active(
+    workspace: &Workspace,
+    name: &UserName,
+    look: Look<'_>,
+) -> Result<Option<Person>, Stop> {
+    let need = Need::Person(workspace.clone(), name.clone());
+    match look(&need) {
+        Found::Unknown => Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Person(person)) => Ok(Some(person).filter(|person| person.active)),
+        Found::Here(Fact::Members(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other)
+        | Found::Absent => Ok(None),
+    }
+}
+
+/// Two things that a decision looks at: what both lack is asked for at once.
+pub(crate) fn both<A, B>(one: Result<A, Stop>, other: Result<B, Stop>) -> Result<(A, B), Stop> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(Stop::Need(mut needs)), Err(Stop::Need(more))) => {
+            needs.extend(more);
+            Err(Stop::Need(needs))
+        }
+        (Err(stop), _) | (_, Err(stop)) => Err(stop),
+    }
 }
 
 impl From<Refusal> for Stop {

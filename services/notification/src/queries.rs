@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::notification::{
-    DeliveryView, GetNotification, GetPreferences, ListDeliveries, ListNotifications,
+    DeliveryView, GetNotification, GetPreferences, GetWebhook, ListDeliveries, ListNotifications,
     ListWebhookDeliveries, ListWebhooks, NotificationView, Preferences, SERVICE, WebhookView,
 };
 use holdpoint_contracts::problem::Problem;
@@ -45,6 +45,7 @@ impl Queries for NotificationQueries {
             let workspace = &parts.workspace;
             match parts.verb.as_str() {
                 GetNotification::NAME => self.one(workspace, &read(body)?).await.and_then(json),
+                GetWebhook::NAME => self.webhook(workspace, &read(body)?).await.and_then(json),
                 ListWebhooks::NAME => self.webhooks(workspace, &read(body)?).await.and_then(json),
                 ListWebhookDeliveries::NAME => self
                     .to_webhook(workspace, &read(body)?)
@@ -149,6 +150,17 @@ impl NotificationQueries {
         let found = store::copy(&self.db, workspace, &query.person, query.id).await;
         let found = found.map_err(failed)?;
         found.ok_or_else(|| Refusal::NoNotification(query.id).problem())
+    }
+
+    async fn webhook(
+        &self,
+        workspace: &Workspace,
+        query: &GetWebhook,
+    ) -> Result<WebhookView, Problem> {
+        let found = store::webhook(&self.db, workspace, query.id).await;
+        let found = found.map_err(failed)?.filter(|one| one.hook().is_some());
+        let missing = || Refusal::NoWebhook(query.id).problem();
+        found.map(|one| one.view()).ok_or_else(missing)
     }
 
     /// The cursor is the id of the last one.

@@ -20,6 +20,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Channel;
 use holdpoint_kernel::{Activity, Handle, SweepNudge};
 use holdpoint_mail::Mailer;
+use holdpoint_store::StoreError;
 use holdpoint_targets::TargetPolicy;
 use sea_orm::DatabaseConnection;
 use tokio::sync::mpsc;
@@ -233,28 +234,37 @@ impl Pool {
     }
 
     async fn attempt(&self, key: &DeliveryKey) -> Report {
-        if let Recipient::Digest(name) = &key.to {
-            return self.digest(key, name).await;
+        match &key.to {
+            Recipient::Digest(name) => self.digest(key, name).await,
+            Recipient::Mail(_)
+            | Recipient::Callback
+            | Recipient::Webhook(_)
+            | Recipient::Chat(_) => self.attempt_note(key).await,
         }
+    }
+
+    async fn attempt_note(&self, key: &DeliveryKey) -> Report {
         let parcel = match store::parcel(&self.readers, key).await {
             Ok(Some(parcel)) => parcel,
             Ok(None) => return never("What it is of is not there any more."),
-            Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "a delivery cannot be read"
-                );
-                return later("The tables could not be read.");
-            }
+            Err(error) => return unread("a delivery", &error),
         };
         match &key.to {
             Recipient::Mail(_) => self.mail(key, &parcel).await,
             Recipient::Callback => self.call_back(key, &parcel).await,
             Recipient::Webhook(id) => self.call_webhook(key, *id, &parcel).await,
             Recipient::Chat(_) => self.chat(key, &parcel).await,
-            Recipient::Digest(name) => self.digest(key, name).await,
+            Recipient::Digest(_) => never("A digest is of no notification."),
         }
     }
+}
+
+fn unread(what: &str, error: &StoreError) -> Report {
+    tracing::warn!(
+        error = error as &dyn std::error::Error,
+        "{what} cannot be read"
+    );
+    later("The tables could not be read.")
 }
 
 fn later(error: &str) -> Report {

@@ -18,8 +18,8 @@ pub use preferences::{
 };
 
 pub use webhooks::{
-    AddWebhook, ChangeWebhook, ListWebhookDeliveries, ListWebhooks, RemoveWebhook, WebhookAdded,
-    WebhookFormat, WebhookStatus, WebhookView, event_name,
+    AddWebhook, ChangeWebhook, GetWebhook, ListWebhookDeliveries, ListWebhooks, RemoveWebhook,
+    WebhookAdded, WebhookFormat, WebhookStatus, WebhookView, event_name,
 };
 
 /// Name of the service, as in subjects.

@@ -344,7 +344,7 @@ mod tests {
         assert!(opened(r#"{"kind": "timer", "wait": "1s", "lenght": 1}"#).is_err());
     }
 
-    /// API, `/policies`: a hold names policies, or says what one would.
+    /// The owner of holds points into its own command.
     #[test]
     fn what_is_wrong_is_said_in_the_words_of_the_body() {
         for (theirs, wanted) in [
@@ -360,6 +360,7 @@ mod tests {
         }
     }
 
+    /// API, `/policies`: a hold names policies, or says what one would.
     #[test]
     fn a_policy_is_named_or_said() {
         for (policy, names, need, timeout_ms) in [

@@ -3,12 +3,12 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::{get, put};
+use axum::routing::get;
 use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::notification::{
-    AddWebhook, ChangeWebhook, DeliveryView, ListWebhookDeliveries, ListWebhooks, RemoveWebhook,
-    ShowWebhookSecret, WebhookAdded, WebhookFormat, WebhookSecretView, WebhookView,
+    AddWebhook, ChangeWebhook, DeliveryView, GetWebhook, ListWebhookDeliveries, ListWebhooks,
+    RemoveWebhook, ShowWebhookSecret, WebhookAdded, WebhookFormat, WebhookSecretView, WebhookView,
 };
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::WebhookId;
@@ -24,7 +24,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/webhooks", get(list).post(add))
         .route("/webhooks/secret", get(secret))
-        .route("/webhooks/{id}", put(change).delete(remove))
+        .route("/webhooks/{id}", get(show).put(change).delete(remove))
         .route("/webhooks/{id}/deliveries", get(deliveries))
 }
 
@@ -100,6 +100,18 @@ async fn change(
         enabled,
     };
     Ok(Json(app.ask(&caller, body.key, command).await?))
+}
+
+async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<WebhookId>,
+    params: Params,
+) -> Result<Json<WebhookView>, Refused> {
+    caller.may(Right::Administer)?;
+    params.only(&[])?;
+    let query = GetWebhook { id };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
 }
 
 /// Oldest first.

@@ -11,9 +11,6 @@ use crate::cli::{PreferencesCommand, SetPreferences, WebhooksCommand};
 use crate::client::{Body, segment};
 use crate::exit::Outcome;
 
-/// Most webhooks of one page; a workspace has fewer.
-const ALL: &str = "500";
-
 impl ClientCommand for PreferencesCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
         let known: Body<Preferences> = session.client.get("preferences", &[]).await?;
@@ -44,41 +41,29 @@ fn change(said: &mut Value, args: SetPreferences) {
         digest,
     } = args;
     let forgets_chat = chat_url.as_deref() == Some("none");
-    let chat = [
-        ("url", chat_url.filter(|_| !forgets_chat)),
-        ("format", chat_format),
-        ("from", chat_from),
-    ];
-    for (name, value) in chat {
-        put(said, &["channels", "chat"], name, value.map(Value::from));
-    }
-    put(
-        said,
-        &["channels", "email"],
-        "from",
-        email_from.map(Value::from),
-    );
-    put(
-        said,
-        &["channels", "email"],
-        "enabled",
-        email.map(Value::from),
-    );
-    let order = (!order.is_empty()).then(|| Value::from(order));
-    put(said, &["channels"], "order", order);
-    put(
-        said,
-        &["channels"],
-        "chat",
-        forgets_chat.then_some(Value::Null),
-    );
-    put(said, &[], "time_zone", time_zone.map(Value::from));
-    put(said, &[], "quiet_hours", quiet_hours);
+    let chat_url = chat_url.filter(|_| !forgets_chat);
+    let order = (!order.is_empty()).then_some(order);
     let digest = digest.map(|at| match at.as_str() {
         "none" => Value::Null,
         at => json!({ "at": at }),
     });
-    put(said, &[], "digest", digest);
+    let (chat, mail) = (&["channels", "chat"][..], &["channels", "email"][..]);
+    let channels = &["channels"][..];
+    let changes = [
+        (chat, "url", chat_url.map(Value::from)),
+        (chat, "format", chat_format.map(Value::from)),
+        (chat, "from", chat_from.map(Value::from)),
+        (mail, "from", email_from.map(Value::from)),
+        (mail, "enabled", email.map(Value::from)),
+        (channels, "order", order.map(Value::from)),
+        (channels, "chat", forgets_chat.then_some(Value::Null)),
+        (&[], "time_zone", time_zone.map(Value::from)),
+        (&[], "quiet_hours", quiet_hours),
+        (&[], "digest", digest),
+    ];
+    for (path, name, value) in changes {
+        put(said, path, name, value);
+    }
 }
 
 /// A field of an object inside another, which is made where it is not there.
@@ -198,16 +183,14 @@ impl ClientCommand for WebhooksCommand {
 /// All of a webhook is put again, but for whether it is called.
 async fn switch(session: &Session, id: &str, enabled: bool) -> anyhow::Result<Outcome> {
     let path = format!("webhooks/{}", segment(id)?);
-    let query = [("limit", ALL.to_owned())];
-    let all: Body<Page<WebhookView>> = session.client.get("webhooks", &query).await?;
-    let known = all.value.items.iter().find(|one| one.id.to_string() == id);
-    // One that is not there is for the API to refuse.
-    let body = json!({
-        "url": known.map_or("https://invalid.example", |one| one.url.as_str()),
-        "events": known.map_or_else(|| vec!["*".to_owned()], |one| one.events.clone()),
-        "format": known.map_or("standard", |one| one.format.as_str()),
-        "enabled": enabled,
-    });
+    let known: Body<WebhookView> = session.client.get(&path, &[]).await?;
+    let WebhookView {
+        url,
+        events,
+        format,
+        ..
+    } = known.value;
+    let body = json!({ "url": url, "events": events, "format": format, "enabled": enabled });
     let answer: Body<WebhookView> = session.client.put(&path, &body).await?;
     show(session, &answer, |one| {
         format!("{}  {}  {}", one.id, one.status.as_str(), one.url)

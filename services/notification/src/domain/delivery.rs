@@ -13,7 +13,7 @@ use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, DeliveryState, DeliveryView, Wait, Way};
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
-use super::{Aggregate, Answer, Change, Effect, Look, Person, Step, Stop};
+use super::{Aggregate, Answer, Change, Effect, Look, Person, Rules, Step, Stop, active};
 
 /// How long a hand-out counts. Longer than anything may take to be sent.
 const LEASE: TimeDelta = TimeDelta::minutes(2);
@@ -30,6 +30,12 @@ const PRESSING: Priority = Priority::Urgent;
 
 /// How long what presses is tried by one way.
 const FALLS_OVER_AFTER: TimeDelta = TimeDelta::minutes(10);
+
+/// Why a question is not sent: somebody has decided it, or it is not asked any more.
+pub const OVER: &str = "Nobody had to do anything any more.";
+
+/// Why nothing is sent to a person.
+pub const GONE: &str = "The person is disabled or gone.";
 
 /// Longest stored sentence about what went wrong, in characters.
 const ERROR_CHARS_MAX: usize = 300;
@@ -245,13 +251,26 @@ impl Posting {
         now: DateTime<Utc>,
     ) -> Option<Self> {
         let way = person.next(priority, &after)?;
-        let held = person.rules.held_until(priority, now);
+        let to = Recipient::by(way, person.name.clone());
         Some(Self {
-            to: Recipient::by(way, person.name.clone()),
+            after,
+            ..Self::when_wanted(to, &person.rules, priority, now)
+        })
+    }
+
+    /// It goes as soon as its person's quiet hours let it.
+    pub(super) fn when_wanted(
+        to: Recipient,
+        rules: &Rules,
+        priority: Priority,
+        now: DateTime<Utc>,
+    ) -> Self {
+        let held = rules.held_until(priority, now);
+        Self {
             due_at: held.unwrap_or(now),
             waits: held.map_or(Wait::Turn, |_until| Wait::QuietHours),
-            after,
-        })
+            ..Self::at_once(to, now)
+        }
     }
 }
 
@@ -281,12 +300,8 @@ pub(super) fn claim(delivery: &Delivery, look: Look<'_>, now: DateTime<Utc>) -> 
         return Ok(Step::Same(Answer::Done));
     }
     if let Some(name) = delivery.key.to.name() {
-        let Some(person) = onward::person(&delivery.key.workspace, name, look)? else {
-            return Ok(ended(
-                delivery,
-                Phase::Dropped,
-                "The person is disabled or gone.",
-            ));
+        let Some(person) = active(&delivery.key.workspace, name, look)? else {
+            return Ok(ended(delivery, Phase::Dropped, GONE));
         };
         let way = delivery.key.to.person().map(|(_, way)| way);
         if way.is_some_and(|way| !person.rules.wants(way, delivery.priority)) {

@@ -13,7 +13,7 @@ use super::brief::brief;
 use super::fan_out::{Audience, Fan, PAGE, page};
 use super::{
     Aggregate, Answer, Change, Effect, Fact, Found, Hook, Look, Need, NoteKey, Person, Posting,
-    Recipient, Step, Stop, webhook,
+    Recipient, Step, Stop, both, webhook,
 };
 
 /// Longest headline, in characters; the rest is in the message.
@@ -351,22 +351,8 @@ fn to_owners(tried: &[Audience]) -> Fan {
 
 /// How far the request has come, and which webhooks there are; both are named at once.
 fn known(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Result<(Course, Vec<Hook>), Stop> {
-    let needs = |stop: Stop| match stop {
-        Stop::Need(needs) => Ok(needs),
-        Stop::Refused(refusal) => Err(Stop::Refused(refusal)),
-    };
-    match (
-        course(workspace, hold, look),
-        webhook::hooks(workspace, look),
-    ) {
-        (Ok(course), Ok(hooks)) => Ok((course, hooks)),
-        (Err(stop), Ok(_)) | (Ok(_), Err(stop)) => Err(stop),
-        (Err(one), Err(other)) => {
-            let mut all = needs(one)?;
-            all.extend(needs(other)?);
-            Err(Stop::Need(all))
-        }
-    }
+    let course = course(workspace, hold, look);
+    both(course, webhook::hooks(workspace, look))
 }
 
 /// When a request was asked, and when it ended.

@@ -3,11 +3,11 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{NotificationType, NotificationView};
-use holdpoint_ids::{HoldId, NotificationId, RunId};
+use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
 use serde::{Deserialize, Serialize};
 
 use super::fan_out::Audience;
-use super::{Effect, Fact, Found, Look, Need, Stop, Webhook};
+use super::{Effect, Fact, Found, Look, Need, Stop, Webhook, active};
 
 /// Owners that are told where whoever it concerns is gone.
 const OWNERS_MAX: usize = 100;
@@ -84,17 +84,10 @@ impl Notice {
 
 /// Whoever added a webhook is told that it was disabled; the owners, where that person is gone.
 pub(super) fn tell(webhook: &Webhook, look: Look<'_>, now: DateTime<Utc>) -> Result<Effect, Stop> {
-    let person = Need::Person(webhook.workspace.clone(), webhook.created_by.clone());
-    let is_there = match look(&person) {
-        Found::Unknown => return Err(Stop::Need(vec![person])),
-        Found::Here(Fact::Person(person)) => person.active,
-        Found::Here(Fact::Members(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other)
-        | Found::Absent => false,
-    };
-    let people = if is_there {
-        vec![webhook.created_by.clone()]
-    } else {
-        owners(webhook, look)?
+    let by = &webhook.created_by;
+    let people = match active(&webhook.workspace, by, look)? {
+        Some(person) => vec![person.name],
+        None => owners(webhook, look)?,
     };
     Ok(Effect::Notice {
         workspace: webhook.workspace.clone(),
@@ -103,7 +96,7 @@ pub(super) fn tell(webhook: &Webhook, look: Look<'_>, now: DateTime<Utc>) -> Res
     })
 }
 
-fn owners(webhook: &Webhook, look: Look<'_>) -> Result<Vec<holdpoint_ids::UserName>, Stop> {
+fn owners(webhook: &Webhook, look: Look<'_>) -> Result<Vec<UserName>, Stop> {
     let Some(Audience::Role(role)) = Audience::owners() else {
         return Ok(Vec::new());
     };

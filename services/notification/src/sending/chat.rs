@@ -4,27 +4,24 @@ use holdpoint_auth::WebhookSecret;
 
 use super::post::Letter;
 use super::webhook::body;
-use super::{Pool, dropped, later, never};
-use crate::domain::{DeliveryKey, Report};
+use super::{Pool, dropped, never, unread};
+use crate::domain::{DeliveryKey, GONE, OVER, Report};
 use crate::store::{self, Parcel};
 
 impl Pool {
     /// Not to somebody who was disabled meanwhile, and not of what is over: but that it is.
     pub(super) async fn chat(&self, key: &DeliveryKey, parcel: &Parcel) -> Report {
         let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
-            return dropped("The person is disabled or gone.");
+            return dropped(GONE);
         };
         let fact = &parcel.note.fact;
         if parcel.has_ended && !fact.kind.is_end() {
-            return dropped("Nobody had to do anything any more.");
+            return dropped(OVER);
         }
         let said = store::preferences(&self.readers, &key.workspace, &person.name).await;
         let said = match said {
             Ok(said) => said.unwrap_or_default(),
-            Err(error) => {
-                tracing::warn!(%error, "preferences cannot be read");
-                return later("The tables could not be read.");
-            }
+            Err(error) => return unread("preferences", &error),
         };
         let chat = said.channels.chat.as_ref();
         let known = chat.and_then(|chat| Some((chat, chat.url.as_deref()?)));

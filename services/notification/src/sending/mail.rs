@@ -1,11 +1,12 @@
-//! One notification to one person by mail.
+//! Mails: one notification to one person, and what every mail has in common.
 
 use chrono::TimeDelta;
 use holdpoint_auth::LinkClaims;
 use holdpoint_mail::{About, Letter, escape, read_mailbox};
+use holdpoint_people::table::User;
 
 use super::{Pool, dropped, later, never};
-use crate::domain::{DeliveryKey, Report};
+use crate::domain::{DeliveryKey, GONE, OVER, Report};
 use crate::letter::{self, Words};
 use crate::store::Parcel;
 
@@ -16,22 +17,33 @@ impl Pool {
     /// Not to somebody who was disabled meanwhile, and not of what is over.
     pub(super) async fn mail(&self, key: &DeliveryKey, parcel: &Parcel) -> Report {
         let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
-            return dropped("The person is disabled or gone.");
+            return dropped(GONE);
         };
         // By mail nobody is told of an end: what would be mailed is a question.
         if parcel.has_ended || parcel.note.fact.kind.is_end() {
-            return dropped("Nobody had to do anything any more.");
+            return dropped(OVER);
         }
+        let link = self.link(key, parcel);
+        let words = letter::words(&parcel.note.fact, link.as_deref());
+        self.send_mail(key, person, words).await
+    }
+
+    /// Under a name that stays the same however often it is tried.
+    pub(super) async fn send_mail(
+        &self,
+        key: &DeliveryKey,
+        person: &User,
+        Words {
+            subject,
+            text,
+            html,
+        }: Words,
+    ) -> Report {
         let address = person.email.as_deref().unwrap_or_default();
         let is_clean = !address.chars().any(char::is_control);
         let Some(to) = read_mailbox(address).filter(|_| is_clean) else {
             return never("The person has no mail address that can be read.");
         };
-        let Words {
-            subject,
-            text,
-            html,
-        } = letter::words(&parcel.note.fact, self.link(key, parcel).as_deref());
         let id = key.stable_id();
         let message_id = format!("<{}@holdpoint>", escape(&id, "-_."));
         let letter = Letter {

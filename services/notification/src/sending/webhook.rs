@@ -7,8 +7,8 @@ use holdpoint_ids::{WebhookId, Workspace};
 use serde_json::{Value, json};
 
 use super::post::Letter;
-use super::{Pool, dropped, later, never};
-use crate::domain::{Call, DeliveryKey, Input, Report, Standing, link};
+use super::{Pool, dropped, never, unread};
+use crate::domain::{Call, DeliveryKey, Input, OVER, Report, Standing, link};
 use crate::slack;
 use crate::store::{self, Parcel};
 
@@ -53,10 +53,7 @@ impl Pool {
         let webhook = match found {
             Ok(Some(webhook)) => webhook,
             Ok(None) => return not_called(dropped("The webhook is not there any more.")),
-            Err(error) => {
-                tracing::warn!(%error, "a webhook cannot be read");
-                return not_called(later("The tables could not be read."));
-            }
+            Err(error) => return not_called(unread("a webhook", &error)),
         };
         match webhook.standing {
             Standing::Active { .. } => {}
@@ -67,7 +64,7 @@ impl Pool {
         let base = self.outside.public_url.known().and_then(Option::as_deref);
         let body = match webhook.format {
             WebhookFormat::Slack if parcel.has_ended && !fact.kind.is_end() => {
-                return not_called(dropped("Nobody had to do anything any more."));
+                return not_called(dropped(OVER));
             }
             WebhookFormat::Standard | WebhookFormat::Slack => {
                 body(webhook.format, &key.workspace, fact, base)

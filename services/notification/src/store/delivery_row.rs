@@ -32,14 +32,7 @@ const WEBHOOK: &str = Channel::Webhook.as_str();
 const CHAT: &str = Channel::Chat.as_str();
 const DIGEST: &str = Channel::Digest.as_str();
 
-/// Every way out, and those of people.
-const CHANNELS: [Channel; 5] = [
-    Channel::Email,
-    Channel::Callback,
-    Channel::Webhook,
-    Channel::Chat,
-    Channel::Digest,
-];
+/// The ways to people, one after another.
 const OF_PEOPLE: [&str; 2] = [EMAIL, CHAT];
 
 #[sea_orm::model]
@@ -143,7 +136,7 @@ fn read(row: Model) -> Result<Delivery, StoreError> {
     Ok(Delivery {
         key,
         priority: priority.ok_or_else(|| broken(format!("priority `{}`", row.priority)))?,
-        after: read_after(&row.after)?,
+        after: serde_json::from_str(&row.after).map_err(broken)?,
         at: row.created_at,
         changed_at: row.updated_at,
         phase,
@@ -151,16 +144,6 @@ fn read(row: Model) -> Result<Delivery, StoreError> {
         last_error: row.last_error,
         version: u64::try_from(row.version).map_err(broken)?,
     })
-}
-
-fn read_after(text: &str) -> Result<Vec<Channel>, StoreError> {
-    let names: Vec<String> = serde_json::from_str(text).map_err(broken)?;
-    let one = |name: &String| CHANNELS.into_iter().find(|one| one.as_str() == name);
-    let known = names.iter().map(|name| {
-        let channel = one(name);
-        channel.ok_or_else(|| broken(format!("after channel `{name}`")))
-    });
-    known.collect()
 }
 
 fn written_after(after: &[Channel]) -> Result<String, StoreError> {
@@ -383,12 +366,11 @@ pub(super) async fn save(
 
 fn active(one: &Delivery, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
     let (workspace, hold, rev, channel, target) = id_of(&one.key)?;
-    let view = one.view();
-    let state = match &one.phase {
-        Phase::Pending { .. } => "pending",
-        Phase::Sent { .. } => "sent",
-        Phase::Failed => "failed",
-        Phase::Dropped => "dropped",
+    let (state, pending, receipt) = match &one.phase {
+        Phase::Pending { next_at, waits } => ("pending", Some((*next_at, waits.as_str())), None),
+        Phase::Sent { receipt } => ("sent", None, Some(receipt.clone())),
+        Phase::Failed => ("failed", None, None),
+        Phase::Dropped => ("dropped", None, None),
     };
     Ok(ActiveModel {
         workspace: Set(workspace),
@@ -400,10 +382,10 @@ fn active(one: &Delivery, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, 
         after: Set(written_after(&one.after)?),
         state: Set(state.to_owned()),
         attempts: Set(i64::from(one.attempts)),
-        next_at: Set(view.next_at),
-        waits: Set(view.waits.map(|waits| waits.as_str().to_owned())),
+        next_at: Set(pending.map(|(next_at, _)| next_at)),
+        waits: Set(pending.map(|(_, waits)| waits.to_owned())),
         last_error: Set(one.last_error.clone()),
-        receipt: Set(view.receipt),
+        receipt: Set(receipt),
         version: Set(number(one.version)?),
         prior_version: Set(number(read)?),
         created_at: Set(now),

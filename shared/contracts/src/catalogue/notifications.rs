@@ -7,7 +7,7 @@ use super::{Entry, acme, command, message, query};
 use crate::hold::{HoldOutcome, Priority};
 use crate::notification::{
     AddWebhook, ChangeWebhook, Channel, ChannelRule, Channels, Chat, Day, DeliveryState,
-    DeliveryView, Digest, FactKind, GetNotification, GetPreferences, ListDeliveries,
+    DeliveryView, Digest, FactKind, GetNotification, GetPreferences, GetWebhook, ListDeliveries,
     ListNotifications, ListWebhookDeliveries, ListWebhooks, NoteEnd, NotificationNudge,
     NotificationType, NotificationView, Preferences, PutPreferences, QuietHours, ReadNotification,
     RemoveWebhook, ShowWebhookSecret, Wait, Way, WebhookAdded, WebhookFormat, WebhookSecretView,
@@ -202,6 +202,7 @@ pub(super) fn webhooks() -> Vec<Entry> {
         command("owner", add, added),
         command("owner", change, webhook()),
         command("owner", RemoveWebhook { id: webhook_id() }, webhook()),
+        query(&GetWebhook { id: webhook_id() }, webhook()),
         query(&webhooks, page(webhook())),
         query(
             &to_webhook,

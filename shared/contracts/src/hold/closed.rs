@@ -13,7 +13,8 @@ use super::{Deed, HoldOutcome};
 pub struct HoldClosed {
     /// Which.
     pub id: HoldId,
-    /// Of the owner's row; an older one than the executor knows changes nothing.
+    /// Of the owner's row, which its confirmation goes back to. The executor judges by what is said: by
+    /// when it ended, and by which deadline.
     pub rev: u64,
     /// How.
     pub outcome: HoldOutcome,

@@ -195,6 +195,15 @@ pub struct ListWebhooks {
 }
 query!(ListWebhooks, "webhooks", Page<WebhookView>);
 
+/// One webhook; 404 for one that is not there or was removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetWebhook {
+    /// Which.
+    pub id: WebhookId,
+}
+query!(GetWebhook, "webhook", WebhookView);
+
 /// What went, or is to go, to one webhook, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

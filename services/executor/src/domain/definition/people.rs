@@ -129,7 +129,13 @@ impl One<'_, '_> {
                 "A question has `options` or a `schema`, not both.",
             );
         }
-        let link = self.link(ask)?;
+        let default = ask.get("default").filter(|default| !default.is_null());
+        let link = self.link(ask.get("link"))?;
+        let flat = options.as_deref().unwrap_or_default();
+        for fault in link::faults(link.as_ref(), flat, schema, default) {
+            let pointer = fault.pointer.unwrap_or_default();
+            self.refuse("ask", "link", &format!("`{pointer}`: {}.", fault.message));
+        }
         let timeout_ms = self.timeout_ms("ask", ask.get("timeout"), ASK_MS, false);
         let allowed = [
             ("fail", OnTimeout::Fail),
@@ -138,7 +144,6 @@ impl One<'_, '_> {
             ("escalate", OnTimeout::Escalate),
         ];
         let on_timeout = self.word("ask", "on_timeout", ask.get("on_timeout"), &allowed);
-        let default = ask.get("default").filter(|default| !default.is_null());
         let on_timeout = on_timeout?.unwrap_or(OnTimeout::Fail);
         if (on_timeout == OnTimeout::Default) != default.is_some() {
             self.refuse(
@@ -209,8 +214,8 @@ impl One<'_, '_> {
         clippy::option_option,
         reason = "refused and not said are different things"
     )]
-    fn link(&mut self, ask: &Map<String, Value>) -> Option<Option<Link>> {
-        let Some(value) = ask.get("link").filter(|link| !link.is_null()) else {
+    fn link(&mut self, value: Option<&Value>) -> Option<Option<Link>> {
+        let Some(value) = value.filter(|link| !link.is_null()) else {
             return Some(None);
         };
         let wrong = |said: &str| plain(&shown(value), said);
@@ -230,20 +235,7 @@ impl One<'_, '_> {
             self.fault("ask", wrong(said));
             return None;
         }
-        let has_others = ["options", "schema"].iter().any(|name| {
-            ask.get(*name)
-                .is_some_and(|it| !it.is_null() && it.as_array().is_none_or(|all| !all.is_empty()))
-        });
-        let others = has_others.then_some(Value::Null);
-        let default = ask.get("default").filter(|it| !it.is_null());
-        let faults = link::faults(Some(&link), &[], others.as_ref(), default);
-        let mut is_right = true;
-        for fault in faults {
-            let pointer = fault.pointer.unwrap_or_default();
-            self.refuse("ask", "link", &format!("`{pointer}`: {}.", fault.message));
-            is_right = false;
-        }
-        is_right.then_some(Some(link))
+        Some(Some(link))
     }
 
     fn refuse(&mut self, kind: &str, text: &str, said: &str) {

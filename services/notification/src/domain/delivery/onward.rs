@@ -3,13 +3,12 @@
 //! hears that, too.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{NotificationId, UserName, Workspace};
+use holdpoint_contracts::notification::Channel;
+use holdpoint_ids::NotificationId;
 
-use super::{Delivery, Phase, Posting, Recipient, bounded, changed, ended};
+use super::{Delivery, OVER, Phase, Posting, Recipient, bounded, changed, ended};
 use crate::domain::note::course;
-use crate::domain::{Course, Effect, Fact, Found, Look, Need, Person, Step, Stop};
-
-const OVER: &str = "Nobody had to do anything any more.";
+use crate::domain::{Course, Effect, Look, Person, Step, Stop, active, both};
 
 /// It has failed for good by this way.
 pub(super) fn failed(
@@ -85,21 +84,6 @@ pub(super) fn has_another(delivery: &Delivery, look: Look<'_>) -> Result<bool, S
     Ok(person.next(delivery.priority, &tried(delivery)).is_some())
 }
 
-/// Somebody who is there and not disabled.
-pub(super) fn person(
-    workspace: &Workspace,
-    name: &UserName,
-    look: Look<'_>,
-) -> Result<Option<Person>, Stop> {
-    let need = Need::Person(workspace.clone(), name.clone());
-    match look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Person(person)) => Ok(Some(person).filter(|person| person.active)),
-        Found::Here(Fact::Members(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other)
-        | Found::Absent => Ok(None),
-    }
-}
-
 /// Whom it is for, and whether that matters still; none: it goes to no person.
 fn concerned(
     delivery: &Delivery,
@@ -109,19 +93,12 @@ fn concerned(
     let Some((name, _)) = key.to.person() else {
         return Ok(None);
     };
-    let person = person(&key.workspace, name, look);
+    let person = active(&key.workspace, name, look);
     let course = course(&key.workspace, key.note.hold, look);
-    match (person, course) {
-        (Ok(person), Ok(course)) => Ok(Some((person, course))),
-        (Err(Stop::Need(mut needs)), Err(Stop::Need(more))) => {
-            needs.extend(more);
-            Err(Stop::Need(needs))
-        }
-        (Err(stop), _) | (_, Err(stop)) => Err(stop),
-    }
+    both(person, course).map(Some)
 }
 
-fn tried(delivery: &Delivery) -> Vec<holdpoint_contracts::notification::Channel> {
+fn tried(delivery: &Delivery) -> Vec<Channel> {
     let own = delivery.key.to.channel();
     delivery.after.iter().copied().chain([own]).collect()
 }

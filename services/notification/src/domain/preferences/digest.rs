@@ -3,7 +3,7 @@
 use chrono::{DateTime, Datelike as _, Days, Utc};
 use holdpoint_contracts::FieldError;
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{Digest, Wait};
+use holdpoint_contracts::notification::Digest;
 use holdpoint_ids::NotificationId;
 
 use super::quiet::{self, instants};
@@ -56,13 +56,8 @@ pub(in crate::domain) fn digest(known: &Preferences, now: DateTime<Utc>) -> Step
         return Step::Same(Answer::Done);
     };
     let rules = Rules::read(&known.said).unwrap_or_default();
-    let held = rules.held_until(PRIORITY, now);
-    let posting = Posting {
-        to: Recipient::Digest(known.person.clone()),
-        due_at: held.unwrap_or(now),
-        waits: held.map_or(Wait::Turn, |_until| Wait::QuietHours),
-        after: Vec::new(),
-    };
+    let to = Recipient::Digest(known.person.clone());
+    let posting = Posting::when_wanted(to, &rules, PRIORITY, now);
     let deliver = Effect::Deliver {
         workspace: known.workspace.clone(),
         id: NotificationId::digest(rules.day(due)),

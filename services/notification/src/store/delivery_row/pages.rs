@@ -18,7 +18,7 @@ pub(crate) struct Last {
     pub(crate) target: String,
 }
 
-/// All deliveries of one request, in the order of what they are of; with when each began.
+/// All deliveries of one request, in the order of what they are of.
 pub(crate) async fn of_request(
     db: &impl ConnectionTrait,
     (workspace, hold): (&Workspace, HoldId),
@@ -47,7 +47,7 @@ pub(crate) async fn of_request(
     rows.into_iter().map(read).collect()
 }
 
-/// All deliveries to one webhook, newest first; with when each began.
+/// All deliveries to one webhook, newest first.
 pub(crate) async fn of_webhook(
     db: &impl ConnectionTrait,
     (workspace, webhook): (&Workspace, WebhookId),
