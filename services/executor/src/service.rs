@@ -12,8 +12,7 @@ use holdpoint_contracts::run::RunStatus;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{Changed, Decision, Facts, Found, Outcome, Request, Service, Wish};
-use holdpoint_store::StoreError;
-use sea_orm::DatabaseTransaction;
+use holdpoint_store::{StoreError, Transaction};
 
 use crate::domain::{
     self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, RunFact, Verdict,
@@ -177,7 +176,7 @@ impl Service for Executor {
 
     async fn load(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         keys: &[Key],
     ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
         store::load(db, keys).await
@@ -185,7 +184,7 @@ impl Service for Executor {
 
     async fn find(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         needs: &[Need],
     ) -> Result<Vec<(Need, Fact)>, StoreError> {
         store::find(db, needs).await
@@ -193,7 +192,7 @@ impl Service for Executor {
 
     async fn save(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         changed: &[Changed<'_, Self>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
@@ -202,7 +201,7 @@ impl Service for Executor {
 
     async fn record(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         effects: &[Effect],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {

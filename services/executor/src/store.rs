@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, ContactId, RunId, ToolName, Workspace};
 use holdpoint_kernel::Changed;
-use holdpoint_store::StoreError;
-use sea_orm::{DatabaseConnection, DatabaseTransaction};
+use holdpoint_store::{StoreError, Transaction};
+use sea_orm::DatabaseConnection;
 
 use crate::Executor;
 use crate::domain::scope::Scope;
@@ -75,7 +75,7 @@ pub(crate) async fn has_pages_to_come(
 
 /// Loads aggregates, one statement a table (and workspace).
 pub(crate) async fn load(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     keys: &[Key],
 ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
     let mut agents: BTreeMap<&Workspace, Vec<&AgentName>> = BTreeMap::new();
@@ -127,7 +127,7 @@ pub(crate) async fn load(
 
 /// Loads what decisions lack: plans and values.
 pub(crate) async fn find(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     needs: &[Need],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let mut values: Vec<(RunId, &str)> = Vec::new();
@@ -155,7 +155,7 @@ pub(crate) async fn find(
 
 /// Saves states under their guards; returns those that lost.
 pub(crate) async fn save(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     changed: &[Changed<'_, Executor>],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
@@ -182,7 +182,7 @@ pub(crate) async fn save(
 
 /// Stores what belongs beside the states, one statement a table.
 pub(crate) async fn record(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     effects: &[Effect],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
@@ -255,7 +255,7 @@ pub(crate) async fn record(
 
 /// The last word on each lease of a batch.
 async fn write_leases(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     leases: BTreeMap<String, Option<&Lease>>,
 ) -> Result<(), StoreError> {
     let standing: Vec<_> = leases.values().filter_map(|lease| *lease).collect();

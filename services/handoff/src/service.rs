@@ -11,8 +11,7 @@ use holdpoint_ids::Workspace;
 use holdpoint_kernel::{
     Changed, Confirmed, Decision, Facts, Found, Outcome, Request, Service, Wish,
 };
-use holdpoint_store::StoreError;
-use sea_orm::DatabaseTransaction;
+use holdpoint_store::{StoreError, Transaction};
 
 use crate::domain::{self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, Step, Stop};
 use crate::inbound::Reader;
@@ -138,7 +137,7 @@ impl Service for Handoff {
 
     async fn load(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         keys: &[Key],
     ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
         store::load(db, keys).await
@@ -146,7 +145,7 @@ impl Service for Handoff {
 
     async fn find(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         needs: &[Need],
     ) -> Result<Vec<(Need, Fact)>, StoreError> {
         store::find(db, needs).await
@@ -154,7 +153,7 @@ impl Service for Handoff {
 
     async fn save(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         changed: &[Changed<'_, Self>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
@@ -163,7 +162,7 @@ impl Service for Handoff {
 
     async fn record(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         effects: &[Effect],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {

@@ -15,8 +15,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, PolicyName, UserName, Workspace};
 use holdpoint_kernel::Changed;
-use holdpoint_store::StoreError;
-use sea_orm::DatabaseTransaction;
+use holdpoint_store::{StoreError, Transaction};
 
 use crate::Handoff;
 use crate::domain::{Aggregate, Effect, Fact, Key, Need};
@@ -30,7 +29,7 @@ pub(crate) use user_row::{leaving, list as list_users, load as users, members};
 
 /// Loads aggregates, one statement a table and workspace.
 pub(crate) async fn load(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     keys: &[Key],
 ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
     let mut ids: BTreeMap<&Workspace, Vec<HoldId>> = BTreeMap::new();
@@ -67,7 +66,7 @@ pub(crate) async fn load(
 
 /// Loads what decisions lack besides users, one statement for each kind.
 pub(crate) async fn find(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     needs: &[Need],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let (mut owned, mut inhabited) = (Vec::new(), Vec::new());
@@ -104,7 +103,7 @@ pub(crate) async fn find(
 
 /// Saves states under their guards; returns those that lost.
 pub(crate) async fn save(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     changed: &[Changed<'_, Handoff>],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
@@ -128,7 +127,7 @@ pub(crate) async fn save(
 /// Two replicas may each have taken one of two owners away, having seen the other one: whoever comes
 /// second to the counter's row sees what the first has committed, and decides again.
 async fn ownerless(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     users: &[(&crate::domain::User, u64)],
 ) -> Result<Vec<Key>, StoreError> {
     counter_row::lock(db).await?;
@@ -149,7 +148,7 @@ async fn ownerless(
 
 /// Stores what belongs beside the states.
 pub(crate) async fn record(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     effects: &[Effect],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {

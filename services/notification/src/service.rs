@@ -11,9 +11,8 @@ use holdpoint_contracts::notification::Wait;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_kernel::{Changed, Decision, Facts, Found, Outcome, Request, Service};
-use holdpoint_store::StoreError;
+use holdpoint_store::{StoreError, Transaction};
 use holdpoint_targets::TargetPolicy;
-use sea_orm::DatabaseTransaction;
 
 use crate::domain::{self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, Step, Stop};
 use crate::inbound::Reader;
@@ -139,7 +138,7 @@ impl Service for Notification {
 
     async fn load(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         keys: &[Key],
     ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
         store::load(db, keys).await
@@ -147,7 +146,7 @@ impl Service for Notification {
 
     async fn find(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         needs: &[Need],
     ) -> Result<Vec<(Need, Fact)>, StoreError> {
         store::find(db, needs).await
@@ -155,7 +154,7 @@ impl Service for Notification {
 
     async fn save(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         changed: &[Changed<'_, Self>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
@@ -164,7 +163,7 @@ impl Service for Notification {
 
     async fn record(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         effects: &[Effect],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {

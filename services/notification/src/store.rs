@@ -19,8 +19,8 @@ use holdpoint_contracts::notification::{self as contract, NoteEnd, NotificationV
 use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
 use holdpoint_kernel::Changed;
 use holdpoint_people::table as people;
-use holdpoint_store::StoreError;
-use sea_orm::{ConnectionTrait, DatabaseTransaction};
+use holdpoint_store::{StoreError, Transaction};
+use sea_orm::ConnectionTrait;
 
 use crate::Notification;
 use crate::domain::{
@@ -44,7 +44,7 @@ const fn told_rev(id: NotificationId) -> u64 {
 
 /// Loads aggregates, one statement a table and workspace.
 pub(crate) async fn load(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     keys: &[Key],
 ) -> Result<Vec<(Key, Aggregate)>, StoreError> {
     let mut notes: BTreeMap<&Workspace, Vec<&NoteKey>> = BTreeMap::new();
@@ -268,7 +268,7 @@ pub(crate) async fn copy(
 
 /// Loads what decisions lack, one statement for each kind, role and workspace.
 pub(crate) async fn find(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     needs: &[Need],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let mut found = Vec::with_capacity(needs.len());
@@ -322,7 +322,7 @@ pub(crate) async fn find(
 
 /// Saves states under their guards; returns those that lost.
 pub(crate) async fn save(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     changed: &[Changed<'_, Notification>],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
@@ -351,7 +351,7 @@ pub(crate) async fn save(
 
 /// Some people get their copies of what is of no request.
 async fn tell(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     workspace: &Workspace,
     (notice, people): (&Notice, &[UserName]),
     now: DateTime<Utc>,
@@ -368,7 +368,7 @@ async fn tell(
 
 /// Stores what belongs beside the states.
 pub(crate) async fn record(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     effects: &[Effect],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {

@@ -11,8 +11,7 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{Changed, Decision, Facts, Outcome, Request, Service, Wish};
-use holdpoint_store::StoreError;
-use sea_orm::DatabaseTransaction;
+use holdpoint_store::{StoreError, Transaction};
 
 use crate::arming::Arming;
 use crate::domain::{self, Alarm, Answer, Effect, Input, Key, Phase};
@@ -94,11 +93,7 @@ impl Service for Scheduler {
         inbound::decode(parts, body)
     }
 
-    async fn load(
-        &self,
-        db: &DatabaseTransaction,
-        keys: &[Key],
-    ) -> Result<Vec<(Key, Alarm)>, StoreError> {
+    async fn load(&self, db: &Transaction, keys: &[Key]) -> Result<Vec<(Key, Alarm)>, StoreError> {
         let alarms = store::load(db, keys).await?;
         Ok(alarms
             .into_iter()
@@ -108,7 +103,7 @@ impl Service for Scheduler {
 
     async fn find(
         &self,
-        _: &DatabaseTransaction,
+        _: &Transaction,
         _: &[Infallible],
     ) -> Result<Vec<(Infallible, ())>, StoreError> {
         Ok(Vec::new())
@@ -116,7 +111,7 @@ impl Service for Scheduler {
 
     async fn save(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         changed: &[Changed<'_, Self>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
@@ -129,7 +124,7 @@ impl Service for Scheduler {
 
     async fn record(
         &self,
-        _: &DatabaseTransaction,
+        _: &Transaction,
         _: &[Effect],
         _: DateTime<Utc>,
     ) -> Result<(), StoreError> {

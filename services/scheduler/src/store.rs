@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_ids::Workspace;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_returning};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, SimpleExpr};
@@ -89,7 +89,7 @@ pub(crate) async fn load(
 
 /// Saves alarms, each with the version it was read at; returns those that somebody else wrote first.
 pub(crate) async fn save(
-    db: &impl ConnectionTrait,
+    db: &Transaction,
     alarms: &[(&Alarm, u64)],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
@@ -99,7 +99,7 @@ pub(crate) async fn save(
     let rows = alarms.iter().map(|(alarm, read)| active(alarm, *read, now));
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
     let names = [Column::Workspace, Column::Owner, Column::Id];
-    let won = insert_rows(db, rows, Some(&conflict), &names).await?;
+    let won = insert_returning(db, rows, &conflict, &names).await?;
     let text = |row: &QueryResult, name: &str| row.try_get::<String>("", name);
     let mut saved = HashSet::with_capacity(won.len());
     for row in &won {

@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::{NONE_DONE, Problem};
-use holdpoint_store::{StoreError, begin_write};
-use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction};
+use holdpoint_store::{StoreError, Transaction, begin_write};
+use sea_orm::DatabaseConnection;
 use serde::Serialize;
 
 use crate::crash::{self, Point};
@@ -189,13 +189,23 @@ fn all_or_none<S: Service>(
 }
 
 /// Deletes what has done its work.
-pub(crate) async fn forget(db: &impl ConnectionTrait, through: &Through) -> Result<(), StoreError> {
-    outbox::forget(db, &through.outbox).await?;
-    wishes::forget(db, &through.wishes).await
+async fn forget(tx: &Transaction, through: &Through) -> Result<(), StoreError> {
+    outbox::forget(tx, &through.outbox).await?;
+    wishes::forget(tx, &through.wishes).await
+}
+
+/// Deletes what has done its work, in a commit of its own.
+pub(crate) async fn forget_alone(
+    db: &DatabaseConnection,
+    through: &Through,
+) -> Result<(), StoreError> {
+    let tx = begin_write(db).await?;
+    forget(&tx, through).await?;
+    tx.commit().await
 }
 
 async fn save<S: Service>(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     service: &S,
     batch: &Batch<'_, S>,
     now: DateTime<Utc>,

@@ -50,5 +50,5 @@ pub(crate) async fn bury(
             .exec_without_returning(&tx)
             .await?;
     }
-    Ok(tx.commit().await?)
+    tx.commit().await
 }

@@ -5,8 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_store::StoreError;
-use sea_orm::DatabaseTransaction;
+use holdpoint_store::{StoreError, Transaction};
 
 use crate::{Decision, Facts, Outcome, Service};
 
@@ -70,7 +69,7 @@ impl<S: Service> Batch<'_, S> {
     /// Decides inputs in order; inputs of one aggregate never overtake each other.
     pub(crate) async fn decide_all(
         &mut self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         inputs: &[&S::Input],
         cached: &mut impl FnMut(&S::Key) -> Option<Option<S::State>>,
     ) -> Result<Vec<Decided<S>>, StoreError> {
@@ -177,7 +176,7 @@ impl<S: Service> Batch<'_, S> {
     /// Brings in what decisions lack: other aggregates, and facts in one query a table.
     async fn provide(
         &mut self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         needs: BTreeSet<S::Need>,
         cached: &mut impl FnMut(&S::Key) -> Option<Option<S::State>>,
     ) -> Result<(), StoreError> {
@@ -207,7 +206,7 @@ impl<S: Service> Batch<'_, S> {
 
     async fn load(
         &mut self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         keys: BTreeSet<S::Key>,
         cached: &mut impl FnMut(&S::Key) -> Option<Option<S::State>>,
     ) -> Result<(), StoreError> {

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::message::{Asked, Reply};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction};
+use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
-use sea_orm::{ActiveValue::Set, DatabaseTransaction};
 
 use crate::Service;
 use crate::commit::{TaskReply, write};
@@ -71,7 +71,7 @@ pub(crate) async fn trim(db: &impl ConnectionTrait, now: DateTime<Utc>) -> Resul
 /// Looks up the keys of a batch in one query. A key that comes twice in one batch, or that another
 /// replica has in its hands, is loaded as unseen: [`remember`] finds it taken.
 pub(crate) async fn seen<'a>(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     asked: impl Iterator<Item = &'a Asked>,
 ) -> Result<Seen, StoreError> {
     let keys: Vec<_> = asked.map(|asked| asked.key.clone()).collect();
@@ -92,7 +92,7 @@ pub(crate) async fn seen<'a>(
 /// Remembers what was done under which key. False: one of the keys was used meanwhile; nothing of the
 /// batch may be committed, and decided again its task is answered as the first one was.
 pub(crate) async fn remember<S: Service>(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     tasks: &[Task<S>],
     fresh: &[bool],
     replies: &[TaskReply],

@@ -40,8 +40,7 @@ use holdpoint_contracts::message::Asked;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::Workspace;
-use holdpoint_store::StoreError;
-use sea_orm::DatabaseTransaction;
+use holdpoint_store::{StoreError, Transaction};
 use serde::Serialize;
 
 pub use facts::{Facts, Found, GivenFacts};
@@ -120,14 +119,14 @@ pub trait Service: Send + Sync + Sized + 'static {
     /// Loads aggregates in one query a table; unknown ones are left out.
     async fn load(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         keys: &[Self::Key],
     ) -> Result<Vec<(Self::Key, Self::State)>, StoreError>;
 
     /// Loads what decisions lack, in one query a table; what is not there is left out.
     async fn find(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         needs: &[Self::Need],
     ) -> Result<Vec<(Self::Need, Self::Fact)>, StoreError>;
 
@@ -135,7 +134,7 @@ pub trait Service: Send + Sync + Sized + 'static {
     /// that were not saved because somebody was faster.
     async fn save(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         changed: &[Changed<'_, Self>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Self::Key>, StoreError>;
@@ -143,7 +142,7 @@ pub trait Service: Send + Sync + Sized + 'static {
     /// Stores what belongs beside the states, in multi-row statements.
     async fn record(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         effects: &[Self::Effect],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError>;

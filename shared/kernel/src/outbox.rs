@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
-use holdpoint_store::StoreError;
+use holdpoint_store::{StoreError, Transaction};
 use sea_orm::entity::prelude::*;
-use sea_orm::{ActiveValue::Set, DatabaseTransaction, QueryResult, Statement};
+use sea_orm::{ActiveValue::Set, QueryResult, QueryTrait, Statement};
 
 mod row {
     #![expect(
@@ -44,7 +44,7 @@ const TAKEN_OVER_MAX: usize = 100;
 
 /// Keeps messages until they are published; returns the row's id.
 pub(crate) async fn keep(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     messages: &[Outgoing],
     owner: &str,
     now: DateTime<Utc>,
@@ -68,18 +68,16 @@ pub(crate) async fn keep(
         owner: Set(owner.to_owned()),
         ..Default::default()
     };
-    Ok(Some(
-        row::Entity::insert(row).exec(db).await?.last_insert_id,
-    ))
+    let inserted = row::Entity::insert_many([row]);
+    Ok(inserted.exec_with_returning_keys(db).await?.pop())
 }
 
 /// Forgets rows whose messages are published.
-pub(crate) async fn forget(db: &impl ConnectionTrait, published: &[i64]) -> Result<(), StoreError> {
+pub(crate) async fn forget(db: &Transaction, published: &[i64]) -> Result<(), StoreError> {
     if !published.is_empty() {
-        row::Entity::delete_many()
-            .filter(row::COLUMN.id.is_in(published.iter().copied()))
-            .exec(db)
-            .await?;
+        let ids = published.iter().copied();
+        let delete = row::Entity::delete_many().filter(row::COLUMN.id.is_in(ids));
+        db.later(delete.build(db.get_database_backend())).await?;
     }
     Ok(())
 }

@@ -10,10 +10,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, is_sqlite};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, ExprTrait, OnConflict};
-use sea_orm::{ActiveValue::Set, DatabaseTransaction, QueryOrder, QuerySelect, Statement, Value};
+use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect, Statement, Value};
 
 use crate::Wish;
 use crate::outbox::MESSAGE_BYTES_MAX;
@@ -77,7 +77,7 @@ pub(crate) struct Unconfirmed {
 /// Stores the wishes of a batch: of each id the highest `rev`, of equal ones the last. Returns them,
 /// to be sent after the commit.
 pub(crate) async fn keep(
-    db: &DatabaseTransaction,
+    db: &Transaction,
     wishes: Vec<Wish>,
     now: DateTime<Utc>,
 ) -> Result<Vec<Unconfirmed>, StoreError> {
@@ -139,20 +139,17 @@ fn newest(wishes: Vec<Wish>) -> Result<Vec<Unconfirmed>, StoreError> {
 }
 
 /// Deletes what its receiver has confirmed, and never a newer wish of the same id.
-pub(crate) async fn forget(
-    db: &impl ConnectionTrait,
-    confirmed: &[Sent],
-) -> Result<(), StoreError> {
+pub(crate) async fn forget(db: &Transaction, confirmed: &[Sent]) -> Result<(), StoreError> {
     for chunk in confirmed.chunks(ROWS_PER_STATEMENT) {
-        let places = (0..chunk.len()).map(|place| {
-            let first = place * 4 + 1;
-            format!(
-                "(${}, ${}, ${}, ${})",
-                first,
-                first + 1,
-                first + 2,
-                first + 3
-            )
+        let backend = db.get_database_backend();
+        let is_sqlite = is_sqlite(db);
+        let place = |number: usize| match is_sqlite {
+            true => "?".to_owned(),
+            false => format!("${number}"),
+        };
+        let places = (0..chunk.len()).map(|row| {
+            let four = (1..=4).map(|column| place(row * 4 + column));
+            format!("({})", four.collect::<Vec<_>>().join(", "))
         });
         let places: Vec<_> = places.collect();
         let sql = format!(
@@ -167,8 +164,8 @@ pub(crate) async fn forget(
                 sent.rev.into(),
             ]
         });
-        let delete = Statement::from_sql_and_values(db.get_database_backend(), sql, values);
-        db.execute_raw(delete).await?;
+        db.later(Statement::from_sql_and_values(backend, sql, values))
+            .await?;
     }
     Ok(())
 }
@@ -185,13 +182,9 @@ pub(crate) async fn page(
         .order_by_asc(row::Column::Id)
         .limit(rows);
     if let Some(behind) = behind {
-        let values: [Value; 3] = [
-            behind.kind.to_string().into(),
-            behind.workspace.clone().into(),
-            behind.id.clone().into(),
-        ];
-        let later = Expr::cust_with_values("(kind, workspace, id) > ($1, $2, $3)", values);
-        wanted = wanted.filter(later);
+        let key = [row::Column::Kind, row::Column::Workspace, row::Column::Id].map(Expr::col);
+        let last = [&*behind.kind, &*behind.workspace, &*behind.id].map(Expr::val);
+        wanted = wanted.filter(Expr::tuple(key).gt(Expr::tuple(last)));
     }
     let rows = wanted.all(db).await?;
     let unconfirmed = rows.into_iter().map(|row| Unconfirmed {

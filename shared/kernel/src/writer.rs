@@ -14,7 +14,7 @@ use holdpoint_store::StoreError;
 use sea_orm::{DatabaseConnection, DbErr, RuntimeErr};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::commit::{Bundle, Committed, Fault, Memory, commit, forget, write};
+use crate::commit::{Bundle, Committed, Fault, Memory, commit, forget_alone, write};
 use crate::crash::{self, Point};
 use crate::publisher::{Published, Publishing, Settled};
 use crate::start::Activity;
@@ -307,7 +307,7 @@ impl<S: Service> Writer<S> {
     /// Deletes rows that have done their work.
     async fn forget(&self) {
         let through = self.published.drain();
-        let forgotten = forget(&self.db, &through).await;
+        let forgotten = forget_alone(&self.db, &through).await;
         self.activity.set_database_answers(forgotten.is_ok());
         if let Err(error) = forgotten {
             tracing::warn!(error = %chain(&error), "rows that have done their work could not be deleted; trying again");

@@ -6,20 +6,22 @@
 mod checkpoint;
 mod guard;
 mod rows;
+mod transaction;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use sea_orm::{
-    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend,
-    DbErr, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
+    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr,
+    SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
 };
 use sea_orm_migration::MigratorTrait;
 
 pub use checkpoint::Checkpoints;
 pub use guard::guarded;
-pub use rows::insert_rows;
+pub use rows::{insert_returning, insert_rows};
+pub use transaction::Transaction;
 
 /// Rows of one multi-row statement: SQLite takes 32,766 bound values, Postgres 65,535.
 pub const ROWS_PER_STATEMENT: usize = 500;
@@ -159,12 +161,12 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
 ///
 /// # Errors
 /// [`StoreError`] when the database is away or busy for too long.
-pub async fn begin_write(db: &DatabaseConnection) -> Result<DatabaseTransaction, StoreError> {
+pub async fn begin_write(db: &DatabaseConnection) -> Result<Transaction, StoreError> {
     let options = TransactionOptions {
         sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
         ..TransactionOptions::default()
     };
-    Ok(db.begin_with_options(options).await?)
+    Ok(Transaction::new(db.begin_with_options(options).await?))
 }
 
 /// Brings a service's tables up to date; several instances may do so at once.

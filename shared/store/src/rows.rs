@@ -13,7 +13,7 @@ use sea_orm::{
     QueryResult, Statement, Value,
 };
 
-use crate::{ROWS_PER_STATEMENT, StoreError};
+use crate::{ROWS_PER_STATEMENT, StoreError, Transaction};
 
 /// Rows above this many go in statements of a multiple of it, so that there are few texts: the
 /// database prepares each of them once.
@@ -26,36 +26,59 @@ type Key = (TypeId, usize, usize, bool);
 
 static TEXTS: RwLock<Option<HashMap<Key, Arc<str>>>> = RwLock::new(None);
 
-/// Inserts rows; all their fields are set. What `conflict` lets through is returned as the columns of
-/// `returning`, if there are any. For one kind of row `conflict` and `returning` are always the same.
+/// Inserts rows; all their fields are set. They are written before whatever is read or written next.
+/// For one kind of row `conflict` is always the same.
 ///
 /// # Errors
 /// [`StoreError`] when the database refuses, or a field is not set.
 pub async fn insert_rows<A: ActiveModelTrait + 'static>(
-    db: &impl ConnectionTrait,
+    db: &Transaction,
+    rows: impl IntoIterator<Item = A>,
+    conflict: Option<&OnConflict>,
+) -> Result<(), StoreError> {
+    for statement in statements(db.get_database_backend(), rows, conflict, &[])? {
+        db.later(statement).await?;
+    }
+    Ok(())
+}
+
+/// Inserts rows; all their fields are set. What `conflict` lets through is returned as the columns of
+/// `returning`. For one kind of row both are always the same.
+///
+/// # Errors
+/// [`StoreError`] when the database refuses, or a field is not set.
+pub async fn insert_returning<A: ActiveModelTrait + 'static>(
+    db: &Transaction,
+    rows: impl IntoIterator<Item = A>,
+    conflict: &OnConflict,
+    returning: &[Column<A>],
+) -> Result<Vec<QueryResult>, StoreError> {
+    let mut returned = Vec::new();
+    for statement in statements(db.get_database_backend(), rows, Some(conflict), returning)? {
+        returned.extend(db.query_all_raw(statement).await?);
+    }
+    Ok(returned)
+}
+
+fn statements<A: ActiveModelTrait + 'static>(
+    backend: DbBackend,
     rows: impl IntoIterator<Item = A>,
     conflict: Option<&OnConflict>,
     returning: &[Column<A>],
-) -> Result<Vec<QueryResult>, StoreError> {
+) -> Result<Vec<Statement>, StoreError> {
     let mut rows: Vec<A> = rows.into_iter().collect();
-    let mut returned = Vec::new();
+    let mut statements = Vec::new();
     while !rows.is_empty() {
         let rest = rows.split_off(count(rows.len()));
-        let text = text::<A>(db.get_database_backend(), rows.len(), conflict, returning)?;
+        let text = text::<A>(backend, rows.len(), conflict, returning)?;
         let mut values = Vec::with_capacity(rows.len() * Column::<A>::iter().count());
         for row in rows {
             push(row, &mut values)?;
         }
-        let backend = db.get_database_backend();
-        let statement = Statement::from_sql_and_values(backend, &*text, values);
-        if returning.is_empty() {
-            db.execute_raw(statement).await?;
-        } else {
-            returned.extend(db.query_all_raw(statement).await?);
-        }
+        statements.push(Statement::from_sql_and_values(backend, &*text, values));
         rows = rest;
     }
-    Ok(returned)
+    Ok(statements)
 }
 
 /// How many of so many rows go into the next statement.

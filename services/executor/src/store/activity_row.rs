@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use holdpoint_contracts::contact::Activity;
 use holdpoint_ids::{ContactId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, insert_rows};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::{self, Set};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
@@ -69,10 +69,7 @@ pub(crate) fn is_of(row: &ActiveModel, workspace: &Workspace, contact: &ContactI
 
 /// Adds rows; one that is there already stays as it is. Of contacts that have too many the oldest go,
 /// of those that are forgotten all.
-pub(crate) async fn insert(
-    db: &impl ConnectionTrait,
-    rows: Vec<ActiveModel>,
-) -> Result<(), StoreError> {
+pub(crate) async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(), StoreError> {
     let mut touched: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in &rows {
         if let (Set(workspace), Set(contact)) = (&row.workspace, &row.contact) {
@@ -83,7 +80,7 @@ pub(crate) async fn insert(
     let known = OnConflict::columns([Column::Workspace, Column::Contact, Column::Id])
         .do_nothing()
         .to_owned();
-    insert_rows(db, rows, Some(&known), &[]).await?;
+    insert_rows(db, rows, Some(&known)).await?;
     for (workspace, contacts) in touched {
         for chunk in contacts.chunks(ROWS_PER_STATEMENT) {
             trim(db, &workspace, chunk).await?;

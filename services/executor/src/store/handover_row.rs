@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use holdpoint_contracts::run::Handover;
 use holdpoint_ids::RunId;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
@@ -49,16 +49,8 @@ pub(crate) fn active(run: RunId, step: &str, entry: &Handover) -> Result<ActiveM
     })
 }
 
-pub(crate) async fn insert(
-    db: &impl ConnectionTrait,
-    rows: Vec<ActiveModel>,
-) -> Result<(), StoreError> {
-    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
-        Entity::insert_many(chunk.to_vec())
-            .exec_without_returning(db)
-            .await?;
-    }
-    Ok(())
+pub(crate) async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(), StoreError> {
+    insert_rows(db, rows, None).await
 }
 
 /// The handovers of a run's steps, each step's in order.

@@ -7,7 +7,7 @@
 
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_ids::RunId;
-use holdpoint_store::{StoreError, insert_rows};
+use holdpoint_store::{StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
@@ -70,10 +70,6 @@ pub(crate) fn active(run: RunId, items: &[HistoryItem]) -> Result<ActiveModel, S
     })
 }
 
-pub(crate) async fn insert(
-    db: &impl ConnectionTrait,
-    rows: Vec<ActiveModel>,
-) -> Result<(), StoreError> {
-    insert_rows(db, rows, None, &[]).await?;
-    Ok(())
+pub(crate) async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(), StoreError> {
+    insert_rows(db, rows, None).await
 }

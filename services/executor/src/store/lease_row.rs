@@ -7,11 +7,11 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{RunId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
-use sea_orm::{Condition, QueryOrder, QuerySelect};
+use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait};
 
 use crate::domain::Lease;
 
@@ -78,34 +78,26 @@ fn active(lease: &Lease) -> Result<ActiveModel, StoreError> {
 }
 
 /// Writes leases; a newer one of the same step replaces it.
-pub(crate) async fn upsert(db: &impl ConnectionTrait, leases: &[&Lease]) -> Result<(), StoreError> {
-    for chunk in leases.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk.iter().map(|lease| active(lease));
-        let newest = OnConflict::column(Column::Id)
-            .update_columns([
-                Column::Node,
-                Column::Dispatch,
-                Column::ClaimedAt,
-                Column::HeartbeatAt,
-                Column::LeaseMs,
-                Column::ExpiresMs,
-            ])
-            .to_owned();
-        Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
-            .on_conflict(newest)
-            .exec_without_returning(db)
-            .await?;
-    }
-    Ok(())
+pub(crate) async fn upsert(db: &Transaction, leases: &[&Lease]) -> Result<(), StoreError> {
+    let rows = leases.iter().map(|lease| active(lease));
+    let newest = OnConflict::column(Column::Id)
+        .update_columns([
+            Column::Node,
+            Column::Dispatch,
+            Column::ClaimedAt,
+            Column::HeartbeatAt,
+            Column::LeaseMs,
+            Column::ExpiresMs,
+        ])
+        .to_owned();
+    insert_rows(db, rows.collect::<Result<Vec<_>, _>>()?, Some(&newest)).await
 }
 
 /// Forgets leases by their ids.
-pub(crate) async fn forget(db: &impl ConnectionTrait, ids: &[String]) -> Result<(), StoreError> {
+pub(crate) async fn forget(db: &Transaction, ids: &[String]) -> Result<(), StoreError> {
     for chunk in ids.chunks(ROWS_PER_STATEMENT) {
-        Entity::delete_many()
-            .filter(COLUMN.id.is_in(chunk.iter().cloned()))
-            .exec(db)
-            .await?;
+        let delete = Entity::delete_many().filter(COLUMN.id.is_in(chunk.iter().cloned()));
+        db.later(delete.build(db.get_database_backend())).await?;
     }
     Ok(())
 }

@@ -10,7 +10,9 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, RunId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows, is_sqlite};
+use holdpoint_store::{
+    ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_returning, is_sqlite,
+};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
@@ -170,15 +172,12 @@ fn has_label(db: &impl ConnectionTrait, name: &str, value: &str) -> Result<Condi
     Ok(Condition::any().add(stands('{')).add(stands(',')))
 }
 
-pub(crate) async fn save(
-    db: &impl ConnectionTrait,
-    runs: &[(&Run, u64)],
-) -> Result<Vec<Key>, StoreError> {
+pub(crate) async fn save(db: &Transaction, runs: &[(&Run, u64)]) -> Result<Vec<Key>, StoreError> {
     let columns = ["status", "state", "resume_at", "ended_at"];
     let conflict = guarded("runs", &["id"], &columns);
     let rows = runs.iter().map(|(run, read)| active(run, *read));
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
-    let won = insert_rows(db, rows, Some(&conflict), &[Column::Id]).await?;
+    let won = insert_returning(db, rows, &conflict, &[Column::Id]).await?;
     let won = won.iter().map(|row| row.try_get::<Uuid>("", "id"));
     let won = won.collect::<Result<HashSet<_>, _>>()?;
     let lost = runs.iter().filter(|(run, _)| !won.contains(&run.id.uuid()));

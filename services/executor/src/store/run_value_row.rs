@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_ids::RunId;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, insert_rows};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
@@ -72,13 +72,9 @@ pub(crate) fn active(run: RunId, name: &str, value: &Value) -> Result<ActiveMode
     })
 }
 
-pub(crate) async fn insert(
-    db: &impl ConnectionTrait,
-    rows: Vec<ActiveModel>,
-) -> Result<(), StoreError> {
+pub(crate) async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(), StoreError> {
     let newest = OnConflict::columns([Column::RunId, Column::Name])
         .update_column(Column::Value)
         .to_owned();
-    insert_rows(db, rows, Some(&newest), &[]).await?;
-    Ok(())
+    insert_rows(db, rows, Some(&newest)).await
 }

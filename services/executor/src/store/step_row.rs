@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use holdpoint_contracts::run::StepStatus;
 use holdpoint_ids::RunId;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, insert_rows};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, Func, OnConflict};
@@ -195,15 +195,14 @@ fn status(text: &str) -> Result<StepStatus, StoreError> {
 
 /// Writes rows; a field that is not set keeps what the row has.
 pub(crate) async fn upsert(
-    db: &impl ConnectionTrait,
+    db: &Transaction,
     merged: impl Iterator<Item = Merged<'_>>,
 ) -> Result<(), StoreError> {
     let rows = merged
         .map(Merged::into_active)
         .filter_map(Result::transpose);
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
-    insert_rows(db, rows, Some(&keeping_what_is_not_set()), &[]).await?;
-    Ok(())
+    insert_rows(db, rows, Some(&keeping_what_is_not_set())).await
 }
 
 fn keeping_what_is_not_set() -> OnConflict {

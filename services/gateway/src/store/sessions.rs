@@ -176,7 +176,7 @@ pub(crate) async fn show(
             .exec(&tx)
             .await?;
     }
-    Ok(tx.commit().await?)
+    tx.commit().await
 }
 
 /// Signs a browser out of everything.

@@ -9,7 +9,7 @@ use holdpoint_contracts::handoff::RequestStatus;
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Priority};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::RunId;
-use holdpoint_store::{Location, begin_write, migrate, open_writer};
+use holdpoint_store::{Location, Transaction, begin_write, migrate, open_writer};
 use sea_orm::DatabaseConnection;
 
 use super::*;
@@ -163,7 +163,7 @@ fn key(state: &Aggregate) -> Key {
     }
 }
 
-async fn save_in(db: &DatabaseTransaction, states: &[(Aggregate, u64)]) -> Vec<Key> {
+async fn save_in(db: &Transaction, states: &[(Aggregate, u64)]) -> Vec<Key> {
     let keys: Vec<Key> = states.iter().map(|(state, _)| key(state)).collect();
     let changed: Vec<_> = states
         .iter()

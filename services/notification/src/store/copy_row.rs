@@ -7,7 +7,7 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, insert_rows};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict, Query};
@@ -152,7 +152,7 @@ pub(super) async fn list(
 
 /// Gives people their copies; who has one keeps it as it is.
 pub(super) async fn insert(
-    db: &impl ConnectionTrait,
+    db: &Transaction,
     copies: &Copies<'_>,
     people: &[UserName],
 ) -> Result<(), StoreError> {
@@ -168,8 +168,7 @@ pub(super) async fn insert(
     let kept = OnConflict::columns([Column::Workspace, Column::Person, Column::Hold, Column::Rev])
         .do_nothing()
         .to_owned();
-    insert_rows(db, rows, Some(&kept), &[]).await?;
-    Ok(())
+    insert_rows(db, rows, Some(&kept)).await
 }
 
 /// Copies that were read just now; who was faster stays.

@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, Wait};
 use holdpoint_ids::{NotificationId, UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, insert_rows};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
@@ -232,7 +232,7 @@ async fn told(
 
 /// New deliveries; one that is there stays as it is, and nobody begins to be told by two ways.
 pub(super) async fn insert(
-    db: &impl ConnectionTrait,
+    db: &Transaction,
     new: &New<'_>,
     to: &[Posting],
     now: DateTime<Utc>,
@@ -274,13 +274,12 @@ pub(super) async fn insert(
         Column::Target,
     ];
     let kept = OnConflict::columns(keys).do_nothing().to_owned();
-    insert_rows(db, rows, Some(&kept), &[]).await?;
-    Ok(())
+    insert_rows(db, rows, Some(&kept)).await
 }
 
 /// The chats that were told of a request are told of this, too.
 pub(super) async fn follow_up(
-    db: &impl ConnectionTrait,
+    db: &Transaction,
     new: &New<'_>,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {

@@ -1,6 +1,6 @@
 //! The table on a SQLite file.
 
-use holdpoint_store::{Location, migrate, open_writer};
+use holdpoint_store::{Location, begin_write, migrate, open_writer};
 
 use super::*;
 
@@ -30,9 +30,16 @@ fn alarm(id: &str, version: u64, phase: Phase) -> Alarm {
     }
 }
 
+async fn saved(db: &DatabaseConnection, alarms: &[(&Alarm, u64)], now: DateTime<Utc>) -> Vec<Key> {
+    let tx = begin_write(db).await.unwrap();
+    let lost = save(&tx, alarms, now).await.unwrap();
+    tx.commit().await.unwrap();
+    lost
+}
+
 async fn put(db: &DatabaseConnection, alarms: &[Alarm]) -> Vec<Key> {
     let alarms: Vec<_> = alarms.iter().map(|one| (one, one.version - 1)).collect();
-    save(db, &alarms, at(0)).await.unwrap()
+    saved(db, &alarms, at(0)).await
 }
 
 /// S0-R9
@@ -70,7 +77,7 @@ async fn a_moving_clock_does_not_stop_at_a_node_that_has_just_beaten() {
     let stop = async |after| next_stop(&db, at(0), at(after)).await.unwrap();
     assert_eq!(stop(0).await, Some(at(30)), "it was set before");
     let beaten = alarm("node_a", 2, Phase::Pending(at(60)));
-    let lost = save(&db, &[(&beaten, 1)], at(31)).await.unwrap();
+    let lost = saved(&db, &[(&beaten, 1)], at(31)).await;
     assert_eq!(lost, []);
     assert_eq!(stop(30).await, Some(at(90)));
     assert_eq!(next_due(&db).await.unwrap(), Some(at(60)));
@@ -164,9 +171,9 @@ async fn forgets(db: &DatabaseConnection) {
     let waiting = waits.clone();
     let alarms: Vec<_> = over.chain([waits]).collect();
     let alarms: Vec<_> = alarms.iter().map(|one| (one, 0)).collect();
-    assert_eq!(save(db, &alarms, at(0)).await.unwrap(), []);
+    assert_eq!(saved(db, &alarms, at(0)).await, []);
     let later = alarm("later", 1, Phase::Fired);
-    assert_eq!(save(db, &[(&later, 0)], at(1)).await.unwrap(), []);
+    assert_eq!(saved(db, &[(&later, 0)], at(1)).await, []);
     let mut pages = Vec::new();
     for _ in 0..3 {
         pages.push(forget(db, at(1)).await.unwrap());

@@ -7,8 +7,8 @@ use holdpoint_contracts::message::{Command, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::{self, Parts};
 use holdpoint_ids::Workspace;
-use holdpoint_store::StoreError;
-use sea_orm::{ConnectionTrait, DatabaseTransaction, Statement, Value};
+use holdpoint_store::{StoreError, Transaction};
+use sea_orm::{ConnectionTrait, Statement, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::{Changed, Decision, Facts, Outcome, Request, Service, Wish};
@@ -186,7 +186,7 @@ impl Service for Counter {
 
     async fn load(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         keys: &[String],
     ) -> Result<Vec<(String, Count)>, StoreError> {
         if keys.iter().any(|key| key == ROOMY) {
@@ -212,13 +212,13 @@ impl Service for Counter {
         Ok(found)
     }
 
-    async fn find(&self, _: &DatabaseTransaction, _: &[()]) -> Result<Vec<((), ())>, StoreError> {
+    async fn find(&self, _: &Transaction, _: &[()]) -> Result<Vec<((), ())>, StoreError> {
         Ok(Vec::new())
     }
 
     async fn save(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         changed: &[Changed<'_, Self>],
         _: DateTime<Utc>,
     ) -> Result<Vec<String>, StoreError> {
@@ -242,7 +242,7 @@ impl Service for Counter {
 
     async fn record(
         &self,
-        db: &DatabaseTransaction,
+        db: &Transaction,
         effects: &[Count],
         _: DateTime<Utc>,
     ) -> Result<(), StoreError> {
@@ -314,7 +314,7 @@ impl Service for Counter {
 }
 
 /// SQLite takes the number of pages that there are for the least.
-async fn pages_max(db: &DatabaseTransaction, pages: i64) -> Result<(), StoreError> {
+async fn pages_max(db: &Transaction, pages: i64) -> Result<(), StoreError> {
     db.execute_unprepared(&format!("PRAGMA max_page_count = {pages}"))
         .await?;
     Ok(())

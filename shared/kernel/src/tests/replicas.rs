@@ -16,7 +16,7 @@ use crate::Deps;
 const COMMANDS: StreamUse<'_> = StreamUse::Commands("counter");
 
 /// None where there is no Postgres; the testkit has said so.
-async fn world() -> Option<(World, TestPostgres)> {
+pub(super) async fn world() -> Option<(World, TestPostgres)> {
     let postgres = postgres().await.unwrap()?;
     let store = Location::Postgres {
         url: postgres.url.clone(),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::counter::{Count, HUGE, Input, UNWRITABLE};
-use super::{Kernel, PATIENCE, World, start_on};
+use super::{Kernel, PATIENCE, World, replicas, start_on};
 
 const EAR: StreamUse<'_> = StreamUse::Commands("ear");
 
@@ -245,4 +245,39 @@ async fn a_wish_that_cannot_be_sent_becomes_a_dead_letter_and_holds_up_no_other(
     assert_eq!(dead[1].0, "wish.acme.heard.ear-unwritable");
     assert!(!world.counts().await.contains_key(HUGE));
     kernel.stop().await;
+}
+
+/// However many stay unconfirmed, page by page each is sent again.
+async fn all_are_sent_again(world: &World) {
+    let mut ear = Ear::of(world).await;
+    let kernel = world.start().await;
+    let names: Vec<_> = (0..10).map(|number| format!("ear-{number}")).collect();
+    count(
+        &kernel,
+        &names.iter().map(String::as_str).collect::<Vec<_>>(),
+    )
+    .await;
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    let is_twice = |times: &BTreeMap<String, u32>| {
+        let twice = times.values().filter(|times| **times > 1);
+        twice.count() == names.len()
+    };
+    while !is_twice(&times) {
+        for name in ear.hear().await.revs().into_keys() {
+            *times.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    kernel.stop().await;
+}
+
+#[tokio::test]
+async fn many_unconfirmed_wishes_are_all_sent_again() {
+    all_are_sent_again(&World::with_stream().await).await;
+}
+
+#[tokio::test]
+async fn many_unconfirmed_wishes_are_all_sent_again_on_postgres() {
+    if let Some((world, _postgres)) = replicas::world().await {
+        all_are_sent_again(&world).await;
+    }
 }

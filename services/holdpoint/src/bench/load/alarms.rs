@@ -61,14 +61,13 @@ impl Owner {
         let (to, back) = (said.clone(), bus.clone());
         tokio::spawn(async move {
             while let Some(message) = asks.next().await {
-                let answers = take(&message.payload, &to);
-                if let (Some(reply), Ok(body)) = (message.reply, serde_json::to_vec(&answers)) {
-                    drop(back.send(reply.to_string(), body.into()).await);
-                }
+                let reply = message.reply.map(|reply| reply.to_string());
+                answer(&back, reply, &take(&message.payload, &to)).await;
             }
         });
         let wanted = StreamUse::Commands(executor::SERVICE);
         bus.provide_stream(wanted).await?;
+        let confirmed = bus.clone();
         let filter = subject::commands_filter(executor::SERVICE);
         let patience = Duration::from_secs(30);
         let mut commands = bus
@@ -77,7 +76,10 @@ impl Owner {
         tokio::spawn(async move {
             while let Some(message) = commands.next().await {
                 let Ok(message) = message else { continue };
-                drop(take(&message.payload, &said));
+                let answers = take(&message.payload, &said);
+                let headers = message.headers.as_ref();
+                let reply = headers.and_then(|headers| headers.get(subject::REPLY_HEADER));
+                answer(&confirmed, reply.map(ToString::to_string), &answers).await;
                 drop(message.ack().await);
             }
         });
@@ -139,8 +141,18 @@ impl Owner {
     }
 }
 
-/// Reads what fired, as the owner would; the answers are one for each.
-fn take(body: &[u8], said: &mpsc::UnboundedSender<Fired>) -> Reply<Vec<Reply<TimerAnswer>>> {
+/// One for each that fired.
+type Answers = Reply<Vec<Reply<TimerAnswer>>>;
+
+/// Without one the scheduler tells it again.
+async fn answer(bus: &Bus, reply: Option<String>, answers: &Answers) {
+    if let (Some(reply), Ok(body)) = (reply, serde_json::to_vec(answers)) {
+        drop(bus.send(reply, body.into()).await);
+    }
+}
+
+/// Reads what fired, as the owner would.
+fn take(body: &[u8], said: &mpsc::UnboundedSender<Fired>) -> Answers {
     let now = Clock::system().now();
     let Ok(envelope) = serde_json::from_slice::<Envelope<TimersFired>>(body) else {
         return Reply::Ok(Vec::new());

@@ -1,0 +1,271 @@
+//! A transaction that sends small writes together.
+//!
+//! Each statement crosses from the database thread to SQLite's and back, and costs more by that than by
+//! what a small one does. So a write whose result nobody reads waits for the next statement.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sea_orm::{
+    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, ExecResult, QueryResult, Statement,
+    Values,
+};
+use sea_orm_migration::async_trait::async_trait;
+
+use crate::StoreError;
+
+/// Most values of a transaction whose writes wait: about those of two commands. Each set of statements
+/// is one text for the database to prepare and to keep; of larger ones there would be too many kinds,
+/// which drive out the texts of large batches.
+const LITTLE: usize = 128;
+
+/// A transaction that writes. Rolled back where it is dropped before its commit.
+#[derive(Debug)]
+pub struct Transaction {
+    inner: DatabaseTransaction,
+    waiting: Mutex<Waiting>,
+}
+
+/// Writes that are still to be sent.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// In this order, with the next statement.
+    statements: Vec<Statement>,
+    /// How many values this transaction has had by now.
+    values: usize,
+}
+
+impl Transaction {
+    pub(crate) fn new(inner: DatabaseTransaction) -> Self {
+        Self {
+            inner,
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// A write whose result nobody reads: done before any statement that comes after it. An error may
+    /// come with one of those, or with the commit.
+    ///
+    /// # Errors
+    /// [`DbErr`] when the database refuses it, or what waited before it.
+    pub async fn later(&self, statement: Statement) -> Result<(), DbErr> {
+        if self.is_apart(&statement) {
+            self.send().await?;
+            self.inner.execute_raw(statement).await?;
+        } else {
+            self.waiting().statements.push(statement);
+        }
+        Ok(())
+    }
+
+    /// Keeps all that was written.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database refuses; then nothing was written.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        self.send().await?;
+        Ok(self.inner.commit().await?)
+    }
+
+    /// Forgets all that was written.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database is away; then nothing was written either.
+    pub async fn rollback(self) -> Result<(), StoreError> {
+        Ok(self.inner.rollback().await?)
+    }
+
+    /// Whether a statement goes by itself.
+    fn is_apart(&self, statement: &Statement) -> bool {
+        let values = statement.values.as_ref().map_or(0, |it| it.0.len());
+        let mut waiting = self.waiting();
+        waiting.values += values;
+        let is_sqlite = self.inner.get_database_backend() == DbBackend::Sqlite;
+        !is_sqlite || waiting.values > LITTLE || is_numbered(statement)
+    }
+
+    /// Sends what waits.
+    async fn send(&self) -> Result<(), DbErr> {
+        let mut statements = self.take();
+        if let Some(last) = statements.pop() {
+            self.inner.execute_raw(joined(statements, last)).await?;
+        }
+        Ok(())
+    }
+
+    /// A statement that reads, with what waits before it; only what reads returns rows.
+    async fn with_waiting(&self, statement: Statement) -> Result<Statement, DbErr> {
+        if self.is_apart(&statement) {
+            self.send().await?;
+        }
+        Ok(joined(self.take(), statement))
+    }
+
+    fn take(&self) -> Vec<Statement> {
+        std::mem::take(&mut self.waiting().statements)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl ConnectionTrait for Transaction {
+    fn get_database_backend(&self) -> DbBackend {
+        self.inner.get_database_backend()
+    }
+
+    async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+        // Apart, for it is asked how many rows it changed.
+        self.send().await?;
+        self.inner.execute_raw(statement).await
+    }
+
+    async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
+        self.send().await?;
+        self.inner.execute_unprepared(sql).await
+    }
+
+    async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
+        let statement = self.with_waiting(statement).await?;
+        self.inner.query_one_raw(statement).await
+    }
+
+    async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        let statement = self.with_waiting(statement).await?;
+        self.inner.query_all_raw(statement).await
+    }
+}
+
+/// Written by hand for both databases: its placeholders mean its own values, and no others before them.
+fn is_numbered(statement: &Statement) -> bool {
+    statement.sql.contains("$1")
+}
+
+/// One text for all. Placeholders that sea-orm makes for SQLite have no numbers, so that values follow
+/// each other as their statements do.
+fn joined(before: Vec<Statement>, last: Statement) -> Statement {
+    if before.is_empty() {
+        return last;
+    }
+    let backend = last.db_backend;
+    let (mut texts, mut values) = (Vec::new(), Vec::new());
+    for statement in before.into_iter().chain([last]) {
+        texts.push(statement.sql);
+        values.extend(
+            statement
+                .values
+                .into_iter()
+                .flat_map(|Values(values)| values),
+        );
+    }
+    Statement::from_sql_and_values(backend, texts.join("; "), values)
+}
+
+#[cfg(test)]
+mod tests {
+    use sea_orm::{DatabaseConnection, Value};
+
+    use super::*;
+    use crate::{Location, begin_write, open_writer};
+
+    fn sqlite(sql: &str, values: impl IntoIterator<Item = i64>) -> Statement {
+        let values = values.into_iter().map(Value::from);
+        Statement::from_sql_and_values(DbBackend::Sqlite, sql, values)
+    }
+
+    async fn tables() -> (tempfile::TempDir, DatabaseConnection) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tables.db");
+        let db = open_writer(&Location::Sqlite(file)).await.unwrap();
+        let table = "CREATE TABLE said (place INTEGER PRIMARY KEY, word INTEGER NOT NULL)";
+        db.execute_unprepared(table).await.unwrap();
+        (folder, db)
+    }
+
+    fn add(place: i64, word: i64) -> Statement {
+        sqlite("INSERT INTO said VALUES (?, ?)", [place, word])
+    }
+
+    async fn words(db: &impl ConnectionTrait) -> Vec<(i64, i64)> {
+        let all = sqlite("SELECT place, word FROM said ORDER BY place", []);
+        let rows = db.query_all_raw(all).await.unwrap();
+        let word = |row: &QueryResult| {
+            let place = row.try_get_by_index(0).unwrap();
+            (place, row.try_get_by_index(1).unwrap())
+        };
+        rows.iter().map(word).collect()
+    }
+
+    /// Each has its own values, and whatever comes after sees it.
+    #[tokio::test]
+    async fn what_waits_is_done_before_what_comes_after() {
+        let (_folder, db) = tables().await;
+        let tx = begin_write(&db).await.unwrap();
+        tx.later(add(1, 10)).await.unwrap();
+        tx.later(sqlite("UPDATE said SET word = ? WHERE place = ?", [11, 1]))
+            .await
+            .unwrap();
+        let returning = "INSERT INTO said VALUES (?, ?) RETURNING word";
+        let rows = tx.query_all_raw(sqlite(returning, [2, 20])).await.unwrap();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].try_get_by_index::<i64>(0).unwrap(), 20);
+        assert_eq!(words(&tx).await, [(1, 11), (2, 20)]);
+
+        tx.later(add(3, 30)).await.unwrap();
+        let numbered = "SELECT word FROM said WHERE place = $1 AND word = $2";
+        let found = tx.query_one_raw(sqlite(numbered, [3, 30])).await.unwrap();
+        assert!(found.is_some(), "its numbers mean its own values");
+
+        tx.later(add(4, 40)).await.unwrap();
+        let all = sqlite("UPDATE said SET word = word + ? WHERE place < ?", [1, 4]);
+        let changed = tx.execute_raw(all).await.unwrap();
+        assert_eq!(changed.rows_affected(), 3, "its own rows");
+
+        tx.later(add(5, 50)).await.unwrap();
+        tx.commit().await.unwrap();
+        let expected = [(1, 12), (2, 21), (3, 31), (4, 40), (5, 50)];
+        assert_eq!(words(&db).await, expected);
+    }
+
+    /// However much waits, it is written once and in order.
+    #[tokio::test]
+    async fn much_goes_in_several_statements() {
+        let (_folder, db) = tables().await;
+        let tx = begin_write(&db).await.unwrap();
+        for place in 0..1_000 {
+            tx.later(add(place, place)).await.unwrap();
+        }
+        let large = (1_000..2_000).flat_map(|place| [place, place]);
+        let rows = vec!["(?, ?)"; 1_000].join(", ");
+        let large = sqlite(&format!("INSERT INTO said VALUES {rows}"), large);
+        tx.later(large).await.unwrap();
+        tx.commit().await.unwrap();
+        let expected: Vec<_> = (0..2_000).map(|place| (place, place)).collect();
+        assert_eq!(words(&db).await, expected);
+    }
+
+    /// Nothing of a transaction stays whose last statements are refused; nor of one that is dropped.
+    #[tokio::test]
+    async fn what_is_refused_leaves_nothing() {
+        let (_folder, db) = tables().await;
+        let tx = begin_write(&db).await.unwrap();
+        tx.later(add(1, 10)).await.unwrap();
+        tx.later(add(1, 11)).await.unwrap();
+        tx.later(add(2, 20)).await.unwrap();
+        assert!(tx.commit().await.is_err());
+        assert_eq!(words(&db).await, []);
+
+        let tx = begin_write(&db).await.unwrap();
+        tx.later(add(1, 10)).await.unwrap();
+        tx.later(add(1, 11)).await.unwrap();
+        assert!(words_refused(&tx).await, "it comes with the next one");
+        drop(tx);
+        assert_eq!(words(&db).await, []);
+    }
+
+    async fn words_refused(tx: &Transaction) -> bool {
+        let all = sqlite("SELECT word FROM said", []);
+        tx.query_all_raw(all).await.is_err()
+    }
+}
