@@ -12,7 +12,7 @@ use holdpoint_testkit::{Up, UpOptions, until};
 use serde_json::{Value, json};
 
 use crate::shop::Shop;
-use crate::world::{PATIENCE, log};
+use crate::world::{PATIENCE, dead_letters, log};
 
 /// Where the kernel can be made to abort.
 const POINTS: [&str; 6] = [
@@ -208,26 +208,6 @@ async fn check(up: &Up, shop: &Shop, progress: &Progress) -> anyhow::Result<()> 
     let dead = dead_letters(&up.data_dir())?;
     ensure!(dead == 0, "{dead} dead letters");
     Ok(())
-}
-
-/// Rows in the dead-letter tables; none of this story's messages may end there.
-fn dead_letters(data: &std::path::Path) -> anyhow::Result<u64> {
-    let mut all = 0;
-    for service in ["executor", "scheduler", "handoff", "notification"] {
-        let file = data.join(format!("{service}.db"));
-        let script = "import sqlite3, sys; print(sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\
-                      .execute('select count(*) from dead_letters').fetchone()[0])";
-        let output = std::process::Command::new("python3")
-            .args(["-c", script])
-            .arg(&file)
-            .output()?;
-        let said = String::from_utf8(output.stdout)?;
-        all += said
-            .trim()
-            .parse::<u64>()
-            .with_context(|| format!("{service}: {}", String::from_utf8_lossy(&output.stderr)))?;
-    }
-    Ok(all)
 }
 
 /// The body of a success; 5xx and 202 are tried again by the story, as a client would.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use holdpoint_testkit::{TestNats, Up, UpOptions, nats, until};
 use serde_json::{Value, json};
 
@@ -142,4 +143,24 @@ impl World {
 /// A step that writes a line to the log: idempotent, and done at once.
 pub(crate) fn log(message: &str) -> Value {
     json!({ "tool": "log", "args": { "message": message } })
+}
+
+/// Rows in the dead-letter tables of all services.
+pub(crate) fn dead_letters(data: &std::path::Path) -> anyhow::Result<u64> {
+    let mut all = 0;
+    for service in ["executor", "scheduler", "handoff", "notification"] {
+        let file = data.join(format!("{service}.db"));
+        let script = "import sqlite3, sys; print(sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\
+                      .execute('select count(*) from dead_letters').fetchone()[0])";
+        let output = std::process::Command::new("python3")
+            .args(["-c", script])
+            .arg(&file)
+            .output()?;
+        let said = String::from_utf8(output.stdout)?;
+        all += said
+            .trim()
+            .parse::<u64>()
+            .with_context(|| format!("{service}: {}", String::from_utf8_lossy(&output.stderr)))?;
+    }
+    Ok(all)
 }

@@ -32,7 +32,7 @@ struct Log(AtomicUsize);
 
 impl InlineTools for Log {
     fn knows(&self, tool: &ToolName) -> bool {
-        tool.as_str() == "log"
+        ["log", "send_email"].contains(&tool.as_str())
     }
 
     fn call<'c>(&'c self, _: &'c HandOut) -> BoxFuture<'c, (ActionResult, Option<String>)> {
@@ -83,16 +83,29 @@ async fn a_stored_run_completes_inline_while_the_bus_is_away() {
     };
     let apply = Envelope::of_service("test", apply);
     bus.ask(&acme, &apply).await.unwrap();
-    let run = RunId::fresh();
-    let start = StartRun {
-        run,
-        agent: "talks".parse().unwrap(),
-        input: json!({}),
-        contact: None,
-        labels: std::collections::BTreeMap::new(),
+    let mail = json!({ "to": "a@b.example", "subject": "x", "body": "y" });
+    let writes = json!({ "agent": "writes", "steps": [{ "tool": "send_email", "args": mail }] });
+    let apply = ApplyAgent {
+        agent: "writes".parse().unwrap(),
+        text: writes.to_string(),
     };
-    let start = Envelope::of_service("test", start);
-    bus.ask(&acme, &start).await.unwrap();
+    let apply = Envelope::of_service("test", apply);
+    bus.ask(&acme, &apply).await.unwrap();
+    let start = async |agent: &str| {
+        let run = RunId::fresh();
+        let start = StartRun {
+            run,
+            agent: agent.parse().unwrap(),
+            input: json!({}),
+            contact: None,
+            labels: std::collections::BTreeMap::new(),
+        };
+        let start = Envelope::of_service("test", start);
+        bus.ask(&acme, &start).await.unwrap();
+        run
+    };
+    start("writes").await;
+    let run = start("talks").await;
     nats.stop().await.unwrap();
 
     let db = open_readers(&deps.store, 1).await.unwrap();
@@ -103,6 +116,8 @@ async fn a_stored_run_completes_inline_while_the_bus_is_away() {
         .unwrap();
     assert!(!bus.is_connected());
     assert!(count(&db, "outbox").await > 0, "it waits for the bus");
+    let waits = "steps WHERE tool = 'send_email' AND status = 'queued'";
+    assert_eq!(count(&db, waits).await, 1, "a mail may not go twice");
 
     nats.go_on().await.unwrap();
     let told = async || (count(&db, "outbox").await == 0).then_some(());

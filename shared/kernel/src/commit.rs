@@ -141,9 +141,9 @@ pub(crate) async fn commit<S: Service>(
     if !idempotency::remember(&tx, tasks, &fresh, &replies, now).await? {
         return Err(Fault::Taken);
     }
+    let wishes = wishes::keep(&tx, service.wishes(&batch.effects), now).await?;
     let outgoing = service.outbound(&batch.effects);
     let outbox = outbox::keep(&tx, &outgoing, owner, now).await?;
-    let wishes = wishes::keep(&tx, service.wishes(&batch.effects), now).await?;
     crash::pass(S::NAME, Point::Decided, verbs);
     tx.commit().await?;
     crash::pass(S::NAME, Point::Committed, verbs);

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, is_sqlite};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows, is_sqlite};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, ExprTrait, OnConflict};
 use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect, Statement, Value};
@@ -88,20 +88,15 @@ pub(crate) async fn keep(
         .update_columns(columns)
         .action_and_where(rev(TABLE).lt(rev("excluded")))
         .to_owned();
-    for chunk in newest.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk.iter().map(|wish| row::ActiveModel {
-            kind: Set(wish.sent.key.kind.to_string()),
-            workspace: Set(wish.sent.key.workspace.clone()),
-            id: Set(wish.sent.key.id.clone()),
-            rev: Set(wish.sent.rev),
-            body: Set(wish.body.clone()),
-            created_at: Set(now),
-        });
-        row::Entity::insert_many(rows)
-            .on_conflict(higher.clone())
-            .exec_without_returning(db)
-            .await?;
-    }
+    let rows = newest.iter().map(|wish| row::ActiveModel {
+        kind: Set(wish.sent.key.kind.to_string()),
+        workspace: Set(wish.sent.key.workspace.clone()),
+        id: Set(wish.sent.key.id.clone()),
+        rev: Set(wish.sent.rev),
+        body: Set(wish.body.clone()),
+        created_at: Set(now),
+    });
+    insert_rows(db, rows, Some(&higher)).await?;
     Ok(newest)
 }
 

@@ -36,7 +36,8 @@ pub async fn insert_rows<A: ActiveModelTrait + 'static>(
     rows: impl IntoIterator<Item = A>,
     conflict: Option<&OnConflict>,
 ) -> Result<(), StoreError> {
-    for statement in statements(db.get_database_backend(), rows, conflict, &[])? {
+    let mut rows: Vec<A> = rows.into_iter().collect();
+    while let Some(statement) = next(db, &mut rows, conflict, &[])? {
         db.later(statement).await?;
     }
     Ok(())
@@ -53,32 +54,35 @@ pub async fn insert_returning<A: ActiveModelTrait + 'static>(
     conflict: &OnConflict,
     returning: &[Column<A>],
 ) -> Result<Vec<QueryResult>, StoreError> {
+    let mut rows: Vec<A> = rows.into_iter().collect();
     let mut returned = Vec::new();
-    for statement in statements(db.get_database_backend(), rows, Some(conflict), returning)? {
+    while let Some(statement) = next(db, &mut rows, Some(conflict), returning)? {
         returned.extend(db.query_all_raw(statement).await?);
     }
     Ok(returned)
 }
 
-fn statements<A: ActiveModelTrait + 'static>(
-    backend: DbBackend,
-    rows: impl IntoIterator<Item = A>,
+/// Takes the first rows; none: there are no more.
+fn next<A: ActiveModelTrait + 'static>(
+    db: &Transaction,
+    rows: &mut Vec<A>,
     conflict: Option<&OnConflict>,
     returning: &[Column<A>],
-) -> Result<Vec<Statement>, StoreError> {
-    let mut rows: Vec<A> = rows.into_iter().collect();
-    let mut statements = Vec::new();
-    while !rows.is_empty() {
-        let rest = rows.split_off(count(rows.len()));
-        let text = text::<A>(backend, rows.len(), conflict, returning)?;
-        let mut values = Vec::with_capacity(rows.len() * Column::<A>::iter().count());
-        for row in rows {
-            push(row, &mut values)?;
-        }
-        statements.push(Statement::from_sql_and_values(backend, &*text, values));
-        rows = rest;
+) -> Result<Option<Statement>, StoreError> {
+    if rows.is_empty() {
+        return Ok(None);
     }
-    Ok(statements)
+    let rest = rows.split_off(count(rows.len()));
+    let first = std::mem::replace(rows, rest);
+    let backend = db.get_database_backend();
+    let text = text::<A>(backend, first.len(), conflict, returning)?;
+    let mut values = Vec::with_capacity(first.len() * Column::<A>::iter().count());
+    for row in first {
+        push(row, &mut values)?;
+    }
+    Ok(Some(Statement::from_sql_and_values(
+        backend, &*text, values,
+    )))
 }
 
 /// How many of so many rows go into the next statement.

@@ -13,10 +13,10 @@ use sea_orm_migration::async_trait::async_trait;
 
 use crate::StoreError;
 
-/// Most values of a transaction whose writes wait: about those of two commands. Each set of statements
+/// Most values of a transaction whose writes wait: about those of one command. Each set of statements
 /// is one text for the database to prepare and to keep; of larger ones there would be too many kinds,
 /// which drive out the texts of large batches.
-const LITTLE: usize = 128;
+const LITTLE: usize = 64;
 
 /// A transaction that writes. Rolled back where it is dropped before its commit.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ struct Waiting {
     statements: Vec<Statement>,
     /// How many values this transaction has had by now.
     values: usize,
+    /// A statement was refused, or nobody waited for its end: what of it is done is not known.
+    is_broken: bool,
 }
 
 impl Transaction {
@@ -50,7 +52,7 @@ impl Transaction {
     pub async fn later(&self, statement: Statement) -> Result<(), DbErr> {
         if self.is_apart(&statement) {
             self.send().await?;
-            self.inner.execute_raw(statement).await?;
+            self.whole(self.inner.execute_raw(statement)).await?;
         } else {
             self.waiting().statements.push(statement);
         }
@@ -60,9 +62,14 @@ impl Transaction {
     /// Keeps all that was written.
     ///
     /// # Errors
-    /// [`StoreError`] when the database refuses; then nothing was written.
+    /// [`StoreError`] when the database refuses, or has refused a statement before; then nothing was
+    /// written.
     pub async fn commit(self) -> Result<(), StoreError> {
         self.send().await?;
+        if self.waiting().is_broken {
+            let why = "a statement of this transaction was refused before its commit";
+            return Err(DbErr::Custom(why.to_owned()).into());
+        }
         Ok(self.inner.commit().await?)
     }
 
@@ -87,9 +94,22 @@ impl Transaction {
     async fn send(&self) -> Result<(), DbErr> {
         let mut statements = self.take();
         if let Some(last) = statements.pop() {
-            self.inner.execute_raw(joined(statements, last)).await?;
+            let statement = joined(statements, last);
+            self.whole(self.inner.execute_raw(statement)).await?;
         }
         Ok(())
+    }
+
+    /// Lets a statement come to its end. Where it does not, what was sent with it may be half done, and
+    /// nothing of the transaction may stay: Postgres sees to that itself, SQLite would go on.
+    async fn whole<T>(
+        &self,
+        statement: impl Future<Output = Result<T, DbErr>>,
+    ) -> Result<T, DbErr> {
+        let before = std::mem::replace(&mut self.waiting().is_broken, true);
+        let done = statement.await?;
+        self.waiting().is_broken = before;
+        Ok(done)
     }
 
     /// A statement that reads, with what waits before it; only what reads returns rows.
@@ -118,22 +138,22 @@ impl ConnectionTrait for Transaction {
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
         // Apart, for it is asked how many rows it changed.
         self.send().await?;
-        self.inner.execute_raw(statement).await
+        self.whole(self.inner.execute_raw(statement)).await
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
         self.send().await?;
-        self.inner.execute_unprepared(sql).await
+        self.whole(self.inner.execute_unprepared(sql)).await
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
         let statement = self.with_waiting(statement).await?;
-        self.inner.query_one_raw(statement).await
+        self.whole(self.inner.query_one_raw(statement)).await
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
         let statement = self.with_waiting(statement).await?;
-        self.inner.query_all_raw(statement).await
+        self.whole(self.inner.query_all_raw(statement)).await
     }
 }
 
@@ -214,8 +234,13 @@ mod tests {
 
         tx.later(add(3, 30)).await.unwrap();
         let numbered = "SELECT word FROM said WHERE place = $1 AND word = $2";
-        let found = tx.query_one_raw(sqlite(numbered, [3, 30])).await.unwrap();
+        let found = tx.query_one_raw(sqlite(numbered, [1, 11])).await.unwrap();
         assert!(found.is_some(), "its numbers mean its own values");
+        tx.later(sqlite("UPDATE said SET word = ? WHERE place = ?", [0, 3]))
+            .await
+            .unwrap();
+        let numbered = "UPDATE said SET word = $2 WHERE place = $1";
+        tx.later(sqlite(numbered, [3, 30])).await.unwrap();
 
         tx.later(add(4, 40)).await.unwrap();
         let all = sqlite("UPDATE said SET word = word + ? WHERE place < ?", [1, 4]);
@@ -260,6 +285,11 @@ mod tests {
         tx.later(add(1, 10)).await.unwrap();
         tx.later(add(1, 11)).await.unwrap();
         assert!(words_refused(&tx).await, "it comes with the next one");
+        assert!(tx.commit().await.is_err(), "whoever swallows that");
+        assert_eq!(words(&db).await, []);
+
+        let tx = begin_write(&db).await.unwrap();
+        tx.later(add(1, 10)).await.unwrap();
         drop(tx);
         assert_eq!(words(&db).await, []);
     }

@@ -1,10 +1,13 @@
 //! What goes wrong with a message, and with the database.
 
-use holdpoint_bus::StreamUse;
+use futures_util::{FutureExt as _, StreamExt as _};
+use holdpoint_bus::{Outgoing, StreamUse};
+use holdpoint_contracts::message::Command as _;
 use holdpoint_testkit::until;
+use sea_orm::ConnectionTrait as _;
 
-use super::counter::{FULL, INCIDENTS, Input, NEEDY, POISON, POISON_RUN, ROOMY};
-use super::{PATIENCE, World};
+use super::counter::{FULL, INCIDENTS, Input, NEEDY, POISON, POISON_RUN, ROOMY, acme};
+use super::{PATIENCE, World, counts, envelope};
 
 #[tokio::test]
 async fn a_poisonous_command_among_two_hundred_spoils_no_neighbour_and_is_an_incident() {
@@ -69,5 +72,52 @@ async fn a_full_disk_loses_nothing_and_work_goes_on_when_there_is_room() {
     world.all_acked().await;
     assert_eq!(world.counts().await.get(&large), Some(&1));
     assert!(kernel.handle.is_ready());
+    kernel.stop().await;
+}
+
+/// Somebody else wrote a row that this kernel has in memory: whoever asked is answered all the same, at
+/// once, from what is there now.
+#[tokio::test]
+async fn the_loser_of_a_race_is_decided_again_and_answered() {
+    let world = World::with_stream().await;
+    let kernel = world.start().await;
+    assert_eq!(world.add("a", 3, None).await.unwrap().value, 3);
+    let other = "UPDATE counters SET version = version + 1, value = 40 WHERE name = 'a'";
+    world.db.execute_unprepared(other).await.unwrap();
+    let (a, b) = tokio::join!(world.add("a", 2, None), world.add("b", 1, None));
+    assert_eq!((a.unwrap().value, b.unwrap().value), (42, 1));
+    assert_eq!(world.counts().await, counts(&[("a", 42), ("b", 1)]));
+    assert_eq!(world.number_of("dead_letters").await, 0);
+    kernel.stop().await;
+}
+
+/// DESIGN: a return address is an inbox; anything else would have the service publish a command.
+#[tokio::test]
+async fn an_answer_goes_to_inboxes_only() {
+    let world = World::with_stream().await;
+    let kernel = world.start().await;
+    let add = envelope("a", 1, None);
+    let message = Outgoing::json(add.command.subject(&acme()), &add).unwrap();
+    let elsewhere = "elsewhere.hp";
+    let mut heard = world.deps.bus.client().subscribe(elsewhere).await.unwrap();
+    let inbox = world.deps.bus.client().new_inbox();
+    let mut answers = world
+        .deps
+        .bus
+        .client()
+        .subscribe(inbox.clone())
+        .await
+        .unwrap();
+    let messages = vec![
+        message.clone().header("hp-reply", elsewhere),
+        message.header("hp-reply", inbox),
+    ];
+    world.deps.bus.publish_all(messages).await.unwrap();
+    let answer = tokio::time::timeout(PATIENCE, answers.next()).await;
+    assert!(answer.unwrap().is_some());
+    world.all_acked().await;
+    assert_eq!(world.counts().await, counts(&[("a", 2)]));
+    world.deps.bus.client().flush().await.unwrap();
+    assert!(heard.next().now_or_never().is_none());
     kernel.stop().await;
 }
