@@ -4,6 +4,7 @@ mod m0001_first;
 mod m0002_handling;
 mod m0003_put_away;
 mod m0004_policies;
+mod m0005_voted;
 
 use sea_orm_migration::prelude::*;
 
@@ -23,6 +24,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0002_handling::Migration),
             Box::new(m0003_put_away::Migration),
             Box::new(m0004_policies::Migration),
+            Box::new(m0005_voted::Migration),
         ]
     }
 }

@@ -182,7 +182,18 @@ async fn forms_are_checked_votes_are_counted_and_batches_answer_each() {
     let (status, _) = post(&world, &id, "respond", json!({ "answer": { "n": 3 } })).await;
     assert_eq!(status, 200);
     let vote = json!({ "kind": "approval", "question": "Go?", "policy": { "need": 2 } });
+    let (status, refused) = world.up.post("/holds", &vote).await.unwrap();
+    assert_eq!(status, 422, "one owner cannot agree twice: {refused}");
+    assert_eq!(refused["errors"][0]["pointer"], "/policy/need");
+    add(&world, "ada", "owner").await;
     let id = open(&world, vote).await;
+    post(&world, &id, "accept", json!({})).await;
+    let inbox = "/requests?assignee=ada&status=open";
+    let (_, theirs) = world.up.get(inbox).await.unwrap();
+    assert_eq!(
+        theirs["items"][0]["id"], *id,
+        "accepted, and still to be voted on"
+    );
     let (status, voted) = post(&world, &id, "approve", json!({})).await;
     assert_eq!(
         (status, &voted["effect"]),

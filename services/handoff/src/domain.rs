@@ -7,6 +7,7 @@ mod asked;
 mod audience;
 mod caller;
 mod deciding;
+mod few;
 mod handling;
 mod hours;
 mod ladder;

@@ -58,7 +58,8 @@ pub(super) fn title(request: &RequestView) -> String {
 }
 
 /// Whether a request is put to somebody: by name, by a role, because it was delegated to them, or
-/// because nobody else is named and they are an owner.
+/// because nobody else is named and they are an owner. Whoever accepts it takes it from the others, but
+/// where several must agree.
 pub(super) fn is_for(person: &Person, request: &RequestView) -> bool {
     let name = person.name();
     let roles = &person.caller.claims.roles;
@@ -72,12 +73,22 @@ pub(super) fn is_for(person: &Person, request: &RequestView) -> bool {
         return true;
     }
     if let Some(assignee) = request.assignee.as_deref() {
-        return assignee == name || assignee.strip_prefix("@user.") == Some(name);
+        let has_it = assignee == name || assignee.strip_prefix("@user.") == Some(name);
+        // Where several must agree, it stays with all of them.
+        if has_it || request.votes.is_none() {
+            return has_it;
+        }
     }
     if request.to.is_empty() {
         return person.may(Right::Own);
     }
     request.to.iter().any(is_named)
+}
+
+/// Whether somebody has approved what waits for the votes of others.
+pub(super) fn has_voted(person: &Person, request: &RequestView) -> bool {
+    let is_theirs = |one: &Handled| one.action == "approved" && one.by == person.name();
+    request.votes.is_some() && request.history.iter().any(is_theirs)
 }
 
 /// A request with all that can be done to it.

@@ -5,7 +5,7 @@ use holdpoint_contracts::handoff::{OutcomeType, RequestStatus, RequestView};
 use holdpoint_contracts::link::{DECLINED, DONE, LABEL_CHARS_MAX, Link};
 use maud::{Markup, html};
 
-use super::card::{Tried, id_of, is_for};
+use super::card::{Tried, has_voted, id_of, is_for};
 use super::person::Person;
 use super::schema::FormSchema;
 use super::text::{line, spoken};
@@ -158,6 +158,7 @@ impl Forms<'_> {
     }
 
     fn verdict(&self) -> Markup {
+        let has_voted = has_voted(self.person, self.request);
         let approve = html! {
             button.primary { "Approve" }
             details.inline open[!self.before("comment").is_empty()] {
@@ -178,8 +179,11 @@ impl Forms<'_> {
             }
         };
         html! {
+            @if has_voted {
+                p.hint { "You have approved; it waits for the others. Until then you may still reject it." }
+            }
             div.verdict {
-                @if self.can("approve") { (self.form("approve", "row", &approve)) }
+                @if self.can("approve") && !has_voted { (self.form("approve", "row", &approve)) }
                 @if self.can("reject") { (self.form("reject", "row", &reject)) }
             }
         }

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdpoint_auth::{Right, Role};
 use holdpoint_contracts::hold::Assign;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_ids::{RoleName, UserName, Workspace};
 
 use super::caller::active_user;
 use super::limits::TO_MAX;
+use super::settled::at_once;
 use super::{Fact, Found, Look, Need, Scene, Stop};
 
 /// One of those a request is put to.
@@ -196,6 +198,32 @@ pub(crate) fn members(role: &RoleName, scene: &Scene<'_>) -> Result<BTreeSet<Use
         )
         | Found::Absent => Ok(BTreeSet::new()),
     }
+}
+
+/// Everybody who may decide what is put to `to`: those, and whoever may decide any request. None:
+/// somebody who is named is not there.
+pub(crate) fn crowd(to: &[String], scene: &Scene<'_>) -> Result<Option<BTreeSet<UserName>>, Stop> {
+    at_once([see(to, scene).map(drop), operators(scene).map(drop)])?;
+    let (mut seen, mut crowd) = (see(to, scene)?, operators(scene)?);
+    crowd.append(&mut seen.named);
+    crowd.append(&mut seen.members);
+    Ok(seen.missing.is_none().then_some(crowd))
+}
+
+/// The active users whose roles let them decide any request.
+fn operators(scene: &Scene<'_>) -> Result<BTreeSet<UserName>, Stop> {
+    let operates = |role: &Role| holdpoint_auth::may(*role, Right::Operate);
+    let roles: Vec<RoleName> = Role::ALL
+        .into_iter()
+        .filter(operates)
+        .filter_map(|role| role.as_str().parse().ok())
+        .collect();
+    at_once(roles.iter().map(|role| members(role, scene).map(drop)))?;
+    let mut all = BTreeSet::new();
+    for role in &roles {
+        all.append(&mut members(role, scene)?);
+    }
+    Ok(all)
 }
 
 type Chosen = (Option<UserName>, Option<(Need, Fact)>);

@@ -102,6 +102,20 @@ pub(crate) fn next(request: &Request) -> Option<(Rung, DateTime<Utc>)> {
     Some((rung, due))
 }
 
+/// The rung that fires when time is up and the request stays: the next one that it was given. None: it
+/// has no more of them, or that one would end it.
+pub(crate) fn next_to_tell(request: &Request) -> Option<Rung> {
+    let given = request.spec.as_ref()?.ladder.len();
+    if !is_by_policy(request) || request.handling.ladder.fired >= given {
+        return None;
+    }
+    let (rung, _) = next(request)?;
+    match rung.act {
+        RungAct::Notify | RungAct::Reassign | RungAct::Raise | RungAct::Broaden => Some(rung),
+        RungAct::AnswerDefault | RungAct::Fail => None,
+    }
+}
+
 /// Whether the rungs are those of its policy: not once somebody owns it, or has stopped them.
 fn is_by_policy(request: &Request) -> bool {
     let Handling {

@@ -269,9 +269,16 @@ impl Request {
         self.handling.moved_to.as_deref().unwrap_or(asked)
     }
 
-    /// Who is told of it: whoever has it, else all it is put to.
+    /// Whether several must agree: then it stays with all of them, whoever has accepted it.
+    pub(crate) fn is_voted_on(&self) -> bool {
+        let several = |spec: &HoldSpec| spec.kind == HoldKind::Approval && spec.policy.need > 1;
+        self.spec.as_ref().is_some_and(several)
+    }
+
+    /// Who is told of it: whoever has it, else all it is put to; all of them where several must agree.
     pub(crate) fn audience(&self) -> Vec<String> {
         match &self.handling.assignee {
+            Some(_) if self.is_voted_on() => self.deciders(),
             Some(name) => vec![format!("@user.{name}")],
             None => self.put_to().to_vec(),
         }
@@ -280,6 +287,10 @@ impl Request {
     /// Everybody who may decide it, besides operators; no entry: the owners.
     pub fn deciders(&self) -> Vec<String> {
         let mut deciders = self.put_to().to_vec();
+        let is_accepted = self.handling.assignee.is_some();
+        if deciders.is_empty() && is_accepted && self.is_voted_on() {
+            deciders.push("@role.owner".to_owned());
+        }
         deciders.extend(self.handling.also.iter().cloned());
         if let Some(name) = &self.handling.assignee {
             deciders.push(format!("@user.{name}"));
@@ -407,7 +418,7 @@ impl Request {
     /// Votes so far, where more than one is needed.
     fn votes(&self, spec: &HoldSpec) -> Option<Votes> {
         let need = spec.policy.need;
-        (spec.kind == HoldKind::Approval && need > 1).then(|| Votes {
+        self.is_voted_on().then(|| Votes {
             have: u32::try_from(self.handling.votes.len()).unwrap_or(u32::MAX),
             need,
         })

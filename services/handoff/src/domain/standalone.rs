@@ -11,6 +11,7 @@ use serde_json::json;
 use super::asked::{cleaned, faults};
 use super::audience::{self, Plan, Rules};
 use super::caller::{Caller, Proof, active_user, allow, has};
+use super::few::{self, Few};
 use super::handling::{Handling, Mark};
 use super::limits::{REQUESTER_BYTES_MAX, timeout_ms as default_timeout_ms};
 use super::refusal::{Refusal, Winner};
@@ -29,9 +30,14 @@ pub(crate) fn open(
 ) -> Result<Step, Stop> {
     let spec = cleaned(spec);
     let may = || allow(caller, scene.workspace, Right::Ask, scene.look).map(drop);
-    at_once([may(), settle(&spec, scene).map(drop), look_up(&spec, scene)])?;
-    may()?;
     let by = caller.name();
+    let looks = [
+        may(),
+        settle(&spec, scene).map(drop),
+        look_up(&spec, &by, scene),
+    ];
+    at_once(looks)?;
+    may()?;
     if let Some(request) = request {
         let said = request.handling.settled.applied(spec);
         let is_same = request.owner.is_none()
@@ -50,7 +56,7 @@ pub(crate) fn open(
         said => said,
     };
     let spec = settled.applied(spec);
-    look_up(&spec, scene)?;
+    look_up(&spec, &by, scene)?;
     errors.extend(faults(scene.id, &spec, timeout_ms));
     let (workspace, look) = (scene.workspace, scene.look);
     errors.extend(audience::faults(&spec.to, "/spec/to", workspace, look)?);
@@ -59,6 +65,10 @@ pub(crate) fn open(
         errors.extend(audience::faults(&rung.to, &pointer, workspace, look)?);
     }
     errors.extend(requester_fault(&spec, scene)?);
+    if errors.is_empty() {
+        let few = few::look(&spec, never(&spec, &by), scene)?;
+        errors.extend(few.map(|few| few.fault(settled.votes.is_some())));
+    }
     if !errors.is_empty() {
         return Err(Refusal::InvalidHold(errors).into());
     }
@@ -80,7 +90,7 @@ pub(crate) fn open(
 }
 
 /// Who there is of those that a hold names: all that is not known is asked for at once.
-fn look_up(spec: &HoldSpec, scene: &Scene<'_>) -> Result<(), Stop> {
+fn look_up(spec: &HoldSpec, by: &str, scene: &Scene<'_>) -> Result<(), Stop> {
     let rules = Rules {
         assign: spec.assign,
         never: None,
@@ -90,8 +100,15 @@ fn look_up(spec: &HoldSpec, scene: &Scene<'_>) -> Result<(), Stop> {
     let others = [
         audience::plan(&spec.to, &rules, scene).map(drop),
         requester_fault(spec, scene).map(drop),
+        few::look(spec, never(spec, by), scene).map(drop),
     ];
     at_once(rungs.chain(others))
+}
+
+/// Who may not decide what somebody opens.
+fn never<'a>(spec: &'a HoldSpec, by: &'a str) -> Option<&'a str> {
+    let requester = spec.requester.as_deref().unwrap_or(by);
+    spec.policy.not_requester.then_some(requester)
 }
 
 /// Who is barred by name is somebody: a name that nobody has would bar nobody.
@@ -125,15 +142,18 @@ pub(crate) fn begin(turn: &mut Turn, scene: &Scene<'_>) -> Result<(), Stop> {
     let by = by.unwrap_or_else(|| "service:executor".to_owned());
     let by_policy = turn.request.handling.settled.note();
     turn.note("opened", &by, scene.now, by_policy);
+    let never = turn.request.never().map(str::to_owned);
+    let few = || few::look(&spec, never.as_deref(), scene);
     let plan = match spec.kind {
         HoldKind::Timer => None,
         HoldKind::Approval | HoldKind::Input | HoldKind::Handoff => {
-            let never = turn.request.never().map(str::to_owned);
             let rules = Rules {
                 assign: spec.assign,
                 never: never.as_deref(),
             };
-            Some(audience::plan(&spec.to, &rules, scene)?)
+            let plan = || audience::plan(&spec.to, &rules, scene);
+            at_once([plan().map(drop), few().map(drop)])?;
+            Some(plan()?)
         }
     };
     match plan {
@@ -148,6 +168,9 @@ pub(crate) fn begin(turn: &mut Turn, scene: &Scene<'_>) -> Result<(), Stop> {
                 turn.note("assigned", BY_SERVICE, scene.now, Some(note));
             }
             turn.fact(put.fact);
+            if let Some(few) = few()? {
+                too_few(turn, &few, scene);
+            }
             if spec.reason.as_deref() == Some(BARGE_IN) {
                 owned(turn, scene);
             }
@@ -156,6 +179,21 @@ pub(crate) fn begin(turn: &mut Turn, scene: &Scene<'_>) -> Result<(), Stop> {
         }
     }
     Ok(())
+}
+
+/// A run stands still for it all the same: the owners are asked too, who can let more people decide it.
+fn too_few(turn: &mut Turn, few: &Few, scene: &Scene<'_>) {
+    let owners = "@role.owner".to_owned();
+    let mut to = turn.request.put_to().to_vec();
+    if !to.is_empty() && !to.contains(&owners) {
+        to.push(owners);
+        turn.request.handling.moved_to = Some(to);
+    }
+    let note = format!(
+        "{}: put to the owners too, who can give more people the role, or end the run",
+        few.what()
+    );
+    turn.note("assigned", BY_SERVICE, scene.now, Some(note));
 }
 
 /// Whoever it is put to took the run over, and the executor knows: there is nothing to tell it.

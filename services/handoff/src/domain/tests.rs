@@ -2,6 +2,7 @@
 
 mod deciding;
 mod deeds;
+mod few;
 mod handling;
 mod hands;
 mod histories;

@@ -184,16 +184,20 @@ pub(crate) fn timer_fired(
             ladder::fire(&mut turn, &rung, at, scene)?;
         }
         (None, Some((rung, _))) => ladder::fire(&mut turn, &rung, at, scene)?,
-        (Some(_), _) | (None, None) => time_is_up(&mut turn, at),
+        (Some(_), _) | (None, None) => time_is_up(&mut turn, at, scene)?,
     }
     Ok(turn.end(|_| Answer::Timer(TimerAnswer::Applied)))
 }
 
-fn time_is_up(turn: &mut Turn, at: DateTime<Utc>) {
+fn time_is_up(turn: &mut Turn, at: DateTime<Utc>, scene: &Scene<'_>) -> Result<(), Stop> {
     let on_timeout = turn.request.spec.as_ref().map(|spec| spec.on_timeout);
     match on_timeout {
         Some(OnTimeout::Escalate) if turn.request.kind() != Some(HoldKind::Timer) => {
             turn.request.escalated_at = Some(at);
+            if let Some(rung) = ladder::next_to_tell(&turn.request) {
+                turn.note("escalated", BY_TIME, at, Some("its time is up".to_owned()));
+                return ladder::fire(turn, &rung, at, scene);
+            }
             let note = "its time is up: told: the owners".to_owned();
             turn.note("escalated", BY_TIME, at, Some(note));
             turn.tell_people(FactKind::Escalated, None, at, Vec::new());
@@ -213,6 +217,7 @@ fn time_is_up(turn: &mut Turn, at: DateTime<Utc>) {
             turn.tell_people(FactKind::Expired, None, at, to);
         }
     }
+    Ok(())
 }
 
 /// The scheduler has confirmed an alarm: worth knowing where there is to be none any more (S0-R4).

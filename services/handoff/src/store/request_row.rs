@@ -46,6 +46,7 @@ pub struct Model {
     pub priority: String,
     pub snoozed_until: Option<DateTimeUtc>,
     pub also: String,
+    pub voted: String,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -216,7 +217,8 @@ fn with_status(status: RequestStatus) -> Condition {
     }
 }
 
-/// What a user has, or may take, or was delegated: by name, or by one of their roles.
+/// What a user has, or may take, or was delegated: by name, or by one of their roles; not what waits for
+/// the votes of others only.
 fn is_for(user: &User) -> Condition {
     let is_in = |column: Column| {
         let by_name = has_word(column, &format!("@user.{}", user.name));
@@ -228,10 +230,12 @@ fn is_for(user: &User) -> Condition {
     let free = Condition::all()
         .add(COLUMN.assignee.is_null())
         .add(is_in(Column::Audience));
-    Condition::any()
+    let theirs = Condition::any()
         .add(COLUMN.assignee.eq(user.name.as_str()))
         .add(is_in(Column::Also))
-        .add(free)
+        .add(free);
+    let has_voted = Condition::any().add(has_word(Column::Voted, user.name.as_str()));
+    Condition::all().add(theirs).add(has_voted.not())
 }
 
 /// Open requests of those who are gone: that a user has, or that are put to the user or the role.
@@ -318,6 +322,7 @@ pub(crate) async fn save(
         "priority",
         "snoozed_until",
         "also",
+        "voted",
     ];
     let mut losers = Vec::new();
     for chunk in requests.chunks(ROWS_PER_STATEMENT) {
@@ -349,6 +354,13 @@ fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveMode
     if request.put_to().is_empty() {
         audience.push("@role.owner".to_owned());
     }
+    // Whoever accepts what several must agree on takes it from nobody.
+    let also = match request.is_voted_on() {
+        true => &audience,
+        false => &request.handling.also,
+    };
+    let votes = request.handling.votes.iter();
+    let voted = votes.filter(|_| request.is_standing());
     let (assignee, snoozed) = (
         request.handling.assignee.as_ref(),
         request.handling.snoozed_until,
@@ -371,7 +383,8 @@ fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveMode
         audience: Set(words(audience.iter().map(String::as_str))),
         priority: Set(request.priority().as_str().to_owned()),
         snoozed_until: Set(snoozed.filter(|_| request.is_standing())),
-        also: Set(words(request.handling.also.iter().map(String::as_str))),
+        also: Set(words(also.iter().map(String::as_str))),
+        voted: Set(words(voted.map(|vote| vote.by.as_str()))),
     })
 }
 

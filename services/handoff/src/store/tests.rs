@@ -1,6 +1,7 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
 mod drift;
+mod votes;
 
 use std::collections::BTreeSet;
 
@@ -44,6 +45,7 @@ async fn postgres_behaves_as_sqlite_does() {
     people_are_found(&prepared(&location("people")).await).await;
     inboxes(&prepared(&location("inboxes")).await).await;
     the_most_urgent_comes_first(&prepared(&location("urgency")).await).await;
+    votes::inboxes(&prepared(&location("votes")).await).await;
     facts_are_numbered(&prepared(&location("facts")).await).await;
     drift::columns(&prepared(&location("columns")).await).await;
     let one = prepared(&location("owners")).await;

@@ -150,6 +150,9 @@ pub(crate) struct AskArgs {
     /// What stands on the link
     #[arg(long, value_name = "TEXT", requires = "link")]
     pub(crate) link_label: Option<String>,
+    /// The answer for `--on-timeout default`
+    #[arg(long, value_name = "ANSWER")]
+    pub(crate) default: Option<String>,
     #[command(flatten)]
     pub(crate) step: StepAskArgs,
     #[command(flatten)]
@@ -168,12 +171,6 @@ pub(crate) struct StepAskArgs {
     /// Do not wait: exit 75 until there is an answer; let your command end so, and it is called again
     #[arg(long)]
     pub(crate) park: bool,
-    /// What happens when time is up [default: fail]
-    #[arg(long, value_parser = ["fail", "skip", "escalate", "default"])]
-    pub(crate) on_timeout: Option<String>,
-    /// The answer for `--on-timeout default`
-    #[arg(long, value_name = "ANSWER")]
-    pub(crate) default: Option<String>,
 }
 
 /// Whom a hold is put to, and how long.
@@ -185,6 +182,10 @@ pub(crate) struct ToArgs {
     /// When time is up [default: 7d]
     #[arg(long, value_parser = value::duration)]
     pub(crate) timeout: Option<String>,
+    /// What happens then [default: fail with --wait and in a step; else a question fails, a handoff
+    /// continues, an approval escalates]
+    #[arg(long, value_parser = ["fail", "skip", "default", "continue", "escalate"])]
+    pub(crate) on_timeout: Option<String>,
     /// How urgent it is [default: normal]
     #[arg(long, value_parser = PRIORITIES)]
     pub(crate) priority: Option<String>,

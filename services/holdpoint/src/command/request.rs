@@ -74,6 +74,7 @@ impl ClientCommand for RequestCommand {
                 link,
                 link_label,
                 to,
+                default,
                 step,
             }) => {
                 asking::only_in_a_step(&step)?;
@@ -82,6 +83,9 @@ impl ClientCommand for RequestCommand {
                     (Some(link), _) => set(&mut asked, "link", link),
                     (None, Some(schema)) => set(&mut asked, "schema", schema),
                     (None, None) => set(&mut asked, "options", json!(options)),
+                }
+                if let Some(default) = default {
+                    set(&mut asked, "default", read_answer(default));
                 }
                 open(session, asked, &to).await
             }
@@ -102,10 +106,11 @@ impl ClientCommand for RequestCommand {
 async fn approve(session: &Session, args: &ApproveArgs) -> anyhow::Result<Outcome> {
     let ApproveArgs { what, comment, to } = args;
     let is_id = what.parse::<HoldId>().is_ok();
-    let opens = to.wait || !to.to.is_empty() || to.timeout.is_some() || to.priority.is_some();
+    let says_how = to.timeout.is_some() || to.on_timeout.is_some() || to.priority.is_some();
+    let opens = to.wait || !to.to.is_empty() || says_how;
     if is_id && opens {
         bail!(Usage(format!(
-            "`{what}` is a request, which is approved here and now: leave out --wait, --to, --timeout and --priority, or write what is to be approved instead of an id"
+            "`{what}` is a request, which is approved here and now: leave out --wait, --to, --timeout, --on-timeout and --priority, or write what is to be approved instead of an id"
         )));
     }
     if !is_id && what.starts_with(HOLD_PREFIX) {
@@ -212,13 +217,22 @@ fn set(body: &mut Value, name: &str, value: Value) {
     }
 }
 
-async fn open(session: &Session, mut body: Value, to: &ToArgs) -> anyhow::Result<Outcome> {
+/// What is asked, with whom and how long. What happens when time is up is its kind's to say, but for a
+/// script that waits: that is told.
+fn put_to(mut body: Value, to: &ToArgs) -> Value {
     let timeout = to.timeout.as_deref().unwrap_or(TIMEOUT_DEFAULT);
     set(&mut body, "to", json!(to.to));
     set(&mut body, "timeout", json!(timeout));
     set(&mut body, "priority", json!(to.priority()));
-    // A script that waits is told that time is up.
-    set(&mut body, "on_timeout", json!("fail"));
+    let on_timeout = to.on_timeout.as_deref();
+    if let Some(word) = on_timeout.or(to.wait.then_some("fail")) {
+        set(&mut body, "on_timeout", json!(word));
+    }
+    body
+}
+
+async fn open(session: &Session, asked: Value, to: &ToArgs) -> anyhow::Result<Outcome> {
+    let body = put_to(asked, to);
     let opened: Body<Opened> = session.client.post("holds", &body).await?;
     if to.wait {
         return until_closed(session, &opened.value).await;
@@ -280,6 +294,28 @@ fn exit_of(outcome: Option<HoldOutcome>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// API, `on_timeout`: nothing said, a hold ends as its kind does; never an approval as a silent no.
+    #[test]
+    fn what_happens_when_time_is_up_is_the_kinds_to_say_unless_a_script_waits() {
+        let to = |wait, on_timeout: Option<&str>| ToArgs {
+            to: Vec::new(),
+            timeout: None,
+            on_timeout: on_timeout.map(str::to_owned),
+            priority: None,
+            wait,
+        };
+        for (wait, said, sent) in [
+            (false, None, None),
+            (true, None, Some("fail")),
+            (false, Some("continue"), Some("continue")),
+            (true, Some("escalate"), Some("escalate")),
+        ] {
+            let body = put_to(json!({ "kind": "approval" }), &to(wait, said));
+            assert_eq!(body.get("on_timeout").and_then(Value::as_str), sent);
+            assert_eq!(body["kind"], "approval");
+        }
+    }
 
     /// M-6: the exit code says the outcome.
     #[test]

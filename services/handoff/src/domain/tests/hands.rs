@@ -218,3 +218,35 @@ fn what_was_over_before_it_was_taken_over_is_withdrawn() {
     assert_eq!(world.facts().last(), Some(&told));
     assert_eq!(world.say("ada", complete()).unwrap_err().status, 409);
 }
+
+/// S2-R4: whoever accepts what several must agree on takes it from nobody, and all of them are
+/// reminded.
+#[test]
+fn an_accepted_vote_stays_with_all_who_may_vote() {
+    let by_two = |to: &[&str]| HoldSpec {
+        policy: Policy {
+            need: 2,
+            not_requester: false,
+        },
+        ..put_to(HoldKind::Approval, to)
+    };
+    for (to, told) in [(&["@role.ops"][..], "@role.ops"), (&[], "@role.owner")] {
+        let mut world = asked(by_two(to));
+        world.user("otto", &["member", "ops"]);
+        world.user("otti", &["owner"]);
+        let first = if to.is_empty() { "olga" } else { "oscar" };
+        world.act(first, RequestAction::Accept).unwrap();
+        world.now = world.due().unwrap();
+        world.fire();
+        let (kind, reminded) = world.facts().pop().unwrap();
+        assert_eq!(kind, FactKind::Escalated);
+        assert!(reminded.contains(&told.to_owned()), "{reminded:?}");
+        let second = if to.is_empty() { "otti" } else { "otto" };
+        for name in [first, second] {
+            world
+                .say(name, Decision::Approve { comment: None })
+                .unwrap();
+        }
+        assert_eq!(world.view().status, RequestStatus::Decided);
+    }
+}

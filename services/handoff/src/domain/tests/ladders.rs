@@ -73,6 +73,33 @@ fn rungs_fire_in_order_and_each_once() {
     assert_eq!(world.request.unwrap().alarm.due, None);
 }
 
+/// API, `on_timeout: escalate`: time is up before the next rung: that one fires, once; the owners are
+/// told where there is none, and no rung ends what stays.
+#[test]
+fn when_time_is_up_the_next_rung_fires_and_the_request_stays() {
+    let (mut world, _) = laddered(vec![
+        rung(10, RungAct::Notify, &["@role.ops"]),
+        rung(700, RungAct::Broaden, &["@user.bob"]),
+        rung(800, RungAct::Fail, &[]),
+    ]);
+    fire_at(&mut world, 10);
+    fire_at(&mut world, 600);
+    let told = (FactKind::Escalated, vec!["@user.bob".to_owned()]);
+    assert_eq!(world.facts().last(), Some(&told));
+    let view = world.view();
+    assert_eq!((view.status, view.also), (RequestStatus::Open, told.1));
+    assert!(view.escalated_at.is_some());
+    fire_at(&mut world, 800);
+    assert_eq!(world.view().status, RequestStatus::Expired);
+
+    for ladder in [vec![], vec![rung(700, RungAct::Fail, &[])]] {
+        let (mut world, _) = laddered(ladder);
+        fire_at(&mut world, 600);
+        assert_eq!(world.facts().last(), Some(&(FactKind::Escalated, vec![])));
+        assert_eq!(world.view().status, RequestStatus::Open);
+    }
+}
+
 #[test]
 fn who_has_seen_it_is_left_alone_until_the_deadline() {
     let (mut world, _) = laddered(vec![rung(10, RungAct::Notify, &[])]);

@@ -24,16 +24,11 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Refuses what makes sense for the tool of a step only.
 pub(super) fn only_in_a_step(step: &StepAskArgs) -> anyhow::Result<()> {
-    let StepAskArgs {
-        key,
-        park,
-        on_timeout,
-        default,
-    } = step;
-    if key.is_some() || *park || on_timeout.is_some() || default.is_some() {
+    let StepAskArgs { key, park } = step;
+    if key.is_some() || *park {
         anyhow::bail!(Usage(
-            "--key, --park, --on-timeout and --default are for the tool of a step: there \
-             HOLDPOINT_RUN is set, and HOLDPOINT_TOKEN is the step's"
+            "--key and --park are for the tool of a step: there HOLDPOINT_RUN is set, and \
+             HOLDPOINT_TOKEN is the step's"
                 .to_owned()
         ));
     }
@@ -100,6 +95,7 @@ fn body(args: AskArgs) -> anyhow::Result<Value> {
         schema,
         link,
         link_label,
+        default,
         to,
         step,
     } = args;
@@ -116,8 +112,8 @@ fn body(args: AskArgs) -> anyhow::Result<Value> {
         ("schema", schema),
         ("link", self::link(link, link_label)),
         ("key", step.key.map(Value::String)),
-        ("on_timeout", step.on_timeout.map(Value::String)),
-        ("default", step.default.map(read_answer)),
+        ("on_timeout", to.on_timeout.map(Value::String)),
+        ("default", default.map(read_answer)),
     ];
     for (name, value) in more {
         if let Some(value) = value {

@@ -1,0 +1,116 @@
+//! Requests that more people must agree on than may decide them.
+
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::handoff::{Decision, RequestStatus};
+use holdpoint_contracts::hold::{HoldSpec, Policy, Want};
+use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::run::HoldKind;
+use proptest::prelude::*;
+
+use super::world::{World, spec};
+use crate::domain::RequestInput;
+
+fn asked(to: &[&str], need: u32, not_requester: bool) -> HoldSpec {
+    HoldSpec {
+        to: to.iter().map(|one| (*one).to_owned()).collect(),
+        policy: Policy {
+            need,
+            not_requester,
+        },
+        ..spec(HoldKind::Approval)
+    }
+}
+
+/// As a program opens it with somebody's token.
+fn opened(world: &mut World, by: &str, spec: HoldSpec) -> Result<(), Problem> {
+    let input = RequestInput::Open {
+        caller: world.caller(by),
+        spec: Box::new(spec),
+        timeout_ms: 60_000,
+    };
+    world.put(input).map(drop)
+}
+
+/// As a run asks it.
+fn wished(world: &mut World, spec: HoldSpec) {
+    let (spec, deadline) = (Box::new(spec), None);
+    world.wish(1, Want::Open { spec, deadline });
+}
+
+/// M-6, S2-R4: what is wrong, where, and how to mend it.
+#[test]
+fn what_nobody_can_decide_is_not_opened() {
+    let barred = "nobody may decide it but `olga`, who wants it and is barred by `not_requester`: \
+                  put it to more people, or leave it out";
+    let three = "it needs 3 approvals, and only 2 may give one, owners and operators among them: \
+                 put it to more people, or need fewer";
+    for (spec, pointer, message) in [
+        (asked(&[], 1, true), "/spec/policy/not_requester", barred),
+        (asked(&["@role.ops"], 3, false), "/spec/policy/need", three),
+    ] {
+        let mut world = World::alone();
+        let refused = opened(&mut world, "olga", spec).unwrap_err();
+        assert_eq!((refused.status, &*refused.code), (422, "invalid_body"));
+        let error = &refused.errors[0];
+        assert_eq!(error.pointer.as_deref(), Some(pointer));
+        assert_eq!(error.message, message);
+        assert!(world.request.is_none());
+    }
+}
+
+/// S2-R4: a run that asks it all the same does not wait for nobody: the owners are told.
+#[test]
+fn what_a_run_asks_of_too_few_is_put_to_the_owners_too() {
+    let mut world = World::new();
+    wished(&mut world, asked(&["@role.ops"], 3, false));
+    let to = vec!["@role.ops".to_owned(), "@role.owner".to_owned()];
+    assert_eq!(world.facts(), [(FactKind::Opened, to)]);
+    let note = world.view().history[1].note.clone().unwrap();
+    assert!(
+        note.starts_with("it needs 3 approvals, and only 2"),
+        "{note}"
+    );
+    assert!(note.ends_with("or end the run"), "{note}");
+    world.user("otto", &["member", "ops"]);
+    for name in ["oscar", "otto", "olga"] {
+        world
+            .say(name, Decision::Approve { comment: None })
+            .unwrap();
+    }
+    assert_eq!(world.view().status, RequestStatus::Decided);
+}
+
+proptest! {
+    /// The rule by trying it: what is refused, and what owners are told of, is what stays undecided
+    /// though everybody says yes.
+    #[test]
+    fn what_everybody_together_cannot_decide_is_known_before(
+        to in proptest::sample::subsequence(vec!["@user.ada", "@role.ops", "@role.owner", "@role.none"], 0..4),
+        need in 1..6_u32,
+        not_requester in any::<bool>(),
+        requester in prop_oneof![Just("ada"), Just("oscar"), Just("bob"), Just("olga")],
+        roles in proptest::collection::vec(
+            prop_oneof![Just("ops"), Just("operator"), Just("admin"), Just("sales")], 0..4),
+        is_named in any::<bool>(),
+    ) {
+        let mut world = World::new();
+        for (number, role) in roles.iter().enumerate() {
+            world.user(&format!("one-{number}"), &["member", *role]);
+        }
+        let by_name = HoldSpec {
+            requester: Some(requester.to_owned()),
+            ..asked(&to, need, not_requester)
+        };
+        let mut alone = World { users: world.users.clone(), ..World::alone() };
+        let spec = if is_named { by_name.clone() } else { asked(&to, need, not_requester) };
+        let refused = opened(&mut alone, requester, spec).is_err();
+        wished(&mut world, by_name);
+        let notes = world.view().history.into_iter().filter_map(|one| one.note);
+        let is_told = notes.into_iter().any(|note| note.ends_with("or end the run"));
+        for name in world.users.keys().cloned().collect::<Vec<_>>() {
+            drop(world.say(&name, Decision::Approve { comment: None }));
+        }
+        let is_decided = world.view().status == RequestStatus::Decided;
+        prop_assert_eq!((refused, is_told), (!is_decided, !is_decided));
+    }
+}

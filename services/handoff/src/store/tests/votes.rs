@@ -1,0 +1,68 @@
+//! Inboxes of those who vote.
+
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, Policy};
+use holdpoint_contracts::run::HoldKind;
+use sea_orm::DatabaseConnection;
+
+use super::{acme, boxed, filter, list_requests, now, open, request, save_all, sqlite, user};
+use crate::domain::{Mark, Phase, Request};
+use crate::store::Filter;
+
+#[tokio::test]
+async fn whoever_accepts_what_several_decide_takes_it_from_nobody() {
+    let (_dir, db) = sqlite().await;
+    inboxes(&db).await;
+}
+
+/// An approval of two of `to`, that alice has accepted.
+fn accepted(number: u32, to: &[&str], phase: Phase) -> Request {
+    let mut one = request("acme", number, phase);
+    one.spec = Some(HoldSpec {
+        to: to.iter().map(|to| (*to).to_owned()).collect(),
+        policy: Policy {
+            need: 2,
+            not_requester: false,
+        },
+        ..HoldSpec::asking(HoldKind::Approval, "Deploy?")
+    });
+    one.handling.assignee = Some("alice".parse().unwrap());
+    one
+}
+
+/// S2-R4, People 8: it stays in the inbox of everybody who may vote until they have voted; once it is
+/// decided, it is found with all of them again.
+pub(super) async fn inboxes(db: &DatabaseConnection) {
+    let vote = |by: &str| Mark {
+        by: by.to_owned(),
+        at: now(),
+    };
+    let decided = Phase::Decided {
+        outcome: HoldOutcome::Approved,
+        data: serde_json::Value::Null,
+        by: "bob".to_owned(),
+        at: now(),
+    };
+    let to_ops = accepted(1, &["@role.ops"], open());
+    let to_owners = accepted(2, &[], open());
+    let mut voted = accepted(3, &["@role.ops"], open());
+    voted.handling.votes = vec![vote("bob")];
+    let mut over = accepted(4, &["@role.ops"], decided);
+    over.handling.votes = vec![vote("carl"), vote("bob")];
+    let states = [to_ops, to_owners, voted, over].map(|one| (boxed(one), 0));
+    assert_eq!(save_all(db, &states).await, []);
+    let acme = acme();
+    let of = async |name: &str, roles: &[&str]| {
+        let user = user(name, roles);
+        let wanted = Filter {
+            assignee: Some(&user),
+            ..filter(&acme)
+        };
+        let found = list_requests(db, &wanted).await.unwrap();
+        found.iter().map(|one| one.id.number).collect::<Vec<_>>()
+    };
+    assert_eq!(of("alice", &[]).await, [4, 3, 2, 1], "who has accepted it");
+    assert_eq!(of("carl", &["ops"]).await, [4, 3, 1], "who has not voted");
+    assert_eq!(of("bob", &["ops"]).await, [4, 1], "who has voted on 3");
+    assert_eq!(of("olga", &["owner"]).await, [2], "what is the owners'");
+    assert_eq!(of("eve", &[]).await, [0; 0]);
+}
