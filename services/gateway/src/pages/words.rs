@@ -99,6 +99,22 @@ pub(super) const fn outcome(outcome: HoldOutcome) -> &'static str {
     }
 }
 
+/// Why it is asked, where that is one of our own reasons; none: the words are somebody's own.
+pub(super) fn reason(reason: &str) -> Option<&'static str> {
+    match reason {
+        "uncertain" => Some(
+            "Its worker was given the step and never reported. It may have happened, or not: look where it would show, then say so.",
+        ),
+        "missing_input" => Some(
+            "The run lacks inputs that its steps need; its first step starts when they are given.",
+        ),
+        "barge_in" => Some(
+            "An operator has taken this run over while it was at work; its agent stands still until the run is completed or handed back.",
+        ),
+        _ => None,
+    }
+}
+
 /// What a decision did.
 pub(super) const fn effect(effect: Effect, has_run: bool) -> &'static str {
     match (effect, has_run) {
