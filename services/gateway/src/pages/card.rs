@@ -107,6 +107,7 @@ pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>
             (reason(request))
             (task(request))
             (context::sections(&request.context))
+            @if request.redacted { p.muted { (words::REDACTED) } }
             (deadline(person, request))
             @if is_open {
                 (default(request))

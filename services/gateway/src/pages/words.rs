@@ -99,6 +99,9 @@ pub(super) const fn outcome(outcome: HoldOutcome) -> &'static str {
     }
 }
 
+/// What stands for what a reader is not shown.
+pub(super) const REDACTED: &str = "What is known of the contact, and what people said, is shown to those who are asked, to whoever asks, and to operators.";
+
 /// Why it is asked, where that is one of our own reasons; none: the words are somebody's own.
 pub(super) fn reason(reason: &str) -> Option<&'static str> {
     match reason {

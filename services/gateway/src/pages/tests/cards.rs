@@ -186,6 +186,16 @@ fn a_viewer_and_somebody_else_see_no_forms() {
     assert!(!card(&agent, &open, None).into_string().contains("<form"));
 }
 
+/// Issue 4, Deliver 4: whoever is not shown all of it is told so.
+#[test]
+fn a_card_says_that_something_is_left_out() {
+    let viewer = Person::played("vi", &["viewer"], at());
+    let shown = card(&viewer, &request(json!({ "redacted": true })), None);
+    reads(&shown, &["is shown to those who are asked"]);
+    let whole = card(&viewer, &request(json!({})), None);
+    assert!(!whole.into_string().contains("is shown to those"));
+}
+
 /// Our own reasons are words for programs; a person reads a sentence.
 #[test]
 fn a_reason_is_told_as_a_sentence() {
