@@ -79,6 +79,44 @@ async fn the_person_is_shown_everything_that_is_known() {
     );
 }
 
+/// Issue 4, Deliver 4: redacted per viewer. Who may decide it sees all of it; a viewer and a program
+/// that has nothing to do with it see what is asked.
+#[tokio::test]
+async fn others_see_nothing_of_the_contact_and_of_what_was_said() {
+    let world = World::with_test_clock().await;
+    let handoff = json!({ "to": "@role.sales", "message": "call her" });
+    let (nina, run, request) = outreach(&world, handoff).await;
+    let done =
+        json!({ "notes": "Wants a pilot.", "outcome_type": "resolved", "disposition": "finish" });
+    let complete = path(&request, "complete");
+    let (status, completed) = nina.post(&world.up, &complete, &done).await.unwrap();
+    assert_eq!(status, 200, "{completed}");
+    world.until_status(&run, "completed").await;
+    let vi = Person::join(&world.up, "vi", &["viewer"]).await.unwrap();
+    let robot = Person::join(&world.up, "robot", &["agent"]).await.unwrap();
+    let one = format!("/requests/{}", request["id"].as_str().unwrap());
+    for path in [one.as_str(), "/requests"] {
+        let read = async |person: &Person| {
+            let (status, seen) = person.get(&world.up, path).await.unwrap();
+            assert_eq!(status, 200, "{seen}");
+            seen.to_string()
+        };
+        let all = read(&nina).await;
+        let secrets = ["zoe@zoe.example", "Wants a pilot.", "12000"];
+        assert!(secrets.iter().all(|it| all.contains(it)), "{path}: {all}");
+        assert!(!all.contains("redacted"), "{path}: {all}");
+        for other in [&vi, &robot] {
+            let seen = read(other).await;
+            assert!(
+                !secrets.iter().any(|it| seen.contains(it)),
+                "{path}: {seen}"
+            );
+            assert!(seen.contains(r#""redacted":true"#), "{path}: {seen}");
+            assert!(seen.contains("Zoe is interested"), "{path}: {seen}");
+        }
+    }
+}
+
 /// S0-AC7, S0-T3: taking over stops the timer and fences the agent; completing lets it go on.
 #[tokio::test]
 async fn taking_over_stops_the_clock_and_the_agent_goes_on_when_told() {

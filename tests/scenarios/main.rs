@@ -31,6 +31,7 @@ mod a_question_is_answered;
 mod a_reply_comes_by_hook;
 mod a_reply_skips_the_follow_up;
 mod a_secret_is_entered_elsewhere;
+mod a_terminal_is_enough;
 mod a_tool_asks_and_waits;
 mod a_wait_pauses_and_resumes;
 mod a_wait_survives_a_kill;

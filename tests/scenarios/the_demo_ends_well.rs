@@ -1,19 +1,28 @@
 //! The main job, as a newcomer starts it.
 
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Output, Stdio};
 
 use holdpoint_testkit::holdpoint_binary;
 
-/// S0-AC1, S0-AC2, S0-AC4, S0-AC5, S0-AC7, S3-R1, M-6 in two stories, on real input and with real mail on disk.
-#[tokio::test]
-async fn the_demo_sends_exactly_the_expected_mails() {
-    let output = tokio::process::Command::new(holdpoint_binary().unwrap())
-        .args(["demo", "--fast"])
+async fn demo(kept: Option<&Path>) -> Output {
+    let mut command = tokio::process::Command::new(holdpoint_binary().unwrap());
+    command.args(["demo", "--fast"]);
+    if let Some(data) = kept {
+        command.arg("--data").arg(data);
+    }
+    command
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())
         .output()
         .await
-        .unwrap();
+        .unwrap()
+}
+
+/// S0-AC1, S0-AC2, S0-AC4, S0-AC5, S0-AC7, S3-R1, M-6 in two stories, on real input and with real mail on disk.
+#[tokio::test]
+async fn the_demo_sends_exactly_the_expected_mails() {
+    let output = demo(None).await;
     let told = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}\n{said}");
@@ -29,4 +38,26 @@ async fn the_demo_sends_exactly_the_expected_mails() {
         told.contains("Paused by owner; timer hold has 3 days left."),
         "{told}"
     );
+    assert!(told.contains("`demo --data DIR` keeps it"), "{told}");
+}
+
+/// Issue 4, "Show": mails one can open. The folder is kept where one is named, and only a new one is
+/// taken: the clock of somebody's system must not be moved.
+#[tokio::test]
+async fn the_mails_of_the_demo_can_be_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("kept");
+    let output = demo(Some(&data)).await;
+    let told = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}\n{said}");
+    let (_, path) = told.split_once("A mail to open: ").unwrap();
+    let mail = std::fs::read_to_string(path.trim()).unwrap();
+    assert!(mail.contains("Subject: "), "{mail}");
+    assert!(Path::new(path.trim()).starts_with(&data), "{path}");
+
+    let again = demo(Some(&data)).await;
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert_eq!(again.status.code(), Some(2), "{said}");
+    assert!(said.contains("is not empty"), "{said}");
 }

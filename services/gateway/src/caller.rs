@@ -44,8 +44,8 @@ pub(crate) struct Caller {
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
     pub(crate) workspace: Workspace,
-    /// The step that looks, where it is one: it may know of its own run only.
-    step: Option<Arc<StepClaims>>,
+    /// A step may know of its own run only.
+    bearer: Bearer,
 }
 
 /// Who asks people for a run, in the workspace of the path: somebody, or a step that runs. It has no
@@ -173,14 +173,10 @@ impl FromRequestParts<App> for Reader {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
         let (workspace, bearer) = inside(parts, app).await?;
-        let step = match bearer {
-            Bearer::User(claims) => {
-                authorize(Some(&claims), Right::Look)?;
-                None
-            }
-            Bearer::Step(claims) => Some(claims),
-        };
-        Ok(Self { workspace, step })
+        if let Bearer::User(claims) = &bearer {
+            authorize(Some(claims), Right::Look)?;
+        }
+        Ok(Self { workspace, bearer })
     }
 }
 
@@ -200,21 +196,30 @@ impl FromRequestParts<App> for Asker {
 }
 
 impl Reader {
-    /// Whether it is a step that looks.
-    pub(crate) const fn is_step(&self) -> bool {
-        self.step.is_some()
+    /// The user who looks; none where it is a step.
+    pub(crate) fn user(&self) -> Option<&Claims> {
+        match &self.bearer {
+            Bearer::User(claims) => Some(claims),
+            Bearer::Step(_) => None,
+        }
+    }
+
+    fn step(&self) -> Option<&StepClaims> {
+        match &self.bearer {
+            Bearer::User(_) => None,
+            Bearer::Step(claims) => Some(claims),
+        }
     }
 
     /// Whether the step that looks is the one that asked.
     pub(crate) fn asked(&self, step: Option<&str>) -> bool {
-        self.step
-            .as_ref()
+        self.step()
             .is_none_or(|own| Some(own.step.as_str()) == step)
     }
 
     /// To a step another run does not exist.
     pub(crate) fn sees(&self, run: RunId) -> Result<(), Problem> {
-        if self.step.as_ref().is_none_or(|own| own.run == run) {
+        if self.step().is_none_or(|own| own.run == run) {
             return Ok(());
         }
         Err(Problem::not_found(format!("there is no run `{run}`")))
@@ -222,7 +227,7 @@ impl Reader {
 
     /// A later hand-out, or the end of the run, makes a step's token worth nothing.
     pub(crate) fn still_speaks(&self, run: &RunView) -> Result<(), Refused> {
-        let Some(own) = &self.step else {
+        let Some(own) = self.step() else {
             return Ok(());
         };
         let is_current = run

@@ -19,6 +19,7 @@ mod problem;
 mod rights;
 mod router;
 mod routes;
+mod sight;
 mod store;
 #[cfg(test)]
 mod tests;

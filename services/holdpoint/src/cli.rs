@@ -91,7 +91,7 @@ impl GlobalArgs {
 pub(crate) enum Command {
     /// Run everything in this one process
     Up(UpArgs),
-    /// Show it all at work, in a temporary directory
+    /// Show it all at work, in a temporary directory; with --data, in a new one that is kept
     Demo(DemoArgs),
     /// Run one service as a process of its own
     Serve(ServeArgs),
@@ -186,7 +186,7 @@ pub(crate) struct UpArgs {
     pub(crate) test_clock: bool,
 }
 
-/// How the demo runs. `data` is the option of every command, if it was given.
+/// How the demo runs. `data` is the option of every command, if it was given; it must be new or empty.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct DemoArgs {
     /// Where to keep everything, instead of a temporary directory.

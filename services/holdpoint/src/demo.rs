@@ -14,13 +14,13 @@ mod timeline;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 use crate::cli::DemoArgs;
 use crate::client::Client;
 use crate::command::run::table_file;
 use crate::connection::Connection;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, Usage};
 use crate::output;
 use crate::up::{Settings, System};
 
@@ -28,6 +28,9 @@ use crate::up::{Settings, System};
 const CONTACTS: &str = "examples/contacts.csv";
 const AGENT: &str = "examples/outreach.yaml";
 const CONCIERGE: &str = "examples/concierge.yaml";
+
+/// Where the system keeps its mails, in its data folder.
+const MAILS: &str = "mails";
 
 /// The same files as they were built in, for a binary that was taken elsewhere.
 const CONTACTS_BUILT_IN: &str = include_str!("../../../examples/contacts.csv");
@@ -38,10 +41,10 @@ const CONCIERGE_BUILT_IN: &str = include_str!("../../../examples/concierge.yaml"
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Warn);
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let data = args
-        .data
-        .clone()
-        .unwrap_or_else(|| temporary.path().join("data"));
+    let data = match &args.data {
+        Some(own) => new_or_empty(own)?,
+        None => temporary.path().join("data"),
+    };
     let contacts = table_file::read(&input(args.contacts.as_deref(), &temporary)?)?;
     let agent = std::fs::read_to_string(AGENT).unwrap_or_else(|_| AGENT_BUILT_IN.to_owned());
     output::line("Starting scheduler, executor, gateway, a worker and JetStream …")?;
@@ -61,7 +64,41 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         }
     };
     system.stop().await;
-    Ok(told?.into())
+    let outcome = told?;
+    if outcome == Outcome::Ok {
+        output::line(&farewell(args.data.as_deref())?)?;
+    }
+    Ok(outcome.into())
+}
+
+/// A folder of one's own. The demo moves a clock and writes mails: nothing else may live there.
+fn new_or_empty(dir: &Path) -> anyhow::Result<PathBuf> {
+    let is_empty = match std::fs::read_dir(dir) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+        Err(error) => return Err(error).with_context(|| format!("cannot use {}", dir.display())),
+    };
+    if !is_empty {
+        bail!(Usage(format!(
+            "{} is not empty: a system of yours may be in it, and the demo begins with nothing; name a new folder after --data",
+            dir.display()
+        )));
+    }
+    Ok(dir.to_owned())
+}
+
+/// Where the mails are; or how to keep them.
+fn farewell(kept: Option<&Path>) -> anyhow::Result<String> {
+    let Some(data) = kept else {
+        let how = "The folder of this demo is gone with it; `demo --data DIR` keeps it, with the mails to open.";
+        return Ok(how.to_owned());
+    };
+    let mail = mails::newest(&data.join(MAILS))?.context("no mail is there to be opened")?;
+    Ok(format!(
+        "Kept in {}. A mail to open: {}",
+        data.display(),
+        mail.display()
+    ))
 }
 
 /// The file of contacts: one's own, the project's, or the one that was built in.
@@ -101,7 +138,7 @@ async fn tell(
     people.tell(&concierge).await?;
     let mut expected = story.expected_mails();
     expected.extend(people::People::expected_mails());
-    let faults = mails::check(&data.join("mails"), &expected)?;
+    let faults = mails::check(&data.join(MAILS), &expected)?;
     if faults.is_empty() {
         let count = expected.len();
         output::line(&format!(

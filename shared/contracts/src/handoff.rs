@@ -427,6 +427,12 @@ pub struct RequestView {
     /// It has ended, or its timer was stopped, and the scheduler has not confirmed that yet (S0-R4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timer_unconfirmed: bool,
+    /// Who wanted it asked, by name: whoever started the run, or opened the hold, and for whom.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked_by: Vec<String>,
+    /// What people said, and what is known of the contact, is left out for this reader.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
 }
 
 /// Votes on an approval that needs more than one.

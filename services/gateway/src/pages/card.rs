@@ -118,6 +118,7 @@ pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>
             (reason(request))
             (task(request))
             (context::sections(&request.context))
+            @if request.redacted { p.muted { (words::REDACTED) } }
             (deadline(person, request))
             @if is_open {
                 (default(request))
@@ -179,10 +180,7 @@ fn origin(request: &RequestView) -> Markup {
 fn reason(request: &RequestView) -> Markup {
     html! {
         @match request.reason.as_deref() {
-            Some("uncertain") => {
-                p.why { "Its worker was given the step and never reported. It may have happened, or not: look where it would show, then say so." }
-            }
-            Some(other) => { p.why { (clean(other)) } }
+            Some(reason) => { p.why { (clean(words::reason(reason).unwrap_or(reason))) } }
             None => {}
         }
     }

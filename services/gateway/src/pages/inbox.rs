@@ -178,7 +178,7 @@ async fn load(app: &App, person: &Person, filter: &Filter) -> Result<Found, Prob
     let mut query = filter.query(person, CARDS_MAX);
     let mut found = Found::default();
     loop {
-        let page = app.bus.query(&person.caller.workspace, &query).await?;
+        let page = app.requests(&person.caller, &query).await?;
         query.limit = query.limit.saturating_sub(page.items.len() as u64);
         found.cards.extend(page.items);
         found.has_more = page.next_cursor.is_some();

@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::{GetRequest, ListUsers, RequestView};
+use holdpoint_contracts::handoff::{ListUsers, RequestView};
 use holdpoint_ids::HoldId;
 use maud::{Markup, html};
 
@@ -47,8 +47,7 @@ pub(super) fn id(text: &str) -> Result<HoldId, Problem> {
 
 pub(super) async fn get(app: &App, person: &Person, id: HoldId) -> Result<RequestView, Problem> {
     person.caller.may(Right::Look)?;
-    let query = GetRequest { id };
-    app.bus.query(&person.caller.workspace, &query).await
+    app.request(&person.caller, id).await
 }
 
 pub(super) async fn fragments(

@@ -109,7 +109,7 @@ async fn load(app: &App, person: &Person, run: RunId) -> Result<Whole, Problem> 
     };
     let (history, requests) = tokio::join!(
         app.bus.query(workspace, &history),
-        app.bus.query(workspace, &requests)
+        app.requests(&person.caller, &requests)
     );
     Ok(Whole {
         run: view,

@@ -99,6 +99,25 @@ pub(super) const fn outcome(outcome: HoldOutcome) -> &'static str {
     }
 }
 
+/// What stands for what a reader is not shown.
+pub(super) const REDACTED: &str = "What is known of the contact, and what people said, is shown to those who are asked, to whoever asks, and to operators.";
+
+/// Why it is asked, where that is one of our own reasons; none: the words are somebody's own.
+pub(super) fn reason(reason: &str) -> Option<&'static str> {
+    match reason {
+        "uncertain" => Some(
+            "Its worker was given the step and never reported. It may have happened, or not: look where it would show, then say so.",
+        ),
+        "missing_input" => Some(
+            "The run lacks inputs that its steps need; its first step starts when they are given.",
+        ),
+        "barge_in" => Some(
+            "An operator has taken this run over while it was at work; its agent stands still until the run is completed or handed back.",
+        ),
+        _ => None,
+    }
+}
+
 /// What a decision did.
 pub(super) const fn effect(effect: Effect, has_run: bool) -> &'static str {
     match (effect, has_run) {

@@ -109,7 +109,7 @@ async fn list(
         cards: false,
     };
     (query.status, query.snoozed) = standing(&params, &query)?;
-    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+    Ok(Json(app.requests(&caller, &query).await?))
 }
 
 /// How it stands, and whether somebody has put it away for later: `status=snoozed` is open and put

@@ -424,6 +424,16 @@ impl Request {
         })
     }
 
+    /// Who wanted it asked, and who opened it for them.
+    fn asked_by(&self, spec: &HoldSpec) -> Vec<String> {
+        let opened_by = self.opened_by.iter();
+        let others = spec
+            .requester
+            .iter()
+            .filter(|named| self.opened_by.as_ref() != Some(*named));
+        opened_by.chain(others).cloned().collect()
+    }
+
     /// As the API shows it; none for a tombstone of something that was never known.
     #[must_use]
     pub fn view(&self) -> Option<RequestView> {
@@ -482,6 +492,8 @@ impl Request {
                 && self.alarm.due.is_none()
                 && !self.alarm.is_confirmed
                 && !matches!(self.phase, Phase::Frozen { .. }),
+            asked_by: self.asked_by(spec),
+            redacted: false,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Compares the mails on disk with the expected ones.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use holdpoint_worker::tools::send_email;
@@ -28,4 +28,11 @@ pub(super) fn check(dir: &Path, expected: &[Expected]) -> anyhow::Result<Vec<Str
             ..0 => Some(format!("{} mail(s) \"{subject}\" to {to} too many", -left)),
         });
     Ok(faults.collect())
+}
+
+/// The file of the newest mail of the story; none where there is none.
+pub(super) fn newest(dir: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let found = send_email::list(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let newest = found.into_iter().rfind(|mail| mail.kind == "step");
+    Ok(newest.map(|mail| dir.join("new").join(mail.file)))
 }

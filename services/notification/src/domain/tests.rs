@@ -61,6 +61,8 @@ pub(crate) fn request(kind: HoldKind) -> RequestView {
         steps_left: None,
         callback: None,
         timer_unconfirmed: false,
+        asked_by: Vec::new(),
+        redacted: false,
     }
 }
 

@@ -246,6 +246,8 @@ fn request(status: RequestStatus) -> RequestView {
         steps_left: Some(2),
         callback: None,
         timer_unconfirmed: false,
+        asked_by: vec!["cleo".to_owned()],
+        redacted: false,
     }
 }
 

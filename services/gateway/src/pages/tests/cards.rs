@@ -186,6 +186,31 @@ fn a_viewer_and_somebody_else_see_no_forms() {
     assert!(!card(&agent, &open, None).into_string().contains("<form"));
 }
 
+/// Issue 4, Deliver 4: whoever is not shown all of it is told so.
+#[test]
+fn a_card_says_that_something_is_left_out() {
+    let viewer = Person::played("vi", &["viewer"], at());
+    let shown = card(&viewer, &request(json!({ "redacted": true })), None);
+    reads(&shown, &["is shown to those who are asked"]);
+    let whole = card(&viewer, &request(json!({})), None);
+    assert!(!whole.into_string().contains("is shown to those"));
+}
+
+/// Our own reasons are words for programs; a person reads a sentence.
+#[test]
+fn a_reason_is_told_as_a_sentence() {
+    for (reason, told) in [
+        ("uncertain", "never reported"),
+        ("missing_input", "The run lacks inputs that its steps need"),
+        ("barge_in", "An operator has taken this run over"),
+        ("Refunds above 100 EUR", "Refunds above 100 EUR"),
+    ] {
+        let html = card(&owner(), &request(json!({ "reason": reason })), None);
+        reads(&html, &[told]);
+        assert!(!html.into_string().contains(&format!(">{reason}<")) || reason == told);
+    }
+}
+
 /// Render by `actions[]`: what the owner says can be done is what is shown.
 #[test]
 fn what_can_be_done_is_what_is_shown() {

@@ -17,13 +17,15 @@ use crate::caller::{Named, Reader};
 use crate::params::{Params, invalid};
 use crate::problem::Refused;
 use crate::routes::asking;
+use crate::sight::seen_by;
 
 /// The longest that one asks and waits.
 const WAIT_MAX: Duration = Duration::from_mins(1);
 /// A lost nudge is made up for after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// One request; with `wait`, when it is not open any more, or when that time is over.
+/// One request, as far as the reader may see it; with `wait`, when it is not open any more, or when
+/// that time is over.
 pub(crate) async fn show(
     State(app): State<App>,
     reader: Reader,
@@ -34,13 +36,13 @@ pub(crate) async fn show(
     let wait = params
         .read_as::<String>("wait")?
         .map_or(Ok(Duration::ZERO), |text| read_wait(&text))?;
-    if reader.is_step() {
+    let Some(claims) = reader.user() else {
         return Ok(Json(asking::show_to_step(&app, &reader, id, wait).await?));
-    }
+    };
     let by = Instant::now() + wait;
     let is_closed = |request: &RequestView| !request.status.is_open();
     let request = until(&app, (&reader.workspace, id), by, is_closed).await?;
-    Ok(Json(request))
+    Ok(Json(seen_by(claims, request)))
 }
 
 fn read_wait(text: &str) -> Result<Duration, Problem> {

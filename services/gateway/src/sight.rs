@@ -1,0 +1,178 @@
+//! How much of a request somebody sees (issue 4, "redacted per viewer").
+//!
+//! The one place where users read requests: [`seen_by`] decides it, and every route and page asks
+//! through here. Owns no rule of who may decide: that is the handoff service's.
+
+use holdpoint_auth::{Claims, Right};
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::handoff::{GetRequest, ListRequests, RequestView};
+use holdpoint_contracts::run::Page;
+use holdpoint_ids::HoldId;
+use serde_json::Value;
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::rights::grants;
+
+/// Of a context, what everybody who may look is shown: what is to be done, and which steps there were.
+const SHOWN: [&str; 2] = ["recommended_action", "actions"];
+
+impl App {
+    /// One request, as far as the caller may see it.
+    pub(crate) async fn request(
+        &self,
+        caller: &Caller,
+        id: HoldId,
+    ) -> Result<RequestView, Problem> {
+        let found = self
+            .bus
+            .query(&caller.workspace, &GetRequest { id })
+            .await?;
+        Ok(seen_by(&caller.claims, found))
+    }
+
+    /// A page of requests, each as far as the caller may see it.
+    pub(crate) async fn requests(
+        &self,
+        caller: &Caller,
+        query: &ListRequests,
+    ) -> Result<Page<RequestView>, Problem> {
+        let Page { items, next_cursor } = self.bus.query(&caller.workspace, query).await?;
+        let seen = items.into_iter().map(|one| seen_by(&caller.claims, one));
+        Ok(Page {
+            items: seen.collect(),
+            next_cursor,
+        })
+    }
+}
+
+/// All of a request for whom it concerns; for anybody else what is asked, without what people said and
+/// without what is known of the contact.
+pub(crate) fn seen_by(claims: &Claims, request: RequestView) -> RequestView {
+    match concerns(claims, &request) {
+        true => request,
+        false => redacted(request),
+    }
+}
+
+/// It concerns operators and those above them, who has it, who wanted it asked, and who may decide it.
+fn concerns(claims: &Claims, request: &RequestView) -> bool {
+    let name = claims.user.as_str();
+    let has_it = request.assignee.as_deref() == Some(name);
+    if has_it || request.asked_by.iter().any(|by| by == name) {
+        return true;
+    }
+    let is_named = |whom: &String| {
+        let is_role = |role: &str| claims.roles.iter().any(|own| own.as_str() == role);
+        whom.strip_prefix("@user.") == Some(name)
+            || whom.strip_prefix("@role.").is_some_and(is_role)
+    };
+    let mut asked = request.to.iter().chain(&request.also);
+    grants(&claims.roles, Right::Operate)
+        || grants(&claims.roles, Right::Decide) && asked.any(is_named)
+}
+
+/// A context that no agent wrote may hold anything, so only what is known to be harmless stays.
+fn redacted(mut request: RequestView) -> RequestView {
+    if let Some(fields) = request.context.as_object_mut() {
+        fields.retain(|name, _| SHOWN.contains(&name.as_str()));
+    } else {
+        request.context = Value::Null;
+    }
+    for handled in &mut request.history {
+        handled.note = None;
+    }
+    RequestView {
+        response: None,
+        late: Vec::new(),
+        redacted: true,
+        ..request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use serde_json::json;
+
+    use super::*;
+
+    fn request() -> RequestView {
+        let view = json!({
+            "id": "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1", "kind": "handoff",
+            "run": "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "step": "step-02", "agent": "outreach",
+            "status": "completed", "version": 3, "to": ["@role.sales"], "also": ["@user.bob"],
+            "assignee": "nina", "asked_by": ["cleo"], "question": "Agent requires attention",
+            "options": [], "reason": null, "deadline": null, "remaining_ms": null,
+            "on_timeout": "continue", "actions": [], "outcome": "completed",
+            "context": {
+                "contact": { "email": "zoe@zoe.example" }, "deals": [{ "value": 12000 }],
+                "activities": [{ "text": "said yes" }], "emails": [{ "to": "zoe@zoe.example" }],
+                "findings": [{ "finding": "said yes" }], "recommended_action": "Call",
+                "conditions": [{ "values": { "contact.email": "zoe@zoe.example" } }],
+                "searches": [{ "result": "zoe@zoe.example" }], "actions": [{ "step": "step-01" }],
+            },
+            "response": { "notes": "said yes" }, "decided_by": "nina", "decided_at": null,
+            "late": [{ "by": "bob", "at": "2026-01-01T00:00:00Z", "data": "said yes" }],
+            "history": [{ "action": "completed", "by": "nina", "at": "2026-01-01T00:00:00Z", "note": "said yes" }],
+            "created_at": "2025-12-31T12:00:00Z",
+        });
+        serde_json::from_value(view).unwrap()
+    }
+
+    fn claims(user: &str, roles: &[&str]) -> Claims {
+        Claims {
+            workspace: "acme".parse().unwrap(),
+            user: user.parse().unwrap(),
+            roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
+            expires_at: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    /// Issue 4, Deliver 4: who may decide it, has it, wanted it or operates sees all; nobody else.
+    #[test]
+    fn only_whom_it_concerns_sees_all_of_it() {
+        for (user, roles, sees_all) in [
+            ("eva", &["owner"][..], true),
+            ("eva", &["admin"], true),
+            ("eva", &["operator"], true),
+            ("eva", &["member", "sales"], true),
+            ("bob", &["member"], true),
+            ("nina", &["viewer"], true),
+            ("cleo", &["agent"], true),
+            ("eva", &["member"], false),
+            ("eva", &["viewer"], false),
+            ("eva", &["agent"], false),
+            // Named, and still may not decide.
+            ("eva", &["viewer", "sales"], false),
+            ("bob", &["agent"], false),
+            ("eva", &["sales"], false),
+        ] {
+            let seen = seen_by(&claims(user, roles), request());
+            assert_eq!(seen == request(), sees_all, "{user} {roles:?}");
+            assert_eq!(seen.redacted, !sees_all, "{user} {roles:?}");
+        }
+    }
+
+    /// Issue 4, Deliver 4: nothing that people said, nothing of the contact; what is asked stays.
+    #[test]
+    fn what_is_left_out_is_what_people_said_and_the_contact() {
+        let seen = seen_by(&claims("eva", &["viewer"]), request());
+        let text = serde_json::to_string(&seen).unwrap();
+        for gone in ["zoe@zoe.example", "said yes", "12000"] {
+            assert!(!text.contains(gone), "{gone} in {text}");
+        }
+        assert_eq!(
+            seen.context,
+            json!({ "recommended_action": "Call", "actions": [{ "step": "step-01" }] })
+        );
+        assert_eq!(seen.question, request().question);
+        assert_eq!(
+            (seen.outcome, seen.decided_by),
+            (request().outcome, Some("nina".to_owned()))
+        );
+        let mut free = request();
+        free.context = json!("zoe@zoe.example");
+        assert_eq!(redacted(free).context, Value::Null);
+    }
+}
