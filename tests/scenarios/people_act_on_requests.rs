@@ -211,6 +211,12 @@ async fn forms_are_checked_votes_are_counted_and_batches_answer_each() {
     let effects: Vec<_> = effects.map(|one| one["effect"].as_str()).collect();
     assert_eq!(effects, [Some("applied"), Some("applied"), None]);
     assert_eq!(results["items"][2]["problem"]["status"], 404);
+}
+
+/// What cannot be asked is refused before anybody is asked.
+#[tokio::test]
+async fn holds_that_make_no_sense_are_refused() {
+    let world = World::with_test_clock().await;
     for (body, code) in [
         (
             json!({ "kind": "input", "question": "?", "options": [true, false] }),
