@@ -17,6 +17,7 @@ mod world;
 mod a_cancelled_run_never_goes_on;
 mod a_deleted_agent_fails_its_runs;
 mod a_digest_gathers_what_is_open;
+mod a_full_disk_costs_time_and_no_work;
 mod a_hold_calls_back;
 mod a_hold_needs_no_agent;
 mod a_killed_up_finds_its_bus_again;

@@ -35,17 +35,20 @@ pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
         _ = interrupt.recv() => return Ok(given_up(&args)),
         _ = terminate.recv() => return Ok(given_up(&args)),
     };
-    let system = started?;
+    let mut system = started?;
     leave_connection(&args.data, &system)?;
     greet(&args, &system)?;
-    let outcome = tokio::select! {
-        _ = interrupt.recv() => Outcome::Interrupted,
-        _ = terminate.recv() => Outcome::Ok,
-        () = system.bus_ended() => {
-            // Nothing is lost: what was not on the bus is in the tables. Whoever watches this
-            // process starts it again.
-            output::note("error: our nats-server has ended by itself; see nats-server.log in the data folder, and start `up` again");
-            Outcome::Failed
+    let outcome = loop {
+        tokio::select! {
+            _ = interrupt.recv() => break Outcome::Interrupted,
+            _ = terminate.recv() => break Outcome::Ok,
+            () = system.bus_is_stuck() => system.start_bus_anew().await?,
+            () = system.bus_ended() => {
+                // Nothing is lost: what was not on the bus is in the tables. Whoever watches this
+                // process starts it again.
+                output::note("error: our nats-server has ended by itself; see nats-server.log in the data folder, and start `up` again");
+                break Outcome::Failed;
+            }
         }
     };
     output::note("stopping: finishing what is at work, at most 10 s (again to stop at once)");

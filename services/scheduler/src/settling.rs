@@ -45,6 +45,13 @@ impl Settling {
         });
         lacking.collect()
     }
+
+    /// Whether JetStream does not take what any kernel of this process publishes.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        kernels.iter().any(|(_, activity)| activity.is_refused())
+    }
 }
 
 impl Settling {

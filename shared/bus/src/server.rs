@@ -69,6 +69,8 @@ pub struct Provided {
     pub version: ServerVersion,
     child: Option<tokio::process::Child>,
     lock: Option<std::fs::File>,
+    /// Where its files are; none: somebody else's.
+    place: Option<Place>,
 }
 
 /// Why there is no NATS server. Each message says where, and how to mend it.
@@ -167,6 +169,7 @@ pub async fn provide(settings: Settings) -> Result<Provided, ServerError> {
     };
     info!(url = provided.url, origin = ?provided.origin, version = %provided.version, "NATS is there");
     provided.lock = Some(lock);
+    provided.place = Some(place);
     Ok(provided)
 }
 
@@ -196,7 +199,7 @@ async fn started(place: &Place) -> Result<Provided, ServerError> {
             pid,
             url,
             version,
-        } = child::start(&binary, place).await?;
+        } = child::start(&binary, place, None).await?;
         let mut provided = Provided::new(url, Origin::Started { pid, binary }, version);
         provided.child = Some(child);
         return Ok(provided);
@@ -227,7 +230,39 @@ impl Provided {
             version,
             child: None,
             lock: None,
+            place: None,
         }
+    }
+
+    /// Ends our server's process and starts it again at the same address, on what it has stored. False: it
+    /// is no process of ours, and goes on as it is.
+    ///
+    /// # Errors
+    /// [`ServerError`] when it does not come back; then there is none.
+    pub async fn start_anew(&mut self) -> Result<bool, ServerError> {
+        let port = self
+            .url
+            .rsplit(':')
+            .next()
+            .and_then(|port| port.parse().ok());
+        let (Some(place), Some(pid)) = (&self.place, self.pid()) else {
+            return Ok(false);
+        };
+        let binary = match &self.origin {
+            Origin::Started { binary, .. } => binary.clone(),
+            _ => program().await?,
+        };
+        match self.child.take() {
+            Some(mut child) => process::end_child(pid, &mut child).await,
+            None => process::end_stranger(pid).await,
+        }
+        let running = child::start(&binary, place, port).await?;
+        self.child = Some(running.child);
+        self.url = running.url;
+        let pid = running.pid;
+        self.origin = Origin::Started { pid, binary };
+        info!(url = self.url, pid, "NATS was started anew");
+        Ok(true)
     }
 
     /// Ends what [`provide`] started or took back: asks, waits 10 s, then kills. A given server is

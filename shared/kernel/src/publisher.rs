@@ -1,6 +1,8 @@
 //! Sends what was committed: messages, answers, acks. In this order, and never before the commit.
 
 use std::collections::VecDeque;
+use std::error::Error;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,11 +24,21 @@ mod behind;
 
 use behind::{Behind, Unstored, unstored};
 
+/// An attempt at the oldest of what stayed behind.
+type Attempt = Pin<Box<dyn Future<Output = Tried> + Send>>;
+
+/// What became of it.
+enum Tried {
+    /// The bus has all of it.
+    Stored,
+    /// Another replica has it: it is that one's to publish and to delete.
+    Elsewhere,
+    /// What is left of it, where that is known, and why.
+    Refused(Option<Vec<Outgoing>>, Option<Box<dyn Error + Send + Sync>>),
+}
+
 /// How long one flush may take at a crash point.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
-
-/// Rows that stayed behind and are published in one go, before newer batches have a turn.
-const CATCH_UP_ROWS: usize = 64;
 
 /// Committed batches that wait for the publisher; with the one in its hands at most two.
 pub(crate) const UNPUBLISHED_MAX: usize = 1;
@@ -148,12 +160,14 @@ pub(crate) struct Publisher<S: Service> {
     /// Whose rows these are; none: nobody else writes the tables.
     owner: Option<String>,
     behind: Behind,
+    /// Beside newer batches: a bus that says nothing is waited for, and callers must not wait with us.
+    attempt: Option<Attempt>,
     stop: CancellationToken,
 }
 
 impl<S: Service> Publisher<S> {
-    /// Publishes what an earlier process left, as far as the bus takes it: before anything newer.
-    pub(crate) async fn new(
+    /// Publishes what an earlier process left before anything newer.
+    pub(crate) fn new(
         courier: Courier<S>,
         db: DatabaseConnection,
         owner: Option<String>,
@@ -165,6 +179,7 @@ impl<S: Service> Publisher<S> {
             courier,
             db,
             owner,
+            attempt: None,
             stop,
         };
         if !left_behind.is_empty() {
@@ -174,7 +189,6 @@ impl<S: Service> Publisher<S> {
                 "publishing what the process before left in its outbox"
             );
             publisher.behind.begin_with(left_behind);
-            publisher.catch_up().await;
         }
         publisher
     }
@@ -185,14 +199,13 @@ impl<S: Service> Publisher<S> {
             let has_room = self.behind.has_room() || self.stop.is_cancelled();
             let batch = tokio::select! {
                 biased;
-                () = self.behind.is_due() => {
-                    self.catch_up().await;
-                    // Callers of newer batches are answered between.
-                    let next = if has_room { batches.try_recv().ok() } else { None };
-                    if next.is_none() {
-                        continue;
-                    }
-                    next
+                tried = ended(&mut self.attempt) => {
+                    self.tried(tried);
+                    continue;
+                }
+                () = self.behind.is_due(), if self.attempt.is_none() => {
+                    self.attempt = self.try_oldest();
+                    continue;
                 }
                 batch = batches.recv(), if has_room => batch,
                 // A writer that is to end must not wait for room.
@@ -237,35 +250,55 @@ impl<S: Service> Publisher<S> {
         activity.in_flight.fetch_sub(tasks, Ordering::AcqRel);
     }
 
-    /// Publishes some of what stayed behind, the oldest first, until the bus refuses again.
-    async fn catch_up(&mut self) {
-        let (bus, published) = (&self.courier.bus, &self.courier.published);
-        for _ in 0..CATCH_UP_ROWS {
-            let Some((row, messages)) = self.behind.first() else {
-                return;
-            };
+    /// Begins to publish the oldest of what stayed behind.
+    fn try_oldest(&mut self) -> Option<Attempt> {
+        let (row, messages) = self.behind.first()?;
+        let (bus, db, owner) = (
+            self.courier.bus.clone(),
+            self.db.clone(),
+            self.owner.clone(),
+        );
+        Some(Box::pin(async move {
             if !bus.is_connected() {
-                return self.behind.refused(messages, None);
+                return Tried::Refused(messages, None);
             }
             let messages = match messages {
                 Some(messages) => messages,
-                None => match outbox::read_again(&self.db, row, self.owner.as_deref()).await {
+                None => match outbox::read_again(&db, row, owner.as_deref()).await {
                     Ok(Some(messages)) => messages,
-                    // Another replica has it: it is that one's to publish and to delete.
-                    Ok(None) => {
-                        self.behind.done(S::NAME);
-                        continue;
-                    }
-                    Err(error) => return self.behind.refused(None, Some(&error)),
+                    Ok(None) => return Tried::Elsewhere,
+                    Err(error) => return Tried::Refused(None, Some(Box::new(error))),
                 },
             };
-            if let Some(Unstored { left, why }) = unstored(bus, messages).await {
-                return self.behind.refused(Some(left), Some(&why));
+            match unstored(&bus, messages).await {
+                None => Tried::Stored,
+                Some(Unstored { left, why }) => Tried::Refused(Some(left), Some(Box::new(why))),
             }
-            published.end_of(row);
-            self.behind.done(S::NAME);
+        }))
+    }
+
+    /// The attempt has ended; the next one is due at once where it was well.
+    fn tried(&mut self, tried: Tried) {
+        match tried {
+            Tried::Stored => {
+                if let Some(row) = self.behind.done(S::NAME) {
+                    self.courier.published.end_of(row);
+                }
+            }
+            Tried::Elsewhere => drop(self.behind.done(S::NAME)),
+            Tried::Refused(left, why) => self.behind.refused(left, why.as_deref()),
         }
     }
+}
+
+/// The end of an attempt; never where there is none.
+async fn ended(attempt: &mut Option<Attempt>) -> Tried {
+    let Some(running) = attempt else {
+        return std::future::pending().await;
+    };
+    let tried = running.await;
+    *attempt = None;
+    tried
 }
 
 /// Answers all, then acks all.

@@ -89,6 +89,10 @@ pub struct Activity {
     pub(crate) is_database_away: Arc<AtomicBool>,
     /// Whether committed messages wait for the bus, because it is away or refuses them.
     is_behind: Arc<AtomicBool>,
+    /// Whether the bus did not store the oldest message of the outbox when it was tried last.
+    is_outbox_refused: Arc<AtomicBool>,
+    /// Whether the bus did not store the last wishes.
+    are_wishes_refused: Arc<AtomicBool>,
 }
 
 impl Activity {
@@ -123,8 +127,27 @@ impl Activity {
         if !self.database_answers() {
             return Some("the database does not answer, or takes nothing");
         }
-        self.is_behind()
+        (self.is_behind() || self.is_refused())
             .then_some("JetStream does not take what is to be published; is its disk full?")
+    }
+
+    /// Whether JetStream, though it is there, did not store what was published last.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.is_outbox_refused.load(Ordering::Acquire) || self.are_wishes_refused()
+    }
+
+    pub(crate) fn set_outbox_refused(&self, is_refused: bool) {
+        self.is_outbox_refused.store(is_refused, Ordering::Release);
+    }
+
+    pub(crate) fn are_wishes_refused(&self) -> bool {
+        self.are_wishes_refused.load(Ordering::Acquire)
+    }
+
+    /// Tells whether they were before.
+    pub(crate) fn set_wishes_refused(&self, are_refused: bool) -> bool {
+        self.are_wishes_refused.swap(are_refused, Ordering::AcqRel)
     }
 
     /// Whether something that was committed waits for the bus.
@@ -277,7 +300,7 @@ pub async fn start<S: Service>(
         left_behind,
         stop.clone(),
     );
-    tracker.spawn(publisher.await.run(batches));
+    tracker.spawn(publisher.run(batches));
     if !deps.store.is_exclusive() {
         let (db, stop) = (readers.clone(), stop.clone());
         let taking = recovery::take_over(publishing, courier.clone(), db, owner, stop);
@@ -322,10 +345,13 @@ impl<S: Service> Thread<S> {
         };
         // The store is used on its own thread and runtime only; blocking on it inside another
         // runtime would panic.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(io)?;
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time();
+        // SQLite answers from a thread: without sockets to watch this one sleeps and wakes at less cost.
+        if !store.is_exclusive() || std::env::var_os("HP_IO").is_some() {
+            builder.enable_io();
+        }
+        let runtime = builder.build().map_err(io)?;
         std::thread::Builder::new()
             .name(format!("{}-db", S::NAME))
             .spawn(move || runtime.block_on(self.run(&store, ready)))

@@ -10,7 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_store::StoreError;
+use holdpoint_store::{StoreError, takes_writes};
 use sea_orm::{DatabaseConnection, DbErr, RuntimeErr};
 use tokio::sync::{mpsc, oneshot};
 
@@ -107,7 +107,7 @@ impl<S: Service> Writer<S> {
                 taken = self.tasks.recv_many(backlog, TAKE_MAX) => return taken > 0,
                 () = overdue => self.forget().await,
                 () = tokio::time::sleep(LOOK_AGAIN_AFTER), if !self.activity.database_answers() => {
-                    self.activity.set_database_answers(self.db.ping().await.is_ok());
+                    self.activity.set_database_answers(takes_writes(&self.db).await);
                 }
             }
         }

@@ -9,9 +9,12 @@ mod rows;
 mod transaction;
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 
-use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
+use sea_orm::sqlx::pool::PoolConnectionMetadata;
+use sea_orm::sqlx::sqlite::{SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sea_orm::sqlx::{self, Connection as _};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr,
     SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
@@ -135,6 +138,7 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
         .test_before_acquire(!location.is_exclusive());
     match location {
         Location::Sqlite(_) => {
+            options.map_sqlx_sqlite_pool_opts(|pool| pool.before_acquire(at_rest));
             // Checkpoints are made by a thread and connection of their own.
             options.map_sqlx_sqlite_opts(|sqlite| {
                 sqlite
@@ -157,6 +161,16 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
     Ok(Database::connect(options).await?)
 }
 
+/// Whether a connection may be used again. Where the disk is full SQLite itself rolls back, and the driver
+/// goes on counting that transaction as open: what followed would be parts of it, told as committed and never
+/// written. Such a connection is closed, and another one opened.
+fn at_rest<'c>(
+    connection: &'c mut SqliteConnection,
+    _meta: PoolConnectionMetadata,
+) -> Pin<Box<dyn Future<Output = Result<bool, sqlx::Error>> + Send + 'c>> {
+    Box::pin(std::future::ready(Ok(!connection.is_in_transaction())))
+}
+
 /// Begins a transaction that writes; on SQLite it takes the write lock at once.
 ///
 /// # Errors
@@ -167,6 +181,16 @@ pub async fn begin_write(db: &DatabaseConnection) -> Result<Transaction, StoreEr
         ..TransactionOptions::default()
     };
     Ok(Transaction::new(db.begin_with_options(options).await?))
+}
+
+/// Whether the tables can be written: a full disk still answers whoever reads.
+pub async fn takes_writes(db: &DatabaseConnection) -> bool {
+    if !is_sqlite(db) {
+        return db.ping().await.is_ok();
+    }
+    // Writes a page of the file and changes nothing in it: nobody reads this number.
+    let write = db.execute_unprepared("PRAGMA user_version = 0").await;
+    write.is_ok()
 }
 
 /// Brings a service's tables up to date; several instances may do so at once.

@@ -18,6 +18,9 @@ use crate::StoreError;
 /// which drive out the texts of large batches.
 const LITTLE: usize = 64;
 
+/// Why a transaction goes no further.
+const BROKEN: &str = "a statement of this transaction was refused before";
+
 /// A transaction that writes. Rolled back where it is dropped before its commit.
 #[derive(Debug)]
 pub struct Transaction {
@@ -67,8 +70,7 @@ impl Transaction {
     pub async fn commit(self) -> Result<(), StoreError> {
         self.send().await?;
         if self.waiting().is_broken {
-            let why = "a statement of this transaction was refused before its commit";
-            return Err(DbErr::Custom(why.to_owned()).into());
+            return Err(DbErr::Custom(BROKEN.to_owned()).into());
         }
         Ok(self.inner.commit().await?)
     }
@@ -106,9 +108,12 @@ impl Transaction {
         &self,
         statement: impl Future<Output = Result<T, DbErr>>,
     ) -> Result<T, DbErr> {
-        let before = std::mem::replace(&mut self.waiting().is_broken, true);
+        // A full disk may have ended the transaction: whatever came now would stay by itself.
+        if std::mem::replace(&mut self.waiting().is_broken, true) {
+            return Err(DbErr::Custom(BROKEN.to_owned()));
+        }
         let done = statement.await?;
-        self.waiting().is_broken = before;
+        self.waiting().is_broken = false;
         Ok(done)
     }
 
@@ -292,6 +297,37 @@ mod tests {
         tx.later(add(1, 10)).await.unwrap();
         drop(tx);
         assert_eq!(words(&db).await, []);
+    }
+
+    /// SQLite itself rolls back where the disk is full, and the driver goes on counting that transaction as open:
+    /// the next ones would be parts of it, and none would ever be written.
+    #[tokio::test]
+    async fn what_is_committed_after_a_full_disk_is_there() {
+        let (folder, db) = tables().await;
+        let file = Location::Sqlite(folder.path().join("tables.db"));
+        let texts = "CREATE TABLE texts (text TEXT)";
+        db.execute_unprepared(texts).await.unwrap();
+        for _ in 0..2 {
+            let full = "PRAGMA max_page_count = 1";
+            db.execute_unprepared(full).await.unwrap();
+            let tx = begin_write(&db).await.unwrap();
+            let large = "INSERT INTO texts VALUES (hex(zeroblob(100000)))";
+            tx.execute_unprepared(large).await.unwrap_err();
+            drop(tx);
+            // One that is given up, too.
+            let tx = begin_write(&db).await.unwrap();
+            tx.later(add(9, 90)).await.unwrap();
+            drop(tx);
+        }
+        let tx = begin_write(&db).await.unwrap();
+        tx.later(add(1, 10)).await.unwrap();
+        tx.commit().await.unwrap();
+        let other = open_writer(&file).await.unwrap();
+        assert_eq!(words(&other).await, [(1, 10)]);
+        let tx = begin_write(&other).await.unwrap();
+        tx.later(add(2, 20)).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(words(&db).await, [(1, 10), (2, 20)]);
     }
 
     async fn words_refused(tx: &Transaction) -> bool {

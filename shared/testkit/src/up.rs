@@ -40,6 +40,9 @@ pub struct UpOptions {
     pub args: Vec<String>,
     /// Further variables of its environment.
     pub env: Vec<(String, String)>,
+    /// Its data lie on a disk of so many bytes that it alone sees, and that goes with it. Only root can
+    /// have one; see [`Up::data_as_it_sees_it`].
+    pub disk_bytes: Option<u64>,
 }
 
 /// What it prints first, as one line of JSON.
@@ -163,6 +166,16 @@ impl Up {
         data_dir(self.home.path())
     }
 
+    /// Its data directory by a path that leads to a disk of its own, too.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn data_as_it_sees_it(&self) -> anyhow::Result<PathBuf> {
+        let pid = self.child.id().context("it has ended")?;
+        let root = PathBuf::from(format!("/proc/{pid}/root"));
+        Ok(root.join(self.data_dir().strip_prefix("/")?))
+    }
+
     /// Changes what the next [`Up::restart`] starts with.
     pub fn options_mut(&mut self) -> &mut UpOptions {
         &mut self.options
@@ -218,7 +231,10 @@ async fn launch(
     home: &Path,
 ) -> anyhow::Result<(Child, Hello)> {
     let (stdout, stderr) = (home.join("stdout"), home.join("stderr"));
-    let mut command = Command::new(program);
+    let mut command = match options.disk_bytes {
+        None => Command::new(program),
+        Some(bytes) => on_a_disk(program, bytes, &data_dir(home))?,
+    };
     command
         .args(["up", "--json", "--http", "127.0.0.1:0", "--data"])
         .arg(data_dir(home));
@@ -255,6 +271,18 @@ async fn launch(
         child,
         hello.with_context(|| format!("stderr:{}", stderr_tail(home)))?,
     ))
+}
+
+/// The same program in a mount namespace of its own, with a file system in memory at `data`.
+fn on_a_disk(program: &Path, bytes: u64, data: &Path) -> anyhow::Result<Command> {
+    fs::create_dir_all(data)?;
+    let script = r#"mount -t tmpfs -o "size=$1" tmpfs "$2" && shift 2 && exec "$@""#;
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(bytes.to_string())
+        .args([data, program]);
+    Ok(command)
 }
 
 fn data_dir(home: &Path) -> PathBuf {

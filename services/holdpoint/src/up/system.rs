@@ -41,6 +41,13 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How often readiness is looked at while starting.
 const READY_LOOK: Duration = Duration::from_millis(20);
 
+/// How often it is looked whether our own bus is stuck, and how long it must have been.
+const STUCK_LOOK: Duration = Duration::from_secs(1);
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
+/// Free bytes with which a disk is no longer full.
+const ROOM_BYTES: u64 = 4 << 20;
+
 /// The file in the data folder that keeps the time of a test clock.
 const CLOCK: &str = "clock";
 
@@ -74,6 +81,10 @@ pub(crate) struct System {
     worker: Part,
     services: Part,
     nats: Provided,
+    /// How the kernels of this process are.
+    kernels: Settling,
+    /// Where the bus keeps what it stores.
+    data: PathBuf,
     _locks: Vec<File>,
 }
 
@@ -125,7 +136,7 @@ impl System {
         };
         let nats = server::provide(wanted).await?;
         match Self::start_on(&settings, &nats.url).await {
-            Ok(started) => Ok(started.on(nats, locks)),
+            Ok(started) => Ok(started.on(nats, settings.data, locks)),
             Err(error) => {
                 nats.stop().await;
                 Err(error)
@@ -158,7 +169,7 @@ impl System {
                 tracing::error!(error = &error as &dyn std::error::Error, "the worker ended");
             }
         });
-        let gateway = start_gateway(settings, nats_url, clock, settling).await?;
+        let gateway = start_gateway(settings, nats_url, clock, settling.clone()).await?;
         let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
         let token = gateway.owner_token(&workspace).await?;
         let url = format!("http://{}", gateway.address());
@@ -185,12 +196,36 @@ impl System {
             edge,
             worker,
             services,
+            kernels: settling,
         })
     }
 
     /// Waits until our own bus has ended without being asked to; a given one is not watched.
     pub(crate) async fn bus_ended(&self) {
         self.nats.ended().await;
+    }
+
+    /// Waits until our own bus has stored nothing for a while though it is there and its disk has room: one
+    /// that has met a full disk refuses until it is started anew.
+    pub(crate) async fn bus_is_stuck(&self) {
+        let mut since = None;
+        loop {
+            tokio::time::sleep(STUCK_LOOK).await;
+            if !self.kernels.is_refused() || !has_room(&self.data) || self.nats.pid().is_none() {
+                since = None;
+                continue;
+            }
+            if since.get_or_insert_with(Instant::now).elapsed() >= STUCK_AFTER {
+                return;
+            }
+        }
+    }
+
+    /// Starts our own bus anew; everybody finds it at the same address.
+    pub(crate) async fn start_bus_anew(&mut self) -> anyhow::Result<()> {
+        tracing::warn!("our nats-server stores nothing though its disk has room: starting it anew");
+        self.nats.start_anew().await?;
+        Ok(())
     }
 
     /// Stops everything in reverse: callers, the worker, the services, the bus.
@@ -213,10 +248,11 @@ struct Started {
     edge: Part,
     worker: Part,
     services: Part,
+    kernels: Settling,
 }
 
 impl Started {
-    fn on(self, nats: Provided, locks: Vec<File>) -> System {
+    fn on(self, nats: Provided, data: PathBuf, locks: Vec<File>) -> System {
         let Self {
             url,
             token,
@@ -226,6 +262,7 @@ impl Started {
             edge,
             worker,
             services,
+            kernels,
         } = self;
         System {
             url,
@@ -237,9 +274,16 @@ impl Started {
             worker,
             services,
             nats,
+            kernels,
+            data,
             _locks: locks,
         }
     }
+}
+
+/// Whether what is stored there could grow.
+fn has_room(data: &Path) -> bool {
+    rustix::fs::statvfs(data).is_ok_and(|disk| disk.f_bavail * disk.f_frsize >= ROOM_BYTES)
 }
 
 /// Two processes on one folder would each believe that they alone write the tables.

@@ -62,15 +62,19 @@ pub(super) fn find(place: &Place) -> Option<u32> {
         .find(|pid| serves(*pid, place))
 }
 
-/// Starts `binary` and waits until it answers.
-pub(super) async fn start(binary: &Path, place: &Place) -> Result<Running, ServerError> {
+/// Starts `binary` and waits until it answers: on `port`, or on one that the system chooses.
+pub(super) async fn start(
+    binary: &Path,
+    place: &Place,
+    port: Option<u16>,
+) -> Result<Running, ServerError> {
     let failed = |why: String| ServerError::NotStarted {
         binary: binary.to_owned(),
         why,
         log: place.log(),
     };
     place.forget_ports();
-    let mut child = command(binary, place)
+    let mut child = command(binary, place, port)
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
     let Some(pid) = child.id() else {
@@ -110,10 +114,11 @@ pub(super) async fn start(binary: &Path, place: &Place) -> Result<Running, Serve
     )))
 }
 
-fn command(binary: &Path, place: &Place) -> Command {
+fn command(binary: &Path, place: &Place, port: Option<u16>) -> Command {
     let mut command = Command::new(binary);
+    let port = port.map_or_else(|| "-1".to_owned(), |port| port.to_string());
     command
-        .args(["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir"])
+        .args(["-a", "127.0.0.1", "-p", &port, "--ports_file_dir"])
         .arg(place.ports_dir())
         .args(["-js", "-sd"])
         .arg(place.store())

@@ -76,7 +76,7 @@ async fn a_leftover_is_killed_only_on_its_own_folder() {
 async fn a_program_that_ends_at_once_is_reported_with_its_log() {
     let dir = tempfile::tempdir().unwrap();
     let place = Place::open(dir.path()).unwrap();
-    let error = match child::start(Path::new("/bin/false"), &place).await {
+    let error = match child::start(Path::new("/bin/false"), &place, None).await {
         Ok(running) => panic!("{:?}", running.url),
         Err(error) => error,
     };
@@ -103,4 +103,34 @@ async fn a_container_is_started_taken_back_and_stopped() {
     assert_eq!(taken_back.origin, Origin::Container { id });
     taken_back.stop().await;
     assert!(check(&url).await.is_err());
+}
+
+/// A server that has met a full disk refuses to store until it is started anew; whoever is connected
+/// finds it at the same address, with what it has stored.
+#[tokio::test]
+async fn a_server_is_started_anew_at_its_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut own = provide(on(dir.path())).await.unwrap();
+    let (url, before) = (own.url.clone(), own.pid().unwrap());
+    assert!(own.start_anew().await.unwrap());
+    assert_eq!(own.url, url);
+    assert!(!alive(before) && own.pid() != Some(before));
+    check(&url).await.unwrap();
+
+    // One that was taken back is no child of this process.
+    drop(own);
+    let mut taken_back = provide(on(dir.path())).await.unwrap();
+    let before = taken_back.pid().unwrap();
+    assert!(matches!(taken_back.origin, Origin::Adopted { .. }));
+    assert!(taken_back.start_anew().await.unwrap());
+    assert!(!alive(before));
+    check(&url).await.unwrap();
+
+    let settings = Settings {
+        data_dir: "/nonexistent".into(),
+        url: Some(url.clone()),
+    };
+    let mut given = provide(settings).await.unwrap();
+    assert!(!given.start_anew().await.unwrap(), "it is not ours");
+    taken_back.stop().await;
 }

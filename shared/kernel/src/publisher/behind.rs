@@ -73,11 +73,11 @@ impl Behind {
         Some((row, self.first.take()))
     }
 
-    /// The oldest row is published.
-    pub(super) fn done(&mut self, service: &'static str) {
-        if let Some(row) = self.rows.pop_front() {
-            self.bytes = self.bytes.saturating_sub(cost(&row));
-        }
+    /// The oldest row is published: which it was.
+    pub(super) fn done(&mut self, service: &'static str) -> Option<i64> {
+        let row = self.rows.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(cost(&row));
+        self.activity.set_outbox_refused(false);
         self.wait = RETRY_FIRST;
         self.made_good += 1;
         if self.rows.is_empty() {
@@ -85,10 +85,17 @@ impl Behind {
             self.activity.set_behind(false);
             tracing::info!(service, rows, "everything in the outbox is published");
         }
+        Some(row.id)
     }
 
-    /// The bus did not take the oldest row.
-    pub(super) fn refused(&mut self, left: Option<Vec<Outgoing>>, why: Option<&dyn Error>) {
+    /// The oldest row is still there: the bus did not take what is left of it, or it could not be read.
+    pub(super) fn refused(
+        &mut self,
+        left: Option<Vec<Outgoing>>,
+        why: Option<&(dyn Error + Send + Sync + 'static)>,
+    ) {
+        self.activity
+            .set_outbox_refused(left.is_some() && why.is_some());
         self.first = left;
         self.wait = (self.wait * 2).min(RETRY_MAX);
         self.due = Instant::now() + self.wait;
@@ -125,6 +132,7 @@ impl Behind {
             return row;
         };
         tracing::warn!(service = S::NAME, error = %chain(&why), messages = left.len(), "not published: what is committed waits in the outbox, and is tried again until the bus takes it");
+        self.activity.set_outbox_refused(true);
         self.begin(kept, Some(left));
         None
     }

@@ -3,6 +3,8 @@
 
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::pull;
+use std::time::Duration;
+
 use futures_util::StreamExt;
 use holdpoint_bus::StreamUse;
 use holdpoint_store::Location;
@@ -35,8 +37,8 @@ async fn one_more(kernel: &Kernel) -> bool {
 }
 
 impl World {
-    /// What was published: the values of the counter, in the order of the stream.
-    async fn told(&self) -> Vec<i64> {
+    /// What was published: the values of a counter, in the order of the stream.
+    async fn told(&self, name: &str) -> Vec<i64> {
         let filter = "hp.*.steps.>";
         let wait = PATIENCE;
         let bus = &self.deps.bus;
@@ -49,7 +51,9 @@ impl World {
             let next = tokio::time::timeout(PATIENCE, messages.next()).await;
             let message = next.unwrap().unwrap().unwrap();
             let count: Count = serde_json::from_slice(&message.payload).unwrap();
-            told.push(count.value);
+            if count.name == name {
+                told.push(count.value);
+            }
         }
         told
     }
@@ -84,7 +88,7 @@ async fn what_a_service_gives_itself_is_committed_while_the_bus_is_away() {
     until(PATIENCE, "the kernel to be ready", is_ready)
         .await
         .unwrap();
-    assert_eq!(world.told().await, Vec::from_iter(1..=21));
+    assert_eq!(world.told("a").await, Vec::from_iter(1..=21));
     assert_eq!(kernel.handle.activity().in_flight(), 0);
     kernel.stop().await;
 }
@@ -119,11 +123,77 @@ async fn a_full_jetstream_loses_nothing_and_doubles_nothing() {
     until(PATIENCE, "the kernel to be ready", is_ready)
         .await
         .unwrap();
-    assert_eq!(world.told().await, Vec::from_iter(1..=12));
+    assert_eq!(world.told("a").await, Vec::from_iter(1..=12));
     world.publish(&[("a", 1)]).await;
     world.all_acked().await;
     assert_eq!(world.counts().await["a"], 13);
     kernel.stop().await;
+}
+
+/// A server whose disk has been full says nothing at all to what it cannot store. Nobody who asks waits for
+/// it, neither for messages nor for wishes; with its voice back everything is told once and in order.
+#[tokio::test]
+async fn a_bus_that_says_nothing_holds_up_nobody() {
+    let (world, _nats) = world("").await;
+    let bus = &world.deps.bus;
+    bus.provide_stream(StreamUse::Commands("ear"))
+        .await
+        .unwrap();
+    let kernel = world.start().await;
+    assert_eq!(world.add("a", 1, None).await.unwrap().value, 1);
+    let both = ["HP_STEPS", "HP_CMD_EAR"];
+    for stream in both {
+        set_silent(bus.client(), stream, true).await;
+    }
+    // The first ones find it out.
+    world.add("a", 1, None).await.unwrap();
+    assert!(kernel.handle.submit(vec![wish(1)]).await);
+    assert!(!kernel.handle.is_ready());
+    let begun = tokio::time::Instant::now();
+    for more in 2..=11 {
+        assert_eq!(world.add("a", 1, None).await.unwrap().value, more + 1);
+        assert!(kernel.handle.submit(vec![wish(more)]).await);
+    }
+    assert!(begun.elapsed() < SILENCE, "{:?}", begun.elapsed());
+    let told = kernel.handle.not_ready().unwrap();
+    assert!(told.contains("JetStream"), "{told}");
+
+    for stream in both {
+        set_silent(bus.client(), stream, false).await;
+    }
+    world.outbox_is_empty().await;
+    let is_ready = async || kernel.handle.is_ready().then_some(());
+    until(PATIENCE, "the kernel to be ready", is_ready)
+        .await
+        .unwrap();
+    let mut told = world.told("a").await;
+    // What was published into silence may have been stored all the same.
+    told.dedup();
+    assert_eq!(told.first(), Some(&1));
+    assert_eq!(told.last(), Some(&12));
+    assert!(told.is_sorted(), "{told:?}");
+    kernel.stop().await;
+}
+
+/// How long the client waits for the word that a message is stored.
+const SILENCE: Duration = Duration::from_secs(5);
+
+fn wish(by: i64) -> Input {
+    let name = "ear-a".to_owned();
+    Input { name, by }
+}
+
+async fn set_silent(client: &async_nats::Client, stream: &str, is_silent: bool) {
+    let jetstream = jetstream::new(client.clone());
+    let mut config = jetstream
+        .get_stream(stream)
+        .await
+        .unwrap()
+        .cached_info()
+        .config
+        .clone();
+    config.no_ack = is_silent;
+    jetstream.update_stream(config).await.unwrap();
 }
 
 /// Fills the server until it takes nothing more.

@@ -47,8 +47,6 @@ struct Post {
     open: Open,
     /// Their message was refused whole: each is sent by itself, so that none holds up another.
     alone: HashSet<WishKey>,
-    /// Whether the bus did not store the last ones; said once.
-    is_refused: bool,
 }
 
 impl<S: Service> Clone for Courier<S> {
@@ -91,9 +89,17 @@ impl<S: Service> Courier<S> {
         Ok(self.bus.client().subscribe(filter).await?)
     }
 
+    /// Sends wishes that were just committed. While the bus stores none they wait with the others: a bus
+    /// that says nothing would be waited for, and whoever asked would wait with us.
+    pub(crate) async fn send(&self, wishes: Vec<Unconfirmed>) {
+        if !self.activity.are_wishes_refused() {
+            self.try_to_send(wishes).await;
+        }
+    }
+
     /// Sends wishes once. Whether they arrive shows in the confirmation; without one they are sent
     /// again, so that no failure here is more than a delay.
-    pub(crate) async fn send(&self, wishes: Vec<Unconfirmed>) {
+    pub(super) async fn try_to_send(&self, wishes: Vec<Unconfirmed>) {
         if wishes.is_empty() || !self.bus.is_connected() {
             return;
         }
@@ -114,7 +120,7 @@ impl<S: Service> Courier<S> {
             self.bury(wish, reason);
         }
         let stored = self.bus.publish_all(messages).await;
-        let was_refused = std::mem::replace(&mut self.post().is_refused, stored.is_err());
+        let was_refused = self.activity.set_wishes_refused(stored.is_err());
         match stored {
             Err(error) if !was_refused => {
                 tracing::warn!(service = S::NAME, error = %chain(&error), wishes = count, "not all wishes were stored; they are sent again until they are");

@@ -18,6 +18,9 @@ const EVERY: Duration = if cfg!(test) {
     Duration::from_secs(5)
 };
 
+/// Real time until a bus that stored none is tried again.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(500);
+
 /// Rounds that a wish waits at most between two sendings: a minute.
 const WAIT_MAX: u32 = 12;
 
@@ -38,21 +41,43 @@ pub(crate) async fn resend<S: Service>(
     let mut most = u64::MAX;
     loop {
         let round = rounds.round(&courier, &db, most);
+        let were_refused = courier.activity.are_wishes_refused();
         match stop.run_until_cancelled(round).await {
             None => return,
+            // What waited meanwhile is sent now.
+            Some(Ok(())) if were_refused && !courier.activity.are_wishes_refused() => {
+                most = u64::MAX;
+                rounds.behind = None;
+                continue;
+            }
             Some(Ok(())) => most = LOOK_MAX,
             Some(Err(error)) => {
                 tracing::warn!(service = S::NAME, error = %chain(&error), "unconfirmed wishes could not be read; the next round does");
             }
         }
+        let are_refused = courier.activity.are_wishes_refused();
+        let wait = if are_refused { TRY_AGAIN_AFTER } else { EVERY };
         if stop
-            .run_until_cancelled(tokio::time::sleep(EVERY))
+            .run_until_cancelled(tokio::time::sleep(wait))
             .await
             .is_none()
         {
             return;
         }
     }
+}
+
+/// Sends the first wish of all.
+async fn first<S: Service>(
+    courier: &Courier<S>,
+    db: &DatabaseConnection,
+) -> Result<(), StoreError> {
+    let first = page(db, None, 1).await?;
+    if first.is_empty() {
+        courier.activity.set_wishes_refused(false);
+    }
+    courier.try_to_send(first).await;
+    Ok(())
 }
 
 /// What earlier rounds have seen.
@@ -76,7 +101,8 @@ struct Seen {
 }
 
 impl Rounds {
-    /// Looks at `most` rows and sends those that are due.
+    /// Looks at `most` rows and sends those that are due. While the bus stores none only the first is
+    /// sent, to find out whether it does again.
     async fn round<S: Service>(
         &mut self,
         courier: &Courier<S>,
@@ -84,6 +110,9 @@ impl Rounds {
         most: u64,
     ) -> Result<(), StoreError> {
         let mut looked = 0;
+        if courier.activity.are_wishes_refused() {
+            return first(courier, db).await;
+        }
         while looked < most && courier.bus.is_connected() {
             let rows = page(db, self.behind.as_ref(), PAGE).await?;
             looked += PAGE;
@@ -93,7 +122,7 @@ impl Rounds {
                 .into_iter()
                 .filter(|row| self.is_due(row, most == u64::MAX));
             let due = due.collect();
-            courier.send(due).await;
+            courier.try_to_send(due).await;
             if is_whole {
                 self.behind = last;
                 continue;
@@ -107,8 +136,8 @@ impl Rounds {
         Ok(())
     }
 
-    /// Whether a row is sent in this round: at the start each, later what was there before.
-    fn is_due(&mut self, row: &Unconfirmed, is_start: bool) -> bool {
+    /// Whether a row is sent in this round: all of them, or what was there before and has waited.
+    fn is_due(&mut self, row: &Unconfirmed, all: bool) -> bool {
         let turn = self.turn;
         let seen = self.seen.get_mut(&row.sent.key);
         let Some(seen) = seen.filter(|seen| seen.rev == row.sent.rev) else {
@@ -119,11 +148,11 @@ impl Rounds {
                 left: 1,
             };
             self.seen.insert(row.sent.key.clone(), fresh);
-            return is_start;
+            return all;
         };
         seen.turn = turn;
         seen.left = seen.left.saturating_sub(1);
-        if seen.left > 0 {
+        if seen.left > 0 && !all {
             return false;
         }
         seen.wait = (seen.wait * 2).min(WAIT_MAX);
