@@ -221,6 +221,7 @@ async fn what_nobody_answered_is_asked_again_in_a_terminal() {
     let (code, refused) = typed(&world, &["ask-again", &id]).await;
     assert_eq!(code, Some(6), "a decision stands: {refused}");
     assert!(refused.contains("approved by owner"), "{refused}");
+    assert!(refused.contains("a decision stands"), "{refused}");
 
     let run = waiting_run(&world).await;
     typed(&world, &["take-over", &run]).await;

@@ -75,11 +75,10 @@ pub(crate) fn is_unanswered(old: &Request, kind: HoldKind) -> Result<(), Refusal
         }
         (Phase::TimedOut { .. } | Phase::Gone { .. }, Some(_)) => Ok(()),
         (Phase::Decided { .. }, Some(end)) if end.outcome == HoldOutcome::Cancelled => Ok(()),
-        (Phase::Decided { .. }, Some(end)) => Err(Refusal::AlreadyDecided {
-            id,
-            winner: Box::new(Winner(end)),
-            is_kept: false,
-        }),
+        (Phase::Decided { .. }, Some(end)) => {
+            let winner = Box::new(Winner(end));
+            Err(Refusal::NotAgain(id, WhyNotAgain::Decided(winner)))
+        }
     }
 }
 

@@ -89,7 +89,7 @@ pub enum Refusal {
 }
 
 /// Why a request is not asked again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum WhyNotAgain {
     /// Only whoever asked it, or an operator, asks again.
     NotYours,
@@ -97,6 +97,8 @@ pub enum WhyNotAgain {
     OfRun,
     /// It has not ended.
     StillOpen,
+    /// A person has decided it.
+    Decided(Box<Winner>),
 }
 
 /// How a request ended, for who comes late.
@@ -176,7 +178,7 @@ impl Refusal {
 }
 
 impl WhyNotAgain {
-    fn problem(self, id: HoldId) -> Problem {
+    fn problem(&self, id: HoldId) -> Problem {
         match self {
             Self::NotYours => forbidden(format!(
                 "`{id}` was asked by somebody else: they or an operator may ask it again"
@@ -192,6 +194,19 @@ impl WhyNotAgain {
                 "still_open",
                 format!("`{id}` is still open: reassign it, or take it back before you ask again"),
             ),
+            Self::Decided(winner) => {
+                let Winner(end) = &**winner;
+                let (at, outcome) = (instant::write(end.at), end.outcome.as_str());
+                let detail = format!(
+                    "`{id}` was {outcome} by {} at {at}, and a decision stands: to ask something else, open \
+                     a new hold",
+                    end.by
+                );
+                conflict("already_decided", detail).with_data(json!({
+                    "winner": { "by": end.by, "at": at, "outcome": outcome, "data": end.data },
+                    "late": false,
+                }))
+            }
         }
     }
 }

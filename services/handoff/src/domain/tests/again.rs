@@ -113,7 +113,13 @@ fn what_stands_or_is_a_runs_is_not_asked_again() {
     assert_eq!(code(&world), "still_open");
     world.say("ada", respond("no")).unwrap();
     assert_eq!(view(&world).outcome, Some(HoldOutcome::Answered));
-    assert_eq!(code(&world), "already_decided");
+    let problem = again(&world, "oscar", |_| ()).map(drop).unwrap_err();
+    assert_eq!(problem.code, "already_decided");
+    assert!(
+        problem.detail.contains("answered by ada"),
+        "{}",
+        problem.detail
+    );
     assert!(view(&world).actions.is_empty());
 
     let mut timer = spec(HoldKind::Timer);
