@@ -5,6 +5,7 @@ mod m0002_handling;
 mod m0003_put_away;
 mod m0004_policies;
 mod m0005_voted;
+mod m0006_away;
 
 use sea_orm_migration::prelude::*;
 
@@ -25,6 +26,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0003_put_away::Migration),
             Box::new(m0004_policies::Migration),
             Box::new(m0005_voted::Migration),
+            Box::new(m0006_away::Migration),
         ]
     }
 }

@@ -163,6 +163,13 @@ async fn a_full_disk_costs_time_and_no_work() {
             |item: &&Value| item["type"] == "step.succeeded" && item["step"] == "step-02";
         assert_eq!(items.iter().filter(is_result).count(), 1, "{page}");
     }
-    let data = up.data_as_it_sees_it().unwrap();
-    assert_eq!(dead_letters(&data).unwrap(), 0);
+    // SQLite follows links, and would look where the disk is not.
+    let copies = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(up.data_as_it_sees_it().unwrap()).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), copies.path().join(entry.file_name())).unwrap();
+        }
+    }
+    assert_eq!(dead_letters(copies.path()).unwrap(), 0);
 }

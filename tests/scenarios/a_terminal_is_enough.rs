@@ -3,10 +3,10 @@
 use std::process::{Output, Stdio};
 
 use holdpoint_testkit::{Person, holdpoint_binary, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::world::{PATIENCE, World};
+use crate::world::{PATIENCE, World, log};
 
 fn command(world: &World, args: &[&str]) -> Command {
     let mut command = Command::new(holdpoint_binary().unwrap());
@@ -141,4 +141,165 @@ async fn a_handoff_goes_from_terminal_to_terminal() {
     assert!(told.contains("Called her."), "{told}");
     let (code, again) = typed(&world, &["reject", &id, "--reason", "late"]).await;
     assert!(matches!(code, Some(4 | 6)), "{code:?} {again}");
+}
+
+/// A run that waits a day, and then says what whoever took it over has handed back.
+async fn waiting_run(world: &World) -> String {
+    let told = log("{{ run.intervention.by }}: {{ run.intervention.notes }}");
+    let steps = json!([{ "wait": "1 day" }, told]);
+    world.agent("waits", steps).await;
+    let run = world.start_run("waits", json!({})).await;
+    world.until_status(&run, "waiting").await;
+    run
+}
+
+/// Barge-in (issue 4, Deliver 4): any live run by its own id; given back, its steps read what was done.
+#[tokio::test]
+async fn a_live_run_is_taken_over_and_given_back_in_a_terminal() {
+    let world = World::with_test_clock().await;
+    let run = waiting_run(&world).await;
+    let (code, taken) = typed(&world, &["take-over", &run]).await;
+    assert_eq!(code, Some(0), "{taken}");
+    assert!(
+        taken.contains("taken over by owner; give it back:"),
+        "{taken}"
+    );
+    let id = waiting(&world, "handoff").await;
+    assert!(
+        taken.contains(&format!("holdpoint complete {id} ")),
+        "{taken}"
+    );
+    let back = [
+        "complete",
+        &id,
+        "--then",
+        "return_to_agent",
+        "--notes",
+        "Asked her myself.",
+    ];
+    let (code, done) = typed(&world, &back).await;
+    assert_eq!(code, Some(0), "{done}");
+    world.advance("1 day").await;
+    let shown = world.until_status(&run, "completed").await;
+    let told = &shown["steps"][1]["request"]["message"];
+    assert_eq!(told, "owner: Asked her myself.", "{shown}");
+    let (code, late) = typed(&world, &["take-over", &run]).await;
+    assert_eq!(code, Some(6), "a run that has ended is nobody's: {late}");
+}
+
+/// Issue 4, ask again: what nobody answered is asked again, of others, and its script goes on.
+#[tokio::test]
+async fn what_nobody_answered_is_asked_again_in_a_terminal() {
+    let world = World::with_test_clock().await;
+    Person::join(&world.up, "nina", &["member"]).await.unwrap();
+    let asking = script(
+        &world,
+        &["approve", "Deploy 4.2?", "--wait", "--timeout", "1h"],
+    );
+    let old = waiting(&world, "approval").await;
+    let (code, refused) = typed(&world, &["ask-again", &old]).await;
+    assert_eq!(code, Some(6), "it is still open: {refused}");
+    world.advance("1h").await;
+    assert_eq!(end(asking).await.0, Some(5));
+    let again = [
+        "ask-again",
+        &old,
+        "--to",
+        "@user.nina",
+        "--timeout",
+        "2h",
+        "--wait",
+    ];
+    let asking = script(&world, &again);
+    let id = waiting(&world, "approval").await;
+    let (_, shown) = world.up.get(&format!("/requests/{id}")).await.unwrap();
+    assert_eq!(shown["asks_again"], old.as_str(), "{shown}");
+    assert_eq!(shown["to"], json!(["@user.nina"]));
+    assert_eq!(typed(&world, &["approve", &id]).await.0, Some(0));
+    let (code, told) = end(asking).await;
+    assert_eq!(code, Some(0), "{told}");
+    let (code, refused) = typed(&world, &["ask-again", &id]).await;
+    assert_eq!(code, Some(6), "a decision stands: {refused}");
+    assert!(refused.contains("approved by owner"), "{refused}");
+    assert!(refused.contains("a decision stands"), "{refused}");
+
+    let run = waiting_run(&world).await;
+    typed(&world, &["take-over", &run]).await;
+    let id = waiting(&world, "handoff").await;
+    let (code, refused) = typed(&world, &["ask-again", &id]).await;
+    assert_eq!(code, Some(6), "{refused}");
+    assert!(refused.contains("belongs to a run"), "{refused}");
+}
+
+/// Issue 4, "version on every decision", and all that one does short of deciding.
+#[tokio::test]
+async fn several_are_decided_at_once_and_as_they_were_seen() {
+    let world = World::with_test_clock().await;
+    Person::join(&world.up, "nina", &["member", "sales"])
+        .await
+        .unwrap();
+    let mut ids = Vec::new();
+    for text in ["One?", "Two?", "Three?"] {
+        let ask = [
+            "approve",
+            text,
+            "--to",
+            "@role.sales",
+            "--assign",
+            "least-loaded",
+            "--title",
+            text,
+            "--priority",
+            "high",
+            "--json",
+        ];
+        let (code, opened) = typed(&world, &ask).await;
+        assert_eq!(code, Some(0), "{opened}");
+        let opened: Value = serde_json::from_str(&opened).unwrap();
+        ids.push(opened["id"].as_str().unwrap().to_owned());
+    }
+    let (_, shown) = world
+        .up
+        .get(&format!("/requests/{}", ids[0]))
+        .await
+        .unwrap();
+    assert_eq!(
+        (&shown["assignee"], &shown["title"]),
+        (&json!("nina"), &json!("One?"))
+    );
+    assert_eq!(
+        (&shown["priority"], &shown["version"]),
+        (&json!("high"), &json!(1))
+    );
+    for acted in [
+        &["delegate", &ids[0], "--to", "@user.owner"][..],
+        &["acknowledge", &ids[0]],
+        &["snooze", &ids[0], "--for", "2h"],
+    ] {
+        let (code, said) = typed(&world, acted).await;
+        assert_eq!(code, Some(0), "{acted:?} {said}");
+    }
+    let (code, refused) = typed(&world, &["approve", &ids[0], "--version", "1"]).await;
+    assert_eq!(code, Some(6), "{refused}");
+    assert!(
+        refused.contains("you have seen version 1, it is at"),
+        "{refused}"
+    );
+    let seen = ["--version", "1", "--version", "1"];
+    let pair = [&["approve", &ids[0], &ids[1]], &seen[..]].concat();
+    let (code, refused) = typed(&world, &[&pair[..], &["--all-or-none"]].concat()).await;
+    assert_eq!(code, Some(6), "{refused}");
+    let (code, told) = typed(&world, &pair).await;
+    assert_eq!(code, Some(6), "each for itself: {told}");
+    assert!(told.contains(&format!("{}  recorded", ids[1])), "{told}");
+    let (code, told) = typed(&world, &["reject", &ids[0], &ids[2], "--reason", "no"]).await;
+    assert_eq!(code, Some(0), "{told}");
+    let (code, usage) = typed(&world, &["approve", &ids[0], "Deploy?"]).await;
+    assert_eq!(code, Some(2), "{usage}");
+
+    let (_, opened) = typed(&world, &["ask", "When?", "--json"]).await;
+    let opened: Value = serde_json::from_str(&opened).unwrap();
+    let (code, gone) = typed(&world, &["withdraw", opened["id"].as_str().unwrap()]).await;
+    assert_eq!(code, Some(0), "{gone}");
+    assert!(gone.contains("withdrawn"), "{gone}");
 }

@@ -181,6 +181,10 @@ async fn completing_by_the_run_ends_it() {
     let (_, run, _) = outreach(&world, handoff).await;
     let path = format!("/runs/{run}/complete-handoff");
     let body = json!({ "notes": "Done.", "outcome_type": "no_action_needed" });
+    let unseen = json!({ "notes": "Done.", "version": 99 });
+    let (status, refused) = world.up.put(&path, &unseen).await.unwrap();
+    let conflict = (409, &json!("version_conflict"));
+    assert_eq!((status, &refused["code"]), conflict, "{refused}");
     let (status, done) = world.up.put(&path, &body).await.unwrap();
     assert_eq!((status, &done["success"]), (200, &json!(true)), "{done}");
     assert_eq!(done["execution"]["execution_id"], run.as_str());

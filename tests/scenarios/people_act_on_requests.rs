@@ -114,7 +114,7 @@ async fn several_are_approved_together_or_none_is() {
     assert_eq!(shown(&world, &ids[0]).await["outcome"], "approved");
 }
 
-/// What somebody has put away leaves their list, until its time has come.
+/// What somebody has put away leaves their own list, until its time has come, and nobody else's.
 #[tokio::test]
 async fn what_is_put_away_comes_back_by_itself() {
     let world = World::with_test_clock().await;
@@ -125,15 +125,18 @@ async fn what_is_put_away_comes_back_by_itself() {
     assert_eq!(shown(&world, &id).await["default"], "next week");
     let (status, away) = post(&world, &id, "snooze", json!({ "for": "2h" })).await;
     assert_eq!(status, 200, "{away}");
+    assert_eq!(away["snoozed_until"], away["snoozed_by"][0]["until"]);
+    assert_eq!(away["snoozed_by"][0]["by"], "owner");
     let listed = async |filter: &str| {
         let (_, page) = world.up.get(&format!("/requests?{filter}")).await.unwrap();
         page["items"].as_array().unwrap().len()
     };
     for (filter, now, later) in [
-        ("status=open&assignee=ada", 0, 1),
         ("status=open&snoozed=false", 0, 1),
         ("status=snoozed", 1, 0),
         ("status=open", 1, 1),
+        ("status=open&assignee=ada", 1, 1),
+        ("status=snoozed&assignee=ada", 0, 0),
     ] {
         assert_eq!(listed(filter).await, now, "{filter}");
         let (_, back) = post(&world, &id, "snooze", json!({ "for": "2h" })).await;
@@ -298,5 +301,53 @@ async fn a_runs_history_tells_what_people_did_with_its_handoff() {
             ("handoff.reassigned", &json!(["@user.ada"])),
             ("handoff.completed", &Value::Null),
         ]
+    );
+}
+
+/// Issue 4, "acknowledge and re-trigger": who has seen it and does nothing is told again, and so are the
+/// owners behind them.
+#[tokio::test]
+async fn who_has_seen_it_and_does_nothing_is_told_again() {
+    let world = World::with_test_clock().await;
+    add(&world, "ada", "ops").await;
+    let rungs = json!([{ "after": "1h", "do": "notify", "to": "@role.ops" },
+        { "after": "2h", "do": "notify" }]);
+    let policy = json!({ "name": "on-call", "kind": "escalation", "rungs": rungs,
+        "acknowledged_for": "45m" });
+    let (status, made) = world.up.post("/policies", &policy).await.unwrap();
+    assert_eq!(
+        (status, &made["acknowledged_for"]),
+        (201, &json!("45m")),
+        "{made}"
+    );
+    let body = json!({ "kind": "approval", "question": "Deploy?", "to": "@role.ops",
+        "timeout": "30d", "policy": "on-call" });
+    let id = open(&world, body).await;
+    let told = async || {
+        let request = shown(&world, &id).await;
+        let history = request["history"].as_array().unwrap().clone();
+        let escalated = history
+            .into_iter()
+            .filter(|one| one["action"] == "escalated");
+        escalated
+            .map(|one| one["note"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    world.advance("1h").await;
+    assert_eq!(told().await, ["told: @role.ops"]);
+    let (status, _) = post(&world, &id, "acknowledge", json!({})).await;
+    assert_eq!(status, 200);
+    world.advance("44m").await;
+    assert_eq!(told().await.len(), 1, "it is quiet");
+    world.advance("61m").await;
+    let notes = told().await;
+    assert_eq!(notes.len(), 3, "{notes:?}");
+    assert!(
+        notes[1].starts_with("round 2,") && notes[1].ends_with("told: @role.ops"),
+        "{notes:?}"
+    );
+    assert!(
+        notes[2].starts_with("round 2,") && notes[2].ends_with("told: the owners"),
+        "{notes:?}"
     );
 }

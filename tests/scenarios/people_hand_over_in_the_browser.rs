@@ -222,3 +222,86 @@ async fn what_is_put_away_is_out_of_the_way_and_found_again() {
     browser.reads("Put away until").await;
     browser.close().await;
 }
+
+/// Barge-in (issue 4, Deliver 4): an operator takes a live run over from its page; both ways to give it
+/// back are there; its clocks go on while somebody looks.
+#[tokio::test]
+async fn an_operator_takes_a_live_run_over_from_its_page() {
+    let Some(browsers) = Browsers::new().await else {
+        return;
+    };
+    let world = World::with_real_time().await;
+    let told = log("{{ run.intervention.notes }}");
+    world
+        .agent("waits", json!([{ "wait": "1 day" }, told]))
+        .await;
+    let browser = browsers.signed_in(&world, &world.up.token, DESK).await;
+    let clock = "return document.querySelector('.clocks div:last-child dd').textContent";
+    for button in ["Let the agent go on – 2 steps left", "End the run"] {
+        let goes_on = button != "End the run";
+        let run = world.start_run("waits", json!({})).await;
+        browser.go(&format!("/runs/{run}")).await;
+        browser.click("Take the run over").await;
+        browser.reads("owner owns this run").await;
+        browser.reads("An operator has taken this run over").await;
+        let before = browser.asks(clock).await;
+        until(PATIENCE, "the clock goes on", async || {
+            (browser.asks(clock).await != before).then_some(())
+        })
+        .await
+        .unwrap();
+        browser.reads("End the run").await;
+        browser.reads("Let the agent go on").await;
+        browser.picture(&format!("run-taken-over-{goes_on}")).await;
+        browser.fill("notes", "Done by hand.").await;
+        browser.click(button).await;
+        browser.reads("Completed by owner").await;
+        if goes_on {
+            // Its wait is a day; it is over now.
+            world.act(&run, "pause", json!({})).await;
+            world.act(&run, "resume", json!({ "mode": "now" })).await;
+        }
+        let shown = world.until_status(&run, "completed").await;
+        let told = &shown["steps"][1];
+        if goes_on {
+            assert_eq!(told["request"]["message"], "Done by hand.", "{shown}");
+        } else {
+            assert_eq!(told["status"], "skipped", "{shown}");
+        }
+    }
+    browser.close().await;
+}
+
+/// Issue 4, ask again: a button on the page of what nobody answered; without a script, too.
+#[tokio::test]
+async fn what_nobody_answered_is_asked_again_from_its_page() {
+    let Some(browsers) = Browsers::new().await else {
+        return;
+    };
+    let world = World::with_real_time().await;
+    nina(&world).await;
+    for script in [true, false] {
+        let ask = json!({ "kind": "approval", "question": "Deploy 4.2?", "timeout": "1s",
+            "on_timeout": "fail" });
+        let (_, hold) = world.up.post("/holds", &ask).await.unwrap();
+        let old = hold["id"].as_str().unwrap().to_owned();
+        let browser = browsers.open(&world, DESK, script).await;
+        browser.sign_in(&world.up.token).await;
+        until(PATIENCE, "its time is up", async || {
+            let (_, shown) = world.up.get(&format!("/requests/{old}")).await.ok()?;
+            (shown["status"] == "expired").then_some(())
+        })
+        .await
+        .unwrap();
+        browser.go(&format!("/requests/{old}")).await;
+        browser.click("Ask again…").await;
+        browser.fill("to", "nina").await;
+        browser.fill("timeout", "2h").await;
+        browser.picture("ask-again").await;
+        let button = browser.find("form:has([value=ask_again]) button").await;
+        button.click().await.unwrap();
+        browser.reads("Asks an earlier one again").await;
+        browser.reads("With nina").await;
+        browser.close().await;
+    }
+}

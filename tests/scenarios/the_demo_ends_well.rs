@@ -19,7 +19,8 @@ async fn demo(kept: Option<&Path>) -> Output {
         .unwrap()
 }
 
-/// S0-AC1, S0-AC2, S0-AC4, S0-AC5, S0-AC7, S3-R1, M-6 in two stories, on real input and with real mail on disk.
+/// S0-AC1, S0-AC2, S0-AC4, S0-AC5, S0-AC7, S3-R1, M-6 in two stories, and people as they are (issue 4,
+/// Deliver 9), on real input and with real mail on disk.
 #[tokio::test]
 async fn the_demo_sends_exactly_the_expected_mails() {
     let output = demo(None).await;
@@ -39,6 +40,16 @@ async fn the_demo_sends_exactly_the_expected_mails() {
         "{told}"
     );
     assert!(told.contains("`demo --data DIR` keeps it"), "{told}");
+    for habit in [
+        "two at once        ",
+        "no answer          ada says true",
+        "twice              ",
+        "after three hours  bob says yes: it counts",
+        "never              nobody says anything",
+        "late               bob says yes, and reads: ",
+    ] {
+        assert!(told.contains(&format!("\n  {habit}")), "{habit}: {told}");
+    }
 }
 
 /// Issue 4, "Show": mails one can open. The folder is kept where one is named, and only a new one is

@@ -166,6 +166,7 @@ impl World {
             }],
             stop_on: Vec::new(),
             calendar: None,
+            acknowledged_for: None,
         };
         let rules = [
             ("soon", PolicyRules::Approval(soon)),

@@ -44,6 +44,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/tasks/{task}", get(request::task))
         .route("/runs", get(runs::page))
         .route("/runs/{run}", get(run::page))
+        .route("/runs/{run}/act", post(run::taking::act))
         .route("/live", get(live::stream))
         .route("/login", get(login::form).post(login::with_token))
         .route("/login/{code}", get(login::link).post(login::with_link))

@@ -49,9 +49,20 @@ impl App {
 /// All of a request for whom it concerns; for anybody else what is asked, without what people said and
 /// without what is known of the contact.
 pub(crate) fn seen_by(claims: &Claims, request: RequestView) -> RequestView {
+    let request = put_away_by(claims, request);
     match concerns(claims, &request) {
         true => request,
         false => redacted(request),
+    }
+}
+
+/// What one has put away is out of one's own way, and of nobody else's.
+pub(crate) fn put_away_by(claims: &Claims, request: RequestView) -> RequestView {
+    let mut own = request.snoozed_by.iter();
+    let own = own.find(|one| one.by == claims.user.as_str());
+    RequestView {
+        snoozed_until: own.map(|one| one.until),
+        ..request
     }
 }
 
@@ -151,6 +162,23 @@ mod tests {
             let seen = seen_by(&claims(user, roles), request());
             assert_eq!(seen == request(), sees_all, "{user} {roles:?}");
             assert_eq!(seen.redacted, !sees_all, "{user} {roles:?}");
+        }
+    }
+
+    /// Issue 4: what one has put away is away for them alone.
+    #[test]
+    fn what_somebody_has_put_away_is_away_for_them_alone() {
+        let mut away = request();
+        let until = DateTime::UNIX_EPOCH;
+        away.snoozed_until = Some(until);
+        away.snoozed_by = vec![holdpoint_contracts::handoff::Snooze {
+            by: "nina".to_owned(),
+            until,
+        }];
+        for (user, seen) in [("nina", Some(until)), ("eva", None)] {
+            let shown = seen_by(&claims(user, &["owner"]), away.clone());
+            assert_eq!(shown.snoozed_until, seen, "{user}");
+            assert_eq!(shown.snoozed_by.len(), 1, "who has is shown");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The HTTP surface as a client sees it: the real router on a real port, a real bus and database,
 //! and owners that are played.
 
+mod acting;
 mod asking;
 mod bodies;
 mod edge;

@@ -3,6 +3,7 @@
 //! It knows no clock, database or bus. What it lacks it names as a [`Need`].
 
 mod acting;
+mod again;
 mod asked;
 mod audience;
 mod caller;
@@ -13,6 +14,7 @@ mod hours;
 mod ladder;
 mod limits;
 mod meet;
+mod need;
 mod policy;
 mod refusal;
 mod request;
@@ -25,13 +27,14 @@ mod wish;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::handoff::{
-    Decided, DecidedOne, Decision, PolicyRules, PolicyView, RequestAction, RequestView, UserView,
+    AskAgain, Decided, DecidedOne, Decision, PolicyRules, PolicyView, RequestAction, RequestView,
+    UserView,
 };
 use holdpoint_contracts::hold::{
     ClosedAnswer, HoldClosed, HoldHandled, HoldSpec, Want, WishAnswer,
@@ -44,6 +47,8 @@ pub use audience::Party;
 pub use caller::{Caller, Proof};
 pub use handling::{Handling, Ladder, Mark, RungEnd, Untold};
 pub use meet::{Cell, OwnerState, meet};
+pub(crate) use need::Look;
+pub use need::{Fact, Found, Need};
 pub use policy::{Policy, all_built_in};
 pub use refusal::Refusal;
 pub use request::{Alarm, Owner, Phase, Request};
@@ -146,6 +151,13 @@ pub enum RequestInput {
         /// How long until time is up, in milliseconds.
         timeout_ms: u64,
     },
+    /// Whoever asked what ended without an answer asks it again; this is the new one.
+    AskAgain {
+        /// Who asks.
+        caller: Caller,
+        /// What, and of whom.
+        wanted: AskAgain,
+    },
     /// Whoever opened a hold that stands alone takes it back.
     Withdraw {
         /// Who asks.
@@ -166,6 +178,8 @@ pub enum RequestInput {
         caller: Caller,
         /// What.
         decision: Decision,
+        /// The version that the person has seen, if it matters to them.
+        version: Option<u64>,
     },
     /// A person does something with it short of deciding.
     Act {
@@ -217,60 +231,6 @@ pub enum PolicyInput {
     /// Cannot be named any more.
     Delete,
 }
-
-/// Something that a decision may lack.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Need {
-    /// One user of a workspace.
-    User(Workspace, UserName),
-    /// The active owners of a workspace.
-    Owners(Workspace),
-    /// Whether a workspace has any user.
-    Members(Workspace),
-    /// The active members of a role.
-    Role(Workspace, RoleName),
-    /// How many open requests each of a workspace's users has.
-    Loads(Workspace),
-    /// One policy of a workspace.
-    Policy(Workspace, PolicyName),
-    /// The names of a workspace's own policies.
-    Policies(Workspace),
-}
-
-/// What is found for a need.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Fact {
-    /// To [`Need::User`].
-    User(User),
-    /// To [`Need::Owners`].
-    Owners(BTreeSet<UserName>),
-    /// To [`Need::Members`].
-    Members(bool),
-    /// To [`Need::Role`].
-    Role(BTreeSet<UserName>),
-    /// To [`Need::Loads`]; who is missing has none.
-    Loads(BTreeMap<UserName, u64>),
-    /// To [`Need::Policy`].
-    Policy(Box<Policy>),
-    /// To [`Need::Policies`].
-    Policies(BTreeSet<PolicyName>),
-    /// A request; no decision looks at one that is not its own.
-    Request,
-}
-
-/// What there is to know about a need.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Found {
-    /// Nobody has looked yet: ask for it.
-    Unknown,
-    /// Looked, and there is no such thing.
-    Absent,
-    /// Here it is.
-    Here(Fact),
-}
-
-/// How a decision looks at facts.
-pub(crate) type Look<'a> = &'a dyn Fn(&Need) -> Found;
 
 /// What is to be stored beside the state, wished, or both.
 #[derive(Debug, Clone, PartialEq)]
@@ -476,15 +436,18 @@ fn decide_request(
             spec,
             timeout_ms,
         } => standalone::open(request, caller, spec, *timeout_ms, scene),
+        RequestInput::AskAgain { caller, wanted } => again::ask(request, caller, wanted, scene),
         RequestInput::Withdraw { caller } => standalone::withdraw(request, caller, scene),
         RequestInput::Decide {
             caller,
             decision,
             version,
         } => deciding::decide(request, caller, decision, *version, scene),
-        RequestInput::DecideTogether { caller, decision } => {
-            deciding::together(request, caller, decision, scene)
-        }
+        RequestInput::DecideTogether {
+            caller,
+            decision,
+            version,
+        } => deciding::together(request, caller, decision, *version, scene),
         RequestInput::Act {
             caller,
             action,

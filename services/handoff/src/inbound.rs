@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Trust;
 use holdpoint_contracts::executor;
 use holdpoint_contracts::handoff::{
-    ActOnRequest, DecideRequest, DecideTogether, DeletePolicy, DisableUser, OpenHold, PutPolicy,
-    PutUser, RequestTimersFired, SetHolds, WithdrawHold,
+    ActOnRequest, AskAgain, DecideRequest, DecideTogether, DeletePolicy, DisableUser, OpenHold,
+    PutPolicy, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
 };
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::problem::Problem;
@@ -43,6 +43,9 @@ impl Reader<'_> {
                     timeout_ms: it.timeout_ms,
                 };
                 self.request(it.id, input)
+            }),
+            AskAgain::VERB => self.one(body, |wanted: AskAgain, caller| {
+                self.request(wanted.id, RequestInput::AskAgain { caller, wanted })
             }),
             WithdrawHold::VERB => self.one(body, |it: WithdrawHold, caller| {
                 self.request(it.id, RequestInput::Withdraw { caller })
@@ -142,7 +145,12 @@ impl Reader<'_> {
             actor,
             assertion,
             key,
-            command: DecideTogether { ids, decision },
+            command:
+                DecideTogether {
+                    ids,
+                    decision,
+                    versions,
+                },
         } = envelope;
         let unique: BTreeSet<_> = ids.iter().collect();
         if unique.len() != ids.len() || !(1..=DecideTogether::IDS_MAX).contains(&ids.len()) {
@@ -153,7 +161,13 @@ impl Reader<'_> {
         let caller = self.caller(actor, assertion);
         let inputs = ids.into_iter().map(|id| {
             let (caller, decision) = (caller.clone(), decision.clone());
-            self.request(id, RequestInput::DecideTogether { caller, decision })
+            let version = versions.get(&id).copied();
+            let input = RequestInput::DecideTogether {
+                caller,
+                decision,
+                version,
+            };
+            self.request(id, input)
         });
         Ok(Request::whole(inputs.collect(), key))
     }

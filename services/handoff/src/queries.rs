@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::domain::{Policy, Refusal, Request, User, all_built_in};
-use crate::store::{self, Behind, Order};
+use crate::store::{self, Behind, Order, Snoozed};
 
 /// Most items of one page.
 const LIMIT_MAX: u64 = 500;
@@ -201,7 +201,11 @@ impl HandoffQueries {
             status: query.status,
             kind: query.kind,
             run: query.run,
-            snoozed: query.snoozed.map(|it| (it, self.clock.now())),
+            snoozed: query.snoozed.map(|is_wanted| Snoozed {
+                is_wanted,
+                by: query.snoozed_by.as_ref(),
+                now: self.clock.now(),
+            }),
             asks: query.cards,
             order,
             limit: limit + 1,

@@ -78,6 +78,7 @@ impl Service for Handoff {
         match need {
             Need::User(workspace, name) => Some(Key::User(workspace.clone(), name.clone())),
             Need::Policy(workspace, name) => Some(Key::Policy(workspace.clone(), name.clone())),
+            Need::Request(workspace, id) => Some(Key::Request(workspace.clone(), *id)),
             Need::Owners(_)
             | Need::Members(_)
             | Need::Role(..)
@@ -90,7 +91,7 @@ impl Service for Handoff {
         match state {
             Aggregate::User(user) => Fact::User(user.clone()),
             Aggregate::Policy(policy) => Fact::Policy(policy.clone()),
-            Aggregate::Request(_) => Fact::Request,
+            Aggregate::Request(request) => Fact::Request(request.clone()),
         }
     }
 
@@ -102,7 +103,8 @@ impl Service for Handoff {
             | Need::Role(..)
             | Need::Loads(_)
             | Need::Policy(..)
-            | Need::Policies(_) => false,
+            | Need::Policies(_)
+            | Need::Request(..) => false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Rows of the handoff service: the only place with its queries. Rows never leave it.
 
+mod away;
 mod counter_row;
 mod policy_row;
 mod request_row;
@@ -22,7 +23,8 @@ use crate::domain::{Aggregate, Effect, Fact, Key, Need};
 
 pub(crate) use policy_row::{list as list_policies, load as policies};
 pub(crate) use request_row::{
-    Behind, Filter, Order, list as list_requests, load as requests, of_party as requests_of,
+    Behind, Filter, Order, Snoozed, list as list_requests, load as requests,
+    of_party as requests_of,
 };
 pub(crate) use user_fact_row::after as user_facts_after;
 pub(crate) use user_row::{leaving, list as list_users, load as users, members};
@@ -79,7 +81,7 @@ pub(crate) async fn find(
             Need::Loads(workspace) => loaded.push(workspace),
             Need::Policies(workspace) => ruled.push(workspace),
             // They come through `load`.
-            Need::User(..) | Need::Policy(..) => {}
+            Need::User(..) | Need::Policy(..) | Need::Request(..) => {}
         }
     }
     let mut found = Vec::with_capacity(needs.len());

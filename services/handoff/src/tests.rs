@@ -214,7 +214,15 @@ async fn several_are_decided_together_or_none() {
     let together = async |name: &str, ids: &[HoldId], answer: &str| {
         let DecideRequest { decision, .. } = decision(ids[0], answer);
         let ids = ids.to_vec();
-        let command = bench.by(name, "member", DecideTogether { ids, decision });
+        let command = bench.by(
+            name,
+            "member",
+            DecideTogether {
+                ids,
+                decision,
+                versions: BTreeMap::new(),
+            },
+        );
         bench.bus.ask(&acme(), &command).await
     };
     let code = |reply: &Reply<DecidedOne>| match reply {

@@ -17,8 +17,9 @@ use crate::serve::tables::Tables;
 use crate::value;
 
 pub(crate) use people::{
-    ApproveArgs, AskArgs, InboxArgs, PauseArgs, RequestCommand, StepAskArgs, ToArgs, TokenCommand,
-    ToolCommand, UserCommand, WorkspaceCommand,
+    ActCommand, ApproveArgs, AskAgainArgs, AskArgs, HowArgs, InboxArgs, OneArgs, PauseArgs,
+    RequestCommand, StepAskArgs, ToArgs, TokenCommand, ToolCommand, UserCommand, WhichArgs,
+    WorkspaceCommand,
 };
 pub(crate) use processes::{
     BenchArgs, BenchPartArgs, MigrateArgs, NatsConfigArgs, SecretsCommand, ServeArgs, Service,

@@ -2,9 +2,10 @@
 //!
 //! It reads contacts from a CSV file and agents from `examples/`, sends real mail into a maildir,
 //! waits five days on the virtual clock, is paused and resumed on the way, and follows up with who
-//! did not reply; then it asks people. It ends well only if all of that happened and the mails on
+//! did not reply; then it asks people, who do what people do. It ends well only if all of that happened and the mails on
 //! disk are exactly the expected ones.
 
+mod habits;
 mod mails;
 mod people;
 mod stage;
@@ -136,6 +137,10 @@ async fn tell(
     let concierge =
         std::fs::read_to_string(CONCIERGE).unwrap_or_else(|_| CONCIERGE_BUILT_IN.to_owned());
     people.tell(&concierge).await?;
+    habits::Habits::join(&stage, &connection)
+        .await?
+        .tell()
+        .await?;
     let mut expected = story.expected_mails();
     expected.extend(people::People::expected_mails());
     let faults = mails::check(&data.join(MAILS), &expected)?;

@@ -10,12 +10,14 @@ use crate::link::Link;
 use crate::message::{Command, Query, Reply};
 use crate::run::HoldKind;
 
+mod again;
 mod batch;
 mod listing;
 mod live;
 mod policies;
 mod users;
 
+pub use again::AskAgain;
 pub use batch::{DecideTogether, DecidedOne};
 pub use listing::{ListOrder, ListRequests};
 pub use live::RequestNudge;
@@ -211,9 +213,10 @@ pub enum RequestAction {
         /// `@user.<name>` or `@role.<name>`.
         to: String,
     },
-    /// "Seen": the ladder stops, until the next time-out.
+    /// "Seen": the ladder is quiet for a while, and begins again if nothing is done.
     Acknowledge,
-    /// Not now: it leaves the person's list, and the ladder waits.
+    /// Not now: it leaves the person's list, and comes back by itself. Where nobody else has it, the ladder
+    /// waits.
     Snooze {
         /// For how long, in milliseconds: 1 minute to 30 days, never beyond the deadline.
         for_ms: u64,
@@ -408,13 +411,16 @@ pub struct RequestView {
     /// [`OnTimeout::Default`](crate::hold::OnTimeout::Default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// Until when it is out of the assignee's way.
+    /// Until when it is put away: of whoever has it alone; as the API shows it, of whoever looks.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "crate::instant::option"
     )]
     pub snoozed_until: Option<DateTime<Utc>>,
+    /// Who has put it away for later, each for themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snoozed_by: Vec<Snooze>,
     /// The request that this one asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks_again: Option<HoldId>,
@@ -433,6 +439,16 @@ pub struct RequestView {
     /// What people said, and what is known of the contact, is left out for this reader.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
+}
+
+/// Somebody has put a request away.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snooze {
+    /// Who.
+    pub by: String,
+    /// Until when it is not in their list.
+    #[serde(with = "crate::instant")]
+    pub until: DateTime<Utc>,
 }
 
 /// Votes on an approval that needs more than one.

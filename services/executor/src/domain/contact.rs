@@ -24,6 +24,15 @@ pub const CONTACT_BYTES_MAX: usize = 64 * 1024;
 pub const ACTIVITIES_KEPT: u64 = 200;
 /// Activities that whoever takes a run over is told of.
 pub const ACTIVITIES_TOLD: u64 = 50;
+
+/// What was said to and by a contact, as a decision is given it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Said {
+    /// At most [`ACTIVITIES_TOLD`], oldest first.
+    pub newest: Vec<Value>,
+    /// How many are kept that are older.
+    pub older: u64,
+}
 /// Longest text of an activity, in characters.
 pub const ACTIVITY_CHARS_MAX: usize = 20_000;
 /// Longest subject of an activity, in characters.

@@ -34,8 +34,12 @@ pub struct Known {
     pub contact: Value,
     /// Its last activities, oldest first.
     pub activities: Vec<Value>,
+    /// Activities before those: they are counted only.
+    pub older_activities: u64,
     /// The steps before, in the order of the plan.
     pub steps: Vec<Told>,
+    /// Steps before those, without what went in and came out: they are counted only.
+    pub older_steps: Vec<Told>,
     /// What the agent says is to be done.
     pub recommended: String,
 }
@@ -60,7 +64,8 @@ pub struct Told {
 }
 
 /// `{contact, activities, deals, emails, searches, conditions, actions, findings,
-/// recommended_action, omitted}`; `omitted` says how many entries of which list are left out.
+/// recommended_action, omitted}`; `omitted` says how many entries of which list are left out, and how
+/// many `steps` were not looked at, so that nobody knows what they found.
 #[must_use]
 pub fn build(known: &Known) -> Value {
     let steps = || known.steps.iter();
@@ -80,13 +85,13 @@ pub fn build(known: &Known) -> Value {
         ("actions", steps().filter_map(action).collect()),
         ("findings", done().flat_map(findings).collect()),
     ];
-    let mut omitted = Map::new();
+    let mut omitted = not_looked_at(known);
     let mut context = Map::new();
     context.insert("contact".to_owned(), shortened(known.contact.clone()));
     for (name, mut entries) in lists {
         let over = entries.len().saturating_sub(ENTRIES_MAX);
         entries.drain(..over);
-        omit(&mut omitted, name, over);
+        omit(&mut omitted, name, count(over));
         let entries = entries.into_iter().map(shortened).collect();
         context.insert(name.to_owned(), Value::Array(entries));
     }
@@ -95,6 +100,31 @@ pub fn build(known: &Known) -> Value {
         shortened(Value::from(known.recommended.as_str())),
     );
     fit(context, omitted)
+}
+
+/// What was left out before there was anything to cut.
+fn not_looked_at(known: &Known) -> Map<String, Value> {
+    let older = || known.older_steps.iter();
+    let done = || older().filter(|told| told.status == "completed");
+    let mut omitted = Map::new();
+    for (name, over) in [
+        ("activities", known.older_activities),
+        ("emails", count(done().filter_map(email).count())),
+        ("searches", count(done().filter_map(search).count())),
+        (
+            "conditions",
+            count(older().filter(|told| !told.condition.is_null()).count()),
+        ),
+        ("actions", count(older().filter_map(action).count())),
+        ("steps", count(older().count())),
+    ] {
+        omit(&mut omitted, name, over);
+    }
+    omitted
+}
+
+fn count(entries: usize) -> u64 {
+    u64::try_from(entries).unwrap_or(u64::MAX)
 }
 
 /// Value, stage and probability of what is at stake; whatever else the contact's `deals` say.
@@ -160,12 +190,11 @@ fn findings(told: &Told) -> Vec<Value> {
         .collect()
 }
 
-fn omit(omitted: &mut Map<String, Value>, name: &str, count: usize) {
+fn omit(omitted: &mut Map<String, Value>, name: &str, count: u64) {
     if count == 0 {
         return;
     }
     let before = omitted.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let count = u64::try_from(count).unwrap_or(u64::MAX);
     omitted.insert(name.to_owned(), Value::from(before.saturating_add(count)));
 }
 
@@ -203,7 +232,7 @@ fn fit(mut context: Map<String, Value>, mut omitted: Map<String, Value>) -> Valu
         if let Some(Value::Array(list)) = context.get_mut(*name) {
             let half = list.len().div_ceil(2);
             list.drain(..half);
-            omit(&mut omitted, name, half);
+            omit(&mut omitted, name, count(half));
         }
     }
     context.insert("omitted".to_owned(), Value::Object(omitted));

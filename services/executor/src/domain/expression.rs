@@ -49,7 +49,7 @@ pub enum Reference {
     Input,
     /// The contact of the run, as it is now.
     Contact,
-    /// The run itself: `id`, `agent`, `started_at`.
+    /// The run itself: `id`, `agent`, `started_at`, and what an operator handed back, `intervention`.
     Run,
 }
 
@@ -60,7 +60,7 @@ pub struct Scope<'a> {
     pub input: &'a Value,
     /// `contact`, if the run has one; looked up when the step starts, never remembered.
     pub contact: Option<&'a Value>,
-    /// `run`: `{id, agent, started_at}`.
+    /// `run`: `{id, agent, started_at, intervention}`.
     pub run: &'a Value,
     /// Result data of the steps that have some, by step id.
     pub steps: BTreeMap<String, Value>,

@@ -213,7 +213,7 @@ pub struct Seen<'a> {
     pub input: &'a Value,
     /// The contact as it is now, if the run has one.
     pub contact: Option<&'a Value>,
-    /// `{id, agent, started_at}`.
+    /// `{id, agent, started_at, intervention}`.
     pub run: &'a Value,
     /// Result data by step id.
     pub results: BTreeMap<String, Value>,

@@ -17,7 +17,7 @@ use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait};
 
 use super::contact_row;
-use crate::domain::contact::{ACTIVITIES_KEPT, ACTIVITIES_TOLD};
+use crate::domain::contact::{ACTIVITIES_KEPT, ACTIVITIES_TOLD, Said};
 use crate::domain::{Fact, Need};
 
 #[sea_orm::model]
@@ -204,7 +204,19 @@ pub(crate) async fn newest(
     rows.into_iter().map(read).collect()
 }
 
-/// For decisions: the last ones of each contact, oldest first.
+/// How many of one contact are kept.
+async fn count(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    contact: &ContactId,
+) -> Result<u64, StoreError> {
+    let all = Entity::find()
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.contact.eq(contact.as_str()));
+    Ok(all.count(db).await?)
+}
+
+/// For decisions: the last ones of each contact, oldest first, and how many there are before them.
 pub(crate) async fn find(
     db: &impl ConnectionTrait,
     wanted: &[(&Workspace, &ContactId)],
@@ -214,7 +226,14 @@ pub(crate) async fn find(
     for (workspace, contact) in wanted {
         let mut last = newest(db, workspace, contact, ACTIVITIES_TOLD).await?;
         last.reverse();
-        let value = serde_json::to_value(last).map_err(broken)?;
+        let newest = last.iter().map(serde_json::to_value);
+        let newest: Vec<_> = newest.collect::<Result<_, _>>().map_err(broken)?;
+        let told = u64::try_from(newest.len()).unwrap_or(u64::MAX);
+        let older = match told < ACTIVITIES_TOLD {
+            true => 0,
+            false => count(db, workspace, contact).await?.saturating_sub(told),
+        };
+        let value = serde_json::to_value(Said { newest, older }).map_err(broken)?;
         let need = Need::Activities((*workspace).clone(), (*contact).clone());
         found.push((need, Fact::Value(Arc::new(value))));
     }

@@ -5,8 +5,8 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{
-    ActOnRequest, Completion, DecideRequest, Decision, Disposition, OutcomeType, RequestAction,
-    RequestView, WithdrawHold,
+    ActOnRequest, AskAgain, Completion, DecideRequest, Decision, Disposition, OutcomeType,
+    RequestAction, RequestView, WithdrawHold,
 };
 use holdpoint_contracts::{Problem, duration};
 use holdpoint_ids::HoldId;
@@ -21,6 +21,7 @@ use crate::answered::Answered;
 use crate::app::App;
 use crate::problem;
 use crate::routes::requests::decided;
+use crate::sight::put_away_by;
 
 /// The script sends it, and gets the card alone.
 pub(super) const FRAGMENT: &str = "x-holdpoint-fragment";
@@ -31,6 +32,8 @@ pub(super) enum Wish {
     Decide(Decision),
     Act(RequestAction),
     Withdraw,
+    /// Of whom, and how long in milliseconds; none: as before.
+    AskAgain(Option<Vec<String>>, Option<u64>),
 }
 
 /// Why a form was not taken: a sentence, and what is wrong with single fields.
@@ -66,8 +69,9 @@ pub(super) async fn act(
         Err(fault) => Err(fault),
     };
     let (tried, status) = match done {
-        Ok((_, None)) if !is_fragment => {
-            return Ok(Redirect::to(&format!("/requests/{id}")).into_response());
+        // What is asked again is another request, on a page of its own.
+        Ok((view, None)) if !is_fragment || view.id != id => {
+            return Ok(Redirect::to(&format!("/requests/{}", view.id)).into_response());
         }
         Ok((view, notice)) => {
             let tried = Tried {
@@ -110,7 +114,7 @@ pub(super) async fn done(
     let caller = &person.caller;
     let needed = match wish {
         Wish::Decide(_) | Wish::Act(_) => Right::Decide,
-        Wish::Withdraw => Right::Ask,
+        Wish::Withdraw | Wish::AskAgain(..) => Right::Ask,
     };
     caller.may(needed)?;
     let answered = match wish {
@@ -129,9 +133,19 @@ pub(super) async fn done(
                 action,
                 version,
             };
-            app.command(caller, None, command).await?
+            let answered = app.command(caller, None, command).await?;
+            answered.map(|view| put_away_by(&caller.claims, view))
         }
         Wish::Withdraw => app.command(caller, None, WithdrawHold { id }).await?,
+        Wish::AskAgain(to, timeout_ms) => {
+            let command = AskAgain {
+                id: HoldId::standalone(),
+                again: id,
+                to,
+                timeout_ms,
+            };
+            app.command(caller, None, command).await?
+        }
     };
     match answered {
         Answered::Done(view) => Ok((view, None)),
@@ -176,9 +190,20 @@ pub(super) fn wish(fields: &Fields, request: &RequestView) -> Result<Wish, Fault
             to: audience(&needed("to", "Say who: @user.name or @role.name.")?),
         }),
         "snooze" => Wish::Act(RequestAction::Snooze {
-            for_ms: snooze(&needed("for", "Say for how long.")?)?,
+            for_ms: milliseconds(&needed("for", "Say for how long.")?)?,
         }),
         "withdraw" => Wish::Withdraw,
+        "ask_again" => Wish::AskAgain(
+            text("to").map(|to| {
+                to.split([',', ' '])
+                    .filter(|one| !one.is_empty())
+                    .map(audience)
+                    .collect()
+            }),
+            text("timeout")
+                .map(|text| milliseconds(&text))
+                .transpose()?,
+        ),
         other => {
             let other = super::text::line(other, 40);
             return Err(invalid(&format!(
@@ -202,7 +227,7 @@ fn audience(to: &str) -> String {
     }
 }
 
-fn snooze(text: &str) -> Result<u64, Fault> {
+fn milliseconds(text: &str) -> Result<u64, Fault> {
     let time = duration::parse(text).map_err(|error| invalid(&error.to_string()))?;
     u64::try_from(time.as_millis()).map_err(|error| invalid(&error.to_string()))
 }

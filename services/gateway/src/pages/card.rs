@@ -125,6 +125,7 @@ pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>
                 (controls::controls(person, request, tried.unwrap_or(&Tried::default())))
             } @else {
                 (result(request))
+                (controls::again(person, request, tried.unwrap_or(&Tried::default())))
             }
             (late(&request.late))
             (history(&request.history))
@@ -143,7 +144,7 @@ fn say(request: &RequestView) -> String {
     }
 }
 
-fn told(notice: &Notice) -> Markup {
+pub(super) fn told(notice: &Notice) -> Markup {
     html! {
         div class=(if notice.is_good { "notice good" } else { "notice bad" }) role="alert" {
             p { (clean(&notice.text)) }
@@ -254,6 +255,9 @@ fn result(request: &RequestView) -> Markup {
 fn shown_effect(request: &RequestView, outcome: HoldOutcome) -> Option<&'static str> {
     if outcome == HoldOutcome::Cancelled {
         return None;
+    }
+    if outcome == HoldOutcome::Timeout && request.run.is_none() && request.response.is_none() {
+        return Some("Whoever asked is told that nobody has answered.");
     }
     let effect = request.effect?;
     Some(words::effect(effect, request.run.is_some()))

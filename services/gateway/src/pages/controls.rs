@@ -55,6 +55,37 @@ pub(super) fn controls(person: &Person, request: &RequestView, tried: &Tried) ->
     }
 }
 
+/// Nobody has answered it: whoever asked, or an operator, asks again.
+pub(super) fn again(person: &Person, request: &RequestView, tried: &Tried) -> Markup {
+    let forms = Forms {
+        person,
+        request,
+        tried,
+        id: id_of(request),
+    };
+    let is_theirs = request
+        .asked_by
+        .first()
+        .is_some_and(|by| by == person.name());
+    if !forms.can("ask_again") || !(is_theirs || person.may(Right::Operate)) {
+        return html! {};
+    }
+    let inside = html! {
+        details.unfold open[forms.was_tried("ask_again")] {
+            summary.button { "Ask again…" }
+            div.stack {
+                label for={ (forms.id) "-to" } { "Whom? " span.muted { "(as before, unless you say)" } }
+                input id={ (forms.id) "-to" } name="to" list="people" placeholder="@user.name or @role.name"
+                    value=(forms.before("to"));
+                label for={ (forms.id) "-timeout" } { "For how long? " span.muted { "(as before, unless you say)" } }
+                input id={ (forms.id) "-timeout" } name="timeout" placeholder="2h, 3 days" value=(forms.before("timeout"));
+                button.primary { "Ask again" }
+            }
+        }
+    };
+    forms.form("ask_again", "block", &inside)
+}
+
 impl Forms<'_> {
     fn can(&self, action: &str) -> bool {
         let same = |known: &String| known.replace('-', "_") == action;
@@ -268,7 +299,7 @@ impl Forms<'_> {
             }
             button { "Put away" }
         };
-        let seen = html! { button { "I have seen it" } span.hint { "Nobody else is told, until the next time-out." } };
+        let seen = html! { button { "I have seen it" } span.hint { "Nobody is told for a while. If nothing is done then, everybody is told again." } };
         let back =
             html! { button.danger { "Take it back" } span.hint { "It is not asked any more." } };
         html! {

@@ -115,6 +115,11 @@ impl Filter {
             limit,
             status: Some(self.status),
             kind: self.kind,
+            snoozed_by: Some(
+                assignee
+                    .clone()
+                    .unwrap_or_else(|| person.caller.claims.user.clone()),
+            ),
             assignee,
             snoozed: self.status.is_open().then_some(self.is_away),
             order: match self.status.is_open() {

@@ -223,7 +223,7 @@ impl Link {
                 let version = Some(self.claims.version);
                 act::done(app, &self.person, (id, version), Wish::Decide(decision)).await
             }
-            Ok(Wish::Act(_) | Wish::Withdraw) => {
+            Ok(Wish::Act(_) | Wish::Withdraw | Wish::AskAgain(..)) => {
                 Err(act::invalid("A link decides, and does nothing else."))
             }
             Err(fault) => Err(fault),

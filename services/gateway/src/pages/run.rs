@@ -10,7 +10,7 @@ use holdpoint_contracts::run::{Clocks, PausedBy, RunView, WaitingOn};
 use holdpoint_ids::RunId;
 use maud::{Markup, html};
 
-use super::card::{card, title};
+use super::card::{Notice, card, title, told};
 use super::frame::{self, Place};
 use super::live::{Fragment, key_of};
 use super::person::{PageError, Person};
@@ -18,6 +18,9 @@ use super::request::people;
 use super::text::{clean, line, spoken};
 use super::{context, timeline, words};
 use crate::app::App;
+
+mod clocks;
+pub(super) mod taking;
 
 /// The newest items of its history that are shown.
 const HISTORY_MAX: u64 = 300;
@@ -36,25 +39,36 @@ pub(super) async fn page(
     Path(text): Path<String>,
     person: Person,
 ) -> Result<Response, PageError> {
-    let whole = load(&app, &person, id(&text)?).await?;
+    let page = whole(&app, &person, id(&text)?, None).await?;
+    Ok(page.into_response())
+}
+
+/// The page, perhaps with what became of what somebody has just tried.
+async fn whole(
+    app: &App,
+    person: &Person,
+    run: RunId,
+    notice: Option<&Notice>,
+) -> Result<Markup, Problem> {
     let Whole {
         run,
         history,
         requests,
-    } = &whole;
+    } = &load(app, person, run).await?;
     let main = html! {
         p.back { a href="/runs" { "← Runs" } }
-        (head(&person, run))
+        @if let Some(notice) = notice { (told(notice)) }
+        (head(person, run))
         div.cards #cards {
-            @for request in requests.iter().filter(|one| one.status.is_open()) { (card(&person, request, None)) }
+            @for request in requests.iter().filter(|one| one.status.is_open()) { (card(person, request, None)) }
         }
         (earlier(requests))
         (timeline::steps(run))
         (timeline::history(history))
-        (people(&app, &person).await)
+        (people(app, person).await)
     };
     let title = format!("{} – {}", run.agent, run.id);
-    Ok(frame::page(&person, Place::Runs, &title, &main).into_response())
+    Ok(frame::page(person, Place::Runs, &title, &main))
 }
 
 /// What is no id names nothing.
@@ -78,6 +92,12 @@ pub(super) async fn fragments(
     } = load(app, person, run).await?;
     let mut all = vec![
         Fragment::of("head", &still(&run), head(person, &run)),
+        Fragment {
+            id: "clocks".to_owned(),
+            key: clocks::key(&run),
+            html: clocks::clocks(&run, person.now),
+            request: None,
+        },
         Fragment::of("earlier", &requests, earlier(&requests)),
         Fragment::of("steps", &run.steps, timeline::steps(&run)),
         Fragment::of("history", &history.last_seq, timeline::history(&history)),
@@ -156,7 +176,8 @@ fn head(person: &Person, run: &RunView) -> Markup {
                 p.why { strong { (spoken(&failure.code)) } ": " (clean(&failure.message)) }
             }
             @if let Some(result) = run.result.as_ref().filter(|it| !it.is_null()) { (context::sections(result)) }
-            (clocks(&run.clocks))
+            (taking::shown(person, run))
+            (clocks::clocks(run, person.now))
         }
     }
 }
@@ -173,23 +194,13 @@ const fn paused(pause: &PausedBy) -> &'static str {
 /// What it waits for, until when, and what happens then.
 fn waits(person: &Person, hold: &WaitingOn) -> Markup {
     html! {
-        strong { (words::kind(hold.kind)) } " at " (line(&hold.step, 100)) ", since " (words::instant(hold.since))
+        strong { (words::kind(hold.kind)) }
+        @if !hold.step.is_empty() { " at " (line(&hold.step, 100)) }
+        ", since " (words::instant(hold.since))
         @if let Some(until) = hold.until { ", ends " strong { (words::until(until, person.now)) } }
         @if let Some(ms) = hold.remaining_ms { ", stopped with " strong { (words::millis(ms)) } " left" }
         ". "
         @if !hold.then.is_empty() { span.muted { "Then: " (line(&hold.then, 300)) } }
-    }
-}
-
-/// Where its time went.
-fn clocks(clocks: &Clocks) -> Markup {
-    let three = [
-        ("Working", clocks.active_ms),
-        ("In the queue", clocks.queued_ms),
-        ("Waiting for people", clocks.human_ms),
-    ];
-    html! {
-        dl.clocks { @for (name, ms) in three { div { dt { (name) } dd { (words::millis(ms)) } } } }
     }
 }
 

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::requests;
 use super::requests::acting::milliseconds;
+use crate::answered::Answered;
 use crate::app::App;
 use crate::body::{Body, invalid_field};
 use crate::caller::{Caller, Named};
@@ -86,13 +87,13 @@ struct RungBody {
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum OneOrMany {
+pub(super) enum OneOrMany {
     One(String),
     Many(Vec<String>),
 }
 
 impl OneOrMany {
-    fn all(it: Option<Self>) -> Vec<String> {
+    pub(super) fn all(it: Option<Self>) -> Vec<String> {
         match it {
             None => Vec::new(),
             Some(Self::One(one)) => vec![one],
@@ -120,8 +121,12 @@ async fn open(
     params.only(&[])?;
     let command = read(body.json()?)?;
     let answered = app.command(&caller, body.key, command).await;
-    let answered = answered.map_err(in_our_words)?;
-    Ok(answered.respond(|request: RequestView| {
+    Ok(opened(answered.map_err(in_our_words)?))
+}
+
+/// A hold that was opened, or will be.
+pub(super) fn opened(answered: Answered<RequestView>) -> Response {
+    answered.respond(|request: RequestView| {
         let opened = OpenedHold {
             id: request.id,
             kind: request.kind,
@@ -129,7 +134,7 @@ async fn open(
             deadline: request.deadline,
         };
         (StatusCode::CREATED, Json(opened)).into_response()
-    }))
+    })
 }
 
 async fn withdraw(
@@ -145,7 +150,7 @@ async fn withdraw(
 }
 
 /// The owner of holds points into its command; whoever asked knows only this body.
-fn in_our_words(mut problem: Problem) -> Problem {
+pub(super) fn in_our_words(mut problem: Problem) -> Problem {
     for error in &mut problem.errors {
         if let Some(pointer) = &mut error.pointer {
             *pointer = ours(pointer);
@@ -298,17 +303,17 @@ mod tests {
     use super::*;
     use crate::body::from_json;
 
-    fn opened(body: &str) -> Result<OpenHold, Problem> {
+    fn read_as(body: &str) -> Result<OpenHold, Problem> {
         read(from_json(body.as_bytes())?)
     }
 
     /// M-6, S3-R7, S0-AC8
     #[test]
     fn a_hold_has_a_time_from_a_second_to_ninety_days() {
-        let timer = opened(r#"{"kind": "timer", "wait": "90d"}"#).unwrap();
+        let timer = read_as(r#"{"kind": "timer", "wait": "90d"}"#).unwrap();
         assert_eq!(timer.timeout_ms, 7_776_000_000);
         assert_eq!(timer.spec.question, "Wait 90 days");
-        let ask = opened(r#"{"kind": "input", "question": "Now?"}"#).unwrap();
+        let ask = read_as(r#"{"kind": "input", "question": "Now?"}"#).unwrap();
         assert_eq!(ask.timeout_ms, 300_000);
         for (body, at) in [
             (r#"{"kind": "timer", "wait": "0s"}"#, "/wait"),
@@ -333,7 +338,7 @@ mod tests {
                 "/default",
             ),
         ] {
-            let problem = opened(body).unwrap_err();
+            let problem = read_as(body).unwrap_err();
             assert_eq!(
                 (problem.status, &*problem.code),
                 (422, "invalid_body"),
@@ -341,7 +346,7 @@ mod tests {
             );
             assert_eq!(problem.errors[0].pointer.as_deref(), Some(at), "{body}");
         }
-        assert!(opened(r#"{"kind": "timer", "wait": "1s", "lenght": 1}"#).is_err());
+        assert!(read_as(r#"{"kind": "timer", "wait": "1s", "lenght": 1}"#).is_err());
     }
 
     /// The owner of holds points into its own command.
@@ -369,7 +374,7 @@ mod tests {
             (r#"{"need": 2}"#, 0, 2, 604_800_000),
         ] {
             let body = format!(r#"{{"kind": "approval", "question": "Go?", "policy": {policy}}}"#);
-            let opened = opened(&body).unwrap();
+            let opened = read_as(&body).unwrap();
             let said = (opened.spec.policies.len(), opened.spec.policy.need);
             assert_eq!(
                 (said, opened.timeout_ms),
@@ -379,7 +384,7 @@ mod tests {
         }
         for policy in ["7", r#""a b""#, r#"{"needs": 2}"#] {
             let body = format!(r#"{{"kind": "approval", "question": "Go?", "policy": {policy}}}"#);
-            let problem = opened(&body).unwrap_err();
+            let problem = read_as(&body).unwrap_err();
             assert_eq!(
                 problem.errors[0].pointer.as_deref(),
                 Some("/policy"),
@@ -392,7 +397,7 @@ mod tests {
     fn to_is_one_or_many() {
         for (to, many) in [(r#""@role.ops""#, 1), (r#"["@user.a", "@user.b"]"#, 2)] {
             let body = format!(r#"{{"kind": "approval", "question": "Deploy?", "to": {to}}}"#);
-            assert_eq!(opened(&body).unwrap().spec.to.len(), many);
+            assert_eq!(read_as(&body).unwrap().spec.to.len(), many);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `/requests`: what waits for a person, acting on it and deciding it.
 
 pub(crate) mod acting;
+mod again;
 mod batch;
 mod completing;
 pub(super) mod waiting;
@@ -17,7 +18,7 @@ use holdpoint_contracts::handoff::{
 use holdpoint_contracts::notification::{DeliveryView, ListDeliveries};
 use holdpoint_contracts::run::Page;
 use holdpoint_contracts::{Asked, Problem};
-use holdpoint_ids::HoldId;
+use holdpoint_ids::{HoldId, UserName};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -54,6 +55,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/requests/{id}/acknowledge", post(acting::acknowledge))
         .route("/requests/{id}/snooze", post(acting::snooze))
         .route("/requests/{id}/withdraw", post(acting::withdraw))
+        .route("/requests/{id}/ask-again", post(again::ask_again))
         .route("/requests:batch", post(batch::decide))
         .route(
             "/runs/{run}/complete-handoff",
@@ -106,10 +108,19 @@ async fn list(
         priority: params.read_as("priority")?,
         snoozed: params.read_as("snoozed")?,
         order: params.read_word("order")?.unwrap_or_default(),
+        snoozed_by: None,
         cards: false,
     };
     (query.status, query.snoozed) = standing(&params, &query)?;
+    query.snoozed_by = whose(&caller, &query);
     Ok(Json(app.requests(&caller, &query).await?))
+}
+
+/// Whose putting away counts: of whom the list is, else of whoever looks.
+fn whose(caller: &Caller, query: &ListRequests) -> Option<UserName> {
+    query.snoozed?;
+    let own = || caller.claims.user.clone();
+    Some(query.assignee.clone().unwrap_or_else(own))
 }
 
 /// How it stands, and whether somebody has put it away for later: `status=snoozed` is open and put

@@ -74,6 +74,8 @@ struct CancelBody {
 #[serde(deny_unknown_fields)]
 struct ConfirmBody {
     answers: Map<String, Value>,
+    #[serde(default)]
+    version: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -185,11 +187,11 @@ async fn confirm(
 ) -> Result<Response, Refused> {
     caller.may(Right::Decide)?;
     params.only(&[])?;
-    let ConfirmBody { answers } = body.json()?;
+    let ConfirmBody { answers, version } = body.json()?;
     let id = asked_first(&app, &caller, run).await?;
     let answer = Value::Object(answers);
     let decision = Decision::Respond { answer };
-    requests::decide(&app, &caller, body, (id, decision, None)).await
+    requests::decide(&app, &caller, body, (id, decision, version)).await
 }
 
 /// The request for what a run lacks before its first step.

@@ -30,6 +30,12 @@ pub(super) fn answer(verb: &str, workspace: &str, body: &Value, played: &mut Pla
             opened["kind"] = command["spec"]["kind"].clone();
             json!({ "ok": opened })
         }
+        "ask_again" => {
+            let mut opened = request("open");
+            opened["id"] = command["id"].clone();
+            opened["asks_again"] = command["again"].clone();
+            json!({ "ok": opened })
+        }
         "delete_policy" => json!({"ok": {
             "name": command["name"], "kind": "approval", "need": 1, "not_requester": false,
             "version": 2, "built_in": false,

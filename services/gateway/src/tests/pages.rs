@@ -234,6 +234,70 @@ async fn a_form_asks_the_owner_as_the_person_who_is_signed_in() {
     }
 }
 
+/// Barge-in, from the page of a run: the same signed command, and the page as it then is.
+#[tokio::test]
+async fn a_run_is_taken_over_from_its_page() {
+    let edge = Edge::new().await;
+    let run = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
+    let path = format!("/runs/{run}");
+    let browser = Browser::signed_in(&edge, &edge.token).await;
+    let page = browser.get(&path).await.text().await.unwrap();
+    assert!(page.contains("Take the run over"), "{page}");
+    let csrf = browser.csrf().await;
+    let act = format!("{path}/act");
+    let fields = [("csrf", csrf.as_str()), ("do", "take_over")];
+    let done = browser.post(&act, &fields).await;
+    assert_eq!(
+        (done.status().as_u16(), location(&done)),
+        (303, path.as_str())
+    );
+    let (verb, envelope) = edge.played.lock().unwrap().asked.pop().unwrap();
+    let command = (verb.as_str(), &envelope["command"], &envelope["actor"]);
+    assert_eq!(
+        command,
+        ("take_over_run", &json!({ "run": run }), &json!("owner"))
+    );
+    let other = [("csrf", csrf.as_str()), ("do", "explode")];
+    assert_eq!(browser.post(&act, &other).await.status(), 422);
+    assert_eq!(
+        browser.post(&act, &[("do", "take_over")]).await.status(),
+        403
+    );
+
+    let token = edge.token_of("owner", Some("member")).await;
+    let member = Browser::signed_in(&edge, &token).await;
+    let page = member.get(&path).await.text().await.unwrap();
+    assert!(!page.contains("Take the run over"), "{page}");
+    let csrf = member.csrf().await;
+    let fields = [("csrf", csrf.as_str()), ("do", "take_over")];
+    assert_eq!(member.post(&act, &fields).await.status(), 403);
+    assert_eq!(edge.verbs(), [""; 0], "no owner was asked");
+}
+
+/// Issue 4, ask again: the answer is the new request's page.
+#[tokio::test]
+async fn a_form_that_asks_again_leads_to_the_new_request() {
+    let edge = Edge::new().await;
+    let browser = Browser::signed_in(&edge, &edge.token).await;
+    let fields = [
+        ("do", "ask_again"),
+        ("to", "bob, @role.ops"),
+        ("timeout", "2h"),
+    ];
+    let done = browser.act(&fields).await;
+    assert_eq!(done.status(), 303);
+    let (verb, envelope) = edge.played.lock().unwrap().asked.pop().unwrap();
+    let command = &envelope["command"];
+    assert_eq!(
+        (verb.as_str(), &command["again"]),
+        ("ask_again", &json!(REQUEST))
+    );
+    assert_eq!(command["to"], json!(["@user.bob", "@role.ops"]));
+    assert_eq!(command["timeout_ms"], 7_200_000);
+    let id = command["id"].as_str().unwrap();
+    assert_eq!(location(&done), format!("/requests/{id}"));
+}
+
 /// A session has the rights of its user, and no more than the token that opened it.
 #[tokio::test]
 async fn a_scoped_token_signs_in_with_its_role() {

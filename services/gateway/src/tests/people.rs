@@ -35,7 +35,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 42] = [
+const ROUTES: [(&str, &str, Right); 44] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -69,6 +69,8 @@ const ROUTES: [(&str, &str, Right); 42] = [
     ("POST", "/requests/H/respond", Right::Decide),
     ("POST", "/runs/R/pause", Right::Operate),
     ("POST", "/runs/R/cancel", Right::Operate),
+    ("POST", "/runs/R/take-over", Right::Operate),
+    ("POST", "/requests/H/ask-again", Right::Ask),
     ("POST", "/agents/a/pause", Right::Operate),
     ("DELETE", "/agents/a", Right::Operate),
     ("DELETE", "/tools/t", Right::Operate),

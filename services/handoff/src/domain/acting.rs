@@ -1,7 +1,10 @@
 //! What a person does with a request short of deciding it: accept, take over, reassign, delegate,
 //! acknowledge, snooze. And what becomes of it when whoever has it leaves.
 
+use std::time::Duration;
+
 use chrono::TimeDelta;
+use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::handoff::RequestAction;
 use holdpoint_contracts::hold::DeedKind;
 use holdpoint_contracts::notification::FactKind;
@@ -20,9 +23,6 @@ use super::request::{BY_SERVICE, Phase, Request};
 use super::standalone::shown;
 use super::turn::Turn;
 use super::{Answer, Scene, Step, Stop};
-
-/// How long an acknowledgement keeps the ladder quiet where there is no deadline.
-const ACKNOWLEDGED_FOR: TimeDelta = TimeDelta::days(1);
 
 pub(crate) fn act(
     request: Option<&Request>,
@@ -133,7 +133,7 @@ impl Deed<'_> {
         let mut turn = Turn::on(self.request);
         turn.request.handling.assignee = Some(self.me.clone());
         turn.request.handling.accepted = Some(self.mark());
-        turn.request.handling.snoozed_until = None;
+        turn.request.handling.is_back();
         if turn.request.handling.settled.stops_on_accept {
             turn.request.handling.ladder.begin_again(self.scene.now);
         }
@@ -162,7 +162,7 @@ impl Deed<'_> {
         let handling = &mut turn.request.handling;
         handling.assignee = Some(self.me.clone());
         handling.taken_over = Some(self.mark());
-        handling.snoozed_until = None;
+        handling.is_back();
         handling.ladder.begin(self.scene.now);
         turn.deed(DeedKind::TakenOver, self.me.as_str(), self.scene.now);
         turn.taken_over();
@@ -225,13 +225,27 @@ impl Deed<'_> {
         Ok(turn.end(shown))
     }
 
+    /// Quiet for a while. Who then does nothing is told again, and so are the others: every rung has its
+    /// turn once more.
     fn acknowledge(&self) -> Step {
-        let until = self.request.next_deadline();
-        let until = until.unwrap_or(self.scene.now + ACKNOWLEDGED_FOR);
+        let quiet_ms = ladder::quiet_ms(self.request);
         let mut turn = Turn::on(self.request);
-        ladder::not_before(&mut turn.request, until);
-        self.note(&mut turn, "acknowledged", None);
+        let ladder = &mut turn.request.handling.ladder;
+        ladder.seen(self.scene.now, quiet_ms);
+        let time = describe(Duration::from_millis(quiet_ms));
+        let note = format!("quiet for {time}; if nothing is done, it is told again");
+        self.note(&mut turn, "acknowledged", Some(note));
         turn.end(shown)
+    }
+
+    /// Whether nobody else has it.
+    fn is_mine_alone(&self) -> bool {
+        let mine = format!("@user.{}", self.me);
+        let is_mine = |to: &String| *to == mine;
+        let audience = self.request.audience();
+        !audience.is_empty()
+            && audience.iter().all(is_mine)
+            && self.request.handling.also.iter().all(is_mine)
     }
 
     fn snooze(&self, for_ms: u64) -> Result<Step, Stop> {
@@ -246,8 +260,14 @@ impl Deed<'_> {
         let deadline = self.request.next_deadline();
         let until = deadline.map_or(wanted, |deadline| wanted.min(deadline));
         let mut turn = Turn::on(self.request);
-        ladder::not_before(&mut turn.request, until);
-        turn.request.handling.snoozed_until = Some(until);
+        turn.request
+            .handling
+            .snooze(&self.me, self.scene.now, until);
+        // Where others have it too, it is theirs as before.
+        if self.is_mine_alone() {
+            ladder::not_before(&mut turn.request, until);
+            turn.request.handling.snoozed_until = Some(until);
+        }
         let note = holdpoint_contracts::instant::write(until);
         self.note(&mut turn, "snoozed", Some(format!("until {note}")));
         Ok(turn.end(shown))

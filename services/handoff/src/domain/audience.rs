@@ -139,7 +139,7 @@ fn owners(scene: &Scene<'_>) -> Result<BTreeSet<UserName>, Stop> {
             | Fact::Loads(_)
             | Fact::Policy(_)
             | Fact::Policies(_)
-            | Fact::Request,
+            | Fact::Request(_),
         )
         | Found::Absent => Ok(BTreeSet::new()),
     }
@@ -194,7 +194,7 @@ pub(crate) fn members(role: &RoleName, scene: &Scene<'_>) -> Result<BTreeSet<Use
             | Fact::Loads(_)
             | Fact::Policy(_)
             | Fact::Policies(_)
-            | Fact::Request,
+            | Fact::Request(_),
         )
         | Found::Absent => Ok(BTreeSet::new()),
     }
@@ -245,7 +245,7 @@ fn least_loaded(
             | Fact::Role(_)
             | Fact::Policy(_)
             | Fact::Policies(_)
-            | Fact::Request,
+            | Fact::Request(_),
         )
         | Found::Absent => BTreeMap::new(),
     };

@@ -101,7 +101,7 @@ pub(crate) fn active_user(
             | Fact::Loads(_)
             | Fact::Policy(_)
             | Fact::Policies(_)
-            | Fact::Request,
+            | Fact::Request(_),
         )
         | Found::Absent => Ok(None),
     }

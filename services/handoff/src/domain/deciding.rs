@@ -114,9 +114,10 @@ pub(crate) fn together(
     request: Option<&Request>,
     caller: &Caller,
     decision: &Decision,
+    version: Option<u64>,
     scene: &Scene<'_>,
 ) -> Result<Step, Stop> {
-    match decide(request, caller, decision, None, scene)? {
+    match decide(request, caller, decision, version, scene)? {
         Step::Same(answer) => Ok(Step::Same(one(answer))),
         Step::Changed(mut change) => match (
             std::mem::replace(&mut change.answer, Answer::Noted),

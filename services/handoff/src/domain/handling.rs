@@ -1,6 +1,8 @@
 //! How people deal with a request before it ends: an overlay beside its phase. A wish that freezes it
 //! or opens it again keeps it.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::handoff::Handled;
 use holdpoint_contracts::hold::{Deed, Priority};
@@ -8,7 +10,7 @@ use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
 
 use super::hours::Hours;
-use super::limits::{DEEDS_MAX, HISTORY_MAX, NOTE_CHARS_MAX};
+use super::limits::{DEEDS_MAX, HISTORY_MAX, NOTE_CHARS_MAX, SNOOZES_MAX};
 use super::settled::Settled;
 
 /// What people, and the ladder, have done with a request.
@@ -31,8 +33,11 @@ pub struct Handling {
     pub votes: Vec<Mark>,
     /// More urgent than it was asked.
     pub raised: Option<Priority>,
-    /// Out of the assignee's way until then.
+    /// Whoever has it alone has put it away until then, and the ladder waits.
     pub snoozed_until: Option<DateTime<Utc>>,
+    /// Who has put it away, each for themselves, and until when.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub snoozed: BTreeMap<UserName, DateTime<Utc>>,
     /// How far the ladder has come.
     pub ladder: Ladder,
     /// In order; bounded.
@@ -75,8 +80,15 @@ pub struct Ladder {
     /// an instant alone does not say how much has passed.
     #[serde(skip_serializing_if = "is_none_passed")]
     pub passed_ms: u64,
-    /// Rungs that have fired.
+    /// Rungs that have fired, of this round.
     pub fired: usize,
+    /// Somebody has seen it: how long the first rung of this round waits from `since` on, in
+    /// milliseconds; those behind it keep their distance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quiet_ms: Option<u64>,
+    /// Rounds before this one: each ended when somebody had seen it, and a new one began.
+    #[serde(skip_serializing_if = "is_none_passed")]
+    pub rounds: u64,
     /// A rung has ended the request, as its time-out would.
     pub ended: Option<RungEnd>,
 }
@@ -85,8 +97,8 @@ pub struct Ladder {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a reference"
 )]
-const fn is_none_passed(passed_ms: &u64) -> bool {
-    *passed_ms == 0
+const fn is_none_passed(count: &u64) -> bool {
+    *count == 0
 }
 
 /// How a rung ended a request.
@@ -147,7 +159,27 @@ impl Handling {
         self.moved_to = Some(to);
         self.accepted = None;
         self.is_reassigned = true;
+        self.is_back();
+    }
+
+    /// Puts it away for one person. What has come back by then is forgotten; of too many, what comes back
+    /// first is there at once.
+    pub(crate) fn snooze(&mut self, name: &UserName, now: DateTime<Utc>, until: DateTime<Utc>) {
+        self.snoozed.retain(|_, until| *until > now);
+        self.snoozed.insert(name.clone(), until);
+        while self.snoozed.len() > SNOOZES_MAX {
+            let first = self.snoozed.iter().min_by_key(|(_, until)| **until);
+            let Some(first) = first.map(|(name, _)| name.clone()) else {
+                return;
+            };
+            self.snoozed.remove(&first);
+        }
+    }
+
+    /// It is somebody's now: nobody has it out of their way.
+    pub(crate) fn is_back(&mut self) {
         self.snoozed_until = None;
+        self.snoozed.clear();
     }
 }
 
@@ -186,6 +218,19 @@ impl Ladder {
         self.since = Some(at);
         self.passed_ms = 0;
         self.fired = 0;
+        self.quiet_ms = None;
+        self.rounds = 0;
+    }
+
+    /// Somebody has seen it: it is quiet for a while, and then all its rungs have their turn again,
+    /// unless something is done. A ladder that does not run stays so.
+    pub(crate) const fn seen(&mut self, at: DateTime<Utc>, quiet_ms: u64) {
+        if self.since.is_some() {
+            let rounds = self.rounds.saturating_add(1);
+            self.begin(at);
+            self.quiet_ms = Some(quiet_ms);
+            self.rounds = rounds;
+        }
     }
 
     /// No rung before an instant; those behind the next one keep their distance. With working hours

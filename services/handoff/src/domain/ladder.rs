@@ -18,6 +18,9 @@ const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
+/// Shortest time that a request is quiet once somebody has seen it, unless its policy says another.
+const QUIET_MS_MIN: u64 = 30 * MINUTE_MS;
+
 /// After the last rung of a ladder that does not reach the owners, they are told after this time.
 const OWNERS_AFTER_MS: u64 = DAY_MS;
 
@@ -52,8 +55,29 @@ fn is_last_word(rung: &Rung) -> bool {
     }
 }
 
-/// The rungs of a request, in the order of their times. The last word is never left out.
+/// The rungs of this round.
 fn rungs(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
+    let mut rungs = written(request, spec);
+    let first = rungs.first().map_or(0, |rung| rung.after_ms);
+    if let Some(quiet_ms) = request.handling.ladder.quiet_ms {
+        for rung in &mut rungs {
+            rung.after_ms = (rung.after_ms - first).saturating_add(quiet_ms);
+        }
+    }
+    rungs
+}
+
+/// How long a request is quiet once somebody has seen it, in milliseconds: as its policy says, else as
+/// long as its first rung waits, and half an hour at least.
+pub(crate) fn quiet_ms(request: &Request) -> u64 {
+    let rungs = request.spec.as_ref().map(|spec| written(request, spec));
+    let first = rungs.and_then(|rungs| Some(rungs.first()?.after_ms));
+    let said = request.handling.settled.acknowledged_for_ms;
+    said.unwrap_or_else(|| QUIET_MS_MIN.max(first.unwrap_or(0)))
+}
+
+/// The rungs of a request, in the order of their times. The last word is never left out.
+fn written(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
     if spec.kind == HoldKind::Timer {
         return Vec::new();
     }
@@ -188,6 +212,7 @@ pub(crate) fn fire(
             return Ok(());
         }
     };
+    let note = note.map(|note| in_round(turn, note));
     turn.note("escalated", BY_TIME, at, note);
     turn.tell_people(FactKind::Escalated, None, at, put);
     Ok(())
@@ -200,7 +225,23 @@ fn has_default(request: &Request) -> bool {
     spec.is_some_and(|spec| spec.kind == HoldKind::Input && spec.default.is_some())
 }
 
+/// A rung that fires once more is told apart from its first time.
+fn in_round(turn: &Turn, note: String) -> String {
+    match turn.request.handling.ladder.rounds {
+        0 => note,
+        before => format!(
+            "round {}, for nothing was done since it was seen: {note}",
+            before + 1
+        ),
+    }
+}
+
 fn end(turn: &mut Turn, at: DateTime<Utc>, after_ms: u64, is_answered: bool) {
+    // Of a later round, what it says counts from when somebody saw it.
+    let after_ms = match turn.request.handling.ladder.rounds {
+        0 => after_ms,
+        _ => u64::try_from((at - turn.request.created_at).num_milliseconds()).unwrap_or(after_ms),
+    };
     turn.request.handling.ladder.ended = Some(RungEnd {
         after_ms,
         deadline: turn.request.deadline(),

@@ -60,6 +60,9 @@ pub(crate) const RUNGS_MAX: usize = 20;
 /// Shortest and longest snooze: 1 minute and 30 days.
 pub(crate) const SNOOZE_MS: std::ops::RangeInclusive<u64> = 60_000..=30 * 24 * 3_600 * 1_000;
 
+/// People who have put one request away at a time.
+pub(crate) const SNOOZES_MAX: usize = 100;
+
 /// Largest view of a request in a fact, as JSON; a larger one is told without what makes it large.
 pub(crate) const FACT_BYTES_MAX: usize = 600 * 1024;
 

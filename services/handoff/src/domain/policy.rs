@@ -17,7 +17,9 @@ use super::audience;
 use super::caller::{Caller, allow};
 use super::hours::Hours;
 use super::ladder::default_times;
-use super::limits::{HOLIDAYS_MAX, NEED_MAX, POLICIES_MAX, RUNGS_MAX, TIMEOUT_MS, TO_MAX};
+use super::limits::{
+    HOLIDAYS_MAX, NEED_MAX, POLICIES_MAX, RUNGS_MAX, SNOOZE_MS, TIMEOUT_MS, TO_MAX,
+};
 use super::refusal::Refusal;
 use super::{Aggregate, Answer, Change, Fact, Found, Look, Need, PolicyInput, Step, Stop};
 
@@ -88,6 +90,7 @@ fn view_of(kind: HoldKind) -> Option<PolicyView> {
             rungs: rungs(Priority::Normal),
             stop_on: Vec::new(),
             calendar: None,
+            acknowledged_for: None,
         }),
         version: 0,
         built_in: true,
@@ -175,7 +178,7 @@ pub(crate) fn names(workspace: &Workspace, look: Look<'_>) -> Result<BTreeSet<Po
             | Fact::Role(_)
             | Fact::Loads(_)
             | Fact::Policy(_)
-            | Fact::Request,
+            | Fact::Request(_),
         )
         | Found::Absent => Ok(BTreeSet::new()),
     }
@@ -238,6 +241,11 @@ fn of_rungs(rules: &EscalationRules) -> Vec<FieldError> {
     let wrong = rules.calendar.as_ref().map(Hours::read);
     if let Some(Err((field, message))) = wrong {
         errors.push(FieldError::at(&format!("/calendar/{field}"), message));
+    }
+    let quiet = rules.acknowledged_for;
+    if quiet.is_some_and(|ms| !SNOOZE_MS.contains(&ms)) {
+        let message = "1 minute to 30 days";
+        errors.push(FieldError::at("/acknowledged_for", message));
     }
     let holidays = rules.calendar.as_ref().map_or(0, |it| it.holidays.len());
     if holidays > HOLIDAYS_MAX {

@@ -70,6 +70,8 @@ pub enum Refusal {
     NoPolicy(PolicyName),
     /// The policy is built in.
     BuiltIn(PolicyName),
+    /// It is not asked again.
+    NotAgain(HoldId, WhyNotAgain),
     /// Something else was opened under this id.
     Taken(HoldId),
     /// The hold is a run's: it goes with the run.
@@ -84,6 +86,19 @@ pub enum Refusal {
     InvalidUser(Vec<FieldError>),
     /// The workspace would have no owner.
     LastOwner(UserName),
+}
+
+/// Why a request is not asked again.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WhyNotAgain {
+    /// Only whoever asked it, or an operator, asks again.
+    NotYours,
+    /// It is a run's, which goes its way: asking again would reach nobody.
+    OfRun,
+    /// It has not ended.
+    StillOpen,
+    /// A person has decided it.
+    Decided(Box<Winner>),
 }
 
 /// How a request ended, for who comes late.
@@ -153,10 +168,45 @@ impl Refusal {
             Self::NotYours(id) => forbidden(format!(
                 "`{id}` was opened by somebody else: they or an operator may take it back"
             )),
+            Self::NotAgain(id, why) => why.problem(*id),
             Self::LastOwner(name) => conflict(
                 "last_owner",
                 format!("`{name}` is the last active owner: make somebody else an owner first"),
             ),
+        }
+    }
+}
+
+impl WhyNotAgain {
+    fn problem(&self, id: HoldId) -> Problem {
+        match self {
+            Self::NotYours => forbidden(format!(
+                "`{id}` was asked by somebody else: they or an operator may ask it again"
+            )),
+            Self::OfRun => conflict(
+                "not_standalone",
+                format!(
+                    "`{id}` belongs to a run, which goes on by its own plan or has ended: to have it \
+                     asked again, start the agent again"
+                ),
+            ),
+            Self::StillOpen => conflict(
+                "still_open",
+                format!("`{id}` is still open: reassign it, or take it back before you ask again"),
+            ),
+            Self::Decided(winner) => {
+                let Winner(end) = &**winner;
+                let (at, outcome) = (instant::write(end.at), end.outcome.as_str());
+                let detail = format!(
+                    "`{id}` was {outcome} by {} at {at}, and a decision stands: to ask something else, open \
+                     a new hold",
+                    end.by
+                );
+                conflict("already_decided", detail).with_data(json!({
+                    "winner": { "by": end.by, "at": at, "outcome": outcome, "data": end.data },
+                    "late": false,
+                }))
+            }
         }
     }
 }

@@ -32,6 +32,9 @@ pub struct Settled {
     /// When they count and fire; none: always.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calendar: Option<Calendar>,
+    /// How long it is quiet once somebody has seen it, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acknowledged_for_ms: Option<u64>,
     /// Whoever accepts it stops them.
     pub stops_on_accept: bool,
     /// For its history.
@@ -169,7 +172,7 @@ impl Settling<'_> {
                 | Fact::Members(_)
                 | Fact::Role(_)
                 | Fact::Loads(_)
-                | Fact::Request,
+                | Fact::Request(_),
             )
             | Found::Absent => Ok(None),
         }
@@ -242,6 +245,7 @@ impl Settling<'_> {
         self.rungs(name, |settled| {
             settled.ladder = rules.rungs.iter().flat_map(expand).collect();
             settled.calendar = rules.calendar.clone();
+            settled.acknowledged_for_ms = rules.acknowledged_for;
             settled.stops_on_accept = rules.stop_on.contains(&StopOn::Accept);
         })
     }

@@ -18,6 +18,7 @@ use super::refusal::{Refusal, Winner};
 use super::request::{BY_SERVICE, Phase, Request};
 use super::settled::{at_once, settle};
 use super::turn::Turn;
+use super::user::User;
 use super::{Answer, Scene, Step, Stop};
 
 /// Opens one; asking again with the same id and content opens nothing twice.
@@ -79,6 +80,7 @@ pub(crate) fn open(
             deadline: Some(scene.now + timeout),
         },
         opened_by: Some(by),
+        lasts_ms: timeout_ms,
         handling: Handling {
             settled,
             ..Handling::default()
@@ -225,6 +227,17 @@ fn refuse(turn: &mut Turn, name: &str, kind: HoldKind, scene: &Scene<'_>) {
     turn.tell_people(FactKind::Withdrawn, Some(BY_SERVICE), scene.now, to);
 }
 
+/// Whether somebody may take it back, or ask it again: whoever opened it, or an operator.
+pub(crate) fn steers(request: &Request, caller: &Caller, user: Option<&User>) -> bool {
+    let operates = match (&caller.proof, user) {
+        (Proof::Good(claims), Some(user)) => has(claims, user, Right::Operate),
+        // What nobody signed has the rights of its subject, and that is one of them.
+        (Proof::Absent, _) => true,
+        (Proof::Good(_), None) | (Proof::Bad(_), _) => false,
+    };
+    operates || request.opened_by.as_ref() == Some(&caller.name())
+}
+
 /// Takes one back; twice is once.
 pub(crate) fn withdraw(
     request: Option<&Request>,
@@ -239,13 +252,7 @@ pub(crate) fn withdraw(
         return Err(Refusal::OfRun(scene.id).into());
     }
     let by = caller.name();
-    let operates = match (&caller.proof, &user) {
-        (Proof::Good(claims), Some(user)) => has(claims, user, Right::Operate),
-        // What nobody signed has the rights of its subject, and that is one of them.
-        (Proof::Absent, _) => true,
-        (Proof::Good(_), None) | (Proof::Bad(_), _) => false,
-    };
-    if !operates && request.opened_by.as_ref() != Some(&by) {
+    if !steers(request, caller, user.as_ref()) {
         return Err(Refusal::NotYours(scene.id).into());
     }
     match &request.phase {

@@ -1,5 +1,6 @@
 //! The core by examples, by its table, and by properties.
 
+mod again;
 mod deciding;
 mod deeds;
 mod few;

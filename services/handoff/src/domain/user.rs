@@ -180,7 +180,7 @@ fn is_first(
             | Fact::Loads(_)
             | Fact::Policy(_)
             | Fact::Policies(_)
-            | Fact::Request,
+            | Fact::Request(_),
         )
         | Found::Absent => Ok(true),
     }
@@ -199,7 +199,7 @@ fn owners_after(next: &User, look: Look<'_>) -> Result<(Need, Fact), Stop> {
             | Fact::Loads(_)
             | Fact::Policy(_)
             | Fact::Policies(_)
-            | Fact::Request,
+            | Fact::Request(_),
         )
         | Found::Absent => BTreeSet::new(),
     };

@@ -15,8 +15,9 @@ use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, QueryOrder, QuerySelect, Select};
+use sea_orm::{Condition, DbBackend, QueryOrder, QuerySelect, Select};
 
+use super::away;
 use super::words::{has_word, words};
 use crate::domain::{Key, Owner, Party, Request, User};
 
@@ -47,6 +48,7 @@ pub struct Model {
     pub snoozed_until: Option<DateTimeUtc>,
     pub also: String,
     pub voted: String,
+    pub away: String,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -68,12 +70,22 @@ pub(crate) struct Filter<'f> {
     pub(crate) priority: Option<Priority>,
     /// Only what they have, or may take.
     pub(crate) assignee: Option<&'f User>,
-    /// Only what is put away at an instant, or only what is not.
-    pub(crate) snoozed: Option<(bool, DateTime<Utc>)>,
+    /// Only what is put away, or only what is not.
+    pub(crate) snoozed: Option<Snoozed<'f>>,
     /// Without what asks nobody.
     pub(crate) asks: bool,
     pub(crate) order: Order,
     pub(crate) limit: u64,
+}
+
+/// Whether somebody has put something away.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Snoozed<'f> {
+    pub(crate) is_wanted: bool,
+    /// Who; none: whoever has it.
+    pub(crate) by: Option<&'f UserName>,
+    /// At this instant.
+    pub(crate) now: DateTime<Utc>,
 }
 
 /// In which order, and from where on.
@@ -134,12 +146,9 @@ pub(crate) async fn list(
     if filter.asks {
         query = query.filter(COLUMN.kind.ne(HoldKind::Timer.as_str()));
     }
-    if let Some((is_wanted, now)) = filter.snoozed {
-        let away = Condition::all().add(COLUMN.snoozed_until.gt(now));
-        let here = Condition::any()
-            .add(COLUMN.snoozed_until.is_null())
-            .add(COLUMN.snoozed_until.lte(now));
-        query = query.filter(if is_wanted { away } else { here });
+    if let Some(snoozed) = filter.snoozed {
+        let is_sqlite = db.get_database_backend() == DbBackend::Sqlite;
+        query = query.filter(put_away(snoozed, is_sqlite));
     }
     if let Some(run) = filter.run {
         query = query.filter(COLUMN.run_id.eq(run.uuid()));
@@ -150,6 +159,20 @@ pub(crate) async fn list(
     };
     let rows = query.limit(filter.limit).all(db).await?;
     rows.iter().map(read).collect()
+}
+
+fn put_away(snoozed: Snoozed<'_>, is_sqlite: bool) -> Condition {
+    let Snoozed { is_wanted, by, now } = snoozed;
+    match (by, is_wanted) {
+        (Some(by), true) => Condition::all().add(away::is_away(Column::Away, (by, now), is_sqlite)),
+        (Some(by), false) => Condition::all()
+            .add(away::is_away(Column::Away, (by, now), is_sqlite))
+            .not(),
+        (None, true) => Condition::all().add(COLUMN.snoozed_until.gt(now)),
+        (None, false) => Condition::any()
+            .add(COLUMN.snoozed_until.is_null())
+            .add(COLUMN.snoozed_until.lte(now)),
+    }
 }
 
 fn newest_first(mut query: Select<Entity>, behind: Option<Behind>) -> Select<Entity> {
@@ -323,6 +346,7 @@ pub(crate) async fn save(
         "snoozed_until",
         "also",
         "voted",
+        "away",
     ];
     let mut losers = Vec::new();
     for chunk in requests.chunks(ROWS_PER_STATEMENT) {
@@ -384,6 +408,10 @@ fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveMode
         priority: Set(request.priority().as_str().to_owned()),
         snoozed_until: Set(snoozed.filter(|_| request.is_standing())),
         also: Set(words(also.iter().map(String::as_str))),
+        away: Set(match request.is_standing() {
+            true => away::written(&request.handling.snoozed),
+            false => String::new(),
+        }),
         voted: Set(words(voted.map(|vote| vote.by.as_str()))),
     })
 }

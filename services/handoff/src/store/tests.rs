@@ -1,6 +1,7 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
 mod drift;
+mod inboxes;
 mod votes;
 
 use std::collections::BTreeSet;
@@ -43,7 +44,7 @@ async fn postgres_behaves_as_sqlite_does() {
     one_winner(&prepared(&location("one_winner")).await).await;
     lists(&prepared(&location("lists")).await).await;
     people_are_found(&prepared(&location("people")).await).await;
-    inboxes(&prepared(&location("inboxes")).await).await;
+    inboxes::inboxes(&prepared(&location("inboxes")).await).await;
     the_most_urgent_comes_first(&prepared(&location("urgency")).await).await;
     votes::inboxes(&prepared(&location("votes")).await).await;
     facts_are_numbered(&prepared(&location("facts")).await).await;
@@ -89,7 +90,7 @@ async fn facts_about_users_are_numbered_without_gaps() {
 #[tokio::test]
 async fn an_inbox_has_what_is_somebodys_the_most_urgent_first() {
     let (_dir, db) = sqlite().await;
-    inboxes(&db).await;
+    inboxes::inboxes(&db).await;
     let (_dir, db) = sqlite().await;
     the_most_urgent_comes_first(&db).await;
 }
@@ -132,6 +133,7 @@ fn request(workspace: &str, number: u32, phase: Phase) -> Request {
         closed_rev: None,
         effect: Some(holdpoint_contracts::handoff::Effect::OnResume),
         late: Vec::new(),
+        lasts_ms: 0,
         opened_by: None,
         handling: crate::domain::Handling::default(),
         created_at: now() + TimeDelta::milliseconds(i64::from(number / 2)),
@@ -367,49 +369,6 @@ async fn people_are_found(db: &DatabaseConnection) {
     let members = Fact::Role([ada.name].into_iter().collect());
     let counts = Fact::Loads([(bob.name, 2)].into_iter().collect());
     assert_eq!(found, [(role, members), (loads, counts)]);
-}
-
-/// People 8, the inbox: what was delegated to somebody is theirs too, what is put to nobody is the
-/// owners', and what is put away is found only when it is asked for.
-async fn inboxes(db: &DatabaseConnection) {
-    let put = |number: u32, to: &[&str], change: &dyn Fn(&mut Request)| {
-        let mut one = request("acme", number, open());
-        one.spec.as_mut().unwrap().to = to.iter().map(|to| (*to).to_owned()).collect();
-        change(&mut one);
-        (boxed(one), 0)
-    };
-    let delegated = |one: &mut Request| one.handling.also = vec!["@user.bob".to_owned()];
-    let states = [
-        put(1, &["@user.alice"], &|one| {
-            one.handling.assignee = Some("alice".parse().unwrap());
-            delegated(one);
-        }),
-        put(2, &[], &delegated),
-        put(3, &["@role.ops"], &|one| {
-            one.handling.snoozed_until = Some(now() + TimeDelta::hours(1));
-        }),
-    ];
-    assert_eq!(save_all(db, &states).await, []);
-    let acme = acme();
-    let of = async |user: &User, snoozed: Option<(bool, DateTime<Utc>)>| {
-        let wanted = Filter {
-            assignee: Some(user),
-            snoozed,
-            ..filter(&acme)
-        };
-        let found = list_requests(db, &wanted).await.unwrap();
-        found.iter().map(|one| one.id.number).collect::<Vec<_>>()
-    };
-    let (alice, bob) = (user("alice", &[]), user("bob", &["ops"]));
-    let olga = user("olga", &["owner"]);
-    assert_eq!(of(&alice, None).await, [1]);
-    assert_eq!(of(&bob, None).await, [3, 2, 1]);
-    assert_eq!(of(&olga, None).await, [2], "they were not taken away");
-    let later = now() + TimeDelta::hours(1);
-    assert_eq!(of(&bob, Some((true, now()))).await, [3]);
-    assert_eq!(of(&bob, Some((false, now()))).await, [2, 1]);
-    assert_eq!(of(&bob, Some((true, later))).await, [0; 0]);
-    assert_eq!(of(&bob, Some((false, later))).await, [3, 2, 1]);
 }
 
 /// People 8, the inbox: priority, then deadline, then age.

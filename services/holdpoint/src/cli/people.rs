@@ -14,43 +14,10 @@ pub(super) const PRIORITIES: [&str; 5] = ["low", "normal", "high", "urgent", "cr
 pub(crate) enum RequestCommand {
     /// Show what waits for a person
     Inbox(InboxArgs),
-    /// Approve a request by its id, or ask somebody to approve a text
+    /// Approve requests by their ids, or ask somebody to approve a text
     Approve(ApproveArgs),
-    /// Reject a request
-    Reject {
-        /// Its id
-        request: String,
-        /// Why
-        #[arg(long)]
-        reason: String,
-    },
-    /// Answer a question
-    Respond {
-        /// Its id
-        request: String,
-        /// One of its options, a text, or a JSON object where it has a form; `done` or `declined` where it has a link
-        answer: String,
-    },
-    /// Say that a request is yours
-    Accept {
-        /// Its id
-        request: String,
-    },
-    /// Become the owner of a run that was handed off: its timer stops
-    TakeOver {
-        /// The request's id
-        request: String,
-    },
-    /// Complete a handoff
-    Complete(CompleteArgs),
-    /// Give a request to somebody else
-    Reassign {
-        /// Its id
-        request: String,
-        /// `@user.<name>` or `@role.<name>`
-        #[arg(long)]
-        to: String,
-    },
+    #[command(flatten)]
+    Act(ActCommand),
     /// Hand something to somebody, from anywhere
     HandOff {
         /// What it is about
@@ -71,11 +38,125 @@ pub(crate) enum RequestCommand {
     },
 }
 
-/// How a handoff is completed.
+/// What somebody does with requests that are there.
+#[derive(Subcommand)]
+pub(crate) enum ActCommand {
+    /// Reject requests
+    Reject {
+        #[command(flatten)]
+        which: WhichArgs,
+        /// Why
+        #[arg(long)]
+        reason: String,
+    },
+    /// Answer a question
+    Respond {
+        #[command(flatten)]
+        which: OneArgs,
+        /// One of its options, a text, or a JSON object where it has a form; `done` or `declined` where it has a link
+        answer: String,
+    },
+    /// Say that a request is yours
+    Accept(OneArgs),
+    /// Become the owner of a run: of one that was handed off, by its request, or of any live run, by its
+    /// own id. Its agent stands still until you `complete` it
+    TakeOver {
+        /// The id of a request, or of a run
+        #[arg(value_name = "REQUEST|RUN")]
+        id: String,
+        /// Only if the request is still as it was at this version
+        #[arg(long = "version", value_name = "N")]
+        seen: Option<u64>,
+    },
+    /// Complete handoffs
+    Complete(CompleteArgs),
+    /// Give a request to somebody else
+    Reassign {
+        #[command(flatten)]
+        which: OneArgs,
+        /// `@user.<name>` or `@role.<name>`
+        #[arg(long)]
+        to: String,
+    },
+    /// Let somebody else decide a request too; whoever has it keeps it
+    Delegate {
+        #[command(flatten)]
+        which: OneArgs,
+        /// `@user.<name>` or `@role.<name>`
+        #[arg(long)]
+        to: String,
+    },
+    /// Say that you have seen a request: nobody else is told for a while
+    Acknowledge(OneArgs),
+    /// Put a request away for later: it leaves your list, and comes back by itself
+    Snooze {
+        #[command(flatten)]
+        which: OneArgs,
+        /// For how long: 1 minute to 30 days, never beyond its deadline
+        #[arg(long = "for", value_name = "DURATION", value_parser = value::duration)]
+        time: String,
+    },
+    /// Take back what belongs to no run: it is not asked any more
+    Withdraw {
+        /// The request's id
+        request: String,
+    },
+    /// Ask again what nobody answered in time, or what was taken back: a new request that names the old one
+    AskAgain(AskAgainArgs),
+}
+
+/// One request, as it was seen.
 #[derive(Args)]
-pub(crate) struct CompleteArgs {
+pub(crate) struct OneArgs {
     /// The request's id
     pub(crate) request: String,
+    /// Only if it is still as it was at this version
+    #[arg(long = "version", value_name = "N")]
+    pub(crate) seen: Option<u64>,
+}
+
+/// One request, or several that are decided alike.
+#[derive(Args)]
+pub(crate) struct WhichArgs {
+    /// The request's id; several are decided alike
+    #[arg(required = true, value_name = "REQUEST")]
+    pub(crate) requests: Vec<String>,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+/// What else is said of requests that are decided.
+#[derive(Args)]
+pub(crate) struct HowArgs {
+    /// Only if it is still as it was at this version; of several, once for each, in their order
+    #[arg(long = "version", value_name = "N")]
+    pub(crate) seen: Vec<u64>,
+    /// Of several: all of them, or none
+    #[arg(long)]
+    pub(crate) all_or_none: bool,
+}
+
+/// What is asked again, of whom, and how long.
+#[derive(Args)]
+pub(crate) struct AskAgainArgs {
+    /// The id of the request that ended
+    pub(crate) request: String,
+    /// `@user.<name>` or `@role.<name>`; may be repeated [default: whom the old one was put to]
+    #[arg(long, value_name = "WHO")]
+    pub(crate) to: Vec<String>,
+    /// When time is up [default: as long as the old one had]
+    #[arg(long, value_parser = value::duration)]
+    pub(crate) timeout: Option<String>,
+    /// Stay until it is decided; exits as `approve --wait` does
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+/// How handoffs are completed.
+#[derive(Args)]
+pub(crate) struct CompleteArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
     /// What was done
     #[arg(long, default_value = "")]
     pub(crate) notes: String,
@@ -120,12 +201,14 @@ pub(crate) struct InboxArgs {
     pub(crate) page: PageArgs,
 }
 
-/// A request's id, or a text to be approved.
+/// Ids of requests, or a text to be approved.
 #[derive(Args)]
 pub(crate) struct ApproveArgs {
-    /// The id of a request, or what somebody is to approve: `"Deploy 4.2?"`
-    #[arg(value_name = "ID|TEXT")]
-    pub(crate) what: String,
+    /// The id of a request, or of several; or what somebody is to approve: `"Deploy 4.2?"`
+    #[arg(value_name = "ID|TEXT", required = true)]
+    pub(crate) what: Vec<String>,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
     /// Why, for the record
     #[arg(long)]
     pub(crate) comment: Option<String>,
@@ -179,7 +262,7 @@ pub(crate) struct ToArgs {
     /// `@user.<name>` or `@role.<name>`; may be repeated [default: the owners]
     #[arg(long, value_name = "WHO")]
     pub(crate) to: Vec<String>,
-    /// When time is up [default: 7d]
+    /// When time is up [default: what its policies say, else 5m for a question and 7d for anything else]
     #[arg(long, value_parser = value::duration)]
     pub(crate) timeout: Option<String>,
     /// What happens then [default: fail with --wait and in a step; else a question fails, a handoff
@@ -189,6 +272,16 @@ pub(crate) struct ToArgs {
     /// How urgent it is [default: normal]
     #[arg(long, value_parser = PRIORITIES)]
     pub(crate) priority: Option<String>,
+    /// Its headline [default: what is asked]
+    #[arg(long)]
+    pub(crate) title: Option<String>,
+    /// Who of those it is put to gets it: whoever is first, or the one with the fewest open requests
+    /// [default: anyone]
+    #[arg(long, value_parser = ["anyone", "least-loaded"])]
+    pub(crate) assign: Option<String>,
+    /// A policy by its name: who decides, or who is told when nobody acts; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) policy: Vec<String>,
     /// Stay until it is decided; exits 0 approved or answered, 4 rejected, 5 timed out
     #[arg(long)]
     pub(crate) wait: bool,
@@ -198,6 +291,19 @@ impl ToArgs {
     /// How urgent it is, said or not.
     pub(crate) fn priority(&self) -> &str {
         self.priority.as_deref().unwrap_or("normal")
+    }
+
+    /// What only a request has that is opened by it.
+    pub(crate) fn opens(&self) -> bool {
+        let says = [
+            &self.timeout,
+            &self.on_timeout,
+            &self.priority,
+            &self.title,
+            &self.assign,
+        ];
+        let says_how = says.iter().any(|it| it.is_some());
+        self.wait || says_how || !self.to.is_empty() || !self.policy.is_empty()
     }
 }
 

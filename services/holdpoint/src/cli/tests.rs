@@ -58,3 +58,33 @@ fn help_tells_the_exit_codes() {
         assert!(help.contains(words), "{help}");
     }
 }
+
+/// Issue 4: several are decided alike, each as it was seen; what is asked says no time unless told.
+#[test]
+fn requests_are_named_as_they_were_seen() {
+    for line in [
+        "holdpoint approve hold_1 hold_2 --version 3 --version 4 --all-or-none",
+        "holdpoint reject hold_1 hold_2 --reason no",
+        "holdpoint complete hold_1 hold_2 --then finish --version 2 --version 2",
+        "holdpoint respond hold_1 yes --version 3",
+        "holdpoint accept hold_1 --version 3",
+        "holdpoint take-over run_1",
+        "holdpoint delegate hold_1 --to @user.bob --version 3",
+        "holdpoint acknowledge hold_1",
+        "holdpoint snooze hold_1 --for 2h",
+        "holdpoint withdraw hold_1",
+        "holdpoint ask-again hold_1 --to @user.a --to @user.b --timeout 2h --wait",
+        "holdpoint ask Now? --assign least-loaded --title Now --policy a --policy b",
+        "holdpoint hand-off Call --priority urgent --title Call --assign anyone",
+    ] {
+        assert!(parse(line).is_ok(), "{line}");
+    }
+    for line in [
+        "holdpoint approve",
+        "holdpoint approve hold_1 --version soon",
+        "holdpoint snooze hold_1 --for later",
+        "holdpoint ask Now? --assign last",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}

@@ -3,11 +3,12 @@
 //! `holdpoint approve "Deploy 4.2?" --to @role.ops --wait && ./deploy` opens a hold that belongs to no
 //! run and stays until it is decided; the exit code says how.
 
+mod acting;
 mod asking;
 
 use anyhow::bail;
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::{Decided, Effect, RequestStatus, RequestView};
+use holdpoint_contracts::handoff::{RequestStatus, RequestView};
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::HoldId;
@@ -16,15 +17,12 @@ use serde_json::{Value, json};
 
 use super::{ClientCommand, Session, instant, list, page_query, show};
 use crate::cli::{ApproveArgs, AskArgs, InboxArgs, RequestCommand, ToArgs};
-use crate::client::{Body, segment};
+use crate::client::Body;
 use crate::exit::{Outcome, Usage};
 use crate::output;
 
 /// How long one look at a hold may take at the server.
 const LOOK: &str = "30s";
-
-/// How long a hold stays open unless said.
-const TIMEOUT_DEFAULT: &str = "7d";
 
 /// What every id of a request begins with.
 const HOLD_PREFIX: &str = "hold_";
@@ -42,26 +40,7 @@ impl ClientCommand for RequestCommand {
         match self {
             Self::Inbox(args) => inbox(session, &args).await,
             Self::Approve(args) => approve(session, &args).await,
-            Self::Reject { request, reason } => {
-                decide(session, &request, "reject", &json!({ "reason": reason })).await
-            }
-            Self::Respond { request, answer } => {
-                let body = json!({ "answer": read_answer(answer) });
-                decide(session, &request, "respond", &body).await
-            }
-            Self::Accept { request } => act(session, &request, "accept", &json!({})).await,
-            Self::TakeOver { request } => act(session, &request, "take-over", &json!({})).await,
-            Self::Reassign { request, to } => {
-                act(session, &request, "reassign", &json!({ "to": to })).await
-            }
-            Self::Complete(args) => {
-                let body = json!({
-                    "notes": args.notes,
-                    "outcome_type": args.outcome,
-                    "disposition": args.disposition,
-                });
-                decide(session, &args.request, "complete", &body).await
-            }
+            Self::Act(acted) => acting::perform(session, acted).await,
             Self::HandOff { message, to } => {
                 let asked = json!({ "kind": "handoff", "question": message });
                 open(session, asked, &to).await
@@ -104,30 +83,44 @@ impl ClientCommand for RequestCommand {
 /// An id is approved, a text is asked about: what goes with the other one is refused, for the script
 /// that said it would wait for nothing.
 async fn approve(session: &Session, args: &ApproveArgs) -> anyhow::Result<Outcome> {
-    let ApproveArgs { what, comment, to } = args;
-    let is_id = what.parse::<HoldId>().is_ok();
-    let says_how = to.timeout.is_some() || to.on_timeout.is_some() || to.priority.is_some();
-    let opens = to.wait || !to.to.is_empty() || says_how;
-    if is_id && opens {
-        bail!(Usage(format!(
-            "`{what}` is a request, which is approved here and now: leave out --wait, --to, --timeout, --on-timeout and --priority, or write what is to be approved instead of an id"
-        )));
+    let ApproveArgs {
+        what,
+        how,
+        comment,
+        to,
+    } = args;
+    let is_id = |what: &String| what.parse::<HoldId>().is_ok();
+    let text = what.iter().find(|one| !is_id(one));
+    let of_ids = comment.is_some() || !how.seen.is_empty() || how.all_or_none;
+    let wrong = match text {
+        Some(text) if text.starts_with(HOLD_PREFIX) => Some(format!(
+            "`{text}` looks like the id of a request and is none: copy it from `holdpoint inbox`"
+        )),
+        Some(text) if what.len() > 1 => Some(format!(
+            "`{text}` is no id: several are approved by their ids, and what somebody is to approve is one text in quotes"
+        )),
+        Some(_) if of_ids => Some(
+            "--comment, --version and --all-or-none go with the id of a request that you approve; write all that is to be approved as the text".to_owned(),
+        ),
+        None if to.opens() => Some(format!(
+            "`{}` is a request, which is approved here and now: leave out --wait, --to, --timeout, --on-timeout, --priority, --title, --assign and --policy, or write what is to be approved instead of an id",
+            what.first().map_or("", String::as_str)
+        )),
+        Some(_) | None => None,
+    };
+    if let Some(wrong) = wrong {
+        bail!(Usage(wrong));
     }
-    if !is_id && what.starts_with(HOLD_PREFIX) {
-        bail!(Usage(format!(
-            "`{what}` looks like the id of a request and is none: copy it from `holdpoint inbox`"
-        )));
+    match text {
+        None => {
+            let said = ("approve", json!({ "comment": comment }));
+            acting::decide(session, what, how, said).await
+        }
+        Some(text) => {
+            let asked = json!({ "kind": "approval", "question": text });
+            open(session, asked, to).await
+        }
     }
-    if !is_id && comment.is_some() {
-        bail!(Usage(
-            "--comment goes with the id of a request that you approve; write all that is to be approved as the text".to_owned()
-        ));
-    }
-    if is_id {
-        return decide(session, what, "approve", &json!({ "comment": comment })).await;
-    }
-    let asked = json!({ "kind": "approval", "question": what });
-    open(session, asked, to).await
 }
 
 async fn inbox(session: &Session, args: &InboxArgs) -> anyhow::Result<Outcome> {
@@ -163,46 +156,6 @@ async fn inbox(session: &Session, args: &InboxArgs) -> anyhow::Result<Outcome> {
     })
 }
 
-async fn decide(
-    session: &Session,
-    request: &str,
-    verb: &str,
-    body: &Value,
-) -> anyhow::Result<Outcome> {
-    let path = format!("requests/{}/{verb}", segment(request)?);
-    let answer: Body<Decided> = session.client.post(&path, body).await?;
-    show(session, &answer, |decided| {
-        let effect = match decided.effect {
-            Effect::Applied => "recorded; it goes on",
-            Effect::OnResume => "recorded; it takes effect when the run is resumed",
-            Effect::RunEnded => "recorded; the run had ended before",
-            Effect::Pending => "recorded; the run has not been reached yet",
-        };
-        let id = decided.request.id;
-        match &decided.request.votes {
-            Some(votes) if votes.have < votes.need => {
-                format!("{id}  recorded; {} of {} approvals", votes.have, votes.need)
-            }
-            Some(_) | None => format!("{id}  {effect}"),
-        }
-    })
-}
-
-/// Something short of deciding.
-async fn act(
-    session: &Session,
-    request: &str,
-    verb: &str,
-    body: &Value,
-) -> anyhow::Result<Outcome> {
-    let path = format!("requests/{}/{verb}", segment(request)?);
-    let answer: Body<RequestView> = session.client.post(&path, body).await?;
-    show(session, &answer, |request| {
-        let whose = request.assignee.as_deref().unwrap_or("nobody yet");
-        format!("{}  {}  {whose}", request.id, request.status.as_str())
-    })
-}
-
 /// A form is answered by an object; anything else is a text.
 fn read_answer(text: String) -> Value {
     match serde_json::from_str(&text) {
@@ -220,10 +173,20 @@ fn set(body: &mut Value, name: &str, value: Value) {
 /// What is asked, with whom and how long. What happens when time is up is its kind's to say, but for a
 /// script that waits: that is told.
 fn put_to(mut body: Value, to: &ToArgs) -> Value {
-    let timeout = to.timeout.as_deref().unwrap_or(TIMEOUT_DEFAULT);
-    set(&mut body, "to", json!(to.to));
-    set(&mut body, "timeout", json!(timeout));
     set(&mut body, "priority", json!(to.priority()));
+    let assign = to.assign.as_deref().map(|word| word.replace('-', "_"));
+    let more = [
+        ("to", (!to.to.is_empty()).then(|| json!(to.to))),
+        ("policy", (!to.policy.is_empty()).then(|| json!(to.policy))),
+        ("timeout", to.timeout.as_ref().map(|text| json!(text))),
+        ("title", to.title.as_ref().map(|text| json!(text))),
+        ("assign", assign.map(|word| json!(word))),
+    ];
+    for (name, value) in more {
+        if let Some(value) = value {
+            set(&mut body, name, value);
+        }
+    }
     let on_timeout = to.on_timeout.as_deref();
     if let Some(word) = on_timeout.or(to.wait.then_some("fail")) {
         set(&mut body, "on_timeout", json!(word));
@@ -237,10 +200,12 @@ async fn open(session: &Session, asked: Value, to: &ToArgs) -> anyhow::Result<Ou
     if to.wait {
         return until_closed(session, &opened.value).await;
     }
-    show(session, &opened, |opened| {
-        let until = opened.deadline.map(instant).unwrap_or_default();
-        format!("{}  {}  open until {until}", opened.id, opened.kind)
-    })
+    show(session, &opened, open_until)
+}
+
+fn open_until(opened: &Opened) -> String {
+    let until = opened.deadline.map(instant).unwrap_or_default();
+    format!("{}  {}  open until {until}", opened.id, opened.kind)
 }
 
 /// Looks at a hold until it is closed; a lost connection is looked past for a while.
@@ -303,6 +268,9 @@ mod tests {
             timeout: None,
             on_timeout: on_timeout.map(str::to_owned),
             priority: None,
+            title: None,
+            assign: None,
+            policy: Vec::new(),
             wait,
         };
         for (wait, said, sent) in [
@@ -314,7 +282,23 @@ mod tests {
             let body = put_to(json!({ "kind": "approval" }), &to(wait, said));
             assert_eq!(body.get("on_timeout").and_then(Value::as_str), sent);
             assert_eq!(body["kind"], "approval");
+            assert_eq!(
+                body.get("timeout"),
+                None,
+                "its policies, or its kind, say how long"
+            );
         }
+        let said = ToArgs {
+            title: Some("Deploy".to_owned()),
+            assign: Some("least-loaded".to_owned()),
+            policy: vec!["on-call".to_owned()],
+            ..to(false, None)
+        };
+        let body = put_to(json!({}), &said);
+        let expected = json!({
+            "title": "Deploy", "assign": "least_loaded", "policy": ["on-call"], "priority": "normal",
+        });
+        assert_eq!(body, expected);
     }
 
     /// M-6: the exit code says the outcome.

@@ -37,8 +37,8 @@ struct Notification {
 
 /// A hold that was opened without an agent.
 #[derive(Deserialize)]
-struct Opened {
-    id: HoldId,
+pub(super) struct Opened {
+    pub(super) id: HoldId,
 }
 
 /// How a hold without an agent ended.
@@ -257,7 +257,7 @@ impl<'a> People<'a> {
 }
 
 /// Makes a user, and a client that speaks for them.
-async fn join(
+pub(super) async fn join(
     owner: &Client,
     connection: &Connection,
     name: &str,

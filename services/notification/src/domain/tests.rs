@@ -57,6 +57,7 @@ pub(crate) fn request(kind: HoldKind) -> RequestView {
         also: Vec::new(),
         default: None,
         snoozed_until: None,
+        snoozed_by: Vec::new(),
         asks_again: None,
         steps_left: None,
         callback: None,

@@ -179,6 +179,7 @@ pub(super) fn policies() -> Vec<Entry> {
             to: "17:30".to_owned(),
             holidays: vec!["2026-12-25".parse().unwrap()],
         }),
+        acknowledged_for: Some(3_600_000),
     });
     let put = |name: &str, rules: &PolicyRules| PutPolicy {
         name: name.parse().unwrap(),

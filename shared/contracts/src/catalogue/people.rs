@@ -12,10 +12,10 @@ use crate::executor::{
     PauseScope, PauseWaiting, PutTool, ResumeScope,
 };
 use crate::handoff::{
-    self, ActOnRequest, DecideRequest, DecideTogether, Decided, DecidedOne, Decision, DisableUser,
-    Effect, GetRequest, GetUser, Handled, LateAnswer, ListOrder, ListRequests, ListUsers, OpenHold,
-    PutUser, RequestAction, RequestNudge, RequestStatus, RequestView, UserFact, UserFacts,
-    UserView, Votes, WithdrawHold,
+    self, ActOnRequest, AskAgain, DecideRequest, DecideTogether, Decided, DecidedOne, Decision,
+    DisableUser, Effect, GetRequest, GetUser, Handled, LateAnswer, ListOrder, ListRequests,
+    ListUsers, OpenHold, PutUser, RequestAction, RequestNudge, RequestStatus, RequestView,
+    UserFact, UserFacts, UserView, Votes, WithdrawHold,
 };
 use crate::hold::{
     Assign, HoldOutcome, HoldSpec, OnTimeout, Policy, Priority, Rung, RungAct, Task,
@@ -242,6 +242,10 @@ fn request(status: RequestStatus) -> RequestView {
         also: vec!["@user.bob".to_owned()],
         default: Some(json!("it_happened")),
         snoozed_until: Some(at("02T10:00:00")),
+        snoozed_by: vec![handoff::Snooze {
+            by: "ada".to_owned(),
+            until: at("02T10:00:00"),
+        }],
         asks_again: None,
         steps_left: Some(2),
         callback: None,
@@ -291,10 +295,17 @@ pub(super) fn requests() -> Vec<Entry> {
         assignee: Some("ada".parse().unwrap()),
         priority: Some(Priority::High),
         snoozed: Some(false),
+        snoozed_by: Some("ada".parse().unwrap()),
         order: ListOrder::Urgency,
         cards: true,
     };
     let open_request = || request(RequestStatus::Open);
+    let again = AskAgain {
+        id: alone,
+        again: hold_id(),
+        to: Some(vec!["@role.ops".to_owned()]),
+        timeout_ms: Some(3_600_000),
+    };
     let led = RequestView {
         options: Link::answers(),
         link: Some(vault()),
@@ -307,6 +318,7 @@ pub(super) fn requests() -> Vec<Entry> {
             WithdrawHold { id: alone },
             request(RequestStatus::Withdrawn),
         ),
+        command("ada", again, open_request()),
         command("ada", decide, decided),
         query(&GetRequest { id: hold_id() }, led),
         query(&list, page(open_request())),
@@ -334,6 +346,7 @@ pub(super) fn handling() -> Vec<Entry> {
     let note = NoteRequests { facts: vec![fact] };
     let noted = vec![Reply::Ok(Noted::Stored), Reply::Ok(Noted::Known)];
     let together = DecideTogether {
+        versions: BTreeMap::new(),
         ids: vec![hold_id()],
         decision: Decision::Approve { comment: None },
     };

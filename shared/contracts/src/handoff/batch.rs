@@ -1,5 +1,7 @@
 //! One decision on several requests: on all of them, or on none.
 
+use std::collections::BTreeMap;
+
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,9 @@ pub struct DecideTogether {
     pub ids: Vec<HoldId>,
     /// What.
     pub decision: Decision,
+    /// The versions of some of them that the person has seen, where that matters to them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<HoldId, u64>,
 }
 command!(
     DecideTogether,

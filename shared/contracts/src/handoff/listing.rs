@@ -28,9 +28,12 @@ pub struct ListRequests {
     /// Only of this priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// Only what somebody has put away for later (`true`), or only what nobody has (`false`).
+    /// Only what is put away for later (`true`), or only what is not (`false`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snoozed: Option<bool>,
+    /// By whom; none: by whoever has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snoozed_by: Option<UserName>,
     /// In which order.
     #[serde(default, skip_serializing_if = "ListOrder::is_newest")]
     pub order: ListOrder,

@@ -109,6 +109,14 @@ pub struct EscalationRules {
     /// When the rungs count and fire; none: always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calendar: Option<Calendar>,
+    /// How long a request is quiet once somebody has acknowledged it; then its rungs have their turn again:
+    /// 1 minute to 30 days. None: as long as its first rung waits, half an hour at least.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::duration::text::option"
+    )]
+    pub acknowledged_for: Option<u64>,
 }
 
 /// Working time (S4-R15): rungs count it, and fire within it.
@@ -237,8 +245,8 @@ pub enum StopOn {
     /// Somebody has accepted it: from then on they are reminded after a day, and the owners are told
     /// after three.
     Accept,
-    /// Somebody has seen it: no rung before the deadline, or for a day where there is none. It is so for
-    /// every request, whether it is written or not.
+    /// Somebody has seen it: no rung for [`EscalationRules::acknowledged_for`], and then a new round of
+    /// them. It is so for every request, whether it is written or not.
     Acknowledge,
 }
 

@@ -54,6 +54,8 @@ fn the_context_tells_what_was_sent_searched_decided_and_found() {
             search,
             log,
         ],
+        older_activities: 0,
+        older_steps: Vec::new(),
         recommended: "Call today".to_owned(),
     });
     assert_eq!(context["emails"][0]["subject"], "Introduction");
@@ -73,18 +75,23 @@ fn the_context_tells_what_was_sent_searched_decided_and_found() {
 fn what_does_not_fit_is_left_out_and_counted() {
     let steps = (0..400).map(|n| mail(&format!("step-{n}"), &"long ".repeat(4_000)));
     let activities = (0..90).map(|n| json!({ "n": n, "text": "x".repeat(5_000) }));
+    let older = (0..30).map(|n| mail(&format!("older-{n}"), ""));
     let context = build(&Known {
         contact: json!({ "id": "ada", "notes": "n".repeat(60_000) }),
         activities: activities.collect(),
+        older_activities: 10,
         steps: steps.collect(),
+        older_steps: older.collect(),
         recommended: "r".repeat(100_000),
     });
     let bytes = serde_json::to_string(&context).unwrap().len();
     assert!(bytes <= CONTEXT_BYTES_MAX, "{bytes}");
     let kept = |name: &str| context[name].as_array().unwrap().len();
     let left = |name: &str| context["omitted"][name].as_u64().unwrap_or(0);
-    assert_eq!(left("emails") + kept("emails") as u64, 400);
-    assert_eq!(left("activities") + kept("activities") as u64, 90);
+    assert_eq!(left("emails") + kept("emails") as u64, 430);
+    assert_eq!(left("actions") + kept("actions") as u64, 430);
+    assert_eq!(left("steps"), 30, "what they found nobody has looked up");
+    assert_eq!(left("activities") + kept("activities") as u64, 100);
     let newest = context["activities"].as_array().unwrap().last().unwrap();
     assert_eq!(newest["n"], 89, "the newest are kept");
 }

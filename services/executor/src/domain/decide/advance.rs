@@ -17,13 +17,13 @@ use crate::domain::effect::Effect;
 use crate::domain::expression::{self, Condition, Reference};
 use crate::domain::need::{Fact, Found, INPUT, Need, PlanFact};
 use crate::domain::plan::{Action, PlannedStep, Seen};
-use crate::domain::run::people::condition_name;
+use crate::domain::run::people::{INTERVENTION, condition_name};
 use crate::domain::run::{Alarm, Called, Handed, Hold, Phase, StepPhase, after};
 use crate::domain::size::json_bytes;
 use crate::domain::tool::{Tool, is_built_in};
 
 use super::people::opening::{self, Story};
-use super::people::{ASSIGNEE_INACTIVE, HUMAN_TIMEOUT, asking};
+use super::people::{ASSIGNEE_INACTIVE, HUMAN_TIMEOUT, asking, handing};
 use super::turn::{RowData, Stop, Turn};
 
 /// What one step can see.
@@ -32,6 +32,8 @@ struct Seeing {
     input: Option<Arc<Value>>,
     contact: Option<Arc<Value>>,
     results: BTreeMap<String, Value>,
+    /// What whoever took the run over by themselves handed back.
+    intervention: Option<Arc<Value>>,
     /// For a handoff: what there is to tell.
     story: Option<Story>,
 }
@@ -171,7 +173,10 @@ fn see(turn: &Turn<'_>, plan: &PlanFact, index: usize, unknown: &mut Vec<Need>) 
                 let value = value.map_or(Value::Null, |value| (*value).clone());
                 seeing.results.insert(step.id.clone(), value);
             }
-            Reference::Run => {}
+            Reference::Run => {
+                let name = INTERVENTION.to_owned();
+                seeing.intervention = look(Need::Value(turn.run.id, name));
+            }
         }
     }
     if let Some(planned) = plan.plan.steps.get(index) {
@@ -198,6 +203,7 @@ fn begin(turn: &mut Turn<'_>, plan: &PlanFact, index: usize, mut seeing: Seeing)
         "id": turn.run.id,
         "agent": turn.run.agent,
         "started_at": instant::write(turn.run.created_at),
+        "intervention": handing::intervention(seeing.intervention.as_deref()),
     });
     let null = Value::Null;
     let seen = Seen {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, MAX_WAIT};
 use holdpoint_contracts::form::{Form, answer_faults};
-use holdpoint_contracts::hold::{OnTimeout, Priority};
+use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
 use holdpoint_contracts::link::{self, Link};
 use holdpoint_ids::PolicyName;
 use serde::Deserialize;
@@ -35,7 +35,7 @@ const POLICIES_MAX: usize = 2;
 /// Most people and roles that one step names.
 pub(in crate::domain) const TO_MAX: usize = 20;
 
-const ASK: [&str; 9] = [
+const ASK: [&str; 11] = [
     "to",
     "question",
     "options",
@@ -44,12 +44,15 @@ const ASK: [&str; 9] = [
     "timeout",
     "on_timeout",
     "default",
+    "priority",
+    "assign",
     "policy",
 ];
-const HANDOFF: [&str; 7] = [
+const HANDOFF: [&str; 8] = [
     "to",
     "message",
     "priority",
+    "assign",
     "timeout",
     "on_timeout",
     "warm_lead",
@@ -152,6 +155,7 @@ impl One<'_, '_> {
                 "`on_timeout: default` and `default: ANSWER` belong together.",
             );
         }
+        let urgent = self.urgent("ask", ask);
         let policies = self.policies("ask", ask.get("policy"));
         let options = options?;
         let literal = default.filter(|default| !has_placeholder(default));
@@ -168,6 +172,8 @@ impl One<'_, '_> {
             timeout_ms: timeout_ms?,
             time_by_policy: is_by_policy(ask),
             on_timeout,
+            priority: urgent?.0,
+            assign: urgent?.1,
             default: default.cloned(),
             policies: policies?,
         })))
@@ -178,14 +184,7 @@ impl One<'_, '_> {
         let handoff = self.object("handoff", value, &HANDOFF)?;
         let to = self.to("handoff", handoff.get("to"));
         let message = self.text("handoff", "message", handoff.get("message"));
-        let priorities = [
-            ("low", Priority::Low),
-            ("medium", Priority::Normal),
-            ("normal", Priority::Normal),
-            ("high", Priority::High),
-            ("urgent", Priority::Urgent),
-        ];
-        let priority = self.word("handoff", "priority", handoff.get("priority"), &priorities);
+        let urgent = self.urgent("handoff", handoff);
         let timeout_ms = self.timeout_ms("handoff", handoff.get("timeout"), HANDOFF_MS, true);
         let allowed = [
             ("continue", OnTimeout::Continue),
@@ -200,13 +199,32 @@ impl One<'_, '_> {
         Some(Action::Handoff(Box::new(Handoff {
             to: to?,
             message,
-            priority: priority?.unwrap_or_default(),
+            priority: urgent?.0,
+            assign: urgent?.1,
             timeout_ms: timeout_ms?,
             time_by_policy: is_by_policy(handoff),
             on_timeout: on_timeout?.unwrap_or(OnTimeout::Continue),
             warm_lead: warm_lead?,
             policies: policies?,
         })))
+    }
+
+    /// How urgent it is, and who of those that it is put to gets it.
+    fn urgent(&mut self, kind: &str, step: &Map<String, Value>) -> Option<(Priority, Assign)> {
+        let priorities = [
+            ("low", Priority::Low),
+            ("medium", Priority::Normal),
+            ("normal", Priority::Normal),
+            ("high", Priority::High),
+            ("urgent", Priority::Urgent),
+        ];
+        let priority = self.word(kind, "priority", step.get("priority"), &priorities);
+        let ways = [
+            ("anyone", Assign::Anyone),
+            ("least_loaded", Assign::LeastLoaded),
+        ];
+        let assign = self.word(kind, "assign", step.get("assign"), &ways);
+        Some((priority?.unwrap_or_default(), assign?.unwrap_or_default()))
     }
 
     /// A link that leads where it says: so it is as it is written, and has no placeholders.

@@ -1,6 +1,6 @@
 //! What a plan asks of people: questions and handoffs, as they were written.
 
-use holdpoint_contracts::hold::{OnTimeout, Priority};
+use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
 use holdpoint_contracts::link::Link;
 use holdpoint_ids::PolicyName;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,12 @@ pub struct Ask {
     pub time_by_policy: bool,
     /// What happens then.
     pub on_timeout: OnTimeout,
+    /// How urgent.
+    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    pub priority: Priority,
+    /// Who of those that it is put to gets it.
+    #[serde(default, skip_serializing_if = "Assign::is_anyone")]
+    pub assign: Assign,
     /// The answer for [`OnTimeout::Default`], perhaps by placeholder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
@@ -53,6 +59,9 @@ pub struct Handoff {
     /// How urgent; a warm lead is at least high.
     #[serde(default)]
     pub priority: Priority,
+    /// Who of those that it is put to gets it.
+    #[serde(default, skip_serializing_if = "Assign::is_anyone")]
+    pub assign: Assign,
     /// How long, in milliseconds: up to 90 days; 0: it never goes on by itself (S0-T1).
     pub timeout_ms: u64,
     /// Nobody wrote that: what its policies say counts instead.

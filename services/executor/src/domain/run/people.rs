@@ -132,6 +132,10 @@ pub fn spec_name(hold: HoldId) -> String {
     format!("?hold-{}", hold.number)
 }
 
+/// Name of the value that holds what whoever took the run over by themselves handed back; of several, the
+/// newest. No step can be called so.
+pub const INTERVENTION: &str = "?intervention";
+
 /// Name of the value that holds a step's condition with the values that were seen.
 #[must_use]
 pub fn condition_name(step: &str) -> String {

@@ -7,7 +7,7 @@ use serde_json::Map;
 
 use super::{now, record_all, save_all, sqlite};
 use crate::domain::contact::{ACTIVITIES_KEPT, Contact};
-use crate::domain::{Aggregate, Effect};
+use crate::domain::{Aggregate, Effect, Fact};
 use crate::store::activity_row;
 
 fn place() -> (Workspace, ContactId) {
@@ -59,6 +59,18 @@ pub(super) async fn trimmed(db: &DatabaseConnection) {
     let left = texts(db).await;
     assert_eq!(left.len() as u64, ACTIVITIES_KEPT);
     assert_eq!((&*left[0], &*left[199]), ("299", "100"));
+    let (workspace, contact) = place();
+    let found = activity_row::find(db, &[(&workspace, &contact)]).await;
+    let (_, told) = found.unwrap().pop().unwrap();
+    let Fact::Value(told) = told else {
+        panic!("{told:?}")
+    };
+    assert_eq!(told["newest"][49]["text"], "299");
+    assert_eq!(
+        told["older"],
+        ACTIVITIES_KEPT - 50,
+        "S0-T2: told of, and not shown"
+    );
 }
 
 /// Neither what was said in the same batch nor a late result brings a forgotten contact back.

@@ -125,22 +125,31 @@
   const began = Date.now();
   const stands = document.body.hasAttribute("data-stands");
   let now = Number(document.body.dataset.now || began);
-  const units = [["day", 86400000], ["hour", 3600000], ["minute", 60000]];
-  const left = (ms) => {
-    if (ms < 0) return "now: its time is up";
-    if (ms < 60000) return "in less than a minute";
+  const units = [["day", 86400000], ["hour", 3600000], ["minute", 60000], ["second", 1000]];
+  const largest = (ms, some) => {
     const parts = [];
-    for (const [name, length] of units) {
+    for (const [name, length] of some) {
       const count = Math.floor(ms / length);
       ms -= count * length;
       if (count && parts.length < 2) parts.push(count + " " + name + (count === 1 ? "" : "s"));
     }
-    return "in " + parts.join(" ");
+    return parts.join(" ");
   };
+  const left = (ms) => {
+    if (ms < 0) return "now: its time is up";
+    if (ms < 60000) return "in less than a minute";
+    return "in " + largest(ms, units.slice(0, 3));
+  };
+  const length = (ms) => ms >= 1000 ? largest(ms, units) : ms >= 1 ? Math.floor(ms) + " ms" : "none";
   const tick = () => {
     const time = stands ? now : now + (Date.now() - began);
     for (const one of document.querySelectorAll("time[data-until]")) {
       const text = left(Number(one.dataset.until) - time);
+      if (one.textContent !== text) one.textContent = text;
+    }
+    // Clocks of a run: what was counted when the page was made, and once more for each thing that goes on.
+    for (const one of document.querySelectorAll("[data-counts]")) {
+      const text = length(Number(one.dataset.ms) + Number(one.dataset.counts) * Math.max(0, time - Number(one.dataset.at)));
       if (one.textContent !== text) one.textContent = text;
     }
   };
@@ -177,6 +186,6 @@
   });
 
   tick();
-  setInterval(tick, 15000);
+  setInterval(tick, 1000);
   if (document.body.hasAttribute("data-live") && window.EventSource) connect();
 })();

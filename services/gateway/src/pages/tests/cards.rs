@@ -317,3 +317,21 @@ fn a_link_shows_where_it_leads() {
     let html = card(&owner(), &evil, None).into_string();
     assert!(!html.contains("javascript:"), "{html}");
 }
+
+/// Issue 4, ask again: whoever asked what nobody answered, or an operator, has a button for it.
+#[test]
+fn what_nobody_answered_is_asked_again_by_whoever_asked() {
+    let ended = |by: &str| {
+        request(json!({
+            "run": null, "status": "expired", "actions": ["ask_again"], "outcome": "timeout",
+            "asked_by": [by],
+        }))
+    };
+    let mia = Person::played("mia", &["member"], at());
+    reads(
+        &card(&mia, &ended("mia"), None),
+        &["Ask again…", "as before, unless you say"],
+    );
+    assert!(!read(&card(&mia, &ended("eve"), None)).contains("Ask again"));
+    reads(&card(&owner(), &ended("eve"), None), &["Ask again…"]);
+}

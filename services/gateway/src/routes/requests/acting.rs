@@ -14,6 +14,7 @@ use crate::body::{Body, invalid_field};
 use crate::caller::{Caller, Named};
 use crate::params::Params;
 use crate::problem::Refused;
+use crate::sight::put_away_by;
 
 /// Nothing but what was seen.
 #[derive(Debug, Deserialize)]
@@ -77,8 +78,12 @@ impl Asked {
             action,
             version,
         };
-        let answered = self.app.command(&self.caller, self.body.key, command);
-        Ok(answered.await?.with_status(StatusCode::OK))
+        let answered = self
+            .app
+            .command(&self.caller, self.body.key, command)
+            .await?;
+        let answered = answered.map(|view| put_away_by(&self.caller.claims, view));
+        Ok(answered.with_status(StatusCode::OK))
     }
 
     async fn plain(self, action: RequestAction) -> Result<Response, Refused> {

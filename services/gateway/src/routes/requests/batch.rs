@@ -1,7 +1,7 @@
 //! `POST /requests:batch`: one decision on many requests, with a result each; with `atomic` on all of
 //! them or on none.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use axum::Json;
 use axum::extract::State;
@@ -39,6 +39,9 @@ struct BatchBody {
     decision: Decision,
     #[serde(default)]
     atomic: bool,
+    /// As they were seen, where that matters.
+    #[serde(default)]
+    versions: BTreeMap<HoldId, u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,12 +73,17 @@ pub(super) async fn decide(
     if batch.atomic {
         return together(&app, &caller, body.key, batch).await;
     }
-    let BatchBody { ids, decision, .. } = batch;
+    let BatchBody {
+        ids,
+        decision,
+        versions,
+        atomic: _,
+    } = batch;
     let results = stream::iter(ids).map(|id| {
         let command = DecideRequest {
             id,
             decision: decision.clone(),
-            version: None,
+            version: versions.get(&id).copied(),
         };
         let id_text = id.to_string();
         let key = body.key.as_ref();
@@ -100,6 +108,7 @@ async fn together(
     let command = DecideTogether {
         ids: batch.ids.clone(),
         decision: batch.decision,
+        versions: batch.versions,
     };
     let replies = match app.command(caller, key, command).await? {
         Answered::Done(replies) => replies,
@@ -132,6 +141,10 @@ fn check(batch: &BatchBody) -> Result<(), Problem> {
     let unique: HashSet<_> = batch.ids.iter().collect();
     if batch.atomic && unique.len() < batch.ids.len() {
         return Err(invalid_field("/ids", "each once"));
+    }
+    if let Some(other) = batch.versions.keys().find(|id| !unique.contains(id)) {
+        let pointer = format!("/versions/{other}");
+        return Err(invalid_field(&pointer, "it is none of `ids`"));
     }
     Ok(())
 }

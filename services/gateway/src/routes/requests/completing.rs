@@ -56,6 +56,8 @@ struct CompleteRunBody {
     outcome_type: OutcomeType,
     #[serde(default = "finish")]
     disposition: Disposition,
+    #[serde(default)]
+    version: Option<u64>,
 }
 
 const fn finish() -> Disposition {
@@ -120,7 +122,7 @@ pub(super) async fn complete_run(
             outcome_type: it.outcome_type,
             disposition: it.disposition,
         }),
-        version: None,
+        version: it.version,
     };
     let decided = decided(&app, &caller, body.key, command).await;
     let decided = match decided.map_err(in_old_words)? {

@@ -99,6 +99,7 @@ fn put(world: &mut World, calendar: Calendar) -> Result<(), holdpoint_contracts:
         ],
         stop_on: Vec::new(),
         calendar: Some(calendar),
+        acknowledged_for: None,
     });
     let olga = world.caller("olga");
     let put = world.policy_input("office", olga, PolicyInput::Put(rules));
@@ -138,6 +139,7 @@ fn pauses_and_putting_off_keep_to_working_time() {
         Some(instant("2026-12-08T11:30:00Z")),
         "half an hour had passed"
     );
+    world.act("oscar", RequestAction::Accept).unwrap();
     // Until Saturday: the next working day, and the rung behind it keeps its distance.
     let for_ms = 4 * 24 * HOUR_MS + 2 * HOUR_MS;
     world

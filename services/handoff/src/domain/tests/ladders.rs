@@ -100,12 +100,73 @@ fn when_time_is_up_the_next_rung_fires_and_the_request_stays() {
     }
 }
 
+/// Issue 4, "acknowledge and re-trigger": who has seen it and then does nothing is told again, and so
+/// is everybody behind them, in a round that is told apart.
 #[test]
-fn who_has_seen_it_is_left_alone_until_the_deadline() {
-    let (mut world, _) = laddered(vec![rung(10, RungAct::Notify, &[])]);
-    world.act("ada", RequestAction::Acknowledge).unwrap();
+fn who_has_seen_it_and_does_nothing_is_told_again() {
+    let (mut world, _) = laddered(vec![
+        rung(10, RungAct::Notify, &["@role.ops"]),
+        rung(25, RungAct::Notify, &[]),
+    ]);
+    fire_at(&mut world, 10);
+    world.now = minute(12);
+    let seen = world.act("ada", RequestAction::Acknowledge).unwrap();
+    let note = seen.history.last().unwrap().note.clone().unwrap();
+    assert!(note.starts_with("quiet for 30 minutes"), "{note}");
+    fire_at(&mut world, 42);
+    let ops = (FactKind::Escalated, vec!["@role.ops".to_owned()]);
+    assert_eq!(world.facts().last(), Some(&ops));
+    fire_at(&mut world, 57);
+    let notes: Vec<_> = world
+        .view()
+        .history
+        .into_iter()
+        .filter_map(|one| one.note)
+        .collect();
+    let told = |words: &str| notes.iter().filter(|note| note.contains(words)).count();
+    assert_eq!(told("told: @role.ops"), 2, "{notes:?}");
+    assert_eq!(
+        told("round 2, for nothing was done since it was seen: told:"),
+        2,
+        "{notes:?}"
+    );
     fire_at(&mut world, 600);
     assert!(world.view().escalated_at.is_some());
+}
+
+/// It is quiet as long as its first rung waits: who has seen it is not told sooner for it.
+#[test]
+fn who_has_seen_it_is_not_told_sooner_than_who_has_not() {
+    for (kind, hours) in [(HoldKind::Handoff, 24), (HoldKind::Input, 6)] {
+        let mut world = World::new();
+        world.wish(1, want(&spec(kind), None));
+        world.act("ada", RequestAction::Acknowledge).unwrap();
+        fire_at(&mut world, hours * 60);
+        world.act("ada", RequestAction::Acknowledge).unwrap();
+        fire_at(&mut world, 2 * hours * 60);
+    }
+}
+
+/// A pause stops the clock of what was seen, too; and whoever gets it next begins anew.
+#[test]
+fn what_was_seen_waits_out_a_pause_and_is_anothers_from_the_start() {
+    let (mut world, spec) = laddered(vec![rung(10, RungAct::Notify, &[])]);
+    world.act("ada", RequestAction::Acknowledge).unwrap();
+    let frozen = Want::Frozen {
+        spec: Box::new(spec.clone()),
+        since: minute(20),
+        remaining_ms: Some(580 * 60_000),
+    };
+    world.now = minute(20);
+    world.wish(2, frozen);
+    world.now = minute(100);
+    world.wish(3, want(&spec, Some(680)));
+    assert_eq!(world.due(), Some(minute(110)));
+    let to = "@user.bob".to_owned();
+    world.act("ada", RequestAction::Reassign { to }).unwrap();
+    fire_at(&mut world, 110);
+    let last = world.view().history.pop().unwrap().note.unwrap();
+    assert!(last.starts_with("told:"), "its first round: {last}");
 }
 
 #[test]
@@ -116,22 +177,54 @@ fn who_wants_it_later_is_told_later() {
     ]);
     let snooze = |for_ms| RequestAction::Snooze { for_ms };
     assert_eq!(world.act("ada", snooze(1_000)).unwrap_err().status, 422);
+    world.act("ada", RequestAction::Accept).unwrap();
     let view = world.act("ada", snooze(3_600_000)).unwrap();
-    assert_eq!(view.snoozed_until, Some(minute(60)));
+    assert_eq!(view.snoozed_until, Some(minute(60)), "nobody else has it");
     fire_at(&mut world, 60);
     assert_eq!(
         world.due(),
         Some(minute(65)),
         "those behind it keep their distance"
     );
-    let back = world.act("ada", RequestAction::Accept).unwrap();
-    assert_eq!(back.snoozed_until, None, "it is theirs now");
+    let to = "@user.ada".to_owned();
+    let back = world.act("ada", RequestAction::Reassign { to }).unwrap();
+    assert_eq!(
+        (back.snoozed_until, back.snoozed_by.len()),
+        (None, 0),
+        "it was given anew"
+    );
     let far = world.act("ada", snooze(86_400_000)).unwrap();
     assert_eq!(
         far.snoozed_until,
         Some(minute(600)),
         "never beyond the deadline"
     );
+}
+
+/// Issue 4: what one has put away is out of their own way only; the others are told as before, and have
+/// it as before.
+#[test]
+fn what_one_has_put_away_the_others_still_have() {
+    let (mut world, _) = laddered(vec![rung(10, RungAct::Notify, &[])]);
+    let snooze = |hours: u64| RequestAction::Snooze {
+        for_ms: hours * 3_600_000,
+    };
+    world.act("ada", snooze(1)).unwrap();
+    let view = world.act("oscar", snooze(2)).unwrap();
+    let away = view
+        .snoozed_by
+        .iter()
+        .map(|one| (one.by.as_str(), one.until));
+    let expected = [("ada", minute(60)), ("oscar", minute(120))];
+    assert_eq!(away.collect::<Vec<_>>(), expected);
+    assert_eq!(view.snoozed_until, None, "nobody has it alone");
+    fire_at(&mut world, 10);
+    world.now = minute(61);
+    let view = world.act("oscar", snooze(3)).unwrap();
+    let away: Vec<_> = view.snoozed_by.iter().map(|one| one.by.as_str()).collect();
+    assert_eq!(away, ["oscar"], "what has come back is forgotten");
+    let view = world.act("ada", RequestAction::Accept).unwrap();
+    assert!(view.snoozed_by.is_empty(), "it is hers");
 }
 
 /// S0-AC4
@@ -223,6 +316,44 @@ proptest! {
             fired += 1;
         }
         prop_assert!((1..=rungs + 2).contains(&fired));
+        let is_over = world.view().outcome.is_some();
+        let is_known = world.facts().iter().any(|(kind, to)| {
+            *kind == FactKind::Escalated && to.is_empty()
+        });
+        prop_assert!(is_over || is_known);
+    }
+
+    /// The same however often somebody says that they have seen it, and wherever the ladder is then: the
+    /// owners are told after the last time, or it has ended; every rung fires once a round.
+    #[test]
+    fn what_somebody_has_seen_reaches_the_owners_all_the_same(
+        ladder in proptest::collection::vec(any_rung(), 0..6),
+        kind in prop_oneof![Just(HoldKind::Approval), Just(HoldKind::Input), Just(HoldKind::Handoff)],
+        seen_after in proptest::collection::vec(0..4_usize, 1..4),
+    ) {
+        let rungs = ladder.len();
+        let spec = HoldSpec { ladder, ..spec(kind) };
+        let mut world = World::new();
+        world.wish(1, want(&spec, None));
+        for rungs_fired in seen_after {
+            for _ in 0..rungs_fired {
+                let Some(due) = world.request.as_ref().unwrap().alarm.due else { break };
+                world.now = due;
+                world.fire();
+            }
+            if world.view().outcome.is_none() {
+                world.act("olga", RequestAction::Acknowledge).unwrap();
+                world.effects.retain(|one| !matches!(one, crate::domain::Effect::Fact { .. }));
+            }
+        }
+        let mut fired = 0;
+        while let Some(due) = world.request.as_ref().unwrap().alarm.due {
+            prop_assert!(due >= world.now);
+            world.now = due;
+            world.fire();
+            fired += 1;
+        }
+        prop_assert!(fired <= rungs + 2);
         let is_over = world.view().outcome.is_some();
         let is_known = world.facts().iter().any(|(kind, to)| {
             *kind == FactKind::Escalated && to.is_empty()

@@ -87,6 +87,7 @@ fn escalation(rungs: Vec<PolicyRung>) -> PolicyRules {
         rungs,
         stop_on: Vec::new(),
         calendar: None,
+        acknowledged_for: None,
     })
 }
 
@@ -216,6 +217,7 @@ fn whoever_accepts_it_stops_the_rungs_where_the_policy_says_so() {
             rungs: vec![rung(HOUR_MS, RungAct::Raise, &[])],
             stop_on,
             calendar: None,
+            acknowledged_for: None,
         });
         put(&mut world, "on-call", rules).unwrap();
         let asked = HoldSpec {

@@ -120,6 +120,8 @@ const ROUNDS_MAX: usize = 3;
 pub(super) struct World {
     pub(super) id: HoldId,
     pub(super) request: Option<Request>,
+    /// Requests that are not its own.
+    pub(super) others: BTreeMap<HoldId, Request>,
     pub(super) users: BTreeMap<String, User>,
     pub(super) now: DateTime<Utc>,
     /// Open requests of each.
@@ -137,6 +139,7 @@ impl World {
             request: None,
             users: BTreeMap::new(),
             now: minute(0),
+            others: BTreeMap::new(),
             loads: BTreeMap::new(),
             policies: BTreeMap::new(),
             effects: Vec::new(),
@@ -207,6 +210,9 @@ impl World {
                     Found::Here(Fact::Policy(Box::new(one.clone())))
                 })
             }
+            Need::Request(_, id) => self.others.get(id).map_or(Found::Absent, |one| {
+                Found::Here(Fact::Request(Box::new(one.clone())))
+            }),
             Need::Policies(_) => {
                 let live = self.policies.values().filter(|one| !one.deleted);
                 let names = live.map(|one| one.name.clone()).collect();

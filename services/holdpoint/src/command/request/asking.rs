@@ -99,6 +99,12 @@ fn body(args: AskArgs) -> anyhow::Result<Value> {
         to,
         step,
     } = args;
+    if to.title.is_some() || to.assign.is_some() || !to.policy.is_empty() {
+        anyhow::bail!(Usage(
+            "--title, --assign and --policy are for a hold of its own; what a tool asks is its step's"
+                .to_owned()
+        ));
+    }
     let mode = if step.park { "park" } else { "block" };
     let mut body = json!({
         "question": question, "options": options, "to": to.to, "priority": to.priority(), "mode": mode,

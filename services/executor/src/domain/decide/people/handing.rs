@@ -10,12 +10,16 @@ use serde_json::{Value, json};
 use crate::domain::definition::people::is_whom;
 use crate::domain::effect::Answer;
 use crate::domain::refusal::Refusal;
-use crate::domain::run::people::{Closing, OnPeople, Taken};
+use crate::domain::run::people::{Closing, INTERVENTION, OnPeople, Taken};
 use crate::domain::run::{StepPhase, millis_between};
 
 use super::super::turn::{RowData, Stop, Turn};
 use super::super::{Verdict, advance, uncertain};
 use super::{complete, completion, refused, skipped, spec, step_of, timed_out};
+
+/// Longest notes of whoever hands a run back that its steps can read, in characters; longer ones are cut
+/// for them, and stand in full in the run's history.
+pub(in crate::domain::decide) const NOTES_CHARS_MAX: usize = 10_000;
 
 /// A person owns the run from now on: its other live steps are revoked, and nothing of the agent
 /// starts until they hand it back. The hold stays.
@@ -224,13 +228,34 @@ pub(super) fn barge_over(turn: &mut Turn<'_>, closing: &Closing) {
     completed(turn, &on, closing, &done);
     match done.disposition {
         Disposition::Finish => finish(turn, &closing.by),
-        Disposition::ReturnToAgent => turn.event(
-            EventType::RunResumed,
-            None,
-            handed_back(&done, &closing.by),
-            json!({ "by": closing.by, "notes": done.notes }),
-        ),
+        Disposition::ReturnToAgent => {
+            turn.value(INTERVENTION.to_owned(), returned(&done, closing));
+            turn.event(
+                EventType::RunResumed,
+                None,
+                handed_back(&done, &closing.by),
+                json!({ "by": closing.by, "notes": done.notes }),
+            );
+        }
     }
+}
+
+/// What the steps that are left can read of it.
+fn returned(done: &Completion, closing: &Closing) -> Value {
+    let notes: String = done.notes.chars().take(NOTES_CHARS_MAX).collect();
+    json!({
+        "notes": notes,
+        "outcome_type": done.outcome_type,
+        "by": closing.by,
+        "at": instant::write(closing.at),
+    })
+}
+
+/// `run.intervention` of an expression: its fields are there also where nobody took the run over, so that
+/// what names them needs no condition.
+pub(in crate::domain::decide) fn intervention(kept: Option<&Value>) -> Value {
+    let nobody = || json!({ "notes": "", "outcome_type": "none", "by": "", "at": "" });
+    kept.cloned().unwrap_or_else(nobody)
 }
 
 /// S0-T3: the words are fixed.

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{BARGE_IN, HoldSpec, OnTimeout, Priority, Task};
+use holdpoint_contracts::hold::{Assign, BARGE_IN, HoldSpec, OnTimeout, Priority, Task};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ActionResult, HoldKind};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
+use crate::domain::contact::Said;
 use crate::domain::context::{self, Known, Told, warm};
 use crate::domain::need::{Fact, Found, Need, PlanFact};
-use crate::domain::plan::Action;
 use crate::domain::plan::people::{Ask, Handoff, whom};
+use crate::domain::plan::{Action, PlannedStep};
 use crate::domain::run::people::{Clock, OnPeople, Opened, condition_name, spec_name};
-use crate::domain::run::{Run, StepPhase};
+use crate::domain::run::{Run, Step, StepPhase};
 
 use super::super::turn::{RowData, Stop, Turn};
 
@@ -29,7 +30,9 @@ const STEPS_TOLD_MAX: usize = 200;
 #[derive(Debug, Default)]
 pub(in crate::domain::decide) struct Story {
     activities: Vec<Value>,
+    older_activities: u64,
     steps: Vec<Told>,
+    older_steps: Vec<Told>,
 }
 
 /// Looks up what a handoff tells; what nobody has looked up yet is added to `unknown`.
@@ -56,16 +59,19 @@ fn so_far(turn: &Turn<'_>, plan: &PlanFact, unknown: &mut Vec<Need>) -> Story {
     };
     let contact = run.contact.clone();
     let activities = contact.map(|id| look(Need::Activities(run.workspace.clone(), id)));
-    let activities = match activities {
-        Some(Value::Array(some)) => some,
-        Some(_) | None => Vec::new(),
-    };
+    let said = activities.and_then(|some| serde_json::from_value(some).ok());
+    let Said { newest, older } = said.unwrap_or_default();
     let begun = plan.plan.steps.iter().zip(&run.steps);
     let begun: Vec<_> = begun
         .filter(|(_, step)| !matches!(step.phase, StepPhase::Planned))
         .collect();
     let over = begun.len().saturating_sub(STEPS_TOLD_MAX);
-    let steps = begun.into_iter().skip(over);
+    let older_steps = begun.iter().take(over);
+    let older_steps = older_steps.map(|(planned, step)| Told {
+        condition: planned.when.clone().map_or(Value::Null, Value::String),
+        ..begun_as(planned, step)
+    });
+    let steps = begun.iter().skip(over);
     let steps = steps.map(|(planned, step)| {
         let id = step.id.clone();
         let is_done = matches!(step.phase, StepPhase::Completed { .. });
@@ -75,24 +81,34 @@ fn so_far(turn: &Turn<'_>, plan: &PlanFact, unknown: &mut Vec<Need>) -> Story {
         };
         let has_request = !matches!(planned.action, Action::Wait { .. });
         Told {
-            kind: planned.action.kind(),
-            status: step.phase.status().as_str(),
-            tool: match &planned.action {
-                Action::Tool { tool, .. } => Some(tool.clone()),
-                Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => None,
-            },
             request: value(is_done && has_request, Need::Request(run.id, id.clone())),
             result: value(is_done, Need::Value(run.id, id.clone())),
             condition: value(
                 planned.when.is_some(),
                 Need::Value(run.id, condition_name(&id)),
             ),
-            step: id,
+            ..begun_as(planned, step)
         }
     });
     Story {
-        activities,
+        activities: newest,
+        older_activities: older,
         steps: steps.collect(),
+        older_steps: older_steps.collect(),
+    }
+}
+
+/// What is known of a step without a look at what went in and came out.
+fn begun_as(planned: &PlannedStep, step: &Step) -> Told {
+    Told {
+        step: step.id.clone(),
+        kind: planned.action.kind(),
+        status: step.phase.status().as_str(),
+        tool: match &planned.action {
+            Action::Tool { tool, .. } => Some(tool.clone()),
+            Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => None,
+        },
+        ..Told::default()
     }
 }
 
@@ -124,6 +140,7 @@ pub(super) fn barge(turn: &mut Turn<'_>, by: &str) -> Result<OnPeople, Stop> {
         to: Value::Null,
         message: None,
         priority: Priority::default(),
+        assign: Assign::default(),
         timeout_ms: 0,
         time_by_policy: false,
         on_timeout: OnTimeout::Escalate,
@@ -205,6 +222,8 @@ pub(in crate::domain::decide) fn ask(
         options: ask.options.clone(),
         schema: ask.schema.clone(),
         link: ask.link.clone(),
+        priority: ask.priority,
+        assign: ask.assign,
         to: to.clone(),
         on_timeout: ask.on_timeout,
         default,
@@ -342,7 +361,7 @@ pub(super) fn offered(on: &OnPeople, spec: &HoldSpec) -> Value {
     })
 }
 
-type Said<'s> = (
+type Offer<'s> = (
     &'s Handoff,
     &'s [String],
     &'s str,
@@ -350,7 +369,7 @@ type Said<'s> = (
     Story,
 );
 
-fn handoff_spec(turn: &Turn<'_>, index: usize, id: HoldId, said: Said<'_>) -> HoldSpec {
+fn handoff_spec(turn: &Turn<'_>, index: usize, id: HoldId, said: Offer<'_>) -> HoldSpec {
     let (handoff, to, message, contact, mut story) = said;
     let null = Value::Null;
     let contact = contact.map_or(&null, |contact| contact.as_ref());
@@ -385,7 +404,9 @@ fn handoff_spec(turn: &Turn<'_>, index: usize, id: HoldId, said: Said<'_>) -> Ho
     let known = Known {
         contact: contact.clone(),
         activities: story.activities,
+        older_activities: story.older_activities,
         steps: story.steps,
+        older_steps: story.older_steps,
         recommended: message.to_owned(),
     };
     HoldSpec {
@@ -395,6 +416,7 @@ fn handoff_spec(turn: &Turn<'_>, index: usize, id: HoldId, said: Said<'_>) -> Ho
         on_timeout: handoff.on_timeout,
         context: context::build(&known),
         priority,
+        assign: handoff.assign,
         title: Some(title),
         task: Some(task),
         warm_lead,

@@ -5,7 +5,9 @@ mod handing;
 
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, HoldSpec, OnTimeout, Want};
+use holdpoint_contracts::hold::{
+    Assign, ClosedAnswer, HoldOutcome, HoldSpec, OnTimeout, Priority, Want,
+};
 use holdpoint_contracts::run::{FailureClass, HoldKind, ResumeMode, RunStatus, StepStatus};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
@@ -337,6 +339,15 @@ steps:
   - tool: log
     args: { message: $input.region }
 ";
+
+/// Issue 4: a question says how urgent it is, and who of a role gets it.
+#[test]
+fn a_question_is_as_urgent_as_its_step_says() {
+    let world = ask(", priority: high, assign: least_loaded");
+    let asked = spec(&world);
+    assert_eq!(asked.priority, Priority::High);
+    assert_eq!(asked.assign, Assign::LeastLoaded);
+}
 
 fn lacking(text: &str) -> World {
     World::of_plan(Plan::compile(text).unwrap())

@@ -65,6 +65,7 @@ pub(super) struct World {
     pub(super) tools: Vec<Tool>,
     /// What is known of the contact's past: a list.
     pub(super) activities: Value,
+    pub(super) older: u64,
     /// What the run says of its contact, once an id.
     pub(super) said: BTreeMap<String, Activity>,
     pub(super) rows: BTreeMap<String, StepRow>,
@@ -133,6 +134,7 @@ impl World {
             claims: Vec::new(),
             tools: Vec::new(),
             activities: json!([]),
+            older: 0,
             said: BTreeMap::new(),
             rows: BTreeMap::new(),
             trace: Vec::new(),
@@ -375,7 +377,10 @@ impl World {
                 let tool = self.tools.iter().find(|tool| tool.spec.name == *name);
                 tool.map(|tool| Fact::Tool(Arc::new(tool.clone())))
             }
-            Need::Activities(..) => Some(Fact::Value(Arc::new(self.activities.clone()))),
+            Need::Activities(..) => {
+                let said = json!({ "newest": self.activities, "older": self.older });
+                Some(Fact::Value(Arc::new(said)))
+            }
             Need::Run(_) => None,
         };
         fact.map_or(Found::Absent, Found::Here)

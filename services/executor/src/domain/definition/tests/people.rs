@@ -1,6 +1,6 @@
 //! `ask`, `handoff` and `inputs` as they are written, and everything that can be wrong with them.
 
-use holdpoint_contracts::hold::{OnTimeout, Priority};
+use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
 
 use crate::domain::plan::{Action, Plan};
 
@@ -30,6 +30,24 @@ fn what_is_not_said_has_its_default() {
     assert_eq!(handoff.timeout_ms, 7 * 86_400_000);
     assert_eq!(handoff.on_timeout, OnTimeout::Continue);
     assert_eq!(handoff.priority, Priority::Normal);
+    let said = (ask.priority, ask.assign, handoff.assign);
+    assert_eq!(said, (Priority::Normal, Assign::Anyone, Assign::Anyone));
+}
+
+/// S0-R2, issue 4: questions and handoffs say how urgent they are, and who of a role gets them.
+#[test]
+fn a_step_says_how_urgent_it_is_and_who_of_a_role_gets_it() {
+    let how = "to: \"@role.ops\", priority: urgent, assign: least_loaded";
+    let steps = format!("  - ask: {{ question: Go on?, {how} }}\n  - handoff: {{ {how} }}\n");
+    let plan = plan(&steps).unwrap();
+    let (Action::Ask(ask), Action::Handoff(handoff)) =
+        (&plan.steps[0].action, &plan.steps[1].action)
+    else {
+        panic!("{plan:?}")
+    };
+    let said = (Priority::Urgent, Assign::LeastLoaded);
+    assert_eq!((ask.priority, ask.assign), said);
+    assert_eq!((handoff.priority, handoff.assign), said);
 }
 
 /// Issue 4: `options: [yes, no]`. This reader takes the words as words; what another program has
@@ -106,6 +124,10 @@ fn what_is_wrong_is_said_with_what_to_write() {
             "`/properties/a`",
         ),
         ("handoff: { priority: critical }", "`priority` is one of"),
+        (
+            "ask: { question: Go on?, assign: last }",
+            "`assign` is one of",
+        ),
         ("handoff: { on_timeout: default }", "`on_timeout` is one of"),
         ("handoff: { message: $step-07.x }", "There is no step"),
         ("ask: { question: \"{{ contct.name }}?\" }", "not known"),

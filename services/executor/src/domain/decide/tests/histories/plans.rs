@@ -1,6 +1,6 @@
 //! Plans of every shape: tools, waits and people, one after the other or side by side.
 
-use holdpoint_contracts::hold::{OnTimeout, Priority};
+use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -25,6 +25,8 @@ fn on_people() -> impl Strategy<Value = Action> {
             time_by_policy: false,
             timeout_ms: 300_000,
             on_timeout: ends[end],
+            priority: Priority::Normal,
+            assign: Assign::Anyone,
             default: (ends[end] == OnTimeout::Default).then(|| json!("no")),
         }))
     });
@@ -34,6 +36,7 @@ fn on_people() -> impl Strategy<Value = Action> {
             to: json!([]),
             message: None,
             priority: Priority::Low,
+            assign: Assign::Anyone,
             time_by_policy: false,
             timeout_ms: if ends { 86_400_000 } else { 0 },
             on_timeout: match continues {

@@ -20,6 +20,7 @@ use crate::domain::{Answer, Refusal, RunInput};
 use holdpoint_contracts::hold::Want;
 
 mod owned;
+mod returned;
 
 const HANDED: &str = "  - id: mail
     tool: send_email
@@ -109,6 +110,7 @@ fn a_warm_lead_says_so_and_is_urgent() {
         "deals": [{ "value": 5000, "stage": "demo", "probability": 0.4 }],
     }));
     world.activities = json!([{ "kind": "email_in", "text": "Tell me more" }]);
+    world.older = 12;
     world.start();
     let asked = spec(&world);
     assert_eq!(
@@ -126,6 +128,7 @@ fn a_warm_lead_says_so_and_is_urgent() {
     assert_eq!(asked.context["conditions"][0]["outcome"], true);
     assert_eq!(asked.context["deals"][0]["stage"], "demo");
     assert_eq!(asked.context["activities"][0]["text"], "Tell me more");
+    assert_eq!(asked.context["omitted"], json!({ "activities": 12 }));
 }
 
 /// S0-T3: `finish` ends the run; what is left is skipped and says why.

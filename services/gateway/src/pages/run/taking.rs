@@ -1,0 +1,96 @@
+//! An operator takes a live run over from its page: the form, and what it does.
+
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use holdpoint_auth::Right;
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::TakeOverRun;
+use holdpoint_contracts::handoff::GetRequest;
+use holdpoint_contracts::run::{ChangedRun, HoldKind, RunView};
+use holdpoint_ids::HoldId;
+use maud::{Markup, html};
+use tokio::time::Instant;
+
+use super::super::act::{invalid, refused};
+use super::super::person::{PageError, Person, Posted};
+use super::super::text::line;
+use crate::answered::Answered;
+use crate::app::App;
+use crate::problem;
+
+/// How long the page waits for the request by which the run is handed back.
+const HEARD_WAIT: Duration = Duration::from_secs(2);
+/// How often it looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What is shown of it: a button for who may, or whose the run is.
+pub(super) fn shown(person: &Person, run: &RunView) -> Markup {
+    if let Some(by) = &run.taken_over_by {
+        return html! {
+            p.why { strong { (line(by, 120)) } " owns this run. The agent stands still until it is completed or handed back below." }
+        };
+    }
+    if run.status.is_final() || !person.may(Right::Operate) {
+        return html! {};
+    }
+    html! {
+        form.row method="post" action={ "/runs/" (run.id) "/act" } {
+            input type="hidden" name="csrf" value=(person.csrf());
+            input type="hidden" name="do" value="take_over";
+            button { "Take the run over" }
+            span.hint { "The agent and its steps stop; the run is yours until you hand it back or end it." }
+        }
+    }
+}
+
+/// Does what the form says; the answer is the run's page as it then is.
+pub(in crate::pages) async fn act(
+    State(app): State<App>,
+    Path(text): Path<String>,
+    posted: Posted,
+) -> Result<Response, PageError> {
+    let Posted { person, fields } = posted;
+    let run = super::id(&text)?;
+    let done = match fields.get("do") {
+        Some("take_over") => take_over(&app, &person, run).await,
+        Some(_) | None => Err(*invalid("There is nothing else that one can do here.").problem),
+    };
+    let Err(fault) = done else {
+        return Ok(Redirect::to(&format!("/runs/{run}")).into_response());
+    };
+    let status = problem::status(&fault);
+    let notice = refused(fault.into(), fields).notice;
+    let page = super::whole(&app, &person, run, notice.as_ref()).await?;
+    Ok((status, page).into_response())
+}
+
+async fn take_over(app: &App, person: &Person, run: holdpoint_ids::RunId) -> Result<(), Problem> {
+    let caller = &person.caller;
+    caller.may(Right::Operate)?;
+    // Stored for later: the page shows it when it has happened.
+    if let Answered::Done(taken) = app.command(caller, None, TakeOverRun { run }).await?
+        && let Some(id) = handed_to(&taken)
+    {
+        heard(app, person, id).await;
+    }
+    Ok(())
+}
+
+/// The request by which whoever has just taken the run over gives it back.
+fn handed_to(taken: &ChangedRun) -> Option<HoldId> {
+    let all = taken.run.waiting_on.iter();
+    let mut own = all.filter(|on| on.kind == HoldKind::Handoff && on.step.is_empty());
+    own.next().map(|on| on.id)
+}
+
+/// Its owner hears of it by a wish; a page without script is loaded once.
+async fn heard(app: &App, person: &Person, id: HoldId) {
+    let by = Instant::now() + HEARD_WAIT;
+    let query = GetRequest { id };
+    let workspace = &person.caller.workspace;
+    while Instant::now() < by && app.bus.query(workspace, &query).await.is_err() {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}

@@ -1,0 +1,104 @@
+//! Acting on requests and runs: what their owners are asked, by whom, as it was seen.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::edge::{Edge, ok, refusal};
+use super::handoff::REQUEST;
+
+const RUN: &str = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
+const OTHER: &str = "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-2";
+
+fn asked(edge: &Edge) -> (String, Value) {
+    let (verb, envelope) = edge.played.lock().unwrap().asked.pop().unwrap();
+    (verb, envelope["command"].clone())
+}
+
+/// Barge-in: any live run, by its own id; nobody's body says anything more.
+#[tokio::test]
+async fn an_operator_takes_a_run_over_by_its_id() {
+    let edge = Edge::new().await;
+    let path = format!("/runs/{RUN}/take-over");
+    let taken = edge.post(&path, json!({})).await;
+    assert_eq!(taken.status(), 200);
+    let taken: Value = taken.json().await.unwrap();
+    assert_eq!(
+        (&taken["id"], &taken["changed"]),
+        (&json!(RUN), &json!(true))
+    );
+    assert_eq!(
+        asked(&edge),
+        ("take_over_run".to_owned(), json!({ "run": RUN }))
+    );
+    let refused = edge.post(&path, json!({ "by": "bob" })).await;
+    assert_eq!(refusal(refused).await, (422, "invalid_body".to_owned()));
+    let refused = edge.post("/runs/nothing/take-over", json!({})).await;
+    assert_eq!(refused.status(), 404);
+    let operator = edge.token_of("owner", Some("member")).await;
+    let refused = edge.as_whom(&operator, Method::POST, &path).await;
+    assert_eq!(refusal(refused).await, (403, "forbidden".to_owned()));
+}
+
+/// Issue 4, version on every decision: each way to decide says what was seen.
+#[tokio::test]
+async fn every_way_to_decide_says_which_version_was_seen() {
+    let edge = Edge::new().await;
+    let decision = json!({ "approve": { "comment": null } });
+    let batch = json!({ "ids": [REQUEST], "decision": decision, "versions": { REQUEST: 7 } });
+    ok(edge.post("/requests:batch", batch.clone()).await).await;
+    assert_eq!(asked(&edge).1["version"], 7);
+    let mut wrong = batch;
+    wrong["versions"] = json!({ OTHER: 7 });
+    let refused = edge.post("/requests:batch", wrong).await;
+    let problem: Value = refused.json().await.unwrap();
+    assert_eq!(
+        problem["errors"][0]["pointer"],
+        format!("/versions/{OTHER}")
+    );
+
+    let on = serde_json::from_value(json!({
+        "id": REQUEST, "kind": "input", "step": "", "since": "2026-03-02T09:00:00.000Z",
+        "until": null, "remaining_ms": null, "then": "",
+    }));
+    edge.played.lock().unwrap().waiting_on = vec![on.unwrap()];
+    let answers = json!({ "answers": { "region": "north" }, "version": 3 });
+    ok(edge.post(&format!("/runs/{RUN}/confirm"), answers).await).await;
+    assert_eq!(asked(&edge).1["version"], 3);
+}
+
+/// Issue 4, ask again: a new request that names the old one; whom and how long may be others.
+#[tokio::test]
+async fn what_ended_without_an_answer_is_asked_again() {
+    let edge = Edge::new().await;
+    let path = format!("/requests/{REQUEST}/ask-again");
+    for (body, to, timeout_ms) in [
+        (json!({}), Value::Null, Value::Null),
+        (
+            json!({ "to": "@role.ops" }),
+            json!(["@role.ops"]),
+            Value::Null,
+        ),
+        (
+            json!({ "to": ["@user.a", "@user.b"], "timeout": "2h" }),
+            json!(["@user.a", "@user.b"]),
+            json!(7_200_000),
+        ),
+    ] {
+        let opened = edge.post(&path, body.clone()).await;
+        assert_eq!(opened.status(), 201, "{body}");
+        let opened: Value = opened.json().await.unwrap();
+        let (verb, command) = asked(&edge);
+        assert_eq!(verb, "ask_again");
+        assert_eq!(
+            (&command["again"], &command["id"]),
+            (&json!(REQUEST), &opened["id"])
+        );
+        assert_eq!(
+            (&command["to"], &command["timeout_ms"]),
+            (&to, &timeout_ms),
+            "{body}"
+        );
+    }
+    let refused = edge.post(&path, json!({ "timeout": "soon" })).await;
+    assert_eq!(refusal(refused).await, (422, "invalid_body".to_owned()));
+}

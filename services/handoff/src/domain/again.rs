@@ -1,0 +1,108 @@
+//! Asking again what ended without an answer: a new request that names the old one (issue *People*).
+
+use holdpoint_auth::Right;
+use holdpoint_contracts::handoff::AskAgain;
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, Policy as Votes};
+use holdpoint_contracts::run::HoldKind;
+
+use super::caller::{Caller, allow};
+use super::limits::timeout_ms;
+use super::refusal::{Refusal, WhyNotAgain, Winner};
+use super::request::{Phase, Request};
+use super::settled::at_once;
+use super::{Fact, Found, Need, Scene, Step, Stop, standalone};
+
+/// Opens it, with what was asked before: of the same people and for as long, unless said. Twice is once.
+pub(crate) fn ask(
+    request: Option<&Request>,
+    caller: &Caller,
+    wanted: &AskAgain,
+    scene: &Scene<'_>,
+) -> Result<Step, Stop> {
+    let may = || allow(caller, scene.workspace, Right::Ask, scene.look);
+    at_once([may().map(drop), look(wanted, scene).map(drop)])?;
+    let (user, old) = (may()?, look(wanted, scene)?);
+    let spec = old.spec.as_ref().ok_or(Refusal::NoRequest(wanted.again))?;
+    if old.owner.is_some() {
+        return Err(Refusal::NotAgain(wanted.again, WhyNotAgain::OfRun).into());
+    }
+    if !standalone::steers(&old, caller, user.as_ref()) {
+        return Err(Refusal::NotAgain(wanted.again, WhyNotAgain::NotYours).into());
+    }
+    is_unanswered(&old, spec.kind)?;
+    let again = spec_of(&old, spec, wanted, caller);
+    let by_policy = !again.policies.is_empty();
+    let lasts = wanted
+        .timeout_ms
+        .or(Some(old.lasts_ms).filter(|ms| *ms > 0));
+    let lasts = lasts.unwrap_or_else(|| if by_policy { 0 } else { timeout_ms(spec.kind) });
+    standalone::open(request, caller, &again, lasts, scene)
+}
+
+/// The request that ended.
+fn look(wanted: &AskAgain, scene: &Scene<'_>) -> Result<Box<Request>, Stop> {
+    let need = Need::Request(scene.workspace.clone(), wanted.again);
+    match (scene.look)(&need) {
+        Found::Unknown => Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Request(request)) => Ok(request),
+        Found::Here(
+            Fact::User(_)
+            | Fact::Owners(_)
+            | Fact::Members(_)
+            | Fact::Role(_)
+            | Fact::Loads(_)
+            | Fact::Policy(_)
+            | Fact::Policies(_),
+        )
+        | Found::Absent => Err(Refusal::NoRequest(wanted.again).into()),
+    }
+}
+
+/// Whether it ended so that nobody has answered it: by time, also where its default answer counted then;
+/// taken back; or because whoever it was put to was not there. What a person has decided stands.
+pub(crate) fn is_unanswered(old: &Request, kind: HoldKind) -> Result<(), Refusal> {
+    let id = old.id;
+    if kind == HoldKind::Timer {
+        return Err(Refusal::WrongKind {
+            id,
+            kind,
+            action: "ask_again",
+        });
+    }
+    match (&old.phase, old.end()) {
+        (Phase::Open { .. } | Phase::Frozen { .. }, _) | (_, None) => {
+            Err(Refusal::NotAgain(id, WhyNotAgain::StillOpen))
+        }
+        (Phase::TimedOut { .. } | Phase::Gone { .. }, Some(_)) => Ok(()),
+        (Phase::Decided { .. }, Some(end)) if end.outcome == HoldOutcome::Cancelled => Ok(()),
+        (Phase::Decided { .. }, Some(end)) => {
+            let winner = Box::new(Winner(end));
+            Err(Refusal::NotAgain(id, WhyNotAgain::Decided(winner)))
+        }
+    }
+}
+
+/// What is asked: as it was written, so that the policies that it names are looked up anew.
+fn spec_of(old: &Request, spec: &HoldSpec, wanted: &AskAgain, caller: &Caller) -> HoldSpec {
+    let settled = &old.handling.settled;
+    let by_caller = caller.name();
+    let requester = old.requester().filter(|name| *name != by_caller);
+    let mut again = HoldSpec {
+        asks_again: Some(old.id),
+        requester: requester.map(str::to_owned),
+        ..spec.clone()
+    };
+    if settled.to.is_some() {
+        again.to = Vec::new();
+    }
+    if settled.votes.is_some() {
+        again.policy = Votes::default();
+    }
+    if !settled.ladder.is_empty() {
+        again.ladder = Vec::new();
+    }
+    if let Some(to) = &wanted.to {
+        again.to.clone_from(to);
+    }
+    again
+}

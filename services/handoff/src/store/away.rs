@@ -1,0 +1,42 @@
+//! The column that says who has put something away, and until when: `|name=2026-01-01T00:00:00.000Z|`, one
+//! after the other. Instants are written alike, so that later is greater.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::instant;
+use holdpoint_ids::UserName;
+use sea_orm::sea_query::{ExprTrait, Func};
+use sea_orm::{IntoSimpleExpr, sea_query::SimpleExpr};
+
+/// Characters of an instant.
+const INSTANT_CHARS: i32 = 24;
+
+pub(super) fn written(snoozed: &BTreeMap<UserName, DateTime<Utc>>) -> String {
+    let one =
+        |(name, until): (&UserName, &DateTime<Utc>)| format!("|{name}={}|", instant::write(*until));
+    snoozed.iter().map(one).collect()
+}
+
+/// Whether somebody has it away at an instant. No name holds `|` or `=`.
+pub(super) fn is_away(
+    column: impl IntoSimpleExpr,
+    (by, now): (&UserName, DateTime<Utc>),
+    is_sqlite: bool,
+) -> SimpleExpr {
+    let column = column.into_simple_expr();
+    let key = format!("|{by}=");
+    let length = i32::try_from(key.len()).unwrap_or(i32::MAX);
+    let find = if is_sqlite { "instr" } else { "strpos" };
+    let place = || {
+        let args = [column.clone(), SimpleExpr::from(key.clone())];
+        SimpleExpr::from(Func::cust(find).args(args))
+    };
+    let until = Func::cust("substr").args([
+        column.clone(),
+        place().add(length),
+        SimpleExpr::from(INSTANT_CHARS),
+    ]);
+    let until = SimpleExpr::from(until);
+    place().gt(0).and(until.gt(instant::write(now)))
+}

@@ -1,0 +1,64 @@
+//! Whose list has what: who is asked, who was delegated to, and who has put it away.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sea_orm::DatabaseConnection;
+
+use super::{acme, boxed, filter, now, open, request, save_all, user};
+use crate::domain::{Request, User};
+use crate::store::{Filter, Snoozed, list_requests};
+
+/// People 8, the inbox: what was delegated to somebody is theirs too, what is put to nobody is the
+/// owners', and what is put away is found only when it is asked for.
+pub(super) async fn inboxes(db: &DatabaseConnection) {
+    let put = |number: u32, to: &[&str], change: &dyn Fn(&mut Request)| {
+        let mut one = request("acme", number, open());
+        one.spec.as_mut().unwrap().to = to.iter().map(|to| (*to).to_owned()).collect();
+        change(&mut one);
+        (boxed(one), 0)
+    };
+    let delegated = |one: &mut Request| one.handling.also = vec!["@user.bob".to_owned()];
+    let states = [
+        put(1, &["@user.alice"], &|one| {
+            one.handling.assignee = Some("alice".parse().unwrap());
+            delegated(one);
+        }),
+        put(2, &[], &delegated),
+        put(3, &["@role.ops"], &|one| {
+            one.handling
+                .snooze(&"bob".parse().unwrap(), now(), now() + TimeDelta::hours(1));
+        }),
+    ];
+    assert_eq!(save_all(db, &states).await, []);
+    let acme = acme();
+    let of = async |user: &User, at: Option<(bool, DateTime<Utc>)>| {
+        let snoozed = at.map(|(is_wanted, now)| Snoozed {
+            is_wanted,
+            by: Some(&user.name),
+            now,
+        });
+        let wanted = Filter {
+            assignee: Some(user),
+            snoozed,
+            ..filter(&acme)
+        };
+        let found = list_requests(db, &wanted).await.unwrap();
+        found.iter().map(|one| one.id.number).collect::<Vec<_>>()
+    };
+    let (alice, bob) = (user("alice", &[]), user("bob", &["ops"]));
+    let olga = user("olga", &["owner"]);
+    assert_eq!(of(&alice, None).await, [1]);
+    assert_eq!(of(&bob, None).await, [3, 2, 1]);
+    assert_eq!(of(&olga, None).await, [2], "they were not taken away");
+    let later = now() + TimeDelta::hours(1);
+    assert_eq!(of(&bob, Some((true, now()))).await, [3]);
+    assert_eq!(of(&bob, Some((false, now()))).await, [2, 1]);
+    assert_eq!(of(&bob, Some((true, later))).await, [0; 0]);
+    assert_eq!(of(&bob, Some((false, later))).await, [3, 2, 1]);
+    let omar = user("omar", &["ops"]);
+    assert_eq!(
+        of(&omar, Some((true, now()))).await,
+        [0; 0],
+        "it is bob's alone"
+    );
+    assert_eq!(of(&omar, Some((false, now()))).await, [3]);
+}

@@ -1,0 +1,25 @@
+//! Asking again what ended without an answer.
+
+use holdpoint_ids::HoldId;
+use serde::{Deserialize, Serialize};
+
+use super::{RequestView, SERVICE};
+use crate::message::Command;
+
+/// Asks again what ended without an answer, by a new hold that stands alone and names the old one
+/// (`POST /requests/{id}/ask-again`). Only whoever asked it, or an operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AskAgain {
+    /// Of the new one; made by the caller ([`HoldId::standalone`]), so that asking twice opens nothing twice.
+    pub id: HoldId,
+    /// The one that ended: by time, taken back, or because whoever it was put to was not there.
+    pub again: HoldId,
+    /// Whom; none: whom the old one was put to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Vec<String>>,
+    /// How long, in milliseconds: 1 s to 90 days; none: as long as the old one had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+command!(AskAgain, "ask_again", RequestView, |it| it.id.to_string());
