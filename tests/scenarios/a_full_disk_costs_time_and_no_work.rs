@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use holdpoint_testkit::{Up, UpOptions, until};
+use holdpoint_testkit::{Up, UpOptions, postgres, until};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -27,8 +27,11 @@ const RUNS: usize = 20;
 /// Starts that are refused before there is room again; each is tried for as long as a caller waits.
 const REFUSED: usize = 3;
 
-/// Starts for which there may still be room.
-const LATE_MAX: usize = 400;
+/// Runs for which there may still be room.
+const RUNS_MAX: usize = 400;
+
+/// Runs that are started while the bus refuses.
+const LATE: usize = 5;
 
 /// The bus is started anew only after it was silent for a while.
 const LONG: Duration = Duration::from_secs(120);
@@ -77,99 +80,169 @@ fn fill(file: &mut File) {
     }
 }
 
-async fn start(up: &Up, agent: &str, key: &str) -> (u16, Value) {
-    let path = format!("/agents/{agent}/runs");
-    up.post_under(key, &path, &json!({})).await.unwrap()
+/// A system on a small disk, with runs that wait and work.
+struct Scene {
+    up: Up,
+    shop: Shop,
+    /// Under which each run was started.
+    keys: Vec<String>,
 }
 
-async fn is_ready(up: &Up) -> bool {
-    let answer = reqwest::get(format!("{}/readyz", up.url)).await.unwrap();
-    answer.status().is_success()
-}
+impl Scene {
+    /// Its tables are on the disk, too, unless `tables` says where else.
+    async fn begin(tables: Option<&str>) -> Self {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let shop = Shop::slow(Duration::from_millis(500)).await;
+        let words = tables.map(|url| ["--database-url".to_owned(), url.to_owned()]);
+        let options = UpOptions {
+            disk_bytes: Some(DISK_BYTES),
+            args: words.into_iter().flatten().collect(),
+            ..UpOptions::default()
+        };
+        let up = Up::start(options).await.unwrap();
+        let call = json!({ "method": "POST", "url": shop.url("/orders"), "idempotent": true });
+        let work = json!({ "tool": "http_request", "args": call });
+        let steps = json!([{ "wait": "3s" }, work, { "wait": "1s" }, log("after")]);
+        let agent = json!({ "agent": "busy", "steps": steps });
+        let (status, body) = up.post("/agents", &agent).await.unwrap();
+        assert_eq!(status, 201, "{body}");
+        let keys: Vec<_> = (0..RUNS).map(|n| format!("run-{n}")).collect();
+        let scene = Self { up, shop, keys };
+        let started = join_all(scene.keys.iter().map(|key| scene.start(key))).await;
+        assert!(started.iter().all(|(status, _)| *status == 201));
+        scene
+    }
 
-/// Issue Ground, "disk full for SQLite and JetStream": a disk of its own, filled to the last byte while runs wait and
-/// work. Counted: effects at the tool, results applied, dead letters.
-#[tokio::test]
-async fn a_full_disk_costs_time_and_no_work() {
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let shop = Shop::slow(Duration::from_millis(500)).await;
-    let options = UpOptions {
-        disk_bytes: Some(DISK_BYTES),
-        ..UpOptions::default()
-    };
-    let up = Up::start(options).await.unwrap();
-    let call = json!({ "method": "POST", "url": shop.url("/orders"), "idempotent": true });
-    let steps = json!([{ "wait": "3s" }, { "tool": "http_request", "args": call }, { "wait": "1s" }, log("after")]);
-    let agent = json!({ "agent": "busy", "steps": steps });
-    let (status, body) = up.post("/agents", &agent).await.unwrap();
-    assert_eq!(status, 201, "{body}");
-    let keys: Vec<_> = (0..RUNS).map(|n| format!("run-{n}")).collect();
-    let started = join_all(keys.iter().map(|key| start(&up, "busy", key))).await;
-    assert!(started.iter().all(|(status, _)| *status == 201));
+    /// Under a key of its own, so that whoever was refused can ask again without a second run.
+    async fn start(&self, key: &str) -> (u16, Value) {
+        let path = "/agents/busy/runs";
+        self.up.post_under(key, path, &json!({})).await.unwrap()
+    }
 
-    let filler = Filler::begin(up.data_as_it_sees_it().unwrap().join("filler")).await;
-    // Under keys of their own, so that whoever was refused can ask again without a second run.
-    let mut late = Vec::new();
-    let mut refused = 0;
-    while refused < REFUSED && late.len() < LATE_MAX {
-        late.push(format!("late-{}", late.len()));
-        let (status, body) = start(&up, "busy", &late[late.len() - 1]).await;
-        match status {
-            // What SQLite's log had room for already.
-            201 | 202 => {}
-            503 => {
-                refused += 1;
-                assert_eq!(body["code"], "unavailable", "{body}");
-                assert!(!is_ready(&up).await, "refused, and ready");
-            }
-            _ => panic!("{status} {body}"),
+    async fn start_one_more(&mut self) -> (u16, Value) {
+        let key = format!("late-{}", self.keys.len());
+        let answer = self.start(&key).await;
+        self.keys.push(key);
+        answer
+    }
+
+    async fn fill(&self) -> Filler {
+        Filler::begin(self.up.data_as_it_sees_it().unwrap().join("filler")).await
+    }
+
+    /// What `/readyz` says is lacking; none: it is ready.
+    async fn lacks(&self) -> Option<String> {
+        let answer = reqwest::get(format!("{}/readyz", self.up.url)).await;
+        let answer = answer.unwrap();
+        let is_ready = answer.status().is_success();
+        let text = answer.text().await.unwrap();
+        (!is_ready).then_some(text)
+    }
+
+    /// With room again everything goes on by itself. Counted: effects at the tool, results applied.
+    async fn goes_on(&self) {
+        let is_ready = async || self.lacks().await.is_none().then_some(());
+        until(LONG, "the system to be ready", is_ready)
+            .await
+            .unwrap();
+        for key in &self.keys {
+            until(PATIENCE, "a start", async || {
+                let (status, body) = self.start(key).await;
+                (status == 201).then_some(body)
+            })
+            .await
+            .unwrap();
+        }
+        let all = self.keys.len();
+        let all_done = async || {
+            let (_, page) = self.up.get("/runs?status=completed&limit=500").await.ok()?;
+            (page["items"].as_array()?.len() == all).then_some(())
+        };
+        until(LONG, "all runs to be completed", all_done)
+            .await
+            .unwrap();
+        let (_, page) = self.up.get("/runs?limit=500").await.unwrap();
+        let runs = page["items"].as_array().unwrap();
+        assert_eq!(runs.len(), all, "one run a key");
+        let calls = self.shop.calls();
+        let keys = calls.iter().map(|call| call.header("idempotency-key"));
+        let effects: BTreeSet<_> = keys.collect();
+        assert_eq!(effects.len(), all, "effects at the tool, by key");
+        for run in runs {
+            assert_eq!(self.results_of(run["id"].as_str().unwrap()).await, 1);
         }
     }
-    assert_eq!(refused, REFUSED, "of {}", late.len());
 
-    filler.end();
-    let ready = async || is_ready(&up).await.then_some(());
-    until(LONG, "the system to be ready", ready).await.unwrap();
-    let all = RUNS + late.len();
-    for key in &late {
-        until(PATIENCE, "a start", async || {
-            let (status, body) = start(&up, "busy", key).await;
-            (status == 201).then_some(body)
-        })
-        .await
-        .unwrap();
-    }
-    let all_done = async || {
-        let (_, page) = up.get("/runs?status=completed&limit=500").await.ok()?;
-        (page["items"].as_array()?.len() == all).then_some(())
-    };
-    until(LONG, "all runs to be completed", all_done)
-        .await
-        .unwrap();
-    let (_, page) = up.get("/runs?limit=500").await.unwrap();
-    let runs = page["items"].as_array().unwrap();
-    assert_eq!(runs.len(), all, "one run a key");
-    let calls = shop.calls();
-    let effects: BTreeSet<_> = calls
-        .iter()
-        .map(|call| call.header("idempotency-key"))
-        .collect();
-    assert_eq!(effects.len(), all, "effects at the tool, by key");
-    for run in runs {
-        let path = format!("/runs/{}/events?limit=100", run["id"].as_str().unwrap());
-        let (_, page) = up.get(&path).await.unwrap();
+    /// Results of the tool that were applied to a run.
+    async fn results_of(&self, run: &str) -> usize {
+        let path = format!("/runs/{run}/events?limit=100");
+        let (_, page) = self.up.get(&path).await.unwrap();
         let items = page["items"].as_array().unwrap();
         let is_result =
             |item: &&Value| item["type"] == "step.succeeded" && item["step"] == "step-02";
-        assert_eq!(items.iter().filter(is_result).count(), 1, "{page}");
+        items.iter().filter(is_result).count()
     }
+
+    /// The process of the bus.
+    fn bus(&self) -> String {
+        let data = self.up.data_as_it_sees_it().unwrap();
+        std::fs::read_to_string(data.join("nats-server.pid")).unwrap()
+    }
+}
+
+/// Issue Ground, "disk full for SQLite": a disk of its own, filled to the last byte while runs wait and work. Whoever is
+/// refused is told so, and nobody is told of a run that is not kept.
+#[tokio::test]
+async fn the_tables_find_no_room() {
+    let mut scene = Scene::begin(None).await;
+    let filler = scene.fill().await;
+    let mut refused = 0;
+    while refused < REFUSED && scene.keys.len() < RUNS_MAX {
+        match scene.start_one_more().await {
+            // What SQLite's log had room for already.
+            (201 | 202, _) => {}
+            (503, body) => {
+                refused += 1;
+                assert_eq!(body["code"], "unavailable", "{body}");
+                assert!(scene.lacks().await.is_some(), "refused, and ready");
+            }
+            (status, body) => panic!("{status} {body}"),
+        }
+    }
+    assert_eq!(refused, REFUSED, "of {}", scene.keys.len());
+    filler.end();
+    scene.goes_on().await;
     // SQLite follows links, and would look where the disk is not.
     let copies = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(up.data_as_it_sees_it().unwrap()).unwrap() {
+    for entry in std::fs::read_dir(scene.up.data_as_it_sees_it().unwrap()).unwrap() {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_file() {
             std::fs::copy(entry.path(), copies.path().join(entry.file_name())).unwrap();
         }
     }
     assert_eq!(dead_letters(copies.path()).unwrap(), 0);
+}
+
+/// The same for JetStream, with tables elsewhere: what is asked is done and answered meanwhile. A server that has met
+/// a full disk refuses until it is started anew, which `up` sees to.
+#[tokio::test]
+async fn the_bus_finds_no_room() {
+    let Some(postgres) = postgres().await.unwrap() else {
+        return;
+    };
+    let mut scene = Scene::begin(Some(&postgres.url)).await;
+    let before = scene.bus();
+    let filler = scene.fill().await;
+    let bus_refuses = async || scene.lacks().await?.contains("JetStream").then_some(());
+    until(PATIENCE, "the bus to refuse", bus_refuses)
+        .await
+        .unwrap();
+    for _ in 0..LATE {
+        let (status, body) = scene.start_one_more().await;
+        assert_eq!(status, 201, "{body}");
+    }
+    assert_eq!(scene.bus(), before, "there is no room yet");
+    filler.end();
+    scene.goes_on().await;
+    assert_ne!(scene.bus(), before, "started anew");
 }

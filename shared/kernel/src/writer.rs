@@ -153,8 +153,11 @@ impl<S: Service> Writer<S> {
                 part_losers(group.tasks, &keys, tries, groups);
             }
             Fault::Store(error) if is_transient(&error) && tries < TRIES_MAX => {
+                // Said once; what comes of it is said, too.
+                if self.activity.database_answers() {
+                    tracing::warn!(error = %chain(&error), "the database is away or busy; trying again");
+                }
                 self.activity.set_database_answers(false);
-                tracing::warn!(error = %chain(&error), tries, "the database is away or busy; trying again");
                 tokio::time::sleep(TRY_AGAIN_AFTER * tries).await;
                 groups.push(Group {
                     tasks: group.tasks,
