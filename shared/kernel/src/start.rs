@@ -345,13 +345,10 @@ impl<S: Service> Thread<S> {
         };
         // The store is used on its own thread and runtime only; blocking on it inside another
         // runtime would panic.
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_time();
-        // SQLite answers from a thread: without sockets to watch this one sleeps and wakes at less cost.
-        if !store.is_exclusive() || std::env::var_os("HP_IO").is_some() {
-            builder.enable_io();
-        }
-        let runtime = builder.build().map_err(io)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(io)?;
         std::thread::Builder::new()
             .name(format!("{}-db", S::NAME))
             .spawn(move || runtime.block_on(self.run(&store, ready)))
