@@ -2,7 +2,7 @@
 //! the instant the page was made.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::run::{HoldKind, RunView, StepStatus};
+use holdpoint_contracts::run::{HoldKind, RunView, StepStatus, StepView};
 use maud::{Markup, html};
 use serde::Serialize;
 
@@ -20,49 +20,73 @@ struct Clock {
 impl Clock {
     /// What it shows at an instant.
     fn at(&self, now: DateTime<Utc>) -> u64 {
-        let running = self
-            .since
-            .iter()
-            .map(|since| (now - since).num_milliseconds());
-        let running = running.map(|ms| u64::try_from(ms).unwrap_or(0));
+        let running = self.since.iter().map(|since| between(*since, now));
         self.counted_ms.saturating_add(running.sum())
     }
 }
 
+fn between(since: DateTime<Utc>, until: DateTime<Utc>) -> u64 {
+    u64::try_from((until - since).num_milliseconds()).unwrap_or(0)
+}
+
+/// From when on something counts, and until when; none: it goes on.
+type Span = (DateTime<Utc>, Option<DateTime<Utc>>);
+
 /// The three of a run. What goes on is counted when it has ended: until then it is what its steps and
-/// holds say. While the run is paused they stand.
+/// holds say. While the run is paused they stand where they stood at its first pause.
 fn three(run: &RunView) -> [Clock; 3] {
-    let goes_on = run.ended_at.is_none() && run.paused_by.is_empty();
-    let steps = || run.steps.iter().filter(|_| goes_on);
-    let holds = run.waiting_on.iter().filter(|_| goes_on);
-    let is_people = |kind: HoldKind| kind != HoldKind::Timer;
-    let at =
-        |status: StepStatus,
-         instant: fn(&holdpoint_contracts::run::StepView) -> Option<DateTime<Utc>>| {
-            let some = steps().filter(move |step| step.status == status);
-            some.filter_map(instant)
-        };
+    let is_live = run.ended_at.is_none();
+    let steps = |status: StepStatus| {
+        let is_so = move |step: &&StepView| is_live && step.status == status;
+        run.steps.iter().filter(is_so)
+    };
+    // A tool that waits for an answer works no more: it is its person who is waited for.
+    let working = |step: &StepView| -> Option<Span> {
+        let asks = run.waiting_on.iter().filter(|on| on.step == step.id);
+        Some((step.claimed_at?, asks.map(|on| on.since).min()))
+    };
+    let queued = |step: &StepView| -> Option<Span> { Some((step.started_at?, None)) };
+    let people = run.waiting_on.iter().filter(|_| is_live);
+    let people = people.filter(|on| on.kind != HoldKind::Timer);
     let clocks = &run.clocks;
     [
-        Clock {
-            name: "Working",
-            counted_ms: clocks.active_ms,
-            since: at(StepStatus::InProgress, |step| step.claimed_at).collect(),
-        },
-        Clock {
-            name: "In the queue",
-            counted_ms: clocks.queued_ms,
-            since: at(StepStatus::Queued, |step| step.started_at).collect(),
-        },
-        Clock {
-            name: "Waiting for people",
-            counted_ms: clocks.human_ms,
-            since: holds
-                .filter(|on| is_people(on.kind))
-                .map(|on| on.since)
-                .collect(),
-        },
+        clock(
+            run,
+            ("Working", clocks.active_ms),
+            steps(StepStatus::InProgress).filter_map(working),
+        ),
+        clock(
+            run,
+            ("In the queue", clocks.queued_ms),
+            steps(StepStatus::Queued).filter_map(queued),
+        ),
+        clock(
+            run,
+            ("Waiting for people", clocks.human_ms),
+            people.map(|on| (on.since, None)),
+        ),
     ]
+}
+
+/// What was counted, and what is to be: what has stopped is added, and what goes on counts on.
+fn clock(
+    run: &RunView,
+    (name, mut counted_ms): (&'static str, u64),
+    spans: impl Iterator<Item = Span>,
+) -> Clock {
+    let paused_at = run.paused_by.iter().map(|pause| pause.at).min();
+    let mut since = Vec::new();
+    for (from, until) in spans {
+        match until.into_iter().chain(paused_at).min() {
+            Some(end) => counted_ms = counted_ms.saturating_add(between(from, end)),
+            None => since.push(from),
+        }
+    }
+    Clock {
+        name,
+        counted_ms,
+        since,
+    }
 }
 
 /// Changes with what goes on, and not while it does.
@@ -125,17 +149,40 @@ mod tests {
             key(&run(&json!({}))),
             "it is not sent again as it goes on"
         );
-        let pause =
-            json!([{ "scope": "run", "by": "ada", "at": "2026-01-01T00:00:00Z", "in_flight": [] }]);
-        for still in [
-            json!({ "paused_by": pause }),
-            json!({ "ended_at": "2026-01-01T00:00:00Z" }),
-        ] {
-            let html = clocks(&run(&still), later).0;
-            assert!(
-                html.contains("1 minute") && !html.contains("data-counts"),
-                "{html}"
-            );
-        }
+        let ended = run(&json!({ "ended_at": "2026-01-01T00:00:00Z" }));
+        let html = clocks(&ended, later).0;
+        assert!(
+            html.contains("1 minute") && !html.contains("data-counts"),
+            "{html}"
+        );
+    }
+
+    fn milliseconds(run: &RunView) -> [u64; 3] {
+        let later = "2026-01-01T01:00:00Z".parse().unwrap();
+        three(run).map(|clock| clock.at(later))
+    }
+
+    /// S4-AC2: it stands as it stood when the run was paused, and does not fall back.
+    #[test]
+    fn a_clock_stands_while_the_run_is_paused() {
+        let pause = |at: &str| json!({ "scope": "run", "by": "ada", "at": at, "in_flight": [] });
+        let paused = run(&json!({
+            "paused_by": [pause("2026-01-01T00:00:40Z"), pause("2026-01-01T00:00:30Z")],
+        }));
+        assert_eq!(milliseconds(&paused), [5_000, 0, 90_000]);
+        assert!(!clocks(&paused, paused.created_at).0.contains("data-counts"));
+    }
+
+    /// A tool that waits for an answer works until it asks: then one clock goes on, and not two.
+    #[test]
+    fn a_tool_that_waits_for_an_answer_is_not_at_work() {
+        let asking = run(&json!({ "steps": [{
+            "id": "a", "kind": "tool", "status": "in_progress", "tool": "lookup", "action": "",
+            "request": null, "response": null, "error_code": null, "dispatch": 1, "attempts": 1,
+            "claimed_by": "node-1", "claimed_at": "2025-12-31T23:59:50Z",
+        }] }));
+        assert_eq!(milliseconds(&asking), [15_000, 0, 3_660_000]);
+        let html = clocks(&asking, asking.created_at).0;
+        assert_eq!(html.matches("data-counts").count(), 1, "{html}");
     }
 }
