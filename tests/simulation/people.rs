@@ -219,7 +219,7 @@ impl World {
             return;
         }
         let id = self.people.standalone[self.chance.place(self.people.standalone.len())];
-        self.tell(WithdrawHold { id });
+        self.tell(WithdrawHold { id, version: None });
     }
 
     fn open_scripted(&mut self) {

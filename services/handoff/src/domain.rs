@@ -151,7 +151,8 @@ pub enum RequestInput {
         /// How long until time is up, in milliseconds.
         timeout_ms: u64,
     },
-    /// Whoever asked what ended without an answer asks it again; this is the new one.
+    /// Whoever asked what ended without an answer asks it again; this is the new one
+    /// ([`HoldId::asked_again`]).
     AskAgain {
         /// Who asks.
         caller: Caller,
@@ -162,6 +163,8 @@ pub enum RequestInput {
     Withdraw {
         /// Who asks.
         caller: Caller,
+        /// The version that they have seen, if it matters to them.
+        version: Option<u64>,
     },
     /// A person decides.
     Decide {
@@ -435,9 +438,18 @@ fn decide_request(
             caller,
             spec,
             timeout_ms,
-        } => standalone::open(request, caller, spec, *timeout_ms, scene),
+        } => {
+            let opening = standalone::Opening {
+                spec,
+                timeout_ms: *timeout_ms,
+                is_again: false,
+            };
+            standalone::open(request, caller, &opening, scene)
+        }
         RequestInput::AskAgain { caller, wanted } => again::ask(request, caller, wanted, scene),
-        RequestInput::Withdraw { caller } => standalone::withdraw(request, caller, scene),
+        RequestInput::Withdraw { caller, version } => {
+            standalone::withdraw(request, caller, *version, scene)
+        }
         RequestInput::Decide {
             caller,
             decision,

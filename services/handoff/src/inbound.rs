@@ -11,7 +11,7 @@ use holdpoint_contracts::handoff::{
     PutPolicy, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
 };
 use holdpoint_contracts::message::{Actor, Command, Envelope};
-use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::{HoldId, IdError, PolicyName, Workspace};
 use holdpoint_kernel::Request;
@@ -45,10 +45,12 @@ impl Reader<'_> {
                 self.request(it.id, input)
             }),
             AskAgain::VERB => self.one(body, |wanted: AskAgain, caller| {
-                self.request(wanted.id, RequestInput::AskAgain { caller, wanted })
+                let id = wanted.again.asked_again();
+                self.request(id, RequestInput::AskAgain { caller, wanted })
             }),
             WithdrawHold::VERB => self.one(body, |it: WithdrawHold, caller| {
-                self.request(it.id, RequestInput::Withdraw { caller })
+                let version = it.version;
+                self.request(it.id, RequestInput::Withdraw { caller, version })
             }),
             DecideRequest::VERB => self.one(body, |it: DecideRequest, caller| {
                 let input = RequestInput::Decide {
@@ -157,6 +159,11 @@ impl Reader<'_> {
             let most = DecideTogether::IDS_MAX;
             let detail = format!("ids: 1 to {most} requests, each once");
             return Err(Problem::invalid_body(detail));
+        }
+        if let Some(other) = versions.keys().find(|id| !unique.contains(id)) {
+            let error = FieldError::at(&format!("/versions/{other}"), "it is none of `ids`");
+            let detail = format!("versions: `{other}` is none of `ids`");
+            return Err(Problem::invalid_body(detail).with_errors(vec![error]));
         }
         let caller = self.caller(actor, assertion);
         let inputs = ids.into_iter().map(|id| {

@@ -176,7 +176,29 @@ impl HandoffQueries {
         let found = store::requests(&self.db, workspace, &[query.id]).await;
         let found = found.map_err(|error| failed(&error))?;
         let view = found.first().and_then(Request::view);
-        view.ok_or_else(|| Refusal::NoRequest(query.id).problem())
+        let mut view = view.ok_or_else(|| Refusal::NoRequest(query.id).problem())?;
+        self.leave_out_asked_again(workspace, std::slice::from_mut(&mut view))
+            .await?;
+        Ok(view)
+    }
+
+    /// What was asked again is not offered to be: the one that asks it is found by its id.
+    async fn leave_out_asked_again(
+        &self,
+        workspace: &Workspace,
+        views: &mut [RequestView],
+    ) -> Result<(), Problem> {
+        let is_offered = |view: &&RequestView| view.actions.iter().any(|one| one == "ask_again");
+        let offered = views.iter().filter(is_offered);
+        let next: Vec<_> = offered.map(|view| view.id.asked_again()).collect();
+        let known = store::known(&self.db, workspace, &next).await;
+        let known = known.map_err(|error| failed(&error))?;
+        for view in views {
+            if known.contains(&view.id.asked_again()) {
+                view.actions.retain(|one| one != "ask_again");
+            }
+        }
+        Ok(())
     }
 
     async fn requests(
@@ -219,6 +241,8 @@ impl HandoffQueries {
             let so_far = skip + u64::try_from(page.items.len()).unwrap_or(limit);
             page.next_cursor = page.next_cursor.map(|_| so_far.to_string());
         }
+        self.leave_out_asked_again(workspace, &mut page.items)
+            .await?;
         Ok(page)
     }
 

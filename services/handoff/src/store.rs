@@ -23,7 +23,7 @@ use crate::domain::{Aggregate, Effect, Fact, Key, Need};
 
 pub(crate) use policy_row::{list as list_policies, load as policies};
 pub(crate) use request_row::{
-    Behind, Filter, Order, Snoozed, list as list_requests, load as requests,
+    Behind, Filter, Order, Snoozed, known, list as list_requests, load as requests,
     of_party as requests_of,
 };
 pub(crate) use user_fact_row::after as user_facts_after;

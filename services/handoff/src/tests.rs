@@ -262,6 +262,16 @@ async fn several_are_decided_together_or_none() {
     assert_eq!(page.items, []);
     let twice = together("ada", &[rest[0], rest[0]], "yes").await;
     assert_eq!(twice.unwrap_err().status, 422);
+    let DecideRequest { decision, .. } = decision(rest[0], "yes");
+    let other = DecideTogether {
+        ids: vec![rest[0]],
+        decision,
+        versions: BTreeMap::from([(rest[1], 1)]),
+    };
+    let other = bench.by("ada", "member", other);
+    let refused = bench.bus.ask(&acme(), &other).await.unwrap_err();
+    let pointer = refused.errors[0].pointer.as_deref();
+    assert_eq!(pointer, Some(&*format!("/versions/{}", rest[1])));
     bench.end().await;
 }
 

@@ -83,6 +83,9 @@ command!(OpenHold, "open_hold", RequestView, |it| it.id.to_string());
 pub struct WithdrawHold {
     /// Which.
     pub id: HoldId,
+    /// The version of the request that the caller has seen, if it matters to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
 }
 command!(WithdrawHold, "withdraw_hold", RequestView, |it| it
     .id
@@ -421,6 +424,10 @@ pub struct RequestView {
     /// Who has put it away for later, each for themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snoozed_by: Vec<Snooze>,
+    /// The version since which nothing has changed that people look at, where that is an older one than
+    /// `version`: whoever has seen it, or one since, still decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchanged_since: Option<u64>,
     /// The request that this one asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks_again: Option<HoldId>,
@@ -449,6 +456,14 @@ pub struct Snooze {
     /// Until when it is not in their list.
     #[serde(with = "crate::instant")]
     pub until: DateTime<Utc>,
+}
+
+impl RequestView {
+    /// The votes on what more of them are still to decide; none: it is decided, or one is enough.
+    #[must_use]
+    pub fn votes_so_far(&self) -> Option<Votes> {
+        self.votes.filter(|_| self.outcome.is_none())
+    }
 }
 
 /// Votes on an approval that needs more than one.

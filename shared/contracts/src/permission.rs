@@ -155,7 +155,7 @@ const PROGRAM_EXECUTOR: [&str; 12] = [
 ];
 
 /// Commands of the handoff service that a program may publish.
-const PROGRAM_HANDOFF: [&str; 2] = ["open_hold", "withdraw_hold"];
+const PROGRAM_HANDOFF: [&str; 3] = ["open_hold", "ask_again", "withdraw_hold"];
 
 /// What a service on the kernel needs: its own commands and queries, answers, and its stream.
 fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
@@ -229,6 +229,16 @@ mod tests {
         assert!(may_publish(&Client::Gateway, decide));
         for client in [Client::Worker, program] {
             assert!(!may_publish(&client, decide), "{client:?}");
+        }
+    }
+
+    /// Issue 4, ask again: whoever may open a hold may ask it again, and take it back.
+    #[test]
+    fn a_program_asks_again_what_it_has_asked() {
+        let program = Client::Program("acme".parse().unwrap());
+        for verb in ["open_hold", "ask_again", "withdraw_hold"] {
+            let subject = format!("hp.acme.cmd.handoff.3.{verb}");
+            assert!(may_publish(&program, &subject), "{verb}");
         }
     }
 

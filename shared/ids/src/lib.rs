@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 /// Number of partitions of every command subject (`<p>` in `hp.<ws>.cmd.<service>.<p>.<verb>`).
@@ -150,6 +151,22 @@ impl HoldId {
     pub fn standalone() -> Self {
         Self {
             run: RunId::fresh(),
+            number: 0,
+        }
+    }
+
+    /// The id of the hold that asks this one again. Derived, so that of two who ask again the second
+    /// finds what the first has opened.
+    #[must_use]
+    pub fn asked_again(self) -> Self {
+        let digest = Sha256::digest(format!("{self} is asked again"));
+        let mut bytes = uuid::Bytes::default();
+        for (byte, drawn) in bytes.iter_mut().zip(digest) {
+            *byte = drawn;
+        }
+        let uuid = uuid::Builder::from_custom_bytes(bytes).into_uuid();
+        Self {
+            run: RunId::from_uuid(uuid),
             number: 0,
         }
     }

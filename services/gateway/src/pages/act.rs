@@ -136,10 +136,13 @@ pub(super) async fn done(
             let answered = app.command(caller, None, command).await?;
             answered.map(|view| put_away_by(&caller.claims, view))
         }
-        Wish::Withdraw => app.command(caller, None, WithdrawHold { id }).await?,
+        Wish::Withdraw => {
+            let command = WithdrawHold { id, version };
+            app.command(caller, None, command).await?
+        }
         Wish::AskAgain(to, timeout_ms) => {
             let command = AskAgain {
-                id: HoldId::standalone(),
+                id: id.asked_again(),
                 again: id,
                 to,
                 timeout_ms,

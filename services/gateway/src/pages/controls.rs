@@ -9,6 +9,7 @@ use super::card::{Tried, has_voted, id_of, is_for};
 use super::person::Person;
 use super::schema::FormSchema;
 use super::text::{line, spoken};
+use super::words;
 
 /// So many options are buttons; more are a list.
 const BUTTONS_MAX: usize = 6;
@@ -299,7 +300,20 @@ impl Forms<'_> {
             }
             button { "Put away" }
         };
-        let seen = html! { button { "I have seen it" } span.hint { "Nobody is told for a while. If nothing is done then, everybody is told again." } };
+        let time_is_up = self
+            .request
+            .deadline
+            .filter(|_| self.request.escalated_at.is_none());
+        let seen = html! {
+            button { "I have seen it" }
+            span.hint {
+                "Nobody is told for a while. If nothing is done then, everybody is told again."
+                @if let Some(end) = time_is_up {
+                    " No longer than until its time is up at " (words::instant(end)) ". "
+                    (words::then(self.request))
+                }
+            }
+        };
         let back =
             html! { button.danger { "Take it back" } span.hint { "It is not asked any more." } };
         html! {

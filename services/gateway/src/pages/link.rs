@@ -173,12 +173,18 @@ async fn not_another(app: &App, link: &LinkClaims, headers: &HeaderMap) -> Resul
 fn state_of(request: &RequestView, link: &Link) -> Option<Notice> {
     let text = if !request.status.is_open() {
         "This link is used up: there is nothing to decide any more."
-    } else if request.version != link.claims.version {
+    } else if !is_still(request, link.claims.version) {
         "This has changed since the mail was written. Here is how it is now."
     } else {
         return None;
     };
     Some(notice(false, text))
+}
+
+/// Whether a request is as it was at a version: what has changed since is nothing that people look at.
+pub(super) fn is_still(request: &RequestView, version: u64) -> bool {
+    let since = request.unchanged_since.unwrap_or(request.version);
+    (since..=request.version).contains(&version)
 }
 
 fn notice(is_good: bool, text: &str) -> Notice {

@@ -145,7 +145,9 @@ async fn withdraw(
 ) -> Result<Response, Refused> {
     caller.may(Right::Ask)?;
     params.only(&[])?;
-    let answered = app.command(&caller, None, WithdrawHold { id }).await?;
+    let version = None;
+    let command = WithdrawHold { id, version };
+    let answered = app.command(&caller, None, command).await?;
     Ok(answered.with_status(StatusCode::OK))
 }
 

@@ -35,6 +35,8 @@ pub(crate) fn routes() -> Router<App> {
 #[serde(deny_unknown_fields)]
 struct RespondBody {
     response: Value,
+    #[serde(default)]
+    version: Option<u64>,
 }
 
 async fn list(
@@ -94,11 +96,11 @@ async fn respond(
 ) -> Result<Response, Refused> {
     caller.may(Right::Decide)?;
     params.only(&[])?;
-    let RespondBody { response } = body.json()?;
+    let RespondBody { response, version } = body.json()?;
     let request = own(&app, &caller, id).await?.request.ok_or_else(|| {
         let detail = format!("`{id}` asks nothing: it is of no request");
         Problem::new(409, "not_a_request", detail)
     })?;
     let decision = Decision::Respond { answer: response };
-    requests::decide(&app, &caller, body, (request, decision, None)).await
+    requests::decide(&app, &caller, body, (request, decision, version)).await
 }

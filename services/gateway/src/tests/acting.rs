@@ -1,5 +1,6 @@
 //! Acting on requests and runs: what their owners are asked, by whom, as it was seen.
 
+use holdpoint_ids::HoldId;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -66,6 +67,38 @@ async fn every_way_to_decide_says_which_version_was_seen() {
     assert_eq!(asked(&edge).1["version"], 3);
 }
 
+/// The same of every way that leads through one request, whether it ends it or not.
+#[tokio::test]
+async fn every_verb_of_a_request_says_which_version_was_seen() {
+    let edge = Edge::new().await;
+    edge.play("notification").await;
+    let on = |verb: &str| format!("/requests/{REQUEST}/{verb}");
+    let respond = format!("/notifications/note_{}/respond", &REQUEST[5..]);
+    let to = json!({ "to": "@user.bob" });
+    let ways = [
+        (on("respond"), json!({ "answer": "yes" })),
+        (on("approve"), json!({})),
+        (on("reject"), json!({ "reason": "no" })),
+        (on("complete"), json!({ "disposition": "finish" })),
+        (on("accept"), json!({})),
+        (on("take-over"), json!({})),
+        (on("reassign"), to.clone()),
+        (on("delegate"), to),
+        (on("acknowledge"), json!({})),
+        (on("snooze"), json!({ "for": "1h" })),
+        (on("withdraw"), json!({})),
+        (respond, json!({ "response": "yes" })),
+    ];
+    for (path, mut body) in ways {
+        body["version"] = json!(7);
+        let done = edge.post(&path, body).await;
+        assert_eq!(done.status(), 200, "{path}");
+        let (verb, command) = asked(&edge);
+        assert_eq!(command["version"], 7, "{path}: {verb}");
+        assert_eq!(command["id"], REQUEST, "{path}: {verb}");
+    }
+}
+
 /// Issue 4, ask again: a new request that names the old one; whom and how long may be others.
 #[tokio::test]
 async fn what_ended_without_an_answer_is_asked_again() {
@@ -87,6 +120,8 @@ async fn what_ended_without_an_answer_is_asked_again() {
         let opened = edge.post(&path, body.clone()).await;
         assert_eq!(opened.status(), 201, "{body}");
         let opened: Value = opened.json().await.unwrap();
+        let again = REQUEST.parse::<HoldId>().unwrap().asked_again();
+        assert_eq!(opened["id"], again.to_string(), "however often, one");
         let (verb, command) = asked(&edge);
         assert_eq!(verb, "ask_again");
         assert_eq!(

@@ -298,6 +298,11 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             "agent": body["command"]["agent"], "version": 1, "status": "active",
             "description": null, "updated_at": at(), "changed": true,
         }}),
+        "notification" => json!({"ok": {
+            "id": body["id"], "type": "agent_handoff", "title": "t", "message": "m",
+            "priority": "normal", "action_url": "/", "link": "/", "run": null,
+            "request": super::handoff::REQUEST, "at": at(), "read_at": null, "decided": null,
+        }}),
         "put_contact" => json!({"ok": {"id": body["command"]["contact"]}}),
         "contact" => json!({"ok": {"id": body["contact"]}}),
         "run" => {

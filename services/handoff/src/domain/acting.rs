@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::handoff::RequestAction;
-use holdpoint_contracts::hold::DeedKind;
+use holdpoint_contracts::hold::{DeedKind, OnTimeout};
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
@@ -232,8 +232,7 @@ impl Deed<'_> {
         let mut turn = Turn::on(self.request);
         let ladder = &mut turn.request.handling.ladder;
         ladder.seen(self.scene.now, quiet_ms);
-        let time = describe(Duration::from_millis(quiet_ms));
-        let note = format!("quiet for {time}; if nothing is done, it is told again");
+        let note = quiet_words(&turn.request, quiet_ms);
         self.note(&mut turn, "acknowledged", Some(note));
         turn.end(shown)
     }
@@ -259,7 +258,8 @@ impl Deed<'_> {
         let wanted = self.scene.now + TimeDelta::milliseconds(time);
         let deadline = self.request.next_deadline();
         let until = deadline.map_or(wanted, |deadline| wanted.min(deadline));
-        let mut turn = Turn::on(self.request);
+        // Nobody else sees it otherwise: what they have seen they still decide.
+        let mut turn = Turn::beside(self.request);
         turn.request
             .handling
             .snooze(&self.me, self.scene.now, until);
@@ -272,6 +272,28 @@ impl Deed<'_> {
         self.note(&mut turn, "snoozed", Some(format!("until {note}")));
         Ok(turn.end(shown))
     }
+}
+
+/// For how long it is quiet now, and what comes then: its next rung, or the end of its time.
+fn quiet_words(seen: &Request, quiet_ms: u64) -> String {
+    let then = match seen.spec.as_ref().map(|spec| spec.on_timeout) {
+        Some(OnTimeout::Escalate) => "then the next people are told, and it stays open",
+        Some(OnTimeout::Default) => "then its default answer counts",
+        Some(OnTimeout::Fail | OnTimeout::Skip | OnTimeout::Continue) | None => {
+            "then it ends without an answer"
+        }
+    };
+    let rung = ladder::next(seen).map(|(_, due)| due);
+    let is_first = |end: &DateTime<Utc>| rung.is_none_or(|rung| *end <= rung);
+    if let Some(end) = seen.next_deadline().filter(is_first) {
+        let at = holdpoint_contracts::instant::write(end);
+        return format!("quiet until its time is up at {at}; {then}");
+    }
+    if seen.frozen_ms().is_some_and(|left_ms| left_ms <= quiet_ms) {
+        return format!("quiet until its time is up, once it goes on; {then}");
+    }
+    let time = describe(Duration::from_millis(quiet_ms));
+    format!("quiet for {time}; if nothing is done, it is told again")
 }
 
 /// Somebody was disabled, or a role has no active member any more: what they had goes to the others it

@@ -12,7 +12,8 @@ use super::request::{Phase, Request};
 use super::settled::at_once;
 use super::{Fact, Found, Need, Scene, Step, Stop, standalone};
 
-/// Opens it, with what was asked before: of the same people and for as long, unless said. Twice is once.
+/// Opens it, with what was asked before: of the same people and for as long, unless said. Its id is
+/// derived from the old one's ([`holdpoint_ids::HoldId::asked_again`]): whoever is second finds it there.
 pub(crate) fn ask(
     request: Option<&Request>,
     caller: &Caller,
@@ -30,13 +31,48 @@ pub(crate) fn ask(
         return Err(Refusal::NotAgain(wanted.again, WhyNotAgain::NotYours).into());
     }
     is_unanswered(&old, spec.kind)?;
+    if let Some(there) = request {
+        return asked_before(there, wanted);
+    }
     let again = spec_of(&old, spec, wanted, caller);
     let by_policy = !again.policies.is_empty();
     let lasts = wanted
         .timeout_ms
         .or(Some(old.lasts_ms).filter(|ms| *ms > 0));
     let lasts = lasts.unwrap_or_else(|| if by_policy { 0 } else { timeout_ms(spec.kind) });
-    standalone::open(request, caller, &again, lasts, scene)
+    let opening = standalone::Opening {
+        spec: &again,
+        timeout_ms: lasts,
+        is_again: true,
+    };
+    let open = || standalone::open(None, caller, &opening, scene);
+    // Its policies mostly say what they said then: whom it was put to is looked up beside them, and not
+    // only once they are known.
+    let as_then = standalone::look_up(spec, &caller.name(), scene);
+    at_once([as_then, open().map(drop)])?;
+    open()
+}
+
+/// Somebody was first: it is there, and is the answer where it is what is wanted and may still be
+/// answered, or has been.
+fn asked_before(there: &Request, wanted: &AskAgain) -> Result<Step, Stop> {
+    let spec = there.spec.as_ref();
+    let Some(spec) = spec.filter(|spec| spec.asks_again == Some(wanted.again)) else {
+        return Err(Refusal::Taken(there.id).into());
+    };
+    let by_policy = there.handling.settled.to.is_some();
+    let others = |to: &Vec<String>| *to != spec.to && !(by_policy && to.is_empty());
+    let is_other = wanted.to.as_ref().is_some_and(others)
+        || wanted.timeout_ms.is_some_and(|ms| ms != there.lasts_ms);
+    let is_over = is_unanswered(there, spec.kind).is_ok();
+    if is_other || is_over {
+        let before = WhyNotAgain::AskedBefore {
+            id: there.id,
+            is_over,
+        };
+        return Err(Refusal::NotAgain(wanted.again, before).into());
+    }
+    Ok(Step::Same(standalone::shown(there)))
 }
 
 /// The request that ended.

@@ -147,6 +147,7 @@ fn one(answer: Answer) -> Answer {
     match answer {
         Answer::Decided(decided) => Answer::One(DecidedOne {
             effect: decided.effect,
+            votes: decided.request.votes_so_far(),
         }),
         other @ (Answer::Wish(_)
         | Answer::Timer(_)

@@ -89,6 +89,9 @@ pub struct Ladder {
     /// Rounds before this one: each ended when somebody had seen it, and a new one began.
     #[serde(skip_serializing_if = "is_none_passed")]
     pub rounds: u64,
+    /// Rungs that have had their effect in rounds before this one: in this they only tell.
+    #[serde(skip_serializing_if = "is_no_rung")]
+    pub done: usize,
     /// A rung has ended the request, as its time-out would.
     pub ended: Option<RungEnd>,
 }
@@ -98,6 +101,14 @@ pub struct Ladder {
     reason = "serde passes a reference"
 )]
 const fn is_none_passed(count: &u64) -> bool {
+    *count == 0
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_no_rung(count: &usize) -> bool {
     *count == 0
 }
 
@@ -220,16 +231,19 @@ impl Ladder {
         self.fired = 0;
         self.quiet_ms = None;
         self.rounds = 0;
+        self.done = 0;
     }
 
     /// Somebody has seen it: it is quiet for a while, and then all its rungs have their turn again,
-    /// unless something is done. A ladder that does not run stays so.
-    pub(crate) const fn seen(&mut self, at: DateTime<Utc>, quiet_ms: u64) {
+    /// unless something is done. What they did they do not do twice. A ladder that does not run stays so.
+    pub(crate) fn seen(&mut self, at: DateTime<Utc>, quiet_ms: u64) {
         if self.since.is_some() {
             let rounds = self.rounds.saturating_add(1);
+            let done = self.done.max(self.fired);
             self.begin(at);
             self.quiet_ms = Some(quiet_ms);
             self.rounds = rounds;
+            self.done = done;
         }
     }
 

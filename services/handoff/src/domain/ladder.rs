@@ -181,11 +181,12 @@ pub(crate) fn fire(
     at: DateTime<Utc>,
     scene: &Scene<'_>,
 ) -> Result<(), Stop> {
+    let act = effect(&turn.request, rung);
     turn.request.handling.ladder.fired += 1;
     // Whom it names may have left meanwhile: the owners are told instead.
     let put = audience::of_rung(&rung.to, scene)?;
     let said = |what: &str| Some(format!("{what} {}", audience::words(&put)));
-    let note = match rung.act {
+    let note = match act {
         RungAct::Notify => said("told:"),
         RungAct::Reassign => {
             if let Plan::Put(plan) = audience::plan(&put, &audience::Rules::default(), scene)? {
@@ -218,6 +219,26 @@ pub(crate) fn fire(
     Ok(())
 }
 
+/// What the next rung does. Once somebody has seen the request, a rung that has had its effect tells
+/// only, and none takes it from whoever has accepted it.
+fn effect(request: &Request, rung: &Rung) -> RungAct {
+    let Handling {
+        ladder, accepted, ..
+    } = &request.handling;
+    let is_done = ladder.fired < ladder.done;
+    let is_seen = ladder.rounds > 0;
+    match rung.act {
+        RungAct::Reassign | RungAct::Raise | RungAct::Broaden if is_done => RungAct::Notify,
+        RungAct::Reassign if is_seen && accepted.is_some() => RungAct::Notify,
+        act @ (RungAct::Notify
+        | RungAct::Reassign
+        | RungAct::Raise
+        | RungAct::Broaden
+        | RungAct::AnswerDefault
+        | RungAct::Fail) => act,
+    }
+}
+
 /// Whether a rung answers. What a run asks has a default where that is what its time-out says: it ends
 /// as that would.
 fn has_default(request: &Request) -> bool {
@@ -230,7 +251,7 @@ fn in_round(turn: &Turn, note: String) -> String {
     match turn.request.handling.ladder.rounds {
         0 => note,
         before => format!(
-            "round {}, for nothing was done since it was seen: {note}",
+            "round {}, for it was seen and is still open: {note}",
             before + 1
         ),
     }

@@ -99,6 +99,13 @@ pub enum WhyNotAgain {
     StillOpen,
     /// A person has decided it.
     Decided(Box<Winner>),
+    /// Somebody has asked it again before: of others, or for another time, or that one is over, too.
+    AskedBefore {
+        /// What was opened then.
+        id: HoldId,
+        /// It has ended without an answer: that one may be asked again.
+        is_over: bool,
+    },
 }
 
 /// How a request ended, for who comes late.
@@ -194,6 +201,25 @@ impl WhyNotAgain {
                 "still_open",
                 format!("`{id}` is still open: reassign it, or take it back before you ask again"),
             ),
+            Self::AskedBefore {
+                id: next,
+                is_over: true,
+            } => conflict(
+                "asked_again",
+                format!("`{id}` was asked again as `{next}`, which has ended, too: ask that one again"),
+            )
+            .with_data(json!({ "id": next })),
+            Self::AskedBefore {
+                id: next,
+                is_over: false,
+            } => conflict(
+                "asked_again",
+                format!(
+                    "`{id}` was asked again as `{next}`, of others or for another time: look at that one, and \
+                     reassign it, or take it back and ask it again"
+                ),
+            )
+            .with_data(json!({ "id": next })),
             Self::Decided(winner) => {
                 let Winner(end) = &**winner;
                 let (at, outcome) = (instant::write(end.at), end.outcome.as_str());

@@ -390,6 +390,17 @@ impl Request {
         }
     }
 
+    /// What is left of its time while a pause has stopped the clock, in milliseconds.
+    pub(crate) const fn frozen_ms(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Frozen { remaining_ms, .. } => remaining_ms,
+            Phase::Open { .. }
+            | Phase::Decided { .. }
+            | Phase::TimedOut { .. }
+            | Phase::Gone { .. } => None,
+        }
+    }
+
     fn handoff_status(&self) -> RequestStatus {
         if self.handling.taken_over.is_some() {
             RequestStatus::TakenOver

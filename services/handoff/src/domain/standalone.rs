@@ -21,21 +21,31 @@ use super::turn::Turn;
 use super::user::User;
 use super::{Answer, Scene, Step, Stop};
 
+/// What somebody opens.
+#[derive(Debug)]
+pub(crate) struct Opening<'a> {
+    pub(crate) spec: &'a HoldSpec,
+    /// How long until time is up.
+    pub(crate) timeout_ms: u64,
+    /// It was asked before: who wanted it is known, and still barred where they have left meanwhile.
+    pub(crate) is_again: bool,
+}
+
 /// Opens one; asking again with the same id and content opens nothing twice.
 pub(crate) fn open(
     request: Option<&Request>,
     caller: &Caller,
-    spec: &HoldSpec,
-    timeout_ms: u64,
+    opening: &Opening<'_>,
     scene: &Scene<'_>,
 ) -> Result<Step, Stop> {
-    let spec = cleaned(spec);
+    let spec = cleaned(opening.spec);
     let may = || allow(caller, scene.workspace, Right::Ask, scene.look).map(drop);
     let by = caller.name();
     let looks = [
         may(),
         settle(&spec, scene).map(drop),
         look_up(&spec, &by, scene),
+        opening.requester_fault(&spec, scene).map(drop),
     ];
     at_once(looks)?;
     may()?;
@@ -50,14 +60,18 @@ pub(crate) fn open(
         return Err(Refusal::Taken(scene.id).into());
     }
     let (settled, mut errors) = settle(&spec, scene)?;
-    let timeout_ms = match timeout_ms {
+    let timeout_ms = match opening.timeout_ms {
         0 if !spec.policies.is_empty() => settled
             .decide_within_ms
             .unwrap_or_else(|| default_timeout_ms(spec.kind)),
         said => said,
     };
     let spec = settled.applied(spec);
-    look_up(&spec, &by, scene)?;
+    let looks = [
+        look_up(&spec, &by, scene),
+        opening.requester_fault(&spec, scene).map(drop),
+    ];
+    at_once(looks)?;
     errors.extend(faults(scene.id, &spec, timeout_ms));
     let (workspace, look) = (scene.workspace, scene.look);
     errors.extend(audience::faults(&spec.to, "/spec/to", workspace, look)?);
@@ -65,7 +79,7 @@ pub(crate) fn open(
         let pointer = format!("/spec/ladder/{place}/to");
         errors.extend(audience::faults(&rung.to, &pointer, workspace, look)?);
     }
-    errors.extend(requester_fault(&spec, scene)?);
+    errors.extend(opening.requester_fault(&spec, scene)?);
     if errors.is_empty() {
         let few = few::look(&spec, never(&spec, &by), scene)?;
         errors.extend(few.map(|few| few.fault(settled.votes.is_some())));
@@ -92,7 +106,7 @@ pub(crate) fn open(
 }
 
 /// Who there is of those that a hold names: all that is not known is asked for at once.
-fn look_up(spec: &HoldSpec, by: &str, scene: &Scene<'_>) -> Result<(), Stop> {
+pub(crate) fn look_up(spec: &HoldSpec, by: &str, scene: &Scene<'_>) -> Result<(), Stop> {
     let rules = Rules {
         assign: spec.assign,
         never: None,
@@ -101,7 +115,6 @@ fn look_up(spec: &HoldSpec, by: &str, scene: &Scene<'_>) -> Result<(), Stop> {
     let rungs = spec.ladder.iter().map(|rung| of_rung(rung).map(drop));
     let others = [
         audience::plan(&spec.to, &rules, scene).map(drop),
-        requester_fault(spec, scene).map(drop),
         few::look(spec, never(spec, by), scene).map(drop),
     ];
     at_once(rungs.chain(others))
@@ -113,25 +126,31 @@ fn never<'a>(spec: &'a HoldSpec, by: &'a str) -> Option<&'a str> {
     spec.policy.not_requester.then_some(requester)
 }
 
-/// Who is barred by name is somebody: a name that nobody has would bar nobody.
-fn requester_fault(spec: &HoldSpec, scene: &Scene<'_>) -> Result<Option<FieldError>, Stop> {
-    let pointer = "/spec/requester";
-    let Some(requester) = &spec.requester else {
-        return Ok(None);
-    };
-    if requester.len() > REQUESTER_BYTES_MAX {
-        let message = format!("at most {REQUESTER_BYTES_MAX} bytes");
-        return Ok(Some(FieldError::at(pointer, message)));
+impl Opening<'_> {
+    /// Who is barred by name is somebody: a name that nobody has would bar nobody.
+    fn requester_fault(
+        &self,
+        spec: &HoldSpec,
+        scene: &Scene<'_>,
+    ) -> Result<Option<FieldError>, Stop> {
+        let pointer = "/spec/requester";
+        let Some(requester) = spec.requester.as_ref().filter(|_| !self.is_again) else {
+            return Ok(None);
+        };
+        if requester.len() > REQUESTER_BYTES_MAX {
+            let message = format!("at most {REQUESTER_BYTES_MAX} bytes");
+            return Ok(Some(FieldError::at(pointer, message)));
+        }
+        if !spec.policy.not_requester {
+            return Ok(None);
+        }
+        let user = match requester.parse() {
+            Ok(name) => active_user(scene.workspace, &name, scene.look)?,
+            Err(_) => None,
+        };
+        let is_nobody = user.is_none();
+        Ok(is_nobody.then(|| FieldError::at(pointer, audience::not_active(requester))))
     }
-    if !spec.policy.not_requester {
-        return Ok(None);
-    }
-    let user = match requester.parse() {
-        Ok(name) => active_user(scene.workspace, &name, scene.look)?,
-        Err(_) => None,
-    };
-    let is_nobody = user.is_none();
-    Ok(is_nobody.then(|| FieldError::at(pointer, audience::not_active(requester))))
 }
 
 /// Puts a request to people, for the first time. What is put to somebody who is not there is closed at
@@ -242,6 +261,7 @@ pub(crate) fn steers(request: &Request, caller: &Caller, user: Option<&User>) ->
 pub(crate) fn withdraw(
     request: Option<&Request>,
     caller: &Caller,
+    version: Option<u64>,
     scene: &Scene<'_>,
 ) -> Result<Step, Stop> {
     let user = allow(caller, scene.workspace, Right::Ask, scene.look)?;
@@ -267,6 +287,7 @@ pub(crate) fn withdraw(
             .into())
         }
         Phase::Open { .. } | Phase::Frozen { .. } => {
+            request.is_at(version)?;
             let mut turn = Turn::on(request);
             turn.request.phase = Phase::Gone {
                 reason: format!("withdrawn by {by}"),

@@ -5,7 +5,7 @@
 )]
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{Effect as Word, RequestStatus};
@@ -122,6 +122,29 @@ pub(crate) async fn load(
         }
     }
     Ok(requests)
+}
+
+/// Which of these ids there is a request of.
+pub(crate) async fn known(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    ids: &[HoldId],
+) -> Result<BTreeSet<HoldId>, StoreError> {
+    let mut known = BTreeSet::new();
+    for chunk in ids.chunks(ROWS_PER_STATEMENT) {
+        let found = Entity::find()
+            .filter(COLUMN.workspace.eq(workspace.as_str()))
+            .filter(COLUMN.id.is_in(chunk.iter().map(HoldId::to_string)))
+            .select_only()
+            .column(Column::Id)
+            .into_tuple::<String>()
+            .all(db)
+            .await?;
+        for id in found {
+            known.insert(id.parse().map_err(broken)?);
+        }
+    }
+    Ok(known)
 }
 
 /// Requests, newest first; tombstones of what was never known are not among them.

@@ -58,6 +58,7 @@ pub(crate) fn request(kind: HoldKind) -> RequestView {
         default: None,
         snoozed_until: None,
         snoozed_by: Vec::new(),
+        unchanged_since: None,
         asks_again: None,
         steps_left: None,
         callback: None,

@@ -246,6 +246,7 @@ fn request(status: RequestStatus) -> RequestView {
             by: "ada".to_owned(),
             until: at("02T10:00:00"),
         }],
+        unchanged_since: Some(1),
         asks_again: None,
         steps_left: Some(2),
         callback: None,
@@ -315,7 +316,10 @@ pub(super) fn requests() -> Vec<Entry> {
         command("ada", standalone, open_request()),
         command(
             "ada",
-            WithdrawHold { id: alone },
+            WithdrawHold {
+                id: alone,
+                version: Some(2),
+            },
             request(RequestStatus::Withdrawn),
         ),
         command("ada", again, open_request()),
@@ -346,12 +350,13 @@ pub(super) fn handling() -> Vec<Entry> {
     let note = NoteRequests { facts: vec![fact] };
     let noted = vec![Reply::Ok(Noted::Stored), Reply::Ok(Noted::Known)];
     let together = DecideTogether {
-        versions: BTreeMap::new(),
+        versions: BTreeMap::from([(hold_id(), 2)]),
         ids: vec![hold_id()],
         decision: Decision::Approve { comment: None },
     };
     let effect = Effect::Pending;
-    let one = vec![Reply::Ok(DecidedOne { effect })];
+    let votes = Some(Votes { have: 1, need: 2 });
+    let one = vec![Reply::Ok(DecidedOne { effect, votes })];
     let nudge = RequestNudge {
         requests: BTreeMap::from([(hold_id(), 2)]),
     };

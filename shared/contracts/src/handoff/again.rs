@@ -11,7 +11,8 @@ use crate::message::Command;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AskAgain {
-    /// Of the new one; made by the caller ([`HoldId::standalone`]), so that asking twice opens nothing twice.
+    /// Of the new one: [`HoldId::asked_again`] of the old one, so that however many ask again, one is
+    /// opened. The service derives it, too: another id that stands here counts as that one.
     pub id: HoldId,
     /// The one that ended: by time, taken back, or because whoever it was put to was not there.
     pub again: HoldId,

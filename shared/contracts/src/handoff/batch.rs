@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 
-use super::{Decision, Effect, SERVICE};
+use super::{Decision, Effect, SERVICE, Votes};
 use crate::message::{Command, Reply};
 
 /// A person decides several requests alike, in one commit: where one of them cannot be decided so,
@@ -38,4 +38,7 @@ impl DecideTogether {
 pub struct DecidedOne {
     /// What it did to the run.
     pub effect: Effect,
+    /// The votes so far, where more are needed: it is not decided yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub votes: Option<Votes>,
 }

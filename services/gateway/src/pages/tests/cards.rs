@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::super::card::{Notice, Tried, card};
+use super::super::link::is_still;
 use super::super::person::Person;
 use super::{at, owner, read, reads, request};
 
@@ -334,4 +335,25 @@ fn what_nobody_answered_is_asked_again_by_whoever_asked() {
     );
     assert!(!read(&card(&mia, &ended("eve"), None)).contains("Ask again"));
     reads(&card(&owner(), &ended("eve"), None), &["Ask again…"]);
+}
+
+/// Issue 4: "I have seen it" promises no quiet beyond the end of its time.
+#[test]
+fn who_has_seen_it_reads_until_when_it_is_quiet() {
+    let seen = request(json!({"actions": ["acknowledge"]}));
+    let (until, then) = ("No longer than until its time is up at", "it stays open.");
+    reads(&card(&owner(), &seen, None), &[until, then]);
+    let timeless = request(json!({"actions": ["acknowledge"], "deadline": null}));
+    let html = read(&card(&owner(), &timeless, None));
+    assert!(!html.contains(until), "{html}");
+}
+
+/// A mail's version counts until something changes that people look at.
+#[test]
+fn what_others_put_away_does_not_change_what_a_mail_said() {
+    let put_away = request(json!({"version": 5, "unchanged_since": 3}));
+    assert!([3, 4, 5].iter().all(|seen| is_still(&put_away, *seen)));
+    assert!(!is_still(&put_away, 2));
+    let changed = request(json!({"version": 5}));
+    assert!(is_still(&changed, 5) && !is_still(&changed, 4));
 }

@@ -137,6 +137,8 @@ pub(super) async fn withdraw(
 ) -> Result<Response, Refused> {
     params.only(&[])?;
     caller.may(Right::Ask)?;
-    let answered = app.command(&caller, body.key, WithdrawHold { id }).await?;
+    let PlainBody { version } = body.json_or_empty()?;
+    let command = WithdrawHold { id, version };
+    let answered = app.command(&caller, body.key, command).await?;
     Ok(answered.with_status(StatusCode::OK))
 }

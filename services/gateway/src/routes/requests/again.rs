@@ -37,7 +37,7 @@ pub(super) async fn ask_again(
     let AgainBody { to, timeout } = body.json_or_empty()?;
     let timeout_ms = timeout.map(|text| milliseconds("/timeout", &text));
     let command = AskAgain {
-        id: HoldId::standalone(),
+        id: again.asked_again(),
         again,
         to: to.map(|to| OneOrMany::all(Some(to))),
         timeout_ms: timeout_ms.transpose()?,

@@ -9,7 +9,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use holdpoint_auth::Right;
-use holdpoint_contracts::handoff::{DecideRequest, DecideTogether, DecidedOne, Decision, Effect};
+use holdpoint_contracts::handoff::{
+    DecideRequest, DecideTogether, DecidedOne, Decision, Effect, Votes,
+};
 use holdpoint_contracts::problem::NONE_DONE;
 use holdpoint_contracts::{Asked, Problem};
 use holdpoint_ids::HoldId;
@@ -56,6 +58,9 @@ struct Decided {
     recorded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     effect: Option<Effect>,
+    /// So far, where more are needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    votes: Option<Votes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
 }
@@ -91,7 +96,7 @@ pub(super) async fn decide(
         let (app, caller) = (&app, &caller);
         async move {
             let answered = app.command(caller, key, command).await;
-            result(id, answered.map(effect))
+            result(id, answered.map(one))
         }
     });
     let items = results.buffered(AT_ONCE).collect().await;
@@ -116,7 +121,7 @@ async fn together(
     };
     let told = batch.ids.into_iter().zip(replies);
     let items: Vec<_> = told
-        .map(|(id, reply)| result(id, Result::from(reply).map(|one: DecidedOne| one.effect)))
+        .map(|(id, reply)| result(id, Result::from(reply)))
         .collect();
     match items.iter().find_map(stopped) {
         None => Ok(Json(Results { items }).into_response()),
@@ -150,25 +155,33 @@ fn check(batch: &BatchBody) -> Result<(), Problem> {
 }
 
 /// Stored for later counts as recorded and not yet heard of.
-fn effect(answered: Answered<holdpoint_contracts::handoff::Decided>) -> Effect {
+fn one(answered: Answered<holdpoint_contracts::handoff::Decided>) -> DecidedOne {
     match answered {
-        Answered::Done(decided) => decided.effect,
-        Answered::Accepted(_) => Effect::Pending,
+        Answered::Done(decided) => DecidedOne {
+            effect: decided.effect,
+            votes: decided.request.votes_so_far(),
+        },
+        Answered::Accepted(_) => DecidedOne {
+            effect: Effect::Pending,
+            votes: None,
+        },
     }
 }
 
-fn result(id: HoldId, decided: Result<Effect, Problem>) -> Decided {
+fn result(id: HoldId, decided: Result<DecidedOne, Problem>) -> Decided {
     match decided {
-        Ok(effect) => Decided {
+        Ok(DecidedOne { effect, votes }) => Decided {
             id,
             recorded: true,
             effect: Some(effect),
+            votes,
             problem: None,
         },
         Err(problem) => Decided {
             id,
             recorded: false,
             effect: None,
+            votes: None,
             problem: Some(problem),
         },
     }

@@ -88,13 +88,7 @@ impl Request {
             reason: spec.reason.clone(),
             context: spec.context.clone(),
             deadline: self.deadline(),
-            remaining_ms: match self.phase {
-                Phase::Frozen { remaining_ms, .. } => remaining_ms,
-                Phase::Open { .. }
-                | Phase::Decided { .. }
-                | Phase::TimedOut { .. }
-                | Phase::Gone { .. } => None,
-            },
+            remaining_ms: self.frozen_ms(),
             on_timeout: spec.on_timeout,
             actions: self.actions(spec.kind),
             outcome: end.as_ref().map(|end| end.outcome),
@@ -121,6 +115,8 @@ impl Request {
             default: spec.default.clone(),
             snoozed_until: self.handling.snoozed_until,
             snoozed_by: self.snoozes(),
+            unchanged_since: Some(self.seen_version)
+                .filter(|since| *since > 0 && *since < self.version),
             asks_again: spec.asks_again,
             steps_left: spec.steps_left,
             callback: spec.callback.clone(),

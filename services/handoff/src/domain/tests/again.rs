@@ -1,16 +1,18 @@
 //! Asking again (issue 4): a new request that names the old one, once nobody has answered that.
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{AskAgain, RequestStatus, RequestView};
-use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Policy};
+use holdpoint_contracts::hold::{Assign, HoldOutcome, HoldSpec, OnTimeout, Policy};
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::HoldId;
 
 use super::world::{World, hold, input_spec, minute, open, respond, spec};
 use crate::domain::{Answer, RequestInput};
 
 /// Opened by oscar of ops, for an hour.
-fn opened(spec: HoldSpec) -> World {
-    let mut world = World::alone();
+pub(super) fn opened(spec: HoldSpec) -> World {
+    opened_in(World::alone(), spec)
+}
+
+fn opened_in(mut world: World, spec: HoldSpec) -> World {
     let caller = world.caller("oscar");
     let input = RequestInput::Open {
         caller,
@@ -23,10 +25,20 @@ fn opened(spec: HoldSpec) -> World {
 
 /// Asks the world's request again, as another world of the same people.
 fn again(world: &World, by: &str, change: impl FnOnce(&mut AskAgain)) -> Result<World, Problem> {
+    once_more(world, None, by, change)
+}
+
+/// The same where somebody may have asked it again before.
+pub(super) fn once_more(
+    world: &World,
+    before: Option<&World>,
+    by: &str,
+    change: impl FnOnce(&mut AskAgain),
+) -> Result<World, Problem> {
     let mut next = world.clone();
     next.others.insert(world.id, world.request.clone().unwrap());
-    next.id = HoldId::standalone();
-    next.request = None;
+    next.id = world.id.asked_again();
+    next.request = before.and_then(|before| before.request.clone());
     let mut wanted = AskAgain {
         id: next.id,
         again: world.id,
@@ -91,7 +103,10 @@ fn what_nobody_answered_in_time_is_asked_again_as_it_was() {
 fn what_has_no_answer_of_a_person_is_asked_again() {
     let mut world = opened(input_spec());
     let caller = world.caller("oscar");
-    world.put(RequestInput::Withdraw { caller }).unwrap();
+    let version = None;
+    world
+        .put(RequestInput::Withdraw { caller, version })
+        .unwrap();
     assert!(again(&world, "oscar", |_| ()).is_ok());
 
     let mut world = opened(HoldSpec {
@@ -174,4 +189,106 @@ fn asking_again_for_somebody_lets_them_not_decide_it() {
         "not_requester"
     );
     assert!(next.say("ada", approve).is_ok());
+}
+
+/// Issue 4, ask again: of two who ask again, one opens it and the other gets it, also once it is answered.
+#[test]
+fn whoever_asks_again_second_gets_what_the_first_has_opened() {
+    let mut old = opened(input_spec());
+    old.user("bob", &["operator"]);
+    old.now = minute(60);
+    old.fire();
+    let mut next = again(&old, "oscar", |_| ()).unwrap();
+    let id = next.id;
+    let second = once_more(&old, Some(&next), "bob", |_| ()).unwrap();
+    assert_eq!(view(&second), view(&next));
+    let same = once_more(&old, Some(&next), "bob", |wanted| {
+        wanted.to = Some(view(&next).to);
+        wanted.timeout_ms = Some(3_600_000);
+    });
+    assert_eq!(view(&same.unwrap()), view(&next));
+    let others: [fn(&mut AskAgain); 2] = [
+        |wanted| wanted.to = Some(vec!["@user.ada".to_owned()]),
+        |wanted| wanted.timeout_ms = Some(60_000),
+    ];
+    for other in others {
+        let problem = once_more(&old, Some(&next), "bob", other).map(drop);
+        let problem = problem.unwrap_err();
+        assert_eq!((problem.status, &*problem.code), (409, "asked_again"));
+        assert_eq!(problem.data["id"], id.to_string());
+        assert!(
+            problem.detail.contains(&id.to_string()),
+            "{}",
+            problem.detail
+        );
+    }
+    let nobody = once_more(&old, Some(&next), "ada", |_| ()).map(drop);
+    assert_eq!(nobody.unwrap_err().status, 403);
+    next.say("ada", respond("yes")).unwrap();
+    let late = once_more(&old, Some(&next), "bob", |_| ()).unwrap();
+    assert_eq!(view(&late).decided_by.as_deref(), Some("ada"));
+}
+
+/// What was asked again and is over, too, is asked again itself: no request has two of them.
+#[test]
+fn what_was_asked_again_and_ended_is_asked_again_itself() {
+    let mut old = opened(input_spec());
+    old.now = minute(60);
+    old.fire();
+    let mut next = again(&old, "oscar", |_| ()).unwrap();
+    next.now = minute(120);
+    next.fire();
+    let problem = once_more(&old, Some(&next), "oscar", |_| ()).map(drop);
+    let problem = problem.unwrap_err();
+    assert_eq!(problem.code, "asked_again");
+    let says = format!("`{}`, which has ended, too: ask that one again", next.id);
+    assert!(problem.detail.contains(&says), "{}", problem.detail);
+    let third = again(&next, "oscar", |_| ()).unwrap();
+    assert_ne!(third.id, next.id);
+    assert_eq!(view(&third).asks_again, Some(next.id));
+}
+
+/// Whoever wanted it then and was disabled since is named and barred as before, and is no fault.
+#[test]
+fn whoever_wanted_it_may_be_disabled_when_it_is_asked_again() {
+    let mut world = opened(HoldSpec {
+        policy: Policy {
+            need: 1,
+            not_requester: true,
+        },
+        ..spec(HoldKind::Approval)
+    });
+    world.now = minute(60);
+    world.fire();
+    world.user("bob", &["operator"]);
+    world.users.get_mut("oscar").unwrap().active = false;
+    let mut next = again(&world, "bob", |_| ()).unwrap();
+    assert_eq!(view(&next).asked_by, ["bob", "oscar"]);
+    next.users.get_mut("oscar").unwrap().active = true;
+    let approve = holdpoint_contracts::handoff::Decision::Approve { comment: None };
+    assert_eq!(
+        next.say("oscar", approve).unwrap_err().code,
+        "not_requester"
+    );
+}
+
+/// `World::decide` gives up where the kernel does: a policy by name, its role, and who has the fewest
+/// open are found in as many rounds as there are.
+#[test]
+fn asking_again_by_a_policy_is_decided_in_few_rounds() {
+    let mut world = World::alone();
+    super::policies::of_ops(&mut world, "big");
+    let spec = HoldSpec {
+        to: Vec::new(),
+        policies: vec!["big".parse().unwrap()],
+        assign: Assign::LeastLoaded,
+        ..spec(HoldKind::Approval)
+    };
+    let mut world = opened_in(world, spec);
+    world.now = minute(120);
+    world.fire();
+    world.user("bob", &["operator"]);
+    world.user("anna", &["ops"]);
+    let next = again(&world, "bob", |_| ()).unwrap();
+    assert_eq!(view(&next).assignee.as_deref(), Some("anna"));
 }

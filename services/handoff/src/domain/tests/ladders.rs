@@ -1,6 +1,6 @@
 //! The ladder of a request (S4-R15 for holds on people).
 
-use holdpoint_contracts::handoff::{RequestAction, RequestStatus};
+use holdpoint_contracts::handoff::{Decision, RequestAction, RequestStatus};
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Priority, Rung, RungAct, Want};
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
@@ -126,12 +126,98 @@ fn who_has_seen_it_and_does_nothing_is_told_again() {
     let told = |words: &str| notes.iter().filter(|note| note.contains(words)).count();
     assert_eq!(told("told: @role.ops"), 2, "{notes:?}");
     assert_eq!(
-        told("round 2, for nothing was done since it was seen: told:"),
+        told("round 2, for it was seen and is still open: told:"),
         2,
         "{notes:?}"
     );
     fire_at(&mut world, 600);
     assert!(world.view().escalated_at.is_some());
+}
+
+fn notes(world: &World) -> Vec<String> {
+    let history = world.view().history.into_iter();
+    history.filter_map(|one| one.note).collect()
+}
+
+/// Issue 4, "acknowledge and re-trigger": it is told again, and what was done is not done twice: whoever
+/// has accepted it keeps it, and it gets no more urgent.
+#[test]
+fn what_a_rung_has_done_it_does_not_do_again_once_it_was_seen() {
+    let (mut world, _) = laddered(vec![
+        rung(10, RungAct::Raise, &["@role.ops"]),
+        rung(20, RungAct::Reassign, &["@user.bob"]),
+    ]);
+    fire_at(&mut world, 10);
+    fire_at(&mut world, 20);
+    world.act("bob", RequestAction::Accept).unwrap();
+    for seen in [22, 64] {
+        world.now = minute(seen);
+        world.act("bob", RequestAction::Acknowledge).unwrap();
+        fire_at(&mut world, seen + 30);
+        assert_eq!(world.view().priority, Priority::High);
+        let ops = (FactKind::Escalated, vec!["@role.ops".to_owned()]);
+        assert_eq!(world.facts().last(), Some(&ops));
+        fire_at(&mut world, seen + 40);
+        assert_eq!(world.view().assignee.as_deref(), Some("bob"));
+        assert!(world.request.as_ref().unwrap().handling.accepted.is_some());
+    }
+    let last = notes(&world).pop().unwrap();
+    let expected = "round 3, for it was seen and is still open: told: @user.bob";
+    assert_eq!(last, expected);
+}
+
+/// What no rung has done yet is still done, but for taking it from whoever has accepted it.
+#[test]
+fn a_rung_that_had_no_turn_before_it_was_seen_has_its_effect_then() {
+    for (accepts, has_it) in [(false, "bob"), (true, "ada")] {
+        let (mut world, _) = laddered(vec![
+            rung(10, RungAct::Notify, &["@role.ops"]),
+            rung(20, RungAct::Reassign, &["@user.bob"]),
+        ]);
+        fire_at(&mut world, 10);
+        world.now = minute(12);
+        world.act("ada", RequestAction::Acknowledge).unwrap();
+        if accepts {
+            world.act("ada", RequestAction::Accept).unwrap();
+        }
+        fire_at(&mut world, 42);
+        fire_at(&mut world, 52);
+        assert_eq!(world.view().assignee.as_deref(), Some(has_it));
+    }
+}
+
+/// It is quiet no longer than its time lasts: whoever has seen it is told when that is up, and what then.
+#[test]
+fn who_has_seen_it_is_told_that_its_time_is_up_before() {
+    let said = |world: &mut World| {
+        world.act("ada", RequestAction::Acknowledge).unwrap();
+        notes(world).pop().unwrap()
+    };
+    let (mut world, _) = laddered(vec![rung(10, RungAct::Notify, &["@role.ops"])]);
+    fire_at(&mut world, 10);
+    world.now = minute(569);
+    assert!(said(&mut world).starts_with("quiet for 30 minutes"));
+    world.now = minute(571);
+    assert_eq!(
+        said(&mut world),
+        "quiet until its time is up at 2026-01-01T10:00:00.000Z; then the next people are told, and it \
+         stays open"
+    );
+    fire_at(&mut world, 600);
+    assert!(said(&mut world).starts_with("quiet for 30 minutes"));
+
+    let asked = super::world::input_spec();
+    let frozen = |minutes: u64| Want::Frozen {
+        spec: Box::new(asked.clone()),
+        since: minute(0),
+        remaining_ms: Some(minutes * 60_000),
+    };
+    let mut world = World::new();
+    world.wish(1, frozen(60));
+    assert_eq!(
+        said(&mut world),
+        "quiet until its time is up, once it goes on; then it ends without an answer"
+    );
 }
 
 /// It is quiet as long as its first rung waits: who has seen it is not told sooner for it.
@@ -225,6 +311,26 @@ fn what_one_has_put_away_the_others_still_have() {
     assert_eq!(away, ["oscar"], "what has come back is forgotten");
     let view = world.act("ada", RequestAction::Accept).unwrap();
     assert!(view.snoozed_by.is_empty(), "it is hers");
+}
+
+/// Issue 4: it is private: what the others have seen they still decide; what they see is another thing.
+#[test]
+fn what_one_has_put_away_the_others_decide_as_they_have_seen_it() {
+    let (mut world, _) = laddered(Vec::new());
+    let seen = world.view().version;
+    let view = world
+        .act("ada", RequestAction::Snooze { for_ms: 3_600_000 })
+        .unwrap();
+    assert_eq!((view.version, view.unchanged_since), (seen + 1, Some(seen)));
+    let mut decided = world.clone();
+    let approve = Decision::Approve { comment: None };
+    let by = world.caller("oscar");
+    let said = decided.say_as(by.clone(), approve.clone(), Some(seen));
+    assert!(said.is_ok(), "{said:?}");
+    let view = world.act("ada", RequestAction::Acknowledge).unwrap();
+    assert_eq!(view.unchanged_since, None);
+    let stale = world.say_as(by, approve, Some(seen));
+    assert_eq!(stale.unwrap_err().code, "version_conflict");
 }
 
 /// S0-AC4

@@ -1,12 +1,16 @@
-//! Races on one request: answers, time, pauses, cancelling, reassigning, taking over, votes.
+//! Races on one request: answers, time, pauses, cancelling, reassigning, taking over, votes, putting
+//! away, acknowledging, asking again.
 
 use std::collections::BTreeMap;
 
-use holdpoint_contracts::handoff::{Completion, Decision, Disposition, OutcomeType, RequestAction};
+use holdpoint_contracts::handoff::{
+    AskAgain, Completion, Decision, Disposition, OutcomeType, RequestAction,
+};
 use holdpoint_contracts::hold::{ClosedAnswer, HoldSpec, Policy, Want};
 use holdpoint_contracts::run::HoldKind;
 use proptest::prelude::*;
 
+use super::again::{once_more, opened};
 use super::world::{World, gone, minute, respond, spec};
 use crate::domain::{Effect, Party, Phase, Request, RequestInput};
 
@@ -159,6 +163,95 @@ fn everybody_is_told_the_same(request: &Request, effects: &[Effect]) -> Result<(
         (Some(*outcome), Some(by))
     );
     Ok(())
+}
+
+/// What happens to a request that stands alone, or to the one that asks it again.
+#[derive(Debug, Clone)]
+enum Alone {
+    Any(Event),
+    Withdraw(&'static str),
+    /// By whom, and of whom.
+    AskAgain(&'static str, Option<&'static str>),
+}
+
+fn alone() -> impl Strategy<Value = Alone> {
+    let act = (who(), action()).prop_map(|(who, action)| Event::Act(who, action));
+    let decide = (who(), any::<bool>()).prop_map(|(who, yes)| Event::Decide(who, yes));
+    let to = prop_oneof![3 => Just(None), 1 => Just(Some("@user.ada"))];
+    prop_oneof![
+        3 => act.prop_map(Alone::Any),
+        1 => decide.prop_map(Alone::Any),
+        4 => Just(Alone::Any(Event::Fire)),
+        2 => who().prop_map(Alone::Withdraw),
+        6 => (who(), to).prop_map(|(who, to)| Alone::AskAgain(who, to)),
+    ]
+}
+
+/// Asks again, or finds what somebody has opened before; only what has ended, and then nothing moves it.
+fn ask_again(
+    old: &World,
+    next: Option<World>,
+    who: &str,
+    to: Option<&str>,
+) -> Result<Option<World>, TestCaseError> {
+    let of = |wanted: &mut AskAgain| wanted.to = to.map(|to| vec![to.to_owned()]);
+    match once_more(old, next.as_ref(), who, of) {
+        Ok(asked) => {
+            prop_assert!(
+                old.view().outcome.is_some(),
+                "what stands is not asked twice"
+            );
+            if let Some(next) = &next {
+                prop_assert_eq!(&asked.request, &next.request, "one is opened, by the first");
+                return Ok(Some(next.clone()));
+            }
+            Ok(Some(asked))
+        }
+        Err(problem) => {
+            prop_assert!([403, 409].contains(&problem.status), "{}", problem);
+            Ok(next)
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    /// Issue 4, ask again: whoever asks again, however often, and whatever people do meanwhile with the
+    /// old one and the new one: one is opened, and the old one's end stands.
+    #[test]
+    fn what_ended_is_asked_again_once(
+        events in proptest::collection::vec((any::<bool>(), alone()), 1..24),
+    ) {
+        let mut old = opened(spec(HoldKind::Input));
+        old.user("bob", &["operator"]);
+        let mut next: Option<World> = None;
+        let mut end: Option<Phase> = None;
+        for (is_old, event) in events {
+            old.now += chrono::TimeDelta::minutes(17);
+            if let Some(next) = &mut next {
+                next.now = old.now;
+            }
+            match &event {
+                Alone::AskAgain(who, to) => next = ask_again(&old, next, who, *to)?,
+                Alone::Any(event) => {
+                    let world = next.as_mut().filter(|_| !is_old).unwrap_or(&mut old);
+                    apply(world, HoldKind::Input, 0, event);
+                }
+                Alone::Withdraw(who) => {
+                    let world = next.as_mut().filter(|_| !is_old).unwrap_or(&mut old);
+                    let (caller, version) = (world.caller(who), None);
+                    drop(world.put(RequestInput::Withdraw { caller, version }));
+                }
+            }
+            if let Some(end) = &end {
+                prop_assert_eq!(end, old.phase(), "how it ended stands");
+            }
+            if next.is_some() {
+                end = Some(old.phase().clone());
+            }
+        }
+    }
 }
 
 proptest! {

@@ -5,7 +5,9 @@
 )]
 
 use chrono::TimeDelta;
-use holdpoint_contracts::handoff::{Decision, Effect as Word, RequestStatus, RequestView};
+use holdpoint_contracts::handoff::{
+    Decision, Effect as Word, RequestAction, RequestStatus, RequestView,
+};
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Policy};
 use holdpoint_contracts::link::Link;
 use holdpoint_contracts::problem::Problem;
@@ -214,11 +216,30 @@ fn asking_again_opens_nothing_twice() {
     );
 }
 
+/// Issue 4, a version on everything that ends it: what was meant was another state.
+#[test]
+fn whoever_takes_it_back_may_say_what_they_have_seen() {
+    let mut world = opened(input_spec());
+    let caller = world.caller("bob");
+    let withdraw = |version| RequestInput::Withdraw {
+        caller: caller.clone(),
+        version,
+    };
+    world.act("ada", RequestAction::Accept).unwrap();
+    let stale = world.put(withdraw(Some(1))).unwrap_err();
+    assert_eq!((stale.status, &*stale.code), (409, "version_conflict"));
+    assert!(world.put(withdraw(Some(2))).is_ok());
+    assert!(world.put(withdraw(Some(1))).is_ok(), "twice is once");
+}
+
 #[test]
 fn whoever_opened_it_takes_it_back() {
     let mut world = opened(input_spec());
     let withdraw = |world: &mut World, caller: Caller| {
-        world.put(RequestInput::Withdraw { caller }).map(view_of)
+        let version = None;
+        world
+            .put(RequestInput::Withdraw { caller, version })
+            .map(view_of)
     };
     let (ada, bob) = (world.caller("ada"), world.caller("bob"));
     assert_eq!(withdraw(&mut world, ada).unwrap_err().status, 403);

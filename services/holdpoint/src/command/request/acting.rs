@@ -2,9 +2,9 @@
 
 use anyhow::bail;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::{Decided, Effect, RequestView};
+use holdpoint_contracts::handoff::{Decided, Effect, RequestView, Votes};
 use holdpoint_contracts::run::{ChangedRun, HoldKind};
-use holdpoint_ids::RunId;
+use holdpoint_ids::{HoldId, RunId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -29,6 +29,8 @@ struct Results {
 struct One {
     id: String,
     effect: Option<Effect>,
+    #[serde(default)]
+    votes: Option<Votes>,
     problem: Option<Problem>,
 }
 
@@ -116,7 +118,7 @@ pub(super) async fn decide(
     show(session, &answer, |results| {
         let lines = results.items.iter().map(|one| match &one.problem {
             Some(problem) => format!("{}  {}", one.id, problem.detail),
-            None => format!("{}  {}", one.id, in_words(one.effect)),
+            None => format!("{}  {}", one.id, one.in_words()),
         });
         lines.collect::<Vec<_>>().join("\n")
     })?;
@@ -128,14 +130,28 @@ async fn decide_one(session: &Session, which: &OneArgs, said: Said) -> anyhow::R
     let (path, body) = request(which, said)?;
     let answer: Body<Decided> = session.client.post(&path, &body).await?;
     show(session, &answer, |decided| {
-        let id = decided.request.id;
-        match &decided.request.votes {
-            Some(votes) if votes.have < votes.need => {
-                format!("{id}  recorded; {} of {} approvals", votes.have, votes.need)
-            }
-            Some(_) | None => format!("{id}  {}", in_words(Some(decided.effect))),
-        }
+        let one = One {
+            id: decided.request.id.to_string(),
+            effect: Some(decided.effect),
+            votes: decided.request.votes_so_far(),
+            problem: None,
+        };
+        format!("{}  {}", one.id, one.in_words())
     })
+}
+
+impl One {
+    /// What was recorded. A vote decides nothing yet, and behind a hold that stands alone is no run.
+    fn in_words(&self) -> String {
+        let is_runs = !self.id.parse().is_ok_and(HoldId::is_standalone);
+        match (&self.votes, self.effect) {
+            (Some(votes), _) => format!("recorded; {} of {} approvals", votes.have, votes.need),
+            (None, Some(Effect::Pending) | None) if !is_runs => {
+                "recorded; not decided yet".to_owned()
+            }
+            (None, effect) => in_words(effect).to_owned(),
+        }
+    }
 }
 
 const fn in_words(effect: Option<Effect>) -> &'static str {
@@ -211,4 +227,28 @@ async fn ask_again(session: &Session, args: &AskAgainArgs) -> anyhow::Result<Out
         return until_closed(session, &opened.value).await;
     }
     show(session, &opened, super::open_until)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A vote is recorded and decides nothing yet; no run is behind a hold that stands alone.
+    #[test]
+    fn one_of_several_votes_is_not_said_to_wait_for_a_run() {
+        let words = |number: u32, votes: Value| {
+            let one = json!({
+                "id": format!("hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-{number}"),
+                "effect": "pending", "votes": votes,
+            });
+            serde_json::from_value::<One>(one).unwrap().in_words()
+        };
+        let votes = json!({ "have": 1, "need": 2 });
+        for number in [0, 1] {
+            assert_eq!(words(number, votes.clone()), "recorded; 1 of 2 approvals");
+        }
+        assert_eq!(words(0, Value::Null), "recorded; not decided yet");
+        let of_run = words(1, Value::Null);
+        assert_eq!(of_run, "recorded; the run has not been reached yet");
+    }
 }
