@@ -17,7 +17,7 @@ mod live;
 mod policies;
 mod users;
 
-pub use again::AskAgain;
+pub use again::{AskAgain, WithdrawHold};
 pub use batch::{DecideTogether, DecidedOne};
 pub use listing::{ListOrder, ListRequests};
 pub use live::RequestNudge;
@@ -76,20 +76,6 @@ pub struct OpenHold {
     pub timeout_ms: u64,
 }
 command!(OpenHold, "open_hold", RequestView, |it| it.id.to_string());
-
-/// Takes a hold that stands alone back (`DELETE /holds/{id}`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WithdrawHold {
-    /// Which.
-    pub id: HoldId,
-    /// The version of the request that the caller has seen, if it matters to them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
-}
-command!(WithdrawHold, "withdraw_hold", RequestView, |it| it
-    .id
-    .to_string());
 
 /// A person decides a request. Needs a signed assertion; one handler for all ways that lead here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -456,14 +442,6 @@ pub struct Snooze {
     /// Until when it is not in their list.
     #[serde(with = "crate::instant")]
     pub until: DateTime<Utc>,
-}
-
-impl RequestView {
-    /// The votes on what more of them are still to decide; none: it is decided, or one is enough.
-    #[must_use]
-    pub fn votes_so_far(&self) -> Option<Votes> {
-        self.votes.filter(|_| self.outcome.is_none())
-    }
 }
 
 /// Votes on an approval that needs more than one.

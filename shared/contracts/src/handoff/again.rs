@@ -1,4 +1,4 @@
-//! Asking again what ended without an answer.
+//! Taking back what was asked, and asking again what ended without an answer.
 
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
@@ -24,3 +24,17 @@ pub struct AskAgain {
     pub timeout_ms: Option<u64>,
 }
 command!(AskAgain, "ask_again", RequestView, |it| it.id.to_string());
+
+/// Takes a hold that stands alone back (`DELETE /holds/{id}`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WithdrawHold {
+    /// Which.
+    pub id: HoldId,
+    /// The version of the request that the caller has seen, if it matters to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
+command!(WithdrawHold, "withdraw_hold", RequestView, |it| it
+    .id
+    .to_string());

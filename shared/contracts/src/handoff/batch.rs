@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 
-use super::{Decision, Effect, SERVICE, Votes};
+use super::{Decision, Effect, RequestView, SERVICE, Votes};
 use crate::message::{Command, Reply};
 
 /// A person decides several requests alike, in one commit: where one of them cannot be decided so,
@@ -41,4 +41,12 @@ pub struct DecidedOne {
     /// The votes so far, where more are needed: it is not decided yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub votes: Option<Votes>,
+}
+
+impl RequestView {
+    /// The votes on what more of them are still to decide; none: it is decided, or one is enough.
+    #[must_use]
+    pub fn votes_so_far(&self) -> Option<Votes> {
+        self.votes.filter(|_| self.outcome.is_none())
+    }
 }
