@@ -54,7 +54,8 @@ pub(super) async fn page(
         (people(&app, &person).await)
     };
     let title = format!("{} – {}", run.agent, run.id);
-    Ok(frame::page(&person, Place::Runs, &title, &main).into_response())
+    let page = frame::page(&app, &person, Place::Runs, &title, &main);
+    Ok(page.await.into_response())
 }
 
 /// What is no id names nothing.

@@ -361,7 +361,9 @@ pub(super) fn course(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Res
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Course(course)) => Ok(course),
-        Found::Here(Fact::Members(_) | Fact::Person(_) | Fact::Webhooks(_) | Fact::Other)
+        Found::Here(
+            Fact::Members(_) | Fact::Person(_) | Fact::Webhooks(_) | Fact::Unread(_) | Fact::Other,
+        )
         | Found::Absent => Ok(Course::default()),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::DateTime;
 use holdpoint_contracts::handoff::{RequestStatus, RequestView};
 use holdpoint_contracts::hold::{OnTimeout, Priority, Task};
-use holdpoint_contracts::notification::{FactKind, NotificationType};
+use holdpoint_contracts::notification::{FactKind, NotificationType, RequestFact};
 use holdpoint_contracts::run::HoldKind;
 use serde_json::Value;
 
@@ -107,7 +107,7 @@ fn found(world: &World, need: &Need) -> Found {
             })),
             None => Found::Absent,
         },
-        Need::Course(..) | Need::Webhooks(_) => Found::Absent,
+        Need::Course(..) | Need::Webhooks(_) | Need::Unread { .. } => Found::Absent,
     }
 }
 
