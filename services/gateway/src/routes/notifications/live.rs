@@ -122,10 +122,15 @@ impl Live {
         true
     }
 
-    /// The next page, asked for until the owner answers.
+    /// The next page, asked for until the owner answers; none for whoever is disabled.
     async fn next_page(&self) -> Option<News> {
         loop {
-            match self.page().await {
+            let page = match self.is_active().await {
+                Ok(true) => self.page().await,
+                Ok(false) => return None,
+                Err(problem) => Err(problem),
+            };
+            match page {
                 Ok(page) => return Some(page),
                 Err(problem) if problem.is_transient() => tokio::time::sleep(LOOK_AGAIN).await,
                 Err(problem) => {
@@ -134,6 +139,12 @@ impl Live {
                 }
             }
         }
+    }
+
+    async fn is_active(&self) -> Result<bool, Problem> {
+        let Caller { workspace, claims } = &self.caller;
+        let user = self.app.people.find(workspace, &claims.user).await?;
+        Ok(user.is_some_and(|user| user.active))
     }
 
     /// Waits for a nudge that may be about the caller.
