@@ -6,6 +6,7 @@ mod brief;
 mod copy;
 mod decide;
 mod delivery;
+mod ended;
 mod fan_out;
 mod input;
 mod note;

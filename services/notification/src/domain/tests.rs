@@ -11,6 +11,8 @@ use serde_json::Value;
 
 use super::*;
 
+mod telling;
+
 pub(crate) fn request(kind: HoldKind) -> RequestView {
     let id: HoldId = "hold_01920000000070008000000000000001-1".parse().unwrap();
     let task = Task {
@@ -224,7 +226,13 @@ fn a_notification_says_what_it_is_and_where_to_act() {
             HoldKind::Approval,
             Some(NotificationType::Escalation),
         ),
-        (FactKind::Decided, HoldKind::Approval, None),
+        (
+            FactKind::Decided,
+            HoldKind::Approval,
+            Some(NotificationType::Custom),
+        ),
+        (FactKind::TakenOver, HoldKind::Approval, None),
+        (FactKind::Decided, HoldKind::Timer, None),
     ] {
         let mut fact = fact(7, kind, &[]);
         fact.request.kind = of;
