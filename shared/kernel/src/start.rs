@@ -246,6 +246,7 @@ pub async fn start<S: Service>(
     let owner = deps.bus.client().new_inbox();
     let writer = Thread {
         service: Arc::clone(&service),
+        bus: deps.bus.clone(),
         clock: deps.clock.clone(),
         tasks: inbox,
         publishing: publishing.clone(),
@@ -302,6 +303,7 @@ pub async fn start<S: Service>(
 /// What the database thread is given.
 struct Thread<S: Service> {
     service: Arc<S>,
+    bus: Bus,
     clock: Clock,
     tasks: mpsc::Receiver<Task<S>>,
     publishing: mpsc::Sender<Publishing>,
@@ -353,6 +355,7 @@ impl<S: Service> Thread<S> {
         }
         let Self {
             service,
+            bus,
             clock,
             tasks,
             publishing,
@@ -365,6 +368,7 @@ impl<S: Service> Thread<S> {
         Writer {
             service,
             db,
+            bus,
             clock,
             memory,
             tasks,
