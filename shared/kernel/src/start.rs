@@ -269,6 +269,7 @@ pub async fn start<S: Service>(
     let owner = deps.bus.client().new_inbox();
     let writer = Thread {
         service: Arc::clone(&service),
+        bus: deps.bus.clone(),
         clock: deps.clock.clone(),
         tasks: inbox,
         publishing: publishing.clone(),
@@ -325,6 +326,7 @@ pub async fn start<S: Service>(
 /// What the database thread is given.
 struct Thread<S: Service> {
     service: Arc<S>,
+    bus: Bus,
     clock: Clock,
     tasks: mpsc::Receiver<Task<S>>,
     publishing: mpsc::Sender<Publishing>,
@@ -376,6 +378,7 @@ impl<S: Service> Thread<S> {
         }
         let Self {
             service,
+            bus,
             clock,
             tasks,
             publishing,
@@ -388,6 +391,7 @@ impl<S: Service> Thread<S> {
         Writer {
             service,
             db,
+            bus,
             clock,
             memory,
             tasks,

@@ -40,6 +40,9 @@ pub(super) const SAME: &str = "same";
 /// Names that begin with it are wished to another service.
 pub(super) const EAR: &str = "ear-";
 
+/// Whose count is told in more words than a small server takes.
+pub(super) const VERBOSE: &str = "verbose";
+
 /// The wish that no message can take.
 pub(super) const HUGE: &str = "ear-huge";
 
@@ -258,9 +261,10 @@ impl Service for Counter {
 
     fn outbound(&self, effects: &[Count]) -> Vec<Outgoing> {
         let subject = subject::steps(&acme(), "count");
-        let messages = effects
-            .iter()
-            .map(|count| Outgoing::json(subject.clone(), count));
+        let messages = effects.iter().map(|count| match count.name.as_str() {
+            VERBOSE => Outgoing::json(subject.clone(), &"9".repeat(100_000)),
+            _ => Outgoing::json(subject.clone(), count),
+        });
         messages.map(Result::unwrap).collect()
     }
 

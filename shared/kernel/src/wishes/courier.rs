@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::letters::pack;
 use super::open::Open;
 use super::{Sent, Unconfirmed, WishKey};
-use crate::outbox::MESSAGE_BYTES_MAX;
+use crate::outbox::message_bytes_max;
 use crate::publisher::Published;
 use crate::start::Activity;
 use crate::task::{Origin, Raw, Task};
@@ -104,7 +104,7 @@ impl<S: Service> Courier<S> {
             return;
         }
         let count = wishes.len();
-        let bytes_max = self.bus.max_payload().min(MESSAGE_BYTES_MAX + 4_096) - 4_096;
+        let bytes_max = message_bytes_max(&self.bus);
         let mut messages = Vec::new();
         let unsendable = {
             let mut post = self.post();
