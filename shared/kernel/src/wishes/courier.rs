@@ -52,7 +52,7 @@ struct Post {
     alone: HashSet<WishKey>,
     /// Kinds of which the bus did not store the last ones, and whether it said nothing to them: each kind has its
     /// own receiver, and so its own stream.
-    refused: BTreeMap<Cow<'static, str>, bool>,
+    refused: BTreeMap<String, bool>,
 }
 
 impl<S: Service> Clone for Courier<S> {
@@ -102,7 +102,7 @@ impl<S: Service> Courier<S> {
     pub(crate) async fn send(&self, mut wishes: Vec<Unconfirmed>) {
         {
             let refused = &self.post().refused;
-            wishes.retain(|wish| !refused.contains_key(&wish.sent.key.kind));
+            wishes.retain(|wish| !refused.contains_key(&*wish.sent.key.kind));
         }
         self.try_to_send(wishes).await;
     }
@@ -113,7 +113,7 @@ impl<S: Service> Courier<S> {
     }
 
     /// All kinds of which it is so.
-    pub(super) fn refused(&self) -> Vec<Cow<'static, str>> {
+    pub(super) fn refused(&self) -> Vec<String> {
         self.post().refused.keys().cloned().collect()
     }
 
@@ -123,10 +123,10 @@ impl<S: Service> Courier<S> {
     }
 
     /// What became of the last wishes of a kind.
-    pub(super) fn note(&self, kind: &Cow<'static, str>, why: Option<&BusError>) {
+    pub(super) fn note(&self, kind: &str, why: Option<&BusError>) {
         let mut post = self.post();
         let was_refused = match why {
-            Some(why) => post.refused.insert(kind.clone(), why.is_silence()),
+            Some(why) => post.refused.insert(kind.to_owned(), why.is_silence()),
             None => post.refused.remove(kind),
         };
         let by_silence = post.refused.values().any(|by_silence| *by_silence);
@@ -173,8 +173,8 @@ impl<S: Service> Courier<S> {
             let why = outcomes.entry(kind).or_default();
             *why = why.take().or(stored.err());
         }
-        for (kind, why) in &outcomes {
-            self.note(kind, why.as_ref());
+        for (kind, why) in outcomes {
+            self.note(&kind, why.as_ref());
         }
     }
 

@@ -68,7 +68,7 @@ pub(crate) async fn resend<S: Service>(
 struct Rounds {
     seen: HashMap<WishKey, Seen>,
     /// Kinds that the bus stores again, until all their rows were seen.
-    stored_again: HashSet<Cow<'static, str>>,
+    stored_again: HashSet<String>,
     /// Where the last round had to stop; none: it saw all.
     behind: Option<WishKey>,
     /// Number of times that the whole table was seen.
@@ -102,7 +102,7 @@ impl Rounds {
             let is_whole = rows.len() as u64 == PAGE;
             let refused = courier.refused();
             let due = rows.into_iter().filter(|row| {
-                let is_refused = refused.contains(&row.sent.key.kind);
+                let is_refused = refused.iter().any(|kind| *kind == row.sent.key.kind);
                 self.is_due(row, most == u64::MAX, is_refused)
             });
             let due = due.collect();
@@ -130,7 +130,7 @@ impl Rounds {
     ) -> Result<(), StoreError> {
         for kind in courier.refused() {
             let before = WishKey {
-                kind: kind.clone(),
+                kind: Cow::Owned(kind.clone()),
                 workspace: String::new(),
                 id: String::new(),
             };
@@ -164,7 +164,7 @@ impl Rounds {
                 left: 1,
             };
             self.seen.insert(row.sent.key.clone(), fresh);
-            return is_start || self.stored_again.contains(&row.sent.key.kind);
+            return is_start || self.stored_again.contains(&*row.sent.key.kind);
         };
         seen.turn = turn;
         if is_refused {
