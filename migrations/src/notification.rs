@@ -8,6 +8,7 @@ mod m0005_forgetting;
 mod m0006_channels;
 mod m0007_notices;
 mod m0008_digests;
+mod m0009_news;
 
 use sea_orm_migration::prelude::*;
 
@@ -31,6 +32,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0006_channels::Migration),
             Box::new(m0007_notices::Migration),
             Box::new(m0008_digests::Migration),
+            Box::new(m0009_news::Migration),
         ]
     }
 }

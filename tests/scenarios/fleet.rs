@@ -20,6 +20,8 @@ pub(crate) struct Ground {
     pub(crate) nats: TestNats,
     /// Where the tables are.
     pub(crate) database: String,
+    /// Whether what is started from here on may call addresses that are not public.
+    pub(crate) allows_private: bool,
     _postgres: Option<TestPostgres>,
     home: TempDir,
 }
@@ -56,6 +58,7 @@ impl Ground {
         Self {
             nats: nats().await.unwrap(),
             database: format!("sqlite:{}", home.path().join("tables").display()),
+            allows_private: true,
             _postgres: None,
             home,
         }
@@ -80,12 +83,21 @@ impl Ground {
 
     /// Starts a service with a database address of its own.
     pub(crate) async fn serve_on(&self, service: &str, database: &str, args: &[&str]) -> Served {
-        let mut command = self.command();
-        command
-            .args(["serve", service, "--database-url", database, "--secrets"])
-            .arg(self.home.path().join("secrets.json"))
-            .args(args);
+        let command = self.service(service, database, args);
         self.start(service, command).await
+    }
+
+    /// Starts a service that is to die at a crash point (`HOLDPOINT_CRASH`), maybe before it is ready.
+    pub(crate) async fn serve_doomed(&self, service: &str, crash: &str) -> Served {
+        let mut command = self.service(service, &self.database, &[]);
+        command.env("HOLDPOINT_CRASH", crash);
+        let (served, _is_ready) = self.launch(service, command).await;
+        served
+    }
+
+    /// Where the tables are, if they are files.
+    pub(crate) fn tables(&self) -> PathBuf {
+        self.home.path().join("tables")
     }
 
     /// Starts a node with the built-in tools.
@@ -102,15 +114,34 @@ impl Ground {
         self.start("worker", command).await
     }
 
+    fn service(&self, service: &str, database: &str, args: &[&str]) -> Command {
+        let mut command = self.command();
+        command
+            .args(["serve", service, "--database-url", database, "--secrets"])
+            .arg(self.home.path().join("secrets.json"))
+            .args(args);
+        command
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(holdpoint_binary().unwrap());
         command
             .env("HOLDPOINT_NATS_URL", &self.nats.url)
-            .env("HOLDPOINT_ALLOW_PRIVATE_TARGETS", "1");
+            .env_remove("HOLDPOINT_ALLOW_PRIVATE_TARGETS");
+        if self.allows_private {
+            command.env("HOLDPOINT_ALLOW_PRIVATE_TARGETS", "1");
+        }
         command
     }
 
-    async fn start(&self, name: &str, mut command: Command) -> Served {
+    async fn start(&self, name: &str, command: Command) -> Served {
+        let (served, is_ready) = self.launch(name, command).await;
+        assert!(is_ready, "{name}: {}", served.log());
+        served
+    }
+
+    /// The process, and whether it has said that it is ready; else it has ended.
+    async fn launch(&self, name: &str, mut command: Command) -> (Served, bool) {
         let log = self.home.path().join(format!("{name}.log"));
         let file = std::fs::File::options()
             .create(true)
@@ -127,13 +158,12 @@ impl Ground {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = tokio::time::timeout(READY, lines.next_line()).await;
         let line = line.ok().and_then(Result::ok).flatten();
-        let Some(line) = line else {
-            panic!("{name}: {}", std::fs::read_to_string(&log).unwrap());
-        };
-        let said = serde_json::from_str(&line).unwrap();
+        let said = line.map(|line| serde_json::from_str(&line).unwrap());
         // Whoever prints more must not die of a closed pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Served { child, said, log }
+        let is_ready = said.is_some();
+        let said = said.unwrap_or_default();
+        (Served { child, said, log }, is_ready)
     }
 }
 
@@ -152,6 +182,13 @@ impl Served {
         assert_eq!(ended.unwrap().unwrap().code(), Some(0));
     }
 
+    /// Waits until it has ended by itself, as at a crash point; false: it lives on.
+    pub(crate) async fn dies(&mut self, within: Duration) -> bool {
+        tokio::time::timeout(within, self.child.wait())
+            .await
+            .is_ok()
+    }
+
     /// What it wrote to stderr so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
@@ -167,11 +204,25 @@ pub(crate) struct Api {
 
 impl Api {
     pub(crate) fn of(gateway: &Served) -> Self {
-        let text = |name: &str| gateway.said[name].as_str().unwrap().to_owned();
+        let text = |name: &str| gateway.said[name].as_str().unwrap();
+        Self::at(text("http"), text("token"))
+    }
+
+    /// A gateway's address, and somebody's token.
+    pub(crate) fn at(url: &str, token: &str) -> Self {
         Self {
             client: reqwest::Client::builder().no_proxy().build().unwrap(),
-            base: format!("{}/v1/workspaces/default", text("http")),
-            token: text("token"),
+            base: format!("{url}/v1/workspaces/default"),
+            token: token.to_owned(),
+        }
+    }
+
+    /// The same as somebody else.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self {
+            client: self.client.clone(),
+            base: self.base.clone(),
+            token: token.to_owned(),
         }
     }
 
@@ -185,6 +236,19 @@ impl Api {
         } else {
             request.json(body)
         };
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, response.json().await.unwrap_or(Value::Null))
+    }
+
+    /// A POST that can be sent again: under an idempotency key.
+    pub(crate) async fn post_under(&self, key: &str, path: &str, body: &Value) -> Answer {
+        let request = self
+            .client
+            .post(format!("{}{path}", self.base))
+            .bearer_auth(&self.token)
+            .header("Idempotency-Key", key)
+            .json(body);
         let response = request.send().await.unwrap();
         let status = response.status().as_u16();
         (status, response.json().await.unwrap_or(Value::Null))

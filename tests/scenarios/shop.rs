@@ -7,6 +7,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+/// Bytes that `/large` answers with.
+const LARGE: usize = 250 * 1024;
+
 /// One request as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
@@ -101,14 +104,22 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
             calls.len() == 1
         };
         tokio::time::sleep(after).await;
-        let (status, body) = match path.as_str() {
+        let (path, to) = path.split_once("?to=").unwrap_or((&path, ""));
+        let (status, body) = match path {
+            "/away" => ("302 Found", "{}"),
             "/flaky" if !is_first => ("200 OK", "{}"),
             "/gone" => ("410 Gone", "{}"),
             "/broken" | "/flaky" => ("500 Internal Server Error", r#"{"error":"broken"}"#),
             _ => ("200 OK", r#"{"id":"o-1","total":12.5}"#),
         };
+        let large = format!("{:?}", "x".repeat(LARGE));
+        let body = if path == "/large" { &large } else { body };
+        let location = match to {
+            "" => String::new(),
+            to => format!("location: {to}\r\n"),
+        };
         let answer = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{location}content-length: {}\r\n\r\n{body}",
             body.len()
         );
         if stream.write_all(answer.as_bytes()).await.is_err() {

@@ -6,10 +6,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use holdpoint_testkit::until;
+use reqwest::Method;
 use rustix::process::Signal;
+use sea_orm::{
+    ConnectionTrait as _, Database, DatabaseConnection, DatabaseTransaction, Statement,
+    TransactionTrait as _,
+};
 use serde_json::{Value, json};
 
-use crate::fleet::{Api, Ground};
+use crate::fleet::{Api, Ground, Served};
 use crate::shop::Shop;
 use crate::world::log;
 
@@ -126,4 +131,110 @@ fn check(id: &str, items: &Value) {
     for (place, item) in items.iter().enumerate() {
         assert_eq!(item["seq"], place + 1, "{id}");
     }
+}
+
+/// A row that a run's next batch wants, held by the test: whoever comes stands in the middle of it.
+struct Barrier {
+    db: DatabaseConnection,
+    lock: DatabaseTransaction,
+}
+
+impl Barrier {
+    async fn at(database: &str, run: &str) -> Self {
+        let db = Database::connect(database).await.unwrap();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it only holds a row, and writes nothing"
+        )]
+        let lock = db.begin().await.unwrap();
+        let id = run.trim_start_matches("run_");
+        let held = format!("SELECT id FROM executor.runs WHERE id = '{id}' FOR UPDATE");
+        let held = Statement::from_string(db.get_database_backend(), held);
+        assert!(lock.query_one_raw(held).await.unwrap().is_some(), "{run}");
+        Self { db, lock }
+    }
+
+    /// Stops the replica when it stands there, and only then lets the row go.
+    async fn stops(self, replica: &Served) {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        let waiting = Statement::from_string(self.db.get_database_backend(), waiting);
+        let stands = async || {
+            let row = self.db.query_one_raw(waiting.clone()).await.unwrap()?;
+            (row.try_get_by_index::<i64>(0).unwrap() > 0).then_some(())
+        };
+        until(PATIENCE, "it is in the middle of its batch", stands)
+            .await
+            .unwrap();
+        replica.signal(Signal::STOP);
+        self.lock.rollback().await.unwrap();
+    }
+}
+
+/// Ground, 7: a replica that was stopped in the middle of a batch, with the rows changed and nothing
+/// committed: another one takes over, and when the first goes on its batch comes to nothing.
+#[tokio::test]
+async fn a_replica_that_was_stopped_in_the_middle_of_a_batch_does_nothing_twice() {
+    let Some(ground) = Ground::new().await else {
+        return;
+    };
+    let one = ground.serve("executor", &[]).await;
+    let _scheduler = ground.serve("scheduler", &[]).await;
+    let _handoff = ground.serve("handoff", &[]).await;
+    let gateway = ground
+        .serve("gateway", &["--http", "127.0.0.1:0", "--owner-token"])
+        .await;
+    let _worker = ground.worker().await;
+    let api = Api::of(&gateway);
+    let shop = Shop::open().await;
+    let call = json!({ "method": "POST", "url": shop.url("/orders") });
+    let ask = json!({ "to": "@user.owner", "question": "Order?" });
+    let steps = json!([{ "ask": ask }, { "tool": "http_request", "args": call }]);
+    let agent = json!({ "agent": "story", "steps": steps });
+    assert_eq!(api.post("/agents", &agent).await.0, 201);
+    let run = start(&api).await;
+    let path = format!("/runs/{run}");
+    let request = until(PATIENCE, "the question is there", async || {
+        let (_, page) = api.call(Method::GET, "/requests", &Value::Null).await;
+        page["items"][0]["id"].as_str().map(str::to_owned)
+    })
+    .await
+    .unwrap();
+
+    let barrier = Barrier::at(&ground.database, &run).await;
+    let respond = format!("/requests/{request}/respond");
+    let answer = json!({ "answer": "yes" });
+    let respond = api.post(&respond, &answer);
+    let stopped = barrier.stops(&one);
+    let (answered, ()) = tokio::join!(respond, stopped);
+    assert_eq!(answered.0, 200, "{}", answered.1);
+    assert_eq!(shop.calls().len(), 0, "nothing was committed");
+
+    let other = ground.serve("executor", &[]).await;
+    completed(&api, 1).await;
+    let before = history(&api, &run).await;
+    one.signal(Signal::CONT);
+    // It works again, and what it had begun has come to nothing.
+    let given_up = async || one.log().contains("trying again").then_some(());
+    until(PATIENCE, "it has lost its batch", given_up)
+        .await
+        .unwrap();
+    assert_eq!(history(&api, &run).await, before);
+    let count = |kind: &str| {
+        let items = before.as_array().unwrap().iter();
+        items.filter(|item| item["type"] == kind).count()
+    };
+    assert_eq!((count("input.answered"), count("run.completed")), (1, 1));
+    assert_eq!(shop.calls().len(), 1, "one effect at the tool");
+    let ended = api.get(&path).await;
+    assert_eq!(ended["status"], "completed", "{ended}");
+    other.terminate().await;
+    let next = start(&api).await;
+    let asks = async || {
+        let run = api.get(&format!("/runs/{next}")).await;
+        (run["status"] == "awaiting_input").then_some(())
+    };
+    until(PATIENCE, "the first works alone", asks)
+        .await
+        .unwrap();
+    assert!(!one.log().contains("panicked"), "{}", one.log());
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use holdpoint_bus::{Bus, StreamUse};
 use holdpoint_testkit::{TestNats, Up, UpOptions, nats, until};
 use serde_json::{Value, json};
 
@@ -29,6 +30,11 @@ impl World {
     /// A system whose time stands still, with further variables in its environment.
     pub(crate) async fn with_env(env: &[(&str, &str)]) -> Self {
         Self::start(true, env).await
+    }
+
+    /// A system on real time, with further variables in its environment.
+    pub(crate) async fn with_real_env(env: &[(&str, &str)]) -> Self {
+        Self::start(false, env).await
     }
 
     async fn start(test_clock: bool, env: &[(&str, &str)]) -> Self {
@@ -147,14 +153,47 @@ pub(crate) fn log(message: &str) -> Value {
 
 /// Rows in the dead-letter tables of all services.
 pub(crate) fn dead_letters(data: &std::path::Path) -> anyhow::Result<u64> {
+    rows(data, "dead_letters")
+}
+
+/// Messages: waits until what was wished is confirmed, what was to be published is, and nothing waits in
+/// a stream; nothing was put aside.
+pub(crate) async fn at_rest(data: &std::path::Path, nats_url: &str) -> anyhow::Result<()> {
+    let bus = Bus::connect(nats_url, "test").await?;
+    let mut last = String::new();
+    let rest = until(PATIENCE, "everything has come to rest", async || {
+        let mut left = Vec::new();
+        for service in SERVICES {
+            left.push((
+                service,
+                bus.stored(StreamUse::Commands(service)).await.ok()?,
+            ));
+        }
+        // Rows move into streams and never back.
+        for table in ["outbox", "wishes", "dead_letters"] {
+            left.push((table, rows(data, table).ok()?));
+        }
+        last = format!("{left:?}");
+        left.iter().all(|(_, count)| *count == 0).then_some(())
+    });
+    let rest = rest.await;
+    rest.context(last)
+}
+
+/// Who has a command stream, and tables of the kernel.
+const SERVICES: [&str; 4] = ["executor", "scheduler", "handoff", "notification"];
+
+/// Rows of a table that every service has, together.
+pub(crate) fn rows(data: &std::path::Path, table: &str) -> anyhow::Result<u64> {
     let mut all = 0;
-    for service in ["executor", "scheduler", "handoff", "notification"] {
+    for service in SERVICES {
         let file = data.join(format!("{service}.db"));
         let script = "import sqlite3, sys; print(sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\
-                      .execute('select count(*) from dead_letters').fetchone()[0])";
+                      .execute(f'select count(*) from {sys.argv[2]}').fetchone()[0])";
         let output = std::process::Command::new("python3")
             .args(["-c", script])
             .arg(&file)
+            .arg(table)
             .output()?;
         let said = String::from_utf8(output.stdout)?;
         all += said

@@ -20,6 +20,7 @@ mod rights;
 mod router;
 mod routes;
 mod sight;
+mod sse;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ mod inbox;
 mod link;
 mod live;
 mod login;
+mod notifications;
 mod person;
 mod request;
 mod run;
@@ -45,6 +46,9 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs", get(runs::page))
         .route("/runs/{run}", get(run::page))
         .route("/runs/{run}/act", post(run::taking::act))
+        .route("/notifications", get(notifications::page))
+        .route("/notifications/read", post(notifications::read_all))
+        .route("/notifications/{id}/read", post(notifications::read))
         .route("/live", get(live::stream))
         .route("/login", get(login::form).post(login::with_token))
         .route("/login/{code}", get(login::link).post(login::with_link))

@@ -10,6 +10,7 @@ mod handoff;
 mod health;
 mod holds;
 mod later;
+mod notifications;
 mod pages;
 mod people;
 mod runs;

@@ -26,7 +26,10 @@ pub(crate) use processes::{
     Shape, WorkerArgs,
 };
 
-pub(crate) use telling::{PoliciesCommand, PreferencesCommand, SetPreferences, WebhooksCommand};
+pub(crate) use telling::{
+    NotificationsArgs, NotificationsCommand, PoliciesCommand, PreferencesCommand, SetPreferences,
+    WebhooksCommand,
+};
 
 /// Where `up` keeps its tables unless told otherwise, and where clients look for its address.
 pub(crate) const DATA_DIR_DEFAULT: &str = "holdpoint-data";
@@ -131,6 +134,8 @@ pub(crate) enum Command {
     /// Keep the tools that are HTTP calls
     #[command(subcommand)]
     Tool(ToolCommand),
+    /// Show what you were told, and mark it as read
+    Notifications(NotificationsArgs),
     /// Say by which ways you are told of what waits for you
     #[command(subcommand)]
     Preferences(PreferencesCommand),

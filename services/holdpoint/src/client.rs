@@ -16,6 +16,8 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::contact::ContactView;
 use holdpoint_contracts::executor::PlannedAgent;
+use holdpoint_contracts::history::HistoryItem;
+use holdpoint_contracts::notification::NotificationView;
 use holdpoint_contracts::run::{ChangedRun, Page, RunView};
 use holdpoint_contracts::scheduler::AdvancedClock;
 use holdpoint_ids::CommandId;
@@ -218,9 +220,19 @@ impl Client {
     }
 
     /// The live history of a run, from the item after that number on (0: from the start).
-    pub(crate) fn events(&self, run: &str, after: u64) -> Result<Events, ClientError> {
+    pub(crate) fn events(&self, run: &str, after: u64) -> Result<Events<HistoryItem>, ClientError> {
         let url = self.url(&format!("runs/{}/events", segment(run)?))?;
+        let after = (after > 0).then(|| after.to_string());
         Ok(Events::new(self.clone(), url, after))
+    }
+
+    /// The caller's notifications live, from the beginning.
+    pub(crate) fn told(&self, unread: bool) -> Result<Events<NotificationView>, ClientError> {
+        let mut url = self.url("notifications")?;
+        if unread {
+            url.query_pairs_mut().append_pair("unread", "true");
+        }
+        Ok(Events::new(self.clone(), url, None))
     }
 
     /// Freezes a run.

@@ -3,6 +3,7 @@
 mod agent;
 mod clock;
 mod contact;
+mod notifications;
 mod people;
 mod policy;
 mod request;

@@ -42,7 +42,17 @@ pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
         tokio::select! {
             _ = interrupt.recv() => break Outcome::Interrupted,
             _ = terminate.recv() => break Outcome::Ok,
-            () = system.bus_is_stuck() => system.start_bus_anew().await?,
+            () = system.bus_is_stuck() => {
+                let anew = tokio::select! {
+                    anew = system.start_bus_anew() => anew,
+                    _ = interrupt.recv() => break Outcome::Interrupted,
+                    _ = terminate.recv() => break Outcome::Ok,
+                };
+                if let Err(error) = anew {
+                    output::note(&format!("error: our nats-server could not be started anew: {error:#}; start `up` again"));
+                    break Outcome::Failed;
+                }
+            }
             () = system.bus_ended() => {
                 // Nothing is lost: what was not on the bus is in the tables. Whoever watches this
                 // process starts it again.

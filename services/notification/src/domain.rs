@@ -6,7 +6,9 @@ mod brief;
 mod copy;
 mod decide;
 mod delivery;
+mod ended;
 mod fan_out;
+mod input;
 mod note;
 mod notice;
 mod preferences;
@@ -20,7 +22,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
-    self as contract, Channel, Noted, NotificationView, RequestFact, Way, WebhookAdded,
+    self as contract, AllRead, Channel, Noted, NotificationView, Way, WebhookAdded,
     WebhookSecretView, WebhookView,
 };
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
@@ -32,6 +34,7 @@ pub use delivery::{
     Delivery, DeliveryKey, GONE, OVER, Phase, Posting, Recipient, Report, TRIES_MAX,
 };
 pub use fan_out::{Audience, Fan, PAGE};
+pub use input::Input;
 pub use note::{Course, Note, action_url, link};
 pub(crate) use note::{asks_somebody, title};
 pub use notice::Notice;
@@ -58,6 +61,8 @@ pub enum Key {
     Note(NoteKey),
     /// One person's copy of a notification.
     Copy(Workspace, UserName, NotificationId),
+    /// All copies of a person; they have no state in common.
+    Reading(Workspace, UserName),
     /// Something that leaves the application.
     Delivery(DeliveryKey),
     /// What a workspace's callbacks are signed with.
@@ -106,101 +111,6 @@ pub enum Aggregate {
     Users,
 }
 
-/// Everything that can happen to one aggregate.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Input {
-    /// The handoff service says what happened to a request; it says so until it is confirmed.
-    Told {
-        /// Whose.
-        workspace: Workspace,
-        /// What.
-        fact: Box<RequestFact>,
-    },
-    /// The sweep goes on with those who are still to be told.
-    GoOn(NoteKey),
-    /// A person has read their copy.
-    Read {
-        /// Whose.
-        workspace: Workspace,
-        /// Who, as the gateway vouches.
-        person: UserName,
-        /// Which.
-        id: NotificationId,
-    },
-    /// A person says how they want to be told.
-    Prefer {
-        /// Whose.
-        workspace: Workspace,
-        /// Who, as the gateway vouches.
-        person: UserName,
-        /// What; it can be read as [`Rules`].
-        said: contract::Preferences,
-        /// Signs the calls of a chat that is new.
-        fresh: String,
-    },
-    /// The sweep found that a person is to be mailed of what is open.
-    Digest {
-        /// Whose.
-        workspace: Workspace,
-        /// Who.
-        person: UserName,
-    },
-    /// Somebody who may adds a program that is told of events.
-    AddWebhook(Box<Webhook>),
-    /// Somebody who may changes one, or has it called again.
-    ChangeWebhook {
-        /// Whose.
-        workspace: Workspace,
-        /// Which.
-        id: WebhookId,
-        /// How it is to be.
-        to: Box<Wording>,
-        /// Whether it is called.
-        enabled: bool,
-    },
-    /// Somebody who may removes one.
-    RemoveWebhook {
-        /// Whose.
-        workspace: Workspace,
-        /// Which.
-        id: WebhookId,
-    },
-    /// One was called.
-    Called {
-        /// Whose.
-        workspace: Workspace,
-        /// Which.
-        id: WebhookId,
-        /// What came of it.
-        call: Call,
-    },
-    /// The sweep found a delivery due: it is handed out, to this process and no other.
-    Claim(DeliveryKey),
-    /// What came of a try to deliver.
-    Reported {
-        /// Which delivery.
-        key: DeliveryKey,
-        /// Which try.
-        attempt: u32,
-        /// What.
-        report: Report,
-    },
-    /// Somebody wants what callbacks are signed with; it is made where there is none.
-    Secret {
-        /// Whose.
-        workspace: Workspace,
-        /// It becomes this one.
-        fresh: String,
-    },
-    /// The sweep found something that nobody needs any more.
-    Forget {
-        /// What had ended before this.
-        before: DateTime<Utc>,
-    },
-    /// The handoff service says who is who.
-    Users(Vec<UserFact>),
-}
-
 /// Something that a decision may lack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
@@ -221,6 +131,15 @@ pub enum Need {
     Course(Workspace, HoldId),
     /// The programs that are told of events of a workspace.
     Webhooks(Workspace),
+    /// How much a person has not read.
+    Unread {
+        /// Whose.
+        workspace: Workspace,
+        /// Who.
+        person: UserName,
+        /// But for what changed after this number.
+        until: Option<u64>,
+    },
 }
 
 /// What a decision may know of a user.
@@ -260,6 +179,8 @@ pub enum Fact {
     Course(Course),
     /// To [`Need::Webhooks`].
     Webhooks(Vec<Hook>),
+    /// To [`Need::Unread`].
+    Unread(u64),
     /// No decision looks at another aggregate.
     Other,
 }
@@ -348,8 +269,24 @@ pub enum Effect {
         /// Which.
         hold: HoldId,
     },
-    /// One person's notifications have changed.
-    Changed(Workspace, UserName),
+    /// A person has read a copy.
+    Read {
+        /// Whose.
+        workspace: Workspace,
+        /// Who.
+        person: UserName,
+        /// Of what.
+        id: NotificationId,
+    },
+    /// A person has read all of theirs.
+    ReadAll {
+        /// Whose.
+        workspace: Workspace,
+        /// Who.
+        person: UserName,
+        /// But for what changed after this number.
+        until: Option<u64>,
+    },
     /// One page of what is known of requests that had ended before this goes.
     Forget {
         /// Before when.
@@ -367,6 +304,8 @@ pub enum Answer {
     Noted(Noted),
     /// To [`Input::Read`].
     Notification(Box<NotificationView>),
+    /// To [`Input::ReadAll`].
+    AllRead(AllRead),
     /// To [`Input::Secret`].
     Secret(WebhookSecretView),
     /// To [`Input::Prefer`].
@@ -416,7 +355,9 @@ pub(crate) fn active(
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Person(person)) => Ok(Some(person).filter(|person| person.active)),
-        Found::Here(Fact::Members(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other)
+        Found::Here(
+            Fact::Members(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Unread(_) | Fact::Other,
+        )
         | Found::Absent => Ok(None),
     }
 }
@@ -436,39 +377,5 @@ pub(crate) fn both<A, B>(one: Result<A, Stop>, other: Result<B, Stop>) -> Result
 impl From<Refusal> for Stop {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
-    }
-}
-
-impl Input {
-    /// The aggregate that it is for.
-    #[must_use]
-    pub fn key(&self) -> Key {
-        match self {
-            Self::Told { workspace, fact } => Key::Note(NoteKey {
-                workspace: workspace.clone(),
-                hold: fact.id,
-                rev: fact.rev,
-            }),
-            Self::GoOn(key) => Key::Note(key.clone()),
-            Self::Read {
-                workspace,
-                person,
-                id,
-            } => Key::Copy(workspace.clone(), person.clone(), *id),
-            Self::Claim(key) | Self::Reported { key, .. } => Key::Delivery(key.clone()),
-            Self::Secret { workspace, .. } => Key::Secret(workspace.clone()),
-            Self::Prefer {
-                workspace, person, ..
-            }
-            | Self::Digest { workspace, person } => {
-                Key::Preferences(workspace.clone(), person.clone())
-            }
-            Self::AddWebhook(new) => Key::Webhook(new.workspace.clone(), new.id),
-            Self::RemoveWebhook { workspace, id }
-            | Self::ChangeWebhook { workspace, id, .. }
-            | Self::Called { workspace, id, .. } => Key::Webhook(workspace.clone(), *id),
-            Self::Forget { .. } => Key::Old,
-            Self::Users(_) => Key::Users,
-        }
     }
 }

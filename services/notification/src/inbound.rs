@@ -5,7 +5,7 @@ use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{
     AddWebhook, ChangeWebhook, NoteRequests, Preferences, PutPreferences, ReadNotification,
-    RemoveWebhook, ShowWebhookSecret,
+    ReadNotifications, RemoveWebhook, ShowWebhookSecret,
 };
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
@@ -45,6 +45,7 @@ impl Reader<'_> {
                 };
                 Ok(Request::one(input, envelope.key))
             }
+            ReadNotifications::VERB => self.read_all(read(body)?),
             PutPreferences::VERB => self.preferences(read(body)?),
             AddWebhook::VERB => self.webhook(read(body)?),
             ChangeWebhook::VERB => self.change(read(body)?),
@@ -139,6 +140,21 @@ impl Reader<'_> {
             person,
             said: preferences,
             fresh: WebhookSecret::fresh().write(),
+        };
+        Ok(Request::one(input, envelope.key))
+    }
+
+    fn read_all(&self, envelope: Envelope<ReadNotifications>) -> Result<Request<Input>, Problem> {
+        let caller = self.caller(&envelope, Right::Look)?;
+        let ReadNotifications { person, until } = envelope.command;
+        if caller.user != person {
+            let detail = format!("`{}` may not say what `{person}` has read", caller.user);
+            return Err(Problem::new(403, "forbidden", detail));
+        }
+        let input = Input::ReadAll {
+            workspace: self.parts.workspace.clone(),
+            person,
+            until,
         };
         Ok(Request::one(input, envelope.key))
     }

@@ -30,7 +30,12 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
                     names.extend(people);
                 }
             }
-            Effect::Changed(workspace, person) => {
+            Effect::Read {
+                workspace, person, ..
+            }
+            | Effect::ReadAll {
+                workspace, person, ..
+            } => {
                 let names = changed
                     .entry(workspace)
                     .or_insert_with(|| Some(BTreeSet::new()));

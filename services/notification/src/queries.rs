@@ -5,8 +5,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::notification::{
-    DeliveryView, GetNotification, GetPreferences, GetWebhook, ListDeliveries, ListNotifications,
-    ListWebhookDeliveries, ListWebhooks, NotificationView, Preferences, SERVICE, WebhookView,
+    CountUnread, DeliveryView, GetNotification, GetPreferences, GetWebhook, ListDeliveries,
+    ListNews, ListNotifications, ListWebhookDeliveries, ListWebhooks, News, NewsItem,
+    NotificationView, Preferences, SERVICE, Unread, WebhookView,
 };
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
@@ -59,6 +60,8 @@ impl Queries for NotificationQueries {
                     .deliveries(workspace, &read(body)?)
                     .await
                     .and_then(json),
+                ListNews::NAME => self.news(workspace, &read(body)?).await.and_then(json),
+                CountUnread::NAME => self.unread(workspace, &read(body)?).await.and_then(json),
                 ListNotifications::NAME => self.list(workspace, &read(body)?).await.and_then(json),
                 other => Err(Problem::not_found(format!(
                     "the notification service has no query `{other}`"
@@ -121,16 +124,20 @@ fn no_cursor() -> Problem {
     Problem::new(400, "invalid_query", detail)
 }
 
-/// One page, bounded by items and by bytes; one item more was asked for, to know whether there are
-/// more.
-fn page(mut items: Vec<NotificationView>, limit: u64) -> Page<NotificationView> {
+/// As many of the items as one page takes, by number and by bytes: one at least.
+fn fitting<T>(items: &[T], limit: u64, view: impl Fn(&T) -> &NotificationView) -> usize {
     let mut bytes = 0;
     let beyond = items.iter().position(|item| {
-        bytes += serde_json::to_string(item).map_or(0, |text| text.len());
+        bytes += serde_json::to_string(view(item)).map_or(0, |text| text.len());
         bytes > PAGE_BYTES_MAX
     });
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let fitting = beyond.unwrap_or(items.len()).max(1).min(limit);
+    beyond.unwrap_or(items.len()).max(1).min(limit)
+}
+
+/// One page; one item more was asked for, to know whether there are more.
+fn page(mut items: Vec<NotificationView>, limit: u64) -> Page<NotificationView> {
+    let fitting = fitting(&items, limit, |item| item);
     let more = items.len() > fitting;
     items.truncate(fitting);
     let next_cursor = items.last().filter(|_| more).map(cursor_of);
@@ -266,5 +273,39 @@ impl NotificationQueries {
         };
         let items = store::list(&self.db, &filter).await.map_err(failed)?;
         Ok(page(items, limit))
+    }
+
+    async fn news(&self, workspace: &Workspace, query: &ListNews) -> Result<News, Problem> {
+        let limit = limited(query.limit)?;
+        let filter = store::After {
+            workspace,
+            person: &query.person,
+            unread: query.unread,
+            after: query.after,
+            limit: limit + 1,
+        };
+        let found = store::news(&self.db, &filter).await;
+        let (mut items, newest) = found.map_err(failed)?;
+        let fitting = fitting(&items, limit, |item: &NewsItem| &item.notification);
+        let more = items.len() > fitting;
+        items.truncate(fitting);
+        Ok(News {
+            items,
+            more,
+            newest,
+        })
+    }
+
+    /// The number first: what changes meanwhile is beyond it.
+    async fn unread(&self, workspace: &Workspace, query: &CountUnread) -> Result<Unread, Problem> {
+        let newest = store::newest(&self.db, workspace).await.map_err(failed)?;
+        let count =
+            store::some_unread(&self.db, workspace, &query.person, Unread::COUNTED + 1).await;
+        let count = count.map_err(failed)?;
+        Ok(Unread {
+            count: count.min(Unread::COUNTED),
+            more: count > Unread::COUNTED,
+            newest,
+        })
     }
 }

@@ -79,7 +79,11 @@ impl Service for Notification {
 
     fn aggregate(need: &Need) -> Option<Key> {
         match need {
-            Need::Members { .. } | Need::Person(..) | Need::Course(..) | Need::Webhooks(_) => None,
+            Need::Members { .. }
+            | Need::Person(..)
+            | Need::Course(..)
+            | Need::Webhooks(_)
+            | Need::Unread { .. } => None,
         }
     }
 
@@ -89,7 +93,11 @@ impl Service for Notification {
 
     fn is_constant(need: &Need) -> bool {
         match need {
-            Need::Members { .. } | Need::Person(..) | Need::Course(..) | Need::Webhooks(_) => false,
+            Need::Members { .. }
+            | Need::Person(..)
+            | Need::Course(..)
+            | Need::Webhooks(_)
+            | Need::Unread { .. } => false,
         }
     }
 
@@ -191,7 +199,8 @@ impl Service for Notification {
                 | Effect::Notice { .. }
                 | Effect::More
                 | Effect::Settle { .. }
-                | Effect::Changed(..)
+                | Effect::Read { .. }
+                | Effect::ReadAll { .. }
                 | Effect::Forget { .. }
                 | Effect::Users(_) => {}
             }

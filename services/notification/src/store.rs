@@ -1,11 +1,13 @@
 //! Rows of the notification service: the only place with its queries. Rows never leave it.
 
+mod change_row;
 mod copy_row;
 mod delivery_row;
 mod note_row;
 mod notice_row;
 mod old;
 mod preferences_row;
+mod recording;
 mod secret_row;
 mod webhook_row;
 
@@ -15,7 +17,9 @@ pub(crate) mod tests;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::{self as contract, NoteEnd, NotificationView};
+use holdpoint_contracts::notification::{
+    self as contract, Mark, NewsItem, NoteEnd, NotificationView,
+};
 use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
 use holdpoint_kernel::Changed;
 use holdpoint_people::table as people;
@@ -24,15 +28,16 @@ use sea_orm::ConnectionTrait;
 
 use crate::Notification;
 use crate::domain::{
-    Aggregate, Copy, Course, Delivery, DeliveryKey, Effect, Fact, Key, Need, Note, NoteKey, Notice,
-    Person, Recipient, Rules, Subject, WEBHOOKS_MAX, Webhook,
+    Aggregate, Copy, Course, Delivery, DeliveryKey, Fact, Key, Need, Note, NoteKey, Notice, Person,
+    Recipient, Rules, Subject, WEBHOOKS_MAX, Webhook,
 };
 
-pub(crate) use copy_row::{Behind, Filter};
+pub(crate) use copy_row::{After, Behind, Filter, some_unread};
 pub(crate) use delivery_row::{Last, due, of_request, of_webhook};
 pub(crate) use note_row::fanning;
 pub(crate) use old::has_old;
 pub(crate) use preferences_row::digests;
+pub(crate) use recording::record;
 
 /// The number in a notification's id, as rows have it.
 const fn told_rev(id: NotificationId) -> u64 {
@@ -65,7 +70,7 @@ pub(crate) async fn load(
                 copies.entry(workspace).or_default().push((person, *id));
             }
             // It has no row: the facts guard themselves.
-            Key::Users | Key::Old => {}
+            Key::Users | Key::Old | Key::Reading(..) => {}
         }
     }
     let mut found = Vec::with_capacity(keys.len());
@@ -254,6 +259,37 @@ pub(crate) async fn list(
     Ok(copies.iter().filter_map(Copy::view).collect())
 }
 
+/// One person's notifications in the order in which they last changed; and the number of the newest
+/// change in the workspace.
+pub(crate) async fn news(
+    db: &impl ConnectionTrait,
+    filter: &After<'_>,
+) -> Result<(Vec<NewsItem>, u64), StoreError> {
+    let rows = copy_row::after(db, filter).await?;
+    let seqs: BTreeMap<_, _> = rows
+        .iter()
+        .map(|row| ((row.hold, row.rev), row.seq))
+        .collect();
+    let copies = with_notes(db, filter.workspace, rows).await?;
+    let item = |copy: &Copy| {
+        let id = copy.id();
+        let seq = *seqs.get(&(id.hold, told_rev(id)))?;
+        let mark = Mark { seq, id };
+        let notification = copy.view()?;
+        Some(NewsItem { mark, notification })
+    };
+    let items = copies.iter().filter_map(item).collect();
+    Ok((items, newest(db, filter.workspace).await?))
+}
+
+/// The number of the newest change of a workspace's notifications.
+pub(crate) async fn newest(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+) -> Result<u64, StoreError> {
+    change_row::newest(db, workspace).await
+}
+
 /// One person's copy.
 pub(crate) async fn copy(
     db: &impl ConnectionTrait,
@@ -284,6 +320,14 @@ pub(crate) async fn find(
                 let all = webhook_row::list(db, workspace, None, limit).await?;
                 let hooks = all.iter().filter_map(Webhook::hook).collect();
                 found.push((need.clone(), Fact::Webhooks(hooks)));
+            }
+            Need::Unread {
+                workspace,
+                person,
+                until,
+            } => {
+                let count = copy_row::unread(db, workspace, person, *until).await?;
+                found.push((need.clone(), Fact::Unread(count)));
             }
             Need::Course(workspace, hold) => holds.entry(workspace).or_default().push(*hold),
             Need::Members {
@@ -326,111 +370,24 @@ pub(crate) async fn save(
     changed: &[Changed<'_, Notification>],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
-    let (mut notes, mut copies, mut secrets) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut notes, mut secrets) = (Vec::new(), Vec::new());
     let (mut preferences, mut webhooks) = (Vec::new(), Vec::new());
     let mut deliveries: Vec<(&Delivery, u64)> = Vec::new();
     for one in changed {
         match one.state {
             Aggregate::Note(note) => notes.push((&**note, one.read_version)),
-            Aggregate::Copy(copy) => copies.push(&**copy),
             Aggregate::Delivery(delivery) => deliveries.push((&**delivery, one.read_version)),
             Aggregate::Secret(secret) => secrets.push(&**secret),
             Aggregate::Preferences(said) => preferences.push((&**said, one.read_version)),
             Aggregate::Webhook(webhook) => webhooks.push((&**webhook, one.read_version)),
-            Aggregate::Users => {}
+            // What was read is recorded: who was faster stays, and nobody loses.
+            Aggregate::Copy(_) | Aggregate::Users => {}
         }
     }
     let mut losers = note_row::save(db, &notes, now).await?;
-    copy_row::read(db, &copies, now).await?;
     losers.extend(delivery_row::save(db, &deliveries, now).await?);
     losers.extend(secret_row::save(db, &secrets, now).await?);
     losers.extend(preferences_row::save(db, &preferences, now).await?);
     losers.extend(webhook_row::save(db, &webhooks, now).await?);
     Ok(losers)
-}
-
-/// Some people get their copies of what is of no request.
-async fn tell(
-    db: &Transaction,
-    workspace: &Workspace,
-    (notice, people): (&Notice, &[UserName]),
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    notice_row::insert(db, workspace, notice, now).await?;
-    let copies = copy_row::Copies {
-        workspace,
-        id: notice.id,
-        at: notice.at,
-        read_at: None,
-    };
-    copy_row::insert(db, &copies, people).await
-}
-
-/// Stores what belongs beside the states.
-pub(crate) async fn record(
-    db: &Transaction,
-    effects: &[Effect],
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    let mut ended: BTreeMap<&Workspace, Vec<HoldId>> = BTreeMap::new();
-    for effect in effects {
-        match effect {
-            Effect::Copies {
-                workspace,
-                id,
-                people,
-                at,
-                read_at,
-            } => {
-                let copies = copy_row::Copies {
-                    workspace,
-                    id: *id,
-                    at: *at,
-                    read_at: *read_at,
-                };
-                copy_row::insert(db, &copies, people).await?;
-            }
-            Effect::Notice {
-                workspace,
-                notice,
-                people,
-            } => tell(db, workspace, (notice, people), now).await?,
-            Effect::Settle { workspace, hold } => ended.entry(workspace).or_default().push(*hold),
-            Effect::Forget { before } => old::forget(db, *before).await?,
-            Effect::Users(facts) => people::apply(db, facts).await?,
-            Effect::Deliver {
-                workspace,
-                id,
-                priority,
-                to,
-            } => {
-                let new = delivery_row::New {
-                    workspace,
-                    note: *id,
-                    priority: *priority,
-                };
-                delivery_row::insert(db, &new, to, now).await?;
-            }
-            Effect::FollowUp {
-                workspace,
-                id,
-                priority,
-            } => {
-                let new = delivery_row::New {
-                    workspace,
-                    note: *id,
-                    priority: *priority,
-                };
-                delivery_row::follow_up(db, &new, now).await?;
-            }
-            Effect::Reconsider { workspace, person } => {
-                delivery_row::reconsider(db, workspace, person, now).await?;
-            }
-            Effect::More | Effect::Changed(..) | Effect::Send { .. } => {}
-        }
-    }
-    for (workspace, holds) in ended {
-        copy_row::settle(db, workspace, &holds, now).await?;
-    }
-    Ok(())
 }

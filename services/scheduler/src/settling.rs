@@ -46,11 +46,11 @@ impl Settling {
         lacking.collect()
     }
 
-    /// Whether JetStream does not take what any kernel of this process publishes.
+    /// Whether JetStream says nothing to what any kernel of this process publishes.
     #[must_use]
-    pub fn is_refused(&self) -> bool {
+    pub fn is_bus_silent(&self) -> bool {
         let kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        kernels.iter().any(|(_, activity)| activity.is_refused())
+        kernels.iter().any(|(_, activity)| activity.is_bus_silent())
     }
 }
 

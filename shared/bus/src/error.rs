@@ -1,6 +1,7 @@
 //! What can go wrong with the bus.
 
 use async_nats::jetstream;
+use async_nats::jetstream::context::PublishErrorKind;
 
 /// The bus did not do what was asked; trying again may help.
 #[derive(Debug, thiserror::Error)]
@@ -59,4 +60,13 @@ pub enum BusError {
         /// Why.
         reason: String,
     },
+}
+
+impl BusError {
+    /// Whether the server said nothing at all to what it was to store. One that refuses for a reason says
+    /// so; one that has met a full disk does not.
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Publish(error) if error.kind() == PublishErrorKind::TimedOut)
+    }
 }

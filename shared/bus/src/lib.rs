@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use async_nats::{Client, Event, jetstream};
 use futures_util::{Stream, StreamExt};
-use holdpoint_contracts::history::Nudge;
 use holdpoint_contracts::subject;
 use holdpoint_ids::Workspace;
+use serde::de::DeserializeOwned;
 
 pub use error::BusError;
 pub use partitions::Share;
@@ -100,15 +100,15 @@ impl Bus {
         self.client.server_info().max_payload
     }
 
-    /// Core nudges of one service: which runs have new history. They may be lost.
+    /// Core nudges of one service: what has changed there. They may be lost.
     ///
     /// # Errors
     /// [`BusError::Subscribe`] when the connection is closed.
-    pub async fn live(
+    pub async fn live<N: DeserializeOwned + Send + 'static>(
         &self,
         workspace: &Workspace,
         service: &str,
-    ) -> Result<impl Stream<Item = Nudge> + Send + Unpin + 'static, BusError> {
+    ) -> Result<impl Stream<Item = N> + Send + Unpin + use<N>, BusError> {
         let subscription = self
             .client
             .subscribe(subject::live(workspace, service))

@@ -248,9 +248,18 @@ impl Provided {
         let (Some(place), Some(pid)) = (&self.place, self.pid()) else {
             return Ok(false);
         };
+        // The program of a process that was taken back is what it runs.
         let binary = match &self.origin {
             Origin::Started { binary, .. } => binary.clone(),
-            _ => program().await?,
+            Origin::Adopted { .. } | Origin::Given | Origin::Container { .. } => {
+                match std::fs::read_link(format!("/proc/{pid}/exe")) {
+                    Ok(binary) => binary,
+                    Err(error) => {
+                        warn!(pid, %error, "the program of the NATS server is not known; it goes on as it is");
+                        return Ok(false);
+                    }
+                }
+            }
         };
         match self.child.take() {
             Some(mut child) => process::end_child(pid, &mut child).await,

@@ -10,11 +10,16 @@ use crate::message::{Command, Query, Reply};
 use crate::run::Page;
 
 mod preferences;
+mod reading;
 mod webhooks;
 
 pub use preferences::{
     ChannelRule, Channels, Chat, Day, Digest, GetPreferences, Preferences, PutPreferences,
     QuietHours, Way,
+};
+
+pub use reading::{
+    AllRead, CountUnread, ListNews, Mark, News, NewsItem, NoMark, ReadNotifications, Unread,
 };
 
 pub use webhooks::{
@@ -393,4 +398,12 @@ query!(ListNotifications, "notifications", Page<NotificationView>);
 pub struct NotificationNudge {
     /// Who; empty: many.
     pub people: Vec<UserName>,
+}
+
+impl NotificationNudge {
+    /// Whether somebody's notifications may have changed.
+    #[must_use]
+    pub fn concerns(&self, person: &UserName) -> bool {
+        self.people.is_empty() || self.people.contains(person)
+    }
 }

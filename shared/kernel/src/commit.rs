@@ -89,6 +89,8 @@ pub(crate) struct Bundle<'b, S: Service> {
     pub(crate) now: DateTime<Utc>,
     /// Whose outbox row it will be.
     pub(crate) owner: &'b str,
+    /// Largest message that the bus takes.
+    pub(crate) message_bytes_max: usize,
     /// For crash points only.
     pub(crate) verbs: &'b [String],
 }
@@ -105,6 +107,7 @@ pub(crate) async fn commit<S: Service>(
         through,
         now,
         owner,
+        message_bytes_max,
         verbs,
     } = *bundle;
     let tx = begin_write(db).await?;
@@ -143,7 +146,7 @@ pub(crate) async fn commit<S: Service>(
     }
     let wishes = wishes::keep(&tx, service.wishes(&batch.effects), now).await?;
     let outgoing = service.outbound(&batch.effects);
-    let outbox = outbox::keep(&tx, &outgoing, owner, now).await?;
+    let outbox = outbox::keep(&tx, &outgoing, owner, message_bytes_max, now).await?;
     crash::pass(S::NAME, Point::Decided, verbs);
     tx.commit().await?;
     crash::pass(S::NAME, Point::Committed, verbs);

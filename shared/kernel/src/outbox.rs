@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use chrono::{DateTime, Utc};
-use holdpoint_bus::Outgoing;
+use holdpoint_bus::{Bus, Outgoing};
 use holdpoint_store::{StoreError, Transaction};
 use sea_orm::entity::prelude::*;
 use sea_orm::{ActiveValue::Set, QueryResult, QueryTrait, Statement};
@@ -32,8 +32,17 @@ mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
+/// Room for a message's headers, in bytes.
+const HEADERS_BYTES: usize = 4_096;
+
 /// Largest message, in bytes: what a NATS server takes by default, less room for headers.
-pub(crate) const MESSAGE_BYTES_MAX: usize = (1 << 20) - 4_096;
+pub(crate) const MESSAGE_BYTES_MAX: usize = (1 << 20) - HEADERS_BYTES;
+
+/// Largest message that goes through this bus: its server may have been told to take less.
+pub(crate) fn message_bytes_max(bus: &Bus) -> usize {
+    let takes = bus.max_payload().saturating_sub(HEADERS_BYTES);
+    takes.min(MESSAGE_BYTES_MAX)
+}
 
 /// How long a row is its owner's alone, on a store that several kernels share; a new row has the same
 /// by its column's default.
@@ -47,6 +56,7 @@ pub(crate) async fn keep(
     db: &Transaction,
     messages: &[Outgoing],
     owner: &str,
+    bytes_max: usize,
     now: DateTime<Utc>,
 ) -> Result<Option<i64>, StoreError> {
     if messages.is_empty() {
@@ -55,8 +65,11 @@ pub(crate) async fn keep(
     for message in messages {
         // Refused before the commit: published it would be refused for ever.
         let bytes = message.subject.len() + message.body.len();
-        if bytes > MESSAGE_BYTES_MAX {
-            let reason = format!("a message to {} has {bytes} bytes", message.subject);
+        if bytes > bytes_max {
+            let reason = format!(
+                "a message to {} has {bytes} bytes, and the bus takes {bytes_max}",
+                message.subject
+            );
             return Err(StoreError::broken("outbox", reason));
         }
     }

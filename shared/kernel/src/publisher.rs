@@ -1,14 +1,13 @@
 //! Sends what was committed: messages, answers, acks. In this order, and never before the commit.
 
 use std::collections::VecDeque;
-use std::error::Error;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdpoint_bus::{Bus, Outgoing};
+use holdpoint_bus::{Bus, BusError, Outgoing};
 use sea_orm::DatabaseConnection;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -19,6 +18,7 @@ use crate::outbox::{self, Kept};
 use crate::parts;
 use crate::task::{Origin, Settlement};
 use crate::wishes::{Courier, Sent, Unconfirmed};
+use crate::writer::chain;
 
 mod behind;
 
@@ -33,8 +33,8 @@ enum Tried {
     Stored,
     /// Another replica has it: it is that one's to publish and to delete.
     Elsewhere,
-    /// What is left of it, where that is known, and why.
-    Refused(Option<Vec<Outgoing>>, Option<Box<dyn Error + Send + Sync>>),
+    /// What is left of it, where that is known, and what the bus said, where it was asked.
+    Refused(Option<Vec<Outgoing>>, Option<BusError>),
 }
 
 /// How long one flush may take at a crash point.
@@ -267,12 +267,15 @@ impl<S: Service> Publisher<S> {
                 None => match outbox::read_again(&db, row, owner.as_deref()).await {
                     Ok(Some(messages)) => messages,
                     Ok(None) => return Tried::Elsewhere,
-                    Err(error) => return Tried::Refused(None, Some(Box::new(error))),
+                    Err(error) => {
+                        tracing::debug!(error = %chain(&error), "an outbox row could not be read; it is tried again");
+                        return Tried::Refused(None, None);
+                    }
                 },
             };
             match unstored(&bus, messages).await {
                 None => Tried::Stored,
-                Some(Unstored { left, why }) => Tried::Refused(Some(left), Some(Box::new(why))),
+                Some(Unstored { left, why }) => Tried::Refused(Some(left), Some(why)),
             }
         }))
     }
@@ -286,7 +289,7 @@ impl<S: Service> Publisher<S> {
                 }
             }
             Tried::Elsewhere => drop(self.behind.done(S::NAME)),
-            Tried::Refused(left, why) => self.behind.refused(left, why.as_deref()),
+            Tried::Refused(left, why) => self.behind.refused(left, why.as_ref()),
         }
     }
 }

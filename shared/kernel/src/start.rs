@@ -89,10 +89,12 @@ pub struct Activity {
     pub(crate) is_database_away: Arc<AtomicBool>,
     /// Whether committed messages wait for the bus, because it is away or refuses them.
     is_behind: Arc<AtomicBool>,
-    /// Whether the bus did not store the oldest message of the outbox when it was tried last.
-    is_outbox_refused: Arc<AtomicBool>,
-    /// Whether the bus did not store the last wishes.
+    /// Whether the bus said nothing to the oldest message of the outbox when it was tried last.
+    is_outbox_silent: Arc<AtomicBool>,
+    /// Whether the bus did not store the last wishes of some kind.
     are_wishes_refused: Arc<AtomicBool>,
+    /// Whether it said nothing to them.
+    are_wishes_silent: Arc<AtomicBool>,
 }
 
 impl Activity {
@@ -127,27 +129,25 @@ impl Activity {
         if !self.database_answers() {
             return Some("the database does not answer, or takes nothing");
         }
-        (self.is_behind() || self.is_refused())
+        (self.is_behind() || self.are_wishes_refused.load(Ordering::Acquire))
             .then_some("JetStream does not take what is to be published; is its disk full?")
     }
 
-    /// Whether JetStream, though it is there, did not store what was published last.
+    /// Whether JetStream, though it is there, says nothing to what it is to store.
     #[must_use]
-    pub fn is_refused(&self) -> bool {
-        self.is_outbox_refused.load(Ordering::Acquire) || self.are_wishes_refused()
+    pub fn is_bus_silent(&self) -> bool {
+        self.is_outbox_silent.load(Ordering::Acquire)
+            || self.are_wishes_silent.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_outbox_refused(&self, is_refused: bool) {
-        self.is_outbox_refused.store(is_refused, Ordering::Release);
+    pub(crate) fn set_outbox_silent(&self, is_silent: bool) {
+        self.is_outbox_silent.store(is_silent, Ordering::Release);
     }
 
-    pub(crate) fn are_wishes_refused(&self) -> bool {
-        self.are_wishes_refused.load(Ordering::Acquire)
-    }
-
-    /// Tells whether they were before.
-    pub(crate) fn set_wishes_refused(&self, are_refused: bool) -> bool {
-        self.are_wishes_refused.swap(are_refused, Ordering::AcqRel)
+    pub(crate) fn set_wishes_refused(&self, are_refused: bool, by_silence: bool) {
+        self.are_wishes_refused
+            .store(are_refused, Ordering::Release);
+        self.are_wishes_silent.store(by_silence, Ordering::Release);
     }
 
     /// Whether something that was committed waits for the bus.
@@ -269,6 +269,7 @@ pub async fn start<S: Service>(
     let owner = deps.bus.client().new_inbox();
     let writer = Thread {
         service: Arc::clone(&service),
+        bus: deps.bus.clone(),
         clock: deps.clock.clone(),
         tasks: inbox,
         publishing: publishing.clone(),
@@ -325,6 +326,7 @@ pub async fn start<S: Service>(
 /// What the database thread is given.
 struct Thread<S: Service> {
     service: Arc<S>,
+    bus: Bus,
     clock: Clock,
     tasks: mpsc::Receiver<Task<S>>,
     publishing: mpsc::Sender<Publishing>,
@@ -376,6 +378,7 @@ impl<S: Service> Thread<S> {
         }
         let Self {
             service,
+            bus,
             clock,
             tasks,
             publishing,
@@ -388,6 +391,7 @@ impl<S: Service> Thread<S> {
         Writer {
             service,
             db,
+            bus,
             clock,
             memory,
             tasks,

@@ -298,7 +298,13 @@ async fn what_a_dead_kernel_left_in_its_outbox_is_published_by_the_next() {
         .await
         .unwrap();
     let kernel = world.start().await;
-    assert_eq!(world.deps.bus.stored(StreamUse::Steps).await.unwrap(), 1);
+    let told = async || {
+        let stored = world.deps.bus.stored(StreamUse::Steps).await;
+        (stored.unwrap() == 1).then_some(())
+    };
+    until(PATIENCE, "what was left to be published", told)
+        .await
+        .unwrap();
     kernel.stop().await;
     assert_eq!(world.counts().await["a"], 3);
 }

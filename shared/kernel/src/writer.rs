@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
@@ -19,7 +20,7 @@ use crate::crash::{self, Point};
 use crate::publisher::{Published, Publishing, Settled};
 use crate::start::Activity;
 use crate::task::{Origin, Raw, Settlement, Task};
-use crate::{Service, dead, idempotency, parts};
+use crate::{Service, dead, idempotency, outbox, parts};
 
 /// Commands of one batch; counted in commands, for one message may bring many.
 const BATCH_COMMANDS_MAX: usize = 1_000;
@@ -44,6 +45,8 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(100);
 pub(crate) struct Writer<S: Service> {
     pub(crate) service: Arc<S>,
     pub(crate) db: DatabaseConnection,
+    /// Asked how much it takes; the publisher is the one who sends.
+    pub(crate) bus: Bus,
     pub(crate) clock: Clock,
     pub(crate) memory: Memory<S>,
     pub(crate) tasks: mpsc::Receiver<Task<S>>,
@@ -127,6 +130,7 @@ impl<S: Service> Writer<S> {
                 through: &through,
                 now: self.clock.now(),
                 owner: &self.owner,
+                message_bytes_max: outbox::message_bytes_max(&self.bus),
                 verbs: &verbs,
             };
             let committed = commit(&self.db, &*self.service, &mut self.memory, &bundle);

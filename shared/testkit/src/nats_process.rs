@@ -33,12 +33,24 @@ impl NatsProcess {
     /// # Errors
     /// When there is no `nats-server`, or it does not come up.
     pub async fn start(limits: &str) -> anyhow::Result<Self> {
+        Self::configured(limits, "").await
+    }
+
+    /// Starts a server that takes no message larger than this.
+    ///
+    /// # Errors
+    /// As [`NatsProcess::start`].
+    pub async fn taking_at_most(bytes: usize) -> anyhow::Result<Self> {
+        Self::configured("", &format!("max_payload: {bytes}\n")).await
+    }
+
+    async fn configured(limits: &str, settings: &str) -> anyhow::Result<Self> {
         let program = server::program().await?;
         let dir = tempfile::tempdir()?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let store = dir.path().join("store");
         let config = format!(
-            "listen: 127.0.0.1:{port}\njetstream {{\n store_dir: \"{}\"\n {limits}\n}}\n",
+            "listen: 127.0.0.1:{port}\n{settings}jetstream {{\n store_dir: \"{}\"\n {limits}\n}}\n",
             store.display()
         );
         std::fs::write(dir.path().join("nats.conf"), config)?;

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::controls;
-use super::live::{Fragment, key_of};
+use super::live::{Fragment, Item, key_of};
 use super::person::{Fields, Person};
 use super::schema::FieldFault;
 use super::text::{clean, line};
@@ -42,7 +42,7 @@ pub(super) fn fragment(person: &Person, request: &RequestView) -> Fragment {
         id: id_of(request),
         key: key_of(request),
         html: card(person, request, None),
-        request: Some(request.id),
+        item: Some(Item::Request(request.id)),
     }
 }
 

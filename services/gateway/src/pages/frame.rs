@@ -1,12 +1,18 @@
 //! What is around every page: head, navigation, and the headers that it is served under.
 
+use std::time::Duration;
+
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::notification::{CountUnread, Unread};
 use maud::{DOCTYPE, Markup, html};
 
 use super::assets::{ICON, SCRIPT, STYLE};
+use super::live::{Fragment, key_of};
 use super::person::Person;
+use crate::app::App;
 use crate::problem;
 
 /// Nothing from elsewhere, nothing inline, in nobody's frame.
@@ -18,7 +24,11 @@ const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; \
 pub(super) enum Place {
     Inbox,
     Runs,
+    Notifications,
 }
+
+/// How long a page waits for the number of what is not read; without it, it shows none.
+const COUNT_WITHIN: Duration = Duration::from_millis(500);
 
 /// Puts the headers on that all pages have. A referrer goes to our own address only: without it
 /// browsers would send forms with `Origin: null`, and the check of where they come from had nothing
@@ -45,7 +55,14 @@ pub(super) async fn secured(mut response: Response) -> Response {
 }
 
 /// A whole page for somebody who is signed in.
-pub(super) fn page(person: &Person, place: Place, title: &str, main: &Markup) -> Markup {
+pub(super) async fn page(
+    app: &App,
+    person: &Person,
+    place: Place,
+    title: &str,
+    main: &Markup,
+) -> Markup {
+    let unread = unread(app, person).await;
     let lit = |here: Place| (place == here).then_some("page");
     let workspace = &person.caller.workspace;
     whole(
@@ -57,6 +74,9 @@ pub(super) fn page(person: &Person, place: Place, title: &str, main: &Markup) ->
                 nav aria-label="Pages" {
                     a href="/inbox" aria-current=[lit(Place::Inbox)] { "Inbox" }
                     a href="/runs" aria-current=[lit(Place::Runs)] { "Runs" }
+                    a href="/notifications" aria-current=[lit(Place::Notifications)] {
+                        "Notifications" (badge(unread))
+                    }
                 }
                 div.who {
                     @if person.others.is_empty() {
@@ -83,6 +103,43 @@ pub(super) fn page(person: &Person, place: Place, title: &str, main: &Markup) ->
             (keys())
         },
     )
+}
+
+/// How much somebody has not read; none where that cannot be had at once.
+pub(super) async fn unread(app: &App, person: &Person) -> Option<Unread> {
+    person.caller.may(Right::Look).ok()?;
+    let query = CountUnread {
+        person: person.caller.claims.user.clone(),
+    };
+    let counted = app.bus.query(&person.caller.workspace, &query);
+    tokio::time::timeout(COUNT_WITHIN, counted).await.ok()?.ok()
+}
+
+/// The number in the navigation, as it is replaced by its id.
+pub(super) async fn unread_fragment(app: &App, person: &Person) -> Option<Fragment> {
+    let unread = unread(app, person).await?;
+    let number = number(unread);
+    Some(Fragment::of("unread", &number, badge(Some(unread))))
+}
+
+fn number(unread: Unread) -> String {
+    match (unread.count, unread.more) {
+        (0, _) => String::new(),
+        (count, true) => format!("{count}+"),
+        (count, false) => count.to_string(),
+    }
+}
+
+/// Empty where there is nothing.
+fn badge(unread: Option<Unread>) -> Markup {
+    let number = unread.map(number).unwrap_or_default();
+    let is_some = !number.is_empty();
+    let say = is_some.then(|| format!("{number} unread notifications"));
+    html! {
+        span.count #unread data-key=(key_of(&number)) data-say=[say] {
+            @if is_some { (number) span.hidden { " unread" } }
+        }
+    }
 }
 
 /// A page for somebody who is not signed in, as wide as the others.

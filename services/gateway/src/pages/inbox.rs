@@ -158,7 +158,8 @@ pub(super) async fn page(
         }
         (people(&app, &person).await)
     };
-    Ok(frame::page(&person, Place::Inbox, "Inbox", &main).into_response())
+    let page = frame::page(&app, &person, Place::Inbox, "Inbox", &main);
+    Ok(page.await.into_response())
 }
 
 /// The cards and their number.

@@ -14,8 +14,9 @@ use axum::http::{HeaderName, Uri};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use holdpoint_contracts::{Problem, executor, handoff, subject};
-use holdpoint_ids::{HoldId, RunId};
+use holdpoint_contracts::notification::NotificationNudge;
+use holdpoint_contracts::{Problem, executor, handoff, notification, subject};
+use holdpoint_ids::{HoldId, NotificationId, RunId};
 use maud::Markup;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -23,7 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::person::{PageError, Person};
-use super::{card, inbox, request, run, runs};
+use super::{card, frame, inbox, notifications, request, run, runs};
 use crate::app::App;
 use crate::params::Params;
 
@@ -44,7 +45,14 @@ pub(super) struct Fragment {
     pub(super) key: String,
     pub(super) html: Markup,
     /// Whose card it is: shown once more when it has left its list.
-    pub(super) request: Option<HoldId>,
+    pub(super) item: Option<Item>,
+}
+
+/// What has a card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Item {
+    Request(HoldId),
+    Notification(NotificationId),
 }
 
 impl Fragment {
@@ -54,7 +62,7 @@ impl Fragment {
             id: id.to_owned(),
             key: key_of(data),
             html,
-            request: None,
+            item: None,
         }
     }
 }
@@ -66,6 +74,9 @@ enum Watched {
     Request(HoldId),
     Runs(runs::Filter),
     Run(RunId),
+    Notifications,
+    /// Older notifications stay as they were; only their number is followed.
+    Older,
 }
 
 /// Short, and other for other data.
@@ -119,6 +130,10 @@ impl Watched {
         let path = uri.path().trim_matches('/');
         match path.split_once('/') {
             None if path == "inbox" => Ok(Self::Inbox(inbox::Filter::read(params, person)?)),
+            None if path == "notifications" => match notifications::cursor(params)? {
+                None => Ok(Self::Notifications),
+                Some(_) => Ok(Self::Older),
+            },
             None if path == "runs" => Ok(Self::Runs(runs::Filter::read(params)?)),
             Some(("requests" | "tasks", id)) => {
                 let id = id.split('/').next().unwrap_or(id);
@@ -137,27 +152,36 @@ struct Watch {
     person: Person,
     watched: Watched,
     /// Key of each part that was sent, and whose card it is.
-    known: HashMap<String, (String, Option<HoldId>)>,
+    known: HashMap<String, (String, Option<Item>)>,
     events: mpsc::Sender<Event>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Watch {
-    /// Of both owners that a page shows something of.
+    /// Of all owners that a page shows something of; but not that somebody else was told something.
     async fn nudges(
         &self,
-    ) -> Result<futures_util::stream::SelectAll<async_nats::Subscriber>, Problem> {
+    ) -> Result<impl futures_util::Stream<Item = async_nats::Message> + Unpin + use<>, Problem>
+    {
         let workspace = &self.person.caller.workspace;
-        let mut both = Vec::new();
-        for service in [executor::SERVICE, handoff::SERVICE] {
+        let mut all = Vec::new();
+        for service in [executor::SERVICE, handoff::SERVICE, notification::SERVICE] {
             let subject = subject::live(workspace, service);
             let subscription = self.app.bus.client().subscribe(subject).await;
-            both.push(subscription.map_err(|error| {
+            all.push(subscription.map_err(|error| {
                 tracing::warn!(%error, "no nudges");
                 Problem::unavailable("live pages are not possible at the moment; try again")
             })?);
         }
-        Ok(futures_util::stream::select_all(both))
+        let theirs = subject::live(workspace, notification::SERVICE);
+        let user = self.person.caller.claims.user.clone();
+        let concerns = move |message: &async_nats::Message| {
+            let nudge = serde_json::from_slice::<NotificationNudge>(&message.payload);
+            let is_other = message.subject.as_str() == theirs
+                && nudge.is_ok_and(|nudge| !nudge.concerns(&user));
+            std::future::ready(!is_other)
+        };
+        Ok(futures_util::stream::select_all(all).filter(concerns))
     }
 
     async fn follow(
@@ -204,14 +228,14 @@ impl Watch {
             }
         }
         for fragment in fragments {
-            if let Some((key, request)) = self.known.get_mut(&fragment.id)
+            if let Some((key, item)) = self.known.get_mut(&fragment.id)
                 && *key == fragment.key
             {
-                *request = fragment.request;
+                *item = fragment.item;
                 continue;
             }
             let html = fragment.html.into_string();
-            let entry = (fragment.key, fragment.request);
+            let entry = (fragment.key, fragment.item);
             self.known.insert(fragment.id, entry);
             if !self.send("html", html).await {
                 return false;
@@ -233,18 +257,26 @@ impl Watch {
             Watched::Request(id) => request::fragments(app, person, *id).await?,
             Watched::Runs(filter) => runs::fragments(app, person, filter).await?,
             Watched::Run(id) => run::fragments(app, person, *id).await?,
+            Watched::Notifications => notifications::fragments(app, person).await?,
+            Watched::Older => Vec::new(),
         };
-        let here: Vec<_> = all.iter().filter_map(|one| one.request).collect();
-        let left = self.known.values().filter_map(|(_, request)| *request);
-        let left: Vec<_> = left.filter(|id| !here.contains(id)).collect();
-        for id in left {
-            let request = request::get(app, person, id).await?;
-            all.push(card::fragment(person, &request));
+        all.extend(frame::unread_fragment(app, person).await);
+        let here: Vec<_> = all.iter().filter_map(|one| one.item).collect();
+        let left = self.known.values().filter_map(|(_, item)| *item);
+        let left: Vec<_> = left.filter(|item| !here.contains(item)).collect();
+        for item in left {
+            match item {
+                Item::Request(id) => {
+                    let request = request::get(app, person, id).await?;
+                    all.push(card::fragment(person, &request));
+                }
+                Item::Notification(id) => all.extend(notifications::left(app, person, id).await?),
+            }
         }
         // What has ended changes no more, but for what comes late: that is not asked for here.
         for one in &mut all {
-            if one.request.is_some_and(|id| !here.contains(&id)) {
-                one.request = None;
+            if one.item.is_some_and(|item| !here.contains(&item)) {
+                one.item = None;
             }
         }
         Ok(all)

@@ -71,7 +71,7 @@ pub(super) async fn whole(
         div.cards.one { (card(person, request, tried)) }
         (people(app, person).await)
     };
-    frame::page(person, Place::Inbox, &title(request), &main)
+    frame::page(app, person, Place::Inbox, &title(request), &main).await
 }
 
 /// Whom one can give something to, as suggestions for those who can; none are no reason to fail.

@@ -68,7 +68,7 @@ async fn whole(
         (people(app, person).await)
     };
     let title = format!("{} – {}", run.agent, run.id);
-    Ok(frame::page(person, Place::Runs, &title, &main))
+    Ok(frame::page(app, person, Place::Runs, &title, &main).await)
 }
 
 /// What is no id names nothing.
@@ -96,7 +96,7 @@ pub(super) async fn fragments(
             id: "clocks".to_owned(),
             key: clocks::key(&run),
             html: clocks::clocks(&run, person.now),
-            request: None,
+            item: None,
         },
         Fragment::of("earlier", &requests, earlier(&requests)),
         Fragment::of("steps", &run.steps, timeline::steps(&run)),

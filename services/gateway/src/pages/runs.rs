@@ -71,7 +71,8 @@ pub(super) async fn page(
         (form(&filter))
         (list(&found, &filter))
     };
-    Ok(frame::page(&person, Place::Runs, "Runs", &main).into_response())
+    let page = frame::page(&app, &person, Place::Runs, "Runs", &main);
+    Ok(page.await.into_response())
 }
 
 pub(super) async fn fragments(

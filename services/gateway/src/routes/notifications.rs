@@ -1,17 +1,18 @@
 //! `/notifications`: what the caller was told. Everybody sees their own copies and no other.
 
+mod live;
+
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::Decision;
 use holdpoint_contracts::notification::{
-    GetNotification, ListNotifications, NotificationView, ReadNotification,
+    GetNotification, ListNotifications, Mark, NotificationView, ReadNotification, ReadNotifications,
 };
-use holdpoint_contracts::run::Page;
 use holdpoint_ids::NotificationId;
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,10 +23,12 @@ use crate::body::Body;
 use crate::caller::{Caller, Named};
 use crate::params::Params;
 use crate::problem::Refused;
+use crate::sse::{last_event_id, wants_stream};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/notifications", get(list))
+        .route("/notifications/read", post(read_all))
         .route("/notifications/{id}", get(show))
         .route("/notifications/{id}/read", post(read))
         .route("/notifications/{id}/respond", post(respond))
@@ -39,20 +42,36 @@ struct RespondBody {
     version: Option<u64>,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadAllBody {
+    /// Id of a live event: what changed later stays as it is.
+    #[serde(default)]
+    until: Option<Mark>,
+}
+
+/// Newest first; or live, in the order in which they changed.
 async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<NotificationView>>, Refused> {
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
     caller.may(Right::Look)?;
     let params = params.only(&["unread", "limit", "cursor"])?;
+    let unread = params.read_as("unread")?.unwrap_or(false);
+    if wants_stream(&headers) {
+        let resumed = last_event_id(&headers, live::WHAT)?;
+        return Ok(live::stream(app, caller, unread, resumed).await?);
+    }
     let query = ListNotifications {
         person: caller.claims.user.clone(),
-        unread: params.read_as("unread")?.unwrap_or(false),
+        unread,
         limit: params.limit()?,
         cursor: params.read_as("cursor")?,
     };
-    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+    let page = app.bus.query(&caller.workspace, &query).await?;
+    Ok(Json(page).into_response())
 }
 
 async fn show(
@@ -82,6 +101,23 @@ async fn read(
     caller.may(Right::Look)?;
     params.only(&[])?;
     let command = ReadNotification { id };
+    let answered = app.command(&caller, body.key, command).await?;
+    Ok(answered.with_status(StatusCode::OK))
+}
+
+async fn read_all(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+    body: Body,
+) -> Result<Response, Refused> {
+    caller.may(Right::Look)?;
+    params.only(&[])?;
+    let ReadAllBody { until } = body.json_or_empty()?;
+    let command = ReadNotifications {
+        person: caller.claims.user.clone(),
+        until: until.map(|mark| mark.seq),
+    };
     let answered = app.command(&caller, body.key, command).await?;
     Ok(answered.with_status(StatusCode::OK))
 }

@@ -11,6 +11,7 @@ use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
+use holdpoint_contracts::notification::NewsItem;
 use holdpoint_contracts::run::{Clocks, RunStatus, RunView, StepStatus, StepView, WaitingOn};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{RunId, Workspace};
@@ -42,6 +43,10 @@ pub(super) struct Played {
     pub(super) pending: u32,
     /// What every decision is refused with.
     pub(super) refusal: Option<Value>,
+    /// Whose, and what it is: changes of notifications, oldest first.
+    pub(super) news: Vec<(String, NewsItem)>,
+    /// How often it was asked for news.
+    pub(super) news_asked: u32,
 }
 
 /// File that tells what services beside the gateway lack; there is none: nothing.
@@ -293,6 +298,9 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             json!({"ok": {"items": [], "next_cursor": null}})
         }
         "history" => history(&body, played),
+        "news" | "unread" | "notifications" | "read_notification" | "read_notifications" => {
+            super::notifications::answer(verb, &body, played)
+        }
         "plan_agent" => problem(422, "invalid_agent"),
         "apply_agent" => json!({"ok": {
             "agent": body["command"]["agent"], "version": 1, "status": "active",

@@ -9,7 +9,7 @@ use super::edge::{Edge, at, workspace};
 use super::handoff::REQUEST;
 
 /// A browser without a script.
-struct Browser<'a> {
+pub(super) struct Browser<'a> {
     edge: &'a Edge,
     client: Client,
     cookie: String,
@@ -25,7 +25,7 @@ impl<'a> Browser<'a> {
         }
     }
 
-    async fn signed_in(edge: &'a Edge, token: &str) -> Self {
+    pub(super) async fn signed_in(edge: &'a Edge, token: &str) -> Self {
         let mut browser = Self::new(edge);
         let answer = browser.post("/login", &[("token", token)]).await;
         assert_eq!(answer.status(), 303);
@@ -40,24 +40,29 @@ impl<'a> Browser<'a> {
         self.cookie = header.split(';').next().unwrap().to_owned();
     }
 
+    /// Is signed in no more.
+    pub(super) fn forget(&mut self) {
+        self.cookie.clear();
+    }
+
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}{path}", self.edge.base);
         let request = self.client.request(method, url);
         request.header("cookie", &self.cookie)
     }
 
-    async fn get(&self, path: &str) -> Response {
+    pub(super) async fn get(&self, path: &str) -> Response {
         self.request(Method::GET, path).send().await.unwrap()
     }
 
-    async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Response {
+    pub(super) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Response {
         let request = self.request(Method::POST, path);
         let request = request.header("origin", &self.edge.base);
         form(request, fields).send().await.unwrap()
     }
 
     /// What a form on one of its pages carries.
-    async fn csrf(&self) -> String {
+    pub(super) async fn csrf(&self) -> String {
         let page = self.get("/inbox").await.text().await.unwrap();
         let (_, rest) = page.split_once("name=\"csrf\" value=\"").unwrap();
         rest.split('"').next().unwrap().to_owned()
@@ -83,7 +88,7 @@ fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
     request.body(body)
 }
 
-fn location(answer: &Response) -> &str {
+pub(super) fn location(answer: &Response) -> &str {
     answer.headers()["location"].to_str().unwrap()
 }
 

@@ -35,7 +35,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 44] = [
+const ROUTES: [(&str, &str, Right); 45] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -46,6 +46,7 @@ const ROUTES: [(&str, &str, Right); 44] = [
     ("GET", "/nodes", Right::Look),
     ("GET", "/claims", Right::Look),
     ("GET", "/notifications", Right::Look),
+    ("POST", "/notifications/read", Right::Look),
     ("GET", "/preferences", Right::Look),
     ("PUT", "/preferences", Right::Look),
     (

@@ -85,6 +85,7 @@ const fn spec_of(want: &Want) -> Option<&HoldSpec> {
 
 fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnswer, Stop> {
     let was_standing = turn.request.is_standing();
+    let was_gone = matches!(turn.request.phase, Phase::Gone { .. });
     let is_first = turn.request.spec.is_none() && spec_of(want).is_some();
     let is_owned = turn.request.handling.taken_over.is_some();
     if let Some(spec) = spec_of(want) {
@@ -134,7 +135,8 @@ fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnsw
             let to = turn.request.deciders();
             let by = "service:executor";
             turn.note("withdrawn", by, scene.now, Some(reason.clone()));
-            if was_standing {
+            // Who was told that time is up is told that it did not count.
+            if !was_gone {
                 turn.tell_people(FactKind::Withdrawn, Some(by), scene.now, to);
             }
         }

@@ -7,6 +7,36 @@ use super::PageArgs;
 use super::people::PRIORITIES;
 use crate::value;
 
+/// What you were told.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct NotificationsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<NotificationsCommand>,
+    /// Only what you have not read
+    #[arg(long)]
+    pub(crate) unread: bool,
+    /// First what there is, oldest first, then each as it comes or changes, until ctrl-c
+    #[arg(long, conflicts_with_all = ["limit", "cursor"])]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+}
+
+/// Commands about what you were told.
+#[derive(Subcommand)]
+pub(crate) enum NotificationsCommand {
+    /// Mark notifications as read
+    Read {
+        /// Their ids
+        #[arg(required_unless_present = "all")]
+        ids: Vec<String>,
+        /// All that you have not read
+        #[arg(long, conflicts_with = "ids")]
+        all: bool,
+    },
+}
+
 /// Commands about how you are told.
 #[derive(Subcommand)]
 pub(crate) enum PreferencesCommand {

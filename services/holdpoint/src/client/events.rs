@@ -1,12 +1,14 @@
-//! The live history of one run: in order, without a gap, across lost connections.
+//! What Holdpoint tells live, such as the history of a run: in order, without a gap, across lost
+//! connections.
 
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
-use holdpoint_contracts::history::HistoryItem;
 use reqwest::{Method, Url, header};
+use serde::de::DeserializeOwned;
 
 use super::sse::{Frame, Parser, TooLong};
 use super::{Client, ClientError};
@@ -19,37 +21,43 @@ const TRIES_MAX: u32 = 10;
 const BACKOFF: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(3);
 
-/// What a live history says next.
+/// What is told next.
 #[derive(Debug, Clone)]
-pub(crate) enum Live {
+pub(crate) enum Live<T> {
     /// Something happened; also as it came.
-    Item(Box<HistoryItem>, String),
+    Item(Box<T>, String),
     /// Items before this point are no longer kept.
     Reset,
 }
 
 type Bytes = Pin<Box<dyn Stream<Item = Result<Vec<u8>, reqwest::Error>> + Send>>;
 
-/// A live history that is being followed.
-pub(crate) struct Events {
+/// What is being followed.
+pub(crate) struct Events<T> {
     client: Client,
     url: Url,
-    after: u64,
+    /// Id of the last event.
+    after: Option<String>,
+    /// Whether it was answered before.
+    begun: bool,
     connection: Option<(Bytes, Parser)>,
     frames: VecDeque<Frame>,
     tries: u32,
+    of: PhantomData<fn() -> T>,
 }
 
-impl Events {
-    pub(super) fn new(client: Client, url: Url, after: u64) -> Self {
+impl<T: DeserializeOwned> Events<T> {
+    pub(super) fn new(client: Client, url: Url, after: Option<String>) -> Self {
         let frames = VecDeque::new();
         Self {
             client,
             url,
             after,
+            begun: false,
             connection: None,
             frames,
             tries: 0,
+            of: PhantomData,
         }
     }
 
@@ -58,7 +66,7 @@ impl Events {
     ///
     /// # Errors
     /// When Holdpoint refuses, or cannot be reached for some time.
-    pub(crate) async fn next(&mut self) -> Result<Live, ClientError> {
+    pub(crate) async fn next(&mut self) -> Result<Live<T>, ClientError> {
         loop {
             while let Some(frame) = self.frames.pop_front() {
                 if let Some(live) = self.understand(frame)? {
@@ -69,9 +77,9 @@ impl Events {
         }
     }
 
-    fn understand(&mut self, frame: Frame) -> Result<Option<Live>, ClientError> {
-        if let Some(seq) = frame.id.as_deref().and_then(|id| id.parse().ok()) {
-            self.after = seq;
+    fn understand(&mut self, frame: Frame) -> Result<Option<Live<T>>, ClientError> {
+        if let Some(id) = frame.id.filter(|id| !id.is_empty()) {
+            self.after = Some(id);
         }
         if frame.event == "reset" {
             return Ok(Some(Live::Reset));
@@ -79,11 +87,10 @@ impl Events {
         if frame.data.is_empty() {
             return Ok(None);
         }
-        let item: HistoryItem =
-            serde_json::from_str(&frame.data).map_err(|error| ClientError::NotUnderstood {
-                reason: error.to_string(),
-            })?;
-        self.after = item.seq;
+        let item = serde_json::from_str(&frame.data);
+        let item = item.map_err(|error| ClientError::NotUnderstood {
+            reason: error.to_string(),
+        })?;
         Ok(Some(Live::Item(Box::new(item), frame.data)))
     }
 
@@ -117,12 +124,12 @@ impl Events {
             .client
             .authorized(Method::GET, self.url.clone())
             .header(header::ACCEPT, "text/event-stream");
-        if self.after > 0 {
-            request = request.header("Last-Event-ID", self.after.to_string());
+        if let Some(after) = &self.after {
+            request = request.header("Last-Event-ID", after);
         }
         let response = match request.send().await {
             Ok(response) => response,
-            Err(_) if self.tries < TRIES_MAX && self.after > 0 => return Ok(()),
+            Err(_) if self.tries < TRIES_MAX && self.begun => return Ok(()),
             Err(error) => return Err(self.client.unreachable(&error)),
         };
         let status = response.status();
@@ -136,6 +143,7 @@ impl Events {
         if self.tries >= TRIES_MAX {
             return Err(ClientError::TimedOut);
         }
+        self.begun = true;
         let bytes = response
             .bytes_stream()
             .map(|chunk| chunk.map(|chunk| chunk.to_vec()));

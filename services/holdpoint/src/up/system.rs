@@ -45,6 +45,9 @@ const READY_LOOK: Duration = Duration::from_millis(20);
 const STUCK_LOOK: Duration = Duration::from_secs(1);
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
+/// It is started anew no more often: where that does not help, something else is wrong.
+const ANEW_EVERY: Duration = Duration::from_secs(60);
+
 /// Free bytes with which a disk is no longer full.
 const ROOM_BYTES: u64 = 4 << 20;
 
@@ -85,6 +88,8 @@ pub(crate) struct System {
     kernels: Settling,
     /// Where the bus keeps what it stores.
     data: PathBuf,
+    /// When the bus was started anew last.
+    anew_at: Option<Instant>,
     _locks: Vec<File>,
 }
 
@@ -205,17 +210,19 @@ impl System {
         self.nats.ended().await;
     }
 
-    /// Waits until our own bus has stored nothing for a while though it is there and its disk has room: one
-    /// that has met a full disk refuses until it is started anew.
+    /// Waits until our own bus has said nothing for a while to what it is to store, though its disk has room: one
+    /// that has met a full disk stays silent until it is started anew.
     pub(crate) async fn bus_is_stuck(&self) {
         let mut since = None;
         loop {
             tokio::time::sleep(STUCK_LOOK).await;
-            if !self.kernels.is_refused() || !has_room(&self.data) || self.nats.pid().is_none() {
+            let is_stuck = self.kernels.is_bus_silent() && has_room(&self.data);
+            if !is_stuck || self.nats.pid().is_none() {
                 since = None;
                 continue;
             }
-            if since.get_or_insert_with(Instant::now).elapsed() >= STUCK_AFTER {
+            let is_soon = self.anew_at.is_some_and(|at| at.elapsed() < ANEW_EVERY);
+            if since.get_or_insert_with(Instant::now).elapsed() >= STUCK_AFTER && !is_soon {
                 return;
             }
         }
@@ -224,6 +231,7 @@ impl System {
     /// Starts our own bus anew; everybody finds it at the same address.
     pub(crate) async fn start_bus_anew(&mut self) -> anyhow::Result<()> {
         tracing::warn!("our nats-server stores nothing though its disk has room: starting it anew");
+        self.anew_at = Some(Instant::now());
         self.nats.start_anew().await?;
         Ok(())
     }
@@ -276,6 +284,7 @@ impl Started {
             nats,
             kernels,
             data,
+            anew_at: None,
             _locks: locks,
         }
     }

@@ -1,12 +1,12 @@
 //! One person's copy of a notification.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::{NoteEnd, NotificationView};
+use holdpoint_contracts::notification::{AllRead, NoteEnd, NotificationView};
 use holdpoint_ids::{NotificationId, UserName, Workspace};
 
 use super::note::{Note, view};
 use super::notice::Notice;
-use super::{Aggregate, Answer, Change, Effect, Step};
+use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Step, Stop};
 
 /// Whether somebody has read it. Its version is 1 until then, and 2 after.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,9 +71,49 @@ pub(super) fn read(copy: &Copy, now: DateTime<Utc>) -> Step {
         return Step::Same(answer);
     }
     Step::Changed(Box::new(Change {
-        effects: vec![Effect::Changed(copy.workspace.clone(), copy.person.clone())],
+        effects: vec![Effect::Read {
+            workspace: copy.workspace.clone(),
+            person: copy.person.clone(),
+            id: copy.id(),
+        }],
         state: Aggregate::Copy(Box::new(next)),
         facts: Vec::new(),
         answer,
     }))
+}
+
+/// All copies of a person that are not read, up to a change.
+pub(super) fn read_all(
+    workspace: &Workspace,
+    person: &UserName,
+    until: Option<u64>,
+    look: Look<'_>,
+) -> Result<Step, Stop> {
+    let need = Need::Unread {
+        workspace: workspace.clone(),
+        person: person.clone(),
+        until,
+    };
+    let unread = match look(&need) {
+        Found::Unknown => return Err(Stop::Need(vec![need])),
+        Found::Here(Fact::Unread(count)) => count,
+        Found::Here(
+            Fact::Members(_) | Fact::Person(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other,
+        )
+        | Found::Absent => 0,
+    };
+    let answer = Answer::AllRead(AllRead { read: unread });
+    if unread == 0 {
+        return Ok(Step::Same(answer));
+    }
+    Ok(Step::Changed(Box::new(Change {
+        state: Aggregate::Users,
+        effects: vec![Effect::ReadAll {
+            workspace: workspace.clone(),
+            person: person.clone(),
+            until,
+        }],
+        facts: vec![(need, Fact::Unread(0))],
+        answer,
+    })))
 }

@@ -29,6 +29,11 @@ pub(crate) fn decide(
             .copy
             .map(|copy| copy::read(copy, now))
             .ok_or_else(|| Refusal::NoNotification(*id).into()),
+        Input::ReadAll {
+            workspace,
+            person,
+            until,
+        } => copy::read_all(workspace, person, *until, look),
         Input::Claim(_) => known
             .delivery
             .map_or_else(nothing, |one| delivery::claim(one, look, now)),

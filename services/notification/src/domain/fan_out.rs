@@ -146,7 +146,11 @@ impl Roles<'_> {
                 Found::Unknown => needs.push(need),
                 Found::Here(Fact::Members(names)) => all.push(names),
                 Found::Here(
-                    Fact::Person(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other,
+                    Fact::Person(_)
+                    | Fact::Course(_)
+                    | Fact::Webhooks(_)
+                    | Fact::Unread(_)
+                    | Fact::Other,
                 )
                 | Found::Absent => {
                     all.push(Vec::new());
@@ -175,6 +179,7 @@ fn people(workspace: &Workspace, names: &[UserName], look: Look<'_>) -> Result<V
                 | Fact::Members(_)
                 | Fact::Course(_)
                 | Fact::Webhooks(_)
+                | Fact::Unread(_)
                 | Fact::Other,
             )
             | Found::Absent => {}

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::RequestView;
+use holdpoint_contracts::hold::BARGE_IN;
 use holdpoint_contracts::notification::{
     FactKind, NoteEnd, Noted, NotificationType, NotificationView, RequestFact,
 };
@@ -13,11 +14,11 @@ use super::brief::brief;
 use super::fan_out::{Audience, Fan, PAGE, page};
 use super::{
     Aggregate, Answer, Change, Effect, Fact, Found, Hook, Look, Need, NoteKey, Person, Posting,
-    Recipient, Step, Stop, both, webhook,
+    Recipient, Step, Stop, both, ended, webhook,
 };
 
 /// Longest headline, in characters; the rest is in the message.
-const TITLE_CHARS_MAX: usize = 200;
+pub(super) const TITLE_CHARS_MAX: usize = 200;
 
 /// What happened, and how far telling it has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,7 +115,10 @@ pub(super) fn type_of(fact: &RequestFact) -> Option<NotificationType> {
         FactKind::Assigned if fact.request.kind == HoldKind::Handoff => Some(asked),
         FactKind::Assigned => Some(NotificationType::TaskAssigned),
         FactKind::Escalated => Some(NotificationType::Escalation),
-        FactKind::TakenOver | FactKind::Decided | FactKind::Expired | FactKind::Withdrawn => None,
+        FactKind::TakenOver => None,
+        FactKind::Decided | FactKind::Expired | FactKind::Withdrawn => {
+            Some(NotificationType::Custom)
+        }
     }
 }
 
@@ -128,8 +132,8 @@ pub(super) fn view(
     Some(NotificationView {
         id: note.id(),
         kind: type_of(&note.fact)?,
-        title: title(&note.fact),
-        message: request.question.clone(),
+        title: ended::title(&note.fact).unwrap_or_else(|| title(&note.fact)),
+        message: ended::message(&note.fact).unwrap_or_else(|| request.question.clone()),
         priority: request.priority,
         action_url: action_url(request),
         link: link(request.id),
@@ -190,12 +194,10 @@ pub(super) fn told(
     let (mut course, hooks) = known(workspace, fact.id, look)?;
     let again = fact.kind == FactKind::Opened && course.opened.is_some();
     course.note(fact.kind, fact.rev);
-    let fan = match type_of(fact) {
-        Some(_) => Fan::People {
-            left: Audience::all_of(&fact.to),
-            after: None,
-        },
-        None => Fan::Done,
+    let left = whom(fact);
+    let fan = match left.is_empty() {
+        true => Fan::Done,
+        false => Fan::People { left, after: None },
     };
     let note = Note {
         workspace: workspace.clone(),
@@ -244,6 +246,25 @@ pub(super) fn told(
     })))
 }
 
+/// Whom a fact is told to in the application: those it concerns; how it ended, whoever wanted it asked.
+/// Nobody is told of what they did themselves, but for what they asked of themselves: that may have been
+/// their script.
+#[must_use]
+pub(super) fn whom(fact: &RequestFact) -> Vec<Audience> {
+    if type_of(fact).is_none() {
+        return Vec::new();
+    }
+    if fact.kind.is_end() {
+        return ended::whom(fact);
+    }
+    // Whoever barges in has the run: the request only says so.
+    let is_own = fact.kind == FactKind::Opened && fact.request.reason.as_deref() == Some(BARGE_IN);
+    if is_own {
+        return Vec::new();
+    }
+    Audience::all_of(&fact.to)
+}
+
 /// The programs that are told: whoever asked for a hold that stands alone, of its end, and the webhooks
 /// that want to be.
 fn programs(fact: &RequestFact, hooks: &[Hook]) -> Vec<Recipient> {
@@ -274,7 +295,9 @@ pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<S
     next.version += 1;
     next.fan = reached.rest;
     next.told += u64::try_from(reached.people.len()).unwrap_or(u64::MAX);
-    if next.fan == Fan::Done && next.told == 0 {
+    let is_end = note.fact.kind.is_end();
+    // Somebody must act on what is asked; how it ended may be nobody's news.
+    if next.fan == Fan::Done && next.told == 0 && !is_end {
         next.fan = to_owners(left);
     }
     let mut effects = Vec::new();
@@ -299,7 +322,7 @@ pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<S
         id: note.id(),
         people,
         at: note.fact.at,
-        read_at: is_over.then_some(note.fact.at),
+        read_at: (is_over && !is_end).then_some(note.fact.at),
     };
     effects.push(copies);
     Ok(Step::Changed(Box::new(Change {
@@ -361,7 +384,9 @@ pub(super) fn course(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Res
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Course(course)) => Ok(course),
-        Found::Here(Fact::Members(_) | Fact::Person(_) | Fact::Webhooks(_) | Fact::Other)
+        Found::Here(
+            Fact::Members(_) | Fact::Person(_) | Fact::Webhooks(_) | Fact::Unread(_) | Fact::Other,
+        )
         | Found::Absent => Ok(Course::default()),
     }
 }

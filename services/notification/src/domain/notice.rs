@@ -109,7 +109,9 @@ fn owners(webhook: &Webhook, look: Look<'_>) -> Result<Vec<UserName>, Stop> {
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Members(names)) => Ok(names),
-        Found::Here(Fact::Person(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other)
+        Found::Here(
+            Fact::Person(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Unread(_) | Fact::Other,
+        )
         | Found::Absent => Ok(Vec::new()),
     }
 }

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use chrono::DateTime;
 use holdpoint_contracts::handoff::{RequestStatus, RequestView};
 use holdpoint_contracts::hold::{OnTimeout, Priority, Task};
-use holdpoint_contracts::notification::{FactKind, NotificationType};
+use holdpoint_contracts::notification::{FactKind, NotificationType, RequestFact};
 use holdpoint_contracts::run::HoldKind;
 use serde_json::Value;
 
 use super::*;
+
+mod telling;
 
 pub(crate) fn request(kind: HoldKind) -> RequestView {
     let id: HoldId = "hold_01920000000070008000000000000001-1".parse().unwrap();
@@ -109,7 +111,7 @@ fn found(world: &World, need: &Need) -> Found {
             })),
             None => Found::Absent,
         },
-        Need::Course(..) | Need::Webhooks(_) => Found::Absent,
+        Need::Course(..) | Need::Webhooks(_) | Need::Unread { .. } => Found::Absent,
     }
 }
 
@@ -226,7 +228,13 @@ fn a_notification_says_what_it_is_and_where_to_act() {
             HoldKind::Approval,
             Some(NotificationType::Escalation),
         ),
-        (FactKind::Decided, HoldKind::Approval, None),
+        (
+            FactKind::Decided,
+            HoldKind::Approval,
+            Some(NotificationType::Custom),
+        ),
+        (FactKind::TakenOver, HoldKind::Approval, None),
+        (FactKind::Decided, HoldKind::Timer, None),
     ] {
         let mut fact = fact(7, kind, &[]);
         fact.request.kind = of;

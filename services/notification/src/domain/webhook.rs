@@ -399,7 +399,9 @@ pub(super) fn hooks(workspace: &Workspace, look: Look<'_>) -> Result<Vec<Hook>, 
     match look(&need) {
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Webhooks(all)) => Ok(all),
-        Found::Here(Fact::Members(_) | Fact::Person(_) | Fact::Course(_) | Fact::Other)
+        Found::Here(
+            Fact::Members(_) | Fact::Person(_) | Fact::Course(_) | Fact::Unread(_) | Fact::Other,
+        )
         | Found::Absent => Ok(Vec::new()),
     }
 }

@@ -6,16 +6,16 @@
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::notification::Mark;
 use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict, Query};
-use sea_orm::{Condition, QueryOrder, QuerySelect};
+use sea_orm::sea_query::{Expr, ExprTrait as _, Func, OnConflict, Query};
+use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
 
 use super::old::Request;
 use super::told_rev;
-use crate::domain;
 
 const TABLE: &str = "copies";
 
@@ -33,6 +33,7 @@ pub struct Model {
     pub rev: i64,
     pub at: DateTimeUtc,
     pub read_at: Option<DateTimeUtc>,
+    pub seq: i64,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -44,6 +45,7 @@ pub(super) struct Row {
     pub(super) hold: HoldId,
     pub(super) rev: u64,
     pub(super) read_at: Option<DateTime<Utc>>,
+    pub(super) seq: u64,
 }
 
 /// Where a page of a list begins.
@@ -63,13 +65,27 @@ pub(crate) struct Filter<'f> {
     pub(crate) limit: u64,
 }
 
+/// Which changes are wanted.
+#[derive(Debug)]
+pub(crate) struct After<'f> {
+    pub(crate) workspace: &'f Workspace,
+    pub(crate) person: &'f UserName,
+    pub(crate) unread: bool,
+    pub(crate) after: Option<Mark>,
+    pub(crate) limit: u64,
+}
+
 /// What the copies of one page have in common.
 pub(super) struct Copies<'c> {
     pub(super) workspace: &'c Workspace,
     pub(super) id: NotificationId,
     pub(super) at: DateTime<Utc>,
     pub(super) read_at: Option<DateTime<Utc>>,
+    pub(super) seq: i64,
 }
+
+/// When something was read, and by which change.
+type When = (DateTime<Utc>, i64);
 
 fn broken(error: impl std::fmt::Display) -> StoreError {
     StoreError::broken(TABLE, error)
@@ -85,6 +101,7 @@ fn as_row(row: &Model) -> Result<Row, StoreError> {
         hold: row.hold.parse().map_err(broken)?,
         rev: u64::try_from(row.rev).map_err(broken)?,
         read_at: row.read_at,
+        seq: u64::try_from(row.seq).map_err(broken)?,
     })
 }
 
@@ -164,6 +181,7 @@ pub(super) async fn insert(
         rev: Set(rev),
         at: Set(copies.at),
         read_at: Set(copies.read_at),
+        seq: Set(copies.seq),
     });
     let kept = OnConflict::columns([Column::Workspace, Column::Person, Column::Hold, Column::Rev])
         .do_nothing()
@@ -171,42 +189,133 @@ pub(super) async fn insert(
     insert_rows(db, rows, Some(&kept)).await
 }
 
-/// Copies that were read just now; who was faster stays.
+/// The copies that changed after a mark, in the order of that.
+pub(super) async fn after(
+    db: &impl ConnectionTrait,
+    filter: &After<'_>,
+) -> Result<Vec<Row>, StoreError> {
+    let mut query = Entity::find()
+        .filter(COLUMN.workspace.eq(filter.workspace.as_str()))
+        .filter(COLUMN.person.eq(filter.person.as_str()));
+    if filter.unread {
+        query = query.filter(COLUMN.read_at.is_null());
+    }
+    if let Some(Mark { seq, id }) = filter.after {
+        let (seq, hold, rev) = (number(seq)?, id.hold.to_string(), number(told_rev(id))?);
+        let same_hold = Condition::all()
+            .add(COLUMN.seq.eq(seq))
+            .add(COLUMN.hold.eq(hold.as_str()))
+            .add(COLUMN.rev.gt(rev));
+        let same_seq = Condition::all()
+            .add(COLUMN.seq.eq(seq))
+            .add(COLUMN.hold.gt(hold.as_str()));
+        let later = Condition::any()
+            .add(COLUMN.seq.gt(seq))
+            .add(same_seq)
+            .add(same_hold);
+        // The first of these the index can use.
+        query = query.filter(COLUMN.seq.gte(seq)).filter(later);
+    }
+    let rows = query
+        .order_by_asc(Column::Seq)
+        .order_by_asc(Column::Hold)
+        .order_by_asc(Column::Rev)
+        .limit(filter.limit)
+        .all(db)
+        .await?;
+    rows.iter().map(as_row).collect()
+}
+
+fn unread_of(workspace: &Workspace, person: &UserName) -> Condition {
+    Condition::all()
+        .add(COLUMN.workspace.eq(workspace.as_str()))
+        .add(COLUMN.person.eq(person.as_str()))
+        .add(COLUMN.read_at.is_null())
+}
+
+fn until(number_or_all: Option<u64>) -> Result<Condition, StoreError> {
+    let Some(seq) = number_or_all else {
+        return Ok(Condition::all());
+    };
+    Ok(Condition::all().add(COLUMN.seq.lte(number(seq)?)))
+}
+
+/// How much a person has not read, but for what changed after a number.
+pub(super) async fn unread(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    person: &UserName,
+    to: Option<u64>,
+) -> Result<u64, StoreError> {
+    let found = Entity::find()
+        .filter(unread_of(workspace, person))
+        .filter(until(to)?);
+    Ok(found.count(db).await?)
+}
+
+/// The same, counted up to a bound.
+pub(crate) async fn some_unread(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    person: &UserName,
+    most: u64,
+) -> Result<u64, StoreError> {
+    let found = Entity::find()
+        .filter(unread_of(workspace, person))
+        .select_only()
+        .column(Column::Rev)
+        .limit(most)
+        .into_tuple::<i64>()
+        .all(db)
+        .await?;
+    u64::try_from(found.len()).map_err(broken)
+}
+
+/// A copy was read just now; who was faster stays.
 pub(super) async fn read(
     db: &impl ConnectionTrait,
-    copies: &[&domain::Copy],
-    now: DateTime<Utc>,
+    (workspace, person, id): (&Workspace, &UserName, NotificationId),
+    (now, seq): When,
 ) -> Result<(), StoreError> {
-    for chunk in copies.chunks(ROWS_PER_STATEMENT) {
-        let mut any = Condition::any();
-        for copy in chunk {
-            let id = copy.id();
-            let workspace = COLUMN.workspace.eq(copy.workspace.as_str());
-            any = any.add(is(&copy.person, id)?.add(workspace));
-        }
-        Entity::update_many()
-            .col_expr(Column::ReadAt, Expr::value(now))
-            .filter(COLUMN.read_at.is_null())
-            .filter(any)
-            .exec(db)
-            .await?;
-    }
+    Entity::update_many()
+        .col_expr(Column::ReadAt, Expr::value(now))
+        .col_expr(Column::Seq, Expr::value(seq))
+        .filter(unread_of(workspace, person))
+        .filter(is(person, id)?)
+        .exec(db)
+        .await?;
     Ok(())
 }
 
-/// All copies of what is over count as read.
+/// All copies of a person were read just now, but for what changed after a number.
+pub(super) async fn read_all(
+    db: &impl ConnectionTrait,
+    (workspace, person, to): (&Workspace, &UserName, Option<u64>),
+    (now, seq): When,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::ReadAt, Expr::value(now))
+        .col_expr(Column::Seq, Expr::value(seq))
+        .filter(unread_of(workspace, person))
+        .filter(until(to)?)
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
+/// What is over: all its copies count as read, and say how it ended.
 pub(super) async fn settle(
     db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    holds: &[HoldId],
-    now: DateTime<Utc>,
+    (workspace, holds): (&Workspace, &[HoldId]),
+    (now, seq): When,
 ) -> Result<(), StoreError> {
+    let first = Func::coalesce([Expr::col(Column::ReadAt), Expr::value(now)]);
     for chunk in holds.chunks(ROWS_PER_STATEMENT) {
         Entity::update_many()
-            .col_expr(Column::ReadAt, Expr::value(now))
+            .col_expr(Column::ReadAt, first.clone().into())
+            .col_expr(Column::Seq, Expr::value(seq))
             .filter(COLUMN.workspace.eq(workspace.as_str()))
             .filter(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)))
-            .filter(COLUMN.read_at.is_null())
             .exec(db)
             .await?;
     }

@@ -12,7 +12,8 @@ use sea_orm_migration::MigratorTrait as _;
 
 use super::old::{forget, has_old};
 use super::{
-    copy_row, delivery_row, note_row, notice_row, preferences_row, secret_row, webhook_row,
+    change_row, copy_row, delivery_row, note_row, notice_row, preferences_row, secret_row,
+    webhook_row,
 };
 
 pub(crate) use copy_row::Entity as Copies;
@@ -53,6 +54,7 @@ async fn all(location: &Location) {
     tx.commit().await.unwrap();
     same_columns(&db, note_row::Entity).await;
     same_columns(&db, copy_row::Entity).await;
+    same_columns(&db, change_row::Entity).await;
     same_columns(&db, notice_row::Entity).await;
     same_columns(&db, delivery_row::Entity).await;
     same_columns(&db, secret_row::Entity).await;

@@ -6,11 +6,12 @@ use super::samples::{at, hold_id, page, run_id};
 use super::{Entry, acme, command, message, query};
 use crate::hold::{HoldOutcome, Priority};
 use crate::notification::{
-    AddWebhook, ChangeWebhook, Channel, ChannelRule, Channels, Chat, Day, DeliveryState,
-    DeliveryView, Digest, FactKind, GetNotification, GetPreferences, GetWebhook, ListDeliveries,
-    ListNotifications, ListWebhookDeliveries, ListWebhooks, NoteEnd, NotificationNudge,
-    NotificationType, NotificationView, Preferences, PutPreferences, QuietHours, ReadNotification,
-    RemoveWebhook, ShowWebhookSecret, Wait, Way, WebhookAdded, WebhookFormat, WebhookSecretView,
+    AddWebhook, AllRead, ChangeWebhook, Channel, ChannelRule, Channels, Chat, CountUnread, Day,
+    DeliveryState, DeliveryView, Digest, FactKind, GetNotification, GetPreferences, GetWebhook,
+    ListDeliveries, ListNews, ListNotifications, ListWebhookDeliveries, ListWebhooks, Mark, News,
+    NewsItem, NoteEnd, NotificationNudge, NotificationType, NotificationView, Preferences,
+    PutPreferences, QuietHours, ReadNotification, ReadNotifications, RemoveWebhook,
+    ShowWebhookSecret, Unread, Wait, Way, WebhookAdded, WebhookFormat, WebhookSecretView,
     WebhookStatus, WebhookView,
 };
 use crate::subject;
@@ -138,6 +139,33 @@ pub(super) fn all() -> Vec<Entry> {
         limit: 100,
         cursor: None,
     };
+    let mark = Mark { seq: 12, id };
+    let read_all = ReadNotifications {
+        person: "salesRep".parse().unwrap(),
+        until: Some(mark.seq),
+    };
+    let news = ListNews {
+        person: "salesRep".parse().unwrap(),
+        after: Some(mark),
+        unread: false,
+        limit: 100,
+    };
+    let new = News {
+        items: vec![NewsItem {
+            mark: Mark { seq: 14, id },
+            notification: notification(),
+        }],
+        more: false,
+        newest: 14,
+    };
+    let unread = CountUnread {
+        person: "salesRep".parse().unwrap(),
+    };
+    let counted = Unread {
+        count: 3,
+        more: false,
+        newest: 14,
+    };
     let nudge = NotificationNudge {
         people: vec!["salesRep".parse().unwrap()],
     };
@@ -162,6 +190,9 @@ pub(super) fn all() -> Vec<Entry> {
         query(&deliveries, page(to_chat())),
         query(&GetNotification { person, id }, notification()),
         query(&list, page(notification())),
+        command("salesRep", read_all, AllRead { read: 3 }),
+        query(&news, new),
+        query(&unread, counted),
         message(
             service,
             "notification_nudge",

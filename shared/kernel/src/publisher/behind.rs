@@ -2,7 +2,6 @@
 //! tried again. Their messages stay in the table; only what is left of the first row is in memory.
 
 use std::collections::VecDeque;
-use std::error::Error;
 use std::time::Duration;
 
 use holdpoint_bus::{Bus, BusError, Outgoing};
@@ -77,7 +76,7 @@ impl Behind {
     pub(super) fn done(&mut self, service: &'static str) -> Option<i64> {
         let row = self.rows.pop_front()?;
         self.bytes = self.bytes.saturating_sub(cost(&row));
-        self.activity.set_outbox_refused(false);
+        self.activity.set_outbox_silent(false);
         self.wait = RETRY_FIRST;
         self.made_good += 1;
         if self.rows.is_empty() {
@@ -89,13 +88,9 @@ impl Behind {
     }
 
     /// The oldest row is still there: the bus did not take what is left of it, or it could not be read.
-    pub(super) fn refused(
-        &mut self,
-        left: Option<Vec<Outgoing>>,
-        why: Option<&(dyn Error + Send + Sync + 'static)>,
-    ) {
+    pub(super) fn refused(&mut self, left: Option<Vec<Outgoing>>, why: Option<&BusError>) {
         self.activity
-            .set_outbox_refused(left.is_some() && why.is_some());
+            .set_outbox_silent(why.is_some_and(BusError::is_silence));
         self.first = left;
         self.wait = (self.wait * 2).min(RETRY_MAX);
         self.due = Instant::now() + self.wait;
@@ -132,7 +127,7 @@ impl Behind {
             return row;
         };
         tracing::warn!(service = S::NAME, error = %chain(&why), messages = left.len(), "not published: what is committed waits in the outbox, and is tried again until the bus takes it");
-        self.activity.set_outbox_refused(true);
+        self.activity.set_outbox_silent(why.is_silence());
         self.begin(kept, Some(left));
         None
     }

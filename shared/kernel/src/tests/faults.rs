@@ -2,11 +2,14 @@
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use holdpoint_bus::{Outgoing, StreamUse};
-use holdpoint_contracts::message::Command as _;
-use holdpoint_testkit::until;
+use holdpoint_contracts::message::{Actor, Command as _, Envelope};
+use holdpoint_store::Location;
+use holdpoint_testkit::{NatsProcess, until};
 use sea_orm::ConnectionTrait as _;
 
-use super::counter::{FULL, INCIDENTS, Input, NEEDY, POISON, POISON_RUN, ROOMY, acme};
+use super::counter::{
+    Add, AddAll, FULL, INCIDENTS, Input, NEEDY, POISON, POISON_RUN, ROOMY, VERBOSE, acme,
+};
 use super::{PATIENCE, World, counts, envelope};
 
 #[tokio::test]
@@ -48,6 +51,70 @@ async fn the_inputs_of_one_message_go_on_alone_when_their_whole_cannot_be_stored
     let counts = world.counts().await;
     assert_eq!((counts.get("a"), counts.get("b")), (Some(&1), Some(&1)));
     assert_eq!(kernel.handle.activity().in_flight(), 0);
+    kernel.stop().await;
+}
+
+/// Ground, 8: a message above what the server takes would never be published, and everything behind it
+/// would wait for ever. Its command is put aside with the reason before anything is committed, and its
+/// neighbours go on.
+#[tokio::test]
+async fn what_the_server_would_never_take_is_put_aside_and_holds_up_nobody() {
+    let small = NatsProcess::taking_at_most(64 << 10).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Location::Sqlite(dir.path().join("counter.db"));
+    let world = World::at(&small.url, store, dir).await;
+    let bus = &world.deps.bus;
+    for stream in [StreamUse::Steps, StreamUse::Commands("counter")] {
+        bus.provide_stream(stream).await.unwrap();
+    }
+    world.publish(&[("a", 1), (VERBOSE, 1), ("b", 1)]).await;
+    let kernel = world.start().await;
+    world.all_acked().await;
+    let told = world.add(VERBOSE, 1, None).await.unwrap_err();
+    assert_eq!(told.status, 500, "{told}");
+    assert_eq!(world.add("c", 1, None).await.unwrap().value, 1);
+    let published = async || (bus.stored(StreamUse::Steps).await.unwrap() == 3).then_some(());
+    until(PATIENCE, "what was told of the others", published)
+        .await
+        .unwrap();
+    let all = counts(&[("a", 1), ("b", 1), ("c", 1)]);
+    assert_eq!(world.counts().await, all, "nothing of it has happened");
+    let letters = world.rows("SELECT reason, 1 FROM dead_letters").await;
+    assert_eq!(letters.len(), 2, "each is kept: {letters:?}");
+    let reason = &letters[0].0;
+    assert!(reason.contains("the bus takes 61440"), "{reason}");
+    assert!(kernel.handle.is_ready(), "it works on");
+    kernel.stop().await;
+}
+
+/// Ground, 8: what was done is done, and its caller is not left waiting for an answer that no bus takes.
+#[tokio::test]
+async fn an_answer_above_what_the_server_takes_is_told_with_the_limit() {
+    let small = NatsProcess::taking_at_most(64 << 10).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Location::Sqlite(dir.path().join("counter.db"));
+    let world = World::at(&small.url, store, dir).await;
+    let bus = &world.deps.bus;
+    bus.provide_stream(StreamUse::Steps).await.unwrap();
+    let kernel = world.start().await;
+    // Each is asked for in fewer words than it is answered with.
+    let add = Add {
+        name: "a".to_owned(),
+        by: 1,
+    };
+    let many = Envelope {
+        actor: Actor("owner".to_owned()),
+        assertion: None,
+        key: None,
+        command: AddAll {
+            adds: vec![add; 2_000],
+        },
+    };
+    let told = bus.ask(&acme(), &many).await.unwrap_err();
+    assert_eq!((told.status, &*told.code), (413, "answer_too_large"));
+    assert!(told.detail.contains("65536"), "{told}");
+    assert_eq!(world.add("b", 1, None).await.unwrap().value, 1);
+    assert_eq!(world.counts().await, counts(&[("a", 2_000), ("b", 1)]));
     kernel.stop().await;
 }
 

@@ -1,6 +1,7 @@
 //! Carries wishes to their receivers and brings their confirmations back.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,13 +12,13 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::REPLY_HEADER;
 use holdpoint_ids::Workspace;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::letters::pack;
 use super::open::Open;
 use super::{Sent, Unconfirmed, WishKey};
-use crate::outbox::MESSAGE_BYTES_MAX;
+use crate::outbox::message_bytes_max;
 use crate::publisher::Published;
 use crate::start::Activity;
 use crate::task::{Origin, Raw, Task};
@@ -40,6 +41,8 @@ pub(crate) struct Courier<S: Service> {
     pub(crate) tasks: mpsc::WeakSender<Task<S>>,
     inbox: String,
     post: Arc<Mutex<Post>>,
+    /// The bus has refused wishes of a kind that it took before.
+    is_refused: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +50,9 @@ struct Post {
     open: Open,
     /// Their message was refused whole: each is sent by itself, so that none holds up another.
     alone: HashSet<WishKey>,
+    /// Kinds of which the bus did not store the last ones, and whether it said nothing to them: each kind has its
+    /// own receiver, and so its own stream.
+    refused: BTreeMap<String, bool>,
 }
 
 impl<S: Service> Clone for Courier<S> {
@@ -59,6 +65,7 @@ impl<S: Service> Clone for Courier<S> {
             tasks: self.tasks.clone(),
             inbox: self.inbox.clone(),
             post: Arc::clone(&self.post),
+            is_refused: Arc::clone(&self.is_refused),
         }
     }
 }
@@ -80,6 +87,7 @@ impl<S: Service> Courier<S> {
             tasks,
             inbox,
             post: Arc::default(),
+            is_refused: Arc::default(),
         }
     }
 
@@ -89,11 +97,51 @@ impl<S: Service> Courier<S> {
         Ok(self.bus.client().subscribe(filter).await?)
     }
 
-    /// Sends wishes that were just committed. While the bus stores none they wait with the others: a bus
-    /// that says nothing would be waited for, and whoever asked would wait with us.
-    pub(crate) async fn send(&self, wishes: Vec<Unconfirmed>) {
-        if !self.activity.are_wishes_refused() {
-            self.try_to_send(wishes).await;
+    /// Sends wishes that were just committed. While the bus stores none of their kind they wait with the others: a
+    /// bus that says nothing would be waited for, and whoever asked would wait with us.
+    pub(crate) async fn send(&self, mut wishes: Vec<Unconfirmed>) {
+        {
+            let refused = &self.post().refused;
+            wishes.retain(|wish| !refused.contains_key(&*wish.sent.key.kind));
+        }
+        self.try_to_send(wishes).await;
+    }
+
+    /// Whether the bus did not store the last wishes of a kind.
+    pub(super) fn is_refused(&self, kind: &str) -> bool {
+        self.post().refused.contains_key(kind)
+    }
+
+    /// All kinds of which it is so.
+    pub(super) fn refused(&self) -> Vec<String> {
+        self.post().refused.keys().cloned().collect()
+    }
+
+    /// Ends when the bus refuses wishes of one more kind.
+    pub(super) async fn until_refused(&self) {
+        self.is_refused.notified().await;
+    }
+
+    /// What became of the last wishes of a kind.
+    pub(super) fn note(&self, kind: &str, why: Option<&BusError>) {
+        let mut post = self.post();
+        let was_refused = match why {
+            Some(why) => post.refused.insert(kind.to_owned(), why.is_silence()),
+            None => post.refused.remove(kind),
+        };
+        let by_silence = post.refused.values().any(|by_silence| *by_silence);
+        self.activity
+            .set_wishes_refused(!post.refused.is_empty(), by_silence);
+        drop(post);
+        match (why, was_refused) {
+            (Some(error), None) => {
+                tracing::warn!(service = S::NAME, %kind, error = %chain(error), "wishes were not stored; they are sent again until they are");
+                self.is_refused.notify_one();
+            }
+            (None, Some(_)) => {
+                tracing::info!(service = S::NAME, %kind, "wishes are stored again");
+            }
+            (Some(_), Some(_)) | (None, None) => {}
         }
     }
 
@@ -103,13 +151,13 @@ impl<S: Service> Courier<S> {
         if wishes.is_empty() || !self.bus.is_connected() {
             return;
         }
-        let count = wishes.len();
-        let bytes_max = self.bus.max_payload().min(MESSAGE_BYTES_MAX + 4_096) - 4_096;
-        let mut messages = Vec::new();
+        let bytes_max = message_bytes_max(&self.bus);
+        let (mut messages, mut kinds) = (Vec::new(), Vec::new());
         let unsendable = {
             let mut post = self.post();
             let packed = pack(&*self.service, wishes, &post.alone, bytes_max);
             for letter in packed.letters {
+                kinds.extend(letter.carried.first().map(|sent| sent.key.kind.clone()));
                 let token = post.open.note(letter.carried);
                 let inbox = format!("{}.{token}", self.inbox);
                 messages.push(letter.message.header(REPLY_HEADER, inbox));
@@ -119,14 +167,14 @@ impl<S: Service> Courier<S> {
         for (wish, reason) in unsendable {
             self.bury(wish, reason);
         }
-        let stored = self.bus.publish_all(messages).await;
-        let was_refused = self.activity.set_wishes_refused(stored.is_err());
-        match stored {
-            Err(error) if !was_refused => {
-                tracing::warn!(service = S::NAME, error = %chain(&error), wishes = count, "not all wishes were stored; they are sent again until they are");
-            }
-            Ok(()) if was_refused => tracing::info!(service = S::NAME, "wishes are stored again"),
-            Err(_) | Ok(()) => {}
+        let stored = self.bus.publish_each(&messages).await;
+        let mut outcomes: BTreeMap<Cow<'static, str>, Option<BusError>> = BTreeMap::new();
+        for (kind, stored) in kinds.into_iter().zip(stored) {
+            let why = outcomes.entry(kind).or_default();
+            *why = why.take().or(stored.err());
+        }
+        for (kind, why) in outcomes {
+            self.note(&kind, why.as_ref());
         }
     }
 

@@ -1,6 +1,7 @@
 //! Sends again what was not confirmed: all of it at the start, later what stays behind.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use holdpoint_store::StoreError;
@@ -41,49 +42,33 @@ pub(crate) async fn resend<S: Service>(
     let mut most = u64::MAX;
     loop {
         let round = rounds.round(&courier, &db, most);
-        let were_refused = courier.activity.are_wishes_refused();
         match stop.run_until_cancelled(round).await {
             None => return,
-            // What waited meanwhile is sent now.
-            Some(Ok(())) if were_refused && !courier.activity.are_wishes_refused() => {
-                most = u64::MAX;
-                rounds.behind = None;
-                continue;
-            }
             Some(Ok(())) => most = LOOK_MAX,
             Some(Err(error)) => {
                 tracing::warn!(service = S::NAME, error = %chain(&error), "unconfirmed wishes could not be read; the next round does");
             }
         }
-        let are_refused = courier.activity.are_wishes_refused();
-        let wait = if are_refused { TRY_AGAIN_AFTER } else { EVERY };
-        if stop
-            .run_until_cancelled(tokio::time::sleep(wait))
-            .await
-            .is_none()
-        {
+        let next = async {
+            if courier.refused().is_empty() {
+                drop(tokio::time::timeout(EVERY, courier.until_refused()).await);
+            }
+            if !courier.refused().is_empty() {
+                tokio::time::sleep(TRY_AGAIN_AFTER).await;
+            }
+        };
+        if stop.run_until_cancelled(next).await.is_none() {
             return;
         }
     }
-}
-
-/// Sends the first wish of all.
-async fn first<S: Service>(
-    courier: &Courier<S>,
-    db: &DatabaseConnection,
-) -> Result<(), StoreError> {
-    let first = page(db, None, 1).await?;
-    if first.is_empty() {
-        courier.activity.set_wishes_refused(false);
-    }
-    courier.try_to_send(first).await;
-    Ok(())
 }
 
 /// What earlier rounds have seen.
 #[derive(Debug, Default)]
 struct Rounds {
     seen: HashMap<WishKey, Seen>,
+    /// Kinds that the bus stores again, until all their rows were seen.
+    stored_again: HashSet<String>,
     /// Where the last round had to stop; none: it saw all.
     behind: Option<WishKey>,
     /// Number of times that the whole table was seen.
@@ -101,26 +86,25 @@ struct Seen {
 }
 
 impl Rounds {
-    /// Looks at `most` rows and sends those that are due. While the bus stores none only the first is
-    /// sent, to find out whether it does again.
+    /// Looks at `most` rows and sends those that are due.
     async fn round<S: Service>(
         &mut self,
         courier: &Courier<S>,
         db: &DatabaseConnection,
         most: u64,
     ) -> Result<(), StoreError> {
+        self.try_refused(courier, db).await?;
         let mut looked = 0;
-        if courier.activity.are_wishes_refused() {
-            return first(courier, db).await;
-        }
         while looked < most && courier.bus.is_connected() {
             let rows = page(db, self.behind.as_ref(), PAGE).await?;
             looked += PAGE;
             let last = rows.last().map(|row| row.sent.key.clone());
             let is_whole = rows.len() as u64 == PAGE;
-            let due = rows
-                .into_iter()
-                .filter(|row| self.is_due(row, most == u64::MAX));
+            let refused = courier.refused();
+            let due = rows.into_iter().filter(|row| {
+                let is_refused = refused.iter().any(|kind| *kind == row.sent.key.kind);
+                self.is_due(row, most == u64::MAX, is_refused)
+            });
             let due = due.collect();
             courier.try_to_send(due).await;
             if is_whole {
@@ -128,6 +112,7 @@ impl Rounds {
                 continue;
             }
             self.behind = None;
+            self.stored_again.clear();
             let turn = self.turn;
             self.seen.retain(|_, seen| seen.turn == turn);
             self.turn = turn.wrapping_add(1);
@@ -136,11 +121,42 @@ impl Rounds {
         Ok(())
     }
 
-    /// Whether a row is sent in this round: all of them, or what was there before and has waited.
-    fn is_due(&mut self, row: &Unconfirmed, all: bool) -> bool {
+    /// Sends the first wish of each kind that the bus did not store, to find out whether it does again: what
+    /// waited meanwhile is due then.
+    async fn try_refused<S: Service>(
+        &mut self,
+        courier: &Courier<S>,
+        db: &DatabaseConnection,
+    ) -> Result<(), StoreError> {
+        for kind in courier.refused() {
+            let before = WishKey {
+                kind: Cow::Owned(kind.clone()),
+                workspace: String::new(),
+                id: String::new(),
+            };
+            let mut first = page(db, Some(&before), 1).await?;
+            first.retain(|row| row.sent.key.kind == kind);
+            if first.is_empty() {
+                courier.note(&kind, None);
+            }
+            courier.try_to_send(first).await;
+            if !courier.is_refused(&kind) {
+                self.stored_again.insert(kind);
+                self.behind = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a row is sent in this round: at the start each, later what was there before, or could not be
+    /// sent.
+    fn is_due(&mut self, row: &Unconfirmed, is_start: bool, is_refused: bool) -> bool {
         let turn = self.turn;
         let seen = self.seen.get_mut(&row.sent.key);
         let Some(seen) = seen.filter(|seen| seen.rev == row.sent.rev) else {
+            if is_refused {
+                return false;
+            }
             let fresh = Seen {
                 rev: row.sent.rev,
                 turn,
@@ -148,11 +164,14 @@ impl Rounds {
                 left: 1,
             };
             self.seen.insert(row.sent.key.clone(), fresh);
-            return all;
+            return is_start || self.stored_again.contains(&*row.sent.key.kind);
         };
         seen.turn = turn;
+        if is_refused {
+            return false;
+        }
         seen.left = seen.left.saturating_sub(1);
-        if seen.left > 0 && !all {
+        if seen.left > 0 {
             return false;
         }
         seen.wait = (seen.wait * 2).min(WAIT_MAX);

@@ -7,9 +7,8 @@ mod live;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{GetHistory, HistoryPage};
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::run::Page;
@@ -19,6 +18,7 @@ use crate::app::App;
 use crate::caller::{Named, Reader};
 use crate::params::{Params, invalid};
 use crate::problem::Refused;
+use crate::sse::{last_event_id, wants_stream};
 
 /// History after a number: `after`, or the `cursor` of the page before.
 pub(super) async fn events(
@@ -36,7 +36,7 @@ pub(super) async fn events(
     };
     let limit = params.limit()?;
     if wants_stream(&headers) {
-        let resumed = last_event_id(&headers)?;
+        let resumed = last_event_id(&headers, "is the number of an event")?;
         return Ok(live::stream(app, reader.workspace, run, after, resumed).await?);
     }
     let page = app
@@ -54,73 +54,5 @@ fn as_list(page: HistoryPage) -> Page<HistoryItem> {
     Page {
         items: page.items,
         next_cursor,
-    }
-}
-
-fn wants_stream(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(header::ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|range| range.split(';').next())
-        .any(|range| range.trim().eq_ignore_ascii_case("text/event-stream"))
-}
-
-fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let Some(value) = headers.get("last-event-id") else {
-        return Ok(None);
-    };
-    let seq = value.to_str().ok().and_then(|text| text.parse().ok());
-    seq.map(Some)
-        .ok_or_else(|| wrong_last_event_id("is the number of an event"))
-}
-
-fn wrong_last_event_id(what: &str) -> Problem {
-    Problem::new(
-        400,
-        "invalid_last_event_id",
-        format!("`Last-Event-ID` {what}"),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers(name: &'static str, value: &str) -> HeaderMap {
-        HeaderMap::from_iter([(
-            header::HeaderName::from_static(name),
-            value.parse().unwrap(),
-        )])
-    }
-
-    #[test]
-    fn a_stream_is_what_was_asked_for_by_name() {
-        for accept in [
-            "text/event-stream",
-            "application/json, Text/Event-Stream;q=0.5",
-        ] {
-            assert!(wants_stream(&headers("accept", accept)), "{accept}");
-        }
-        for accept in ["*/*", "application/json", ""] {
-            assert!(!wants_stream(&headers("accept", accept)), "{accept}");
-        }
-    }
-
-    #[test]
-    fn a_last_event_id_is_a_number() {
-        assert_eq!(last_event_id(&HeaderMap::new()).unwrap(), None);
-        assert_eq!(
-            last_event_id(&headers("last-event-id", "7")).unwrap(),
-            Some(7)
-        );
-        for wrong in ["x", "-1", "", "1.5"] {
-            let problem = last_event_id(&headers("last-event-id", wrong)).unwrap_err();
-            assert_eq!(
-                (problem.status, problem.code.as_str()),
-                (400, "invalid_last_event_id")
-            );
-        }
     }
 }

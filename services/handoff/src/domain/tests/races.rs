@@ -4,15 +4,16 @@
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::handoff::{
-    AskAgain, Completion, Decision, Disposition, OutcomeType, RequestAction,
+    AskAgain, Completion, Decision, Disposition, OutcomeType, RequestAction, RequestView,
 };
 use holdpoint_contracts::hold::{ClosedAnswer, HoldSpec, Policy, Want};
+use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
 use proptest::prelude::*;
 
 use super::again::{once_more, opened};
 use super::world::{World, gone, minute, respond, spec};
-use crate::domain::{Effect, Party, Phase, Request, RequestInput};
+use crate::domain::{Effect, Party, Phase, RequestInput};
 
 #[derive(Debug, Clone)]
 enum Event {
@@ -128,28 +129,12 @@ fn apply(world: &mut World, kind: HoldKind, rev: u64, event: &Event) {
     }
 }
 
-/// What the request says of its end is what the executor and the people were told last.
-fn everybody_is_told_the_same(request: &Request, effects: &[Effect]) -> Result<(), TestCaseError> {
-    let Phase::Decided {
-        outcome, data, by, ..
-    } = &request.phase
-    else {
-        return Ok(());
-    };
-    let closed = effects.iter().rev().find_map(|effect| match effect {
-        Effect::Close { closed, .. } => Some(closed),
-        Effect::Timer { .. }
-        | Effect::Handled { .. }
-        | Effect::Fact { .. }
-        | Effect::Changed { .. }
-        | Effect::UserChanged { .. } => None,
-    });
-    let closed = closed.unwrap();
-    prop_assert_eq!(
-        (closed.outcome, &closed.data, &closed.by),
-        (*outcome, data, by)
-    );
-    let fact = effects.iter().rev().find_map(|effect| match effect {
+/// However it stands, by a person, by time, by a pause, cancelled or given to somebody else: the
+/// executor and the people were told so last, and nobody is left with anything else.
+fn everybody_is_told_the_same(world: &World) -> Result<(), TestCaseError> {
+    let request = world.request.as_ref().unwrap();
+    let (end, shown) = (request.end(), request.view().unwrap());
+    let told = world.effects.iter().rev().find_map(|effect| match effect {
         Effect::Fact { fact, .. } => Some(fact),
         Effect::Timer { .. }
         | Effect::Handled { .. }
@@ -157,11 +142,27 @@ fn everybody_is_told_the_same(request: &Request, effects: &[Effect]) -> Result<(
         | Effect::Changed { .. }
         | Effect::UserChanged { .. } => None,
     });
-    let told = &fact.unwrap().request;
-    prop_assert_eq!(
-        (told.outcome, told.decided_by.as_ref()),
-        (Some(*outcome), Some(by))
+    let told = told.unwrap();
+    let people = |view: &RequestView| (view.outcome, view.decided_by.clone());
+    prop_assert_eq!(people(&told.request), people(&shown), "people: {:?}", told);
+    if let Some(end) = &end {
+        let decided = (shown.outcome, shown.decided_by.as_ref());
+        prop_assert_eq!(decided, (Some(end.outcome), Some(&end.by)));
+    } else {
+        prop_assert_eq!(shown.outcome, None, "it stands");
+    }
+    // Elsewhere it stands, or it was the executor's own wish.
+    let has_closed = matches!(
+        request.phase,
+        Phase::Decided { .. } | Phase::TimedOut { .. }
     );
+    if let Some(end) = end.filter(|_| has_closed) {
+        let closed = world.closed().pop().unwrap();
+        prop_assert_eq!(
+            (closed.outcome, &closed.data, &closed.by, closed.at),
+            (end.outcome, &end.data, &end.by, end.at)
+        );
+    }
     Ok(())
 }
 
@@ -270,6 +271,7 @@ proptest! {
         let mut owner: Option<String> = None;
         for (place, event) in events.iter().enumerate() {
             world.now += chrono::TimeDelta::minutes(7);
+            let version = world.request.as_ref().unwrap().version;
             let had_it = world.request.as_ref().unwrap().handling.assignee.clone();
             apply(&mut world, kind, u64::try_from(place).unwrap() + 2, event);
             let request = world.request.clone().unwrap();
@@ -290,7 +292,15 @@ proptest! {
                 let has_deadline = matches!(request.phase, Phase::Open { deadline: Some(_) });
                 prop_assert!(!has_deadline, "its timer has stopped");
             }
-            everybody_is_told_the_same(&request, &world.effects)?;
+            everybody_is_told_the_same(&world)?;
+            let is_given = matches!(event, Event::Act(_, RequestAction::Reassign { .. }));
+            if is_given && request.version > version {
+                // Where several must agree only those who are new are told.
+                let audience = request.audience();
+                let (kind, to) = world.facts().pop().unwrap();
+                prop_assert_eq!(kind, FactKind::Assigned);
+                prop_assert!(!to.is_empty() && to.iter().all(|one| audience.contains(one)));
+            }
         }
         let mut revs = BTreeMap::new();
         for effect in &world.effects {

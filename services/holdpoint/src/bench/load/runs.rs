@@ -83,7 +83,7 @@ impl Starter {
         };
         let envelope = Envelope::of_service("bench", agent);
         bus.ask(&workspace, &envelope).await.map_err(refused)?;
-        let nudges = bus.live(&workspace, SERVICE).await?.boxed();
+        let nudges = bus.live::<Nudge>(&workspace, SERVICE).await?.boxed();
         let mut starter = Self {
             bus,
             workspace,

@@ -38,7 +38,7 @@ fn look(person: &Person, course: Course) -> impl Fn(&Need) -> Found {
     move |need: &Need| match need {
         Need::Person(..) => Found::Here(Fact::Person(person.clone())),
         Need::Course(..) => Found::Here(Fact::Course(course)),
-        Need::Members { .. } | Need::Webhooks(_) => Found::Absent,
+        Need::Members { .. } | Need::Webhooks(_) | Need::Unread { .. } => Found::Absent,
     }
 }
 

@@ -1,11 +1,7 @@
 //! The live end of a run's history, as server-sent events.
 
-use std::convert::Infallible;
-use std::time::Duration;
-
-use axum::http::HeaderName;
-use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
+use axum::response::sse::Event;
 use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{self, GetHistory, HistoryPage};
@@ -13,21 +9,14 @@ use holdpoint_contracts::history::{HistoryItem, Nudge};
 use holdpoint_ids::{RunId, Workspace};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
-use tokio_stream::wrappers::ReceiverStream;
 
-use super::wrong_last_event_id;
 use crate::app::App;
+use crate::sse::{self, LOOK_AGAIN, wrong_last_event_id};
 
 /// Items that are asked for at a time.
 const PAGE: u64 = 500;
 /// Items that wait for a slow reader; then no more are asked for.
 const AHEAD: usize = 64;
-/// A lost nudge is made up for after this time.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// A comment as a sign of life, so that proxies keep the connection.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// One reader of one run.
 struct Live {
@@ -50,7 +39,7 @@ pub(super) async fn stream(
     let permit = app.stream_permit()?;
     let nudges = app
         .bus
-        .live(&workspace, executor::SERVICE)
+        .live::<Nudge>(&workspace, executor::SERVICE)
         .await
         .map_err(|error| {
             tracing::warn!(%error, "no live events");
@@ -72,10 +61,7 @@ pub(super) async fn stream(
     }
     let (items, receiver) = mpsc::channel(AHEAD);
     tokio::spawn(live.follow(first, nudges, items));
-    let sse =
-        Sse::new(ReceiverStream::new(receiver).map(|item| Ok::<_, Infallible>(as_event(&item))))
-            .keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
-    Ok(([(BUFFERING, "no")], sse).into_response())
+    Ok(sse::answer(receiver, as_event))
 }
 
 impl Live {

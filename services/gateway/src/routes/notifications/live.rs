@@ -1,0 +1,170 @@
+//! `GET /notifications` live: the caller's own notifications in the order in which they changed, and then
+//! what comes.
+//!
+//! It subscribes before it reads, and a nudge only makes it read again: a lost one costs a moment and no
+//! notification. Between nudges it looks rarely, and after one no more often than [`LOOK_AT_MOST`].
+
+use std::time::Duration;
+
+use axum::response::Response;
+use axum::response::sse::Event;
+use futures_util::{Stream, StreamExt};
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::notification::{
+    ListNews, Mark, News, NewsItem, NotificationNudge, SERVICE,
+};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::sse::{self, LOOK_AGAIN, wrong_last_event_id};
+
+/// Notifications that are asked for at a time.
+const PAGE: u64 = 100;
+/// Those that wait for a slow reader; then no more are asked for.
+const AHEAD: usize = 64;
+/// However many nudges come, the owner is asked no more often than this.
+const LOOK_AT_MOST: Duration = Duration::from_millis(100);
+
+/// What a reader gave that never was the id of an event.
+pub(super) const WHAT: &str = "is the id of an event of these notifications";
+
+/// One reader of their own notifications.
+struct Live {
+    app: App,
+    caller: Caller,
+    unread: bool,
+    /// The last one that was handed over.
+    after: Option<Mark>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Everything after `resumed`, or from the beginning, and then what changes.
+pub(super) async fn stream(
+    app: App,
+    caller: Caller,
+    unread: bool,
+    resumed: Option<Mark>,
+) -> Result<Response, Problem> {
+    let permit = app.stream_permit()?;
+    let nudges = app
+        .bus
+        .live::<NotificationNudge>(&caller.workspace, SERVICE);
+    let nudges = nudges.await.map_err(|error| {
+        tracing::warn!(%error, "no live notifications");
+        Problem::unavailable("live notifications cannot be had at the moment; try again")
+    })?;
+    let live = Live {
+        app,
+        caller,
+        unread,
+        after: resumed,
+        _permit: permit,
+    };
+    let first = live.page().await?;
+    if resumed.is_some_and(|mark| mark.seq > first.newest) {
+        return Err(wrong_last_event_id(WHAT));
+    }
+    let (items, receiver) = mpsc::channel(AHEAD);
+    tokio::spawn(live.follow(first, nudges, items));
+    Ok(sse::answer(receiver, as_event))
+}
+
+impl Live {
+    async fn page(&self) -> Result<News, Problem> {
+        let query = ListNews {
+            person: self.caller.claims.user.clone(),
+            after: self.after,
+            unread: self.unread,
+            limit: PAGE,
+        };
+        self.app.bus.query(&self.caller.workspace, &query).await
+    }
+
+    /// Hands over page after page, until the reader has gone or the gateway ends.
+    async fn follow(
+        mut self,
+        first: News,
+        mut nudges: impl Stream<Item = NotificationNudge> + Unpin,
+        items: mpsc::Sender<NewsItem>,
+    ) {
+        let closing = self.app.closing.clone();
+        let following = async {
+            let mut page = Some(first);
+            while let Some(news) = page {
+                let more = news.more;
+                if !self.hand_over(news, &items).await {
+                    return;
+                }
+                if !more {
+                    tokio::time::sleep(LOOK_AT_MOST).await;
+                    let nudged = self.nudged(&mut nudges);
+                    drop(tokio::time::timeout(LOOK_AGAIN, nudged).await);
+                }
+                page = self.next_page().await;
+            }
+        };
+        tokio::select! {
+            () = following => {}
+            () = items.closed() => {}
+            () = closing.cancelled() => {}
+        }
+    }
+
+    /// Hands over one page; whether the reader is still there.
+    async fn hand_over(&mut self, news: News, items: &mpsc::Sender<NewsItem>) -> bool {
+        for item in news.items {
+            self.after = Some(item.mark);
+            if items.send(item).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The next page, asked for until the owner answers; none for whoever is disabled.
+    async fn next_page(&self) -> Option<News> {
+        loop {
+            let page = match self.is_active().await {
+                Ok(true) => self.page().await,
+                Ok(false) => return None,
+                Err(problem) => Err(problem),
+            };
+            match page {
+                Ok(page) => return Some(page),
+                Err(problem) if problem.is_transient() => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(problem) => {
+                    tracing::warn!(%problem, "live notifications end early");
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn is_active(&self) -> Result<bool, Problem> {
+        let Caller { workspace, claims } = &self.caller;
+        let user = self.app.people.find(workspace, &claims.user).await?;
+        Ok(user.is_some_and(|user| user.active))
+    }
+
+    /// Waits for a nudge that may be about the caller.
+    async fn nudged(&self, nudges: &mut (impl Stream<Item = NotificationNudge> + Unpin)) {
+        while let Some(nudge) = nudges.next().await {
+            if nudge.concerns(&self.caller.claims.user) {
+                return;
+            }
+        }
+        // The subscription has ended with its connection; the clock goes on.
+        std::future::pending::<()>().await;
+    }
+}
+
+fn as_event(item: &NewsItem) -> Event {
+    let event = Event::default()
+        .id(item.mark.to_string())
+        .event("notification");
+    event.json_data(&item.notification).unwrap_or_else(|error| {
+        tracing::error!(%error, "a notification that cannot be written");
+        Event::default().comment("a notification that cannot be shown")
+    })
+}

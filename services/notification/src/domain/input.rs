@@ -1,0 +1,149 @@
+//! Everything that can happen in this service, and to which aggregate.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::handoff::UserFact;
+use holdpoint_contracts::notification::{self as contract, RequestFact};
+use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
+
+use super::{Call, DeliveryKey, Key, NoteKey, Report, Webhook, Wording};
+
+/// Everything that can happen to one aggregate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// The handoff service says what happened to a request; it says so until it is confirmed.
+    Told {
+        /// Whose.
+        workspace: Workspace,
+        /// What.
+        fact: Box<RequestFact>,
+    },
+    /// The sweep goes on with those who are still to be told.
+    GoOn(NoteKey),
+    /// A person has read their copy.
+    Read {
+        /// Whose.
+        workspace: Workspace,
+        /// Who, as the gateway vouches.
+        person: UserName,
+        /// Which.
+        id: NotificationId,
+    },
+    /// A person has read all that they were told.
+    ReadAll {
+        /// Whose.
+        workspace: Workspace,
+        /// Who, as the gateway vouches.
+        person: UserName,
+        /// But for what changed after this number; none: all.
+        until: Option<u64>,
+    },
+    /// A person says how they want to be told.
+    Prefer {
+        /// Whose.
+        workspace: Workspace,
+        /// Who, as the gateway vouches.
+        person: UserName,
+        /// What; it can be read as [`Rules`].
+        said: contract::Preferences,
+        /// Signs the calls of a chat that is new.
+        fresh: String,
+    },
+    /// The sweep found that a person is to be mailed of what is open.
+    Digest {
+        /// Whose.
+        workspace: Workspace,
+        /// Who.
+        person: UserName,
+    },
+    /// Somebody who may adds a program that is told of events.
+    AddWebhook(Box<Webhook>),
+    /// Somebody who may changes one, or has it called again.
+    ChangeWebhook {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: WebhookId,
+        /// How it is to be.
+        to: Box<Wording>,
+        /// Whether it is called.
+        enabled: bool,
+    },
+    /// Somebody who may removes one.
+    RemoveWebhook {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: WebhookId,
+    },
+    /// One was called.
+    Called {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        id: WebhookId,
+        /// What came of it.
+        call: Call,
+    },
+    /// The sweep found a delivery due: it is handed out, to this process and no other.
+    Claim(DeliveryKey),
+    /// What came of a try to deliver.
+    Reported {
+        /// Which delivery.
+        key: DeliveryKey,
+        /// Which try.
+        attempt: u32,
+        /// What.
+        report: Report,
+    },
+    /// Somebody wants what callbacks are signed with; it is made where there is none.
+    Secret {
+        /// Whose.
+        workspace: Workspace,
+        /// It becomes this one.
+        fresh: String,
+    },
+    /// The sweep found something that nobody needs any more.
+    Forget {
+        /// What had ended before this.
+        before: DateTime<Utc>,
+    },
+    /// The handoff service says who is who.
+    Users(Vec<UserFact>),
+}
+
+impl Input {
+    /// The aggregate that it is for.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Told { workspace, fact } => Key::Note(NoteKey {
+                workspace: workspace.clone(),
+                hold: fact.id,
+                rev: fact.rev,
+            }),
+            Self::GoOn(key) => Key::Note(key.clone()),
+            Self::Read {
+                workspace,
+                person,
+                id,
+            } => Key::Copy(workspace.clone(), person.clone(), *id),
+            Self::ReadAll {
+                workspace, person, ..
+            } => Key::Reading(workspace.clone(), person.clone()),
+            Self::Claim(key) | Self::Reported { key, .. } => Key::Delivery(key.clone()),
+            Self::Secret { workspace, .. } => Key::Secret(workspace.clone()),
+            Self::Prefer {
+                workspace, person, ..
+            }
+            | Self::Digest { workspace, person } => {
+                Key::Preferences(workspace.clone(), person.clone())
+            }
+            Self::AddWebhook(new) => Key::Webhook(new.workspace.clone(), new.id),
+            Self::RemoveWebhook { workspace, id }
+            | Self::ChangeWebhook { workspace, id, .. }
+            | Self::Called { workspace, id, .. } => Key::Webhook(workspace.clone(), *id),
+            Self::Forget { .. } => Key::Old,
+            Self::Users(_) => Key::Users,
+        }
+    }
+}

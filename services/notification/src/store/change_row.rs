@@ -1,0 +1,67 @@
+//! Table `changes`: how often the notifications of a workspace have changed.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdpoint_ids::Workspace;
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
+
+const TABLE: &str = "changes";
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "changes")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub workspace: String,
+    pub seq: i64,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// The number of the change that this commit is, for each workspace. The rows are held until it is
+/// through, so that numbers appear in their order: whoever has read up to one misses none below it.
+pub(super) async fn next<'w>(
+    db: &impl ConnectionTrait,
+    workspaces: &BTreeSet<&'w Workspace>,
+) -> Result<BTreeMap<&'w Workspace, i64>, StoreError> {
+    let all: Vec<_> = workspaces.iter().copied().collect();
+    let mut numbers = BTreeMap::new();
+    for chunk in all.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|workspace| ActiveModel {
+            workspace: Set(workspace.to_string()),
+            seq: Set(1),
+        });
+        let one_more = Expr::col((Entity, Column::Seq)).add(1);
+        let counted = OnConflict::column(Column::Workspace)
+            .value(Column::Seq, one_more)
+            .to_owned();
+        let rows = Entity::insert_many(rows)
+            .on_conflict(counted)
+            .exec_with_returning(db)
+            .await?;
+        for Model { workspace, seq } in rows {
+            let of = chunk.iter().find(|one| one.as_str() == workspace);
+            let of = of.ok_or_else(|| StoreError::broken(TABLE, "a workspace nobody asked for"))?;
+            numbers.insert(*of, seq);
+        }
+    }
+    Ok(numbers)
+}
+
+/// The number of the newest change; 0 where there was none.
+pub(super) async fn newest(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+) -> Result<u64, StoreError> {
+    let row = Entity::find_by_id(workspace.as_str()).one(db).await?;
+    let seq = row.map_or(0, |row| row.seq);
+    u64::try_from(seq).map_err(|error| StoreError::broken(TABLE, error))
+}

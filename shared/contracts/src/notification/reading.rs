@@ -1,0 +1,167 @@
+//! What is new for one person, in the order in which it came to them, and reading it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use holdpoint_ids::{NotificationId, UserName};
+use serde::{Deserialize, Serialize};
+
+use super::{NotificationView, SERVICE};
+use crate::message::{Command, Query};
+
+/// A place in the changes of a workspace's notifications, written `<number>_<notification>`: the id of a
+/// live event. Changes of one commit have one number; within it the notifications are in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Mark {
+    /// Of the commit; only rises.
+    pub seq: u64,
+    /// Which notification.
+    pub id: NotificationId,
+}
+
+/// The text is no [`Mark`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected `<number>_<notification>`")]
+pub struct NoMark;
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.seq, self.id)
+    }
+}
+
+impl FromStr for Mark {
+    type Err = NoMark;
+
+    fn from_str(text: &str) -> Result<Self, NoMark> {
+        let parse = || {
+            let (seq, id) = text.split_once('_')?;
+            // Rows have 63 bits.
+            let seq = u64::try_from(seq.parse::<i64>().ok()?).ok()?;
+            let id = id.parse().ok()?;
+            Some(Self { seq, id })
+        };
+        parse().ok_or(NoMark)
+    }
+}
+
+impl TryFrom<String> for Mark {
+    type Error = NoMark;
+
+    fn try_from(text: String) -> Result<Self, NoMark> {
+        text.parse()
+    }
+}
+
+impl From<Mark> for String {
+    fn from(mark: Mark) -> Self {
+        mark.to_string()
+    }
+}
+
+/// One person's notifications in the order in which they last changed: came, were read, ended. Only that
+/// person may see them: who asks has checked it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListNews {
+    /// Whose.
+    pub person: UserName,
+    /// Only what changed after this; none: from the beginning.
+    pub after: Option<Mark>,
+    /// Only those that are not read.
+    #[serde(default)]
+    pub unread: bool,
+    /// 1 to 500.
+    pub limit: u64,
+}
+query!(ListNews, "news", News);
+
+/// A page of what is new.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct News {
+    /// Each as it now is: what changed twice stands here once.
+    pub items: Vec<NewsItem>,
+    /// More has changed already.
+    pub more: bool,
+    /// Number of the newest change in the workspace: a [`Mark`] beyond it never was one.
+    pub newest: u64,
+}
+
+/// A notification that has come, or changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewsItem {
+    /// Where it stands among the changes.
+    pub mark: Mark,
+    /// As it now is.
+    pub notification: NotificationView,
+}
+
+/// How much one person has not read. Only that person may see it: who asks has checked it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CountUnread {
+    /// Whose.
+    pub person: UserName,
+}
+query!(CountUnread, "unread", Unread);
+
+/// How much somebody has not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unread {
+    /// As many, counted up to [`Unread::COUNTED`].
+    pub count: u64,
+    /// There are more.
+    pub more: bool,
+    /// Number of the newest change in the workspace, as [`ReadNotifications`] takes it.
+    pub newest: u64,
+}
+
+impl Unread {
+    /// Beyond this it is only said that there are more.
+    pub const COUNTED: u64 = 99;
+}
+
+/// Marks all of the caller's copies as read. Needs a signed assertion; again changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadNotifications {
+    /// Whose: the caller's own name.
+    pub person: UserName,
+    /// But for what changed after this number; none: all.
+    #[serde(default)]
+    pub until: Option<u64>,
+}
+command!(ReadNotifications, "read_notifications", AllRead, |it| it
+    .person
+    .to_string());
+
+/// That a person has read all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllRead {
+    /// As many were not read before.
+    pub read: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_as_it_is_written() {
+        let text = "12_note_01920000000070008000000000000001-1-3";
+        let mark: Mark = text.parse().unwrap();
+        assert_eq!((mark.seq, mark.id.rev), (12, Some(3)));
+        assert_eq!(mark.to_string(), text);
+        for wrong in [
+            "",
+            "12",
+            "_note_01920000000070008000000000000001-1",
+            "-1_note_01920000000070008000000000000001-1",
+            "9223372036854775808_note_01920000000070008000000000000001-1",
+            "12_hold_01920000000070008000000000000001-1",
+        ] {
+            assert_eq!(wrong.parse::<Mark>(), Err(NoMark), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What one is told comes at once, in a terminal and to a program, and goes on where one was (People,
+//! Deliver 7: in-app with read state and SSE).
+
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use holdpoint_testkit::{holdpoint_binary, until};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::world::{PATIENCE, World};
+
+fn command(world: &World, args: &[&str]) -> Command {
+    let mut command = Command::new(holdpoint_binary().unwrap());
+    command
+        .args(args)
+        .arg("--data")
+        .arg(world.up.data_dir())
+        .env_remove("HOLDPOINT_URL")
+        .env_remove("HOLDPOINT_TOKEN")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+/// A command that ends: its code, and what it printed.
+async fn typed(world: &World, args: &[&str]) -> (Option<i32>, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command(world, args).output().await.unwrap();
+    let text = String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned();
+    (status.code(), text)
+}
+
+async fn asked(world: &World, question: &str) -> String {
+    let body = json!({ "kind": "approval", "question": question });
+    let (status, hold) = world.up.post("/holds", &body).await.unwrap();
+    assert_eq!(status, 201, "{hold}");
+    hold["id"].as_str().unwrap().to_owned()
+}
+
+/// A terminal that shows what comes.
+struct Terminal {
+    _child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Terminal {
+    fn open(world: &World, args: &[&str]) -> Self {
+        let mut child = command(world, args).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self {
+            _child: child,
+            lines,
+        }
+    }
+
+    async fn line(&mut self) -> String {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+        let Ok(Ok(Some(line))) = line else {
+            panic!("the terminal shows nothing more: {line:?}");
+        };
+        line
+    }
+
+    async fn item(&mut self) -> Value {
+        serde_json::from_str(&self.line().await).unwrap()
+    }
+}
+
+/// `notifications --watch` shows what there is, what comes, and what becomes of it; `notifications read`
+/// marks one or all.
+#[tokio::test]
+async fn a_terminal_shows_what_one_is_told() {
+    let world = World::with_test_clock().await;
+    let first = asked(&world, "Deploy 4.2?").await;
+    let mut terminal = Terminal::open(&world, &["notifications", "--watch", "--json"]);
+    let item = terminal.item().await;
+    assert_eq!(
+        (&item["title"], &item["request"]),
+        (&json!("Deploy 4.2?"), &json!(first))
+    );
+    let second = asked(&world, "Delete the old export?").await;
+    let item = terminal.item().await;
+    assert_eq!(
+        (&item["request"], &item["read_at"]),
+        (&json!(second), &Value::Null)
+    );
+    let id = item["id"].as_str().unwrap().to_owned();
+
+    let (code, list) = typed(&world, &["notifications", "--unread"]).await;
+    assert_eq!(code, Some(0), "{list}");
+    assert!(list.contains("Deploy 4.2?") && list.contains(&id), "{list}");
+    let (code, read) = typed(&world, &["notifications", "read", &id]).await;
+    assert_eq!(code, Some(0), "{read}");
+    assert!(
+        read.contains("read") && read.contains("Delete the old export?"),
+        "{read}"
+    );
+    let item = terminal.item().await;
+    assert_eq!(item["id"], id);
+    assert!(item["read_at"].is_string(), "{item}");
+
+    let approve = format!("/requests/{first}/approve");
+    world.up.post(&approve, &json!({})).await.unwrap();
+    let item = terminal.item().await;
+    assert_eq!(
+        (&item["request"], &item["decided"]["outcome"]),
+        (&json!(first), &json!("approved"))
+    );
+    asked(&world, "Send the mails?").await;
+    assert_eq!(terminal.item().await["title"], "Send the mails?");
+
+    let (code, all) = typed(&world, &["notifications", "read", "--all"]).await;
+    assert_eq!((code, all.trim()), (Some(0), "1 read"));
+    let (_, none) = typed(&world, &["notifications", "--unread"]).await;
+    assert!(none.contains("nothing there"), "{none}");
+    for wrong in [
+        &["notifications", "read"][..],
+        &["notifications", "read", "--all", "note_1"],
+        &["notifications", "--watch", "--cursor", "x"],
+    ] {
+        assert_eq!(typed(&world, wrong).await.0, Some(2), "{wrong:?}");
+    }
+    let unknown = [
+        "notifications",
+        "read",
+        "note_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1",
+    ];
+    assert_eq!(typed(&world, &unknown).await.0, Some(3));
+}
+
+/// Only one's own, from where one was, across a kill of the whole system; with `unread`, only what is not
+/// read.
+#[tokio::test]
+async fn a_program_goes_on_where_it_was() {
+    let mut world = World::with_test_clock().await;
+    let body = json!({ "name": "ada", "roles": ["member"] });
+    assert_eq!(world.up.post("/users", &body).await.unwrap().0, 201);
+    let (_, made) = world
+        .up
+        .post("/tokens", &json!({ "user": "ada" }))
+        .await
+        .unwrap();
+    let ada = made["token"].as_str().unwrap();
+    asked(&world, "Of the owners").await;
+    asks_ada(&world, "Of ada?").await;
+
+    let told = until(PATIENCE, "ada is told", async || {
+        let text = stream(&world, ada, "", None).await;
+        text.contains("Of ada?").then_some(text)
+    });
+    let told = told.await.unwrap();
+    assert!(!told.contains("Of the owners"), "{told}");
+    let id = told
+        .lines()
+        .find_map(|line| line.strip_prefix("id: "))
+        .unwrap();
+    world.up.kill9().await.unwrap();
+    world.up.restart().await.unwrap();
+    asks_ada(&world, "And this?").await;
+    let later = until(PATIENCE, "ada is told of the other", async || {
+        let text = stream(&world, ada, "", Some(id)).await;
+        text.contains("And this?").then_some(text)
+    });
+    let later = later.await.unwrap();
+    assert!(
+        !later.contains("Of ada?"),
+        "neither a gap nor a repetition: {later}"
+    );
+    let id = told
+        .split("\"id\":\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let path = format!("/v1/workspaces/default/notifications/{id}/read");
+    let url = format!("{}{path}", world.up.url);
+    let read = reqwest::Client::new()
+        .post(url)
+        .bearer_auth(ada)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(read.status(), 200);
+    assert!(stream(&world, ada, "", None).await.contains("Of ada?"));
+    assert!(
+        !stream(&world, ada, "?unread=true", None)
+            .await
+            .contains("Of ada?")
+    );
+}
+
+async fn asks_ada(world: &World, question: &str) {
+    let body = json!({ "kind": "input", "question": question, "to": "@user.ada" });
+    assert_eq!(world.up.post("/holds", &body).await.unwrap().0, 201);
+}
+
+/// What a stream begins with.
+async fn stream(world: &World, token: &str, query: &str, last: Option<&str>) -> String {
+    let url = format!(
+        "{}/v1/workspaces/default/notifications{query}",
+        world.up.url
+    );
+    let request = reqwest::Client::new().get(url).bearer_auth(token);
+    let request = request.header("accept", "text/event-stream");
+    let request = last
+        .iter()
+        .fold(request, |it, last| it.header("last-event-id", *last));
+    let mut response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let mut text = String::new();
+    // What there is comes at once; after that it is still.
+    while let Ok(chunk) = tokio::time::timeout(Duration::from_millis(500), response.chunk()).await {
+        text.push_str(&String::from_utf8_lossy(&chunk.unwrap().unwrap()));
+    }
+    text
+}
