@@ -9,6 +9,7 @@ mod m0006_channels;
 mod m0007_notices;
 mod m0008_digests;
 mod m0009_news;
+mod m0010_watches;
 
 use sea_orm_migration::prelude::*;
 
@@ -33,6 +34,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0007_notices::Migration),
             Box::new(m0008_digests::Migration),
             Box::new(m0009_news::Migration),
+            Box::new(m0010_watches::Migration),
         ]
     }
 }

@@ -7,7 +7,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::app::App;
 use crate::routes::{
     agents, asking, clock, commands, contacts, health, holds, hooks, mails, notifications,
-    policies, preferences, requests, runs, scopes, tokens, tools, users, webhooks, workspaces,
+    policies, preferences, requests, runs, scopes, tokens, tools, users, watches, webhooks,
+    workspaces,
 };
 use crate::{access, pages, problem};
 
@@ -30,6 +31,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(tokens::routes())
         .merge(tools::routes())
         .merge(users::routes())
+        .merge(watches::routes())
         .merge(webhooks::routes());
     Router::new()
         .nest("/v1/workspaces/{workspace}", workspace)

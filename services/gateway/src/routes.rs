@@ -18,5 +18,6 @@ pub(crate) mod scopes;
 pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod users;
+pub(crate) mod watches;
 pub(crate) mod webhooks;
 pub(crate) mod workspaces;

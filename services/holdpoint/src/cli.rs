@@ -27,8 +27,8 @@ pub(crate) use processes::{
 };
 
 pub(crate) use telling::{
-    NotificationsArgs, NotificationsCommand, PoliciesCommand, PreferencesCommand, SetPreferences,
-    WebhooksCommand,
+    FollowCommand, NotificationsArgs, NotificationsCommand, PoliciesCommand, PreferencesCommand,
+    SetPreferences, WebhooksCommand,
 };
 
 /// Where `up` keeps its tables unless told otherwise, and where clients look for its address.
@@ -136,6 +136,8 @@ pub(crate) enum Command {
     Tool(ToolCommand),
     /// Show what you were told, and mark it as read
     Notifications(NotificationsArgs),
+    #[command(flatten)]
+    Follow(FollowCommand),
     /// Say by which ways you are told of what waits for you
     #[command(subcommand)]
     Preferences(PreferencesCommand),

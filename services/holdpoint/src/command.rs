@@ -10,6 +10,7 @@ mod request;
 pub(crate) mod run;
 mod space;
 mod telling;
+mod watching;
 mod work;
 
 use std::process::ExitCode;

@@ -95,6 +95,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Token(command) => command::client(&global, command).await,
         Command::Tool(command) => command::client(&global, command).await,
         Command::Notifications(command) => command::client(&global, command).await,
+        Command::Follow(command) => command::client(&global, command).await,
         Command::Preferences(command) => command::client(&global, command).await,
         Command::Webhooks(command) => command::client(&global, command).await,
         Command::Policies(command) => command::client(&global, command).await,

@@ -13,6 +13,7 @@ mod note;
 mod notice;
 mod preferences;
 mod refusal;
+mod watch;
 mod webhook;
 
 #[cfg(test)]
@@ -22,8 +23,8 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
-    self as contract, AllRead, Channel, Noted, NotificationView, Way, WebhookAdded,
-    WebhookSecretView, WebhookView,
+    self as contract, AllRead, Channel, Noted, NotificationView, WatchAdded, WatchView, Watched,
+    Way, WebhookAdded, WebhookSecretView, WebhookView,
 };
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
 use serde::Serialize;
@@ -41,6 +42,7 @@ pub use notice::Notice;
 pub(crate) use preferences::shown;
 pub use preferences::{Preferences, Rules};
 pub use refusal::Refusal;
+pub use watch::{WATCHES_MAX, Watch};
 pub use webhook::{Call, Hook, Standing, WEBHOOKS_MAX, Webhook, Wording, check};
 
 /// One fact: which request, and which version of it.
@@ -71,6 +73,8 @@ pub enum Key {
     Preferences(Workspace, UserName),
     /// A program that is told of events.
     Webhook(Workspace, WebhookId),
+    /// That a person watches something.
+    Watch(Workspace, UserName, Watched),
     /// The read copy of users; it has no state of its own.
     Users,
     /// What nobody needs any more; it has no state of its own.
@@ -107,6 +111,8 @@ pub enum Aggregate {
     Preferences(Box<Preferences>),
     /// A program that is told of events.
     Webhook(Box<Webhook>),
+    /// That a person watches something, or no more.
+    Watch(Box<Watch>),
     /// The facts about users guard themselves by their versions; and what is old has no other state.
     Users,
 }
@@ -131,6 +137,19 @@ pub enum Need {
     Course(Workspace, HoldId),
     /// The programs that are told of events of a workspace.
     Webhooks(Workspace),
+    /// People who watch one of these things, by name, each once, after one.
+    Watchers {
+        /// Whose.
+        workspace: Workspace,
+        /// What.
+        of: Vec<Watched>,
+        /// The last one of the page before.
+        after: Option<UserName>,
+        /// How many at most.
+        limit: usize,
+    },
+    /// How much a person watches.
+    Watching(Workspace, UserName),
     /// How much a person has not read.
     Unread {
         /// Whose.
@@ -171,7 +190,7 @@ impl Person {
 /// What is found for a need.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
-    /// To [`Need::Members`].
+    /// To [`Need::Members`] and [`Need::Watchers`].
     Members(Vec<UserName>),
     /// To [`Need::Person`].
     Person(Person),
@@ -181,6 +200,8 @@ pub enum Fact {
     Webhooks(Vec<Hook>),
     /// To [`Need::Unread`].
     Unread(u64),
+    /// To [`Need::Watching`].
+    Watching(u64),
     /// No decision looks at another aggregate.
     Other,
 }
@@ -214,6 +235,8 @@ pub enum Effect {
         at: DateTime<Utc>,
         /// Set where nobody has to do anything any more.
         read_at: Option<DateTime<Utc>>,
+        /// They are told because they watch.
+        watching: bool,
     },
     /// These people are told of something that is of no request.
     Notice {
@@ -314,6 +337,10 @@ pub enum Answer {
     WebhookAdded(Box<WebhookAdded>),
     /// To [`Input::RemoveWebhook`] and [`Input::ChangeWebhook`].
     Webhook(Box<WebhookView>),
+    /// To [`Input::Watch`].
+    Watching(Box<WatchAdded>),
+    /// To [`Input::Unwatch`].
+    Watch(Box<WatchView>),
     /// To what nobody waits for.
     Done,
 }
@@ -356,7 +383,12 @@ pub(crate) fn active(
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Person(person)) => Ok(Some(person).filter(|person| person.active)),
         Found::Here(
-            Fact::Members(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Unread(_) | Fact::Other,
+            Fact::Members(_)
+            | Fact::Course(_)
+            | Fact::Webhooks(_)
+            | Fact::Unread(_)
+            | Fact::Watching(_)
+            | Fact::Other,
         )
         | Found::Absent => Ok(None),
     }

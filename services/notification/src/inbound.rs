@@ -5,7 +5,7 @@ use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{
     AddWebhook, ChangeWebhook, NoteRequests, Preferences, PutPreferences, ReadNotification,
-    ReadNotifications, RemoveWebhook, ShowWebhookSecret,
+    ReadNotifications, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
 };
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
@@ -55,6 +55,24 @@ impl Reader<'_> {
                 let input = Input::RemoveWebhook {
                     workspace: self.parts.workspace.clone(),
                     id: envelope.command.id,
+                };
+                Ok(Request::one(input, envelope.key))
+            }
+            Watch::VERB => {
+                let envelope: Envelope<Watch> = read(body)?;
+                let input = Input::Watch {
+                    workspace: self.parts.workspace.clone(),
+                    person: self.caller(&envelope, Right::Look)?.user,
+                    of: envelope.command.of,
+                };
+                Ok(Request::one(input, envelope.key))
+            }
+            Unwatch::VERB => {
+                let envelope: Envelope<Unwatch> = read(body)?;
+                let input = Input::Unwatch {
+                    workspace: self.parts.workspace.clone(),
+                    person: self.caller(&envelope, Right::Look)?.user,
+                    of: envelope.command.of,
                 };
                 Ok(Request::one(input, envelope.key))
             }

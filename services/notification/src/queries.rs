@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::notification::{
     CountUnread, DeliveryView, GetNotification, GetPreferences, GetWebhook, ListDeliveries,
-    ListNews, ListNotifications, ListWebhookDeliveries, ListWebhooks, News, NewsItem,
-    NotificationView, Preferences, SERVICE, Unread, WebhookView,
+    ListNews, ListNotifications, ListWatches, ListWebhookDeliveries, ListWebhooks, News, NewsItem,
+    NotificationView, Preferences, SERVICE, Unread, WatchView, WebhookView,
 };
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
@@ -19,7 +19,7 @@ use sea_orm::DatabaseConnection;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::{Delivery, Refusal, Webhook, shown};
+use crate::domain::{Delivery, Refusal, Watch, Webhook, shown};
 use crate::store::{self, Behind, Last};
 
 /// Most items of one page.
@@ -52,6 +52,7 @@ impl Queries for NotificationQueries {
                     .to_webhook(workspace, &read(body)?)
                     .await
                     .and_then(json),
+                ListWatches::NAME => self.watches(workspace, &read(body)?).await.and_then(json),
                 GetPreferences::NAME => self
                     .preferences(workspace, &read(body)?)
                     .await
@@ -212,6 +213,20 @@ impl NotificationQueries {
             |last: &DeliveryView| format!("{}_{}", last.at.timestamp_millis(), last.notification);
         let next_cursor = items.last().filter(|_| more).map(cursor);
         Ok(Page { items, next_cursor })
+    }
+
+    /// One page has them all.
+    async fn watches(
+        &self,
+        workspace: &Workspace,
+        query: &ListWatches,
+    ) -> Result<Page<WatchView>, Problem> {
+        let found = store::watches(&self.db, workspace, &query.person).await;
+        let found = found.map_err(failed)?;
+        Ok(Page {
+            items: found.iter().filter_map(Watch::view).collect(),
+            next_cursor: None,
+        })
     }
 
     /// Of somebody who never said anything: what that means.

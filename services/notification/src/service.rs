@@ -83,6 +83,8 @@ impl Service for Notification {
             | Need::Person(..)
             | Need::Course(..)
             | Need::Webhooks(_)
+            | Need::Watchers { .. }
+            | Need::Watching(..)
             | Need::Unread { .. } => None,
         }
     }
@@ -97,6 +99,8 @@ impl Service for Notification {
             | Need::Person(..)
             | Need::Course(..)
             | Need::Webhooks(_)
+            | Need::Watchers { .. }
+            | Need::Watching(..)
             | Need::Unread { .. } => false,
         }
     }
@@ -108,6 +112,7 @@ impl Service for Notification {
             Aggregate::Delivery(delivery) => delivery.version,
             Aggregate::Preferences(preferences) => preferences.version,
             Aggregate::Webhook(webhook) => webhook.version,
+            Aggregate::Watch(watch) => watch.version,
             Aggregate::Secret(_) | Aggregate::Users => 1,
         }
     }
@@ -126,6 +131,7 @@ impl Service for Notification {
             | Aggregate::Secret(_)
             | Aggregate::Preferences(_)
             | Aggregate::Webhook(_)
+            | Aggregate::Watch(_)
             | Aggregate::Users => false,
         }
     }

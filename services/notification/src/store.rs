@@ -9,6 +9,7 @@ mod old;
 mod preferences_row;
 mod recording;
 mod secret_row;
+mod watch_row;
 mod webhook_row;
 
 #[cfg(test)]
@@ -29,7 +30,7 @@ use sea_orm::ConnectionTrait;
 use crate::Notification;
 use crate::domain::{
     Aggregate, Copy, Course, Delivery, DeliveryKey, Fact, Key, Need, Note, NoteKey, Notice, Person,
-    Recipient, Rules, Subject, WEBHOOKS_MAX, Webhook,
+    Recipient, Rules, Subject, WEBHOOKS_MAX, Watch, Webhook,
 };
 
 pub(crate) use copy_row::{After, Behind, Filter, some_unread};
@@ -56,10 +57,11 @@ pub(crate) async fn load(
     let mut copies: BTreeMap<&Workspace, Vec<(&UserName, NotificationId)>> = BTreeMap::new();
     let (mut deliveries, mut secrets) = (Vec::new(), Vec::new());
     let mut people: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
-    let mut webhooks = Vec::new();
+    let (mut webhooks, mut watches) = (Vec::new(), Vec::new());
     for key in keys {
         match key {
             Key::Webhook(workspace, id) => webhooks.push((workspace, *id)),
+            Key::Watch(workspace, person, of) => watches.push((workspace, person, of)),
             Key::Preferences(workspace, person) => {
                 people.entry(workspace).or_default().push(person.clone());
             }
@@ -99,6 +101,9 @@ pub(crate) async fn load(
     for webhook in webhook_row::load(db, &webhooks).await? {
         let key = Key::Webhook(webhook.workspace.clone(), webhook.id);
         found.push((key, Aggregate::Webhook(Box::new(webhook))));
+    }
+    for watch in watch_row::load(db, &watches).await? {
+        found.push((watch_row::key(&watch), Aggregate::Watch(Box::new(watch))));
     }
     for secret in secret_row::load(db, &secrets).await? {
         let key = Key::Secret(secret.workspace.clone());
@@ -181,6 +186,15 @@ pub(crate) async fn webhooks(
     webhook_row::list(db, workspace, after, limit).await
 }
 
+/// What a person watches, by id.
+pub(crate) async fn watches(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    person: &UserName,
+) -> Result<Vec<Watch>, StoreError> {
+    watch_row::list(db, workspace, person).await
+}
+
 /// What a person has said of how they want to be told.
 pub(crate) async fn preferences(
     db: &impl ConnectionTrait,
@@ -222,6 +236,7 @@ async fn with_notes(
             person: row.person,
             of,
             read_at: row.read_at,
+            watching: row.watching,
         })
     };
     Ok(rows.into_iter().filter_map(copy).collect())
@@ -329,6 +344,12 @@ pub(crate) async fn find(
                 let count = copy_row::unread(db, workspace, person, *until).await?;
                 found.push((need.clone(), Fact::Unread(count)));
             }
+            // Together, further down.
+            Need::Watchers { .. } => {}
+            Need::Watching(workspace, person) => {
+                let count = watch_row::count(db, workspace, person).await?;
+                found.push((need.clone(), Fact::Watching(count)));
+            }
             Need::Course(workspace, hold) => holds.entry(workspace).or_default().push(*hold),
             Need::Members {
                 workspace,
@@ -341,6 +362,9 @@ pub(crate) async fn find(
                 found.push((need.clone(), Fact::Members(members)));
             }
         }
+    }
+    for (need, names) in watch_row::watchers(db, needs).await? {
+        found.push((need, Fact::Members(names)));
     }
     for (workspace, names) in names {
         let mut rules = preferences_row::rules(db, workspace, &names).await?;
@@ -373,6 +397,7 @@ pub(crate) async fn save(
     let (mut notes, mut secrets) = (Vec::new(), Vec::new());
     let (mut preferences, mut webhooks) = (Vec::new(), Vec::new());
     let mut deliveries: Vec<(&Delivery, u64)> = Vec::new();
+    let mut watches = Vec::new();
     for one in changed {
         match one.state {
             Aggregate::Note(note) => notes.push((&**note, one.read_version)),
@@ -380,6 +405,7 @@ pub(crate) async fn save(
             Aggregate::Secret(secret) => secrets.push(&**secret),
             Aggregate::Preferences(said) => preferences.push((&**said, one.read_version)),
             Aggregate::Webhook(webhook) => webhooks.push((&**webhook, one.read_version)),
+            Aggregate::Watch(watch) => watches.push((&**watch, one.read_version)),
             // What was read is recorded: who was faster stays, and nobody loses.
             Aggregate::Copy(_) | Aggregate::Users => {}
         }
@@ -389,5 +415,6 @@ pub(crate) async fn save(
     losers.extend(secret_row::save(db, &secrets, now).await?);
     losers.extend(preferences_row::save(db, &preferences, now).await?);
     losers.extend(webhook_row::save(db, &webhooks, now).await?);
+    losers.extend(watch_row::save(db, &watches, now).await?);
     Ok(losers)
 }

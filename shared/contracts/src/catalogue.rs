@@ -145,6 +145,7 @@ fn all() -> Vec<Entry> {
     entries.extend(holds::policies());
     entries.extend(notifications::all());
     entries.extend(notifications::webhooks());
+    entries.extend(notifications::watches());
     entries.extend(samples::queries());
     entries.extend(plain::messages());
     entries

@@ -11,6 +11,7 @@ use crate::run::Page;
 
 mod preferences;
 mod reading;
+mod watches;
 mod webhooks;
 
 pub use preferences::{
@@ -21,6 +22,8 @@ pub use preferences::{
 pub use reading::{
     AllRead, CountUnread, ListNews, Mark, News, NewsItem, NoMark, ReadNotifications, Unread,
 };
+
+pub use watches::{ListWatches, Unwatch, Watch, WatchAdded, WatchView, Watched};
 
 pub use webhooks::{
     AddWebhook, ChangeWebhook, GetWebhook, ListWebhookDeliveries, ListWebhooks, RemoveWebhook,

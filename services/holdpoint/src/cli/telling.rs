@@ -141,3 +141,23 @@ pub(crate) enum PoliciesCommand {
         name: String,
     },
 }
+
+/// Commands about what you follow.
+#[derive(Subcommand)]
+pub(crate) enum FollowCommand {
+    /// Be told what becomes of a request, or of all that a run or an agent asks
+    Follow {
+        /// What it is
+        #[arg(value_parser = ["request", "run", "agent"])]
+        kind: String,
+        /// Its id, or the agent's name
+        id: String,
+    },
+    /// Be told of it no more
+    Unfollow {
+        /// As `following` shows it, or an agent's name
+        id: String,
+    },
+    /// Show what you follow
+    Following,
+}

@@ -6,7 +6,7 @@ use holdpoint_ids::{NotificationId, UserName, Workspace};
 
 use super::note::{Note, view};
 use super::notice::Notice;
-use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Step, Stop};
+use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Step, Stop, watch};
 
 /// Whether somebody has read it. Its version is 1 until then, and 2 after.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +17,8 @@ pub struct Copy {
     pub person: UserName,
     /// Of what.
     pub of: Subject,
+    /// They have it only because they watch.
+    pub watching: bool,
     /// Since when it counts as read.
     pub read_at: Option<DateTime<Utc>>,
 }
@@ -53,7 +55,13 @@ impl Copy {
     #[must_use]
     pub fn view(&self) -> Option<NotificationView> {
         match &self.of {
-            Subject::Note(note, end) => view(note, self.read_at, end.clone()),
+            Subject::Note(note, end) => {
+                let view = view(note, self.read_at, end.clone())?;
+                Some(match self.watching {
+                    true => watch::shown(&note.fact, view),
+                    false => view,
+                })
+            }
             Subject::Notice(notice) => Some(notice.view(self.read_at)),
         }
     }
@@ -98,7 +106,12 @@ pub(super) fn read_all(
         Found::Unknown => return Err(Stop::Need(vec![need])),
         Found::Here(Fact::Unread(count)) => count,
         Found::Here(
-            Fact::Members(_) | Fact::Person(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Other,
+            Fact::Members(_)
+            | Fact::Person(_)
+            | Fact::Course(_)
+            | Fact::Webhooks(_)
+            | Fact::Watching(_)
+            | Fact::Other,
         )
         | Found::Absent => 0,
     };

@@ -6,7 +6,7 @@ use holdpoint_ids::Workspace;
 
 use super::{
     Aggregate, Answer, Change, Copy, Delivery, Effect, Input, Look, Note, Preferences, Refusal,
-    Secret, Step, Stop, Webhook, copy, delivery, note, preferences, webhook,
+    Secret, Step, Stop, Watch, Webhook, copy, delivery, note, preferences, watch, webhook,
 };
 
 /// Decides what an input does. Total and pure: same arguments, same answer.
@@ -54,6 +54,12 @@ pub(crate) fn decide(
         Input::Digest { .. } => known
             .preferences
             .map_or_else(nothing, |said| Ok(preferences::digest(said, now))),
+        Input::Watch {
+            workspace,
+            person,
+            of,
+        } => watch::add(known.watch, (workspace, person, of), look, now),
+        Input::Unwatch { of, .. } => watch::remove(known.watch, of),
         Input::AddWebhook(new) => webhook::add(known.webhook, new, look),
         Input::RemoveWebhook { id, .. } => known
             .webhook
@@ -81,6 +87,7 @@ struct Known<'s> {
     secret: Option<&'s Secret>,
     preferences: Option<&'s Preferences>,
     webhook: Option<&'s Webhook>,
+    watch: Option<&'s Watch>,
 }
 
 impl<'s> Known<'s> {
@@ -93,6 +100,7 @@ impl<'s> Known<'s> {
             Some(Aggregate::Secret(secret)) => known.secret = Some(secret),
             Some(Aggregate::Preferences(said)) => known.preferences = Some(said),
             Some(Aggregate::Webhook(webhook)) => known.webhook = Some(webhook),
+            Some(Aggregate::Watch(watch)) => known.watch = Some(watch),
             Some(Aggregate::Users) | None => {}
         }
         known

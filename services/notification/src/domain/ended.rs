@@ -53,14 +53,24 @@ pub(super) fn title(fact: &RequestFact) -> Option<String> {
     Some(title.chars().take(TITLE_CHARS_MAX).collect())
 }
 
+/// `Rejected by ada`
+fn outcome(fact: &RequestFact) -> Option<String> {
+    let how = how(fact)?;
+    Some(match person(fact) {
+        Some(by) => format!("{how} by {by}"),
+        None => format!("{how}, and nobody had decided"),
+    })
+}
+
+/// `Rejected by ada.`, without what was said.
+pub(super) fn short(fact: &RequestFact) -> Option<String> {
+    Some(format!("{}.", outcome(fact)?))
+}
+
 /// `Rejected by ada: Not before Monday`. What was said is for whoever wanted it asked, who sees all of
 /// the request.
 pub(super) fn message(fact: &RequestFact) -> Option<String> {
-    let how = how(fact)?;
-    let mut message = match person(fact) {
-        Some(by) => format!("{how} by {by}"),
-        None => format!("{how}, and nobody had decided"),
-    };
+    let mut message = outcome(fact)?;
     let said = fact.request.response.as_ref();
     let said = said.and_then(serde_json::Value::as_str).map(str::trim);
     match said.filter(|said| !said.is_empty()) {

@@ -62,6 +62,11 @@ pub enum Fan {
         /// The last one of the first role who was told.
         after: Option<UserName>,
     },
+    /// Those whom it concerns have it; those who watch are still to be told.
+    Watchers {
+        /// The last one who was told.
+        after: Option<UserName>,
+    },
 }
 
 /// Whom one page reaches, and what is left after it.
@@ -150,6 +155,7 @@ impl Roles<'_> {
                     | Fact::Course(_)
                     | Fact::Webhooks(_)
                     | Fact::Unread(_)
+                    | Fact::Watching(_)
                     | Fact::Other,
                 )
                 | Found::Absent => {
@@ -166,7 +172,11 @@ impl Roles<'_> {
 }
 
 /// Those of the names who are there and not disabled.
-fn people(workspace: &Workspace, names: &[UserName], look: Look<'_>) -> Result<Vec<Person>, Stop> {
+pub(super) fn people(
+    workspace: &Workspace,
+    names: &[UserName],
+    look: Look<'_>,
+) -> Result<Vec<Person>, Stop> {
     let mut needs = Vec::new();
     let mut people = Vec::with_capacity(names.len());
     for name in names {
@@ -180,6 +190,7 @@ fn people(workspace: &Workspace, names: &[UserName], look: Look<'_>) -> Result<V
                 | Fact::Course(_)
                 | Fact::Webhooks(_)
                 | Fact::Unread(_)
+                | Fact::Watching(_)
                 | Fact::Other,
             )
             | Found::Absent => {}

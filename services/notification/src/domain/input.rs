@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
-use holdpoint_contracts::notification::{self as contract, RequestFact};
+use holdpoint_contracts::notification::{self as contract, RequestFact, Watched};
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
 use super::{Call, DeliveryKey, Key, NoteKey, Report, Webhook, Wording};
@@ -54,6 +54,24 @@ pub enum Input {
         workspace: Workspace,
         /// Who.
         person: UserName,
+    },
+    /// A person wants to be told of something.
+    Watch {
+        /// Whose.
+        workspace: Workspace,
+        /// Who, as the gateway vouches.
+        person: UserName,
+        /// Of what.
+        of: Watched,
+    },
+    /// A person wants to be told of it no more.
+    Unwatch {
+        /// Whose.
+        workspace: Workspace,
+        /// Who, as the gateway vouches.
+        person: UserName,
+        /// Of what.
+        of: Watched,
     },
     /// Somebody who may adds a program that is told of events.
     AddWebhook(Box<Webhook>),
@@ -138,6 +156,16 @@ impl Input {
             | Self::Digest { workspace, person } => {
                 Key::Preferences(workspace.clone(), person.clone())
             }
+            Self::Watch {
+                workspace,
+                person,
+                of,
+            }
+            | Self::Unwatch {
+                workspace,
+                person,
+                of,
+            } => Key::Watch(workspace.clone(), person.clone(), of.clone()),
             Self::AddWebhook(new) => Key::Webhook(new.workspace.clone(), new.id),
             Self::RemoveWebhook { workspace, id }
             | Self::ChangeWebhook { workspace, id, .. }

@@ -7,14 +7,14 @@ use holdpoint_contracts::notification::{
     FactKind, NoteEnd, Noted, NotificationType, NotificationView, RequestFact,
 };
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::{HoldId, NotificationId, Workspace};
+use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 
 use super::brief::brief;
 use super::fan_out::{Audience, Fan, PAGE, page};
 use super::{
     Aggregate, Answer, Change, Effect, Fact, Found, Hook, Look, Need, NoteKey, Person, Posting,
-    Recipient, Step, Stop, both, ended, webhook,
+    Recipient, Step, Stop, both, ended, watch, webhook,
 };
 
 /// Longest headline, in characters; the rest is in the message.
@@ -196,8 +196,9 @@ pub(super) fn told(
     course.note(fact.kind, fact.rev);
     let left = whom(fact);
     let fan = match left.is_empty() {
-        true => Fan::Done,
         false => Fan::People { left, after: None },
+        true if watch::watchers(workspace, fact, None, look)?.is_empty() => Fan::Done,
+        true => Fan::Watchers { after: None },
     };
     let note = Note {
         workspace: workspace.clone(),
@@ -284,13 +285,56 @@ fn bounded(fact: &RequestFact) -> RequestFact {
     fact
 }
 
-/// The next page of a fact. Where nobody at all could be told, the owners are.
+/// The next page of a fact: those whom it concerns, and after them those who watch. Who has a copy keeps
+/// it, so nobody is told twice.
 pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<Step, Stop> {
-    let Fan::People { left, after } = &note.fan else {
-        return Ok(Step::Same(Answer::Done));
-    };
+    match &note.fan {
+        Fan::Done => Ok(Step::Same(Answer::Done)),
+        Fan::People { left, after } => concerned(note, (left, after.as_ref()), look, now),
+        Fan::Watchers { after } => {
+            let is_over = course(&note.workspace, note.fact.id, look)?.is_over();
+            let reached = watch::page(&note.workspace, &note.fact, after.as_ref(), look)?;
+            let mut next = note.clone();
+            next.version += 1;
+            next.fan = reached.rest;
+            let copies = copies(note, reached.people, (is_over, true));
+            Ok(went_on(next, copies.into_iter().collect()))
+        }
+    }
+}
+
+fn went_on(next: Note, effects: Vec<Effect>) -> Step {
+    Step::Changed(Box::new(Change {
+        state: Aggregate::Note(Box::new(next)),
+        effects,
+        facts: Vec::new(),
+        answer: Answer::Done,
+    }))
+}
+
+/// The copies of some people, if there are any.
+fn copies(note: &Note, people: Vec<Person>, (is_over, watching): (bool, bool)) -> Option<Effect> {
+    let has_to_act = !is_over || note.fact.kind.is_end();
+    (!people.is_empty()).then(|| Effect::Copies {
+        workspace: note.workspace.clone(),
+        id: note.id(),
+        people: people.into_iter().map(|user| user.name).collect(),
+        at: note.fact.at,
+        read_at: (!has_to_act).then_some(note.fact.at),
+        watching,
+    })
+}
+
+/// A page of those whom it concerns. Where nobody at all could be told, the owners are. With the last
+/// one go the first of those who watch.
+fn concerned(
+    note: &Note,
+    (left, after): (&[Audience], Option<&UserName>),
+    look: Look<'_>,
+    now: DateTime<Utc>,
+) -> Result<Step, Stop> {
     let is_over = course(&note.workspace, note.fact.id, look)?.is_over();
-    let reached = page(&note.workspace, left, after.as_ref(), PAGE, look)?;
+    let reached = page(&note.workspace, left, after, PAGE, look)?;
     let mut next = note.clone();
     next.version += 1;
     next.fan = reached.rest;
@@ -316,21 +360,13 @@ pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<S
             to: told,
         });
     }
-    let people: Vec<_> = reached.people.into_iter().map(|user| user.name).collect();
-    let copies = Effect::Copies {
-        workspace: note.workspace.clone(),
-        id: note.id(),
-        people,
-        at: note.fact.at,
-        read_at: (is_over && !is_end).then_some(note.fact.at),
-    };
-    effects.push(copies);
-    Ok(Step::Changed(Box::new(Change {
-        state: Aggregate::Note(Box::new(next)),
-        effects,
-        facts: Vec::new(),
-        answer: Answer::Done,
-    })))
+    effects.extend(copies(note, reached.people, (is_over, false)));
+    if next.fan == Fan::Done {
+        let watching = watch::page(&note.workspace, &note.fact, None, look)?;
+        next.fan = watching.rest;
+        effects.extend(copies(note, watching.people, (is_over, true)));
+    }
+    Ok(went_on(next, effects))
 }
 
 /// Whether it leaves the application for a person, beside their copy: whoever is asked for something is
@@ -385,7 +421,12 @@ pub(super) fn course(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Res
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Course(course)) => Ok(course),
         Found::Here(
-            Fact::Members(_) | Fact::Person(_) | Fact::Webhooks(_) | Fact::Unread(_) | Fact::Other,
+            Fact::Members(_)
+            | Fact::Person(_)
+            | Fact::Webhooks(_)
+            | Fact::Unread(_)
+            | Fact::Watching(_)
+            | Fact::Other,
         )
         | Found::Absent => Ok(Course::default()),
     }

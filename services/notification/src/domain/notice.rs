@@ -110,7 +110,12 @@ fn owners(webhook: &Webhook, look: Look<'_>) -> Result<Vec<UserName>, Stop> {
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Members(names)) => Ok(names),
         Found::Here(
-            Fact::Person(_) | Fact::Course(_) | Fact::Webhooks(_) | Fact::Unread(_) | Fact::Other,
+            Fact::Person(_)
+            | Fact::Course(_)
+            | Fact::Webhooks(_)
+            | Fact::Unread(_)
+            | Fact::Watching(_)
+            | Fact::Other,
         )
         | Found::Absent => Ok(Vec::new()),
     }

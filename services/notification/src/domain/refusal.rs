@@ -1,9 +1,10 @@
 //! Every way to say no, and how it is told.
 
+use holdpoint_contracts::notification::Watched;
 use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::{NotificationId, WebhookId};
 
-use super::WEBHOOKS_MAX;
+use super::{WATCHES_MAX, WEBHOOKS_MAX};
 
 /// Why something was not done.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +15,10 @@ pub enum Refusal {
     NoWebhook(WebhookId),
     /// The workspace has as many webhooks as there may be.
     TooManyWebhooks,
+    /// The caller does not watch that.
+    NoWatch(Watched),
+    /// The caller watches as much as one may.
+    TooManyWatches,
     /// A person wants to be told by a chat, and has not said where it is.
     NoChatAddress,
 }
@@ -31,6 +36,12 @@ impl Refusal {
                 409,
                 "too_many_webhooks",
                 format!("there are {WEBHOOKS_MAX} webhooks, which is the most; remove one first"),
+            ),
+            Self::NoWatch(of) => Problem::not_found(format!("you do not follow `{of}`")),
+            Self::TooManyWatches => Problem::new(
+                409,
+                "too_many_watches",
+                format!("you follow {WATCHES_MAX} things, which is the most; unfollow one first"),
             ),
             Self::NoChatAddress => {
                 let message = "channels.chat.url is not known: give the whole address of the chat";

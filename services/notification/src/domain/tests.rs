@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::*;
 
 mod telling;
+mod watching;
 
 pub(crate) fn request(kind: HoldKind) -> RequestView {
     let id: HoldId = "hold_01920000000070008000000000000001-1".parse().unwrap();
@@ -111,7 +112,11 @@ fn found(world: &World, need: &Need) -> Found {
             })),
             None => Found::Absent,
         },
-        Need::Course(..) | Need::Webhooks(_) | Need::Unread { .. } => Found::Absent,
+        Need::Course(..)
+        | Need::Webhooks(_)
+        | Need::Watchers { .. }
+        | Need::Watching(..)
+        | Need::Unread { .. } => Found::Absent,
     }
 }
 

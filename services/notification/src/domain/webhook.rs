@@ -400,7 +400,12 @@ pub(super) fn hooks(workspace: &Workspace, look: Look<'_>) -> Result<Vec<Hook>, 
         Found::Unknown => Err(Stop::Need(vec![need])),
         Found::Here(Fact::Webhooks(all)) => Ok(all),
         Found::Here(
-            Fact::Members(_) | Fact::Person(_) | Fact::Course(_) | Fact::Unread(_) | Fact::Other,
+            Fact::Members(_)
+            | Fact::Person(_)
+            | Fact::Course(_)
+            | Fact::Unread(_)
+            | Fact::Watching(_)
+            | Fact::Other,
         )
         | Found::Absent => Ok(Vec::new()),
     }

@@ -34,6 +34,7 @@ pub struct Model {
     pub at: DateTimeUtc,
     pub read_at: Option<DateTimeUtc>,
     pub seq: i64,
+    pub watching: bool,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -46,6 +47,7 @@ pub(super) struct Row {
     pub(super) rev: u64,
     pub(super) read_at: Option<DateTime<Utc>>,
     pub(super) seq: u64,
+    pub(super) watching: bool,
 }
 
 /// Where a page of a list begins.
@@ -82,6 +84,8 @@ pub(super) struct Copies<'c> {
     pub(super) at: DateTime<Utc>,
     pub(super) read_at: Option<DateTime<Utc>>,
     pub(super) seq: i64,
+    /// They are told because they watch.
+    pub(super) watching: bool,
 }
 
 /// When something was read, and by which change.
@@ -102,6 +106,7 @@ fn as_row(row: &Model) -> Result<Row, StoreError> {
         rev: u64::try_from(row.rev).map_err(broken)?,
         read_at: row.read_at,
         seq: u64::try_from(row.seq).map_err(broken)?,
+        watching: row.watching,
     })
 }
 
@@ -182,6 +187,7 @@ pub(super) async fn insert(
         at: Set(copies.at),
         read_at: Set(copies.read_at),
         seq: Set(copies.seq),
+        watching: Set(copies.watching),
     });
     let kept = OnConflict::columns([Column::Workspace, Column::Person, Column::Hold, Column::Rev])
         .do_nothing()

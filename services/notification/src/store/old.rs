@@ -1,5 +1,5 @@
-//! What is known of requests that ended long ago: their notes, copies and deliveries; and webhooks that
-//! were removed.
+//! What is known of requests that ended long ago: their notes, copies and deliveries; webhooks that were
+//! removed, and what is watched no more.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::FactKind;
@@ -7,7 +7,7 @@ use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
 
-use super::{copy_row, delivery_row, note_row, notice_row, webhook_row};
+use super::{copy_row, delivery_row, note_row, notice_row, watch_row, webhook_row};
 
 /// A request by its columns `workspace` and `hold`.
 pub(super) type Request = (String, String);
@@ -41,12 +41,14 @@ pub(super) async fn forget(
         requests.push((row.try_get("", "workspace")?, row.try_get("", "hold")?));
     }
     webhook_row::forget(db, before).await?;
+    watch_row::forget(db, before).await?;
     forget_notices(db, before).await?;
     delivery_row::forget_digests(db, before).await?;
     if requests.is_empty() || copy_row::forget(db, &requests, COPIES).await? > 0 {
         return Ok(());
     }
     delivery_row::forget(db, &requests).await?;
+    watch_row::forget_requests(db, &requests).await?;
     note_row::forget(db, &requests).await
 }
 

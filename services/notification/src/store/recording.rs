@@ -28,12 +28,14 @@ pub(crate) async fn record(
                 people,
                 at,
                 read_at,
+                watching,
             } => {
                 let copies = copy_row::Copies {
                     workspace,
                     id: *id,
                     at: *at,
                     read_at: *read_at,
+                    watching: *watching,
                     seq: seq(workspace),
                 };
                 copy_row::insert(db, &copies, people).await?;
@@ -144,6 +146,7 @@ async fn tell(
         id: notice.id,
         at: notice.at,
         read_at: None,
+        watching: false,
         seq,
     };
     copy_row::insert(db, &copies, people).await

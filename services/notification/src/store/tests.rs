@@ -10,11 +10,16 @@ use sea_orm::{
 };
 use sea_orm_migration::MigratorTrait as _;
 
+use holdpoint_contracts::notification::Watched;
+use holdpoint_ids::Workspace;
+
 use super::old::{forget, has_old};
 use super::{
     change_row, copy_row, delivery_row, note_row, notice_row, preferences_row, secret_row,
-    webhook_row,
+    watch_row, webhook_row,
 };
+
+use crate::domain::{Need, Watch};
 
 pub(crate) use copy_row::Entity as Copies;
 
@@ -60,6 +65,8 @@ async fn all(location: &Location) {
     same_columns(&db, secret_row::Entity).await;
     same_columns(&db, preferences_row::Entity).await;
     same_columns(&db, webhook_row::Entity).await;
+    same_columns(&db, watch_row::Entity).await;
+    watches(&db).await;
     same_columns(&db, holdpoint_people::table::row::user::Entity).await;
     same_columns(&db, holdpoint_people::table::row::role::Entity).await;
 }
@@ -126,4 +133,62 @@ async fn on_postgres() {
     };
     all(&in_schema(&postgres, "notification")).await;
     deliveries_are_kept(&in_schema(&postgres, "earlier")).await;
+}
+
+/// Who watches is found by what they watch: each once, by name, page by page, and no more once they do
+/// not; of two who write the same version one loses.
+async fn watches(db: &DatabaseConnection) {
+    let workspace: Workspace = "acme".parse().unwrap();
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let agent = Watched::Agent("outreach".parse().unwrap());
+    let run: Watched = "run_01920000000070008000000000000001".parse().unwrap();
+    let watch = |person: &str, of: &Watched| Watch {
+        workspace: workspace.clone(),
+        person: person.parse().unwrap(),
+        of: of.clone(),
+        since: Some(now),
+        version: 1,
+    };
+    let need = |after: Option<&str>, limit| Need::Watchers {
+        workspace: workspace.clone(),
+        of: vec![agent.clone(), run.clone()],
+        after: after.map(|name| name.parse().unwrap()),
+        limit,
+    };
+    let all = [
+        watch("cleo", &agent),
+        watch("ada", &agent),
+        watch("ada", &run),
+        watch("bob", &run),
+    ];
+    let tx = begin_write(db).await.unwrap();
+    let new: Vec<_> = all.iter().map(|one| (one, 0)).collect();
+    assert_eq!(watch_row::save(&tx, &new, now).await.unwrap(), []);
+    let lost = watch_row::save(&tx, &new[..1], now).await.unwrap();
+    assert_eq!(lost, [watch_row::key(&all[0])]);
+    let needs = [need(None, 2), need(Some("bob"), 2)];
+    let found = watch_row::watchers(&tx, &needs).await.unwrap();
+    let names = |page: usize| -> Vec<&str> { found[page].1.iter().map(|it| it.as_str()).collect() };
+    assert_eq!((names(0), names(1)), (vec!["ada", "bob"], vec!["cleo"]));
+    let gone = Watch {
+        since: None,
+        version: 2,
+        ..all[0].clone()
+    };
+    assert_eq!(watch_row::save(&tx, &[(&gone, 1)], now).await.unwrap(), []);
+    let found = watch_row::watchers(&tx, &[need(None, 9)]).await.unwrap();
+    assert_eq!(found[0].1.len(), 2, "{found:?}");
+    let (ada, cleo) = (&all[1].person, &all[0].person);
+    assert_eq!(watch_row::count(&tx, &workspace, ada).await.unwrap(), 2);
+    assert_eq!(watch_row::count(&tx, &workspace, cleo).await.unwrap(), 0);
+    assert_eq!(
+        watch_row::list(&tx, &workspace, ada).await.unwrap().len(),
+        2
+    );
+    let keys = [(&workspace, cleo, &agent), (&workspace, cleo, &run)];
+    assert_eq!(watch_row::load(&tx, &keys).await.unwrap(), [gone]);
+    let later = "2026-01-02T00:00:00Z".parse().unwrap();
+    watch_row::forget(&tx, later).await.unwrap();
+    assert_eq!(watch_row::load(&tx, &keys).await.unwrap(), []);
+    tx.commit().await.unwrap();
 }

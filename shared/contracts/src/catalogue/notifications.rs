@@ -8,11 +8,11 @@ use crate::hold::{HoldOutcome, Priority};
 use crate::notification::{
     AddWebhook, AllRead, ChangeWebhook, Channel, ChannelRule, Channels, Chat, CountUnread, Day,
     DeliveryState, DeliveryView, Digest, FactKind, GetNotification, GetPreferences, GetWebhook,
-    ListDeliveries, ListNews, ListNotifications, ListWebhookDeliveries, ListWebhooks, Mark, News,
-    NewsItem, NoteEnd, NotificationNudge, NotificationType, NotificationView, Preferences,
-    PutPreferences, QuietHours, ReadNotification, ReadNotifications, RemoveWebhook,
-    ShowWebhookSecret, Unread, Wait, Way, WebhookAdded, WebhookFormat, WebhookSecretView,
-    WebhookStatus, WebhookView,
+    ListDeliveries, ListNews, ListNotifications, ListWatches, ListWebhookDeliveries, ListWebhooks,
+    Mark, News, NewsItem, NoteEnd, NotificationNudge, NotificationType, NotificationView,
+    Preferences, PutPreferences, QuietHours, ReadNotification, ReadNotifications, RemoveWebhook,
+    ShowWebhookSecret, Unread, Unwatch, Wait, Watch, WatchAdded, WatchView, Watched, Way,
+    WebhookAdded, WebhookFormat, WebhookSecretView, WebhookStatus, WebhookView,
 };
 use crate::subject;
 
@@ -244,4 +244,48 @@ pub(super) fn webhooks() -> Vec<Entry> {
             }),
         ),
     ]
+}
+
+fn watch(of: Watched) -> WatchView {
+    WatchView {
+        id: of.to_string(),
+        of,
+        since: at("05T09:00:00"),
+    }
+}
+
+pub(super) fn watches() -> Vec<Entry> {
+    let (run, request) = (Watched::Run(run_id()), Watched::Request(hold_id()));
+    let agent = Watched::Agent("outreach".parse().unwrap());
+    let added = WatchAdded {
+        watch: watch(run.clone()),
+        new: true,
+    };
+    let list = ListWatches {
+        person: "salesRep".parse().unwrap(),
+    };
+    let unwatch = Unwatch {
+        of: request.clone(),
+    };
+    vec![
+        command("salesRep", Watch { of: run }, added),
+        command("salesRep", unwatch, watch(request)),
+        query(&list, page(watch(agent))),
+    ]
+}
+
+/// The id of a watch is read back as what is watched.
+#[test]
+fn what_is_watched_is_read_back() {
+    for text in [
+        hold_id().to_string(),
+        run_id().to_string(),
+        "agent_run_1".to_owned(),
+        "agent_agent_x".to_owned(),
+    ] {
+        assert_eq!(text.parse::<Watched>().unwrap().to_string(), text);
+    }
+    for text in ["", "agent_", "outreach", "run_1"] {
+        assert!(text.parse::<Watched>().is_err(), "{text}");
+    }
 }

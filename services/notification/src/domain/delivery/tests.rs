@@ -38,7 +38,11 @@ fn look(person: &Person, course: Course) -> impl Fn(&Need) -> Found {
     move |need: &Need| match need {
         Need::Person(..) => Found::Here(Fact::Person(person.clone())),
         Need::Course(..) => Found::Here(Fact::Course(course)),
-        Need::Members { .. } | Need::Webhooks(_) | Need::Unread { .. } => Found::Absent,
+        Need::Members { .. }
+        | Need::Webhooks(_)
+        | Need::Watchers { .. }
+        | Need::Watching(..)
+        | Need::Unread { .. } => Found::Absent,
     }
 }
 

@@ -288,7 +288,7 @@ proptest! {
                 has_mail: true,
                 rules: rules.clone(),
             })),
-            Need::Members { .. } | Need::Course(..) | Need::Webhooks(_) | Need::Unread { .. } => Found::Absent,
+            Need::Members { .. } | Need::Course(..) | Need::Webhooks(_) | Need::Watchers { .. } | Need::Watching(..) | Need::Unread { .. } => Found::Absent,
         };
         let (mut one, mut now) = (mail(start), start);
         // Passes at any time, and at last one at the very instant that it waits for.

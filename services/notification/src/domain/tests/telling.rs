@@ -10,7 +10,7 @@ fn told_of(fact: &RequestFact) -> Vec<Audience> {
     note::whom(fact)
 }
 
-fn ended(kind: FactKind, by: Option<&str>, asked_by: &[&str]) -> RequestFact {
+pub(super) fn ended(kind: FactKind, by: Option<&str>, asked_by: &[&str]) -> RequestFact {
     let mut fact = fact(2, kind, &["@role.ops"]);
     fact.by = by.map(str::to_owned);
     fact.request.asked_by = asked_by.iter().map(ToString::to_string).collect();
@@ -60,9 +60,12 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
             opened: Some(1),
             ended: Some(2),
         })),
-        Need::Members { .. } | Need::Person(..) | Need::Webhooks(_) | Need::Unread { .. } => {
-            found(&world, need)
-        }
+        Need::Members { .. }
+        | Need::Person(..)
+        | Need::Webhooks(_)
+        | Need::Watchers { .. }
+        | Need::Watching(..)
+        | Need::Unread { .. } => found(&world, need),
     };
     let tell = |names: &[&str]| {
         let mut note = noted(fact.clone(), false);
@@ -120,7 +123,7 @@ fn it_says_how_it_ended() {
     assert_eq!(view(&fact).message, "Time was up, and nobody had decided.");
 }
 
-fn kinds() -> impl Strategy<Value = FactKind> {
+pub(super) fn kinds() -> impl Strategy<Value = FactKind> {
     prop::sample::select(vec![
         FactKind::Opened,
         FactKind::Assigned,

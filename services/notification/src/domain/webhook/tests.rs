@@ -14,7 +14,11 @@ fn olga(active: bool) -> impl Fn(&Need) -> Found {
             rules: Rules::default(),
         })),
         Need::Members { .. } => Found::Here(Fact::Members(vec!["otto".parse().unwrap()])),
-        Need::Course(..) | Need::Webhooks(_) | Need::Unread { .. } => Found::Absent,
+        Need::Course(..)
+        | Need::Webhooks(_)
+        | Need::Watchers { .. }
+        | Need::Watching(..)
+        | Need::Unread { .. } => Found::Absent,
     }
 }
 

@@ -1,0 +1,112 @@
+//! `/watches`: what the caller follows, to be told of it. Everybody sees and changes their own.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::{delete, get};
+use axum::{Json, Router};
+use holdpoint_auth::Right;
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::{GetAgent, GetRun};
+use holdpoint_contracts::notification::{ListWatches, Unwatch, Watch, WatchView, Watched};
+use holdpoint_contracts::run::Page;
+use holdpoint_ids::{AgentName, HoldId, RunId};
+use serde::Deserialize;
+
+use crate::app::App;
+use crate::body::Body;
+use crate::caller::{Caller, Named};
+use crate::params::Params;
+use crate::problem::Refused;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .route("/watches", get(list).post(add))
+        .route("/watches/{id}", delete(remove))
+}
+
+/// Exactly one of them.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WatchBody {
+    #[serde(default)]
+    request: Option<HoldId>,
+    #[serde(default)]
+    run: Option<RunId>,
+    #[serde(default)]
+    agent: Option<AgentName>,
+}
+
+impl WatchBody {
+    fn of(self) -> Result<Watched, Problem> {
+        match (self.request, self.run, self.agent) {
+            (Some(id), None, None) => Ok(Watched::Request(id)),
+            (None, Some(id), None) => Ok(Watched::Run(id)),
+            (None, None, Some(name)) => Ok(Watched::Agent(name)),
+            _ => Err(Problem::invalid_body(
+                "say what you follow: exactly one of `request`, `run`, `agent`",
+            )),
+        }
+    }
+}
+
+/// All of them: there are not many.
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Page<WatchView>>, Refused> {
+    caller.may(Right::Look)?;
+    params.only(&[])?;
+    let person = caller.claims.user.clone();
+    let query = ListWatches { person };
+    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+}
+
+/// 201 where it is new, 200 where the caller did already.
+async fn add(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+    body: Body,
+) -> Result<(StatusCode, Json<WatchView>), Refused> {
+    caller.may(Right::Look)?;
+    params.only(&[])?;
+    let of = body.json::<WatchBody>()?.of()?;
+    exists(&app, &caller, &of).await?;
+    let added = app.ask(&caller, body.key, Watch { of }).await?;
+    let status = match added.new {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    };
+    Ok((status, Json(added.watch)))
+}
+
+/// 404 for what is not there, in the words of whoever owns it.
+async fn exists(app: &App, caller: &Caller, of: &Watched) -> Result<(), Problem> {
+    match of.clone() {
+        Watched::Request(id) => drop(app.request(caller, id).await?),
+        Watched::Run(run) => {
+            drop(app.bus.query(&caller.workspace, &GetRun { run }).await?);
+        }
+        Watched::Agent(agent) => {
+            drop(
+                app.bus
+                    .query(&caller.workspace, &GetAgent { agent })
+                    .await?,
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    Named(of): Named<Watched>,
+    params: Params,
+) -> Result<StatusCode, Refused> {
+    caller.may(Right::Look)?;
+    params.only(&[])?;
+    app.ask(&caller, None, Unwatch { of }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

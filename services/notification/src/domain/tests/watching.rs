@@ -1,0 +1,271 @@
+//! Who is told of a fact because they watch: each once, and in which words.
+
+use holdpoint_contracts::notification::Watched;
+use proptest::prelude::*;
+
+use super::telling::{ended, kinds};
+use super::*;
+
+/// Who watches what a fact is of; each need is answered as the tables do.
+fn look<'w>(world: &'w World, watching: &'w [&'w str]) -> impl Fn(&Need) -> Found + 'w {
+    move |need: &Need| match need {
+        Need::Watchers {
+            of, after, limit, ..
+        } => {
+            assert!(!of.is_empty());
+            let after = after.as_ref().map_or("", |name| name.as_str());
+            let later = watching.iter().filter(|name| **name > after);
+            let names = later.take(*limit).map(|name| name.parse().unwrap());
+            Found::Here(Fact::Members(names.collect()))
+        }
+        Need::Watching(..) => Found::Here(Fact::Watching(0)),
+        Need::Course(..)
+        | Need::Members { .. }
+        | Need::Person(..)
+        | Need::Webhooks(_)
+        | Need::Unread { .. } => found(world, need),
+    }
+}
+
+/// All copies that a fact makes, in order: whose, and whether they only watch. Nothing leaves the
+/// application for who watches.
+fn copies(fact: &RequestFact, look: Look<'_>) -> Vec<(String, bool)> {
+    let told = Input::Told {
+        workspace: acme(),
+        fact: Box::new(fact.clone()),
+    };
+    let now = DateTime::UNIX_EPOCH;
+    let Ok(Step::Changed(first)) = decide(None, &told, look, now) else {
+        panic!("not stored");
+    };
+    let (mut state, mut all) = (first.state, Vec::new());
+    loop {
+        let Aggregate::Note(note) = &state else {
+            panic!("no note");
+        };
+        let go_on = Input::GoOn(note.key());
+        let Ok(Step::Changed(change)) = decide(Some(&state), &go_on, look, now) else {
+            return all;
+        };
+        let mut concerned = Vec::new();
+        for effect in &change.effects {
+            match effect {
+                Effect::Copies {
+                    people, watching, ..
+                } => {
+                    all.extend(people.iter().map(|name| (name.to_string(), *watching)));
+                    concerned.extend(people.iter().filter(|_| !watching));
+                }
+                Effect::Deliver { to, .. } => assert!(to.len() <= PAGE),
+                other => panic!("{other:?}"),
+            }
+        }
+        for effect in &change.effects {
+            if let Effect::Deliver { to, .. } = effect {
+                assert!(
+                    to.len() <= concerned.len(),
+                    "nothing leaves for who watches"
+                );
+            }
+        }
+        state = change.state;
+    }
+}
+
+/// Those who have a copy once all is written: who has one keeps it.
+fn told(fact: &RequestFact, look: Look<'_>) -> BTreeMap<String, bool> {
+    let mut told = BTreeMap::new();
+    for (name, watching) in copies(fact, look) {
+        told.entry(name).or_insert(watching);
+    }
+    told
+}
+
+fn everybody() -> World {
+    world(&[
+        ("ada", &["ops"]),
+        ("bob", &["member"]),
+        ("cleo", &["member"]),
+        ("dan", &[]),
+        ("olga", &["owner"]),
+    ])
+}
+
+/// People, Deliver 7: who watches is told what is asked, who has it now and how it ended; not of what
+/// they did themselves, and not where they are disabled.
+#[test]
+fn who_watches_is_told_beside_those_it_concerns() {
+    let world = everybody();
+    let watching = ["ada", "bob", "cleo", "dan"];
+    let look = look(&world, &watching);
+    let of = |fact: &RequestFact| told(fact, &look).into_iter().collect::<Vec<_>>();
+    let told = |name: &str, watching| (name.to_owned(), watching);
+    let mut opened = fact(1, FactKind::Opened, &["@role.ops"]);
+    opened.by = Some("bob".to_owned());
+    assert_eq!(of(&opened), [told("ada", false), told("cleo", true)]);
+    let decided = ended(FactKind::Decided, Some("ada"), &["cleo"]);
+    assert_eq!(of(&decided), [told("bob", true), told("cleo", false)]);
+    let silent = ended(FactKind::Expired, None, &[]);
+    assert_eq!(
+        of(&silent),
+        [told("ada", true), told("bob", true), told("cleo", true)]
+    );
+    let escalated = fact(3, FactKind::Escalated, &["@user.olga"]);
+    assert_eq!(of(&escalated), [told("olga", false)]);
+    let mut timer = fact(4, FactKind::Opened, &["@role.ops"]);
+    timer.request.kind = HoldKind::Timer;
+    assert_eq!(of(&timer), []);
+}
+
+/// Where nobody watches, and it concerns nobody, nothing more is to be done.
+#[test]
+fn what_nobody_watches_costs_no_page() {
+    let world = everybody();
+    let told = Input::Told {
+        workspace: acme(),
+        fact: Box::new(ended(FactKind::Expired, None, &[])),
+    };
+    for (watching, fan) in [
+        (&[][..], Fan::Done),
+        (&["bob"], Fan::Watchers { after: None }),
+    ] {
+        let look = look(&world, watching);
+        let Ok(Step::Changed(change)) = decide(None, &told, &look, DateTime::UNIX_EPOCH) else {
+            panic!("not stored");
+        };
+        assert_eq!(change.effects.contains(&Effect::More), fan != Fan::Done);
+        let Aggregate::Note(note) = change.state else {
+            panic!("no note");
+        };
+        assert_eq!(note.fan, fan);
+    }
+}
+
+/// More than fit into one commit are told in two.
+#[test]
+fn many_watchers_are_told_page_by_page() {
+    let names: Vec<_> = (0..=PAGE).map(|number| format!("u{number:05}")).collect();
+    let world: World = names
+        .iter()
+        .map(|name| (name.clone(), vec!["member"]))
+        .collect();
+    let watching: Vec<_> = names.iter().map(String::as_str).collect();
+    let fact = ended(FactKind::Decided, Some("u00000"), &["u00001"]);
+    let copies = copies(&fact, &look(&world, &watching));
+    let told: Vec<_> = copies.iter().filter(|(_, watching)| *watching).collect();
+    assert_eq!(told.len(), PAGE, "all but who did it");
+    assert_eq!(copies.len(), PAGE + 1);
+}
+
+/// Issue 4, "redacted per viewer": what was said is for those whom it concerns.
+#[test]
+fn a_watcher_reads_how_it_ended_and_not_what_was_said() {
+    let mut fact = ended(FactKind::Decided, Some("ada"), &["cleo"]);
+    fact.request.title = Some("Deploy 4.2?".to_owned());
+    fact.request.outcome = Some(holdpoint_contracts::hold::HoldOutcome::Rejected);
+    fact.request.response = Some("Not before Monday".into());
+    let copy = |fact: &RequestFact, watching| Copy {
+        workspace: acme(),
+        person: "bob".parse().unwrap(),
+        of: Subject::Note(Box::new(noted(fact.clone(), false)), None),
+        read_at: None,
+        watching,
+    };
+    let shown = copy(&fact, true).view().unwrap();
+    assert_eq!(shown.title, "Rejected: Deploy 4.2?");
+    assert_eq!(shown.message, "Rejected by ada.");
+    assert_eq!(shown.priority, Priority::Normal);
+    assert_eq!(shown.action_url, shown.link);
+    let concerned = copy(&fact, false).view().unwrap();
+    assert_eq!(concerned.message, "Rejected by ada: Not before Monday");
+    fact.kind = FactKind::Opened;
+    let shown = copy(&fact, true).view().unwrap();
+    assert_eq!(shown.title, "Asked: Deploy 4.2?");
+    assert_eq!(
+        shown.kind,
+        NotificationType::Custom,
+        "it asks nothing of them"
+    );
+    (fact.kind, fact.request.assignee) = (FactKind::Assigned, Some("nina".to_owned()));
+    let shown = copy(&fact, true).view().unwrap();
+    assert_eq!(shown.title, "With nina now: Deploy 4.2?");
+}
+
+/// One watches a thing once, no more once one does not, and not more things than there is room for.
+#[test]
+fn a_thing_is_watched_once() {
+    let agent = Watched::Agent("outreach".parse().unwrap());
+    let (workspace, person) = (acme(), "bob".parse().unwrap());
+    let watch = Input::Watch {
+        workspace: workspace.clone(),
+        person,
+        of: agent.clone(),
+    };
+    let Key::Watch(workspace, person, _) = watch.key() else {
+        panic!("another key");
+    };
+    let unwatch = Input::Unwatch {
+        workspace,
+        person,
+        of: agent.clone(),
+    };
+    assert_eq!(watch.key(), unwatch.key());
+    let count = |count| move |_: &Need| Found::Here(Fact::Watching(count));
+    let decide = |state: Option<&Aggregate>, input, watched| {
+        decide(state, input, &count(watched), DateTime::UNIX_EPOCH)
+    };
+    let changed = |step| match step {
+        Ok(Step::Changed(change)) => (change.state, change.answer),
+        other => panic!("{other:?}"),
+    };
+    let full = decide(None, &watch, WATCHES_MAX);
+    assert_eq!(full, Err(Refusal::TooManyWatches.into()));
+    assert_eq!(Refusal::TooManyWatches.problem().status, 409);
+    let (state, answer) = changed(decide(None, &watch, WATCHES_MAX - 1));
+    assert!(matches!(answer, Answer::Watching(added) if added.new));
+    let again = decide(Some(&state), &watch, WATCHES_MAX);
+    assert!(matches!(again, Ok(Step::Same(Answer::Watching(known))) if !known.new));
+    let (state, _) = changed(decide(Some(&state), &unwatch, 0));
+    let gone = decide(Some(&state), &unwatch, 0);
+    assert_eq!(gone, Err(Refusal::NoWatch(agent).into()));
+    let (state, _) = changed(decide(Some(&state), &watch, 0));
+    let Aggregate::Watch(watch) = state else {
+        panic!("no watch");
+    };
+    assert_eq!((watch.version, watch.since.is_some()), (3, true));
+}
+
+proptest! {
+    /// Whoever watches is told of all that is news, each once, but for who did it and who is disabled;
+    /// and whom it concerns is told as if nobody watched.
+    #[test]
+    fn who_watches_is_told_once(
+        kind in kinds(),
+        by in prop::option::of(prop::sample::select(vec!["ada", "bob", "cleo", "olga"])),
+        asked_by in prop::sample::subsequence(vec!["ada", "bob", "cleo"], 0..=3),
+        watching in prop::sample::subsequence(vec!["ada", "bob", "cleo", "dan", "olga"], 0..=5),
+    ) {
+        let world = everybody();
+        let fact = ended(kind, by, &asked_by);
+        let without = told(&fact, &look(&world, &[]));
+        let look = look(&world, &watching);
+        let told = told(&fact, &look);
+        let concerned: BTreeMap<_, _> = told.iter().filter(|(_, watching)| !**watching).collect();
+        prop_assert_eq!(concerned, without.iter().collect::<BTreeMap<_, _>>());
+        let is_news = !matches!(kind, FactKind::Escalated | FactKind::TakenOver);
+        for name in ["ada", "bob", "cleo", "dan", "olga"] {
+            let expected = is_news
+                && watching.contains(&name)
+                && by != Some(name)
+                && name != "dan"
+                && !without.contains_key(name);
+            prop_assert_eq!(told.get(name) == Some(&true), expected, "{}", name);
+        }
+        let mut seen = copies(&fact, &look);
+        seen.retain(|(_, watching)| *watching);
+        let count = seen.len();
+        seen.sort();
+        seen.dedup();
+        prop_assert_eq!(seen.len(), count, "no watcher twice");
+    }
+}

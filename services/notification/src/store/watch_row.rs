@@ -1,0 +1,284 @@
+//! Table `watches`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the entity macro generates a nested save that begins"
+)]
+#![expect(unreachable_pub, reason = "the entity macro wants a public model")]
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::notification::Watched;
+use holdpoint_ids::{UserName, Workspace};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
+
+use super::old::Request;
+use crate::domain::{Key, Need, Watch};
+
+const TABLE: &str = "watches";
+
+#[sea_orm::model]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "watches")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub workspace: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub person: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub target: String,
+    pub since: Option<DateTimeUtc>,
+    pub version: i64,
+    pub prior_version: i64,
+    pub updated_at: DateTimeUtc,
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn broken(error: impl std::fmt::Display) -> StoreError {
+    StoreError::broken(TABLE, error)
+}
+
+/// By what it is known.
+pub(super) fn key(watch: &Watch) -> Key {
+    let Watch {
+        workspace,
+        person,
+        of,
+        ..
+    } = watch;
+    Key::Watch(workspace.clone(), person.clone(), of.clone())
+}
+
+fn read(row: Model) -> Result<Watch, StoreError> {
+    Ok(Watch {
+        workspace: row.workspace.parse().map_err(broken)?,
+        person: row.person.parse().map_err(broken)?,
+        of: row.target.parse().map_err(broken)?,
+        since: row.since,
+        version: u64::try_from(row.version).map_err(broken)?,
+    })
+}
+
+pub(super) async fn load(
+    db: &impl ConnectionTrait,
+    keys: &[(&Workspace, &UserName, &Watched)],
+) -> Result<Vec<Watch>, StoreError> {
+    let mut found = Vec::with_capacity(keys.len());
+    for chunk in keys.chunks(ROWS_PER_STATEMENT) {
+        let one = |(workspace, person, of): &(&Workspace, &UserName, &Watched)| {
+            Condition::all()
+                .add(COLUMN.workspace.eq(workspace.as_str()))
+                .add(COLUMN.person.eq(person.as_str()))
+                .add(COLUMN.target.eq(of.to_string()))
+        };
+        let any = chunk.iter().map(one).fold(Condition::any(), Condition::add);
+        for row in Entity::find().filter(any).all(db).await? {
+            found.push(read(row)?);
+        }
+    }
+    Ok(found)
+}
+
+fn watched_by(workspace: &Workspace, person: &UserName) -> Condition {
+    Condition::all()
+        .add(COLUMN.workspace.eq(workspace.as_str()))
+        .add(COLUMN.person.eq(person.as_str()))
+        .add(COLUMN.since.is_not_null())
+}
+
+/// What a person watches, by id.
+pub(super) async fn list(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    person: &UserName,
+) -> Result<Vec<Watch>, StoreError> {
+    let rows = Entity::find()
+        .filter(watched_by(workspace, person))
+        .order_by_asc(Column::Target)
+        .all(db)
+        .await?;
+    rows.into_iter().map(read).collect()
+}
+
+/// How much a person watches.
+pub(super) async fn count(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    person: &UserName,
+) -> Result<u64, StoreError> {
+    let found = Entity::find().filter(watched_by(workspace, person));
+    Ok(found.count(db).await?)
+}
+
+/// What [`Need::Watchers`] names.
+struct Wanted<'n> {
+    need: &'n Need,
+    of: &'n [Watched],
+    after: Option<&'n UserName>,
+    limit: usize,
+}
+
+/// Who watches what needs name. Mostly nobody does, so one statement a workspace finds out what is
+/// watched at all, and only that is asked for by name.
+pub(super) async fn watchers(
+    db: &impl ConnectionTrait,
+    needs: &[Need],
+) -> Result<Vec<(Need, Vec<UserName>)>, StoreError> {
+    let mut wanted: BTreeMap<&Workspace, Vec<Wanted<'_>>> = BTreeMap::new();
+    for need in needs {
+        if let Need::Watchers {
+            workspace,
+            of,
+            after,
+            limit,
+        } = need
+        {
+            wanted.entry(workspace).or_default().push(Wanted {
+                need,
+                of,
+                after: after.as_ref(),
+                limit: *limit,
+            });
+        }
+    }
+    let mut found = Vec::new();
+    for (workspace, all) in wanted {
+        let targets = all.iter().flat_map(|one| one.of).map(Watched::to_string);
+        let watched = watched(db, workspace, targets.collect()).await?;
+        for one in all {
+            let is_watched = |target: &String| watched.contains(target);
+            let targets: Vec<_> = one.of.iter().map(Watched::to_string).collect();
+            let of: Vec<_> = targets.into_iter().filter(is_watched).collect();
+            let names = match of.is_empty() {
+                true => Vec::new(),
+                false => names(db, workspace, &of, (one.after, one.limit)).await?,
+            };
+            found.push((one.need.clone(), names));
+        }
+    }
+    Ok(found)
+}
+
+/// Those of the targets that anybody watches.
+async fn watched(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    targets: BTreeSet<String>,
+) -> Result<HashSet<String>, StoreError> {
+    let targets: Vec<_> = targets.into_iter().collect();
+    let mut found = HashSet::new();
+    for chunk in targets.chunks(ROWS_PER_STATEMENT) {
+        let some = Entity::find()
+            .filter(COLUMN.workspace.eq(workspace.as_str()))
+            .filter(COLUMN.target.is_in(chunk))
+            .filter(COLUMN.since.is_not_null())
+            .select_only()
+            .column(Column::Target)
+            .distinct()
+            .into_tuple::<String>()
+            .all(db)
+            .await?;
+        found.extend(some);
+    }
+    Ok(found)
+}
+
+/// Who watches any of the targets: each once, by name, after one.
+async fn names(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    targets: &[String],
+    (after, limit): (Option<&UserName>, usize),
+) -> Result<Vec<UserName>, StoreError> {
+    let mut query = Entity::find()
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.target.is_in(targets))
+        .filter(COLUMN.since.is_not_null());
+    if let Some(after) = after {
+        query = query.filter(COLUMN.person.gt(after.as_str()));
+    }
+    let names = query
+        .select_only()
+        .column(Column::Person)
+        .distinct()
+        .order_by_asc(Column::Person)
+        .limit(u64::try_from(limit).unwrap_or(u64::MAX))
+        .into_tuple::<String>()
+        .all(db)
+        .await?;
+    let names = names.into_iter().map(|name| name.parse().map_err(broken));
+    names.collect()
+}
+
+/// Saves them under their guards; returns those that lost.
+pub(super) async fn save(
+    db: &impl ConnectionTrait,
+    all: &[(&Watch, u64)],
+    now: DateTime<Utc>,
+) -> Result<Vec<Key>, StoreError> {
+    let mut losers = Vec::new();
+    for chunk in all.chunks(ROWS_PER_STATEMENT) {
+        let rows = chunk.iter().map(|(one, read)| active(one, *read, now));
+        let won: HashSet<(String, String, String)> =
+            Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
+                .on_conflict(guarded(
+                    TABLE,
+                    &["workspace", "person", "target"],
+                    &["since", "updated_at"],
+                ))
+                .exec_with_returning_keys(db)
+                .await?
+                .into_iter()
+                .collect();
+        for (one, _) in chunk {
+            let (workspace, person) = (one.workspace.to_string(), one.person.to_string());
+            if !won.contains(&(workspace, person, one.of.to_string())) {
+                losers.push(key(one));
+            }
+        }
+    }
+    Ok(losers)
+}
+
+fn active(one: &Watch, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
+    Ok(ActiveModel {
+        workspace: Set(one.workspace.to_string()),
+        person: Set(one.person.to_string()),
+        target: Set(one.of.to_string()),
+        since: Set(one.since),
+        version: Set(i64::try_from(one.version).map_err(broken)?),
+        prior_version: Set(i64::try_from(read).map_err(broken)?),
+        updated_at: Set(now),
+    })
+}
+
+/// Forgets what was watched no more before an instant.
+pub(super) async fn forget(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::delete_many()
+        .filter(COLUMN.since.is_null())
+        .filter(COLUMN.updated_at.lt(before))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
+/// Nobody watches requests any more that are forgotten.
+pub(super) async fn forget_requests(
+    db: &impl ConnectionTrait,
+    requests: &[Request],
+) -> Result<(), StoreError> {
+    let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Target)]);
+    Entity::delete_many()
+        .filter(of.in_tuples(requests.iter().cloned()))
+        .exec(db)
+        .await?;
+    Ok(())
+}
