@@ -54,7 +54,7 @@ pub(super) fn key(watch: &Watch) -> Key {
     Key::Watch(workspace.clone(), person.clone(), of.clone())
 }
 
-fn read(row: Model) -> Result<Watch, StoreError> {
+fn read(row: &Model) -> Result<Watch, StoreError> {
     Ok(Watch {
         workspace: row.workspace.parse().map_err(broken)?,
         person: row.person.parse().map_err(broken)?,
@@ -78,7 +78,7 @@ pub(super) async fn load(
         };
         let any = chunk.iter().map(one).fold(Condition::any(), Condition::add);
         for row in Entity::find().filter(any).all(db).await? {
-            found.push(read(row)?);
+            found.push(read(&row)?);
         }
     }
     Ok(found)
@@ -102,7 +102,7 @@ pub(super) async fn list(
         .order_by_asc(Column::Target)
         .all(db)
         .await?;
-    rows.into_iter().map(read).collect()
+    rows.iter().map(read).collect()
 }
 
 /// How much a person watches.

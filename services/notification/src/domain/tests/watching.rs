@@ -49,15 +49,16 @@ fn copies(fact: &RequestFact, look: Look<'_>) -> Vec<(String, bool)> {
         };
         let mut concerned = Vec::new();
         for effect in &change.effects {
-            match effect {
-                Effect::Copies {
-                    people, watching, ..
-                } => {
-                    all.extend(people.iter().map(|name| (name.to_string(), *watching)));
-                    concerned.extend(people.iter().filter(|_| !watching));
-                }
-                Effect::Deliver { to, .. } => assert!(to.len() <= PAGE),
-                other => panic!("{other:?}"),
+            if let Effect::Copies {
+                people, watching, ..
+            } = effect
+            {
+                all.extend(people.iter().map(|name| (name.to_string(), *watching)));
+                concerned.extend(people.iter().filter(|_| !watching));
+            } else if let Effect::Deliver { to, .. } = effect {
+                assert!(to.len() <= PAGE);
+            } else {
+                panic!("{effect:?}");
             }
         }
         for effect in &change.effects {
@@ -197,7 +198,7 @@ fn a_thing_is_watched_once() {
     let agent = Watched::Agent("outreach".parse().unwrap());
     let (workspace, person) = (acme(), "bob".parse().unwrap());
     let watch = Input::Watch {
-        workspace: workspace.clone(),
+        workspace,
         person,
         of: agent.clone(),
     };
