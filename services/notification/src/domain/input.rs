@@ -43,7 +43,7 @@ pub enum Input {
         workspace: Workspace,
         /// Who, as the gateway vouches.
         person: UserName,
-        /// What; it can be read as [`Rules`].
+        /// What; it can be read as [`Rules`](super::preferences::Rules).
         said: contract::Preferences,
         /// Signs the calls of a chat that is new.
         fresh: String,
