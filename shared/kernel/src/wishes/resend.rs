@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Courier, Unconfirmed, WishKey, page};
@@ -49,16 +50,20 @@ pub(crate) async fn resend<S: Service>(
                 tracing::warn!(service = S::NAME, error = %chain(&error), "unconfirmed wishes could not be read; the next round does");
             }
         }
-        let next = async {
-            if courier.refused().is_empty() {
-                drop(tokio::time::timeout(EVERY, courier.until_refused()).await);
+        let next = rounds.until_next(&courier, &db);
+        match stop.run_until_cancelled(next).await {
+            None => return,
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                tracing::warn!(service = S::NAME, error = %chain(&error), "unconfirmed wishes could not be read; trying again");
+                if stop
+                    .run_until_cancelled(tokio::time::sleep(EVERY))
+                    .await
+                    .is_none()
+                {
+                    return;
+                }
             }
-            if !courier.refused().is_empty() {
-                tokio::time::sleep(TRY_AGAIN_AFTER).await;
-            }
-        };
-        if stop.run_until_cancelled(next).await.is_none() {
-            return;
         }
     }
 }
@@ -93,7 +98,6 @@ impl Rounds {
         db: &DatabaseConnection,
         most: u64,
     ) -> Result<(), StoreError> {
-        self.try_refused(courier, db).await?;
         let mut looked = 0;
         while looked < most && courier.bus.is_connected() {
             let rows = page(db, self.behind.as_ref(), PAGE).await?;
@@ -121,13 +125,34 @@ impl Rounds {
         Ok(())
     }
 
-    /// Sends the first wish of each kind that the bus did not store, to find out whether it does again: what
-    /// waited meanwhile is due then.
-    async fn try_refused<S: Service>(
+    /// Waits until it is time for the next round: at once, when the bus stores a kind again.
+    async fn until_next<S: Service>(
         &mut self,
         courier: &Courier<S>,
         db: &DatabaseConnection,
     ) -> Result<(), StoreError> {
+        let next = Instant::now() + EVERY;
+        while Instant::now() < next {
+            if courier.refused().is_empty() {
+                drop(tokio::time::timeout_at(next, courier.until_refused()).await);
+            } else {
+                tokio::time::sleep(TRY_AGAIN_AFTER).await;
+                if self.try_refused(courier, db).await? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the first wish of each kind that the bus did not store, to find out whether it does again: what
+    /// waited meanwhile is due then. Tells whether it does.
+    async fn try_refused<S: Service>(
+        &mut self,
+        courier: &Courier<S>,
+        db: &DatabaseConnection,
+    ) -> Result<bool, StoreError> {
+        let mut any = false;
         for kind in courier.refused() {
             let before = WishKey {
                 kind: Cow::Owned(kind.clone()),
@@ -143,9 +168,10 @@ impl Rounds {
             if !courier.is_refused(&kind) {
                 self.stored_again.insert(kind);
                 self.behind = None;
+                any = true;
             }
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Whether a row is sent in this round: at the start each, later what was there before, or could not be
