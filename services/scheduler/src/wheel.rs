@@ -23,7 +23,7 @@ use crate::store::DueAlarm;
 /// Alarms of one commit.
 const FIRED_PER_COMMIT: usize = 1_000;
 
-/// Least time between two commits: what comes due within it shares one.
+/// Least time between the beginnings of two commits: what comes due within it shares one.
 const PACE: Duration = Duration::from_millis(2);
 
 /// Wait before a batch that was not committed is tried again.
@@ -111,8 +111,8 @@ impl Turning {
                     None => return,
                 },
                 () = turn(&self.clock, next, self.fired_at) => {
-                    self.fire(&stop).await;
                     self.fired_at = Some(Instant::now());
+                    self.fire(&stop).await;
                 }
             }
         }

@@ -7,8 +7,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::{NONE_DONE, Problem};
-use holdpoint_store::{StoreError, Transaction, begin_write};
-use sea_orm::DatabaseConnection;
+use holdpoint_store::{StoreError, TableWriter, Transaction};
 use serde::Serialize;
 
 use crate::crash::{self, Point};
@@ -97,7 +96,7 @@ pub(crate) struct Bundle<'b, S: Service> {
 
 /// Commits a batch of tasks, or nothing of it.
 pub(crate) async fn commit<S: Service>(
-    db: &DatabaseConnection,
+    db: &TableWriter,
     service: &S,
     memory: &mut Memory<S>,
     bundle: &Bundle<'_, S>,
@@ -110,7 +109,7 @@ pub(crate) async fn commit<S: Service>(
         message_bytes_max,
         verbs,
     } = *bundle;
-    let tx = begin_write(db).await?;
+    let tx = db.begin().await?;
     forget(&tx, through).await?;
     let seen = idempotency::seen(&tx, tasks.iter().filter_map(|task| task.asked.as_ref())).await?;
     let Memory {
@@ -146,9 +145,9 @@ pub(crate) async fn commit<S: Service>(
     }
     let wishes = wishes::keep(&tx, service.wishes(&batch.effects), now).await?;
     let outgoing = service.outbound(&batch.effects);
-    let outbox = outbox::keep(&tx, &outgoing, owner, message_bytes_max, now).await?;
+    let row = outbox::row(&outgoing, owner, message_bytes_max, now)?;
     crash::pass(S::NAME, Point::Decided, verbs);
-    tx.commit().await?;
+    let outbox = outbox::commit_with(tx, row).await?;
     crash::pass(S::NAME, Point::Committed, verbs);
     let nudges = service.nudges(&batch.effects);
     let slots = batch.slots;
@@ -198,11 +197,8 @@ async fn forget(tx: &Transaction, through: &Through) -> Result<(), StoreError> {
 }
 
 /// Deletes what has done its work, in a commit of its own.
-pub(crate) async fn forget_alone(
-    db: &DatabaseConnection,
-    through: &Through,
-) -> Result<(), StoreError> {
-    let tx = begin_write(db).await?;
+pub(crate) async fn forget_alone(db: &TableWriter, through: &Through) -> Result<(), StoreError> {
+    let tx = db.begin().await?;
     forget(&tx, through).await?;
     tx.commit().await
 }

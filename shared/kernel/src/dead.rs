@@ -1,9 +1,9 @@
 //! Dead letters: messages that cannot be handled, kept with the reason.
 
 use chrono::{DateTime, Utc};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, begin_write};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, TableWriter};
+use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{ActiveValue::Set, DatabaseConnection};
 
 use crate::task::Raw;
 
@@ -32,11 +32,11 @@ mod row {
 
 /// Keeps messages that cannot be handled, each with the reason.
 pub(crate) async fn bury(
-    db: &DatabaseConnection,
+    db: &TableWriter,
     letters: &[(&Raw, String)],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let tx = begin_write(db).await?;
+    let tx = db.begin().await?;
     for chunk in letters.chunks(ROWS_PER_STATEMENT) {
         let rows = chunk.iter().map(|(raw, reason)| row::ActiveModel {
             subject: Set(raw.subject.clone()),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::message::{Asked, Reply};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, TableWriter, Transaction};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
@@ -60,12 +60,13 @@ impl Seen {
 const REMEMBERED_FOR: TimeDelta = TimeDelta::hours(24);
 
 /// Forgets keys that were used longer ago than they are remembered for.
-pub(crate) async fn trim(db: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<(), StoreError> {
+pub(crate) async fn trim(db: &TableWriter, now: DateTime<Utc>) -> Result<(), StoreError> {
+    let tx = db.begin().await?;
     row::Entity::delete_many()
         .filter(row::COLUMN.created_at.lt(now - REMEMBERED_FOR))
-        .exec(db)
+        .exec(&tx)
         .await?;
-    Ok(())
+    tx.commit().await
 }
 
 /// Looks up the keys of a batch in one query. A key that comes twice in one batch, or that another

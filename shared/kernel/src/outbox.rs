@@ -1,5 +1,6 @@
 //! Messages that are committed and not yet published: one row a batch.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use chrono::{DateTime, Utc};
@@ -7,6 +8,7 @@ use holdpoint_bus::{Bus, Outgoing};
 use holdpoint_store::{StoreError, Transaction};
 use sea_orm::entity::prelude::*;
 use sea_orm::{ActiveValue::Set, QueryResult, QueryTrait, Statement};
+use serde::{Deserialize, Serialize};
 
 mod row {
     #![expect(
@@ -51,14 +53,33 @@ const LEASE: &str = "30 seconds";
 /// Rows that are taken over at once.
 const TAKEN_OVER_MAX: usize = 100;
 
-/// Keeps messages until they are published; returns the row's id.
-pub(crate) async fn keep(
-    db: &Transaction,
+/// Keeps messages until they are published, and commits; returns the row's id.
+pub(crate) async fn commit_with(
+    tx: Transaction,
+    row: Option<Row>,
+) -> Result<Option<i64>, StoreError> {
+    let Some(Row(row)) = row else {
+        tx.commit().await?;
+        return Ok(None);
+    };
+    let mut insert = row::Entity::insert(row).into_query();
+    insert.returning_col(row::Column::Id);
+    let insert = tx.get_database_backend().build(&insert);
+    let rows = tx.commit_with(insert).await?;
+    let id = rows.first().map(|row| row.try_get_by_index(0));
+    Ok(id.transpose()?)
+}
+
+/// Messages on their way into a row.
+pub(crate) struct Row(row::ActiveModel);
+
+/// The row that keeps messages until they are published; none where there are none.
+pub(crate) fn row(
     messages: &[Outgoing],
     owner: &str,
     bytes_max: usize,
     now: DateTime<Utc>,
-) -> Result<Option<i64>, StoreError> {
+) -> Result<Option<Row>, StoreError> {
     if messages.is_empty() {
         return Ok(None);
     }
@@ -73,16 +94,13 @@ pub(crate) async fn keep(
             return Err(StoreError::broken("outbox", reason));
         }
     }
-    let messages =
-        serde_json::to_string(messages).map_err(|error| StoreError::broken("outbox", error))?;
-    let row = row::ActiveModel {
+    let messages = write(messages).map_err(|error| StoreError::broken("outbox", error))?;
+    Ok(Some(Row(row::ActiveModel {
         messages: Set(messages),
         created_at: Set(now),
         owner: Set(owner.to_owned()),
         ..Default::default()
-    };
-    let inserted = row::Entity::insert_many([row]);
-    Ok(inserted.exec_with_returning_keys(db).await?.pop())
+    })))
 }
 
 /// Forgets rows whose messages are published.
@@ -159,8 +177,93 @@ pub(crate) async fn take_over(
     Ok(taken)
 }
 
-fn read(id: i64, messages: &str) -> Result<(i64, Vec<Outgoing>), StoreError> {
-    let messages =
-        serde_json::from_str(messages).map_err(|error| StoreError::broken("outbox", error))?;
+/// What a row says of a message before the bodies come: where to, with which headers, and how many bytes
+/// its body has.
+#[derive(Serialize, Deserialize)]
+struct Head<'m>(
+    #[serde(borrow)] Cow<'m, str>,
+    Cow<'m, [(String, String)]>,
+    usize,
+);
+
+/// Heads in the first line, then the bodies as they are: JSON within JSON would be written letter by letter.
+fn write(messages: &[Outgoing]) -> Result<String, serde_json::Error> {
+    let heads: Vec<_> = messages
+        .iter()
+        .map(|it| Head((&it.subject).into(), (&it.headers).into(), it.body.len()))
+        .collect();
+    let mut text = serde_json::to_string(&heads)?;
+    text.push(BODIES);
+    text.extend(messages.iter().map(|it| it.body.as_str()));
+    Ok(text)
+}
+
+/// Ends the heads. JSON in one line has none.
+const BODIES: char = '\n';
+
+fn read(id: i64, text: &str) -> Result<(i64, Vec<Outgoing>), StoreError> {
+    let broken = |error: &dyn std::fmt::Display| StoreError::broken("outbox", error);
+    let Some((heads, mut bodies)) = text.split_once(BODIES) else {
+        // As they were written before.
+        let messages = serde_json::from_str(text).map_err(|error| broken(&error))?;
+        return Ok((id, messages));
+    };
+    let heads: Vec<Head<'_>> = serde_json::from_str(heads).map_err(|error| broken(&error))?;
+    let mut messages = Vec::with_capacity(heads.len());
+    for Head(subject, headers, bytes) in heads {
+        let (body, rest) = bodies
+            .split_at_checked(bytes)
+            .ok_or_else(|| broken(&"a body is cut off"))?;
+        bodies = rest;
+        messages.push(Outgoing {
+            subject: subject.into_owned(),
+            body: body.to_owned(),
+            headers: headers.into_owned(),
+        });
+    }
     Ok((id, messages))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages() -> Vec<Outgoing> {
+        let one = Outgoing::json("hp.default.a".to_owned(), &"two\nlines, \"quoted\" – ü").unwrap();
+        let other = Outgoing::json("hp.default.b".to_owned(), &[1, 2]).unwrap();
+        vec![one, other.header("hp-reply", "_INBOX.1")]
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let text = write(&messages()).unwrap();
+        assert_eq!(read(7, &text).unwrap(), (7, messages()));
+        assert_eq!(read(7, &write(&[]).unwrap()).unwrap(), (7, Vec::new()));
+    }
+
+    /// Rows that a process of an earlier version has left behind are published, too.
+    #[test]
+    fn rows_of_before_are_read() {
+        let text = r#"[{"s":"hp.default.a","b":"[1,2]","h":[["hp-reply","_INBOX.1"]]},{"s":"hp.default.b","b":"{}"}]"#;
+        let (_, read) = read(7, text).unwrap();
+        assert_eq!(
+            read[0].headers,
+            [("hp-reply".to_owned(), "_INBOX.1".to_owned())]
+        );
+        assert_eq!(
+            (read[1].subject.as_str(), read[1].body.as_str()),
+            ("hp.default.b", "{}")
+        );
+    }
+
+    #[test]
+    fn a_row_that_is_cut_off_is_told() {
+        let mut text = write(&messages()).unwrap();
+        text.pop();
+        let error = read(7, &text).unwrap_err().to_string();
+        assert!(
+            error.contains("outbox") && error.contains("cut off"),
+            "{error}"
+        );
+    }
 }

@@ -9,8 +9,7 @@ use futures_util::FutureExt;
 use holdpoint_auth::Keys;
 use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_clock::Clock;
-use holdpoint_store::{Checkpoints, Location, StoreError, open_readers, open_writer};
-use sea_orm::DatabaseConnection;
+use holdpoint_store::{Checkpoints, Location, StoreError, TableWriter, open_readers};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -409,15 +408,20 @@ impl<S: Service> Thread<S> {
     }
 }
 
-async fn open(
-    store: &Location,
-) -> Result<(DatabaseConnection, Checkpoints, VecDeque<Kept>), StoreError> {
-    let db = open_writer(store).await?;
+async fn open(store: &Location) -> Result<(TableWriter, Checkpoints, VecDeque<Kept>), StoreError> {
+    let db = TableWriter::open(store).await?;
     let checkpoints = Checkpoints::start(store).await?;
     // Where several kernels share the tables, a row may still be in its owner's hands.
     let left_behind = match store.is_exclusive() {
-        true => outbox::left_behind(&db).await?,
+        true => left_behind(&db).await?,
         false => VecDeque::new(),
     };
     Ok((db, checkpoints, left_behind))
+}
+
+async fn left_behind(db: &TableWriter) -> Result<VecDeque<Kept>, StoreError> {
+    let tx = db.begin().await?;
+    let kept = outbox::left_behind(&tx).await?;
+    tx.commit().await?;
+    Ok(kept)
 }

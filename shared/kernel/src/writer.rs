@@ -11,8 +11,8 @@ use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_store::{StoreError, takes_writes};
-use sea_orm::{DatabaseConnection, DbErr, RuntimeErr};
+use holdpoint_store::{StoreError, TableWriter};
+use sea_orm::{DbErr, RuntimeErr};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::commit::{Bundle, Committed, Fault, Memory, commit, forget_alone, write};
@@ -44,7 +44,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Everything the database thread works with.
 pub(crate) struct Writer<S: Service> {
     pub(crate) service: Arc<S>,
-    pub(crate) db: DatabaseConnection,
+    pub(crate) db: TableWriter,
     /// Asked how much it takes; the publisher is the one who sends.
     pub(crate) bus: Bus,
     pub(crate) clock: Clock,
@@ -110,7 +110,7 @@ impl<S: Service> Writer<S> {
                 taken = self.tasks.recv_many(backlog, TAKE_MAX) => return taken > 0,
                 () = overdue => self.forget().await,
                 () = tokio::time::sleep(LOOK_AGAIN_AFTER), if !self.activity.database_answers() => {
-                    self.activity.set_database_answers(takes_writes(&self.db).await);
+                    self.activity.set_database_answers(self.db.takes_writes().await);
                 }
             }
         }

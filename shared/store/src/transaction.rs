@@ -12,6 +12,7 @@ use sea_orm::{
 use sea_orm_migration::async_trait::async_trait;
 
 use crate::StoreError;
+use crate::writer::Own;
 
 /// Most values of a transaction whose writes wait: about those of one command. Each set of statements
 /// is one text for the database to prepare and to keep; of larger ones there would be too many kinds,
@@ -24,8 +25,16 @@ const BROKEN: &str = "a statement of this transaction was refused before";
 /// A transaction that writes. Rolled back where it is dropped before its commit.
 #[derive(Debug)]
 pub struct Transaction {
-    inner: DatabaseTransaction,
+    way: Way,
     waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug)]
+enum Way {
+    /// Of a pool, which begins and ends it.
+    Pooled(DatabaseTransaction),
+    /// Of the writer: it begins and ends with its own statements.
+    Own(Own),
 }
 
 /// Writes that are still to be sent.
@@ -35,15 +44,29 @@ struct Waiting {
     statements: Vec<Statement>,
     /// How many values this transaction has had by now.
     values: usize,
+    /// Nothing is sent yet, and the first of the statements is the beginning.
+    is_new: bool,
     /// A statement was refused, or nobody waited for its end: what of it is done is not known.
     is_broken: bool,
 }
 
 impl Transaction {
-    pub(crate) fn new(inner: DatabaseTransaction) -> Self {
+    pub(crate) fn pooled(inner: DatabaseTransaction) -> Self {
         Self {
-            inner,
+            way: Way::Pooled(inner),
             waiting: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn own(own: Own) -> Self {
+        let waiting = Waiting {
+            statements: vec![plain("BEGIN IMMEDIATE")],
+            is_new: true,
+            ..Waiting::default()
+        };
+        Self {
+            way: Way::Own(own),
+            waiting: Mutex::new(waiting),
         }
     }
 
@@ -54,8 +77,8 @@ impl Transaction {
     /// [`DbErr`] when the database refuses it, or what waited before it.
     pub async fn later(&self, statement: Statement) -> Result<(), DbErr> {
         if self.is_apart(&statement) {
-            self.send().await?;
-            self.whole(self.inner.execute_raw(statement)).await?;
+            let statement = self.by_itself(statement).await?;
+            self.whole(self.run(statement)).await?;
         } else {
             self.waiting().statements.push(statement);
         }
@@ -68,11 +91,43 @@ impl Transaction {
     /// [`StoreError`] when the database refuses, or has refused a statement before; then nothing was
     /// written.
     pub async fn commit(self) -> Result<(), StoreError> {
+        if self.is_own() {
+            let mut waiting = self.waiting();
+            // Where nothing was sent there is no lock, either.
+            let is_empty = waiting.is_new && waiting.statements.len() == 1;
+            match is_empty {
+                true => waiting.statements.clear(),
+                false => waiting.statements.push(plain("COMMIT")),
+            }
+        }
         self.send().await?;
+        self.ended().await
+    }
+
+    /// Keeps all that was written, with a last write; returns what that one returns.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub async fn commit_with(self, last: Statement) -> Result<Vec<QueryResult>, StoreError> {
+        let mut last = self.with_waiting(last).await?;
+        if self.is_own() {
+            last.sql.push_str("; COMMIT");
+        }
+        let rows = self.rows(last).await?;
+        self.ended().await?;
+        Ok(rows)
+    }
+
+    /// Its last statement is done: a pool's is committed now, the writer's has done so itself.
+    async fn ended(self) -> Result<(), StoreError> {
         if self.waiting().is_broken {
             return Err(DbErr::Custom(BROKEN.to_owned()).into());
         }
-        Ok(self.inner.commit().await?)
+        match self.way {
+            Way::Pooled(inner) => inner.commit().await?,
+            Way::Own(own) => own.go_home(),
+        }
+        Ok(())
     }
 
     /// Forgets all that was written.
@@ -80,7 +135,11 @@ impl Transaction {
     /// # Errors
     /// [`StoreError`] when the database is away; then nothing was written either.
     pub async fn rollback(self) -> Result<(), StoreError> {
-        Ok(self.inner.rollback().await?)
+        match self.way {
+            Way::Pooled(inner) => Ok(inner.rollback().await?),
+            // Its connection is closed.
+            Way::Own(_) => Ok(()),
+        }
     }
 
     /// Whether a statement goes by itself.
@@ -88,8 +147,12 @@ impl Transaction {
         let values = statement.values.as_ref().map_or(0, |it| it.0.len());
         let mut waiting = self.waiting();
         waiting.values += values;
-        let is_sqlite = self.inner.get_database_backend() == DbBackend::Sqlite;
+        let is_sqlite = self.get_database_backend() == DbBackend::Sqlite;
         !is_sqlite || waiting.values > LITTLE || is_numbered(statement)
+    }
+
+    const fn is_own(&self) -> bool {
+        matches!(self.way, Way::Own(_))
     }
 
     /// Sends what waits.
@@ -97,9 +160,26 @@ impl Transaction {
         let mut statements = self.take();
         if let Some(last) = statements.pop() {
             let statement = joined(statements, last);
-            self.whole(self.inner.execute_raw(statement)).await?;
+            self.whole(self.run(statement)).await?;
         }
         Ok(())
+    }
+
+    async fn run(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+        match &self.way {
+            Way::Pooled(inner) => inner.execute_raw(statement).await,
+            Way::Own(own) => own.execute(statement).await,
+        }
+    }
+
+    async fn rows(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        self.whole(async {
+            match &self.way {
+                Way::Pooled(inner) => inner.query_all_raw(statement).await,
+                Way::Own(own) => own.all(statement).await,
+            }
+        })
+        .await
     }
 
     /// Lets a statement come to its end. Where it does not, what was sent with it may be half done, and
@@ -120,13 +200,27 @@ impl Transaction {
     /// A statement that reads, with what waits before it; only what reads returns rows.
     async fn with_waiting(&self, statement: Statement) -> Result<Statement, DbErr> {
         if self.is_apart(&statement) {
+            return self.by_itself(statement).await;
+        }
+        Ok(joined(self.take(), statement))
+    }
+
+    /// A statement with nothing before it but the beginning, which comes to few texts and has no values.
+    async fn by_itself(&self, statement: Statement) -> Result<Statement, DbErr> {
+        let is_little = {
+            let waiting = self.waiting();
+            waiting.statements.len() <= usize::from(waiting.is_new)
+        };
+        if !is_little {
             self.send().await?;
         }
         Ok(joined(self.take(), statement))
     }
 
     fn take(&self) -> Vec<Statement> {
-        std::mem::take(&mut self.waiting().statements)
+        let mut waiting = self.waiting();
+        waiting.is_new = false;
+        std::mem::take(&mut waiting.statements)
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -137,29 +231,49 @@ impl Transaction {
 #[async_trait]
 impl ConnectionTrait for Transaction {
     fn get_database_backend(&self) -> DbBackend {
-        self.inner.get_database_backend()
+        match &self.way {
+            Way::Pooled(inner) => inner.get_database_backend(),
+            Way::Own(_) => DbBackend::Sqlite,
+        }
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
         // Apart, for it is asked how many rows it changed.
         self.send().await?;
-        self.whole(self.inner.execute_raw(statement)).await
+        self.whole(self.run(statement)).await
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
         self.send().await?;
-        self.whole(self.inner.execute_unprepared(sql)).await
+        self.whole(async {
+            match &self.way {
+                Way::Pooled(inner) => inner.execute_unprepared(sql).await,
+                Way::Own(own) => own.execute_text(sql).await,
+            }
+        })
+        .await
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
         let statement = self.with_waiting(statement).await?;
-        self.whole(self.inner.query_one_raw(statement)).await
+        self.whole(async {
+            match &self.way {
+                Way::Pooled(inner) => inner.query_one_raw(statement).await,
+                Way::Own(own) => own.one(statement).await,
+            }
+        })
+        .await
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
         let statement = self.with_waiting(statement).await?;
-        self.whole(self.inner.query_all_raw(statement)).await
+        self.rows(statement).await
     }
+}
+
+/// A statement without values, of SQLite's.
+fn plain(sql: &str) -> Statement {
+    Statement::from_string(DbBackend::Sqlite, sql)
 }
 
 /// Written by hand for both databases: its placeholders mean its own values, and no others before them.
