@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
 use holdpoint_contracts::message::Reply;
-use holdpoint_contracts::notification::{FactKind, Noted, NotificationView, ReadNotification};
+use holdpoint_contracts::notification::{
+    FactKind, Noted, NotificationView, ReadNotification, Watch, Watched,
+};
 use holdpoint_ids::NotificationId;
 use holdpoint_testkit::until;
 
@@ -130,6 +132,22 @@ async fn what_ended_long_ago_is_forgotten() {
         .unwrap();
     let told = bench.list("user00000", false).await;
     assert!(told.iter().all(|one| one.id.hold.number != 1), "{told:?}");
+    bench.end().await;
+}
+
+/// People, Deliver 7: a role is told, and whoever follows what it is asked beside it, in one commit of a
+/// real kernel; and whatever comes after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_is_told_though_somebody_else_follows() {
+    let bench = Bench::start(people(&[("ada", "ops"), ("zoe", "member")])).await;
+    let opened = fact(1, FactKind::Opened, &["@role.ops"]);
+    let of = Watched::Request(opened.id);
+    let watch = bench.by("zoe", Watch { of });
+    assert!(bench.bus.ask(&acme(), &watch).await.unwrap().new);
+    bench.note(vec![opened]).await;
+    bench.until_told("ada", 1).await;
+    let zoe = bench.until_told("zoe", 1).await.remove(0);
+    assert_eq!(zoe.title, "Asked: Agent handoff: Ann");
     bench.end().await;
 }
 

@@ -292,8 +292,9 @@ pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<S
         Fan::Done => Ok(Step::Same(Answer::Done)),
         Fan::People { left, after } => concerned(note, (left, after.as_ref()), look, now),
         Fan::Watchers { after } => {
-            let is_over = course(&note.workspace, note.fact.id, look)?.is_over();
-            let reached = watch::page(&note.workspace, &note.fact, after.as_ref(), look)?;
+            let reached = watch::page(&note.workspace, &note.fact, after.as_ref(), look);
+            let (course, reached) = both(course(&note.workspace, note.fact.id, look), reached)?;
+            let is_over = course.is_over();
             let mut next = note.clone();
             next.version += 1;
             next.fan = reached.rest;
@@ -326,15 +327,18 @@ fn copies(note: &Note, people: Vec<Person>, (is_over, watching): (bool, bool)) -
 }
 
 /// A page of those whom it concerns. Where nobody at all could be told, the owners are. With the last
-/// one go the first of those who watch.
+/// one go the first of those who watch, which are looked up beside them: rounds are few.
 fn concerned(
     note: &Note,
     (left, after): (&[Audience], Option<&UserName>),
     look: Look<'_>,
     now: DateTime<Utc>,
 ) -> Result<Step, Stop> {
-    let is_over = course(&note.workspace, note.fact.id, look)?.is_over();
-    let reached = page(&note.workspace, left, after, PAGE, look)?;
+    let reached = page(&note.workspace, left, after, PAGE, look);
+    let watching = watch::page(&note.workspace, &note.fact, None, look);
+    let people = both(reached, watching);
+    let (course, (reached, watching)) = both(course(&note.workspace, note.fact.id, look), people)?;
+    let is_over = course.is_over();
     let mut next = note.clone();
     next.version += 1;
     next.fan = reached.rest;
@@ -362,7 +366,6 @@ fn concerned(
     }
     effects.extend(copies(note, reached.people, (is_over, false)));
     if next.fan == Fan::Done {
-        let watching = watch::page(&note.workspace, &note.fact, None, look)?;
         next.fan = watching.rest;
         effects.extend(copies(note, watching.people, (is_over, true)));
     }
