@@ -169,30 +169,38 @@ async fn what_never_was_the_id_of_a_notification_is_refused() {
     assert_eq!(live(&edge, "?unread=perhaps", None).await.status(), 400);
 }
 
-/// Whoever is disabled while they listen is told nothing more.
+/// Whoever is disabled while they listen is told nothing more; nor is whoever listens with a token that was
+/// taken back.
 #[tokio::test]
-async fn whoever_is_disabled_hears_nothing_more() {
-    let edge = Edge::new().await;
-    edge.play("notification").await;
-    edge.user("ada", &["member"]).await;
-    let ada = edge.token_of("ada", None).await;
-    edge.tells("ada", 1, "first").await;
-    let request = edge.request(Method::GET, "/notifications");
-    let headers = request.header("accept", "text/event-stream");
-    let (client, request) = headers.build_split();
-    let mut request = request.unwrap();
-    let bearer = format!("Bearer {ada}").parse().unwrap();
-    request.headers_mut().insert("authorization", bearer);
-    let mut response = client.execute(request).await.unwrap();
-    let mut text = String::new();
-    read(&mut response, &mut text, 1).await;
-    let gone = edge.request(Method::DELETE, "/users/ada").send().await;
-    assert_eq!(gone.unwrap().status(), 200);
-    edge.tells("ada", 2, "second").await;
-    while let Some(chunk) = response.chunk().await.unwrap() {
-        text.push_str(std::str::from_utf8(&chunk).unwrap());
+async fn whoever_may_listen_no_more_hears_nothing_more() {
+    for is_disabled in [true, false] {
+        let edge = Edge::new().await;
+        edge.play("notification").await;
+        edge.user("ada", &["member"]).await;
+        let ada = edge.token_of("ada", None).await;
+        edge.tells("ada", 1, "first").await;
+        let mut response = edge.live_as(&ada, "/notifications").await;
+        let mut text = String::new();
+        read(&mut response, &mut text, 1).await;
+        if is_disabled {
+            let gone = edge.request(Method::DELETE, "/users/ada").send().await;
+            assert_eq!(gone.unwrap().status(), 200);
+        } else {
+            edge.revoke("ada").await;
+        }
+        edge.tells("ada", 2, "second").await;
+        let ends = async {
+            while let Some(chunk) = response.chunk().await.unwrap() {
+                text.push_str(std::str::from_utf8(&chunk).unwrap());
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, ends).await;
+        assert!(ended.is_ok(), "disabled: {is_disabled}: it goes on");
+        assert!(
+            text.contains("first") && !text.contains("second"),
+            "disabled: {is_disabled}: {text}"
+        );
     }
-    assert!(text.contains("first") && !text.contains("second"), "{text}");
 }
 
 /// A nudge about others asks the owner for nothing.
