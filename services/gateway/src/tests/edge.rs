@@ -45,6 +45,8 @@ pub(super) struct Played {
     pub(super) refusal: Option<Value>,
     /// Whose, and what it is: changes of notifications, oldest first.
     pub(super) news: Vec<(String, NewsItem)>,
+    /// What comes right after notifications that are not read were listed.
+    pub(super) meanwhile: Option<(String, NewsItem)>,
     /// How often it was asked for news.
     pub(super) news_asked: u32,
 }

@@ -31,6 +31,8 @@ pub(super) fn answer(verb: &str, body: &Value, played: &mut Played) -> Value {
     let person = body["person"].as_str().unwrap_or("owner").to_owned();
     let theirs = played.news.iter().filter(|(whose, _)| *whose == person);
     let theirs = theirs.map(|(_, item)| item.clone());
+    let theirs: Vec<_> = theirs.collect();
+    let theirs = theirs.into_iter();
     let is_unread = |item: &NewsItem| item.notification.read_at.is_none();
     match verb {
         "news" => {
@@ -52,6 +54,8 @@ pub(super) fn answer(verb: &str, body: &Value, played: &mut Played) -> Value {
             let only = body["unread"] == true;
             let items = theirs.filter(|item| !only || is_unread(item));
             let items: Vec<_> = items.map(|item| item.notification).collect();
+            let meanwhile = played.meanwhile.take_if(|_| only);
+            played.news.extend(meanwhile);
             json!({"ok": { "items": items, "next_cursor": null }})
         }
         "read_notification" => {
@@ -289,6 +293,25 @@ async fn a_page_shows_them_and_marks_them_as_read() {
     assert_eq!(none.status(), 404);
     browser.forget();
     assert_eq!(browser.get("/notifications").await.status(), 303);
+}
+
+/// What came while the page was made, and is not on it, is not marked with what is.
+#[tokio::test]
+async fn what_the_page_does_not_show_is_not_marked_with_the_rest() {
+    let edge = Edge::new().await;
+    edge.play("notification").await;
+    edge.tells("owner", 1, "first").await;
+    let (seq, notification) = (2, told(2, "second"));
+    let id = notification.id;
+    let mark = Mark { seq, id };
+    let item = NewsItem { mark, notification };
+    edge.played.lock().unwrap().meanwhile = Some(("owner".to_owned(), item));
+    let browser = super::pages::Browser::signed_in(&edge, &edge.token).await;
+    let page = browser.get("/notifications").await.text().await.unwrap();
+    assert!(page.contains("first") && !page.contains("second"), "{page}");
+    assert!(page.contains("name=\"until\" value=\"1\""), "{page}");
+    let page = browser.get("/notifications").await.text().await.unwrap();
+    assert!(page.contains("name=\"until\" value=\"2\""), "{page}");
 }
 
 /// What is live on every page: the number of what is not read.
