@@ -128,10 +128,11 @@ pub(crate) async fn parcel(
     key: &DeliveryKey,
 ) -> Result<Option<Parcel>, StoreError> {
     let notes = note_row::of(db, &key.workspace, &[key.note.hold]).await?;
-    let has_ended = course(&notes).is_over();
+    let course = course(&notes);
     let Some(note) = notes.into_iter().find(|note| note.id() == key.note) else {
         return Ok(None);
     };
+    let has_ended = course.is_settled(note.fact.rev);
     let person = match &key.to {
         Recipient::Mail(name) | Recipient::Chat(name) => {
             people::find(db, &key.workspace, name).await?

@@ -180,6 +180,26 @@ async fn a_copy_says_who_took_over() {
     bench.end().await;
 }
 
+/// Who is told of a request only after somebody has taken its run over has nothing to do: what happened
+/// while the service was away comes at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_over_before_it_was_told_asks_nobody() {
+    let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
+    let mut taken = fact(2, FactKind::TakenOver, &[]);
+    taken.by = Some("ada".to_owned());
+    bench
+        .note(vec![fact(1, FactKind::Opened, &["@role.ops"]), taken])
+        .await;
+    let bob = bench.until_told("bob", 1).await.remove(0);
+    assert!(bob.read_at.is_some(), "{bob:?}");
+    let given = fact(3, FactKind::Assigned, &["@user.bob"]);
+    bench.note(vec![given]).await;
+    let mails = bench.until_mailed(1).await;
+    assert_eq!(mails[0].person.as_deref(), Some("bob"));
+    assert_eq!(bench.list("bob", true).await.len(), 1, "that it is his now");
+    bench.end().await;
+}
+
 /// M-5: whom the copy does not know yet is not left out, and nobody else is told in their place.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_told_by_a_copy_that_is_behind() {

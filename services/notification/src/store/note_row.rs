@@ -102,7 +102,7 @@ pub(super) async fn of(
     Ok(notes)
 }
 
-/// When requests were asked, and when they ended.
+/// When requests were asked, when their runs were taken over, and when they ended.
 pub(super) async fn courses(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -110,6 +110,7 @@ pub(super) async fn courses(
 ) -> Result<BTreeMap<HoldId, Course>, StoreError> {
     let kinds = [
         FactKind::Opened,
+        FactKind::TakenOver,
         FactKind::Decided,
         FactKind::Expired,
         FactKind::Withdrawn,
