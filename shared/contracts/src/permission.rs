@@ -131,7 +131,9 @@ pub fn permissions(client: &Client) -> Permissions {
                     publish.extend(verbs.iter().map(subject));
                 }
             }
-            publish.push(format!("hp.{workspace}.get.>"));
+            publish.push(format!("hp.{workspace}.get.{}.>", executor::SERVICE));
+            let look = |name: &str| format!("hp.{workspace}.get.{}.{name}", handoff::SERVICE);
+            publish.extend(PROGRAM_LOOKS.map(look));
             subscribe.push(format!("hp.{workspace}.live.>"));
         }
     }
@@ -156,6 +158,10 @@ const PROGRAM_EXECUTOR: [&str; 12] = [
 
 /// Commands of the handoff service that a program may publish.
 const PROGRAM_HANDOFF: [&str; 3] = ["open_hold", "ask_again", "withdraw_hold"];
+
+/// What a program may ask the handoff service. Users are for those who administer, and what somebody is
+/// told is theirs alone: the gateway asks for that, which has seen who wants it.
+const PROGRAM_LOOKS: [&str; 4] = ["request", "requests", "policy", "policies"];
 
 /// What a service on the kernel needs: its own commands and queries, answers, and its stream.
 fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
@@ -253,6 +259,37 @@ mod tests {
         }
         let gateway = permissions(&Client::Gateway).subscribe;
         assert!(gateway.iter().any(|one| covers(one, live)));
+    }
+
+    /// Ground, "Identity": a program looks at runs and requests. Nobody's notifications, ways and watches are
+    /// read by it, nor what is for those who administer: users, and where webhooks are.
+    #[test]
+    fn a_program_reads_nothing_that_is_somebodys_alone() {
+        let program = Client::Program("acme".parse().unwrap());
+        for look in [
+            "executor.runs",
+            "executor.history",
+            "handoff.request",
+            "handoff.policies",
+        ] {
+            assert!(
+                may_publish(&program, &format!("hp.acme.get.{look}")),
+                "{look}"
+            );
+        }
+        for other in [
+            "notification.notifications",
+            "notification.news",
+            "notification.preferences",
+            "notification.watches",
+            "notification.webhooks",
+            "handoff.users",
+            "handoff.user_facts",
+        ] {
+            let subject = format!("hp.acme.get.{other}");
+            assert!(!may_publish(&program, &subject), "{other}");
+            assert!(may_publish(&Client::Gateway, &subject), "{other}");
+        }
     }
 
     #[test]

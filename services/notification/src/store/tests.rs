@@ -1,5 +1,7 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
+mod copies;
+
 use std::collections::BTreeSet;
 
 use holdpoint_migrations::notification::Migrator;
@@ -67,6 +69,7 @@ async fn all(location: &Location) {
     same_columns(&db, webhook_row::Entity).await;
     same_columns(&db, watch_row::Entity).await;
     watches(&db).await;
+    copies::change_in_order(&db).await;
     same_columns(&db, holdpoint_people::table::row::user::Entity).await;
     same_columns(&db, holdpoint_people::table::row::role::Entity).await;
 }
