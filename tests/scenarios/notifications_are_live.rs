@@ -223,7 +223,7 @@ async fn stream(
     while !has_said(&text) {
         let chunk = tokio::time::timeout(PATIENCE, response.chunk()).await;
         let chunk = chunk.unwrap_or_else(|_late| panic!("`{says}` does not come: {text}"));
-        let chunk = chunk.unwrap().expect("an open stream");
+        let chunk = chunk.unwrap().unwrap();
         text.push_str(std::str::from_utf8(&chunk).unwrap());
     }
     text
