@@ -35,7 +35,7 @@ use crate::domain::{
 
 pub(crate) use copy_row::{After, Behind, Filter, some_unread};
 pub(crate) use delivery_row::{Last, due, of_request, of_webhook};
-pub(crate) use note_row::fanning;
+pub(crate) use note_row::Turns;
 pub(crate) use old::has_old;
 pub(crate) use preferences_row::digests;
 pub(crate) use recording::record;
