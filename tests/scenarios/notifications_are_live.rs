@@ -2,9 +2,8 @@
 //! Deliver 7: in-app with read state and SSE).
 
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
-use holdpoint_testkit::{holdpoint_binary, until};
+use holdpoint_testkit::holdpoint_binary;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -150,11 +149,7 @@ async fn a_program_goes_on_where_it_was() {
     asked(&world, "Of the owners").await;
     asks_ada(&world, "Of ada?").await;
 
-    let told = until(PATIENCE, "ada is told", async || {
-        let text = stream(&world, ada, "", None).await;
-        text.contains("Of ada?").then_some(text)
-    });
-    let told = told.await.unwrap();
+    let told = stream(&world, ada, ("", None), "Of ada?").await;
     assert!(!told.contains("Of the owners"), "{told}");
     let id = told
         .lines()
@@ -163,11 +158,7 @@ async fn a_program_goes_on_where_it_was() {
     world.up.kill9().await.unwrap();
     world.up.restart().await.unwrap();
     asks_ada(&world, "And this?").await;
-    let later = until(PATIENCE, "ada is told of the other", async || {
-        let text = stream(&world, ada, "", Some(id)).await;
-        text.contains("And this?").then_some(text)
-    });
-    let later = later.await.unwrap();
+    let later = stream(&world, ada, ("", Some(id)), "And this?").await;
     assert!(
         !later.contains("Of ada?"),
         "neither a gap nor a repetition: {later}"
@@ -188,11 +179,16 @@ async fn a_program_goes_on_where_it_was() {
         .await
         .unwrap();
     assert_eq!(read.status(), 200);
-    assert!(stream(&world, ada, "", None).await.contains("Of ada?"));
+    asks_ada(&world, "And that?").await;
+    let all = stream(&world, ada, ("", None), "And that?").await;
     assert!(
-        !stream(&world, ada, "?unread=true", None)
-            .await
-            .contains("Of ada?")
+        all.contains("Of ada?"),
+        "that it was read came before: {all}"
+    );
+    let unread = stream(&world, ada, ("?unread=true", None), "And that?").await;
+    assert!(
+        unread.contains("And this?") && !unread.contains("Of ada?"),
+        "{unread}"
     );
 }
 
@@ -201,8 +197,13 @@ async fn asks_ada(world: &World, question: &str) {
     assert_eq!(world.up.post("/holds", &body).await.unwrap().0, 201);
 }
 
-/// What a stream begins with.
-async fn stream(world: &World, token: &str, query: &str, last: Option<&str>) -> String {
+/// What a stream brings, until a whole event of it says this.
+async fn stream(
+    world: &World,
+    token: &str,
+    (query, last): (&str, Option<&str>),
+    says: &str,
+) -> String {
     let url = format!(
         "{}/v1/workspaces/default/notifications{query}",
         world.up.url
@@ -215,9 +216,15 @@ async fn stream(world: &World, token: &str, query: &str, last: Option<&str>) -> 
     let mut response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
     let mut text = String::new();
-    // What there is comes at once; after that it is still.
-    while let Ok(chunk) = tokio::time::timeout(Duration::from_millis(500), response.chunk()).await {
-        text.push_str(&String::from_utf8_lossy(&chunk.unwrap().unwrap()));
+    let has_said = |text: &str| {
+        let whole = text.rsplit_once("\n\n");
+        whole.is_some_and(|(events, _)| events.contains(says))
+    };
+    while !has_said(&text) {
+        let chunk = tokio::time::timeout(PATIENCE, response.chunk()).await;
+        let chunk = chunk.unwrap_or_else(|_late| panic!("`{says}` does not come: {text}"));
+        let chunk = chunk.unwrap().unwrap();
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
     }
     text
 }

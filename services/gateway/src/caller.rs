@@ -4,8 +4,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use holdpoint_auth::{Claims, Right, STEP_TOKEN_PREFIX, StepClaims, authorize};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::run::RunView;
@@ -19,6 +19,9 @@ use crate::store::tokens::{self, Holder};
 
 /// Longest bit of what was sent that is quoted back.
 const QUOTED: usize = 120;
+
+/// Status of what no token opens.
+const UNAUTHORIZED: u16 = 401;
 
 /// Whose token came with the request.
 #[derive(Debug, Clone)]
@@ -57,6 +60,12 @@ pub(crate) enum Asker {
     Step { workspace: Workspace, token: String },
 }
 
+/// The token that a live stream was opened with, which is looked at for as long as that lasts. It has no
+/// `Debug`, so that it cannot slip into a log.
+pub(crate) struct Standing {
+    token: String,
+}
+
 /// The id or name in the path; one that is none is not found.
 #[derive(Debug)]
 pub(crate) struct Named<T>(pub(crate) T);
@@ -68,21 +77,25 @@ impl FromRequestParts<App> for Bearer {
         if let Some(known) = parts.extensions.get::<Self>() {
             return Ok(known.clone());
         }
-        let token = token(parts)
+        let token = token(&parts.headers)
             .ok_or_else(|| unauthorized("send a token: `Authorization: Bearer hp_…`"))?;
-        let bearer = if token.starts_with(STEP_TOKEN_PREFIX) {
-            let claims = app.keys.steps.check(token, app.clock.now());
-            let told = |error| unauthorized(&format!("this step token is not accepted: {error}"));
-            Self::Step(Arc::new(claims.map_err(told)?))
-        } else {
-            Self::User(Arc::new(user(app, token).await?))
-        };
+        let bearer = Self::of(app, token).await?;
         parts.extensions.insert(bearer.clone());
         Ok(bearer)
     }
 }
 
 impl Bearer {
+    /// Whose token it is at this moment.
+    async fn of(app: &App, token: &str) -> Result<Self, Refused> {
+        if token.starts_with(STEP_TOKEN_PREFIX) {
+            let claims = app.keys.steps.check(token, app.clock.now());
+            let told = |error| unauthorized(&format!("this step token is not accepted: {error}"));
+            return Ok(Self::Step(Arc::new(claims.map_err(told)?)));
+        }
+        Ok(Self::User(Arc::new(user(app, token).await?)))
+    }
+
     /// Whose it is, for the scope of idempotency keys: workspace and name.
     pub(crate) fn scope(&self) -> (&str, &str) {
         match self {
@@ -168,6 +181,24 @@ impl Caller {
     }
 }
 
+impl Standing {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let token = token(headers).unwrap_or_default().to_owned();
+        Self { token }
+    }
+
+    /// Whether whoever listens may go on: the token was not revoked and has not expired, and its user is
+    /// there, not disabled, and may look.
+    pub(crate) async fn holds(&self, app: &App) -> Result<bool, Problem> {
+        match Bearer::of(app, &self.token).await {
+            Ok(Bearer::User(claims)) => Ok(authorize(Some(&claims), Right::Look).is_ok()),
+            Ok(Bearer::Step(_)) => Ok(true),
+            Err(Refused(problem)) if problem.status == UNAUTHORIZED => Ok(false),
+            Err(Refused(problem)) => Err(problem),
+        }
+    }
+}
+
 impl FromRequestParts<App> for Reader {
     type Rejection = Refused;
 
@@ -189,7 +220,7 @@ impl FromRequestParts<App> for Asker {
             Bearer::User(claims) => Self::User(Caller { workspace, claims }),
             Bearer::Step(_) => Self::Step {
                 workspace,
-                token: token(parts).unwrap_or_default().to_owned(),
+                token: token(&parts.headers).unwrap_or_default().to_owned(),
             },
         })
     }
@@ -282,8 +313,8 @@ async fn path_params(parts: &mut Parts, app: &App) -> Result<(String, String), R
     Ok(found)
 }
 
-fn token(parts: &Parts) -> Option<&str> {
-    let value = parts.headers.get(header::AUTHORIZATION)?;
+fn token(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?;
     value.to_str().ok().and_then(bearer)
 }
 
@@ -293,7 +324,7 @@ fn bearer(value: &str) -> Option<&str> {
 }
 
 fn unauthorized(detail: &str) -> Refused {
-    Refused(Problem::new(401, "unauthorized", detail))
+    Refused(Problem::new(UNAUTHORIZED, "unauthorized", detail))
 }
 
 /// As much of a text as an answer quotes.

@@ -108,6 +108,7 @@ pub async fn start(
     let sweep = sweeps::Telling {
         wake: Arc::clone(&telling),
         people,
+        turns: store::Turns::default(),
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     telling.wakes(nudge, handle.activity());

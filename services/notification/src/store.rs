@@ -35,7 +35,7 @@ use crate::domain::{
 
 pub(crate) use copy_row::{After, Behind, Filter, some_unread};
 pub(crate) use delivery_row::{Last, due, of_request, of_webhook};
-pub(crate) use note_row::fanning;
+pub(crate) use note_row::Turns;
 pub(crate) use old::has_old;
 pub(crate) use preferences_row::digests;
 pub(crate) use recording::record;
@@ -128,10 +128,11 @@ pub(crate) async fn parcel(
     key: &DeliveryKey,
 ) -> Result<Option<Parcel>, StoreError> {
     let notes = note_row::of(db, &key.workspace, &[key.note.hold]).await?;
-    let has_ended = course(&notes).is_over();
+    let course = course(&notes);
     let Some(note) = notes.into_iter().find(|note| note.id() == key.note) else {
         return Ok(None);
     };
+    let has_ended = course.is_settled(note.fact.rev);
     let person = match &key.to {
         Recipient::Mail(name) | Recipient::Chat(name) => {
             people::find(db, &key.workspace, name).await?

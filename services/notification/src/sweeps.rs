@@ -91,6 +91,7 @@ impl Wake {
 pub(crate) struct Telling {
     pub(crate) wake: Arc<Wake>,
     pub(crate) people: People,
+    pub(crate) turns: store::Turns,
 }
 
 impl Telling {
@@ -99,7 +100,7 @@ impl Telling {
         db: &DatabaseConnection,
     ) -> Result<SweepPage<Notification>, StoreError> {
         let wanted = self.wake.wanted();
-        let keys = store::fanning(db, FACTS).await?;
+        let keys = self.turns.next(db, FACTS).await?;
         let mut page = SweepPage {
             more: false,
             inputs: Vec::new(),

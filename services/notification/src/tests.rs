@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
 use holdpoint_contracts::message::Reply;
-use holdpoint_contracts::notification::{FactKind, Noted, NotificationView, ReadNotification};
+use holdpoint_contracts::notification::{
+    FactKind, Noted, NotificationView, ReadNotification, Watch, Watched,
+};
 use holdpoint_ids::NotificationId;
 use holdpoint_testkit::until;
 
@@ -133,6 +135,22 @@ async fn what_ended_long_ago_is_forgotten() {
     bench.end().await;
 }
 
+/// People, Deliver 7: a role is told, and whoever follows what it is asked beside it, in one commit of a
+/// real kernel; and whatever comes after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_is_told_though_somebody_else_follows() {
+    let bench = Bench::start(people(&[("ada", "ops"), ("zoe", "member")])).await;
+    let opened = fact(1, FactKind::Opened, &["@role.ops"]);
+    let of = Watched::Request(opened.id);
+    let watch = bench.by("zoe", Watch { of });
+    assert!(bench.bus.ask(&acme(), &watch).await.unwrap().new);
+    bench.note(vec![opened]).await;
+    bench.until_told("ada", 1).await;
+    let zoe = bench.until_told("zoe", 1).await.remove(0);
+    assert_eq!(zoe.title, "Asked: Agent handoff: Ann");
+    bench.end().await;
+}
+
 /// What was sent of a request says that somebody has taken its run over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_says_who_took_over() {
@@ -159,6 +177,26 @@ async fn a_copy_says_who_took_over() {
         1,
         "that is news: {bob:?}"
     );
+    bench.end().await;
+}
+
+/// Who is told of a request only after somebody has taken its run over has nothing to do: what happened
+/// while the service was away comes at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_over_before_it_was_told_asks_nobody() {
+    let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
+    let mut taken = fact(2, FactKind::TakenOver, &[]);
+    taken.by = Some("ada".to_owned());
+    bench
+        .note(vec![fact(1, FactKind::Opened, &["@role.ops"]), taken])
+        .await;
+    let bob = bench.until_told("bob", 1).await.remove(0);
+    assert!(bob.read_at.is_some(), "{bob:?}");
+    let given = fact(3, FactKind::Assigned, &["@user.bob"]);
+    bench.note(vec![given]).await;
+    let mails = bench.until_mailed(1).await;
+    assert_eq!(mails[0].person.as_deref(), Some("bob"));
+    assert_eq!(bench.list("bob", true).await.len(), 1, "that it is his now");
     bench.end().await;
 }
 

@@ -122,16 +122,7 @@ pub fn permissions(client: &Client) -> Permissions {
             subscribe.push(format!("hp.*.live.{}", executor::SERVICE));
         }
         Client::Program(workspace) => {
-            for kind in ["cmd", "ask"] {
-                for (service, verbs) in [
-                    (executor::SERVICE, PROGRAM_EXECUTOR.as_slice()),
-                    (handoff::SERVICE, PROGRAM_HANDOFF.as_slice()),
-                ] {
-                    let subject = |verb: &&str| format!("hp.{workspace}.{kind}.{service}.*.{verb}");
-                    publish.extend(verbs.iter().map(subject));
-                }
-            }
-            publish.push(format!("hp.{workspace}.get.>"));
+            publish.extend(of_program(workspace));
             subscribe.push(format!("hp.{workspace}.live.>"));
         }
     }
@@ -156,6 +147,28 @@ const PROGRAM_EXECUTOR: [&str; 12] = [
 
 /// Commands of the handoff service that a program may publish.
 const PROGRAM_HANDOFF: [&str; 3] = ["open_hold", "ask_again", "withdraw_hold"];
+
+/// What a program may ask the handoff service. Users are for those who administer, and what somebody is
+/// told is theirs alone: the gateway asks for that, which has seen who wants it.
+const PROGRAM_LOOKS: [&str; 4] = ["request", "requests", "policy", "policies"];
+
+/// What a program may publish.
+fn of_program(workspace: &Workspace) -> Vec<String> {
+    let mut publish = Vec::new();
+    for kind in ["cmd", "ask"] {
+        for (service, verbs) in [
+            (executor::SERVICE, PROGRAM_EXECUTOR.as_slice()),
+            (handoff::SERVICE, PROGRAM_HANDOFF.as_slice()),
+        ] {
+            let subject = |verb: &&str| format!("hp.{workspace}.{kind}.{service}.*.{verb}");
+            publish.extend(verbs.iter().map(subject));
+        }
+    }
+    publish.push(format!("hp.{workspace}.get.{}.>", executor::SERVICE));
+    let look = |name: &str| format!("hp.{workspace}.get.{}.{name}", handoff::SERVICE);
+    publish.extend(PROGRAM_LOOKS.map(look));
+    publish
+}
 
 /// What a service on the kernel needs: its own commands and queries, answers, and its stream.
 fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
@@ -253,6 +266,37 @@ mod tests {
         }
         let gateway = permissions(&Client::Gateway).subscribe;
         assert!(gateway.iter().any(|one| covers(one, live)));
+    }
+
+    /// Ground, "Identity": a program looks at runs and requests. Nobody's notifications, ways and watches are
+    /// read by it, nor what is for those who administer: users, and where webhooks are.
+    #[test]
+    fn a_program_reads_nothing_that_is_somebodys_alone() {
+        let program = Client::Program("acme".parse().unwrap());
+        for look in [
+            "executor.runs",
+            "executor.history",
+            "handoff.request",
+            "handoff.policies",
+        ] {
+            assert!(
+                may_publish(&program, &format!("hp.acme.get.{look}")),
+                "{look}"
+            );
+        }
+        for other in [
+            "notification.notifications",
+            "notification.news",
+            "notification.preferences",
+            "notification.watches",
+            "notification.webhooks",
+            "handoff.users",
+            "handoff.user_facts",
+        ] {
+            let subject = format!("hp.acme.get.{other}");
+            assert!(!may_publish(&program, &subject), "{other}");
+            assert!(may_publish(&Client::Gateway, &subject), "{other}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod driver;
 mod nats;
 mod nats_process;
 mod people;
+mod plans;
 mod postgres;
 mod up;
 mod wait;
@@ -31,6 +32,7 @@ pub use self::{
     nats::{TestNats, nats, nats_with_config},
     nats_process::NatsProcess,
     people::{Act, Person, Said, play},
+    plans::Plans,
     postgres::{TestPostgres, postgres},
     up::{Answer, Up, UpOptions, holdpoint_binary},
     wait::until,

@@ -9,6 +9,7 @@ use holdpoint_ids::{AgentName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::ExprTrait as _;
 use sea_orm::{QueryOrder, QuerySelect};
 
 use crate::domain::{Agent, Key};
@@ -72,7 +73,8 @@ pub(crate) async fn to_follow(
     limit: u64,
 ) -> Result<Vec<Agent>, StoreError> {
     let rows = Entity::find()
-        .filter(COLUMN.is_followed.eq(false))
+        // In the words of its index.
+        .filter(Expr::col(Column::IsFollowed).not())
         .order_by_asc(Column::Workspace)
         .order_by_asc(Column::Name)
         .limit(limit)

@@ -47,8 +47,7 @@ pub(super) async fn page(
     params: Params,
 ) -> Result<Response, PageError> {
     let cursor = cursor(params)?;
-    let found = load(&app, &person, cursor).await?;
-    let unread = frame::unread(&app, &person).await;
+    let (found, unread) = found(&app, &person, cursor).await?;
     let main = html! {
         div.title { h1 { "Notifications" } }
         (all_read(&person, &found, unread))
@@ -66,11 +65,10 @@ pub(super) async fn page(
 
 /// The cards as they now are; older ones are as they were when the page was opened.
 pub(super) async fn fragments(app: &App, person: &Person) -> Result<Vec<Fragment>, Problem> {
-    let found = load(app, person, None).await?;
-    let unread = frame::unread(app, person).await;
+    let (found, unread) = found(app, person, None).await?;
     let mut all = vec![Fragment::of(
         "all-read",
-        &unread_of(&found),
+        &what_all_are(&found, unread),
         all_read(person, &found, unread),
     )];
     // The last one that is put in stands on top.
@@ -106,6 +104,17 @@ pub(super) async fn left(
     }
 }
 
+/// What is shown, and the number of the newest change that it may show. The number first: what comes
+/// meanwhile is beyond it, and nobody has seen it.
+async fn found(
+    app: &App,
+    person: &Person,
+    cursor: Option<String>,
+) -> Result<(Found, Option<Unread>), Problem> {
+    let unread = frame::unread(app, person).await;
+    Ok((load(app, person, cursor).await?, unread))
+}
+
 /// On the first page the unread come first, however old they are.
 async fn load(app: &App, person: &Person, cursor: Option<String>) -> Result<Found, Problem> {
     person.caller.may(Right::Look)?;
@@ -137,12 +146,17 @@ fn unread_of(found: &Found) -> Vec<NotificationId> {
     unread.map(|one| one.id).collect()
 }
 
-/// Marks what had come when the page was made, and nothing that nobody has seen.
+/// What the form is made from: it comes and goes with what is shown, and where the number cannot be had.
+fn what_all_are(found: &Found, unread: Option<Unread>) -> (Vec<NotificationId>, bool) {
+    (unread_of(found), unread.is_some())
+}
+
+/// Marks what had come when the page was made, and nothing that came since.
 fn all_read(person: &Person, found: &Found, unread: Option<Unread>) -> Markup {
-    let shown = unread_of(found);
-    let until = unread.filter(|_| !shown.is_empty());
+    let what = what_all_are(found, unread);
+    let until = unread.filter(|_| !what.0.is_empty());
     html! {
-        div #all-read data-key=(key_of(&shown)) {
+        div #all-read data-key=(key_of(&what)) {
             @if let Some(unread) = until {
                 form.all method="post" action={ (HERE) "/read" } {
                     input type="hidden" name="csrf" value=(person.csrf());

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::requests;
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, Named, Standing};
 use crate::params::Params;
 use crate::problem::Refused;
 use crate::sse::{last_event_id, wants_stream};
@@ -62,7 +62,8 @@ async fn list(
     let unread = params.read_as("unread")?.unwrap_or(false);
     if wants_stream(&headers) {
         let resumed = last_event_id(&headers, live::WHAT)?;
-        return Ok(live::stream(app, caller, unread, resumed).await?);
+        let standing = Standing::of(&headers);
+        return Ok(live::stream(app, (caller, standing), unread, resumed).await?);
     }
     let query = ListNotifications {
         person: caller.claims.user.clone(),

@@ -45,6 +45,8 @@ pub(super) struct Played {
     pub(super) refusal: Option<Value>,
     /// Whose, and what it is: changes of notifications, oldest first.
     pub(super) news: Vec<(String, NewsItem)>,
+    /// What comes right after notifications that are not read were listed.
+    pub(super) meanwhile: Option<(String, NewsItem)>,
     /// How often it was asked for news.
     pub(super) news_asked: u32,
 }
@@ -153,6 +155,25 @@ impl Edge {
         assert_eq!(made.status(), 201);
         let made: Value = made.json().await.unwrap();
         made["token"].as_str().unwrap().to_owned()
+    }
+
+    /// The owner takes all tokens of a user back.
+    pub(super) async fn revoke(&self, user: &str) {
+        let page = ok(self.get("/tokens").await).await;
+        let all = page["items"].as_array().unwrap().iter();
+        for token in all.filter(|one| one["user"] == user) {
+            let path = format!("/tokens/{}", token["id"].as_str().unwrap());
+            let gone = self.request(Method::DELETE, &path).send().await.unwrap();
+            assert_eq!(gone.status(), 204);
+        }
+    }
+
+    /// A live stream, opened with a token.
+    pub(super) async fn live_as(&self, token: &str, path: &str) -> Response {
+        let request = self.bare(Method::GET, &format!("/v1/workspaces/default{path}"));
+        let request = request.bearer_auth(token);
+        let request = request.header("accept", "text/event-stream");
+        request.send().await.unwrap()
     }
 
     /// Makes a user with these roles.

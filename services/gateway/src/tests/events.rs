@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::edge::{Edge, ok, refusal};
 
+const PATIENCE: Duration = Duration::from_secs(10);
+
 async fn live(edge: &Edge, run: RunId, last: Option<&str>) -> Response {
     let request = edge.request(Method::GET, &format!("/runs/{run}/events"));
     let request = request.header("accept", "text/event-stream");
@@ -112,6 +114,40 @@ async fn a_last_event_id_that_is_none_is_refused() {
             refusal(response).await,
             (400, "invalid_last_event_id".to_owned()),
             "{wrong}"
+        );
+    }
+}
+
+/// Ground, "Identity": whoever is disabled while they follow a run, or whose token is taken back, is told
+/// nothing more of it.
+#[tokio::test]
+async fn whoever_may_look_no_more_is_told_nothing_more() {
+    for is_disabled in [true, false] {
+        let (edge, run) = (Edge::new().await, RunId::fresh());
+        edge.user("ada", &["member"]).await;
+        let ada = edge.token_of("ada", None).await;
+        edge.happens(run, EventType::RunStarted).await;
+        let path = format!("/runs/{run}/events");
+        let mut response = edge.live_as(&ada, &path).await;
+        let mut text = String::new();
+        read(&mut response, &mut text, 1).await;
+        if is_disabled {
+            let gone = edge.request(Method::DELETE, "/users/ada").send().await;
+            assert_eq!(gone.unwrap().status(), 200);
+        } else {
+            edge.revoke("ada").await;
+        }
+        edge.happens(run, EventType::StepCalled).await;
+        let ends = async {
+            while let Some(chunk) = response.chunk().await.unwrap() {
+                text.push_str(std::str::from_utf8(&chunk).unwrap());
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, ends).await;
+        assert!(ended.is_ok(), "disabled: {is_disabled}: it goes on");
+        assert!(
+            text.contains("run.started") && !text.contains("step.called"),
+            "disabled: {is_disabled}: {text}"
         );
     }
 }

@@ -12,6 +12,7 @@ use holdpoint_contracts::hold::{HoldSpec, OnTimeout, Priority};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::RunId;
 use holdpoint_store::{Location, Transaction, begin_write, migrate, open_writer};
+use holdpoint_testkit::Plans;
 use sea_orm::DatabaseConnection;
 
 use super::*;
@@ -52,6 +53,15 @@ async fn postgres_behaves_as_sqlite_does() {
     let one = prepared(&location("owners")).await;
     let other = prepared(&location("owners")).await;
     two_replicas(&one, &other).await;
+}
+
+/// Who leaves is looked for twice a second: by an index, however many users there are.
+#[tokio::test]
+async fn who_leaves_is_found_by_an_index() {
+    let (_dir, db) = sqlite().await;
+    let plans = Plans::of(&db);
+    leaving(&plans).await.unwrap();
+    assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }
 
 #[tokio::test]

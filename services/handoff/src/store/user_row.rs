@@ -156,7 +156,8 @@ pub(crate) async fn members(
 /// The first user whose requests, or whose role's, are on their way to others.
 pub(crate) async fn leaving(db: &impl ConnectionTrait) -> Result<Option<User>, StoreError> {
     let row = Entity::find()
-        .filter(COLUMN.is_leaving.eq(true))
+        // In the words of its index.
+        .filter(Expr::col(Column::IsLeaving))
         .order_by_asc(Column::Workspace)
         .order_by_asc(Column::Name)
         .one(db)

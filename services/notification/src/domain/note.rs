@@ -82,6 +82,8 @@ pub struct Course {
     pub opened: Option<u64>,
     /// Newest version at which it had ended.
     pub ended: Option<u64>,
+    /// Newest version at which somebody had taken its run over.
+    pub taken: Option<u64>,
 }
 
 impl Course {
@@ -91,6 +93,8 @@ impl Course {
             self.opened = self.opened.max(Some(rev));
         } else if kind.is_end() {
             self.ended = self.ended.max(Some(rev));
+        } else if kind == FactKind::TakenOver {
+            self.taken = self.taken.max(Some(rev));
         }
     }
 
@@ -98,6 +102,13 @@ impl Course {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.ended > self.opened
+    }
+
+    /// Whether nobody has to do anything because of what was told at a version: it is over, or somebody has
+    /// taken the run over since.
+    #[must_use]
+    pub fn is_settled(&self, rev: u64) -> bool {
+        self.is_over() || self.taken > Some(rev)
     }
 }
 
@@ -292,8 +303,9 @@ pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<S
         Fan::Done => Ok(Step::Same(Answer::Done)),
         Fan::People { left, after } => concerned(note, (left, after.as_ref()), look, now),
         Fan::Watchers { after } => {
-            let is_over = course(&note.workspace, note.fact.id, look)?.is_over();
-            let reached = watch::page(&note.workspace, &note.fact, after.as_ref(), look)?;
+            let reached = watch::page(&note.workspace, &note.fact, after.as_ref(), look);
+            let (course, reached) = both(course(&note.workspace, note.fact.id, look), reached)?;
+            let is_over = course.is_settled(note.fact.rev);
             let mut next = note.clone();
             next.version += 1;
             next.fan = reached.rest;
@@ -326,15 +338,18 @@ fn copies(note: &Note, people: Vec<Person>, (is_over, watching): (bool, bool)) -
 }
 
 /// A page of those whom it concerns. Where nobody at all could be told, the owners are. With the last
-/// one go the first of those who watch.
+/// one go the first of those who watch, which are looked up beside them: rounds are few.
 fn concerned(
     note: &Note,
     (left, after): (&[Audience], Option<&UserName>),
     look: Look<'_>,
     now: DateTime<Utc>,
 ) -> Result<Step, Stop> {
-    let is_over = course(&note.workspace, note.fact.id, look)?.is_over();
-    let reached = page(&note.workspace, left, after, PAGE, look)?;
+    let reached = page(&note.workspace, left, after, PAGE, look);
+    let watching = watch::page(&note.workspace, &note.fact, None, look);
+    let people = both(reached, watching);
+    let (course, (reached, watching)) = both(course(&note.workspace, note.fact.id, look), people)?;
+    let is_over = course.is_settled(note.fact.rev);
     let mut next = note.clone();
     next.version += 1;
     next.fan = reached.rest;
@@ -362,7 +377,6 @@ fn concerned(
     }
     effects.extend(copies(note, reached.people, (is_over, false)));
     if next.fan == Fan::Done {
-        let watching = watch::page(&note.workspace, &note.fact, None, look)?;
         next.fan = watching.rest;
         effects.extend(copies(note, watching.people, (is_over, true)));
     }

@@ -102,7 +102,7 @@ pub(super) async fn of(
     Ok(notes)
 }
 
-/// When requests were asked, and when they ended.
+/// When requests were asked, when their runs were taken over, and when they ended.
 pub(super) async fn courses(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -110,6 +110,7 @@ pub(super) async fn courses(
 ) -> Result<BTreeMap<HoldId, Course>, StoreError> {
     let kinds = [
         FactKind::Opened,
+        FactKind::TakenOver,
         FactKind::Decided,
         FactKind::Expired,
         FactKind::Withdrawn,
@@ -137,14 +138,47 @@ pub(super) async fn courses(
     Ok(found)
 }
 
-/// Facts whose people are not all told, oldest first.
-pub(crate) async fn fanning(
+/// Whose turn it is of the facts whose people are not all told. Half of them are the oldest, so that what
+/// takes many pages comes to its end however much comes after it; the others follow each other, so that
+/// some that cannot be decided hold up none behind them.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// How many are older than the next of the others.
+    behind: u64,
+}
+
+impl Turns {
+    /// The next ones; none: there are none at all.
+    pub(crate) async fn next(
+        &mut self,
+        db: &impl ConnectionTrait,
+        limit: u64,
+    ) -> Result<Vec<NoteKey>, StoreError> {
+        let half = limit.div_ceil(2);
+        let mut all = fanning(db, 0, half).await?;
+        let mut others = Vec::new();
+        for behind in [Ord::max(self.behind, half), half] {
+            if others.is_empty() && all.len() as u64 == half {
+                others = fanning(db, behind, limit - half).await?;
+                self.behind = behind + others.len() as u64;
+            }
+        }
+        all.append(&mut others);
+        Ok(all)
+    }
+}
+
+/// The oldest of them, behind so many.
+async fn fanning(
     db: &impl ConnectionTrait,
+    behind: u64,
     limit: u64,
 ) -> Result<Vec<NoteKey>, StoreError> {
     let rows = Entity::find()
-        .filter(COLUMN.fanning.eq(true))
+        // In the words of its index.
+        .filter(Expr::col(Column::Fanning))
         .order_by_asc(Column::CreatedAt)
+        .offset(behind)
         .limit(limit)
         .select_only()
         .column(Column::Workspace)

@@ -1,5 +1,7 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
+mod copies;
+
 use std::collections::BTreeSet;
 
 use holdpoint_migrations::notification::Migrator;
@@ -10,8 +12,9 @@ use sea_orm::{
 };
 use sea_orm_migration::MigratorTrait as _;
 
-use holdpoint_contracts::notification::Watched;
+use holdpoint_contracts::notification::{Channel, FactKind, Watched};
 use holdpoint_ids::Workspace;
+use holdpoint_testkit::Plans;
 
 use super::old::{forget, has_old};
 use super::{
@@ -19,7 +22,8 @@ use super::{
     watch_row, webhook_row,
 };
 
-use crate::domain::{Need, Watch};
+use crate::domain::tests::fact;
+use crate::domain::{Fan, Need, Note, Watch};
 
 pub(crate) use copy_row::Entity as Copies;
 
@@ -67,6 +71,8 @@ async fn all(location: &Location) {
     same_columns(&db, webhook_row::Entity).await;
     same_columns(&db, watch_row::Entity).await;
     watches(&db).await;
+    copies::change_in_order(&db).await;
+    each_fact_has_its_turn(&db).await;
     same_columns(&db, holdpoint_people::table::row::user::Entity).await;
     same_columns(&db, holdpoint_people::table::row::role::Entity).await;
 }
@@ -124,6 +130,25 @@ async fn on_sqlite() {
     all(&in_folder(&folder)).await;
     let folder = tempfile::tempdir().unwrap();
     deliveries_are_kept(&in_folder(&folder)).await;
+}
+
+/// What is looked for every few seconds is found by an index, however much is kept: SQLite takes one of a
+/// part of the rows only where the question says that part in the same words.
+#[tokio::test]
+async fn sweeps_read_no_whole_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let location = in_folder(&folder);
+    migrate::<Migrator>(&location).await.unwrap();
+    let db = open_writer(&location).await.unwrap();
+    let plans = Plans::of(&db);
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let mut turns = note_row::Turns::default();
+    turns.next(&plans, 9).await.unwrap();
+    has_old(&plans, now).await.unwrap();
+    preferences_row::digests(&plans, now, 9).await.unwrap();
+    let mail = Channel::Email;
+    delivery_row::due(&plans, mail, now, &[], 9).await.unwrap();
+    assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -191,4 +216,41 @@ async fn watches(db: &DatabaseConnection) {
     watch_row::forget(&tx, later).await.unwrap();
     assert_eq!(watch_row::load(&tx, &keys).await.unwrap(), []);
     tx.commit().await.unwrap();
+}
+
+/// Facts that cannot be decided stay where they are: those behind them have their turn all the same.
+async fn each_fact_has_its_turn(db: &DatabaseConnection) {
+    let note = |number: u32| {
+        let mut fact = fact(1, FactKind::Opened, &["@role.ops"]);
+        fact.id.number = number;
+        Note {
+            workspace: "turns".parse().unwrap(),
+            fact,
+            again: false,
+            fan: Fan::Watchers { after: None },
+            told: 0,
+            version: 1,
+        }
+    };
+    let tx = begin_write(db).await.unwrap();
+    let now: chrono::DateTime<chrono::Utc> = "2026-01-01T00:00:00Z".parse().unwrap();
+    for number in 1..=6 {
+        let at = now + chrono::TimeDelta::seconds(i64::from(number));
+        let lost = note_row::save(&tx, &[(&note(number), 0)], at).await;
+        assert_eq!(lost.unwrap(), []);
+    }
+    tx.commit().await.unwrap();
+    let mut turns = note_row::Turns::default();
+    for expected in [[1, 2, 3, 4], [1, 2, 5, 6], [1, 2, 3, 4]] {
+        let keys = turns.next(db, 4).await.unwrap();
+        let numbers: Vec<_> = keys.iter().map(|key| key.hold.number).collect();
+        assert_eq!(numbers, expected);
+    }
+    let mut done = note(1);
+    (done.fan, done.version) = (Fan::Done, 2);
+    let tx = begin_write(db).await.unwrap();
+    note_row::save(&tx, &[(&done, 1)], now).await.unwrap();
+    tx.commit().await.unwrap();
+    let keys = note_row::Turns::default().next(db, 1).await.unwrap();
+    assert_eq!(keys[0].hold.number, 2);
 }

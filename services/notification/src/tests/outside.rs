@@ -270,3 +270,31 @@ async fn what_was_tried_before_goes_when_its_person_says_so() {
     assert_eq!(deliveries(&bench, 10, None).await[0].attempts, 2);
     bench.end().await;
 }
+
+/// S4-R15: what was held back in quiet hours does not leave after them where somebody has taken the run over
+/// by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_has_taken_over_meanwhile_is_not_mailed() {
+    let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
+    prefer(&bench, quiet()).await;
+    let opened = fact(1, FactKind::Opened, &["@user.ada"]);
+    bench.note(vec![opened]).await;
+    until(PATIENCE, "it is held back", async || {
+        let one = deliveries(&bench, 10, None).await.pop()?;
+        (one.waits == Some(Wait::QuietHours)).then_some(())
+    })
+    .await
+    .unwrap();
+    let mut taken = fact(2, FactKind::TakenOver, &[]);
+    taken.by = Some("bob".to_owned());
+    bench.note(vec![taken]).await;
+    bench.later(TimeDelta::hours(22));
+    let ended = until(PATIENCE, "quiet hours are over", async || {
+        let one = deliveries(&bench, 10, None).await.remove(0);
+        one.ended_at.is_some().then_some(one)
+    });
+    let ended = ended.await.unwrap();
+    assert_eq!(ended.state, DeliveryState::Dropped, "{ended:?}");
+    assert!(bench.mails().is_empty());
+    bench.end().await;
+}

@@ -1,4 +1,4 @@
-//! Migrations against entities.
+//! Migrations against entities, and indexes against what is asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,4 +71,15 @@ async fn same_columns<E: EntityTrait>(db: &DatabaseConnection, entity: E) {
         (column.as_str().to_owned(), column.def().is_null())
     });
     assert_eq!(migrated, named.collect(), "table {table}");
+}
+
+/// What has pages to come is looked for again and again: by an index, however many agents there are.
+#[tokio::test]
+async fn what_is_to_be_followed_is_found_by_an_index() {
+    let (_dir, db) = super::sqlite().await;
+    let plans = holdpoint_testkit::Plans::of(&db);
+    agent_row::to_follow(&plans, 9).await.unwrap();
+    workspace_row::to_follow(&plans, 9).await.unwrap();
+    step_row::queued(&plans, None, &[], 9).await.unwrap();
+    assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }

@@ -16,7 +16,7 @@ use holdpoint_contracts::notification::{
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::app::App;
-use crate::caller::Caller;
+use crate::caller::{Caller, Standing};
 use crate::sse::{self, LOOK_AGAIN, wrong_last_event_id};
 
 /// Notifications that are asked for at a time.
@@ -33,6 +33,7 @@ pub(super) const WHAT: &str = "is the id of an event of these notifications";
 struct Live {
     app: App,
     caller: Caller,
+    standing: Standing,
     unread: bool,
     /// The last one that was handed over.
     after: Option<Mark>,
@@ -42,7 +43,7 @@ struct Live {
 /// Everything after `resumed`, or from the beginning, and then what changes.
 pub(super) async fn stream(
     app: App,
-    caller: Caller,
+    (caller, standing): (Caller, Standing),
     unread: bool,
     resumed: Option<Mark>,
 ) -> Result<Response, Problem> {
@@ -57,6 +58,7 @@ pub(super) async fn stream(
     let live = Live {
         app,
         caller,
+        standing,
         unread,
         after: resumed,
         _permit: permit,
@@ -122,10 +124,10 @@ impl Live {
         true
     }
 
-    /// The next page, asked for until the owner answers; none for whoever is disabled.
+    /// The next page, asked for until the owner answers; none for whoever may listen no more.
     async fn next_page(&self) -> Option<News> {
         loop {
-            let page = match self.is_active().await {
+            let page = match self.standing.holds(&self.app).await {
                 Ok(true) => self.page().await,
                 Ok(false) => return None,
                 Err(problem) => Err(problem),
@@ -139,12 +141,6 @@ impl Live {
                 }
             }
         }
-    }
-
-    async fn is_active(&self) -> Result<bool, Problem> {
-        let Caller { workspace, claims } = &self.caller;
-        let user = self.app.people.find(workspace, &claims.user).await?;
-        Ok(user.is_some_and(|user| user.active))
     }
 
     /// Waits for a nudge that may be about the caller.

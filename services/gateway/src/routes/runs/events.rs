@@ -15,7 +15,7 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::RunId;
 
 use crate::app::App;
-use crate::caller::{Named, Reader};
+use crate::caller::{Named, Reader, Standing};
 use crate::params::{Params, invalid};
 use crate::problem::Refused;
 use crate::sse::{last_event_id, wants_stream};
@@ -37,7 +37,8 @@ pub(super) async fn events(
     let limit = params.limit()?;
     if wants_stream(&headers) {
         let resumed = last_event_id(&headers, "is the number of an event")?;
-        return Ok(live::stream(app, reader.workspace, run, after, resumed).await?);
+        let whose = (reader.workspace, Standing::of(&headers));
+        return Ok(live::stream(app, whose, run, after, resumed).await?);
     }
     let page = app
         .bus

@@ -23,7 +23,7 @@ pub(super) fn failed(
     let Some((person, course)) = concerned(delivery, look)? else {
         return Ok(changed(next, Vec::new()));
     };
-    if course.is_over() {
+    if is_settled(delivery, course) {
         return Ok(ended(delivery, Phase::Dropped, &format!("{OVER} {error}")));
     }
     let effects = on(delivery, person.as_ref(), now);
@@ -42,7 +42,9 @@ pub(super) fn unwanted(
     let why = format!("The person does not want to be told of this by {channel}.");
     next.last_error = Some(why);
     let effects = match concerned(delivery, look)? {
-        Some((person, course)) if !course.is_over() => on(delivery, person.as_ref(), now),
+        Some((person, course)) if !is_settled(delivery, course) => {
+            on(delivery, person.as_ref(), now)
+        }
         Some(_) | None => Vec::new(),
     };
     Ok(changed(next, effects))
@@ -96,6 +98,11 @@ fn concerned(
     let person = active(&key.workspace, name, look);
     let course = course(&key.workspace, key.note.hold, look);
     both(person, course).map(Some)
+}
+
+/// Whether nobody has to do anything because of it any more.
+fn is_settled(delivery: &Delivery, course: Course) -> bool {
+    course.is_settled(delivery.key.note.rev.unwrap_or_default())
 }
 
 fn tried(delivery: &Delivery) -> Vec<Channel> {

@@ -49,11 +49,13 @@ fn look(person: &Person, course: Course) -> impl Fn(&Need) -> Found {
 const OPEN: Course = Course {
     opened: Some(1),
     ended: None,
+    taken: None,
 };
 
 const OVER: Course = Course {
     opened: Some(1),
     ended: Some(2),
+    taken: None,
 };
 
 /// By mail alone, of something that is open.

@@ -59,6 +59,7 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
         Need::Course(..) => Found::Here(Fact::Course(Course {
             opened: Some(1),
             ended: Some(2),
+            taken: None,
         })),
         Need::Members { .. }
         | Need::Person(..)

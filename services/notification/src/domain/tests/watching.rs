@@ -34,8 +34,7 @@ fn copies(fact: &RequestFact, look: Look<'_>) -> Vec<(String, bool)> {
         workspace: acme(),
         fact: Box::new(fact.clone()),
     };
-    let now = DateTime::UNIX_EPOCH;
-    let Ok(Step::Changed(first)) = decide(None, &told, look, now) else {
+    let Ok(Step::Changed(first)) = asked(None, &told, look) else {
         panic!("not stored");
     };
     let (mut state, mut all) = (first.state, Vec::new());
@@ -44,7 +43,7 @@ fn copies(fact: &RequestFact, look: Look<'_>) -> Vec<(String, bool)> {
             panic!("no note");
         };
         let go_on = Input::GoOn(note.key());
-        let Ok(Step::Changed(change)) = decide(Some(&state), &go_on, look, now) else {
+        let Ok(Step::Changed(change)) = asked(Some(&state), &go_on, look) else {
             return all;
         };
         let mut concerned = Vec::new();

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use crate::app::App;
+use crate::caller::Standing;
 use crate::sse::{self, LOOK_AGAIN, wrong_last_event_id};
 
 /// Items that are asked for at a time.
@@ -22,6 +23,7 @@ const AHEAD: usize = 64;
 struct Live {
     app: App,
     workspace: Workspace,
+    standing: Standing,
     run: RunId,
     /// Number of the last item that was handed over.
     after: u64,
@@ -31,7 +33,7 @@ struct Live {
 /// Everything after `resumed`, or else after `after`, and then what comes, until the run is final.
 pub(super) async fn stream(
     app: App,
-    workspace: Workspace,
+    (workspace, standing): (Workspace, Standing),
     run: RunId,
     after: u64,
     resumed: Option<u64>,
@@ -49,6 +51,7 @@ pub(super) async fn stream(
     let live = Live {
         app,
         workspace,
+        standing,
         run,
         after,
         _permit: permit,
@@ -124,10 +127,16 @@ impl Live {
         }
     }
 
-    /// The next page, asked for until the executor answers; none when the run is gone.
+    /// The next page, asked for until the executor answers; none when the run is gone, and for whoever may
+    /// listen no more.
     async fn next_page(&self) -> Option<HistoryPage> {
         loop {
-            match self.page().await {
+            let page = match self.standing.holds(&self.app).await {
+                Ok(true) => self.page().await,
+                Ok(false) => return None,
+                Err(problem) => Err(problem),
+            };
+            match page {
                 Ok(page) => return Some(page),
                 Err(problem) if problem.is_transient() => tokio::time::sleep(LOOK_AGAIN).await,
                 Err(problem) => {
