@@ -36,6 +36,7 @@ mod a_reply_comes_by_hook;
 mod a_reply_skips_the_follow_up;
 mod a_secret_is_entered_elsewhere;
 mod a_service_dies_at_any_point;
+mod a_step_creates_a_task;
 mod a_stopped_scheduler_is_told_as_a_warning;
 mod a_terminal_is_enough;
 mod a_tool_asks_and_waits;

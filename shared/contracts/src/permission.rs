@@ -71,6 +71,8 @@ pub fn permissions(client: &Client) -> Permissions {
             serves(executor::SERVICE, &mut publish, &mut subscribe);
             publish.extend(commands_of(&[scheduler::SERVICE, handoff::SERVICE]));
             publish.extend(["hp.*.steps.>".into(), "hp.sys.node.*".into()]);
+            // The built-in tools that it runs itself.
+            publish.extend(BUILT_IN_TOOLS.map(str::to_owned));
             publish.extend(stream_api(STEPS));
         }
         Client::Scheduler => {
@@ -105,16 +107,9 @@ pub fn permissions(client: &Client) -> Permissions {
             subscribe.push("hp.*.live.>".into());
         }
         Client::Worker => {
-            for verb in [
-                "start_steps",
-                "step_results",
-                "beat",
-                "goodbye",
-                "patch_contact",
-                "request_input",
-            ] {
-                publish.push(format!("hp.*.ask.executor.*.{verb}"));
-            }
+            let ask = |verb: &str| format!("hp.*.ask.executor.*.{verb}");
+            publish.extend(WORKER_EXECUTOR.map(ask));
+            publish.extend(BUILT_IN_TOOLS.map(str::to_owned));
             publish.push("hp.*.cmd.executor.*.step_results".into());
             publish.extend(consumer_api(STEPS));
             subscribe.push("hp.sys.node.*".into());
@@ -137,6 +132,21 @@ pub fn permissions(client: &Client) -> Permissions {
     }
     Permissions { publish, subscribe }
 }
+
+/// Commands of the executor that a worker asks for.
+const WORKER_EXECUTOR: [&str; 5] = [
+    "start_steps",
+    "step_results",
+    "beat",
+    "goodbye",
+    "request_input",
+];
+
+/// What the built-in tools ask for: `update_contact`, and `create_task`.
+const BUILT_IN_TOOLS: [&str; 2] = [
+    "hp.*.ask.executor.*.patch_contact",
+    "hp.*.ask.handoff.*.open_hold",
+];
 
 /// Commands of the executor that a program may publish; deciding needs a person.
 const PROGRAM_EXECUTOR: [&str; 12] = [
@@ -239,6 +249,23 @@ mod tests {
         for verb in ["open_hold", "ask_again", "withdraw_hold"] {
             let subject = format!("hp.acme.cmd.handoff.3.{verb}");
             assert!(may_publish(&program, &subject), "{verb}");
+        }
+    }
+
+    /// API, Tools: whoever runs the built-in tools may ask for what they do, and for nothing else.
+    #[test]
+    fn the_built_in_tools_reach_what_they_change() {
+        for client in [Client::Worker, Client::Executor] {
+            for subject in [
+                "hp.acme.ask.executor.3.patch_contact",
+                "hp.acme.ask.handoff.3.open_hold",
+            ] {
+                assert!(may_publish(&client, subject), "{client:?}: {subject}");
+            }
+            for verb in ["withdraw_hold", "decide_request", "act_on_request"] {
+                let subject = format!("hp.acme.ask.handoff.3.{verb}");
+                assert!(!may_publish(&client, &subject), "{client:?}: {verb}");
+            }
         }
     }
 

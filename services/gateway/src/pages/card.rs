@@ -162,7 +162,7 @@ fn origin(request: &RequestView) -> Markup {
             @if let Some(agent) = &request.agent { span { "Agent " strong { (agent) } } }
             @if let Some(run) = &request.run { a href={ "/runs/" (run) } { "Run" } }
             @if let Some(step) = &request.step { span { (line(step, 100)) } }
-            @if request.run.is_none() { span { "Asked by a program or a person" } }
+            @if request.run.is_none() && request.agent.is_none() { span { "Asked by a program or a person" } }
             @if let Some(assignee) = &request.assignee {
                 span { "With " strong { (line(assignee, 120)) } }
             } @else if request.to.is_empty() {
@@ -190,7 +190,8 @@ fn reason(request: &RequestView) -> Markup {
 fn task(request: &RequestView) -> Markup {
     html! {
         @if let Some(task) = &request.task {
-            @let is_told = request.context.get("recommended_action") == Some(&Value::from(task.description.as_str()));
+            @let is_told = request.context.get("recommended_action") == Some(&Value::from(task.description.as_str()))
+                || request.question == task.description;
             @if !task.description.is_empty() && !is_told { p.question { (clean(&task.description)) } }
             @if !task.tags.is_empty() {
                 p.tags { @for tag in &task.tags { span.tag { (line(tag, 60)) } } }

@@ -232,7 +232,7 @@ impl Forms<'_> {
                     @if self.can("take_over") { (plain("take_over", "Take over", "primary")) }
                     @if self.can("accept") { (plain("accept", "Accept: it is mine", "")) }
                 }
-                @if self.can("take_over") {
+                @if self.can("take_over") && self.request.run.is_some() {
                     p.hint { "Taking over stops the clock and the agent: the run is yours until you complete it." }
                 }
             }
@@ -251,12 +251,16 @@ impl Forms<'_> {
             Some(left) => format!("Let the agent go on – {left} steps left"),
             None => "Let the agent go on".to_owned(),
         };
+        let told = match self.request.run {
+            Some(_) => "(optional; the agent is told)",
+            None => "(optional; for the record)",
+        };
         let outcome = self.before("outcome_type");
         let inside = html! {
             details.unfold open[is_mine || self.was_tried("complete")] {
                 summary.button { "Complete…" }
                 div.stack {
-                    label for={ (self.id) "-notes" } { "What did you do? " span.muted { "(optional; the agent is told)" } }
+                    label for={ (self.id) "-notes" } { "What did you do? " span.muted { (told) } }
                     textarea id={ (self.id) "-notes" } name="notes" rows="3" { (self.before("notes")) }
                     label for={ (self.id) "-outcome" } { "What came of it?" }
                     select id={ (self.id) "-outcome" } name="outcome_type" {
