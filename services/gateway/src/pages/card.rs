@@ -1,6 +1,6 @@
 //! One request as a card: everything that is needed to decide it, and what came of it.
 
-use holdpoint_auth::Right;
+use holdpoint_auth::{Choice, Right};
 use holdpoint_contracts::handoff::{Handled, LateAnswer, RequestView};
 use holdpoint_contracts::hold::HoldOutcome;
 use maud::{Markup, html};
@@ -25,6 +25,8 @@ pub(super) struct Tried {
     pub(super) fields: Fields,
     /// What was wrong with single fields.
     pub(super) faults: Vec<FieldFault>,
+    /// What they have chosen in a mail, and have to confirm.
+    pub(super) chosen: Option<Choice>,
 }
 
 /// One sentence about what was tried.
@@ -114,6 +116,9 @@ pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>
                 (origin(request))
             }
             @if let Some(notice) = tried.and_then(|tried| tried.notice.as_ref()) { (told(notice)) }
+            @if let Some(choice) = tried.and_then(|tried| tried.chosen).filter(|_| is_open) {
+                (controls::chosen(person, request, choice))
+            }
             @if has_more { p.question { (clean(&request.question)) } }
             (reason(request))
             (task(request))
