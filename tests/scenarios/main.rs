@@ -60,6 +60,7 @@ mod people_are_told_what_waits_for_them;
 mod people_decide_in_the_browser;
 mod people_do_what_people_do;
 mod people_hand_over_in_the_browser;
+mod people_set_how_they_are_told_in_the_browser;
 mod policies_are_named;
 mod private_addresses_are_called_only_where_allowed;
 mod quiet_hours_hold_mails_back;
