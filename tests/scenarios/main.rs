@@ -75,3 +75,4 @@ mod two_hundred_wait_and_two_hundred_work;
 mod two_of_each_share_the_work;
 mod webhooks_tell_of_requests;
 mod whoever_asked_is_told_how_it_ended;
+mod whoever_is_disabled_commands_no_more;

@@ -74,6 +74,7 @@ pub fn permissions(client: &Client) -> Permissions {
             // The built-in tools that it runs itself.
             publish.extend(BUILT_IN_TOOLS.map(str::to_owned));
             publish.extend(stream_api(STEPS));
+            knows_users(&mut publish, &mut subscribe);
         }
         Client::Scheduler => {
             serves(scheduler::SERVICE, &mut publish, &mut subscribe);
@@ -92,9 +93,7 @@ pub fn permissions(client: &Client) -> Permissions {
         }
         Client::Notification => {
             serves(notification::SERVICE, &mut publish, &mut subscribe);
-            // Its copy of the users: what changed, and that something did.
-            publish.push(format!("hp.sys.get.{}.user_facts", handoff::SERVICE));
-            subscribe.push(crate::subject::live_users());
+            knows_users(&mut publish, &mut subscribe);
         }
         Client::Gateway => {
             publish.extend(["hp.*.ask.>", "hp.*.get.>"].map(str::to_owned));
@@ -175,6 +174,12 @@ fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>)
     publish.push("_INBOX.>".into());
     publish.push(format!("hp.*.live.{service}"));
     publish.extend(consumer_api(&commands_stream(service)));
+}
+
+/// A copy of the users: what changed, and that something did.
+fn knows_users(publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
+    publish.push(format!("hp.sys.get.{}.user_facts", handoff::SERVICE));
+    subscribe.push(crate::subject::live_users());
 }
 
 /// Commands of other services, and their streams.
