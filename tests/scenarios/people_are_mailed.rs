@@ -287,7 +287,7 @@ async fn a_mail_lists_the_answers_with_a_link_each() {
     let (ada, bob) = two(&world).await;
     let id = ask(&world, for_sales()).await;
     let of_ada = newest(&world, &ada, 1).await;
-    let (yes, no) = (behind(&of_ada, "- yes: "), behind(&of_ada, "- no: "));
+    let (yes, no) = (behind(&of_ada, "- yes\n"), behind(&of_ada, "- no\n"));
     assert_ne!(yes, no);
     for (link, chosen) in [(&yes, "yes"), (&no, "no"), (&yes, "yes")] {
         let (status, page) = reader.open(link).await;
@@ -317,7 +317,7 @@ async fn a_mail_lists_the_answers_with_a_link_each() {
 
     let id = ask(&world, for_sales()).await;
     let of_ada = newest(&world, &ada, 2).await;
-    let (yes, no) = (behind(&of_ada, "- yes: "), behind(&of_ada, "- no: "));
+    let (yes, no) = (behind(&of_ada, "- yes\n"), behind(&of_ada, "- no\n"));
     let (status, page) = reader.send(&no, "do=respond&answer=no").await;
     assert_eq!(status, 200, "{page}");
     let decided = request(&world, &id).await;
@@ -344,7 +344,7 @@ async fn a_mail_lists_yes_and_no_and_the_fields_of_a_form() {
     )
     .await;
     let mail = newest(&world, &ada, 1).await;
-    let (approve, reject) = (behind(&mail, "- Approve: "), behind(&mail, "- Reject"));
+    let (approve, reject) = (behind(&mail, "- Approve\n"), behind(&mail, "- Reject"));
     let (_, page) = reader.open(&approve).await;
     assert!(
         page.contains("you chose <strong>to approve</strong>"),

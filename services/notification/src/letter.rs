@@ -48,7 +48,7 @@ pub(crate) fn words(fact: &RequestFact, link: impl Fn(Option<Choice>) -> Option<
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let html = html! {
-        @for part in message.lines() { p { (part) } }
+        @if line(&message) != subject { @for part in message.lines() { p { (part) } } }
         @if !known.is_empty() { ul { @for line in &known { li { (line) } } } }
         @if let Some(elsewhere) = elsewhere { p { (elsewhere) } }
         (answers.html(&link))

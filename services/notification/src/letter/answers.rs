@@ -81,7 +81,7 @@ impl Answers {
             }
             Self::Choices(choices, more) => {
                 let with_link = |(choice, words): &(Choice, String)| match link(Some(*choice)) {
-                    Some(link) => format!("- {words}: {link}"),
+                    Some(link) => format!("- {words}\n  {link}"),
                     None => format!("- {words}"),
                 };
                 let lines: Vec<_> = choices.iter().map(with_link).collect();
@@ -220,8 +220,8 @@ mod tests {
         assert_eq!(
             answers.text(to),
             "Your answer (a link shows the answer, and you confirm it there):\n\
-             - yes: https://hold.example/l/Some(Option(0))\n\
-             - no: https://hold.example/l/Some(Option(1))"
+             - yes\n  https://hold.example/l/Some(Option(0))\n\
+             - no\n  https://hold.example/l/Some(Option(1))"
         );
         let html = answers.html(to).into_string();
         assert!(
@@ -237,7 +237,7 @@ mod tests {
         assert!(
             Answers::of(&asked)
                 .text(to)
-                .contains("- It happened: https")
+                .contains("- It happened\n  https")
         );
         asked.options = (0..40).map(|n| "x".repeat(100 + n)).collect();
         let many = Answers::of(&asked).text(to);
@@ -249,11 +249,11 @@ mod tests {
 
         let approval = Answers::of(&request(HoldKind::Approval)).text(to);
         assert!(
-            approval.contains("- Approve: https://hold.example/l/Some(Approve)\n"),
+            approval.contains("- Approve\n  https://hold.example/l/Some(Approve)\n"),
             "{approval}"
         );
         assert!(
-            approval.contains("- Reject, and say why: https"),
+            approval.contains("- Reject, and say why\n  https"),
             "{approval}"
         );
         assert_eq!(Answers::of(&request(HoldKind::Handoff)), Answers::Free);
