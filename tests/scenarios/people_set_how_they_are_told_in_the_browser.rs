@@ -45,11 +45,12 @@ async fn somebody_says_when_they_are_told() {
     browser.find("#zone").await.click().await.unwrap();
     browser.press_enter().await;
     browser.reads("Perhaps: Europe/Berlin").await;
-    let focused = "return document.querySelector('#zone').value + ' ' + document.querySelector('#quiet-from').value";
+    let kept =
+        "return document.activeElement.value + ' ' + document.querySelector('#quiet-from').value";
     assert_eq!(
-        browser.asks(focused).await,
+        browser.asks(kept).await,
         "Berlin 21:30",
-        "what was typed is kept"
+        "what was typed is kept, and one stands where it is wrong"
     );
     browser.picture("settings-wrong").await;
     set(&browser, "zone", "Europe/Berlin").await;
@@ -127,7 +128,18 @@ async fn it_works_on_a_phone_without_the_script() {
     phone.reads("ada@acme.example").await;
     let wide = "return document.documentElement.scrollWidth > innerWidth";
     assert_eq!(phone.asks(wide).await, false, "nothing is cut off");
+    let beside = "return [...document.querySelectorAll('.panel, .panel *')]\
+        .some((one) => one.getBoundingClientRect().right > innerWidth)";
+    assert_eq!(
+        phone.asks(beside).await,
+        false,
+        "all of it is on the screen"
+    );
     phone.picture("settings-phone").await;
+    phone
+        .asks("document.querySelector('#zone').scrollIntoView()")
+        .await;
+    phone.picture("settings-phone-end").await;
     phone.close().await;
 
     let plain = browsers.open(&world, PHONE, false).await;

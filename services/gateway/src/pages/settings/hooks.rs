@@ -121,7 +121,7 @@ fn one(person: &Person, hook: &WebhookView) -> Markup {
         }
         p.address { (line(&hook.url, 2_048)) }
         p.meta {
-            span { "Told of " (line(&hook.events.join(", "), 400)) }
+            span { "Told of " (told_of(&hook.events)) }
             span { "Added by " (hook.created_by) " on " (words::instant(hook.created_at)) }
             @if let Some(since) = hook.failing_since { span { "No call was taken since " (words::instant(since)) } }
             @if let Some(since) = hook.disabled_at { span { "Not called since " (words::instant(since)) } }
@@ -144,6 +144,16 @@ fn one(person: &Person, hook: &WebhookView) -> Markup {
     }
 }
 
+/// Kinds in the words of the form, single events by their names.
+fn told_of(events: &[String]) -> String {
+    let words = |event: &String| {
+        let kind = KINDS.iter().find(|(value, _)| value == event);
+        kind.map_or_else(|| event.clone(), |(_, label)| label.to_lowercase())
+    };
+    let all: Vec<_> = events.iter().map(words).collect();
+    line(&all.join(", "), 400)
+}
+
 /// One more.
 pub(super) fn form(person: &Person, tried: Option<&Wanted>, faults: &[FieldError]) -> Markup {
     let fresh = Wanted::fresh();
@@ -162,7 +172,7 @@ pub(super) fn form(person: &Person, tried: Option<&Wanted>, faults: &[FieldError
                 label for="hook-url" { "Its address" }
                 input #hook-url name="url" value=(wanted.url) required autocomplete="off" spellcheck="false"
                     placeholder="https://example.com/holdpoint" aria-describedby="hook-url-wrong"
-                    aria-invalid=[url.as_ref().map(|_| "true")];
+                    autofocus[url.is_some()] aria-invalid=[url.as_ref().map(|_| "true")];
                 (wrong("hook-url-wrong", url.as_ref()))
             }
             fieldset.field {
@@ -178,7 +188,7 @@ pub(super) fn form(person: &Person, tried: Option<&Wanted>, faults: &[FieldError
                 }
                 label for="hook-names" { "Single events " span.muted { "(optional, such as " code { "approval.decided" } ")" } }
                 input #hook-names name="names" value=(named.join(", ")) autocomplete="off" spellcheck="false"
-                    aria-describedby="hook-names-wrong" aria-invalid=[events.as_ref().map(|_| "true")];
+                    aria-describedby="hook-names-wrong" autofocus[events.is_some()] aria-invalid=[events.as_ref().map(|_| "true")];
                 (wrong("hook-names-wrong", events.as_ref()))
             }
             div.field {

@@ -44,7 +44,8 @@ pub(super) fn form(
             div.field {
                 label for="zone" { "Your time zone" }
                 input #zone name="zone" value=(said.time_zone) required autocomplete="off" spellcheck="false"
-                    placeholder="Europe/Berlin" aria-describedby="zone-wrong" aria-invalid=[zone.as_ref().map(|_| "true")];
+                    placeholder="Europe/Berlin" aria-describedby="zone-wrong" autofocus[zone.is_some()]
+                    aria-invalid=[zone.as_ref().map(|_| "true")];
                 (wrong("zone-wrong", zone.as_ref()))
             }
             div.row { button.primary { "Save" } }
@@ -60,7 +61,7 @@ fn check(name: &str, label: &str, is_on: bool) -> Markup {
 
 fn from(name: &str, now: Priority) -> Markup {
     html! {
-        label for=(name) { "What is at least of this priority" }
+        label for=(name) { "From this priority on" }
         select id=(name) name=(name) {
             @for one in Priority::ALL {
                 option value=(one.as_str()) selected[one == now] { (spoken(one.as_str())) }
@@ -90,7 +91,7 @@ fn ways(channels: &Channels, mail: Option<&str>, faults: &[FieldError]) -> Marku
             label for="chat-url" { "Its incoming webhook " span.muted { "(empty: none)" } }
             input #chat-url name="chat-url" value=(chat.and_then(|chat| chat.url.as_deref()).unwrap_or_default())
                 autocomplete="off" spellcheck="false" placeholder="https://hooks.slack.com/…"
-                aria-describedby="chat-wrong" aria-invalid=[address.as_ref().map(|_| "true")];
+                aria-describedby="chat-wrong" autofocus[address.is_some()] aria-invalid=[address.as_ref().map(|_| "true")];
             (wrong("chat-wrong", address.as_ref()))
             (check("chat", "Write to it", chat.is_none_or(|chat| takes(Way::Chat, chat.enabled))))
             (from("chat-from", chat.map_or(Priority::Low, |chat| chat.from)))
@@ -121,7 +122,7 @@ fn time(name: &str, label: &str, value: &str, fault: Option<&String>) -> Markup 
         div.field {
             label for=(name) { (label) }
             input id=(name) name=(name) type="time" value=(value) aria-describedby=(about)
-                aria-invalid=[fault.map(|_| "true")];
+                autofocus[fault.is_some()] aria-invalid=[fault.map(|_| "true")];
             (wrong(&about, fault))
         }
     }
