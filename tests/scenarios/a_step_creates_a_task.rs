@@ -1,15 +1,9 @@
 //! `create_task`: a to-do that a person sees, and the run goes on (API, Tools).
 
+use holdpoint_testkit::Person;
 use serde_json::{Value, json};
 
 use crate::world::World;
-
-async fn user(world: &World, name: &str, role: &str) {
-    let user =
-        json!({ "name": name, "email": format!("{name}@x.example"), "roles": ["member", role] });
-    let (status, body) = world.up.post("/users", &user).await.unwrap();
-    assert_eq!(status, 201, "{body}");
-}
 
 /// The one task that there is.
 async fn task(world: &World) -> Value {
@@ -23,7 +17,8 @@ async fn task(world: &World) -> Value {
 #[tokio::test]
 async fn a_person_finds_it_and_the_run_has_gone_on() {
     let world = World::with_test_clock().await;
-    user(&world, "nina", "sales").await;
+    let roles = ["member", "sales"];
+    let nina = Person::join(&world.up, "nina", &roles).await.unwrap();
     let args = json!({
         "title": "Send Zoe the contract", "description": "She agreed by telephone.",
         "assignee": "@user.nina", "due": "2 days", "priority": "high", "tags": ["contract"],
@@ -53,10 +48,24 @@ async fn a_person_finds_it_and_the_run_has_gone_on() {
     assert_eq!(task["context"]["contact"]["id"], "zoe");
     assert_eq!(task["context"]["run"], json!(id));
     assert_eq!(made["due"], task["deadline"]);
+    world.settle().await;
+    let (_, told) = nina.get(&world.up, "/notifications").await.unwrap();
+    let told = &told["items"][0];
     assert_eq!(
-        world.mails_to("nina@x.example").await,
-        ["Send Zoe the contract"]
+        (&told["type"], &told["title"]),
+        (&json!("task_assigned"), &json!("Send Zoe the contract"))
     );
+    let (_, mails) = nina.get(&world.up, "/mails").await.unwrap();
+    let mail = &mails["items"][0];
+    assert_eq!(mail["subject"], "Send Zoe the contract", "{mails}");
+    let body = mail["body"].as_str().unwrap();
+    for words in [
+        "She agreed by telephone.",
+        "Agent closer asks.",
+        "Contact: id zoe",
+    ] {
+        assert!(body.contains(words), "{words}: {body}");
+    }
 
     // Overdue it stays, and others are told; done it is done.
     world.advance("2 days").await;
