@@ -6,6 +6,7 @@ mod m0003_scopes;
 mod m0004_leases_and_tools;
 mod m0005_activities;
 mod m0006_contacts_by_mail;
+mod m0007_users;
 
 use sea_orm_migration::prelude::*;
 
@@ -27,6 +28,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0004_leases_and_tools::Migration),
             Box::new(m0005_activities::Migration),
             Box::new(m0006_contacts_by_mail::Migration),
+            Box::new(m0007_users::Migration),
         ]
     }
 }

@@ -110,3 +110,50 @@ async fn every_end_is_called_back() {
     ];
     assert_eq!(told, expected);
 }
+
+/// Issue 4, ask again: the callback, the end of a long poll and the events name the earlier hold.
+#[tokio::test]
+async fn what_asks_again_says_whom_it_follows() {
+    let world = World::with_test_clock().await;
+    let shop = Shop::open().await;
+    let hook = json!({ "url": shop.url("/hook"), "events": ["approval.decided"] });
+    let (status, added) = world.up.post("/webhooks", &hook).await.unwrap();
+    assert_eq!(status, 201, "{added}");
+    let first = open(&world, &shop.url("/")).await;
+    let (status, _) = world.up.delete(&format!("/holds/{first}")).await.unwrap();
+    assert_eq!(status, 200);
+    let path = format!("/requests/{first}/ask-again");
+    let (status, again) = world.up.post(&path, &json!({})).await.unwrap();
+    assert_eq!(status, 201, "{again}");
+    let second = again["id"].as_str().unwrap();
+    let path = format!("/requests/{second}/approve");
+    assert_eq!(world.up.post(&path, &json!({})).await.unwrap().0, 200);
+    let path = format!("/holds/{second}?wait=10s");
+    let (_, polled) = world.up.get(&path).await.unwrap();
+    assert_eq!(
+        (&polled["status"], &polled["asks_again"]),
+        (&json!("decided"), &json!(first))
+    );
+    let bodies = until(PATIENCE, "all have been called", async || {
+        let calls = shop.calls();
+        let bodies: Vec<Value> = calls
+            .iter()
+            .map(|call| serde_json::from_str(&call.body).unwrap())
+            .collect();
+        Some(bodies).filter(|bodies| bodies.len() == 3)
+    })
+    .await
+    .unwrap();
+    let called = |id: &str| bodies.iter().find(|body| body["id"] == id).unwrap();
+    assert_eq!(
+        called(&first).get("asks_again"),
+        None,
+        "it asks nothing again"
+    );
+    assert_eq!(called(second)["outcome"], "approved");
+    assert_eq!(called(second)["asks_again"], json!(first));
+    let event = bodies
+        .iter()
+        .find(|body| body["type"] == "approval.decided");
+    assert_eq!(event.unwrap()["data"]["asks_again"], json!(first));
+}

@@ -63,9 +63,16 @@ async fn the_system_runs_and_nobody_speaks_for_another() {
     let gateway = ground.serve("gateway", &args).await;
     let _worker = ground.worker_as(&seed(dir.path(), "worker")).await;
     let api = Api::of(&gateway);
-    let agent = json!({ "agent": "a", "steps": [{ "wait": "1s" }, log("x")] });
+    let agent = json!({ "agent": "a", "steps": [
+        { "wait": "1s" },
+        log("x"),
+        { "tool": "create_task", "args": { "title": "Look at it" } },
+        { "tool": "update_contact", "args": { "set": { "seen": true } } },
+    ] });
     assert_eq!(api.post("/agents", &agent).await.0, 201);
-    let (_, run) = api.post("/agents/a/runs", &json!({})).await;
+    let (_, run) = api
+        .post("/agents/a/runs", &json!({ "contact": { "id": "ann" } }))
+        .await;
     let path = format!("/runs/{}", run["id"].as_str().unwrap());
     until(PATIENCE, "the run ends", async || {
         (api.get(&path).await["status"] == "completed").then_some(())

@@ -83,15 +83,27 @@ async fn mails(world: &World, person: &Person) -> Vec<Value> {
     told.cloned().collect()
 }
 
-/// The path of the link in the newest of so many mails.
-async fn link(world: &World, person: &Person, count: usize) -> String {
+/// The text of the newest of so many mails.
+async fn newest(world: &World, person: &Person, count: usize) -> String {
     let mails = until(PATIENCE, "the mail is there", async || {
         Some(mails(world, person).await).filter(|mails| mails.len() == count)
     });
     let mails = mails.await.unwrap();
-    let body = mails.last().unwrap()["body"].as_str().unwrap();
-    let (_, token) = body.split_once("/l/").unwrap();
+    mails.last().unwrap()["body"].as_str().unwrap().to_owned()
+}
+
+/// The path of the link behind these words of a mail.
+fn behind(body: &str, words: &str) -> String {
+    let (_, rest) = body
+        .split_once(words)
+        .unwrap_or_else(|| panic!("{words}: {body}"));
+    let (_, token) = rest.split_once("/l/").unwrap();
     format!("/l/{}", token.split_whitespace().next().unwrap())
+}
+
+/// The path of the link to the request in the newest of so many mails.
+async fn link(world: &World, person: &Person, count: usize) -> String {
+    behind(&newest(world, person, count).await, "Look at it and decide")
 }
 
 async fn ask(world: &World, body: Value) -> String {
@@ -263,5 +275,103 @@ async fn a_link_is_bound_to_person_and_time() {
     assert_eq!(
         (status.as_u16(), &refused["code"]),
         (410, &json!("link_expired"))
+    );
+}
+
+/// Deliverable 7, "Must": each answer has a link of its own. Looking shows it and decides nothing, posting
+/// does, once; it is bound to its person and to what was asked.
+#[tokio::test]
+async fn a_mail_lists_the_answers_with_a_link_each() {
+    let world = World::with_test_clock().await;
+    let reader = Reader::of(&world);
+    let (ada, bob) = two(&world).await;
+    let id = ask(&world, for_sales()).await;
+    let of_ada = newest(&world, &ada, 1).await;
+    let (yes, no) = (behind(&of_ada, "- yes\n"), behind(&of_ada, "- no\n"));
+    assert_ne!(yes, no);
+    for (link, chosen) in [(&yes, "yes"), (&no, "no"), (&yes, "yes")] {
+        let (status, page) = reader.open(link).await;
+        assert_eq!(status, 200, "{page}");
+        let words = format!("In the mail you chose <strong>{chosen}</strong>");
+        assert!(page.contains(&words), "{page}");
+    }
+    assert_eq!(
+        request(&world, &id).await["status"],
+        "open",
+        "looking decides nothing"
+    );
+    let cookie = reader.session("bob").await;
+    let (status, _) = text(reader.client.get(reader.at(&no)).header(COOKIE, &cookie)).await;
+    assert_eq!(status, 403, "it is ada's");
+
+    // Something has changed: the choice was of what was asked before.
+    let seen = format!("/requests/{id}/acknowledge");
+    assert_eq!(bob.post(&world.up, &seen, &json!({})).await.unwrap().0, 200);
+    let (_, page) = reader.open(&no).await;
+    assert!(
+        page.contains("This has changed") && !page.contains("you chose"),
+        "{page}"
+    );
+    let (status, page) = reader.send(&no, "do=respond&answer=no").await;
+    assert_eq!(status, 409, "{page}");
+
+    let id = ask(&world, for_sales()).await;
+    let of_ada = newest(&world, &ada, 2).await;
+    let (yes, no) = (behind(&of_ada, "- yes\n"), behind(&of_ada, "- no\n"));
+    let (status, page) = reader.send(&no, "do=respond&answer=no").await;
+    assert_eq!(status, 200, "{page}");
+    let decided = request(&world, &id).await;
+    assert_eq!(
+        (&decided["response"], &decided["decided_by"]),
+        (&json!("no"), &json!("ada"))
+    );
+    let (_, page) = reader.open(&yes).await;
+    assert!(
+        page.contains("This link is used up") && !page.contains("<form"),
+        "{page}"
+    );
+}
+
+/// Deliverable 7: yes and no of an approval, of which a no needs a reason; a form says what it asks for.
+#[tokio::test]
+async fn a_mail_lists_yes_and_no_and_the_fields_of_a_form() {
+    let world = World::with_test_clock().await;
+    let reader = Reader::of(&world);
+    let ada = Person::join(&world.up, "ada", &["member"]).await.unwrap();
+    let id = ask(
+        &world,
+        json!({ "kind": "approval", "question": "Ship?", "to": "@user.ada" }),
+    )
+    .await;
+    let mail = newest(&world, &ada, 1).await;
+    let (approve, reject) = (behind(&mail, "- Approve\n"), behind(&mail, "- Reject"));
+    let (_, page) = reader.open(&approve).await;
+    assert!(
+        page.contains("you chose <strong>to approve</strong>"),
+        "{page}"
+    );
+    let (_, page) = reader.open(&reject).await;
+    assert!(
+        page.contains("you chose <strong>to reject</strong>") && page.contains("Why?"),
+        "{page}"
+    );
+    let (status, page) = reader.send(&reject, "do=reject&reason=").await;
+    assert_eq!(status, 422, "{page}");
+    assert_eq!(request(&world, &id).await["status"], "open");
+    let (status, page) = reader.send(&reject, "do=reject&reason=Not+today").await;
+    assert_eq!(status, 200, "{page}");
+    assert_eq!(request(&world, &id).await["response"], "Not today");
+
+    let schema = json!({
+        "type": "object", "required": ["amount"],
+        "properties": { "amount": { "type": "number", "title": "Amount in EUR" }, "note": { "type": "string" } },
+    });
+    let form =
+        json!({ "kind": "input", "question": "How much?", "schema": schema, "to": "@user.ada" });
+    ask(&world, form).await;
+    let mail = newest(&world, &ada, 2).await;
+    assert!(
+        mail.contains("- Amount in EUR: a number\n- Note: a text (optional)"),
+        "{mail}"
     );
 }

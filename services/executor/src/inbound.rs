@@ -7,6 +7,8 @@ mod scopes;
 #[cfg(test)]
 mod tests;
 
+use std::cell::OnceCell;
+
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
@@ -51,26 +53,37 @@ pub(crate) fn decode(
         workspace: &parts.workspace,
         trust: &keys.trust,
         now,
+        user: OnceCell::new(),
     };
+    let request = commanded(parts, body, &caller, keys)?;
+    Ok(caller.vouched(request))
+}
+
+fn commanded(
+    parts: &Parts,
+    body: &[u8],
+    caller: &Caller<'_>,
+    keys: &Keys,
+) -> Result<Request<Input>, Problem> {
     match parts.verb.as_str() {
         ApplyAgent::VERB | PutTool::VERB | DeleteTool::VERB => {
-            definition(&parts.verb, body, &caller)
+            definition(&parts.verb, body, caller)
         }
         PutContact::VERB | PatchContact::VERB | AddActivity::VERB | DeleteContact::VERB => {
-            contact(&parts.verb, body, &caller)
+            contact(&parts.verb, body, caller)
         }
         StartRun::VERB | PauseRun::VERB | ResumeRun::VERB | CancelRun::VERB | TakeOverRun::VERB => {
-            by_people(&parts.verb, body, &caller)
+            by_people(&parts.verb, body, caller)
         }
         PauseScope::VERB | ResumeScope::VERB | DeleteAgent::VERB => {
-            scopes::decode(&parts.verb, body, &caller)
+            scopes::decode(&parts.verb, body, caller)
         }
-        RequestInput::VERB => asking::decode(body, &caller, &keys.steps),
+        RequestInput::VERB => asking::decode(body, caller, &keys.steps),
         TimersFired::VERB | HoldsClosed::VERB | HoldsHandled::VERB => {
-            by_services(&parts.verb, body, &caller)
+            by_services(&parts.verb, body, caller)
         }
         StartSteps::VERB | StepResults::VERB | Beat::VERB | Goodbye::VERB => {
-            by_workers(&parts.verb, body, &caller)
+            by_workers(&parts.verb, body, caller)
         }
         other => Err(unknown(other)),
     }

@@ -7,6 +7,7 @@ pub mod domain;
 mod inbound;
 mod inline;
 mod outbound;
+mod people;
 mod queries;
 mod service;
 mod store;
@@ -65,8 +66,10 @@ pub async fn start(
         deps.bus.provide_stream(wanted).await?;
     }
     let service = Arc::new(Executor::new(deps.keys.clone(), deps.clock.clone()));
+    people::catch_up(deps).await?;
     let handle = holdpoint_kernel::start(deps, Arc::clone(&service), stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
+    people::keep(deps, &handle, &readers, stop.clone(), tracker);
     let sweeping = sweeps::Sweeping {
         handle: &handle,
         service: &service,

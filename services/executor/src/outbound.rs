@@ -53,6 +53,7 @@ pub(crate) fn messages(effects: &[Effect], key: &StepKey) -> Vec<Outgoing> {
             | Effect::Beaten { .. }
             | Effect::AskToBeat { .. }
             | Effect::PagesToCome
+            | Effect::Users(_)
             | Effect::History { .. } => None,
         })
         .collect()
@@ -121,6 +122,7 @@ pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
             | Effect::Beaten { .. }
             | Effect::AskToBeat { .. }
             | Effect::PagesToCome
+            | Effect::Users(_)
             | Effect::History { .. } => None,
         })
         .collect()
@@ -203,6 +205,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
         | Effect::NodeAlarm { .. }
         | Effect::Beaten { .. }
         | Effect::PagesToCome
+        | Effect::Users(_)
         | Effect::History { .. } => None,
     });
     let asked: Vec<_> = asked.collect();

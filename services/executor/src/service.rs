@@ -102,7 +102,11 @@ impl Service for Executor {
             Need::Workspace(workspace) => Some(Key::Workspace(workspace.clone())),
             Need::Run(run) => Some(Key::Run(*run)),
             Need::Tool(workspace, name) => Some(Key::Tool(workspace.clone(), name.clone())),
-            Need::Plan(..) | Need::Value(..) | Need::Request(..) | Need::Activities(..) => None,
+            Need::Plan(..)
+            | Need::Value(..)
+            | Need::Request(..)
+            | Need::Activities(..)
+            | Need::User(..) => None,
         }
     }
 
@@ -114,7 +118,7 @@ impl Service for Executor {
             Aggregate::Workspace(scope) => Fact::Workspace(Arc::new(scope.clone())),
             Aggregate::Run(run) => Fact::Run(Arc::new(RunFact::of(run))),
             Aggregate::Tool(tool) => Fact::Tool(Arc::new(tool.clone())),
-            Aggregate::Node(_) => Fact::Node,
+            Aggregate::Node(_) | Aggregate::Users => Fact::Nothing,
         }
     }
 
@@ -128,7 +132,8 @@ impl Service for Executor {
             | Need::Run(_)
             | Need::Request(..)
             | Need::Activities(..)
-            | Need::Tool(..) => false,
+            | Need::Tool(..)
+            | Need::User(..) => false,
         }
     }
 
@@ -140,6 +145,7 @@ impl Service for Executor {
             Aggregate::Workspace(scope) => scope.version,
             Aggregate::Node(node) => node.version,
             Aggregate::Tool(tool) => tool.version,
+            Aggregate::Users => 1,
         }
     }
 
@@ -149,7 +155,7 @@ impl Service for Executor {
             | Aggregate::Workspace(_)
             | Aggregate::Node(_)
             | Aggregate::Tool(_) => true,
-            Aggregate::Contact(_) => false,
+            Aggregate::Contact(_) | Aggregate::Users => false,
             // A waiting run is left alone for long; the next thing that happens loads it.
             Aggregate::Run(run) => matches!(run.status(), RunStatus::Queued | RunStatus::Running),
         }
@@ -160,9 +166,12 @@ impl Service for Executor {
             // Every decision on a run looks whether its workspace is paused, every hand-out for its
             // tool; most workspaces were never paused, and most tools came with their nodes.
             Key::Workspace(_) | Key::Tool(..) => true,
-            Key::Agent(..) | Key::Contact(..) | Key::Run(_) | Key::Node(_) | Key::Unknown(_) => {
-                false
-            }
+            Key::Agent(..)
+            | Key::Contact(..)
+            | Key::Run(_)
+            | Key::Node(_)
+            | Key::Users
+            | Key::Unknown(_) => false,
         }
     }
 

@@ -20,8 +20,9 @@ mod tests;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, ContactId, RunId, ToolName, Workspace};
+use holdpoint_ids::{AgentName, ContactId, RunId, ToolName, UserName, Workspace};
 use holdpoint_kernel::Changed;
+use holdpoint_people::table as people;
 use holdpoint_store::{StoreError, Transaction};
 use sea_orm::DatabaseConnection;
 
@@ -92,7 +93,7 @@ pub(crate) async fn load(
             Key::Workspace(workspace) => workspaces.push(workspace),
             Key::Node(node) => nodes.push(node.as_str()),
             Key::Tool(workspace, name) => tools.entry(workspace).or_default().push(name),
-            Key::Unknown(_) => {}
+            Key::Users | Key::Unknown(_) => {}
         }
     }
     let mut found = Vec::with_capacity(keys.len());
@@ -132,8 +133,10 @@ pub(crate) async fn find(
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
     let mut values: Vec<(RunId, &str)> = Vec::new();
     let (mut plans, mut requests, mut activities) = (Vec::new(), Vec::new(), Vec::new());
+    let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
     for need in needs {
         match need {
+            Need::User(workspace, name) => users.entry(workspace).or_default().push(name.clone()),
             Need::Value(run, name) => values.push((*run, name)),
             Need::Plan(workspace, agent, version) => plans.push((workspace, agent, *version)),
             Need::Request(run, step) => requests.push((*run, step.as_str())),
@@ -150,6 +153,12 @@ pub(crate) async fn find(
     found.extend(run_value_row::find(db, &values).await?);
     found.extend(step_row::requests(db, &requests).await?);
     found.extend(activity_row::find(db, &activities).await?);
+    for (workspace, names) in users {
+        for user in people::find_all(db, workspace, &names).await? {
+            let need = Need::User(workspace.clone(), user.name);
+            found.push((need, Fact::User(user.active)));
+        }
+    }
     Ok(found)
 }
 
@@ -169,6 +178,7 @@ pub(crate) async fn save(
             Aggregate::Workspace(scope) => workspaces.push((scope, one.read_version)),
             Aggregate::Node(node) => nodes.push((node, one.read_version)),
             Aggregate::Tool(tool) => tools.push((tool, one.read_version)),
+            Aggregate::Users => {}
         }
     }
     let mut losers = agent_row::save(db, &agents).await?;
@@ -234,6 +244,7 @@ pub(crate) async fn record(
                 activities.retain(|row| !activity_row::is_of(row, workspace, contact));
                 forgotten.push((workspace, contact));
             }
+            Effect::Users(facts) => people::apply(db, facts).await?,
             Effect::HandOut(_)
             | Effect::PagesToCome
             | Effect::Timer { .. }

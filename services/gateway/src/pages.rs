@@ -20,6 +20,7 @@ mod request;
 mod run;
 mod runs;
 mod schema;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -56,6 +57,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/workspace", post(login::show_workspace))
         .route("/assets/{file}", get(assets::file))
         .merge(link::routes())
+        .merge(settings::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::map_response(frame::secured))
 }

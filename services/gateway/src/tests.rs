@@ -14,4 +14,5 @@ mod notifications;
 mod pages;
 mod people;
 mod runs;
+mod settings;
 mod tokens;

@@ -1,11 +1,15 @@
 //! A notification as a mail: text and HTML. Texts of others are escaped, and lose what cannot be seen.
 
+mod answers;
+
 use chrono::{DateTime, Utc};
+use holdpoint_auth::Choice;
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::notification::{NotificationView, RequestFact};
-use maud::{DOCTYPE, html};
+use maud::{DOCTYPE, Markup, html};
 
+use self::answers::Answers;
 use crate::domain::title;
 
 /// What a mail says.
@@ -19,52 +23,66 @@ pub(crate) struct Words {
 /// A mail leads to the request, where one sees whither it goes on from there: mails are forged.
 const ELSEWHERE: &str = "What is asked for is entered at its owner's own page, and never by mail or in Holdpoint: the request shows where.";
 
-/// Writes it; without a link it says where to go.
-pub(crate) fn words(fact: &RequestFact, link: Option<&str>) -> Words {
+/// Writes it, with a link to the request and one to each answer; without links it says where to go.
+pub(crate) fn words(fact: &RequestFact, link: impl Fn(Option<Choice>) -> Option<String>) -> Words {
     let request = &fact.request;
     let subject = line(&title(fact));
     let message = clean(&request.question);
-    let asks = asks(fact);
-    let then = then(request);
-    let act = match link {
+    let (asks, then) = (asks(fact), then(request));
+    let look = link(None);
+    let act = match &look {
         Some(link) => format!("Look at it and decide, as yourself (for you alone): {link}"),
         None => "Open the inbox of Holdpoint to decide it.".to_owned(),
     };
     let known = known(request);
     let elsewhere = request.link.as_ref().map(|_| ELSEWHERE);
+    let answers = Answers::of(request);
     let listed: Vec<_> = known.iter().map(|line| format!("- {line}")).collect();
     let parts = [
         message.clone(),
         listed.join("\n"),
         elsewhere.unwrap_or_default().to_owned(),
+        answers.text(&link),
         format!("{asks}\n{then}"),
         act.clone(),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    let text = format!("{}\n", parts.join("\n\n"));
     let html = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head { meta charset="utf-8"; title { (subject) } }
-            body style="font-family: sans-serif; line-height: 1.5; max-width: 40em" {
-                h1 style="font-size: 1.2em" { (subject) }
-                @for part in message.lines() { p { (part) } }
-                @if !known.is_empty() { ul { @for line in &known { li { (line) } } } }
-                @if let Some(elsewhere) = elsewhere { p { (elsewhere) } }
-                p { (asks) br; (then) }
-                @if let Some(link) = link {
-                    p { a href=(link) { "Look at it and decide" } " (as yourself: this link is for you alone)" }
-                } @else {
-                    p { (act) }
-                }
-            }
+        @if line(&message) != subject { @for part in message.lines() { p { (part) } } }
+        @if !known.is_empty() { ul { @for line in &known { li { (line) } } } }
+        @if let Some(elsewhere) = elsewhere { p { (elsewhere) } }
+        (answers.html(&link))
+        p { (asks) br; (then) }
+        @if let Some(link) = look {
+            p { a href=(link) { "Look at it and decide" } " (as yourself: this link is for you alone)" }
+        } @else {
+            p { (act) }
         }
     };
     Words {
+        html: framed(&subject, &html),
+        text: format!("{}\n", parts.join("\n\n")),
         subject,
-        text,
-        html: html.into_string(),
     }
+}
+
+/// What is around every mail.
+fn framed(subject: &str, body: &Markup) -> String {
+    let whole = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (subject) }
+            }
+            body style="font-family: sans-serif; line-height: 1.5; max-width: 40em; overflow-wrap: anywhere" {
+                h1 style="font-size: 1.2em" { (subject) }
+                (body)
+            }
+        }
+    };
+    whole.into_string()
 }
 
 /// Requests that a digest names; of more it says how many.
@@ -102,27 +120,20 @@ pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> Words {
         .collect();
     parts.extend(more.clone());
     let html = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head { meta charset="utf-8"; title { (subject) } }
-            body style="font-family: sans-serif; line-height: 1.5; max-width: 40em" {
-                h1 style="font-size: 1.2em" { (subject) }
-                ul {
-                    @for (title, about, link) in &named {
-                        li {
-                            @if let Some(link) = link { a href=(link) { (title) } } @else { (title) }
-                            br; (about)
-                        }
-                    }
+        ul {
+            @for (title, about, link) in &named {
+                li {
+                    @if let Some(link) = link { a href=(link) { (title) } } @else { (title) }
+                    br; (about)
                 }
-                @if let Some(more) = &more { p { (more) } }
             }
         }
+        @if let Some(more) = &more { p { (more) } }
     };
     Words {
-        subject,
+        html: framed(&subject, &html),
         text: format!("{}\n", parts.join("\n\n")),
-        html: html.into_string(),
+        subject,
     }
 }
 
@@ -189,6 +200,7 @@ pub(crate) fn line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use holdpoint_contracts::notification::FactKind;
+    use holdpoint_contracts::run::HoldKind;
 
     use super::*;
     use crate::domain::tests::fact;
@@ -200,7 +212,9 @@ mod tests {
         fact.request.agent = Some("outreach".parse().unwrap());
         fact.request.context = serde_json::json!(["Recommended action: Call her"]);
         fact.request.deadline = Some("2026-01-03T09:00:00Z".parse().unwrap());
-        let words = words(&fact, Some("https://hold.example/tasks/1?action=handoff"));
+        let words = words(&fact, |_| {
+            Some("https://hold.example/tasks/1?action=handoff".to_owned())
+        });
         assert_eq!(words.subject, "Agent handoff: Ann");
         for part in [
             "needs your attention for Ann",
@@ -261,7 +275,7 @@ mod tests {
             url: "https://vault.example/new".to_owned(),
             label: Some("Open the vault".to_owned()),
         });
-        let words = words(&fact, Some("https://hold.example/l/abc"));
+        let words = words(&fact, |_| Some("https://hold.example/l/abc".to_owned()));
         for text in [&words.text, &words.html] {
             assert!(text.contains("entered at its owner"), "{text}");
             assert!(text.contains("https://hold.example/l/abc"), "{text}");
@@ -280,7 +294,10 @@ mod tests {
         fact.request.question = evil.to_owned();
         fact.by = Some(evil.to_owned());
         fact.request.context = serde_json::json!([evil]);
-        let words = words(&fact, None);
+        fact.request.kind = HoldKind::Input;
+        fact.request.options = vec![evil.to_owned(), "\" onclick=\"x".to_owned()];
+        let words = words(&fact, |_| None);
+        assert!(!words.html.contains(" onclick=\"x"), "{words:?}");
         assert!(!words.subject.contains(['\r', '\n', '\0']), "{words:?}");
         assert!(!words.html.contains("<script>"), "{words:?}");
         let unseen = ['\0', '\u{1b}', '\u{202e}', '\r'];

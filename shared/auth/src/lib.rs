@@ -18,7 +18,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 pub use assertion::{Claims, Signer, Trust};
 pub use keys::{Keys, Secrets};
-pub use link::{LinkClaims, LinkKey};
+pub use link::{Choice, LinkClaims, LinkKey};
 pub use rights::{Right, Role, authorize, may};
 pub use step_token::{PREFIX as STEP_TOKEN_PREFIX, StepClaims, StepKey};
 pub use webhook::WebhookSecret;

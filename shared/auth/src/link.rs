@@ -28,6 +28,22 @@ pub struct LinkClaims {
     /// From when on it is worth nothing.
     #[serde(with = "holdpoint_contracts::instant")]
     pub expires_at: DateTime<Utc>,
+    /// What whoever follows it has chosen in the mail; none: they look first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Choice>,
+}
+
+/// An answer that stands in a mail. Following its link shows it and decides nothing: that is done by
+/// confirming it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// Of an approval: yes.
+    Approve,
+    /// Of an approval: no; why, is asked.
+    Reject,
+    /// Of a question: one of its options, by its place from 0.
+    Option(usize),
 }
 
 impl Sealed for LinkClaims {
@@ -86,7 +102,28 @@ mod tests {
             request: "hold_01920000000070008000000000000001-1".parse().unwrap(),
             version: 2,
             expires_at: DateTime::UNIX_EPOCH + TimeDelta::days(1),
+            choice: None,
         }
+    }
+
+    /// People, deliverable 7: a link that names an option is as bound, and one of before still counts.
+    #[test]
+    fn a_link_may_name_an_answer() {
+        let key = LinkKey::derived(&pack(&[1; 32])).unwrap();
+        for choice in [Choice::Approve, Choice::Reject, Choice::Option(3)] {
+            let claims = LinkClaims {
+                choice: Some(choice),
+                ..claims("ada")
+            };
+            let token = key.sign(&claims).unwrap();
+            assert_eq!(key.check(&token, DateTime::UNIX_EPOCH), Ok(claims));
+        }
+        let before = serde_json::to_value(claims("ada")).unwrap();
+        assert_eq!(before.get("choice"), None);
+        assert_eq!(
+            serde_json::from_value::<LinkClaims>(before).unwrap(),
+            claims("ada")
+        );
     }
 
     /// People, "Must": a link of another person.

@@ -71,7 +71,10 @@ pub fn permissions(client: &Client) -> Permissions {
             serves(executor::SERVICE, &mut publish, &mut subscribe);
             publish.extend(commands_of(&[scheduler::SERVICE, handoff::SERVICE]));
             publish.extend(["hp.*.steps.>".into(), "hp.sys.node.*".into()]);
+            // The built-in tools that it runs itself.
+            publish.extend(BUILT_IN_TOOLS.map(str::to_owned));
             publish.extend(stream_api(STEPS));
+            knows_users(&mut publish, &mut subscribe);
         }
         Client::Scheduler => {
             serves(scheduler::SERVICE, &mut publish, &mut subscribe);
@@ -90,9 +93,7 @@ pub fn permissions(client: &Client) -> Permissions {
         }
         Client::Notification => {
             serves(notification::SERVICE, &mut publish, &mut subscribe);
-            // Its copy of the users: what changed, and that something did.
-            publish.push(format!("hp.sys.get.{}.user_facts", handoff::SERVICE));
-            subscribe.push(crate::subject::live_users());
+            knows_users(&mut publish, &mut subscribe);
         }
         Client::Gateway => {
             publish.extend(["hp.*.ask.>", "hp.*.get.>"].map(str::to_owned));
@@ -105,16 +106,9 @@ pub fn permissions(client: &Client) -> Permissions {
             subscribe.push("hp.*.live.>".into());
         }
         Client::Worker => {
-            for verb in [
-                "start_steps",
-                "step_results",
-                "beat",
-                "goodbye",
-                "patch_contact",
-                "request_input",
-            ] {
-                publish.push(format!("hp.*.ask.executor.*.{verb}"));
-            }
+            let ask = |verb: &str| format!("hp.*.ask.executor.*.{verb}");
+            publish.extend(WORKER_EXECUTOR.map(ask));
+            publish.extend(BUILT_IN_TOOLS.map(str::to_owned));
             publish.push("hp.*.cmd.executor.*.step_results".into());
             publish.extend(consumer_api(STEPS));
             subscribe.push("hp.sys.node.*".into());
@@ -128,6 +122,21 @@ pub fn permissions(client: &Client) -> Permissions {
     }
     Permissions { publish, subscribe }
 }
+
+/// Commands of the executor that a worker asks for.
+const WORKER_EXECUTOR: [&str; 5] = [
+    "start_steps",
+    "step_results",
+    "beat",
+    "goodbye",
+    "request_input",
+];
+
+/// What the built-in tools ask for: `update_contact`, and `create_task`.
+const BUILT_IN_TOOLS: [&str; 2] = [
+    "hp.*.ask.executor.*.patch_contact",
+    "hp.*.ask.handoff.*.open_hold",
+];
 
 /// Commands of the executor that a program may publish; deciding needs a person.
 const PROGRAM_EXECUTOR: [&str; 12] = [
@@ -178,6 +187,12 @@ fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>)
     publish.push("_INBOX.>".into());
     publish.push(format!("hp.*.live.{service}"));
     publish.extend(consumer_api(&commands_stream(service)));
+}
+
+/// A copy of the users: what changed, and that something did.
+fn knows_users(publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
+    publish.push(format!("hp.sys.get.{}.user_facts", handoff::SERVICE));
+    subscribe.push(crate::subject::live_users());
 }
 
 /// Commands of other services, and their streams.
@@ -252,6 +267,23 @@ mod tests {
         for verb in ["open_hold", "ask_again", "withdraw_hold"] {
             let subject = format!("hp.acme.cmd.handoff.3.{verb}");
             assert!(may_publish(&program, &subject), "{verb}");
+        }
+    }
+
+    /// API, Tools: whoever runs the built-in tools may ask for what they do, and for nothing else.
+    #[test]
+    fn the_built_in_tools_reach_what_they_change() {
+        for client in [Client::Worker, Client::Executor] {
+            for subject in [
+                "hp.acme.ask.executor.3.patch_contact",
+                "hp.acme.ask.handoff.3.open_hold",
+            ] {
+                assert!(may_publish(&client, subject), "{client:?}: {subject}");
+            }
+            for verb in ["withdraw_hold", "decide_request", "act_on_request"] {
+                let subject = format!("hp.acme.ask.handoff.3.{verb}");
+                assert!(!may_publish(&client, &subject), "{client:?}: {verb}");
+            }
         }
     }
 

@@ -159,7 +159,18 @@ impl HoldId {
     /// finds what the first has opened.
     #[must_use]
     pub fn asked_again(self) -> Self {
-        let digest = Sha256::digest(format!("{self} is asked again"));
+        Self::derived(&format!("{self} is asked again"))
+    }
+
+    /// The id of the task that a step creates, by what is the same for every attempt of the step: so that
+    /// however often it is tried, one is created.
+    #[must_use]
+    pub fn task_of(idempotency_key: &str) -> Self {
+        Self::derived(&format!("the task of {idempotency_key}"))
+    }
+
+    fn derived(from: &str) -> Self {
+        let digest = Sha256::digest(from);
         let mut bytes = uuid::Bytes::default();
         for (byte, drawn) in bytes.iter_mut().zip(digest) {
             *byte = drawn;

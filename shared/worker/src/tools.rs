@@ -12,12 +12,14 @@ use serde_json::Value;
 
 use crate::tool::{Tool, ToolFailure};
 
+pub mod create_task;
 pub mod http_request;
 pub mod http_tool;
 pub mod log;
 pub mod send_email;
 pub mod update_contact;
 
+pub use create_task::{CreateTask, NewTask, TaskOpener};
 pub use http_request::HttpRequest;
 pub use http_tool::HttpTool;
 pub use log::Log;
@@ -30,19 +32,21 @@ pub const MAX_INLINE_RESULT: usize = 256 * 1024;
 /// Longest piece of somebody's text that a message quotes, in characters.
 const MAX_QUOTE: usize = 200;
 
-/// All built-in tools: `log`, `http_request`, `send_email`, `update_contact`, and whatever is
-/// registered as an HTTP call.
+/// All built-in tools: `log`, `http_request`, `send_email`, `update_contact`, `create_task`, and
+/// whatever is registered as an HTTP call.
 #[must_use]
 pub fn builtin(
     http: HttpRequest,
     email: SendEmail,
     contacts: Arc<dyn ContactPatcher>,
+    tasks: Arc<dyn TaskOpener>,
 ) -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(Log),
         Arc::new(http.clone()),
         Arc::new(email),
         Arc::new(UpdateContact::new(contacts)),
+        Arc::new(CreateTask::new(tasks)),
         Arc::new(HttpTool::new(http)),
     ]
 }

@@ -12,8 +12,10 @@ mod heartbeat;
 mod held;
 mod job;
 mod outcome;
+mod patience;
 mod pulling;
 mod results;
+mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -40,6 +42,7 @@ use self::held::Held;
 use self::job::Bench;
 use self::pulling::Queue;
 use self::results::Reporter;
+pub use self::tasks::BusTasks;
 use crate::tool::{Tool, ToolCall};
 use crate::tools::MAX_INLINE_RESULT;
 

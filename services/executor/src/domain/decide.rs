@@ -16,10 +16,11 @@ mod tests;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use holdpoint_ids::UserName;
 
 use super::effect::{Answer, Effect};
 use super::input::{Input, RunInput};
-use super::need::{Aggregate, Fact, Lookup, Need};
+use super::need::{Aggregate, Fact, Found, Lookup, Need};
 use super::refusal::Refusal;
 use super::run::Run;
 use super::{agent, contact, node, scope, tool};
@@ -95,6 +96,20 @@ pub fn decide(
             let known = state.and_then(Aggregate::as_tool);
             tool::decide(known, workspace, name, input)
         }
+        Input::Vouched {
+            workspace,
+            user,
+            input,
+        } => {
+            let need = Need::User(workspace.clone(), user.clone());
+            vouched(state, (need, user), input, look, now)
+        }
+        Input::Users(facts) => Verdict::Decided(Box::new(Decision {
+            state: Aggregate::Users,
+            effects: vec![Effect::Users(facts.clone())],
+            facts: Vec::new(),
+            answer: Answer::Nothing(()),
+        })),
         Input::UnknownAlarm { id } => Verdict::Refused(Refusal::UnknownAlarm(id.clone())),
         Input::Run {
             workspace,
@@ -114,6 +129,31 @@ pub fn decide(
                 (Some(_) | None, _) => Verdict::Refused(Refusal::RunNotFound(*run)),
             }
         }
+    }
+}
+
+/// A command counts while whoever gave it is active: it may have waited since. Whoever the copy does not know
+/// yet, the gateway does.
+fn vouched(
+    state: Option<&Aggregate>,
+    (need, user): (Need, &UserName),
+    input: &Input,
+    look: Lookup<'_>,
+    now: DateTime<Utc>,
+) -> Verdict {
+    match look(&need) {
+        Found::Here(Fact::User(false)) => Verdict::Refused(Refusal::Disabled(user.clone())),
+        Found::Here(_) | Found::Absent => decide(state, input, look, now),
+        // Asked for at once with what the command itself needs.
+        Found::Unknown => match decide(state, input, look, now) {
+            Verdict::Need(mut needs) => {
+                needs.push(need);
+                Verdict::Need(needs)
+            }
+            Verdict::Decided(_) | Verdict::Unchanged(_) | Verdict::Refused(_) => {
+                Verdict::Need(vec![need])
+            }
+        },
     }
 }
 

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::RequestedInput;
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, TimerAnswer};
+use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::hold::{ClosedAnswer, HandledAnswer, HoldWish};
 use holdpoint_contracts::run::{ActionResult, ChangedRun, Handover, RunView, StepStatus};
@@ -118,6 +119,8 @@ pub enum Effect {
     },
     /// Runs are to follow what was commanded: the sweep that brings their pages is woken.
     PagesToCome,
+    /// Store what has changed of users.
+    Users(Vec<UserFact>),
     /// Append to a run's history; whoever watches is nudged.
     History {
         /// Whose run.

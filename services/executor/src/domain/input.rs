@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::asking::ToolQuestion;
+use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::hold::Deed;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, ResumeMode};
 use holdpoint_contracts::steps::Claimed;
 use holdpoint_contracts::tool::ToolSpec;
-use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, Workspace};
+use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::Value;
 
 use super::contact::ContactInput;
@@ -62,6 +63,17 @@ pub enum Input {
         /// What.
         input: ToolInput,
     },
+    /// Somebody whom the gateway vouched for commands something: it counts while they are active.
+    Vouched {
+        /// Where they are who they are.
+        workspace: Workspace,
+        /// Who.
+        user: UserName,
+        /// What.
+        input: Box<Self>,
+    },
+    /// The owner of users says what has changed.
+    Users(Vec<UserFact>),
     /// The scheduler names an alarm that the executor never sets: refused by itself, so that its
     /// neighbours in the message count.
     UnknownAlarm {
@@ -267,6 +279,8 @@ impl Input {
             Self::Tool {
                 workspace, name, ..
             } => Key::Tool(workspace.clone(), name.clone()),
+            Self::Vouched { input, .. } => input.key(),
+            Self::Users(_) => Key::Users,
             Self::UnknownAlarm { id } => Key::Unknown(id.clone()),
             Self::Run { run, .. } => Key::Run(*run),
         }

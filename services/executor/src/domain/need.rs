@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdpoint_contracts::steps::Claimed;
-use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, Workspace};
+use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::Value;
 
 use super::agent::Agent;
@@ -31,6 +31,8 @@ pub enum Key {
     Node(NodeName),
     /// A registered tool.
     Tool(Workspace, ToolName),
+    /// The read copy of users, as a whole: it has no state of its own here.
+    Users,
     /// What an alarm names that the executor never sets; there is never any.
     Unknown(String),
 }
@@ -50,6 +52,8 @@ pub enum Aggregate {
     Node(Node),
     /// A registered tool.
     Tool(Tool),
+    /// The read copy of users: its rows are written beside.
+    Users,
 }
 
 impl Aggregate {
@@ -135,6 +139,8 @@ pub enum Need {
     Activities(Workspace, ContactId),
     /// The tool as it is registered now, if it is.
     Tool(Workspace, ToolName),
+    /// A user, as the read copy has them.
+    User(Workspace, UserName),
 }
 
 /// Name of the value that a run was started with; no step can be called so.
@@ -157,8 +163,10 @@ pub enum Fact {
     Run(Arc<RunFact>),
     /// For [`Need::Tool`]; a forgotten one too.
     Tool(Arc<Tool>),
-    /// What other aggregates may know of a node: nothing.
-    Node,
+    /// For [`Need::User`]: whether they are active.
+    User(bool),
+    /// What other aggregates may know of a node, or of the copy of users: nothing.
+    Nothing,
 }
 
 /// Who works on what in a run.

@@ -3,7 +3,7 @@
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
-use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName};
+use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName, UserName};
 
 use super::contact::CONTACT_BYTES_MAX;
 use super::definition::Fault;
@@ -25,6 +25,8 @@ pub enum Refusal {
         /// The text's.
         said: String,
     },
+    /// Whoever commands it was disabled meanwhile.
+    Disabled(UserName),
     /// There is no such agent.
     AgentNotFound(AgentName),
     /// The agent, or the workspace, is paused and takes no new runs.
@@ -147,6 +149,7 @@ impl Refusal {
             Self::QuestionOpen(hold, key) => question_open(*hold, key),
             Self::TooManyQuestions(step) => too_many_questions(step),
             Self::InvalidInput(faults) => invalid_input(faults),
+            Self::Disabled(user) => disabled(user),
             Self::AlreadyTaken(run, by) => already_taken(*run, by),
             Self::NoPerson(actor) => no_person(actor),
             Self::InvalidTool(what) => Problem::invalid_body(what.clone()),
@@ -161,6 +164,14 @@ impl Refusal {
             ),
         }
     }
+}
+
+fn disabled(user: &UserName) -> Problem {
+    Problem::new(
+        403,
+        "forbidden",
+        format!("`{user}` was disabled before this could be done: nothing of it is"),
+    )
 }
 
 fn paused(agent: Option<&AgentName>, by: &Actor) -> Problem {

@@ -1,10 +1,15 @@
 //! Who gives a command, and whether they may.
 
+use std::cell::OnceCell;
+
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{AuthError, Right, Trust, authorize};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_ids::Workspace;
+use holdpoint_ids::{UserName, Workspace};
+use holdpoint_kernel::Request;
+
+use crate::domain::Input;
 
 /// What is known of a command before it is read.
 pub(super) struct Caller<'c> {
@@ -14,6 +19,8 @@ pub(super) struct Caller<'c> {
     pub(super) trust: &'c Trust,
     /// The time now.
     pub(super) now: DateTime<Utc>,
+    /// Whom the gateway vouched for; nobody: a program or a service commands.
+    pub(super) user: OnceCell<UserName>,
 }
 
 impl Caller<'_> {
@@ -44,10 +51,27 @@ impl Caller<'_> {
             authorize(claims.as_ref(), right)?;
         }
         envelope.actor = match &claims {
-            Some(claims) => Actor(claims.user.to_string()),
+            Some(claims) => {
+                let user = self.user.get_or_init(|| claims.user.clone());
+                Actor(user.to_string())
+            }
             None => unsigned(envelope.actor),
         };
         Ok(envelope)
+    }
+
+    /// What somebody commands counts while they are active.
+    pub(super) fn vouched(self, mut request: Request<Input>) -> Request<Input> {
+        let Some(user) = self.user.into_inner() else {
+            return request;
+        };
+        let vouched = |input| Input::Vouched {
+            workspace: self.workspace.clone(),
+            user: user.clone(),
+            input: Box::new(input),
+        };
+        request.inputs = request.inputs.into_iter().map(vouched).collect();
+        request
     }
 }
 

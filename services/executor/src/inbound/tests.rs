@@ -76,7 +76,14 @@ fn start() -> StartRun {
 }
 
 fn actor(request: &Request<Input>) -> String {
-    match &request.inputs[0] {
+    let input = match &request.inputs[0] {
+        Input::Vouched { user, input, .. } => {
+            assert_eq!(user.as_str(), "ada", "it counts while she is active");
+            input
+        }
+        other => other,
+    };
+    match input {
         Input::Run {
             input: RunInput::Pause { by } | RunInput::Start { by, .. },
             ..

@@ -144,6 +144,7 @@ fn key(state: &Aggregate) -> Key {
         Aggregate::Workspace(scope) => Key::Workspace(scope.workspace.clone()),
         Aggregate::Node(node) => Key::Node(node.name.clone()),
         Aggregate::Tool(tool) => Key::Tool(tool.workspace.clone(), tool.spec.name.clone()),
+        Aggregate::Users => Key::Users,
     }
 }
 

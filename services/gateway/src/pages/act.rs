@@ -315,6 +315,7 @@ pub(super) fn refused(fault: Fault, fields: Fields) -> Tried {
         }),
         fields,
         faults,
+        chosen: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! One request as a card: everything that is needed to decide it, and what came of it.
 
-use holdpoint_auth::Right;
+use holdpoint_auth::{Choice, Right};
 use holdpoint_contracts::handoff::{Handled, LateAnswer, RequestView};
 use holdpoint_contracts::hold::HoldOutcome;
 use maud::{Markup, html};
@@ -25,6 +25,8 @@ pub(super) struct Tried {
     pub(super) fields: Fields,
     /// What was wrong with single fields.
     pub(super) faults: Vec<FieldFault>,
+    /// What they have chosen in a mail, and have to confirm.
+    pub(super) chosen: Option<Choice>,
 }
 
 /// One sentence about what was tried.
@@ -114,6 +116,9 @@ pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>
                 (origin(request))
             }
             @if let Some(notice) = tried.and_then(|tried| tried.notice.as_ref()) { (told(notice)) }
+            @if let Some(choice) = tried.and_then(|tried| tried.chosen).filter(|_| is_open) {
+                (controls::chosen(person, request, choice))
+            }
             @if has_more { p.question { (clean(&request.question)) } }
             (reason(request))
             (task(request))
@@ -162,7 +167,7 @@ fn origin(request: &RequestView) -> Markup {
             @if let Some(agent) = &request.agent { span { "Agent " strong { (agent) } } }
             @if let Some(run) = &request.run { a href={ "/runs/" (run) } { "Run" } }
             @if let Some(step) = &request.step { span { (line(step, 100)) } }
-            @if request.run.is_none() { span { "Asked by a program or a person" } }
+            @if request.run.is_none() && request.agent.is_none() { span { "Asked by a program or a person" } }
             @if let Some(assignee) = &request.assignee {
                 span { "With " strong { (line(assignee, 120)) } }
             } @else if request.to.is_empty() {
@@ -190,7 +195,8 @@ fn reason(request: &RequestView) -> Markup {
 fn task(request: &RequestView) -> Markup {
     html! {
         @if let Some(task) = &request.task {
-            @let is_told = request.context.get("recommended_action") == Some(&Value::from(task.description.as_str()));
+            @let is_told = request.context.get("recommended_action") == Some(&Value::from(task.description.as_str()))
+                || request.question == task.description;
             @if !task.description.is_empty() && !is_told { p.question { (clean(&task.description)) } }
             @if !task.tags.is_empty() {
                 p.tags { @for tag in &task.tags { span.tag { (line(tag, 60)) } } }

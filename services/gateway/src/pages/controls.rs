@@ -1,6 +1,6 @@
 //! What one can do to a request: a form for each thing that its owner says is possible.
 
-use holdpoint_auth::Right;
+use holdpoint_auth::{Choice, Right};
 use holdpoint_contracts::handoff::{OutcomeType, RequestStatus, RequestView};
 use holdpoint_contracts::link::{DECLINED, DONE, LABEL_CHARS_MAX, Link};
 use maud::{Markup, html};
@@ -53,6 +53,29 @@ pub(super) fn controls(person: &Person, request: &RequestView, tried: &Tried) ->
             }
             (forms.more())
         }
+    }
+}
+
+/// What somebody has chosen in a mail, above all else: nothing is decided until they confirm it.
+pub(super) fn chosen(person: &Person, request: &RequestView, choice: Choice) -> Markup {
+    let forms = Forms {
+        person,
+        request,
+        tried: &Tried::default(),
+        id: format!("{}-chosen", id_of(request)),
+    };
+    let is_theirs = is_for(person, request) || person.may(Right::Operate);
+    if !person.may(Right::Decide) || !is_theirs {
+        return html! {};
+    }
+    match forms.confirmed(choice) {
+        Some((words, form)) => html! {
+            div.chosen {
+                p { "In the mail you chose " strong { (words) } ". " span.muted { "Nothing is decided yet." } }
+                (form)
+            }
+        },
+        None => html! {},
     }
 }
 
@@ -112,6 +135,44 @@ impl Forms<'_> {
         self.before("do") == what
     }
 
+    /// A chosen answer in words, and the form that sends it; none where it is no answer now.
+    fn confirmed(&self, choice: Choice) -> Option<(String, Markup)> {
+        let request = self.request;
+        let (what, words, inside) = match choice {
+            Choice::Option(place) => {
+                let option = request.options.get(place)?;
+                let is_free = request.link.is_none() && request.schema.is_none();
+                let inside =
+                    html! { button.primary name="answer" value=(option) { "Send this answer" } };
+                let words = self.label(option);
+                is_free.then_some(("respond", words, inside))?
+            }
+            Choice::Approve => {
+                let inside = html! { button.primary { "Approve" } };
+                let is_new = !has_voted(self.person, request);
+                is_new.then_some(("approve", "to approve".to_owned(), inside))?
+            }
+            Choice::Reject => {
+                let inside = html! {
+                    label for={ (self.id) "-reason" } { "Why? It is put on record and shown to whoever asked." }
+                    textarea id={ (self.id) "-reason" } name="reason" rows="2" required {}
+                    button.danger { "Reject" }
+                };
+                ("reject", "to reject".to_owned(), inside)
+            }
+        };
+        self.can(what)
+            .then(|| (words, self.form(what, "stack", &inside)))
+    }
+
+    /// An option as people read it.
+    fn label(&self, option: &str) -> String {
+        match self.request.reason.as_deref() {
+            Some("uncertain") => spoken(option),
+            Some(_) | None => line(option, 200),
+        }
+    }
+
     fn respond(&self) -> Markup {
         let request = self.request;
         if let Some(link) = &request.link {
@@ -130,10 +191,7 @@ impl Forms<'_> {
         if request.options.is_empty() {
             return self.free("Answer", "answer");
         }
-        let label = |option: &str| match request.reason.as_deref() {
-            Some("uncertain") => spoken(option),
-            Some(_) | None => line(option, 200),
-        };
+        let label = |option: &str| self.label(option);
         if request.options.len() <= BUTTONS_MAX {
             let inside = html! {
                 @for option in &request.options {
@@ -232,7 +290,7 @@ impl Forms<'_> {
                     @if self.can("take_over") { (plain("take_over", "Take over", "primary")) }
                     @if self.can("accept") { (plain("accept", "Accept: it is mine", "")) }
                 }
-                @if self.can("take_over") {
+                @if self.can("take_over") && self.request.run.is_some() {
                     p.hint { "Taking over stops the clock and the agent: the run is yours until you complete it." }
                 }
             }
@@ -251,12 +309,16 @@ impl Forms<'_> {
             Some(left) => format!("Let the agent go on – {left} steps left"),
             None => "Let the agent go on".to_owned(),
         };
+        let told = match self.request.run {
+            Some(_) => "(optional; the agent is told)",
+            None => "(optional; for the record)",
+        };
         let outcome = self.before("outcome_type");
         let inside = html! {
             details.unfold open[is_mine || self.was_tried("complete")] {
                 summary.button { "Complete…" }
                 div.stack {
-                    label for={ (self.id) "-notes" } { "What did you do? " span.muted { "(optional; the agent is told)" } }
+                    label for={ (self.id) "-notes" } { "What did you do? " span.muted { (told) } }
                     textarea id={ (self.id) "-notes" } name="notes" rows="3" { (self.before("notes")) }
                     label for={ (self.id) "-outcome" } { "What came of it?" }
                     select id={ (self.id) "-outcome" } name="outcome_type" {

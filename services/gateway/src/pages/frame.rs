@@ -25,6 +25,7 @@ pub(super) enum Place {
     Inbox,
     Runs,
     Notifications,
+    Settings,
 }
 
 /// How long a page waits for the number of what is not read; without it, it shows none.
@@ -77,6 +78,7 @@ pub(super) async fn page(
                     a href="/notifications" aria-current=[lit(Place::Notifications)] {
                         "Notifications" (badge(unread))
                     }
+                    a href="/settings" aria-current=[lit(Place::Settings)] { "Settings" }
                 }
                 div.who {
                     @if person.others.is_empty() {

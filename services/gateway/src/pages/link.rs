@@ -4,7 +4,7 @@
 //!
 //! A link is bound to that person and to the version of the request that the mail was of. Whoever looks
 //! at a later version sees that it has changed, and decides what they then see. It is used up when the
-//! request is decided. The token is the proof, and no cookie adds to it: so a form needs no other.
+//! request is decided. It may name one of the answers: that one is shown first, to be confirmed. The token is the proof, and no cookie adds to it: so a form needs no other.
 
 use std::sync::Arc;
 
@@ -73,8 +73,10 @@ async fn show(State(app): State<App>, Path(token): Path<String>, headers: Header
         if is_json {
             return Ok(Json(request).into_response());
         }
+        let is_still = is_still(&request, link.claims.version);
         let tried = Tried {
             notice: state_of(&request, &link),
+            chosen: link.claims.choice.filter(|_| is_still),
             ..Tried::default()
         };
         Ok(link.at(&app, request, (tried, false))?.into_response())
@@ -266,6 +268,7 @@ impl Link {
         if view.version != self.claims.version {
             let claims = LinkClaims {
                 version: view.version,
+                choice: None,
                 ..self.claims.clone()
             };
             let fresh = app.keys.links.sign(&claims).map_err(|error| {

@@ -75,8 +75,8 @@ enum Watched {
     Runs(runs::Filter),
     Run(RunId),
     Notifications,
-    /// Older notifications stay as they were; only their number is followed.
-    Older,
+    /// Nothing of the page: older notifications stay as they were, and what somebody fills in stays.
+    Number,
 }
 
 /// Short, and other for other data.
@@ -132,14 +132,17 @@ impl Watched {
             None if path == "inbox" => Ok(Self::Inbox(inbox::Filter::read(params, person)?)),
             None if path == "notifications" => match notifications::cursor(params)? {
                 None => Ok(Self::Notifications),
-                Some(_) => Ok(Self::Older),
+                Some(_) => Ok(Self::Number),
             },
+            None if path == "settings" => Ok(Self::Number),
             None if path == "runs" => Ok(Self::Runs(runs::Filter::read(params)?)),
             Some(("requests" | "tasks", id)) => {
                 let id = id.split('/').next().unwrap_or(id);
                 let id = id.strip_prefix("task_").unwrap_or(id);
                 Ok(Self::Request(request::id(id)?))
             }
+            // What stands there after a form was sent.
+            Some(("settings", _)) => Ok(Self::Number),
             Some(("runs", id)) => Ok(Self::Run(run::id(id)?)),
             None | Some(_) => Err(none()),
         }
@@ -258,7 +261,7 @@ impl Watch {
             Watched::Runs(filter) => runs::fragments(app, person, filter).await?,
             Watched::Run(id) => run::fragments(app, person, *id).await?,
             Watched::Notifications => notifications::fragments(app, person).await?,
-            Watched::Older => Vec::new(),
+            Watched::Number => Vec::new(),
         };
         all.extend(frame::unread_fragment(app, person).await);
         let here: Vec<_> = all.iter().filter_map(|one| one.item).collect();

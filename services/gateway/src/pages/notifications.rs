@@ -244,7 +244,7 @@ fn empty() -> Markup {
         div.empty #empty {
             h2 { "Nothing yet" }
             p { "When something is asked of you, or somebody gives you something, you are told here, at once." }
-            p.muted { "By which other ways you are told, and when not: " code { "holdpoint preferences" } "." }
+            p.muted { "By which other ways you are told, and when not: " a href="/settings" { "Settings" } "." }
         }
     }
 }

@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::requests;
-use super::requests::acting::milliseconds;
+use super::requests::acting::{PlainBody, milliseconds};
 use crate::answered::Answered;
 use crate::app::App;
 use crate::body::{Body, invalid_field};
 use crate::caller::{Caller, Named};
-use crate::params::Params;
+use crate::params::{Params, invalid};
 use crate::problem::Refused;
 
 /// An input's time unless said (S3-R1).
@@ -137,17 +137,23 @@ pub(super) fn opened(answered: Answered<RequestView>) -> Response {
     })
 }
 
+/// Takes one back, as it was seen: `?version=3`, or `{version}` as the other routes take it.
 async fn withdraw(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<HoldId>,
     params: Params,
+    body: Body,
 ) -> Result<Response, Refused> {
     caller.may(Right::Ask)?;
-    params.only(&[])?;
-    let version = None;
+    let in_query = params.only(&["version"])?.read_as("version")?;
+    let PlainBody { version: in_body } = body.json_or_empty()?;
+    if in_query.is_some() && in_body.is_some() {
+        return Err(Refused(invalid("`version` is given twice")));
+    }
+    let version = in_query.or(in_body);
     let command = WithdrawHold { id, version };
-    let answered = app.command(&caller, None, command).await?;
+    let answered = app.command(&caller, body.key, command).await?;
     Ok(answered.with_status(StatusCode::OK))
 }
 

@@ -99,6 +99,46 @@ async fn every_verb_of_a_request_says_which_version_was_seen() {
     }
 }
 
+/// Issue 4, "version on every decision": taking back by `DELETE` too, in the query or the body.
+#[tokio::test]
+async fn a_hold_is_deleted_as_it_was_seen() {
+    let edge = Edge::new().await;
+    let path = format!("/holds/{REQUEST}");
+    let delete = async |query: &str, body: Option<Value>| {
+        let request = edge.request(Method::DELETE, &format!("{path}{query}"));
+        let request = match body {
+            Some(body) => request.json(&body),
+            None => request,
+        };
+        request.send().await.unwrap()
+    };
+    for (query, body, seen) in [
+        ("", None, Value::Null),
+        ("?version=7", None, json!(7)),
+        ("", Some(json!({ "version": 7 })), json!(7)),
+    ] {
+        assert_eq!(delete(query, body).await.status(), 200, "{query}");
+        let (verb, command) = asked(&edge);
+        assert_eq!(
+            (verb.as_str(), &command["version"]),
+            ("withdraw_hold", &seen)
+        );
+    }
+    for (query, body, refused) in [
+        ("?version=soon", None, (400, "invalid_query")),
+        ("?seen=7", None, (400, "invalid_query")),
+        (
+            "?version=7",
+            Some(json!({ "version": 7 })),
+            (400, "invalid_query"),
+        ),
+        ("", Some(json!({ "seen": 7 })), (422, "invalid_body")),
+    ] {
+        let (status, code) = refusal(delete(query, body).await).await;
+        assert_eq!((status, code.as_str()), refused, "{query}");
+    }
+}
+
 /// Issue 4, ask again: a new request that names the old one; whom and how long may be others.
 #[tokio::test]
 async fn what_ended_without_an_answer_is_asked_again() {

@@ -322,6 +322,8 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         "news" | "unread" | "notifications" | "read_notification" | "read_notifications" => {
             super::notifications::answer(verb, &body, played)
         }
+        "preferences" | "put_preferences" | "webhooks" | "webhook" | "add_webhook"
+        | "change_webhook" | "remove_webhook" => super::settings::answer(verb, &body),
         "plan_agent" => problem(422, "invalid_agent"),
         "apply_agent" => json!({"ok": {
             "agent": body["command"]["agent"], "version": 1, "status": "active",

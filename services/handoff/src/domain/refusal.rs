@@ -145,7 +145,8 @@ impl Refusal {
             Self::VersionConflict { seen, version } => conflict(
                 "version_conflict",
                 format!("you have seen version {seen}, it is at {version}: look again"),
-            ),
+            )
+            .with_data(json!({ "version": version })),
             Self::InvalidAnswer(errors) => {
                 Problem::new(422, "invalid_answer", texts(errors)).with_errors(errors.clone())
             }

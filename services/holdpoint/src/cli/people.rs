@@ -97,10 +97,7 @@ pub(crate) enum ActCommand {
         time: String,
     },
     /// Take back what belongs to no run: it is not asked any more
-    Withdraw {
-        /// The request's id
-        request: String,
-    },
+    Withdraw(OneArgs),
     /// Ask again what nobody answered in time, or what was taken back: a new request that names the old one
     AskAgain(AskAgainArgs),
 }

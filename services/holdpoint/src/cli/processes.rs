@@ -125,8 +125,8 @@ pub(crate) struct WorkerArgs {
     /// `{node, tools: [{name, command: [..] | http: {..}, idempotent}]}`, YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) tools: Option<PathBuf>,
-    /// The tools that every installation has: log, http_request, send_email, update_contact, and
-    /// those that are registered as HTTP calls
+    /// The tools that every installation has: log, http_request, send_email, update_contact,
+    /// create_task, and those that are registered as HTTP calls
     #[arg(long)]
     pub(crate) builtin: bool,
     /// Where mails are kept as files while HOLDPOINT_SMTP_URL is not set

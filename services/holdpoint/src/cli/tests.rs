@@ -72,7 +72,7 @@ fn requests_are_named_as_they_were_seen() {
         "holdpoint delegate hold_1 --to @user.bob --version 3",
         "holdpoint acknowledge hold_1",
         "holdpoint snooze hold_1 --for 2h",
-        "holdpoint withdraw hold_1",
+        "holdpoint withdraw hold_1 --version 3",
         "holdpoint ask-again hold_1 --to @user.a --to @user.b --timeout 2h --wait",
         "holdpoint ask Now? --assign least-loaded --title Now --policy a --policy b",
         "holdpoint hand-off Call --priority urgent --title Call --assign anyone",

@@ -18,7 +18,7 @@ use holdpoint_worker::tool::{BoxFuture, Tool};
 use holdpoint_worker::tools;
 use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
 use holdpoint_worker::tools::send_email::{self, MailTransport, SendEmail};
-use holdpoint_worker::worker::{BusContacts, Worker, WorkerOptions, call_tool};
+use holdpoint_worker::worker::{BusContacts, BusTasks, Worker, WorkerOptions, call_tool};
 
 /// Steps that the built-in worker does at the same time.
 const CONCURRENCY: usize = 256;
@@ -74,7 +74,8 @@ fn builtin(bus: Bus, targets: TargetPolicy, mails: &Path) -> anyhow::Result<Vec<
     Ok(tools::builtin(
         HttpRequest::new(targets, DEFAULT_TIMEOUT)?,
         SendEmail::new(transport, from.as_deref())?,
-        Arc::new(BusContacts::new(bus)),
+        Arc::new(BusContacts::new(bus.clone())),
+        Arc::new(BusTasks::new(bus)),
     ))
 }
 

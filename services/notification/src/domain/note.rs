@@ -119,6 +119,10 @@ pub(super) fn type_of(fact: &RequestFact) -> Option<NotificationType> {
         HoldKind::Timer => return None,
         HoldKind::Approval => NotificationType::ApprovalRequested,
         HoldKind::Input => NotificationType::InputRequested,
+        // Nothing is handed over: a step has created a task, and its run goes on.
+        HoldKind::Handoff if fact.request.run.is_none() && fact.request.task.is_some() => {
+            NotificationType::TaskAssigned
+        }
         HoldKind::Handoff => NotificationType::AgentHandoff,
     };
     match fact.kind {

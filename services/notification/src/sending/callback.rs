@@ -3,7 +3,8 @@
 
 use holdpoint_auth::WebhookSecret;
 use holdpoint_contracts::instant;
-use serde_json::json;
+use holdpoint_contracts::notification::RequestFact;
+use serde_json::{Value, json};
 
 use super::post::Letter;
 use super::{Pool, later};
@@ -17,14 +18,7 @@ impl Pool {
         let Some(secret) = self.secret(key).await else {
             return later("What callbacks are signed with could not be read.");
         };
-        let body = json!({
-            "id": fact.id,
-            "outcome": fact.request.outcome,
-            "data": fact.request.response,
-            "by": fact.request.decided_by,
-            "at": instant::write(fact.at),
-        })
-        .to_string();
+        let body = outcome(fact).to_string();
         let letter = Letter {
             what: "callback",
             id: key.stable_id(),
@@ -56,4 +50,20 @@ impl Pool {
             .inspect_err(|error| tracing::warn!(%error, "a webhook secret cannot be read"))
             .ok()?
     }
+}
+
+/// `{id, outcome, data, by, at}`, and `asks_again` where it asked an earlier hold again: whoever is called
+/// back may know only that one.
+fn outcome(fact: &RequestFact) -> Value {
+    let mut body = json!({
+        "id": fact.id,
+        "outcome": fact.request.outcome,
+        "data": fact.request.response,
+        "by": fact.request.decided_by,
+        "at": instant::write(fact.at),
+    });
+    if let (Some(before), Some(fields)) = (fact.request.asks_again, body.as_object_mut()) {
+        fields.insert("asks_again".to_owned(), json!(before));
+    }
+    body
 }

@@ -1,7 +1,7 @@
 //! Mails: one notification to one person, and what every mail has in common.
 
 use chrono::TimeDelta;
-use holdpoint_auth::LinkClaims;
+use holdpoint_auth::{Choice, LinkClaims};
 use holdpoint_mail::{About, Letter, escape, read_mailbox};
 use holdpoint_people::table::User;
 
@@ -23,8 +23,7 @@ impl Pool {
         if parcel.has_ended || parcel.note.fact.kind.is_end() {
             return dropped(OVER);
         }
-        let link = self.link(key, parcel);
-        let words = letter::words(&parcel.note.fact, link.as_deref());
+        let words = letter::words(&parcel.note.fact, |choice| self.link(key, parcel, choice));
         self.send_mail(key, person, words).await
     }
 
@@ -69,8 +68,9 @@ impl Pool {
         }
     }
 
-    /// Where this person decides it, without signing in; none where nobody said where we are.
-    fn link(&self, key: &DeliveryKey, parcel: &Parcel) -> Option<String> {
+    /// Where this person decides it, without signing in, perhaps with an answer that stands in the mail;
+    /// none where nobody said where we are.
+    fn link(&self, key: &DeliveryKey, parcel: &Parcel, choice: Option<Choice>) -> Option<String> {
         let base = self.outside.public_url.known()?.as_deref()?;
         let claims = LinkClaims {
             workspace: key.workspace.clone(),
@@ -78,6 +78,7 @@ impl Pool {
             request: parcel.note.fact.id,
             version: parcel.note.fact.rev,
             expires_at: self.clock.now() + LINK_VALID,
+            choice,
         };
         let token = self.links.sign(&claims).ok()?;
         Some(format!("{base}/l/{token}"))

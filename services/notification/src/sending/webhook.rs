@@ -122,6 +122,7 @@ fn event(workspace: &Workspace, fact: &RequestFact, base: Option<&str>) -> Value
             "by": fact.by,
             "outcome": request.outcome,
             "response": request.response,
+            "asks_again": request.asks_again,
             "link": base.map(|base| format!("{base}{}", link(request.id))),
         },
     })

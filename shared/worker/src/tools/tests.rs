@@ -9,6 +9,7 @@ use crate::{
     tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolSuccess, tool_fn},
 };
 
+mod create_task;
 mod http;
 mod http_tool;
 
@@ -221,6 +222,7 @@ async fn every_built_in_tool_has_the_name_that_steps_use() {
         .unwrap(),
         SendEmail::new(MailTransport::Maildir("nowhere".into()), None).unwrap(),
         Arc::new(Contacts::default()),
+        Arc::new(create_task::Tasks::default()),
     );
     let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(
@@ -230,6 +232,7 @@ async fn every_built_in_tool_has_the_name_that_steps_use() {
             "http_request",
             "send_email",
             "update_contact",
+            "create_task",
             holdpoint_contracts::steps::HTTP_QUEUE
         ]
     );

@@ -1,24 +1,15 @@
 //! The way of `update_contact` to the executor, which owns contacts.
 
-use std::time::Duration;
-
 use holdpoint_bus::Bus;
 use holdpoint_contracts::executor::PatchContact;
 use holdpoint_contracts::message::{Actor, Asked, Envelope};
-use holdpoint_contracts::problem::Problem;
 use holdpoint_ids::{ContactId, IdError, Workspace};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tokio::time::Instant;
 
+use super::patience::patiently;
 use crate::tool::BoxFuture;
 use crate::tools::ContactPatcher;
-
-/// How long a step waits for an executor that is away.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Between two tries.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Patches contacts by the command `patch_contact`, once for one idempotency key.
 #[derive(Debug, Clone)]
@@ -32,24 +23,6 @@ impl BusContacts {
     pub fn new(bus: Bus) -> Self {
         Self { bus }
     }
-
-    async fn send(
-        &self,
-        workspace: &Workspace,
-        envelope: &Envelope<PatchContact>,
-    ) -> Result<(), String> {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            match self.bus.ask(workspace, envelope).await {
-                Ok(_) => return Ok(()),
-                // The same key: done once, however often it is asked.
-                Err(problem) if problem.is_transient() && Instant::now() < end => {
-                    tokio::time::sleep(PAUSE).await;
-                }
-                Err(Problem { detail, .. }) => return Err(detail),
-            }
-        }
-    }
 }
 
 impl ContactPatcher for BusContacts {
@@ -62,7 +35,8 @@ impl ContactPatcher for BusContacts {
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let (workspace, envelope) = command(workspace, contact, patch, idempotency_key)?;
-            self.send(&workspace, &envelope).await
+            let patched = patiently(&self.bus, &workspace, &envelope).await;
+            patched.map(drop).map_err(|problem| problem.detail)
         })
     }
 }

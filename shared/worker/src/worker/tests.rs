@@ -9,17 +9,18 @@ use std::time::Duration;
 use async_nats::jetstream::AckKind;
 use futures_util::StreamExt as _;
 use holdpoint_bus::StreamUse;
+use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::steps::{Grant, StepResults};
 use holdpoint_contracts::subject;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::scene::{Executor, Manner, Scene, Working, step, until};
 use super::held::ACK_WAIT;
 use super::job::FRESH;
-use super::{BusContacts, Worker, WorkerError, WorkerOptions};
+use super::{BusContacts, BusTasks, Worker, WorkerError, WorkerOptions};
 use crate::tool::{Tool, ToolFailure, tool_fn};
-use crate::tools::ContactPatcher as _;
+use crate::tools::{ContactPatcher as _, NewTask, TaskOpener as _};
 
 /// S4-R2
 #[tokio::test]
@@ -317,6 +318,86 @@ async fn a_contact_is_patched_under_the_key_of_the_step() {
         "run_1/step-01:contact"
     );
     scene.end().await;
+}
+
+/// API, Tools: however often a step is tried, its task has one id, under which its owner opens it once.
+#[tokio::test]
+async fn a_task_is_opened_under_an_id_of_the_step() {
+    let scene = Scene::new().await;
+    let client = scene.bus.client().clone();
+    let mut asked = client
+        .subscribe(subject::asks_filter("handoff"))
+        .await
+        .unwrap();
+    client.flush().await.unwrap();
+    let owner = tokio::spawn(async move {
+        let mut commands = Vec::new();
+        while commands.len() < 3 {
+            let message = asked.next().await.unwrap();
+            let body: Value = serde_json::from_slice(&message.payload).unwrap();
+            let view = opened(&body["command"]["id"]).to_string();
+            let reply = message.reply.unwrap();
+            client.publish(reply, view.into()).await.unwrap();
+            commands.push(body);
+        }
+        commands
+    });
+    let tasks = BusTasks::new(scene.bus.clone());
+    let mut ids = Vec::new();
+    for (key, days) in [
+        ("run_1/step-01", 2),
+        ("run_1/step-01", 1),
+        ("run_1/step-02", 2),
+    ] {
+        let task = NewTask {
+            title: "Call Ann".to_owned(),
+            description: String::new(),
+            assignee: Some("@user.bob".to_owned()),
+            time: Duration::from_hours(24 * days),
+            priority: Priority::High,
+            tags: vec!["pilot".to_owned()],
+            agent: "outreach".to_owned(),
+            context: json!({ "run": "run_1" }),
+        };
+        ids.push(tasks.open("acme", task, key).await.unwrap());
+    }
+    assert_eq!(ids[0], ids[1], "tried twice");
+    assert_ne!(ids[0], ids[2], "of another step");
+    let commands = owner.await.unwrap();
+    let spec = &commands[0]["command"]["spec"];
+    assert_eq!(commands[0]["actor"], "service:worker");
+    assert_eq!(
+        (
+            &spec["kind"],
+            &spec["question"],
+            &spec["on_timeout"],
+            &spec["to"]
+        ),
+        (
+            &json!("handoff"),
+            &json!("Call Ann"),
+            &json!("escalate"),
+            &json!(["@user.bob"])
+        )
+    );
+    assert_eq!(spec["task"]["id"], json!(ids[0]));
+    assert_eq!(commands[0]["command"]["timeout_ms"], 172_800_000);
+    assert_eq!(
+        spec, &commands[1]["command"]["spec"],
+        "else it would be taken for another"
+    );
+    scene.end().await;
+}
+
+/// What the owner of tasks answers.
+fn opened(id: &Value) -> Value {
+    json!({"ok": {
+        "id": id, "kind": "handoff", "run": null, "step": null, "agent": null, "status": "offered",
+        "version": 1, "to": [], "question": "?", "options": [], "reason": null, "context": null,
+        "deadline": null, "remaining_ms": null, "on_timeout": "escalate", "actions": [],
+        "outcome": null, "response": null, "decided_by": null, "decided_at": null, "late": [],
+        "created_at": "2026-03-01T09:00:00.000Z",
+    }})
 }
 
 #[tokio::test]

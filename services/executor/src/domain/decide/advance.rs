@@ -146,7 +146,8 @@ fn see(turn: &Turn<'_>, plan: &PlanFact, index: usize, unknown: &mut Vec<Need>) 
             | Fact::Plan(_)
             | Fact::Run(_)
             | Fact::Tool(_)
-            | Fact::Node,
+            | Fact::User(_)
+            | Fact::Nothing,
         ) => None,
         Found::Unknown => {
             unknown.push(need);

@@ -172,7 +172,8 @@ impl Scopes {
                     | Fact::Value(_)
                     | Fact::Run(_)
                     | Fact::Tool(_)
-                    | Fact::Node,
+                    | Fact::User(_)
+                    | Fact::Nothing,
                 ) => {}
             }
         }

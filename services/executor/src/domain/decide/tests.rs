@@ -14,6 +14,7 @@ mod starting;
 mod table;
 mod tools;
 mod uncertain;
+mod vouched;
 mod waiting;
 mod working;
 mod world;

@@ -180,6 +180,7 @@ pub(super) fn next(states: &[Aggregate], mark: &str) -> Vec<Aggregate> {
             },
             ..tool
         }),
+        Aggregate::Users => Aggregate::Users,
     });
     states.collect()
 }

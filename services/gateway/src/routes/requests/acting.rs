@@ -19,9 +19,9 @@ use crate::sight::put_away_by;
 /// Nothing but what was seen.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PlainBody {
+pub(crate) struct PlainBody {
     #[serde(default)]
-    version: Option<u64>,
+    pub(crate) version: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -58,13 +58,7 @@ pub(super) async fn perform(session: &Session, command: ActCommand) -> anyhow::R
         ActCommand::Snooze { which, time } => {
             act(session, &which, ("snooze", json!({ "for": time }))).await
         }
-        ActCommand::Withdraw { request } => {
-            let which = OneArgs {
-                request,
-                seen: None,
-            };
-            act(session, &which, ("withdraw", json!({}))).await
-        }
+        ActCommand::Withdraw(which) => act(session, &which, ("withdraw", json!({}))).await,
         ActCommand::AskAgain(args) => ask_again(session, &args).await,
         ActCommand::Complete(args) => {
             let body = json!({

@@ -381,7 +381,7 @@ impl World {
                 let said = json!({ "newest": self.activities, "older": self.older });
                 Some(Fact::Value(Arc::new(said)))
             }
-            Need::Run(_) => None,
+            Need::Run(_) | Need::User(..) => None,
         };
         fact.map_or(Found::Absent, Found::Here)
     }

@@ -37,8 +37,9 @@ impl World {
                 Effect::NodeAlarm { .. }
                 | Effect::Beaten { .. }
                 | Effect::AskToBeat { .. }
+                | Effect::Users(_)
                 | Effect::PagesToCome => {
-                    panic!("a run knows no nodes and no pages")
+                    panic!("a run knows no nodes, no users and no pages")
                 }
                 Effect::HandOut(hand_out) => self.handed.push(*hand_out),
                 Effect::Timer { hold, rev, due, .. } => {

@@ -1,0 +1,295 @@
+//! `/settings`: how somebody wants to be told, and the webhooks of the workspace for those who may
+//! administer it. The same commands as the API, by the same signed person; it works without the script.
+
+mod hooks;
+mod telling;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{Router, get, post};
+use holdpoint_auth::Right;
+use holdpoint_contracts::notification::{
+    GetPreferences, GetWebhook, ListWebhooks, Preferences, PutPreferences, RemoveWebhook,
+    WebhookAdded,
+};
+use holdpoint_contracts::{FieldError, Problem};
+use holdpoint_ids::WebhookId;
+use maud::{Markup, html};
+
+use self::hooks::Wanted;
+use super::card::{Notice, told};
+use super::frame::{self, Place};
+use super::person::{PageError, Person, Posted};
+use super::text::line;
+use crate::app::App;
+use crate::params::Params;
+use crate::problem;
+
+/// Where it is.
+const HERE: &str = "/settings";
+
+/// As many webhooks as a workspace can have.
+const HOOKS_MAX: u64 = 100;
+
+/// What a redirect says was done, and how it is told.
+const DONE: [(&str, &str); 4] = [
+    (
+        "saved",
+        "Saved. It holds from now on, and for what waits to be sent.",
+    ),
+    ("enabled", "The webhook is called again."),
+    ("disabled", "The webhook is not called any more."),
+    ("removed", "The webhook is gone."),
+];
+
+pub(super) fn routes() -> Router<App> {
+    Router::new()
+        .route("/settings", get(page))
+        .route("/settings/telling", post(tell))
+        .route("/settings/webhooks", post(add))
+        .route("/settings/webhooks/{id}", post(change))
+}
+
+/// What somebody has just tried, and how it went; by default they only look.
+#[derive(Default)]
+struct Tried {
+    notice: Option<Notice>,
+    /// What they had said of how they are told, kept for another try.
+    telling: Option<Preferences>,
+    /// The webhook that they wanted, kept for another try.
+    wanted: Option<Wanted>,
+    faults: Vec<FieldError>,
+    /// Shown this once.
+    secret: Option<Secret>,
+}
+
+/// What calls are signed with.
+enum Secret {
+    /// Of a chat.
+    Chat(String),
+    /// Of a webhook that was added.
+    Webhook(Box<WebhookAdded>),
+}
+
+async fn page(
+    State(app): State<App>,
+    person: Person,
+    params: Params,
+) -> Result<Response, PageError> {
+    let done: Option<String> = params.only(&["done"])?.read_as("done")?;
+    let done = done.and_then(|done| DONE.iter().find(|(name, _)| *name == done));
+    let tried = Tried {
+        notice: done.map(|(_, text)| notice(true, text)),
+        ..Tried::default()
+    };
+    Ok(whole(&app, &person, tried).await?.into_response())
+}
+
+fn notice(is_good: bool, text: &str) -> Notice {
+    Notice {
+        is_good,
+        text: text.to_owned(),
+        lines: Vec::new(),
+    }
+}
+
+fn done(what: &str) -> Response {
+    Redirect::to(&format!("{HERE}?done={what}")).into_response()
+}
+
+/// The page again, with what was filled in and what is wrong with it.
+async fn refused(
+    app: &App,
+    person: &Person,
+    problem: Problem,
+    tried: Tried,
+) -> Result<Response, PageError> {
+    let status: StatusCode = problem::status(&problem);
+    let text = match problem.errors.is_empty() {
+        true => problem.detail,
+        false => "Nothing was changed: some fields need another look.".to_owned(),
+    };
+    let tried = Tried {
+        notice: Some(notice(false, &text)),
+        faults: problem.errors,
+        ..tried
+    };
+    Ok((status, whole(app, person, tried).await?).into_response())
+}
+
+async fn whole(app: &App, person: &Person, tried: Tried) -> Result<Markup, Problem> {
+    person.caller.may(Right::Look)?;
+    let workspace = &person.caller.workspace;
+    let name = &person.caller.claims.user;
+    let said = match &tried.telling {
+        Some(said) => said.clone(),
+        None => {
+            let query = GetPreferences {
+                person: name.clone(),
+            };
+            app.bus.query(workspace, &query).await?
+        }
+    };
+    let known = app.people.known(workspace, name).await?;
+    let mail = known.and_then(|user| user.email);
+    let hooks = match person.may(Right::Administer) {
+        true => {
+            let query = ListWebhooks {
+                limit: HOOKS_MAX,
+                cursor: None,
+            };
+            Some(app.bus.query(workspace, &query).await?.items)
+        }
+        false => None,
+    };
+    let main = html! {
+        div.title { h1 { "Settings" } }
+        @if let Some(notice) = &tried.notice { (told(notice)) }
+        @if let Some(secret) = &tried.secret { (shown_once(secret)) }
+        (telling::form(person, &said, mail.as_deref(), &tried.faults))
+        @if let Some(hooks) = &hooks {
+            (hooks::list(person, hooks))
+            (hooks::form(person, tried.wanted.as_ref(), &tried.faults))
+        }
+    };
+    Ok(frame::page(app, person, Place::Settings, "Settings", &main).await)
+}
+
+/// Nobody sees it again: whoever needs it takes it now.
+fn shown_once(secret: &Secret) -> Markup {
+    let (what, text) = match secret {
+        Secret::Chat(text) => ("Messages to your chat are", text),
+        Secret::Webhook(added) => ("Calls of this webhook are", &added.secret),
+    };
+    html! {
+        div.panel.once role="status" {
+            h2 { "Take this down now: it is shown only once" }
+            p { (what) " signed with this secret, as Standard Webhooks says:" }
+            p { code { (text) } }
+        }
+    }
+}
+
+async fn tell(State(app): State<App>, posted: Posted) -> Result<Response, PageError> {
+    let Posted { person, fields } = posted;
+    person.caller.may(Right::Look)?;
+    let said = telling::read(&fields);
+    let command = PutPreferences {
+        person: person.caller.claims.user.clone(),
+        preferences: said.clone(),
+    };
+    // The answer may be the only one that ever shows a secret: now or not at all.
+    match app.ask(&person.caller, None, command).await {
+        Ok(now) => match now.channels.chat.and_then(|chat| chat.secret) {
+            Some(secret) => {
+                let tried = Tried {
+                    notice: Some(notice(true, "Saved.")),
+                    secret: Some(Secret::Chat(secret)),
+                    ..Tried::default()
+                };
+                Ok(whole(&app, &person, tried).await?.into_response())
+            }
+            None => Ok(done("saved")),
+        },
+        Err(problem) => {
+            let telling = Some(said);
+            let tried = Tried {
+                telling,
+                ..Tried::default()
+            };
+            refused(&app, &person, problem, tried).await
+        }
+    }
+}
+
+async fn add(State(app): State<App>, posted: Posted) -> Result<Response, PageError> {
+    let Posted { person, fields } = posted;
+    person.caller.may(Right::Administer)?;
+    let wanted = Wanted::read(&fields);
+    match app.ask(&person.caller, None, wanted.command()).await {
+        Ok(added) => {
+            let tried = Tried {
+                notice: Some(notice(true, "The webhook is there.")),
+                secret: Some(Secret::Webhook(Box::new(added))),
+                ..Tried::default()
+            };
+            Ok(whole(&app, &person, tried).await?.into_response())
+        }
+        Err(problem) => {
+            let wanted = Some(wanted);
+            let tried = Tried {
+                wanted,
+                ..Tried::default()
+            };
+            refused(&app, &person, problem, tried).await
+        }
+    }
+}
+
+/// Has one called again, or no more, or removes it.
+async fn change(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    posted: Posted,
+) -> Result<Response, PageError> {
+    let Posted { person, fields } = posted;
+    person.caller.may(Right::Administer)?;
+    let none = |_no_id| {
+        let text = line(&id, 80);
+        Problem::not_found(format!("there is no webhook `{text}`"))
+    };
+    let id: WebhookId = id.parse().map_err(none)?;
+    let what = fields.get("do").unwrap_or_default();
+    let asked = match what {
+        "remove" => app
+            .ask(&person.caller, None, RemoveWebhook { id })
+            .await
+            .map(|_removed| "removed"),
+        "enable" | "disable" => {
+            let enabled = what == "enable";
+            let query = GetWebhook { id };
+            let known = app.bus.query(&person.caller.workspace, &query).await?;
+            let command = hooks::switched(known, enabled);
+            let changed = app.ask(&person.caller, None, command).await;
+            changed.map(|_changed| if enabled { "enabled" } else { "disabled" })
+        }
+        _ => {
+            let detail = "`do` is enable, disable or remove";
+            Err(Problem::new(422, "invalid_form", detail))
+        }
+    };
+    match asked {
+        Ok(what) => Ok(done(what)),
+        Err(problem) => refused(&app, &person, problem, Tried::default()).await,
+    }
+}
+
+/// What is wrong with one field, in the words of a page: the API begins with the field's path.
+fn fault(faults: &[FieldError], pointer: &str) -> Option<String> {
+    let is_it = |fault: &&FieldError| {
+        let at = fault.pointer.as_deref().unwrap_or_default();
+        at == pointer
+            || at
+                .strip_prefix(pointer)
+                .is_some_and(|rest| rest.starts_with('/'))
+    };
+    let fault = faults.iter().find(is_it)?;
+    let mut text = match fault.message.split_once(' ') {
+        Some((path, rest)) if path.contains(['.', '_']) => format!("This {rest}"),
+        Some(_) | None => fault.message.clone(),
+    };
+    if !fault.nearest.is_empty() {
+        text = format!("{text}. Perhaps: {}", fault.nearest.join(", "));
+    }
+    Some(line(&text, 400))
+}
+
+/// The words under a field that needs another look.
+fn wrong(id: &str, fault: Option<&String>) -> Markup {
+    html! {
+        @if let Some(text) = fault {
+            p.hint id=(id) { strong.error { (text) } }
+        }
+    }
+}
