@@ -238,6 +238,7 @@ pub(crate) async fn record(
             | Effect::PagesToCome
             | Effect::Timer { .. }
             | Effect::Hold { .. }
+            | Effect::Ended { .. }
             | Effect::NodeAlarm { .. }
             | Effect::AskToBeat { .. } => {}
         }

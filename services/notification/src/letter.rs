@@ -3,10 +3,10 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::OnTimeout;
-use holdpoint_contracts::notification::{NotificationView, RequestFact};
+use holdpoint_contracts::notification::{NotificationView, RequestFact, RunEnded};
 use maud::{DOCTYPE, html};
 
-use crate::domain::title;
+use crate::domain::{end_message, end_title, title};
 
 /// What a mail says.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,24 +67,58 @@ pub(crate) fn words(fact: &RequestFact, link: Option<&str>) -> Words {
     }
 }
 
-/// Requests that a digest names; of more it says how many.
+/// Writes how a run ended; without a base it has no link.
+pub(crate) fn ended(end: &RunEnded, base: Option<&str>) -> Words {
+    let subject = line(&end_title(end));
+    let message = clean(&end_message(end));
+    let why = "You are told because you follow the run or its agent.";
+    let link = base.map(|base| format!("{base}/runs/{}", end.run));
+    let look = match &link {
+        Some(link) => format!("Look at the run: {link}"),
+        None => format!("It is run {}.", end.run),
+    };
+    let html = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { meta charset="utf-8"; title { (subject) } }
+            body style="font-family: sans-serif; line-height: 1.5; max-width: 40em" {
+                h1 style="font-size: 1.2em" { (subject) }
+                @for part in message.lines() { p { (part) } }
+                @if let Some(link) = &link {
+                    p { a href=(link) { "Look at the run" } }
+                } @else {
+                    p { (look) }
+                }
+                p { (why) }
+            }
+        }
+    };
+    Words {
+        text: format!("{message}\n\n{look}\n\n{why}\n"),
+        subject,
+        html: html.into_string(),
+    }
+}
+
+/// Requests and runs that a digest names; of more it says how many.
 const NAMED: usize = 20;
 
 /// Longest line of a digest, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
-/// Writes what is open: a line and a link each, and how many more there are.
+/// Writes what is open, and which runs have ended: a line and a link each, and how many more there are.
 pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> Words {
-    let subject = match open.len() {
-        1 => "1 request waits for you".to_owned(),
-        count => format!("{count} requests wait for you"),
-    };
+    let ended = open.iter().filter(|one| one.ended.is_some()).count();
+    let subject = subject(open.len() - ended, ended);
     let short = |text: &str| line(text).chars().take(LINE_CHARS_MAX).collect::<String>();
     let named: Vec<_> = open
         .iter()
         .take(NAMED)
         .map(|one| {
-            let about = format!("Priority {}, since {}.", one.priority.as_str(), at(one.at));
+            let about = match &one.ended {
+                Some(_) => format!("{} Ended {}.", short(&one.message), at(one.at)),
+                None => format!("Priority {}, since {}.", one.priority.as_str(), at(one.at)),
+            };
             let link = base.map(|base| format!("{base}{}", one.link));
             (short(&one.title), about, link)
         })
@@ -123,6 +157,23 @@ pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> Words {
         subject,
         text: format!("{}\n", parts.join("\n\n")),
         html: html.into_string(),
+    }
+}
+
+/// `2 requests wait for you, and 1 run has ended`
+fn subject(waiting: usize, ended: usize) -> String {
+    let waits = match waiting {
+        1 => "1 request waits for you".to_owned(),
+        count => format!("{count} requests wait for you"),
+    };
+    let over = match ended {
+        1 => "1 run has ended".to_owned(),
+        count => format!("{count} runs have ended"),
+    };
+    match (waiting, ended) {
+        (_, 0) => waits,
+        (0, _) => format!("{over} that you follow"),
+        (_, _) => format!("{waits}, and {over}"),
     }
 }
 
@@ -234,6 +285,7 @@ mod tests {
             at: DateTime::UNIX_EPOCH,
             read_at: None,
             decided: None,
+            ended: None,
         };
         let words = digest(&vec![one; NAMED + 3], Some("https://hold.example"));
         assert_eq!(words.subject, "23 requests wait for you");

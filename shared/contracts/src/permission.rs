@@ -69,7 +69,11 @@ pub fn permissions(client: &Client) -> Permissions {
     match client {
         Client::Executor => {
             serves(executor::SERVICE, &mut publish, &mut subscribe);
-            publish.extend(commands_of(&[scheduler::SERVICE, handoff::SERVICE]));
+            publish.extend(commands_of(&[
+                scheduler::SERVICE,
+                handoff::SERVICE,
+                notification::SERVICE,
+            ]));
             publish.extend(["hp.*.steps.>".into(), "hp.sys.node.*".into()]);
             publish.extend(stream_api(STEPS));
         }
@@ -90,6 +94,8 @@ pub fn permissions(client: &Client) -> Permissions {
         }
         Client::Notification => {
             serves(notification::SERVICE, &mut publish, &mut subscribe);
+            // Which ends of runs it is to be told.
+            publish.extend(commands_of(&[executor::SERVICE]));
             // Its copy of the users: what changed, and that something did.
             publish.push(format!("hp.sys.get.{}.user_facts", handoff::SERVICE));
             subscribe.push(crate::subject::live_users());

@@ -2,6 +2,7 @@
 
 mod advance;
 mod control;
+mod ending;
 mod follow;
 mod outside;
 pub(in crate::domain) mod people;
@@ -83,6 +84,13 @@ pub fn decide(
             agent,
             input,
         } => scope::decide(state, workspace, agent.as_ref(), input, now),
+        Input::WatchAgent { agent: name, .. } => {
+            agent::watch(state.and_then(Aggregate::as_agent), name)
+        }
+        Input::UnwatchedAgent { watch, .. } => {
+            agent::unwatched(state.and_then(Aggregate::as_agent), *watch)
+        }
+        Input::WatchRequest(id) => Verdict::Refused(Refusal::RequestWatched(*id)),
         Input::Node { node: name, input } => {
             let known = state.and_then(Aggregate::as_node);
             node::decide(known, name, input, look, now)
@@ -141,6 +149,7 @@ fn decide_run(
         RunInput::Cancel { by, reason } => control::cancel(turn, by, reason.as_deref()),
         // Whoever gives an input has it brought up to its scopes; this one is only for that.
         RunInput::Follow => Ok(Verdict::Unchanged(Answer::Nothing(()))),
+        RunInput::Watch => Ok(ending::watch(turn)),
         RunInput::TimerFired { hold, rev } => control::timer_fired(turn, *hold, *rev),
         RunInput::StartStep {
             node,

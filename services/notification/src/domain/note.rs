@@ -142,6 +142,7 @@ pub(super) fn view(
         at: note.fact.at,
         read_at,
         decided,
+        ended: None,
     })
 }
 

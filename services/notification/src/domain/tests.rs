@@ -108,6 +108,7 @@ fn found(world: &World, need: &Need) -> Found {
                 name: name.clone(),
                 active: !roles.is_empty(),
                 has_mail: true,
+                may_look: true,
                 rules: Rules::default(),
             })),
             None => Found::Absent,

@@ -1,7 +1,8 @@
-//! One mail a day to a person of what is open, and was told by no other way.
+//! One mail a day to a person of what is open, and which runs have ended, that was told by no other way.
 
 use std::collections::HashSet;
 
+use chrono::TimeDelta;
 use holdpoint_contracts::notification::NotificationView;
 use holdpoint_ids::UserName;
 use holdpoint_store::StoreError;
@@ -13,6 +14,9 @@ use crate::store::{self, Filter};
 
 /// Of the newest notifications of a person so many are looked at.
 const LOOKED_AT: u64 = 500;
+
+/// What ended earlier was in the digest of the day before; days have an hour more at times.
+const DAY: TimeDelta = TimeDelta::hours(25);
 
 impl Pool {
     /// Of things as they are now: what was decided in the meantime is not told.
@@ -33,7 +37,8 @@ impl Pool {
             .await
     }
 
-    /// The newest first, each request once.
+    /// The newest first, each request once; and how runs ended since the last one, as far as that is not
+    /// read.
     async fn open(
         &self,
         key: &DeliveryKey,
@@ -47,9 +52,14 @@ impl Pool {
             behind: None,
             limit: LOOKED_AT,
         };
+        let since = self.clock.now() - DAY;
         let mut known = HashSet::new();
         let mut open = store::list(&self.readers, &filter).await?;
         open.retain(|one| {
+            if one.ended.is_some() {
+                let is_new = one.read_at.is_none() && one.at > since;
+                return is_new && rules.next(one.priority, &[]).is_none();
+            }
             let is_open = one.decided.is_none() && asks_somebody(one.kind);
             let leaves = rules.next(one.priority, &[]).is_some();
             let is_new = one.request.is_some_and(|request| known.insert(request));

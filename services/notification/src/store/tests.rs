@@ -15,7 +15,7 @@ use holdpoint_ids::Workspace;
 
 use super::old::{forget, has_old};
 use super::{
-    change_row, copy_row, delivery_row, note_row, notice_row, preferences_row, secret_row,
+    change_row, copy_row, delivery_row, end_row, note_row, notice_row, preferences_row, secret_row,
     watch_row, webhook_row,
 };
 
@@ -66,6 +66,7 @@ async fn all(location: &Location) {
     same_columns(&db, preferences_row::Entity).await;
     same_columns(&db, webhook_row::Entity).await;
     same_columns(&db, watch_row::Entity).await;
+    same_columns(&db, end_row::Entity).await;
     watches(&db).await;
     same_columns(&db, holdpoint_people::table::row::user::Entity).await;
     same_columns(&db, holdpoint_people::table::row::role::Entity).await;

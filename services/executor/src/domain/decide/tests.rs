@@ -15,5 +15,6 @@ mod table;
 mod tools;
 mod uncertain;
 mod waiting;
+mod watching;
 mod working;
 mod world;
