@@ -305,6 +305,32 @@ mod tests {
         );
     }
 
+    /// S0-T4: how a run ended is a mail with a link to it, and texts of others stay texts.
+    #[test]
+    fn the_end_of_a_run_is_a_mail() {
+        let end: RunEnded = serde_json::from_value(serde_json::json!({
+            "run": "run_01920000000070008000000000000001",
+            "agent": "outreach",
+            "status": "failed",
+            "message": "step-02 failed: <b>no</b>\r\nBcc: eve.",
+            "started_at": "2026-03-02T09:00:00.000Z",
+            "ended_at": "2026-03-02T09:07:00.000Z",
+        }))
+        .unwrap();
+        let told = ended(&end, Some("https://hold.example"));
+        assert_eq!(told.subject, "Run of outreach failed");
+        assert!(told.text.contains("It took 7 minutes."), "{}", told.text);
+        let link = "https://hold.example/runs/run_01920000000070008000000000000001";
+        for text in [&told.text, &told.html] {
+            assert!(text.contains(link) && !text.contains('\r'), "{text}");
+        }
+        assert!(!told.html.contains("<b>"), "{}", told.html);
+        let slack = crate::slack::ended(&end, None).to_string();
+        assert!(slack.contains("Run of outreach failed") && !slack.contains("<b>"), "{slack}");
+        assert_eq!(subject(0, 1), "1 run has ended that you follow");
+        assert_eq!(subject(2, 3), "2 requests wait for you, and 3 runs have ended");
+    }
+
     /// People, deliverable 3: a mail leads to the request, and never to where a secret is entered.
     #[test]
     fn a_mail_has_no_link_of_others() {

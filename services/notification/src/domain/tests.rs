@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::*;
 
+mod ends;
 mod telling;
 mod watching;
 
