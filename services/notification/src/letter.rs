@@ -326,9 +326,15 @@ mod tests {
         }
         assert!(!told.html.contains("<b>"), "{}", told.html);
         let slack = crate::slack::ended(&end, None).to_string();
-        assert!(slack.contains("Run of outreach failed") && !slack.contains("<b>"), "{slack}");
+        assert!(
+            slack.contains("Run of outreach failed") && !slack.contains("<b>"),
+            "{slack}"
+        );
         assert_eq!(subject(0, 1), "1 run has ended that you follow");
-        assert_eq!(subject(2, 3), "2 requests wait for you, and 3 runs have ended");
+        assert_eq!(
+            subject(2, 3),
+            "2 requests wait for you, and 3 runs have ended"
+        );
     }
 
     /// People, deliverable 3: a mail leads to the request, and never to where a secret is entered.

@@ -36,7 +36,7 @@ use crate::domain::{
 };
 
 pub(crate) use copy_row::{After, Behind, Filter, some_unread};
-pub(crate) use delivery_row::{Last, due, of_request, of_webhook};
+pub(crate) use delivery_row::{Last, due, last_digest, of_request, of_webhook};
 pub(crate) use end_row::fanning as ends_fanning;
 pub(crate) use note_row::fanning;
 pub(crate) use old::has_old;

@@ -75,8 +75,8 @@ fn row(person: &Person, (of, watching): (&Watched, Watching), back: Option<RunId
             input type="hidden" name="of" value=(of);
             @if let Some(run) = back { input type="hidden" name="back" value=(run); }
             input type="hidden" name="do" value=(wish);
-            button.quiet { (verb) " " (what) }
-            span.hint { (who(watching)) " Who follows is told " (told) "." }
+            button { (verb) " " (what) }
+            span.hint { (who(watching)) " Whoever follows is told " (told) "." }
         }
     }
 }
@@ -96,15 +96,16 @@ fn who(watching: Watching) -> String {
 }
 
 /// Does what the form says, and goes back to where it stood.
-pub(super) async fn act(
-    State(app): State<App>,
-    posted: Posted,
-) -> Result<Response, PageError> {
+pub(super) async fn act(State(app): State<App>, posted: Posted) -> Result<Response, PageError> {
     let Posted { person, fields } = posted;
     let caller = &person.caller;
     caller.may(Right::Look)?;
     let wrong = |_no_id| Problem::new(422, "invalid_form", "`of` says what is followed");
-    let of: Watched = fields.get("of").unwrap_or_default().parse().map_err(wrong)?;
+    let of: Watched = fields
+        .get("of")
+        .unwrap_or_default()
+        .parse()
+        .map_err(wrong)?;
     let back = back(&fields, &of);
     match fields.get("do") {
         Some("follow") => drop(follow(&app, caller, None, of).await?),

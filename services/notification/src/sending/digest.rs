@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use chrono::TimeDelta;
 use holdpoint_contracts::notification::NotificationView;
 use holdpoint_ids::UserName;
 use holdpoint_store::StoreError;
@@ -14,9 +13,6 @@ use crate::store::{self, Filter};
 
 /// Of the newest notifications of a person so many are looked at.
 const LOOKED_AT: u64 = 500;
-
-/// What ended earlier was in the digest of the day before; days have an hour more at times.
-const DAY: TimeDelta = TimeDelta::hours(25);
 
 impl Pool {
     /// Of things as they are now: what was decided in the meantime is not told.
@@ -52,12 +48,12 @@ impl Pool {
             behind: None,
             limit: LOOKED_AT,
         };
-        let since = self.clock.now() - DAY;
+        let since = store::last_digest(&self.readers, key).await?;
         let mut known = HashSet::new();
         let mut open = store::list(&self.readers, &filter).await?;
         open.retain(|one| {
             if one.ended.is_some() {
-                let is_new = one.read_at.is_none() && one.at > since;
+                let is_new = one.read_at.is_none() && since.is_none_or(|since| one.at > since);
                 return is_new && rules.next(one.priority, &[]).is_none();
             }
             let is_open = one.decided.is_none() && asks_somebody(one.kind);

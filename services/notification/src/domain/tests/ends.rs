@@ -138,7 +138,10 @@ fn an_end_says_what_how_and_how_long() {
     assert_eq!(completed.link, format!("/runs/{run}"));
     assert_eq!((completed.run, completed.request), (Some(run), None));
     let end = completed.ended.unwrap();
-    assert_eq!((end.status, end.took_ms), (RunStatus::Completed, 187_207_250));
+    assert_eq!(
+        (end.status, end.took_ms),
+        (RunStatus::Completed, 187_207_250)
+    );
     let (cancelled, failed) = (shown(RunStatus::Cancelled), shown(RunStatus::Failed));
     assert_eq!(cancelled.title, "Run of outreach was cancelled");
     assert!(completed.priority < cancelled.priority && cancelled.priority < failed.priority);
@@ -253,10 +256,9 @@ fn webhooks_and_rights_are_looked_at() {
                 may_look: false,
                 rules: Rules::default(),
             })),
-            Need::Watching(..)
-            | Need::Course(..)
-            | Need::Members { .. }
-            | Need::Unread { .. } => Found::Absent,
+            Need::Watching(..) | Need::Course(..) | Need::Members { .. } | Need::Unread { .. } => {
+                Found::Absent
+            }
         };
         let effects = told(&end, &look);
         assert_eq!(people(&effects).0, names(&[]), "she may not look any more");
@@ -297,7 +299,11 @@ fn an_end_goes_by_the_way_that_a_person_wants() {
             _ => None,
         });
         assert_eq!(outside.map(|(_, way)| way), mailed.then_some(Way::Email));
-        assert_eq!(people(&effects).0, names(&["ada"]), "in the application always");
+        assert_eq!(
+            people(&effects).0,
+            names(&["ada"]),
+            "in the application always"
+        );
     }
 }
 
