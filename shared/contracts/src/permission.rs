@@ -109,14 +109,7 @@ pub fn permissions(client: &Client) -> Permissions {
             subscribe.push("hp.*.live.>".into());
         }
         Client::Worker => {
-            for verb in [
-                "start_steps",
-                "step_results",
-                "beat",
-                "goodbye",
-                "patch_contact",
-                "request_input",
-            ] {
+            for verb in WORKER_EXECUTOR {
                 publish.push(format!("hp.*.ask.executor.*.{verb}"));
             }
             publish.push("hp.*.cmd.executor.*.step_results".into());
@@ -141,6 +134,16 @@ pub fn permissions(client: &Client) -> Permissions {
     }
     Permissions { publish, subscribe }
 }
+
+/// What a node asks the executor.
+const WORKER_EXECUTOR: [&str; 6] = [
+    "start_steps",
+    "step_results",
+    "beat",
+    "goodbye",
+    "patch_contact",
+    "request_input",
+];
 
 /// Commands of the executor that a program may publish; deciding needs a person.
 const PROGRAM_EXECUTOR: [&str; 12] = [

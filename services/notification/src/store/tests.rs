@@ -1,5 +1,7 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
+mod ends;
+
 use std::collections::BTreeSet;
 
 use holdpoint_migrations::notification::Migrator;
@@ -68,6 +70,7 @@ async fn all(location: &Location) {
     same_columns(&db, watch_row::Entity).await;
     same_columns(&db, end_row::Entity).await;
     watches(&db).await;
+    ends::ends(&db).await;
     same_columns(&db, holdpoint_people::table::row::user::Entity).await;
     same_columns(&db, holdpoint_people::table::row::role::Entity).await;
 }
@@ -125,6 +128,8 @@ async fn on_sqlite() {
     all(&in_folder(&folder)).await;
     let folder = tempfile::tempdir().unwrap();
     deliveries_are_kept(&in_folder(&folder)).await;
+    let folder = tempfile::tempdir().unwrap();
+    ends::earlier_watches_are_told(&in_folder(&folder)).await;
 }
 
 #[tokio::test]
@@ -134,6 +139,7 @@ async fn on_postgres() {
     };
     all(&in_schema(&postgres, "notification")).await;
     deliveries_are_kept(&in_schema(&postgres, "earlier")).await;
+    ends::earlier_watches_are_told(&in_schema(&postgres, "watches")).await;
 }
 
 /// Who watches is found by what they watch: each once, by name, page by page, and no more once they do
