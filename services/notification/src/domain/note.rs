@@ -379,7 +379,8 @@ fn leaves(fact: &RequestFact, person: &Person) -> bool {
     !knows && type_of(fact).is_some_and(asks_somebody)
 }
 
-/// The types that leave the application (S0-T4); the others wait until somebody looks.
+/// The types of what happens to requests that leave the application (S0-T4); the others wait until somebody
+/// looks. How a run ended is no request, and leaves by [`end`](super::end).
 pub(crate) const fn asks_somebody(kind: NotificationType) -> bool {
     match kind {
         NotificationType::ApprovalRequested
