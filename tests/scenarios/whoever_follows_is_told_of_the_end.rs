@@ -96,9 +96,9 @@ async fn ends_are_told(ground: &Ground) {
     }
     let notification = ground.serve("notification", &[]).await;
     let completed = format!("Run of short completed {run}");
-    assert_eq!(until_told(&ada, &completed).await, [completed.clone()]);
+    assert_eq!(until_told(&ada, &completed).await, [&*completed]);
     let first = format!("Run of broken failed {failed}");
-    assert_eq!(until_told(&bob, &first).await, [first.clone()]);
+    assert_eq!(until_told(&bob, &first).await, [&*first]);
 
     // Neither is told twice because both sides begin anew.
     killed(notification).await;
@@ -109,7 +109,7 @@ async fn ends_are_told(ground: &Ground) {
     let mut both = vec![first.clone(), second.clone()];
     both.sort();
     assert_eq!(until_told(&bob, &second).await, both);
-    assert_eq!(told(&ada).await, [completed.clone()]);
+    assert_eq!(told(&ada).await, [&*completed]);
 
     // Whoever follows a run that has ended is told at once, and follows nothing then.
     let late = json!({ "run": unfollowed });

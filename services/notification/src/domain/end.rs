@@ -86,11 +86,11 @@ const fn priority(status: RunStatus) -> Priority {
 
 /// `Run of outreach failed`
 pub(crate) fn title(end: &RunEnded) -> String {
-    let how = match end.status {
-        RunStatus::Cancelled => "was cancelled".to_owned(),
-        status => status.to_string(),
+    let was = match end.status == RunStatus::Cancelled {
+        true => "was ",
+        false => "",
     };
-    let title = format!("Run of {} {how}", end.agent);
+    let title = format!("Run of {} {was}{}", end.agent, end.status);
     title.chars().take(TITLE_CHARS_MAX).collect()
 }
 

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::ExprTrait as _;
+use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use crate::domain::{End, EndKey, Fan, Key};
@@ -167,7 +167,6 @@ pub(super) async fn forget(
     of: &[(String, String)],
     before: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    use sea_orm::sea_query::Expr;
     let key = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Run)]);
     Entity::delete_many()
         .filter(key.in_tuples(of.iter().cloned()))
