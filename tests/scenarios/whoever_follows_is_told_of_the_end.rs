@@ -18,9 +18,15 @@ async fn joined(owner: &Api, name: &str) -> Api {
     owner.with_token(made["token"].as_str().unwrap())
 }
 
-/// `title run` of what somebody was told, sorted.
-async fn told(person: &Api) -> Vec<String> {
-    let page = person.get("/notifications?limit=500").await;
+/// `title run` of what somebody was told, sorted; none: a service that has just been started does not
+/// answer yet.
+async fn told_if_answered(person: &Api) -> Option<Vec<String>> {
+    let path = "/notifications?limit=500";
+    let (status, page) = person.call(Method::GET, path, &Value::Null).await;
+    if status == 503 {
+        return None;
+    }
+    assert_eq!(status, 200, "{page}");
     let items = page["items"].as_array().unwrap().iter();
     let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
     let mut told: Vec<_> = items
@@ -30,12 +36,16 @@ async fn told(person: &Api) -> Vec<String> {
         })
         .collect();
     told.sort();
-    told
+    Some(told)
+}
+
+async fn told(person: &Api) -> Vec<String> {
+    told_if_answered(person).await.unwrap()
 }
 
 async fn until_told(person: &Api, wanted: &str) -> Vec<String> {
     until(PATIENCE, wanted, async || {
-        let told = told(person).await;
+        let told = told_if_answered(person).await?;
         told.iter().any(|one| one == wanted).then_some(told)
     })
     .await
@@ -105,6 +115,15 @@ async fn ends_are_told(ground: &Ground) {
     killed(executor).await;
     let _executor = ground.serve("executor", &[]).await;
     let _notification = ground.serve("notification", &[]).await;
+    let answers = async || {
+        let (status, _) = owner
+            .call(Method::GET, "/agents/broken", &Value::Null)
+            .await;
+        (status == 200).then_some(())
+    };
+    until(PATIENCE, "the executor answers again", answers)
+        .await
+        .unwrap();
     let second = format!("Run of broken failed {}", started(&owner, "broken").await);
     let mut both = vec![first.clone(), second.clone()];
     both.sort();
