@@ -46,7 +46,7 @@ fn look<'w>(world: &'w World, watching: &'w [String]) -> impl Fn(&Need) -> Found
 }
 
 fn given(state: Option<&Aggregate>, input: &Input, look: Look<'_>) -> Result<Step, Stop> {
-    decide(state, input, look, "1970-01-03T04:00:08Z".parse().unwrap())
+    decide(state, input, look, DateTime::UNIX_EPOCH)
 }
 
 /// All effects of telling an end, page after page.
@@ -125,11 +125,11 @@ fn an_end_says_what_how_and_how_long() {
     let look = look(&world, &watching);
     let shown = |status| {
         let effects = told(&run_ended(status), &look);
-        let notices = effects.iter().filter_map(|effect| match effect {
+        let mut notices = effects.iter().filter_map(|effect| match effect {
             Effect::Notice { notice, .. } => Some(notice.view(None)),
             _ => None,
         });
-        notices.last().unwrap()
+        notices.next_back().unwrap()
     };
     let completed = shown(RunStatus::Completed);
     let run = run_ended(RunStatus::Completed).run;

@@ -68,7 +68,8 @@ pub(super) async fn ends(db: &DatabaseConnection) {
     let key = EndKey::of(&acme(), &first.end);
     let lost = end_row::save(&tx, &both[..1], now()).await.unwrap();
     assert_eq!(lost, [Key::End(key.clone())], "once");
-    assert_eq!(end_row::load(&tx, &[&key]).await.unwrap(), [first.clone()]);
+    let loaded = end_row::load(&tx, &[&key]).await.unwrap();
+    assert_eq!(loaded, std::slice::from_ref(&first));
     assert_eq!(end_row::fanning(&tx, 9).await.unwrap().len(), 2);
     let done = End {
         fan: Fan::Done,
@@ -80,7 +81,7 @@ pub(super) async fn ends(db: &DatabaseConnection) {
     assert_eq!(left, [EndKey::of(&acme(), &second.end)]);
 
     let listed = watch_row::list(&tx, &acme(), &ada).await.unwrap();
-    assert_eq!(listed, [watches[0].clone()], "the run has ended");
+    assert_eq!(listed, watches[..1], "the run has ended");
     assert_eq!(watch_row::count(&tx, &acme(), &ada).await.unwrap(), 1);
     let later = now() + TimeDelta::days(1);
     assert!(old::has_old(&tx, later).await.unwrap());
@@ -91,7 +92,7 @@ pub(super) async fn ends(db: &DatabaseConnection) {
         (&watches[0].workspace, &ada, &agent),
     ];
     let kept = watch_row::load(&tx, &keys).await.unwrap();
-    assert_eq!(kept, [watches[0].clone()]);
+    assert_eq!(kept, watches[..1]);
     tx.commit().await.unwrap();
 }
 
