@@ -10,6 +10,7 @@ mod m0007_notices;
 mod m0008_digests;
 mod m0009_news;
 mod m0010_watches;
+mod m0011_ends;
 
 use sea_orm_migration::prelude::*;
 
@@ -35,6 +36,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0008_digests::Migration),
             Box::new(m0009_news::Migration),
             Box::new(m0010_watches::Migration),
+            Box::new(m0011_ends::Migration),
         ]
     }
 }

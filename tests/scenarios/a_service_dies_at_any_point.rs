@@ -25,7 +25,8 @@ const AT_WORK: Duration = Duration::from_millis(600);
 /// What happens around a death.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Story {
-    /// Two runs ask: one is paused, answered and resumed, the other is cancelled.
+    /// Two runs of an agent that is followed ask: one is paused, answered and resumed, the other is
+    /// cancelled.
     Asking,
     /// Two holds without a run: a person decides one, time ends the other; both call back.
     Alone,
@@ -37,11 +38,12 @@ enum Story {
 /// service to itself have its name.
 struct Row(&'static str, &'static str, bool, Story);
 
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 13] = [
     Row("notification", "notification", false, Story::Alone),
     Row("executor", "pause_run", false, Story::Asking),
     Row("executor", "cancel_run", false, Story::Asking),
     Row("executor", "holds_closed", true, Story::Asking),
+    Row("executor", "watch_ends", false, Story::Asking),
     Row("executor", "beat", false, Story::Working),
     Row("executor", "goodbye", false, Story::Working),
     Row("handoff", "set_holds", true, Story::Asking),
@@ -49,6 +51,7 @@ const ROWS: [Row; 11] = [
     Row("handoff", "decide_request", false, Story::Alone),
     Row("handoff", "timers_fired", true, Story::Alone),
     Row("notification", "note_requests", true, Story::Alone),
+    Row("notification", "note_ends", true, Story::Asking),
 ];
 
 const POINTS: [&str; 6] = [
@@ -252,6 +255,8 @@ impl Scene<'_> {
         let ask = json!({ "ask": { "to": "@user.owner", "question": "Ship?", "timeout": "1h" } });
         let agent = json!({ "agent": "asks", "steps": [ask, log("after")] });
         self.post("agent", "/agents", &agent).await?;
+        self.post("follow", "/watches", &json!({ "agent": "asks" }))
+            .await?;
         let (answered, dropped) = ("answered", "dropped");
         let mut asked = Vec::new();
         for one in [answered, dropped] {
@@ -301,6 +306,22 @@ impl Scene<'_> {
         for request in [request, others] {
             self.is_told_once(request, "input_requested").await?;
         }
+        self.end_is_told_once(run).await
+    }
+
+    /// Whoever follows is told of the end of a run, once (S0-T4).
+    async fn end_is_told_once(&self, run: &str) -> anyhow::Result<()> {
+        let id = run.rsplit('/').next().context("an id")?;
+        let ends = |page: &Value| {
+            let items = page["items"].as_array().into_iter().flatten();
+            let is_it = |one: &&Value| one["type"] == "workflow_complete" && one["run"] == id;
+            items.filter(is_it).count()
+        };
+        let path = "/notifications?limit=500";
+        let page = self
+            .sees("the end is told", path, |page| ends(page) > 0)
+            .await?;
+        ensure!(ends(&page) == 1, "{page}");
         Ok(())
     }
 

@@ -126,6 +126,8 @@ impl Ground {
     fn command(&self) -> Command {
         let mut command = Command::new(holdpoint_binary().unwrap());
         command
+            // What they keep where nobody says otherwise, such as mails.
+            .current_dir(self.home.path())
             .env("HOLDPOINT_NATS_URL", &self.nats.url)
             .env_remove("HOLDPOINT_ALLOW_PRIVATE_TARGETS");
         if self.allows_private {

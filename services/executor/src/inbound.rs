@@ -15,10 +15,11 @@ use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HoldsClosed,
     HoldsHandled, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    StartRun, TakeOverRun, TimerFired, TimersFired,
+    StartRun, TakeOverRun, TimerFired, TimersFired, WatchEnds,
 };
 use holdpoint_contracts::hold::{HoldClosed, HoldHandled};
 use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::notification::Watched;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Beat, Goodbye, StartSteps, StepResults};
 use holdpoint_contracts::subject::{self, Parts};
@@ -79,7 +80,7 @@ fn commanded(
             scopes::decode(&parts.verb, body, caller)
         }
         RequestInput::VERB => asking::decode(body, caller, &keys.steps),
-        TimersFired::VERB | HoldsClosed::VERB | HoldsHandled::VERB => {
+        TimersFired::VERB | HoldsClosed::VERB | HoldsHandled::VERB | WatchEnds::VERB => {
             by_services(&parts.verb, body, caller)
         }
         StartSteps::VERB | StepResults::VERB | Beat::VERB | Goodbye::VERB => {
@@ -213,7 +214,22 @@ fn by_services(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<I
                 run(caller.workspace, id.run, input)
             })
         }
+        WatchEnds::VERB => {
+            let it: Envelope<WatchEnds> = caller.read(body, None)?;
+            many(it.command.of, |of| watch(caller.workspace, of))
+        }
         other => Err(unknown(other)),
+    }
+}
+
+fn watch(workspace: &Workspace, of: Watched) -> Input {
+    match of {
+        Watched::Run(id) => run(workspace, id, RunInput::Watch),
+        Watched::Agent(agent) => Input::WatchAgent {
+            workspace: workspace.clone(),
+            agent,
+        },
+        Watched::Request(id) => Input::WatchRequest(id),
     }
 }
 

@@ -62,6 +62,7 @@ pub async fn start(
         StreamUse::Steps,
         StreamUse::Commands(holdpoint_contracts::scheduler::SERVICE),
         StreamUse::Commands(holdpoint_contracts::handoff::SERVICE),
+        StreamUse::Commands(holdpoint_contracts::notification::SERVICE),
     ] {
         deps.bus.provide_stream(wanted).await?;
     }

@@ -13,15 +13,16 @@ use holdpoint_contracts::executor::SERVICE;
 use holdpoint_contracts::handoff::SetHolds;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
 use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::notification::{EndNoted, NoteEnds};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::steps::{HTTP_QUEUE, HandOut};
 use holdpoint_contracts::subject;
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::Wish;
+use holdpoint_kernel::{Confirmed, Wish};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::domain::Effect;
+use crate::domain::{Effect, Input};
 
 /// How long a step may speak for itself: longer than any tool runs.
 const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
@@ -29,6 +30,7 @@ const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
 /// Kinds of wishes.
 const TIMER: &str = "timer";
 const HOLD: &str = "hold";
+const ENDED: &str = "ended";
 
 /// How the alarm of a node is called: no hold's id begins so.
 pub(crate) const NODE_ALARM: &str = "node_";
@@ -46,6 +48,7 @@ pub(crate) fn messages(effects: &[Effect], key: &StepKey) -> Vec<Outgoing> {
             | Effect::Step(_)
             | Effect::Timer { .. }
             | Effect::Hold { .. }
+            | Effect::Ended { .. }
             | Effect::Lease(_)
             | Effect::LeaseOver { .. }
             | Effect::Claim { .. }
@@ -88,7 +91,7 @@ pub(crate) fn signed(out: &HandOut, key: &StepKey, now: DateTime<Utc>) -> HandOu
     }
 }
 
-/// What is wanted of the scheduler and of the handoff service: level, not edge.
+/// What is wanted of the scheduler, the handoff and the notification service: level, not edge.
 pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
     effects
         .iter()
@@ -109,6 +112,13 @@ pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
                 id: wish.id.to_string(),
                 rev: wish.rev,
                 body: write(wish)?,
+            }),
+            Effect::Ended { workspace, end } => Some(Wish {
+                kind: ENDED,
+                workspace: workspace.clone(),
+                id: end.run.to_string(),
+                rev: u64::try_from(end.ended_at.timestamp_millis()).ok()?,
+                body: write(end)?,
             }),
             Effect::AgentVersion { .. }
             | Effect::Value { .. }
@@ -164,9 +174,30 @@ pub(crate) fn wish_message(
                 holds: read_all(bodies)?,
             },
         ),
+        ENDED => command(
+            workspace,
+            NoteEnds {
+                ends: read_all(bodies)?,
+            },
+        ),
         other => Err(serde::ser::Error::custom(format!(
             "no wish is of kind `{other}`"
         ))),
+    }
+}
+
+/// What an answer to a wish means: nobody watches an agent any more.
+pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
+    if wish.kind != ENDED {
+        return None;
+    }
+    match serde_json::from_value(wish.answer.clone()).ok()? {
+        EndNoted::Nobody { agent, watch } if watch > 0 => Some(Input::UnwatchedAgent {
+            workspace: wish.workspace.clone(),
+            agent,
+            watch,
+        }),
+        EndNoted::Nobody { .. } | EndNoted::Told | EndNoted::Known => None,
     }
 }
 
@@ -199,6 +230,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
         | Effect::HandOut(_)
         | Effect::Timer { .. }
         | Effect::Hold { .. }
+        | Effect::Ended { .. }
         | Effect::Lease(_)
         | Effect::LeaseOver { .. }
         | Effect::Claim { .. }

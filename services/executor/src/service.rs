@@ -11,7 +11,9 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::{Changed, Decision, Facts, Found, Outcome, Request, Service, Wish};
+use holdpoint_kernel::{
+    Changed, Confirmed, Decision, Facts, Found, Outcome, Request, Service, Wish,
+};
 use holdpoint_store::{StoreError, Transaction};
 
 use crate::domain::{
@@ -232,6 +234,10 @@ impl Service for Executor {
         bodies: &[&str],
     ) -> Result<Outgoing, serde_json::Error> {
         outbound::wish_message(kind, workspace, bodies)
+    }
+
+    fn confirmed(&self, wish: &Confirmed<'_>) -> Option<Input> {
+        outbound::confirmed(wish)
     }
 
     fn incident(&self, subject: &str, body: &[u8], reason: &str) -> Vec<Input> {

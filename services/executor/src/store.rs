@@ -249,6 +249,7 @@ pub(crate) async fn record(
             | Effect::PagesToCome
             | Effect::Timer { .. }
             | Effect::Hold { .. }
+            | Effect::Ended { .. }
             | Effect::NodeAlarm { .. }
             | Effect::AskToBeat { .. } => {}
         }

@@ -9,6 +9,7 @@ mod assets;
 mod card;
 mod context;
 mod controls;
+mod following;
 mod frame;
 mod inbox;
 mod link;
@@ -47,6 +48,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs", get(runs::page))
         .route("/runs/{run}", get(run::page))
         .route("/runs/{run}/act", post(run::taking::act))
+        .route("/follow", post(following::act))
         .route("/notifications", get(notifications::page))
         .route("/notifications/read", post(notifications::read_all))
         .route("/notifications/{id}/read", post(notifications::read))

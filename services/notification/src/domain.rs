@@ -6,6 +6,7 @@ mod brief;
 mod copy;
 mod decide;
 mod delivery;
+mod end;
 mod ended;
 mod fan_out;
 mod input;
@@ -23,8 +24,8 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
-    self as contract, AllRead, Channel, Noted, NotificationView, WatchAdded, WatchView, Watched,
-    Way, WebhookAdded, WebhookSecretView, WebhookView,
+    self as contract, AllRead, Channel, EndNoted, Noted, NotificationView, WatchAdded, WatchView,
+    Watched, Way, WebhookAdded, WebhookSecretView, WebhookView,
 };
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
 use serde::Serialize;
@@ -34,6 +35,8 @@ pub(crate) use decide::decide;
 pub use delivery::{
     Delivery, DeliveryKey, GONE, OVER, Phase, Posting, Recipient, Report, TRIES_MAX,
 };
+pub use end::{End, EndKey};
+pub(crate) use end::{message as end_message, title as end_title, took};
 pub use fan_out::{Audience, Fan, PAGE};
 pub use input::Input;
 pub use note::{Course, Note, action_url, link};
@@ -61,6 +64,8 @@ pub struct NoteKey {
 pub enum Key {
     /// What happened to a request.
     Note(NoteKey),
+    /// How a run ended that somebody watches.
+    End(EndKey),
     /// One person's copy of a notification.
     Copy(Workspace, UserName, NotificationId),
     /// All copies of a person; they have no state in common.
@@ -101,6 +106,8 @@ impl std::fmt::Debug for Secret {
 pub enum Aggregate {
     /// What happened, and how far telling it has come.
     Note(Box<Note>),
+    /// How a run ended, and how far telling it has come.
+    End(Box<End>),
     /// Whether somebody has read it.
     Copy(Box<Copy>),
     /// How far something has come that leaves the application.
@@ -170,6 +177,8 @@ pub struct Person {
     pub active: bool,
     /// Whether there is an address for mails.
     pub has_mail: bool,
+    /// Whether they may look at runs and requests.
+    pub may_look: bool,
     /// How they want to be told.
     pub rules: Rules,
 }
@@ -283,6 +292,17 @@ pub enum Effect {
         /// Which try.
         attempt: u32,
     },
+    /// The executor is to tell how this ends.
+    WatchEnds {
+        /// Whose.
+        workspace: Workspace,
+        /// Who watches.
+        person: UserName,
+        /// What: a run, or an agent.
+        of: Watched,
+        /// Version of the watch.
+        rev: u64,
+    },
     /// More people are to be told: the sweep goes on at once.
     More,
     /// Nobody has to do anything with a request any more: its copies count as read.
@@ -325,6 +345,8 @@ pub enum Effect {
 pub enum Answer {
     /// To [`Input::Told`].
     Noted(Noted),
+    /// To [`Input::Ended`].
+    EndNoted(EndNoted),
     /// To [`Input::Read`].
     Notification(Box<NotificationView>),
     /// To [`Input::ReadAll`].

@@ -4,8 +4,9 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{
-    AddWebhook, ChangeWebhook, NoteRequests, Preferences, PutPreferences, ReadNotification,
-    ReadNotifications, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
+    AddWebhook, ChangeWebhook, NoteEnds, NoteRequests, Preferences, PutPreferences,
+    ReadNotification, ReadNotifications, RemoveWebhook, RunEnded, ShowWebhookSecret, Unwatch,
+    Watch,
 };
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
@@ -35,6 +36,7 @@ impl Reader<'_> {
     pub(crate) fn decode(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
         match self.parts.verb.as_str() {
             NoteRequests::VERB => self.facts(read(body)?),
+            NoteEnds::VERB => self.ends(read(body)?),
             ReadNotification::VERB => {
                 let envelope: Envelope<ReadNotification> = read(body)?;
                 let caller = self.caller(&envelope, Right::Look)?;
@@ -211,6 +213,26 @@ impl Reader<'_> {
         let inputs = facts.into_iter().map(|fact| Input::Told {
             workspace: self.parts.workspace.clone(),
             fact: Box::new(fact),
+        });
+        Ok(Request::many(inputs.collect()))
+    }
+
+    fn ends(&self, envelope: Envelope<NoteEnds>) -> Result<Request<Input>, Problem> {
+        let ends = envelope.command.ends;
+        if !(1..=FACTS_MAX).contains(&ends.len()) {
+            let count = ends.len();
+            return Err(Problem::invalid_body(format!(
+                "{count} ends in one message; 1 to {FACTS_MAX} are taken"
+            )));
+        }
+        if let Some(live) = ends.iter().find(|end| !end.status.is_final()) {
+            let RunEnded { run, status, .. } = live;
+            let detail = format!("status: `{run}` is `{status}`, and that is no end");
+            return Err(Problem::invalid_body(detail));
+        }
+        let inputs = ends.into_iter().map(|end| Input::Ended {
+            workspace: self.parts.workspace.clone(),
+            end: Box::new(end),
         });
         Ok(Request::many(inputs.collect()))
     }

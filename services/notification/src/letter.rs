@@ -6,11 +6,11 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Choice;
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::OnTimeout;
-use holdpoint_contracts::notification::{NotificationView, RequestFact};
+use holdpoint_contracts::notification::{NotificationView, RequestFact, RunEnded};
 use maud::{DOCTYPE, Markup, html};
 
 use self::answers::Answers;
-use crate::domain::title;
+use crate::domain::{end_message, end_title, title};
 
 /// What a mail says.
 #[derive(Debug, PartialEq, Eq)]
@@ -85,24 +85,51 @@ fn framed(subject: &str, body: &Markup) -> String {
     whole.into_string()
 }
 
-/// Requests that a digest names; of more it says how many.
+/// Writes how a run ended; without a base it has no link.
+pub(crate) fn ended(end: &RunEnded, base: Option<&str>) -> Words {
+    let subject = line(&end_title(end));
+    let message = clean(&end_message(end));
+    let why = "You are told because you follow the run or its agent.";
+    let link = base.map(|base| format!("{base}/runs/{}", end.run));
+    let look = match &link {
+        Some(link) => format!("Look at the run: {link}"),
+        None => format!("It is run {}.", end.run),
+    };
+    let html = html! {
+        @for part in message.lines() { p { (part) } }
+        @if let Some(link) = &link {
+            p { a href=(link) { "Look at the run" } }
+        } @else {
+            p { (look) }
+        }
+        p { (why) }
+    };
+    Words {
+        text: format!("{message}\n\n{look}\n\n{why}\n"),
+        html: framed(&subject, &html),
+        subject,
+    }
+}
+
+/// Requests and runs that a digest names; of more it says how many.
 const NAMED: usize = 20;
 
 /// Longest line of a digest, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
-/// Writes what is open: a line and a link each, and how many more there are.
+/// Writes what is open, and which runs have ended: a line and a link each, and how many more there are.
 pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> Words {
-    let subject = match open.len() {
-        1 => "1 request waits for you".to_owned(),
-        count => format!("{count} requests wait for you"),
-    };
+    let ended = open.iter().filter(|one| one.ended.is_some()).count();
+    let subject = subject(open.len() - ended, ended);
     let short = |text: &str| line(text).chars().take(LINE_CHARS_MAX).collect::<String>();
     let named: Vec<_> = open
         .iter()
         .take(NAMED)
         .map(|one| {
-            let about = format!("Priority {}, since {}.", one.priority.as_str(), at(one.at));
+            let about = match &one.ended {
+                Some(_) => format!("{} Ended {}.", short(&one.message), at(one.at)),
+                None => format!("Priority {}, since {}.", one.priority.as_str(), at(one.at)),
+            };
             let link = base.map(|base| format!("{base}{}", one.link));
             (short(&one.title), about, link)
         })
@@ -134,6 +161,23 @@ pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> Words {
         html: framed(&subject, &html),
         text: format!("{}\n", parts.join("\n\n")),
         subject,
+    }
+}
+
+/// `2 requests wait for you, and 1 run has ended`
+fn subject(waiting: usize, ended: usize) -> String {
+    let waits = match waiting {
+        1 => "1 request waits for you".to_owned(),
+        count => format!("{count} requests wait for you"),
+    };
+    let over = match ended {
+        1 => "1 run has ended".to_owned(),
+        count => format!("{count} runs have ended"),
+    };
+    match (waiting, ended) {
+        (_, 0) => waits,
+        (0, _) => format!("{over} that you follow"),
+        (_, _) => format!("{waits}, and {over}"),
     }
 }
 
@@ -248,6 +292,7 @@ mod tests {
             at: DateTime::UNIX_EPOCH,
             read_at: None,
             decided: None,
+            ended: None,
         };
         let words = digest(&vec![one; NAMED + 3], Some("https://hold.example"));
         assert_eq!(words.subject, "23 requests wait for you");
@@ -264,6 +309,38 @@ mod tests {
         assert!(
             !words.html.contains("<b>") && !words.text.contains('\r'),
             "{words:?}"
+        );
+    }
+
+    /// S0-T4: how a run ended is a mail with a link to it, and texts of others stay texts.
+    #[test]
+    fn the_end_of_a_run_is_a_mail() {
+        let end: RunEnded = serde_json::from_value(serde_json::json!({
+            "run": "run_01920000000070008000000000000001",
+            "agent": "outreach",
+            "status": "failed",
+            "message": "step-02 failed: <b>no</b>\r\nBcc: eve.",
+            "started_at": "2026-03-02T09:00:00.000Z",
+            "ended_at": "2026-03-02T09:07:00.000Z",
+        }))
+        .unwrap();
+        let told = ended(&end, Some("https://hold.example"));
+        assert_eq!(told.subject, "Run of outreach failed");
+        assert!(told.text.contains("It took 7 minutes."), "{}", told.text);
+        let link = "https://hold.example/runs/run_01920000000070008000000000000001";
+        for text in [&told.text, &told.html] {
+            assert!(text.contains(link) && !text.contains('\r'), "{text}");
+        }
+        assert!(!told.html.contains("<b>"), "{}", told.html);
+        let slack = crate::slack::ended(&end, None).to_string();
+        assert!(
+            slack.contains("Run of outreach failed") && !slack.contains("<b>"),
+            "{slack}"
+        );
+        assert_eq!(subject(0, 1), "1 run has ended that you follow");
+        assert_eq!(
+            subject(2, 3),
+            "2 requests wait for you, and 3 runs have ended"
         );
     }
 

@@ -1,7 +1,8 @@
 //! The notification service: who is told what of requests, and by which ways.
 //!
-//! The handoff service says what happened to a request and whom it concerns; this service knows who
-//! that is by its read copy of users, and tells each of them once. It decides in `domain`, translates
+//! The handoff service says what happened to a request and whom it concerns, the executor how runs ended
+//! that somebody watches; this service knows who that is by its read copy of users, and tells each of them
+//! once. It decides in `domain`, translates
 //! in `inbound` and `outbound`, keeps rows in `store` and answers questions in `queries`; the loop
 //! around all that is the kernel's. It never decides a request, and asks no other service for one.
 
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use holdpoint_bus::BusError;
+use holdpoint_bus::{BusError, StreamUse};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_sweep};
@@ -88,6 +89,9 @@ pub async fn start(
     tracker: &TaskTracker,
 ) -> Result<Handle<Notification>, NotificationError> {
     migrate::<holdpoint_migrations::notification::Migrator>(&deps.store).await?;
+    // What it wants of the executor needs a stream that takes it.
+    let wanted = StreamUse::Commands(holdpoint_contracts::executor::SERVICE);
+    deps.bus.provide_stream(wanted).await?;
     let telling = Arc::new(sweeps::Wake::default());
     let delivering = Arc::new(sweeps::Wake::default());
     let (post, jobs) = Post::new(outside.public_url.clone());

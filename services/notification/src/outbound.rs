@@ -1,13 +1,17 @@
-//! Effects to messages: translation only.
+//! Effects to messages, and wishes: translation only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use holdpoint_bus::Outgoing;
+use holdpoint_contracts::executor::{EndWatched, WatchEnds};
+use holdpoint_contracts::message::{Command as _, Envelope};
 use holdpoint_contracts::notification::{NotificationNudge, SERVICE};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{UserName, Workspace};
+use holdpoint_kernel::{Confirmed, Wish};
 
-use crate::domain::Effect;
+use crate::domain::{Effect, Input};
 
 /// People that a nudge names; where more are concerned it names nobody, and all look.
 const NAMES_MAX: usize = 100;
@@ -17,6 +21,8 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
     let mut changed: BTreeMap<&Workspace, Option<BTreeSet<&UserName>>> = BTreeMap::new();
     for effect in effects {
         match effect {
+            // It is only kept, for what leaves the application.
+            Effect::Notice { people, .. } if people.is_empty() => {}
             Effect::Copies {
                 workspace, people, ..
             }
@@ -47,6 +53,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
                 changed.insert(workspace, None);
             }
             Effect::More
+            | Effect::WatchEnds { .. }
             | Effect::Users(_)
             | Effect::Deliver { .. }
             | Effect::FollowUp { .. }
@@ -67,4 +74,68 @@ fn nudge((workspace, names): (&Workspace, Option<BTreeSet<&UserName>>)) -> Optio
         .inspect_err(|error| tracing::error!(%error, "a nudge that cannot be written"))
         .ok()?;
     Some((subject::live(workspace, SERVICE), body.into()))
+}
+
+/// Which ends the executor is to tell of.
+const WATCH_ENDS: &str = "watch_ends";
+
+/// What is wanted of the executor.
+pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
+    let wish = |effect: &Effect| {
+        let Effect::WatchEnds {
+            workspace,
+            person,
+            of,
+            rev,
+        } = effect
+        else {
+            return None;
+        };
+        let body = serde_json::to_string(of)
+            .inspect_err(|error| tracing::error!(%error, "a wish that cannot be written"))
+            .ok()?;
+        Some(Wish {
+            kind: WATCH_ENDS,
+            workspace: workspace.clone(),
+            id: format!("{person}/{of}"),
+            rev: *rev,
+            body,
+        })
+    };
+    effects.iter().filter_map(wish).collect()
+}
+
+/// The command that carries wishes.
+pub(crate) fn wish_message(
+    kind: &str,
+    workspace: &Workspace,
+    bodies: &[&str],
+) -> Result<Outgoing, serde_json::Error> {
+    if kind != WATCH_ENDS {
+        let unknown = format!("no wish is of kind `{kind}`");
+        return Err(serde::ser::Error::custom(unknown));
+    }
+    let of: Result<_, _> = bodies
+        .iter()
+        .map(|body| serde_json::from_str(body))
+        .collect();
+    let command = WatchEnds { of: of? };
+    let subject = command.subject(workspace);
+    let body = serde_json::to_string(&Envelope::of_service(SERVICE, command))?;
+    Ok(Outgoing {
+        subject,
+        body,
+        headers: Vec::new(),
+    })
+}
+
+/// What the answer means: the run had ended before somebody began to watch it.
+pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
+    let (person, _of) = wish.id.split_once('/')?;
+    let answer: EndWatched = serde_json::from_value(wish.answer.clone()).ok()?;
+    Some(Input::EndedBefore {
+        workspace: wish.workspace.clone(),
+        person: person.parse().ok()?,
+        end: answer.ended?,
+    })
 }

@@ -5,9 +5,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::notification::{
-    CountUnread, DeliveryView, GetNotification, GetPreferences, GetWebhook, ListDeliveries,
-    ListNews, ListNotifications, ListWatches, ListWebhookDeliveries, ListWebhooks, News, NewsItem,
-    NotificationView, Preferences, SERVICE, Unread, WatchView, WebhookView,
+    CountUnread, DeliveryView, GetNotification, GetPreferences, GetWatching, GetWebhook,
+    ListDeliveries, ListNews, ListNotifications, ListWatches, ListWebhookDeliveries, ListWebhooks,
+    News, NewsItem, NotificationView, Preferences, SERVICE, Unread, WatchView, Watching,
+    WebhookView,
 };
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
@@ -53,6 +54,7 @@ impl Queries for NotificationQueries {
                     .await
                     .and_then(json),
                 ListWatches::NAME => self.watches(workspace, &read(body)?).await.and_then(json),
+                GetWatching::NAME => self.watching(workspace, &read(body)?).await.and_then(json),
                 GetPreferences::NAME => self
                     .preferences(workspace, &read(body)?)
                     .await
@@ -227,6 +229,15 @@ impl NotificationQueries {
             items: found.iter().filter_map(Watch::view).collect(),
             next_cursor: None,
         })
+    }
+
+    async fn watching(
+        &self,
+        workspace: &Workspace,
+        query: &GetWatching,
+    ) -> Result<Watching, Problem> {
+        let found = store::watching(&self.db, workspace, &query.person, &query.of).await;
+        found.map_err(failed)
     }
 
     /// Of somebody who never said anything: what that means.

@@ -10,7 +10,10 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Wait;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
-use holdpoint_kernel::{Changed, Decision, Facts, Found, Outcome, Request, Service};
+use holdpoint_ids::Workspace;
+use holdpoint_kernel::{
+    Changed, Confirmed, Decision, Facts, Found, Outcome, Request, Service, Wish,
+};
 use holdpoint_store::{StoreError, Transaction};
 use holdpoint_targets::TargetPolicy;
 
@@ -108,6 +111,7 @@ impl Service for Notification {
     fn version(state: &Aggregate) -> u64 {
         match state {
             Aggregate::Note(note) => note.version,
+            Aggregate::End(end) => end.version,
             Aggregate::Copy(copy) => copy.version(),
             Aggregate::Delivery(delivery) => delivery.version,
             Aggregate::Preferences(preferences) => preferences.version,
@@ -121,6 +125,7 @@ impl Service for Notification {
     fn is_hot(state: &Aggregate) -> bool {
         match state {
             Aggregate::Note(note) => note.fan != domain::Fan::Done,
+            Aggregate::End(end) => end.fan != domain::Fan::Done,
             // Claimed: what came of it is soon told. What waits longer is read anew each time: a person
             // may have changed when it is due, beside its state.
             Aggregate::Delivery(one) => {
@@ -184,9 +189,26 @@ impl Service for Notification {
         store::record(db, effects, now).await
     }
 
-    /// It asks nobody on the bus for anything.
+    /// It publishes nothing but wishes.
     fn outbound(&self, _: &[Effect]) -> Vec<Outgoing> {
         Vec::new()
+    }
+
+    fn wishes(&self, effects: &[Effect]) -> Vec<Wish> {
+        outbound::wishes(effects)
+    }
+
+    fn wish_message(
+        &self,
+        kind: &str,
+        workspace: &Workspace,
+        bodies: &[&str],
+    ) -> Result<Outgoing, serde_json::Error> {
+        outbound::wish_message(kind, workspace, bodies)
+    }
+
+    fn confirmed(&self, wish: &Confirmed<'_>) -> Option<Input> {
+        outbound::confirmed(wish)
     }
 
     /// Called after the commit: whoever has more to do begins at once.
@@ -204,6 +226,7 @@ impl Service for Notification {
                 Effect::Copies { .. }
                 | Effect::Notice { .. }
                 | Effect::More
+                | Effect::WatchEnds { .. }
                 | Effect::Settle { .. }
                 | Effect::Read { .. }
                 | Effect::ReadAll { .. }

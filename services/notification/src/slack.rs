@@ -1,4 +1,4 @@
-//! What happened to a request as a message to a channel of people: JSON as Slack's incoming webhooks
+//! What happened to a request, or how a run ended, as a message to a channel of people: JSON as Slack's incoming webhooks
 //! take it, and what speaks like them.
 //!
 //! Its buttons are links to pages that want a log-in: whoever reads a channel is nobody in particular.
@@ -7,10 +7,11 @@
 
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::HoldOutcome;
-use holdpoint_contracts::notification::{FactKind, RequestFact};
+use holdpoint_contracts::notification::{FactKind, RequestFact, RunEnded};
+use holdpoint_contracts::run::RunStatus;
 use serde_json::{Value, json};
 
-use crate::domain::{link, title};
+use crate::domain::{end_title, link, title, took};
 use crate::letter::{asks, clean, line, then};
 
 /// Slack's limits, in characters.
@@ -43,8 +44,13 @@ pub(crate) fn message(fact: &RequestFact, base: Option<&str>) -> Value {
         let buttons = buttons(fact, base);
         blocks.push(json!({ "type": "actions", "elements": buttons }));
     }
+    with_text(&head, &blocks)
+}
+
+/// What is shown, and the text where that cannot be.
+fn with_text(head: &str, blocks: &[Value]) -> Value {
     json!({
-        "text": fit(&head, HEADER_MAX),
+        "text": fit(head, HEADER_MAX),
         "blocks": blocks,
         "mrkdwn": false,
         "parse": "none",
@@ -54,23 +60,49 @@ pub(crate) fn message(fact: &RequestFact, base: Option<&str>) -> Value {
     })
 }
 
-fn buttons(fact: &RequestFact, base: &str) -> Vec<Value> {
-    let button = |action: &str, text: &str, path: &str| {
-        json!({
-            "type": "button",
-            "action_id": action,
-            "text": plain(text, HEADER_MAX),
-            "url": format!("{base}{path}"),
-        })
+fn button(action: &str, text: &str, url: &str) -> Value {
+    json!({
+        "type": "button",
+        "action_id": action,
+        "text": plain(text, HEADER_MAX),
+        "url": url,
+    })
+}
+
+/// Writes how a run ended that somebody follows. Of what it says only why it failed is told: whoever
+/// reads a channel is nobody in particular.
+pub(crate) fn ended(end: &RunEnded, base: Option<&str>) -> Value {
+    let head = line(&end_title(end));
+    let said = match (end.status, &end.by) {
+        (RunStatus::Failed, _) => clean(&end.message),
+        (RunStatus::Cancelled, Some(by)) => format!("{} has cancelled it.", line(by)),
+        (_, _) => "Nothing is left to do.".to_owned(),
     };
+    let took = format!("It took {}.", took(end));
+    let mut blocks = vec![
+        json!({ "type": "header", "text": plain(&head, HEADER_MAX) }),
+        json!({ "type": "section", "text": plain(&said, SECTION_MAX) }),
+        json!({ "type": "context", "elements": [plain(&took, CONTEXT_MAX)] }),
+    ];
+    if let Some(base) = base {
+        let url = format!("{base}/runs/{}", end.run);
+        blocks.push(
+            json!({ "type": "actions", "elements": [button("open_run", "Look at the run", &url)] }),
+        );
+    }
+    with_text(&head, &blocks)
+}
+
+fn buttons(fact: &RequestFact, base: &str) -> Vec<Value> {
     let words = if fact.kind.is_end() {
         "Look at it"
     } else {
         "Look at it and decide"
     };
-    let request = button("open_request", words, &link(fact.request.id));
+    let url = format!("{base}{}", link(fact.request.id));
+    let request = button("open_request", words, &url);
     let run = fact.request.run;
-    let run = run.map(|run| button("open_run", "Look at the run", &format!("/runs/{run}")));
+    let run = run.map(|run| button("open_run", "Look at the run", &format!("{base}/runs/{run}")));
     std::iter::once(request).chain(run).collect()
 }
 

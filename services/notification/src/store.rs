@@ -3,6 +3,7 @@
 mod change_row;
 mod copy_row;
 mod delivery_row;
+mod end_row;
 mod note_row;
 mod notice_row;
 mod old;
@@ -18,10 +19,11 @@ pub(crate) mod tests;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use holdpoint_auth::{Right, Role, may};
 use holdpoint_contracts::notification::{
-    self as contract, Mark, NewsItem, NoteEnd, NotificationView,
+    self as contract, Mark, NewsItem, NoteEnd, NotificationView, RunEnded, Watched, Watching,
 };
-use holdpoint_ids::{HoldId, NotificationId, UserName, WebhookId, Workspace};
+use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
 use holdpoint_kernel::Changed;
 use holdpoint_people::table as people;
 use holdpoint_store::{StoreError, Transaction};
@@ -29,12 +31,13 @@ use sea_orm::ConnectionTrait;
 
 use crate::Notification;
 use crate::domain::{
-    Aggregate, Copy, Course, Delivery, DeliveryKey, Fact, Key, Need, Note, NoteKey, Notice, Person,
-    Recipient, Rules, Subject, WEBHOOKS_MAX, Watch, Webhook,
+    Aggregate, Copy, Course, Delivery, DeliveryKey, EndKey, Fact, Key, Need, Note, NoteKey, Notice,
+    Person, Recipient, Rules, Subject, WEBHOOKS_MAX, Watch, Webhook,
 };
 
 pub(crate) use copy_row::{After, Behind, Filter, some_unread};
-pub(crate) use delivery_row::{Last, due, of_request, of_webhook};
+pub(crate) use delivery_row::{Last, due, last_digest, of_request, of_webhook};
+pub(crate) use end_row::fanning as ends_fanning;
 pub(crate) use note_row::Turns;
 pub(crate) use old::has_old;
 pub(crate) use preferences_row::digests;
@@ -57,7 +60,7 @@ pub(crate) async fn load(
     let mut copies: BTreeMap<&Workspace, Vec<(&UserName, NotificationId)>> = BTreeMap::new();
     let (mut deliveries, mut secrets) = (Vec::new(), Vec::new());
     let mut people: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
-    let (mut webhooks, mut watches) = (Vec::new(), Vec::new());
+    let (mut webhooks, mut watches, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for key in keys {
         match key {
             Key::Webhook(workspace, id) => webhooks.push((workspace, *id)),
@@ -67,6 +70,7 @@ pub(crate) async fn load(
             }
             Key::Delivery(key) => deliveries.push(key),
             Key::Secret(workspace) => secrets.push(workspace),
+            Key::End(key) => ends.push(key),
             Key::Note(key) => notes.entry(&key.workspace).or_default().push(key),
             Key::Copy(workspace, person, id) => {
                 copies.entry(workspace).or_default().push((person, *id));
@@ -87,6 +91,10 @@ pub(crate) async fn load(
             let key = Key::Copy(workspace.clone(), copy.person.clone(), copy.id());
             found.push((key, Aggregate::Copy(Box::new(copy))));
         }
+    }
+    for end in end_row::load(db, &ends).await? {
+        let key = Key::End(EndKey::of(&end.workspace, &end.end));
+        found.push((key, Aggregate::End(Box::new(end))));
     }
     for delivery in delivery_row::load(db, &deliveries).await? {
         let key = Key::Delivery(delivery.key.clone());
@@ -115,11 +123,33 @@ pub(crate) async fn load(
 /// What one try to deliver needs to know.
 #[derive(Debug)]
 pub(crate) struct Parcel {
-    pub(crate) note: Note,
-    /// Whether nobody has to do anything any more.
-    pub(crate) has_ended: bool,
+    pub(crate) of: News,
     /// The person it goes to, where it goes to one.
     pub(crate) person: Option<people::User>,
+}
+
+/// What a delivery is of.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// Something that happened to a request.
+    Request {
+        /// What.
+        note: Box<Note>,
+        /// Whether nobody has to do anything any more.
+        has_ended: bool,
+    },
+    /// A run has ended.
+    End(Box<RunEnded>),
+}
+
+impl News {
+    /// Whether it asks for something that nobody has to do any more.
+    pub(crate) fn is_void(&self) -> bool {
+        match self {
+            Self::Request { note, has_ended } => *has_ended && !note.fact.kind.is_end(),
+            Self::End(_) => false,
+        }
+    }
 }
 
 /// Reads what a delivery is of, as things are now.
@@ -129,21 +159,32 @@ pub(crate) async fn parcel(
 ) -> Result<Option<Parcel>, StoreError> {
     let notes = note_row::of(db, &key.workspace, &[key.note.hold]).await?;
     let course = course(&notes);
-    let Some(note) = notes.into_iter().find(|note| note.id() == key.note) else {
+    let of = match notes.into_iter().find(|note| note.id() == key.note) {
+        Some(note) => Some(News::Request {
+            has_ended: course.is_settled(note.fact.rev),
+            note: Box::new(note),
+        }),
+        None => end_of_run(db, key).await?,
+    };
+    let Some(of) = of else {
         return Ok(None);
     };
-    let has_ended = course.is_settled(note.fact.rev);
     let person = match &key.to {
         Recipient::Mail(name) | Recipient::Chat(name) => {
             people::find(db, &key.workspace, name).await?
         }
         Recipient::Callback | Recipient::Webhook(_) | Recipient::Digest(_) => None,
     };
-    Ok(Some(Parcel {
-        note,
-        has_ended,
-        person,
-    }))
+    Ok(Some(Parcel { of, person }))
+}
+
+async fn end_of_run(
+    db: &impl ConnectionTrait,
+    key: &DeliveryKey,
+) -> Result<Option<News>, StoreError> {
+    let notices = notice_row::of(db, &key.workspace, &[key.note.hold]).await?;
+    let told = notices.into_iter().find(|notice| notice.id == key.note);
+    Ok(told.and_then(|notice| notice.end).map(News::End))
 }
 
 /// Somebody by name, and how they want to be told.
@@ -194,6 +235,20 @@ pub(crate) async fn watches(
     person: &UserName,
 ) -> Result<Vec<Watch>, StoreError> {
     watch_row::list(db, workspace, person).await
+}
+
+/// Whether a person watches something, and how many do.
+pub(crate) async fn watching(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    person: &UserName,
+    of: &Watched,
+) -> Result<Watching, StoreError> {
+    let (is_watched, watchers) = watch_row::watching(db, (workspace, person, of)).await?;
+    Ok(Watching {
+        is_watched,
+        watchers,
+    })
 }
 
 /// What a person has said of how they want to be told.
@@ -376,6 +431,7 @@ pub(crate) async fn find(
                 name: user.name,
                 active: user.active,
                 has_mail: user.email.is_some(),
+                may_look: may_look(&user.roles),
             };
             found.push((need, Fact::Person(person)));
         }
@@ -389,6 +445,12 @@ pub(crate) async fn find(
     Ok(found)
 }
 
+/// Whether one of these roles lets somebody look at runs and requests.
+fn may_look(roles: &[RoleName]) -> bool {
+    let named = roles.iter().filter_map(|role| Role::named(role.as_str()));
+    named.into_iter().any(|role| may(role, Right::Look))
+}
+
 /// Saves states under their guards; returns those that lost.
 pub(crate) async fn save(
     db: &Transaction,
@@ -398,10 +460,11 @@ pub(crate) async fn save(
     let (mut notes, mut secrets) = (Vec::new(), Vec::new());
     let (mut preferences, mut webhooks) = (Vec::new(), Vec::new());
     let mut deliveries: Vec<(&Delivery, u64)> = Vec::new();
-    let mut watches = Vec::new();
+    let (mut watches, mut ends) = (Vec::new(), Vec::new());
     for one in changed {
         match one.state {
             Aggregate::Note(note) => notes.push((&**note, one.read_version)),
+            Aggregate::End(end) => ends.push((&**end, one.read_version)),
             Aggregate::Delivery(delivery) => deliveries.push((&**delivery, one.read_version)),
             Aggregate::Secret(secret) => secrets.push(&**secret),
             Aggregate::Preferences(said) => preferences.push((&**said, one.read_version)),
@@ -412,6 +475,7 @@ pub(crate) async fn save(
         }
     }
     let mut losers = note_row::save(db, &notes, now).await?;
+    losers.extend(end_row::save(db, &ends, now).await?);
     losers.extend(delivery_row::save(db, &deliveries, now).await?);
     losers.extend(secret_row::save(db, &secrets, now).await?);
     losers.extend(preferences_row::save(db, &preferences, now).await?);

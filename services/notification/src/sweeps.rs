@@ -28,6 +28,9 @@ pub(crate) use forgetting::Forgetting;
 /// Facts of one page of the sweep: each tells as many people as one commit takes.
 const FACTS: u64 = 4;
 
+/// The same of ends of runs: they mostly have few who watch, and may be many.
+const ENDS: u64 = 20;
+
 /// Deliveries that are looked at in one pass: more than the pool takes.
 const DUE_MAX: u64 = 100;
 
@@ -101,16 +104,18 @@ impl Telling {
     ) -> Result<SweepPage<Notification>, StoreError> {
         let wanted = self.wake.wanted();
         let keys = self.turns.next(db, FACTS).await?;
+        let ends = store::ends_fanning(db, ENDS).await?;
         let mut page = SweepPage {
             more: false,
             inputs: Vec::new(),
             messages: Vec::new(),
         };
-        if keys.is_empty() {
+        if keys.is_empty() && ends.is_empty() {
             self.wake.end(wanted);
         } else if self.knows_everybody().await {
             page.more = true;
-            page.inputs = keys.into_iter().map(Input::GoOn).collect();
+            let ends = ends.into_iter().map(Input::EndGoesOn);
+            page.inputs = keys.into_iter().map(Input::GoOn).chain(ends).collect();
         }
         Ok(page)
     }

@@ -1,6 +1,7 @@
 //! The whole service on a real bus, from the fact to the copy; the handoff service is played.
 
 mod bench;
+mod ends;
 mod news;
 mod outside;
 mod servers;

@@ -146,6 +146,7 @@ fn all() -> Vec<Entry> {
     entries.extend(notifications::all());
     entries.extend(notifications::webhooks());
     entries.extend(notifications::watches());
+    entries.extend(notifications::ends());
     entries.extend(samples::queries());
     entries.extend(plain::messages());
     entries

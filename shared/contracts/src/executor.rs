@@ -13,6 +13,10 @@ use crate::history::HistoryItem;
 use crate::message::{Command, Query};
 use crate::run::{ChangedRun, Page, ResumeMode, RunStatus, RunView};
 
+mod watching;
+
+pub use watching::{EndWatched, WatchEnds};
+
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "executor";
 

@@ -9,10 +9,13 @@ use crate::hold::{HoldOutcome, Priority};
 use crate::message::{Command, Query, Reply};
 use crate::run::Page;
 
+mod ends;
 mod preferences;
 mod reading;
 mod watches;
 mod webhooks;
+
+pub use ends::{EndNoted, NoteEnds, RunEnd, RunEnded};
 
 pub use preferences::{
     ChannelRule, Channels, Chat, Day, Digest, GetPreferences, Preferences, PutPreferences,
@@ -23,11 +26,13 @@ pub use reading::{
     AllRead, CountUnread, ListNews, Mark, News, NewsItem, NoMark, ReadNotifications, Unread,
 };
 
-pub use watches::{ListWatches, Unwatch, Watch, WatchAdded, WatchView, Watched};
+pub use watches::{
+    GetWatching, ListWatches, Unwatch, Watch, WatchAdded, WatchView, Watched, Watching,
+};
 
 pub use webhooks::{
     AddWebhook, ChangeWebhook, GetWebhook, ListWebhookDeliveries, ListWebhooks, RemoveWebhook,
-    WebhookAdded, WebhookFormat, WebhookStatus, WebhookView, event_name,
+    WebhookAdded, WebhookFormat, WebhookStatus, WebhookView, event_name, run_event_name,
 };
 
 /// Name of the service, as in subjects.
@@ -139,7 +144,7 @@ pub enum NotificationType {
     DealLost,
     /// A new lead.
     NewLead,
-    /// A run has completed.
+    /// A run has ended that somebody watches.
     WorkflowComplete,
     /// Somebody was named.
     Mention,
@@ -341,9 +346,9 @@ pub struct NotificationView {
     pub action_url: String,
     /// Where to look, below the address of the installation.
     pub link: String,
-    /// Whose run asks, if one does.
+    /// Whose run asks, if one does; or which has ended.
     pub run: Option<RunId>,
-    /// The request that it is of; none: it is of the installation itself.
+    /// The request that it is of; none: it is of the end of a run, or of the installation itself.
     pub request: Option<HoldId>,
     /// When it happened.
     #[serde(with = "crate::instant")]
@@ -353,6 +358,9 @@ pub struct NotificationView {
     pub read_at: Option<DateTime<Utc>>,
     /// How the request ended, once it has, and is not asked again; or who took its run over.
     pub decided: Option<NoteEnd>,
+    /// How the run ended, where it tells of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<RunEnd>,
 }
 
 /// How the request of a notification ended, or who took its run over.

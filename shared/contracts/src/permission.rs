@@ -3,6 +3,7 @@
 //! This is the authority of everything that carries no signed assertion, so it says as little as each
 //! client needs. `holdpoint nats-config` writes it as a server configuration.
 
+use crate::message::Command;
 use crate::subject::{STEPS, TIMERS, commands_stream};
 use crate::{executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
@@ -70,6 +71,7 @@ pub fn permissions(client: &Client) -> Permissions {
         Client::Executor => {
             serves(executor::SERVICE, &mut publish, &mut subscribe);
             publish.extend(commands_of(&[scheduler::SERVICE, handoff::SERVICE]));
+            publish.extend(command_of::<notification::NoteEnds>());
             publish.extend(["hp.*.steps.>".into(), "hp.sys.node.*".into()]);
             // The built-in tools that it runs itself.
             publish.extend(BUILT_IN_TOOLS.map(str::to_owned));
@@ -93,6 +95,8 @@ pub fn permissions(client: &Client) -> Permissions {
         }
         Client::Notification => {
             serves(notification::SERVICE, &mut publish, &mut subscribe);
+            // Which ends of runs it is to be told.
+            publish.extend(command_of::<executor::WatchEnds>());
             knows_users(&mut publish, &mut subscribe);
         }
         Client::Gateway => {
@@ -207,6 +211,13 @@ fn commands_of(services: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// One command of another service, and its stream.
+fn command_of<C: Command>() -> Vec<String> {
+    let mut subjects = stream_api(&commands_stream(C::SERVICE));
+    subjects.push(format!("hp.*.cmd.{}.*.{}", C::SERVICE, C::VERB));
+    subjects
+}
+
 /// Making a stream and looking at it.
 fn stream_api(stream: &str) -> Vec<String> {
     ["CREATE", "UPDATE", "INFO"]
@@ -230,6 +241,35 @@ fn consumer_api(stream: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// S0-T4: who tells of ends, and who asks for that, may no more for it.
+    #[test]
+    fn ends_are_told_and_asked_for_and_nothing_else() {
+        for (client, subject, may) in [
+            (
+                Client::Executor,
+                "hp.acme.cmd.notification.3.note_ends",
+                true,
+            ),
+            (
+                Client::Executor,
+                "hp.acme.cmd.notification.3.note_requests",
+                false,
+            ),
+            (
+                Client::Notification,
+                "hp.acme.cmd.executor.3.watch_ends",
+                true,
+            ),
+            (
+                Client::Notification,
+                "hp.acme.cmd.executor.3.cancel_run",
+                false,
+            ),
+        ] {
+            assert_eq!(may_publish(&client, subject), may, "{subject}");
+        }
+    }
 
     /// Whether a permission covers a subject.
     fn covers(pattern: &str, subject: &str) -> bool {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::agent::{AgentView, PlannedStepView};
-use holdpoint_contracts::executor::AppliedAgent;
+use holdpoint_contracts::executor::{AppliedAgent, EndWatched};
 use holdpoint_ids::{AgentName, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,35 @@ pub struct Agent {
     /// What was commanded for all its runs.
     #[serde(default)]
     pub scope: Scope,
+    /// Whether somebody watches it.
+    #[serde(default, skip_serializing_if = "AgentWatch::is_none")]
+    pub watch: AgentWatch,
+}
+
+/// Whether the ends of an agent's runs are told: as long as somebody watches it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentWatch {
+    /// How often somebody has begun to. Only ever rises: what was known before the last time is void.
+    pub begun: u64,
+    /// False: nobody does any more.
+    pub stands: bool,
+}
+
+impl AgentWatch {
+    /// Whether nobody ever did.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.begun == 0
+    }
+
+    /// The number of the last beginning; 0: nobody watches.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        match self.stands {
+            true => self.begun,
+            false => 0,
+        }
+    }
 }
 
 impl Agent {
@@ -103,6 +132,7 @@ pub(crate) fn apply(
         description: plan.description.clone(),
         updated_at: now,
         scope: agent.map(|agent| agent.scope.clone()).unwrap_or_default(),
+        watch: agent.map(|agent| agent.watch).unwrap_or_default(),
     };
     let answer = Answer::Agent(applied(&next, &plan, true));
     let need = Need::Plan(workspace.clone(), name.clone(), next.newest);
@@ -117,6 +147,51 @@ pub(crate) fn apply(
         state: Aggregate::Agent(next),
         effects: vec![effect],
         facts: vec![(need, fact)],
+        answer,
+    }))
+}
+
+/// Somebody watches it: from this commit on the ends of its runs are told.
+pub(crate) fn watch(agent: Option<&Agent>, name: &AgentName) -> Verdict {
+    let Some(known) = agent.filter(|agent| !agent.is_deleted()) else {
+        return Verdict::Refused(Refusal::AgentNotFound(name.clone()));
+    };
+    let next = Agent {
+        watch: AgentWatch {
+            begun: known.watch.begun + 1,
+            stands: true,
+        },
+        ..known.clone()
+    };
+    changed(next, Answer::Watched(EndWatched::default()))
+}
+
+/// The end of one of its runs was told, and nobody watched any more. Counts only if nobody has begun
+/// since.
+pub(crate) fn unwatched(agent: Option<&Agent>, watch: u64) -> Verdict {
+    let known = agent.filter(|known| watch > 0 && known.watch.number() == watch);
+    let Some(known) = known else {
+        return Verdict::Unchanged(Answer::Nothing(()));
+    };
+    let next = Agent {
+        watch: AgentWatch {
+            stands: false,
+            ..known.watch
+        },
+        ..known.clone()
+    };
+    changed(next, Answer::Nothing(()))
+}
+
+fn changed(next: Agent, answer: Answer) -> Verdict {
+    let next = Agent {
+        version: next.version + 1,
+        ..next
+    };
+    Verdict::Decided(Box::new(Decision {
+        state: Aggregate::Agent(next),
+        effects: Vec::new(),
+        facts: Vec::new(),
         answer,
     }))
 }

@@ -2,6 +2,7 @@
 
 mod advance;
 mod control;
+mod ending;
 mod follow;
 mod outside;
 pub(in crate::domain) mod people;
@@ -16,7 +17,7 @@ mod tests;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::steps::{Grant, ResultAnswer};
-use holdpoint_ids::UserName;
+use holdpoint_ids::{RunId, UserName, Workspace};
 
 use super::effect::{Answer, Effect};
 use super::input::{Input, RunInput};
@@ -84,6 +85,13 @@ pub fn decide(
             agent,
             input,
         } => scope::decide(state, workspace, agent.as_ref(), input, now),
+        Input::WatchAgent { agent: name, .. } => {
+            agent::watch(state.and_then(Aggregate::as_agent), name)
+        }
+        Input::UnwatchedAgent { watch, .. } => {
+            agent::unwatched(state.and_then(Aggregate::as_agent), *watch)
+        }
+        Input::WatchRequest(id) => Verdict::Refused(Refusal::RequestWatched(*id)),
         Input::Node { node: name, input } => {
             let known = state.and_then(Aggregate::as_node);
             node::decide(known, name, input, look, now)
@@ -117,18 +125,29 @@ pub fn decide(
             input,
         } => {
             let known = state.and_then(Aggregate::as_run);
-            match (known, input) {
-                (None, RunInput::Start { .. }) => start::start(workspace, *run, input, look, now),
-                (Some(known), _) if known.workspace == *workspace => {
-                    let also = || people::needs_of(known, input);
-                    settle(follow::then(known, also, look, now, |run, look| {
-                        decide_run(run, input, look, now)
-                    }))
-                }
-                (Some(_), RunInput::Start { .. }) => Verdict::Refused(Refusal::RunIdTaken(*run)),
-                (Some(_) | None, _) => Verdict::Refused(Refusal::RunNotFound(*run)),
-            }
+            of_run(known, (workspace, *run), input, look, now)
         }
+    }
+}
+
+/// What is meant for a run: it starts one, or is for one of this workspace.
+fn of_run(
+    known: Option<&Run>,
+    (workspace, run): (&Workspace, RunId),
+    input: &RunInput,
+    look: Lookup<'_>,
+    now: DateTime<Utc>,
+) -> Verdict {
+    match (known, input) {
+        (None, RunInput::Start { .. }) => start::start(workspace, run, input, look, now),
+        (Some(known), _) if known.workspace == *workspace => {
+            let also = || people::needs_of(known, input);
+            settle(follow::then(known, also, look, now, |run, look| {
+                decide_run(run, input, look, now)
+            }))
+        }
+        (Some(_), RunInput::Start { .. }) => Verdict::Refused(Refusal::RunIdTaken(run)),
+        (Some(_) | None, _) => Verdict::Refused(Refusal::RunNotFound(run)),
     }
 }
 
@@ -181,6 +200,7 @@ fn decide_run(
         RunInput::Cancel { by, reason } => control::cancel(turn, by, reason.as_deref()),
         // Whoever gives an input has it brought up to its scopes; this one is only for that.
         RunInput::Follow => Ok(Verdict::Unchanged(Answer::Nothing(()))),
+        RunInput::Watch => Ok(ending::watch(turn)),
         RunInput::TimerFired { hold, rev } => control::timer_fired(turn, *hold, *rev),
         RunInput::StartStep {
             node,

@@ -3,10 +3,11 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::RequestedInput;
 use holdpoint_contracts::contact::{Activity, ContactView};
-use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, TimerAnswer};
+use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, EndWatched, TimerAnswer};
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::hold::{ClosedAnswer, HandledAnswer, HoldWish};
+use holdpoint_contracts::notification::RunEnded;
 use holdpoint_contracts::run::{ActionResult, ChangedRun, Handover, RunView, StepStatus};
 use holdpoint_contracts::steps::{BeatAnswer, Claimed, Grant, HandOut, ResultAnswer};
 use holdpoint_contracts::tool::ToolView;
@@ -79,6 +80,13 @@ pub enum Effect {
         workspace: Workspace,
         /// The wish.
         wish: Box<HoldWish>,
+    },
+    /// Tell the notification service how a run ended that somebody watches.
+    Ended {
+        /// Whose run.
+        workspace: Workspace,
+        /// How.
+        end: Box<RunEnded>,
     },
     /// Store a lease: a step was granted.
     Lease(Box<Lease>),
@@ -212,6 +220,8 @@ pub enum Answer {
     Handled(HandledAnswer),
     /// To a node that beats.
     Beat(BeatAnswer),
+    /// To whoever watches.
+    Watched(EndWatched),
     /// To putting a tool.
     Tool(Box<ToolView>),
     /// Done, and there is nothing to say.

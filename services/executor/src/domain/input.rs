@@ -47,6 +47,25 @@ pub enum Input {
         /// What.
         input: ScopeInput,
     },
+    /// The notification service, or the gateway ahead of it, says that somebody watches an agent.
+    WatchAgent {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        agent: AgentName,
+    },
+    /// The notification service says that nobody watches an agent any more.
+    UnwatchedAgent {
+        /// Whose.
+        workspace: Workspace,
+        /// Which.
+        agent: AgentName,
+        /// The number of watches that it knows of.
+        watch: u64,
+    },
+    /// A request was named as what is watched: its end is not the executor's. Refused by itself, so that
+    /// its neighbours in the message count.
+    WatchRequest(HoldId),
     /// A worker process says that it lives or leaves, or time says that it is silent.
     Node {
         /// Which.
@@ -131,6 +150,8 @@ pub enum RunInput {
         /// Who.
         by: Actor,
     },
+    /// Somebody watches it: its end is to be told.
+    Watch,
     /// The sweep brings it up to what was commanded for its agent or workspace.
     Follow,
     /// The scheduler says that an alarm is due.
@@ -275,6 +296,11 @@ impl Input {
                 agent: None,
                 ..
             } => Key::Workspace(workspace.clone()),
+            Self::WatchAgent { workspace, agent }
+            | Self::UnwatchedAgent {
+                workspace, agent, ..
+            } => Key::Agent(workspace.clone(), agent.clone()),
+            Self::WatchRequest(id) => Key::Unknown(id.to_string()),
             Self::Node { node, .. } => Key::Node(node.clone()),
             Self::Tool {
                 workspace, name, ..

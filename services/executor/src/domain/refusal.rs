@@ -65,6 +65,8 @@ pub enum Refusal {
     StepNotFound(RunId, String),
     /// An alarm has fired that the executor never sets.
     UnknownAlarm(String),
+    /// A request is no run: how it ends is the handoff service's to tell.
+    RequestWatched(HoldId),
     /// A hold was closed with an answer that is none of its options.
     UnknownAnswer(HoldId),
     /// What a hold asked is gone: a broken invariant.
@@ -140,6 +142,9 @@ impl Refusal {
             Self::UnknownAlarm(id) => {
                 Problem::invalid_body(format!("`{id}` is no alarm of the executor"))
             }
+            Self::RequestWatched(id) => Problem::invalid_body(format!(
+                "`{id}` is a request; the executor tells of the ends of runs"
+            )),
             Self::UnknownAnswer(hold) => unknown_answer(*hold),
             Self::SpecMissing(hold) => spec_missing(*hold),
             Self::MissingInput(names) => missing_input(names),

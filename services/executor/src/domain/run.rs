@@ -74,6 +74,9 @@ pub struct Run {
     /// What a pause of its agent does to it while it waits; as its plan says.
     #[serde(default)]
     pub on_pause: OnPause,
+    /// Whether somebody watches it: its end is told.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub watched: bool,
     /// Where its time went.
     pub clocks: Clocks,
     /// A question that must be answered before anything starts (S2-R12).
@@ -91,6 +94,11 @@ pub struct Run {
     /// Why messages about it were buried: each reason once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde gives it")]
+const fn is_not(watched: &bool) -> bool {
+    !*watched
 }
 
 /// Whether a run is over.

@@ -183,6 +183,7 @@ fn card(person: &Person, one: &NotificationView) -> Markup {
                     span.kind { (kind(one.kind)) }
                     @if let Some(priority) = words::priority(one.priority) { (priority) }
                     @if let Some(end) = &one.decided { (words::chip(Tone::Calm, &ended(end))) }
+                    @if let Some(end) = &one.ended { (words::run_status(end.status)) }
                 }
                 h2 id=(name) { a href=(one.action_url) { (title) } }
             }
@@ -243,7 +244,7 @@ fn empty() -> Markup {
     html! {
         div.empty #empty {
             h2 { "Nothing yet" }
-            p { "When something is asked of you, or somebody gives you something, you are told here, at once." }
+            p { "When something is asked of you, or somebody gives you something, or a run ends that you follow, you are told here, at once." }
             p.muted { "By which other ways you are told, and when not: " a href="/settings" { "Settings" } "." }
         }
     }

@@ -5,10 +5,12 @@ use axum::response::{IntoResponse, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{ListUsers, RequestView};
+use holdpoint_contracts::notification::Watched;
 use holdpoint_ids::HoldId;
 use maud::{Markup, html};
 
 use super::card::{Tried, card, title};
+use super::following;
 use super::frame::{self, Place};
 use super::live::Fragment;
 use super::person::{PageError, Person};
@@ -66,9 +68,12 @@ pub(super) async fn whole(
     request: &RequestView,
     tried: Option<&Tried>,
 ) -> Markup {
+    let of = Watched::Request(request.id);
+    let followed = following::find(app, person, vec![of]).await;
     let main = html! {
         p.back { a href="/inbox" { "← Inbox" } }
         div.cards.one { (card(person, request, tried)) }
+        (followed.shown(person, None))
         (people(app, person).await)
     };
     frame::page(app, person, Place::Inbox, &title(request), &main).await

@@ -6,11 +6,13 @@ use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{GetHistory, GetRun, HistoryPage};
 use holdpoint_contracts::handoff::{ListRequests, RequestView};
+use holdpoint_contracts::notification::Watched;
 use holdpoint_contracts::run::{Clocks, PausedBy, RunView, WaitingOn};
 use holdpoint_ids::RunId;
 use maud::{Markup, html};
 
 use super::card::{Notice, card, title, told};
+use super::following;
 use super::frame::{self, Place};
 use super::live::{Fragment, key_of};
 use super::person::{PageError, Person};
@@ -55,10 +57,12 @@ async fn whole(
         history,
         requests,
     } = &load(app, person, run).await?;
+    let followed = following::find(app, person, followable(run)).await;
     let main = html! {
         p.back { a href="/runs" { "← Runs" } }
         @if let Some(notice) = notice { (told(notice)) }
         (head(person, run))
+        (followed.shown(person, Some(run.id)))
         div.cards #cards {
             @for request in requests.iter().filter(|one| one.status.is_open()) { (card(person, request, None)) }
         }
@@ -69,6 +73,14 @@ async fn whole(
     };
     let title = format!("{} – {}", run.agent, run.id);
     Ok(frame::page(app, person, Place::Runs, &title, &main).await)
+}
+
+/// What there is to follow on the page of a run; of one that has ended nothing more comes.
+fn followable(run: &RunView) -> Vec<Watched> {
+    let own = (!run.status.is_final()).then_some(Watched::Run(run.id));
+    own.into_iter()
+        .chain([Watched::Agent(run.agent.clone())])
+        .collect()
 }
 
 /// What is no id names nothing.
@@ -90,7 +102,9 @@ pub(super) async fn fragments(
         history,
         requests,
     } = load(app, person, run).await?;
+    let followed = following::find(app, person, followable(&run)).await;
     let mut all = vec![
+        followed.fragment(person, Some(run.id)),
         Fragment::of("head", &still(&run), head(person, &run)),
         Fragment {
             id: "clocks".to_owned(),

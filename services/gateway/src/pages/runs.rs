@@ -5,10 +5,12 @@ use axum::response::{IntoResponse, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::ListRuns;
+use holdpoint_contracts::notification::Watched;
 use holdpoint_contracts::run::{Page, RunStatus, RunView};
 use holdpoint_ids::AgentName;
 use maud::{Markup, html};
 
+use super::following;
 use super::frame::{self, Place};
 use super::live::{Fragment, key_of};
 use super::person::{PageError, Person, encoded};
@@ -66,9 +68,13 @@ pub(super) async fn page(
 ) -> Result<Response, PageError> {
     let filter = Filter::read(params)?;
     let found = load(&app, &person, &filter).await?;
+    let agent = filter.agent.clone().filter(|_| !found.items.is_empty());
+    let of = agent.map(Watched::Agent).into_iter().collect();
+    let followed = following::find(&app, &person, of).await;
     let main = html! {
         div.title { h1 { "Runs" } }
         (form(&filter))
+        (followed.shown(&person, None))
         (list(&found, &filter))
     };
     let page = frame::page(&app, &person, Place::Runs, "Runs", &main);

@@ -6,8 +6,11 @@ use axum::routing::{delete, get};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::{GetAgent, GetRun};
-use holdpoint_contracts::notification::{ListWatches, Unwatch, Watch, WatchView, Watched};
+use holdpoint_contracts::executor::WatchEnds;
+use holdpoint_contracts::message::Asked;
+use holdpoint_contracts::notification::{
+    ListWatches, Unwatch, Watch, WatchAdded, WatchView, Watched,
+};
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::{AgentName, HoldId, RunId};
 use serde::Deserialize;
@@ -72,8 +75,7 @@ async fn add(
     caller.may(Right::Look)?;
     params.only(&[])?;
     let of = body.json::<WatchBody>()?.of()?;
-    exists(&app, &caller, &of).await?;
-    let added = app.ask(&caller, body.key, Watch { of }).await?;
+    let added = follow(&app, &caller, body.key, of).await?;
     let status = match added.new {
         true => StatusCode::CREATED,
         false => StatusCode::OK,
@@ -81,22 +83,27 @@ async fn add(
     Ok((status, Json(added.watch)))
 }
 
-/// 404 for what is not there, in the words of whoever owns it.
-async fn exists(app: &App, caller: &Caller, of: &Watched) -> Result<(), Problem> {
-    match of.clone() {
-        Watched::Request(id) => drop(app.request(caller, id).await?),
-        Watched::Run(run) => {
-            drop(app.bus.query(&caller.workspace, &GetRun { run }).await?);
-        }
-        Watched::Agent(agent) => {
-            drop(
-                app.bus
-                    .query(&caller.workspace, &GetAgent { agent })
-                    .await?,
-            );
+/// The caller follows something from now on. 404 for what is not there, in the words of whoever owns it.
+/// The executor tells of ends from before that on, so that none falls between.
+pub(crate) async fn follow(
+    app: &App,
+    caller: &Caller,
+    key: Option<Asked>,
+    of: Watched,
+) -> Result<WatchAdded, Problem> {
+    match &of {
+        Watched::Request(id) => drop(app.request(caller, *id).await?),
+        Watched::Run(_) | Watched::Agent(_) => {
+            let command = WatchEnds {
+                of: vec![of.clone()],
+            };
+            let answers = app.ask(caller, None, command).await?;
+            for answer in answers {
+                Result::from(answer)?;
+            }
         }
     }
-    Ok(())
+    app.ask(caller, key, Watch { of }).await
 }
 
 async fn remove(

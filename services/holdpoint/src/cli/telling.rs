@@ -145,7 +145,7 @@ pub(crate) enum PoliciesCommand {
 /// Commands about what you follow.
 #[derive(Subcommand)]
 pub(crate) enum FollowCommand {
-    /// Be told what becomes of a request, or of all that a run or an agent asks
+    /// Be told what becomes of a request, or what a run or the runs of an agent ask, and how they end
     Follow {
         /// What it is
         #[arg(value_parser = ["request", "run", "agent"])]

@@ -1,12 +1,13 @@
 //! Which aggregate an input is for, and what it does there.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::{Noted, WebhookSecretView};
+use holdpoint_contracts::notification::{EndNoted, Noted, WebhookSecretView};
 use holdpoint_ids::Workspace;
 
 use super::{
-    Aggregate, Answer, Change, Copy, Delivery, Effect, Input, Look, Note, Preferences, Refusal,
-    Secret, Step, Stop, Watch, Webhook, copy, delivery, note, preferences, watch, webhook,
+    Aggregate, Answer, Change, Copy, Delivery, Effect, End, Input, Look, Note, Preferences,
+    Refusal, Secret, Step, Stop, Watch, Webhook, copy, delivery, end, note, preferences, watch,
+    webhook,
 };
 
 /// Decides what an input does. Total and pure: same arguments, same answer.
@@ -25,6 +26,16 @@ pub(crate) fn decide(
         Input::GoOn(_) => known
             .note
             .map_or_else(nothing, |note| note::go_on(note, look, now)),
+        Input::Ended { workspace, end } => match state {
+            Some(_) => Ok(Step::Same(Answer::EndNoted(EndNoted::Known))),
+            None => end::told(workspace, end, look, now),
+        },
+        Input::EndGoesOn(_) => known
+            .end
+            .map_or_else(nothing, |known| end::go_on(known, look, now)),
+        Input::EndedBefore { end, .. } => known
+            .watch
+            .map_or_else(nothing, |watch| end::ended_before(watch, end, look, now)),
         Input::Read { id, .. } => known
             .copy
             .map(|copy| copy::read(copy, now))
@@ -82,6 +93,7 @@ pub(crate) fn decide(
 #[derive(Default)]
 struct Known<'s> {
     note: Option<&'s Note>,
+    end: Option<&'s End>,
     copy: Option<&'s Copy>,
     delivery: Option<&'s Delivery>,
     secret: Option<&'s Secret>,
@@ -95,6 +107,7 @@ impl<'s> Known<'s> {
         let mut known = Self::default();
         match state {
             Some(Aggregate::Note(note)) => known.note = Some(note),
+            Some(Aggregate::End(end)) => known.end = Some(end),
             Some(Aggregate::Copy(copy)) => known.copy = Some(copy),
             Some(Aggregate::Delivery(one)) => known.delivery = Some(one),
             Some(Aggregate::Secret(secret)) => known.secret = Some(secret),

@@ -2,10 +2,10 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserFact;
-use holdpoint_contracts::notification::{self as contract, RequestFact, Watched};
+use holdpoint_contracts::notification::{self as contract, RequestFact, RunEnded, Watched};
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
-use super::{Call, DeliveryKey, Key, NoteKey, Report, Webhook, Wording};
+use super::{Call, DeliveryKey, EndKey, Key, NoteKey, Report, Webhook, Wording};
 
 /// Everything that can happen to one aggregate.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,24 @@ pub enum Input {
     },
     /// The sweep goes on with those who are still to be told.
     GoOn(NoteKey),
+    /// The executor says how a run ended that somebody may watch; it says so until it is confirmed.
+    Ended {
+        /// Whose.
+        workspace: Workspace,
+        /// How.
+        end: Box<RunEnded>,
+    },
+    /// The sweep goes on with those who are still to be told of an end.
+    EndGoesOn(EndKey),
+    /// The executor says that a run had ended before somebody began to watch it.
+    EndedBefore {
+        /// Whose.
+        workspace: Workspace,
+        /// Who watches.
+        person: UserName,
+        /// How it ended.
+        end: Box<RunEnded>,
+    },
     /// A person has read their copy.
     Read {
         /// Whose.
@@ -139,6 +157,13 @@ impl Input {
                 hold: fact.id,
                 rev: fact.rev,
             }),
+            Self::Ended { workspace, end } => Key::End(EndKey::of(workspace, end)),
+            Self::EndGoesOn(key) => Key::End(key.clone()),
+            Self::EndedBefore {
+                workspace,
+                person,
+                end,
+            } => Key::Watch(workspace.clone(), person.clone(), Watched::Run(end.run)),
             Self::GoOn(key) => Key::Note(key.clone()),
             Self::Read {
                 workspace,

@@ -157,6 +157,7 @@ pub(super) fn view(
         at: note.fact.at,
         read_at,
         decided,
+        ended: None,
     })
 }
 
@@ -396,7 +397,8 @@ fn leaves(fact: &RequestFact, person: &Person) -> bool {
     !knows && type_of(fact).is_some_and(asks_somebody)
 }
 
-/// The types that leave the application (S0-T4); the others wait until somebody looks.
+/// The types of what happens to requests that leave the application (S0-T4); the others wait until somebody
+/// looks. How a run ended is no request, and leaves by [`end`](super::end).
 pub(crate) const fn asks_somebody(kind: NotificationType) -> bool {
     match kind {
         NotificationType::ApprovalRequested

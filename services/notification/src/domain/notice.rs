@@ -1,8 +1,9 @@
-//! What people are told of that is of no request: in the application, and nowhere else.
+//! What people are told of that is of no request: that a webhook is disabled, in the application and
+//! nowhere else; and how a run ended ([`end`](super::end)).
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{NotificationType, NotificationView};
+use holdpoint_contracts::notification::{NotificationType, NotificationView, RunEnded};
 use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,9 @@ pub struct Notice {
     pub priority: Priority,
     /// When it happened.
     pub at: DateTime<Utc>,
+    /// The end of a run, where it tells of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<Box<RunEnded>>,
 }
 
 impl Notice {
@@ -60,24 +64,28 @@ impl Notice {
             message,
             priority: Priority::High,
             at,
+            end: None,
         }
     }
 
     /// One person's copy.
     pub(super) fn view(&self, read_at: Option<DateTime<Utc>>) -> NotificationView {
+        let run = self.end.as_ref().map(|end| end.run);
+        let link = run.map_or_else(|| "/".to_owned(), |run| format!("/runs/{run}"));
         NotificationView {
             id: self.id,
             kind: self.kind,
             title: self.title.clone(),
             message: self.message.clone(),
             priority: self.priority,
-            action_url: "/".to_owned(),
-            link: "/".to_owned(),
-            run: None,
+            action_url: link.clone(),
+            link,
+            run,
             request: None,
             at: self.at,
             read_at,
             decided: None,
+            ended: self.end.as_ref().map(|end| end.shown()),
         }
     }
 }

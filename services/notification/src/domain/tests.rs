@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::*;
 
+mod ends;
 mod telling;
 mod watching;
 
@@ -108,6 +109,7 @@ fn found(world: &World, need: &Need) -> Found {
                 name: name.clone(),
                 active: !roles.is_empty(),
                 has_mail: true,
+                may_look: true,
                 rules: Rules::default(),
             })),
             None => Found::Absent,

@@ -1,4 +1,5 @@
-//! What people watch, and who is told of a fact because of that: in the application, and nowhere else.
+//! What people watch, and who is told of a fact of a request because of that: in the application, and
+//! nowhere else. What they are told of the end of a run: [`end`](super::end).
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
@@ -9,7 +10,9 @@ use holdpoint_ids::{UserName, Workspace};
 
 use super::fan_out::{Fan, PAGE, Page, people};
 use super::note::{TITLE_CHARS_MAX, title as asked, type_of};
-use super::{Aggregate, Answer, Change, Fact, Found, Look, Need, Refusal, Step, Stop, ended};
+use super::{
+    Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Refusal, Step, Stop, ended,
+};
 
 /// Most that one person watches.
 pub const WATCHES_MAX: u64 = 200;
@@ -80,11 +83,24 @@ pub(super) fn add(
         .view()
         .map_or(Answer::Done, |watch| answer(watch, true));
     Ok(Step::Changed(Box::new(Change {
+        effects: ends(&next).into_iter().collect(),
         state: Aggregate::Watch(Box::new(next)),
-        effects: Vec::new(),
         facts: vec![(need, Fact::Watching(count + 1))],
         answer,
     })))
+}
+
+/// The executor is to tell how runs end that are watched from now on.
+fn ends(watch: &Watch) -> Option<Effect> {
+    match watch.of {
+        Watched::Request(_) => None,
+        Watched::Run(_) | Watched::Agent(_) => Some(Effect::WatchEnds {
+            workspace: watch.workspace.clone(),
+            person: watch.person.clone(),
+            of: watch.of.clone(),
+            rev: watch.version,
+        }),
+    }
 }
 
 /// Somebody watches it no more.
@@ -134,6 +150,15 @@ pub(super) fn watchers(
     if of.is_empty() {
         return Ok(Vec::new());
     }
+    named((workspace, of), after, look)
+}
+
+/// Those who watch any of these, by name, after one.
+pub(super) fn named(
+    (workspace, of): (&Workspace, Vec<Watched>),
+    after: Option<&UserName>,
+    look: Look<'_>,
+) -> Result<Vec<UserName>, Stop> {
     let need = Need::Watchers {
         workspace: workspace.clone(),
         of,

@@ -1,13 +1,15 @@
-//! A program that is told of what happens to requests: of what, and whether it still listens.
+//! A program that is told of what happens to requests, and how runs end that somebody watches: of what,
+//! and whether it still listens.
 
 #[cfg(test)]
 mod tests;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::notification::{
-    FactKind, RequestFact, WebhookAdded, WebhookFormat, WebhookStatus, WebhookView, event_name,
+    FactKind, RequestFact, RunEnded, WebhookAdded, WebhookFormat, WebhookStatus, WebhookView,
+    event_name, run_event_name,
 };
-use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::run::{HoldKind, RunStatus};
 use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::{UserName, WebhookId, Workspace};
 use url::Url;
@@ -122,17 +124,23 @@ impl Hook {
     #[must_use]
     pub fn wants(&self, fact: &RequestFact) -> bool {
         let kind = fact.request.kind;
-        let named = |what: FactKind| {
-            event_name(kind, what).is_some_and(|event| {
-                let is_it = |wanted: &String| is_meant(wanted, event);
-                self.events.iter().any(is_it)
-            })
-        };
+        let named =
+            |what: FactKind| event_name(kind, what).is_some_and(|event| self.has_named(event));
         let follows = match self.format {
             WebhookFormat::Standard => false,
             WebhookFormat::Slack => fact.kind.is_end() && named(FactKind::Opened),
         };
         self.active && (named(fact.kind) || follows)
+    }
+
+    /// Whether it is told of the end of a run that somebody watches.
+    #[must_use]
+    pub fn wants_end(&self, end: &RunEnded) -> bool {
+        self.active && run_event_name(end.status).is_some_and(|event| self.has_named(event))
+    }
+
+    fn has_named(&self, event: &str) -> bool {
+        self.events.iter().any(|wanted| is_meant(wanted, event))
     }
 }
 
@@ -152,7 +160,8 @@ fn names() -> impl Iterator<Item = &'static str> {
             .into_iter()
             .filter_map(move |what| event_name(kind, what))
     };
-    KINDS.into_iter().flat_map(of)
+    let ends = RunStatus::ALL.into_iter().filter_map(run_event_name);
+    KINDS.into_iter().flat_map(of).chain(ends)
 }
 
 /// What is wrong with an address and with names of events, all at once.
@@ -194,7 +203,7 @@ fn unknown(place: usize, event: &str) -> FieldError {
     let all: Vec<_> = names().collect();
     let shown: String = event.chars().take(100).collect();
     let message = format!(
-        "`{shown}` is no event; there are `*`, `approval.*`, `input.*`, `handoff.*`, {}",
+        "`{shown}` is no event; there are `*`, `approval.*`, `input.*`, `handoff.*`, `run.*`, {}",
         all.join(", ")
     );
     let kind = shown.split('.').next().unwrap_or_default();

@@ -7,13 +7,16 @@ use holdpoint_contracts::notification::RequestFact;
 use serde_json::{Value, json};
 
 use super::post::Letter;
-use super::{Pool, later};
+use super::{Pool, later, never};
 use crate::domain::{DeliveryKey, Input, Report};
-use crate::store::{self, Parcel};
+use crate::store::{self, News, Parcel};
 
 impl Pool {
     pub(super) async fn call_back(&self, key: &DeliveryKey, parcel: &Parcel) -> Report {
-        let fact = &parcel.note.fact;
+        let News::Request { note, .. } = &parcel.of else {
+            return never("The end of a run has no address to be called.");
+        };
+        let fact = &note.fact;
         let address = fact.request.callback.as_deref().unwrap_or_default();
         let Some(secret) = self.secret(key).await else {
             return later("What callbacks are signed with could not be read.");

@@ -14,8 +14,7 @@ impl Pool {
         let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
             return dropped(GONE);
         };
-        let fact = &parcel.note.fact;
-        if parcel.has_ended && !fact.kind.is_end() {
+        if parcel.of.is_void() {
             return dropped(OVER);
         }
         let said = store::preferences(&self.readers, &key.workspace, &person.name).await;
@@ -38,7 +37,7 @@ impl Pool {
             id: key.stable_id(),
             address,
             secret: &secret,
-            body: body(chat.format, &key.workspace, fact, base).to_string(),
+            body: body(chat.format, &key.workspace, &parcel.of, base).to_string(),
         };
         self.post(&letter).await
     }

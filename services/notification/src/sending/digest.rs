@@ -1,4 +1,4 @@
-//! One mail a day to a person of what is open, and was told by no other way.
+//! One mail a day to a person of what is open, and which runs have ended, that was told by no other way.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,8 @@ impl Pool {
             .await
     }
 
-    /// The newest first, each request once.
+    /// The newest first, each request once; and how runs ended since the last one, as far as that is not
+    /// read.
     async fn open(
         &self,
         key: &DeliveryKey,
@@ -47,9 +48,14 @@ impl Pool {
             behind: None,
             limit: LOOKED_AT,
         };
+        let since = store::last_digest(&self.readers, key).await?;
         let mut known = HashSet::new();
         let mut open = store::list(&self.readers, &filter).await?;
         open.retain(|one| {
+            if one.ended.is_some() {
+                let is_new = one.read_at.is_none() && since.is_none_or(|since| one.at > since);
+                return is_new && rules.next(one.priority, &[]).is_none();
+            }
             let is_open = one.decided.is_none() && asks_somebody(one.kind);
             let leaves = rules.next(one.priority, &[]).is_some();
             let is_new = one.request.is_some_and(|request| known.insert(request));

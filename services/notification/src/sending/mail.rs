@@ -2,13 +2,15 @@
 
 use chrono::TimeDelta;
 use holdpoint_auth::{Choice, LinkClaims};
+use holdpoint_contracts::notification::RequestFact;
+use holdpoint_ids::UserName;
 use holdpoint_mail::{About, Letter, escape, read_mailbox};
 use holdpoint_people::table::User;
 
 use super::{Pool, dropped, later, never};
 use crate::domain::{DeliveryKey, GONE, OVER, Report};
 use crate::letter::{self, Words};
-use crate::store::Parcel;
+use crate::store::{News, Parcel};
 
 /// How long the link of a mail decides; later whoever has it signs in.
 const LINK_VALID: TimeDelta = TimeDelta::days(14);
@@ -19,11 +21,20 @@ impl Pool {
         let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
             return dropped(GONE);
         };
-        // By mail nobody is told of an end: what would be mailed is a question.
-        if parcel.has_ended || parcel.note.fact.kind.is_end() {
-            return dropped(OVER);
-        }
-        let words = letter::words(&parcel.note.fact, |choice| self.link(key, parcel, choice));
+        let words = match &parcel.of {
+            // Of a request nobody is told the end by mail: what would be mailed is a question.
+            News::Request { note, has_ended } if *has_ended || note.fact.kind.is_end() => {
+                return dropped(OVER);
+            }
+            News::Request { note, .. } => {
+                let link = |choice| self.link(key, &person.name, &note.fact, choice);
+                letter::words(&note.fact, link)
+            }
+            News::End(end) => {
+                let base = self.outside.public_url.known().and_then(Option::as_deref);
+                letter::ended(end, base)
+            }
+        };
         self.send_mail(key, person, words).await
     }
 
@@ -70,13 +81,19 @@ impl Pool {
 
     /// Where this person decides it, without signing in, perhaps with an answer that stands in the mail;
     /// none where nobody said where we are.
-    fn link(&self, key: &DeliveryKey, parcel: &Parcel, choice: Option<Choice>) -> Option<String> {
+    fn link(
+        &self,
+        key: &DeliveryKey,
+        person: &UserName,
+        fact: &RequestFact,
+        choice: Option<Choice>,
+    ) -> Option<String> {
         let base = self.outside.public_url.known()?.as_deref()?;
         let claims = LinkClaims {
             workspace: key.workspace.clone(),
-            person: parcel.person.as_ref()?.name.clone(),
-            request: parcel.note.fact.id,
-            version: parcel.note.fact.rev,
+            person: person.clone(),
+            request: fact.id,
+            version: fact.rev,
             expires_at: self.clock.now() + LINK_VALID,
             choice,
         };

@@ -2,7 +2,9 @@
 
 use holdpoint_auth::WebhookSecret;
 use holdpoint_contracts::instant;
-use holdpoint_contracts::notification::{RequestFact, WebhookFormat, event_name};
+use holdpoint_contracts::notification::{
+    RequestFact, RunEnded, WebhookFormat, event_name, run_event_name,
+};
 use holdpoint_ids::{WebhookId, Workspace};
 use serde_json::{Value, json};
 
@@ -10,7 +12,7 @@ use super::post::Letter;
 use super::{Pool, dropped, never, unread};
 use crate::domain::{Call, DeliveryKey, Input, OVER, Report, Standing, link};
 use crate::slack;
-use crate::store::{self, Parcel};
+use crate::store::{self, News, Parcel};
 
 impl Pool {
     /// What came of it counts for the webhook, too: one that never listens is not called for ever.
@@ -60,14 +62,11 @@ impl Pool {
             Standing::Disabled { .. } => return not_called(dropped("The webhook is disabled.")),
             Standing::Removed => return not_called(dropped("The webhook is not there any more.")),
         }
-        let fact = &parcel.note.fact;
         let base = self.outside.public_url.known().and_then(Option::as_deref);
         let body = match webhook.format {
-            WebhookFormat::Slack if parcel.has_ended && !fact.kind.is_end() => {
-                return not_called(dropped(OVER));
-            }
+            WebhookFormat::Slack if parcel.of.is_void() => return not_called(dropped(OVER)),
             WebhookFormat::Standard | WebhookFormat::Slack => {
-                body(webhook.format, &key.workspace, fact, base)
+                body(webhook.format, &key.workspace, &parcel.of, base)
             }
         };
         let Ok(secret) = WebhookSecret::read(&webhook.secret) else {
@@ -88,13 +87,35 @@ impl Pool {
 pub(super) fn body(
     format: WebhookFormat,
     workspace: &Workspace,
-    fact: &RequestFact,
+    news: &News,
     base: Option<&str>,
 ) -> Value {
-    match format {
-        WebhookFormat::Standard => event(workspace, fact, base),
-        WebhookFormat::Slack => slack::message(fact, base),
+    match (format, news) {
+        (WebhookFormat::Standard, News::Request { note, .. }) => event(workspace, &note.fact, base),
+        (WebhookFormat::Slack, News::Request { note, .. }) => slack::message(&note.fact, base),
+        (WebhookFormat::Standard, News::End(end)) => ended(workspace, end, base),
+        (WebhookFormat::Slack, News::End(end)) => slack::ended(end, base),
     }
+}
+
+/// The same of a run that has ended.
+fn ended(workspace: &Workspace, end: &RunEnded, base: Option<&str>) -> Value {
+    json!({
+        "type": run_event_name(end.status),
+        "timestamp": instant::write(end.ended_at),
+        "data": {
+            "workspace": workspace,
+            "run": end.run,
+            "agent": end.agent,
+            "status": end.status,
+            "message": end.message,
+            "by": end.by,
+            "started_at": instant::write(end.started_at),
+            "ended_at": instant::write(end.ended_at),
+            "took_ms": end.took_ms(),
+            "link": base.map(|base| format!("{base}/runs/{}", end.run)),
+        },
+    })
 }
 
 /// `{type, timestamp, data}`.

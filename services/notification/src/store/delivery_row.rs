@@ -405,6 +405,24 @@ pub(super) async fn forget(
     Ok(())
 }
 
+/// When the digest before this one was made; none: there was none.
+pub(crate) async fn last_digest(
+    db: &impl ConnectionTrait,
+    key: &DeliveryKey,
+) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let (workspace, hold, rev, channel, target) = id_of(key)?;
+    let last = Entity::find()
+        .filter(COLUMN.workspace.eq(workspace))
+        .filter(COLUMN.hold.eq(hold))
+        .filter(COLUMN.rev.lt(rev))
+        .filter(COLUMN.channel.eq(channel))
+        .filter(COLUMN.target.eq(target))
+        .order_by_desc(Column::Rev)
+        .one(db)
+        .await?;
+    Ok(last.map(|row| row.created_at))
+}
+
 /// Whether a digest has come to its end before an instant.
 pub(super) async fn has_old_digest(
     db: &impl ConnectionTrait,

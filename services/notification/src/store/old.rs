@@ -7,7 +7,7 @@ use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
 
-use super::{copy_row, delivery_row, note_row, notice_row, watch_row, webhook_row};
+use super::{copy_row, delivery_row, end_row, note_row, notice_row, watch_row, webhook_row};
 
 /// A request by its columns `workspace` and `hold`.
 pub(super) type Request = (String, String);
@@ -25,7 +25,9 @@ pub(crate) async fn has_old(
 ) -> Result<bool, StoreError> {
     let one = ended(before).limit(1).to_owned();
     let is_ended = db.query_one(&one).await?.is_some();
-    let is_old = is_ended || !notice_row::old(db, before, 1).await?.is_empty();
+    let is_old = is_ended
+        || !notice_row::old(db, before, 1).await?.is_empty()
+        || !end_row::old(db, before, 1).await?.is_empty();
     Ok(is_old || delivery_row::has_old_digest(db, before).await?)
 }
 
@@ -43,12 +45,13 @@ pub(super) async fn forget(
     webhook_row::forget(db, before).await?;
     watch_row::forget(db, before).await?;
     forget_notices(db, before).await?;
+    forget_ends(db, before).await?;
     delivery_row::forget_digests(db, before).await?;
     if requests.is_empty() || copy_row::forget(db, &requests, COPIES).await? > 0 {
         return Ok(());
     }
     delivery_row::forget(db, &requests).await?;
-    watch_row::forget_requests(db, &requests).await?;
+    watch_row::forget_targets(db, &requests).await?;
     note_row::forget(db, &requests).await
 }
 
@@ -61,7 +64,18 @@ async fn forget_notices(
     if old.is_empty() || copy_row::forget(db, &old, COPIES).await? > 0 {
         return Ok(());
     }
+    delivery_row::forget(db, &old).await?;
     notice_row::forget(db, &old, before).await
+}
+
+/// That runs ended, and that somebody watched them.
+async fn forget_ends(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Result<(), StoreError> {
+    let old = end_row::old(db, before, REQUESTS).await?;
+    if old.is_empty() {
+        return Ok(());
+    }
+    watch_row::forget_targets(db, &old).await?;
+    end_row::forget(db, &old, before).await
 }
 
 /// Requests that ended before an instant, and of which nothing was heard since: one that is asked again

@@ -63,7 +63,7 @@ pub(crate) async fn record(
             Effect::Deliver { .. } | Effect::FollowUp { .. } | Effect::Reconsider { .. } => {
                 post(db, effect, now).await?;
             }
-            Effect::More | Effect::Send { .. } => {}
+            Effect::More | Effect::WatchEnds { .. } | Effect::Send { .. } => {}
         }
     }
     for (workspace, holds) in ended {
@@ -85,6 +85,7 @@ fn changes(effect: &Effect) -> Option<&Workspace> {
         | Effect::Reconsider { .. }
         | Effect::Send { .. }
         | Effect::More
+        | Effect::WatchEnds { .. }
         | Effect::Forget { .. }
         | Effect::Users(_) => None,
     }
@@ -128,6 +129,7 @@ async fn post(db: &Transaction, effect: &Effect, now: DateTime<Utc>) -> Result<(
         | Effect::Settle { .. }
         | Effect::Send { .. }
         | Effect::More
+        | Effect::WatchEnds { .. }
         | Effect::Forget { .. }
         | Effect::Users(_) => Ok(()),
     }

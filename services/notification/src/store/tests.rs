@@ -1,6 +1,7 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
 mod copies;
+mod ends;
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ use holdpoint_testkit::Plans;
 
 use super::old::{forget, has_old};
 use super::{
-    change_row, copy_row, delivery_row, note_row, notice_row, preferences_row, secret_row,
+    change_row, copy_row, delivery_row, end_row, note_row, notice_row, preferences_row, secret_row,
     watch_row, webhook_row,
 };
 
@@ -70,9 +71,11 @@ async fn all(location: &Location) {
     same_columns(&db, preferences_row::Entity).await;
     same_columns(&db, webhook_row::Entity).await;
     same_columns(&db, watch_row::Entity).await;
+    same_columns(&db, end_row::Entity).await;
     watches(&db).await;
     copies::change_in_order(&db).await;
     each_fact_has_its_turn(&db).await;
+    ends::ends(&db).await;
     same_columns(&db, holdpoint_people::table::row::user::Entity).await;
     same_columns(&db, holdpoint_people::table::row::role::Entity).await;
 }
@@ -130,6 +133,8 @@ async fn on_sqlite() {
     all(&in_folder(&folder)).await;
     let folder = tempfile::tempdir().unwrap();
     deliveries_are_kept(&in_folder(&folder)).await;
+    let folder = tempfile::tempdir().unwrap();
+    ends::earlier_watches_are_told(&in_folder(&folder)).await;
 }
 
 /// What is looked for every few seconds is found by an index, however much is kept: SQLite takes one of a
@@ -158,6 +163,7 @@ async fn on_postgres() {
     };
     all(&in_schema(&postgres, "notification")).await;
     deliveries_are_kept(&in_schema(&postgres, "earlier")).await;
+    ends::earlier_watches_are_told(&in_schema(&postgres, "watches")).await;
 }
 
 /// Who watches is found by what they watch: each once, by name, page by page, and no more once they do

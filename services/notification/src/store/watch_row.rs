@@ -13,9 +13,10 @@ use holdpoint_ids::{UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
 
+use super::end_row;
 use super::old::Request;
 use crate::domain::{Key, Need, Watch};
 
@@ -84,11 +85,26 @@ pub(super) async fn load(
     Ok(found)
 }
 
+/// Not runs that have ended: there is nothing more to watch, and they go after a while.
 fn watched_by(workspace: &Workspace, person: &UserName) -> Condition {
     Condition::all()
         .add(COLUMN.workspace.eq(workspace.as_str()))
         .add(COLUMN.person.eq(person.as_str()))
         .add(COLUMN.since.is_not_null())
+        .add(Expr::not_exists(ended()))
+}
+
+/// The end of the run that a row is of.
+fn ended() -> SelectStatement {
+    let of = |table: &'static str, column: &'static str| {
+        Expr::col((Alias::new(table), Alias::new(column)))
+    };
+    Query::select()
+        .expr(Expr::val(1))
+        .from(end_row::Entity)
+        .and_where(of("ends", "workspace").eq(of(TABLE, "workspace")))
+        .and_where(of("ends", "run").eq(of(TABLE, "target")))
+        .to_owned()
 }
 
 /// What a person watches, by id.
@@ -113,6 +129,19 @@ pub(super) async fn count(
 ) -> Result<u64, StoreError> {
     let found = Entity::find().filter(watched_by(workspace, person));
     Ok(found.count(db).await?)
+}
+
+/// Whether a person watches something, and how many do.
+pub(super) async fn watching(
+    db: &impl ConnectionTrait,
+    (workspace, person, of): (&Workspace, &UserName, &Watched),
+) -> Result<(bool, u64), StoreError> {
+    let all = Entity::find()
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.target.eq(of.to_string()))
+        .filter(COLUMN.since.is_not_null());
+    let own = all.clone().filter(COLUMN.person.eq(person.as_str()));
+    Ok((own.count(db).await? > 0, all.count(db).await?))
 }
 
 /// What [`Need::Watchers`] names.
@@ -270,14 +299,14 @@ pub(super) async fn forget(
     Ok(())
 }
 
-/// Nobody watches requests any more that are forgotten.
-pub(super) async fn forget_requests(
+/// Nobody watches requests and runs any more that are forgotten.
+pub(super) async fn forget_targets(
     db: &impl ConnectionTrait,
-    requests: &[Request],
+    targets: &[Request],
 ) -> Result<(), StoreError> {
     let of = Expr::tuple([Expr::col(Column::Workspace), Expr::col(Column::Target)]);
     Entity::delete_many()
-        .filter(of.in_tuples(requests.iter().cloned()))
+        .filter(of.in_tuples(targets.iter().cloned()))
         .exec(db)
         .await?;
     Ok(())

@@ -1,19 +1,23 @@
 //! Samples of what the notification service says and is asked.
 
-use holdpoint_ids::{NotificationId, WebhookId};
+use holdpoint_ids::{HoldId, NotificationId, WebhookId};
 
 use super::samples::{at, hold_id, page, run_id};
 use super::{Entry, acme, command, message, query};
+use crate::executor::{EndWatched, WatchEnds};
 use crate::hold::{HoldOutcome, Priority};
+use crate::message::Reply;
 use crate::notification::{
     AddWebhook, AllRead, ChangeWebhook, Channel, ChannelRule, Channels, Chat, CountUnread, Day,
-    DeliveryState, DeliveryView, Digest, FactKind, GetNotification, GetPreferences, GetWebhook,
-    ListDeliveries, ListNews, ListNotifications, ListWatches, ListWebhookDeliveries, ListWebhooks,
-    Mark, News, NewsItem, NoteEnd, NotificationNudge, NotificationType, NotificationView,
-    Preferences, PutPreferences, QuietHours, ReadNotification, ReadNotifications, RemoveWebhook,
-    ShowWebhookSecret, Unread, Unwatch, Wait, Watch, WatchAdded, WatchView, Watched, Way,
-    WebhookAdded, WebhookFormat, WebhookSecretView, WebhookStatus, WebhookView,
+    DeliveryState, DeliveryView, Digest, EndNoted, FactKind, GetNotification, GetPreferences,
+    GetWatching, GetWebhook, ListDeliveries, ListNews, ListNotifications, ListWatches,
+    ListWebhookDeliveries, ListWebhooks, Mark, News, NewsItem, NoteEnd, NoteEnds,
+    NotificationNudge, NotificationType, NotificationView, Preferences, PutPreferences, QuietHours,
+    ReadNotification, ReadNotifications, RemoveWebhook, RunEnded, ShowWebhookSecret, Unread,
+    Unwatch, Wait, Watch, WatchAdded, WatchView, Watched, Watching, Way, WebhookAdded,
+    WebhookFormat, WebhookSecretView, WebhookStatus, WebhookView,
 };
+use crate::run::RunStatus;
 use crate::subject;
 
 fn notification() -> NotificationView {
@@ -35,6 +39,7 @@ fn notification() -> NotificationView {
             by: Some("salesRep".to_owned()),
             at: at("05T09:30:00"),
         }),
+        ended: None,
     }
 }
 
@@ -272,6 +277,89 @@ pub(super) fn watches() -> Vec<Entry> {
         command("salesRep", unwatch, watch(request)),
         query(&list, page(watch(agent))),
     ]
+}
+
+fn run_ended() -> RunEnded {
+    RunEnded {
+        run: run_id(),
+        agent: "outreach".parse().unwrap(),
+        status: RunStatus::Failed,
+        message: "step-02 failed: the mail server refused it.".to_owned(),
+        by: None,
+        started_at: at("02T09:00:00"),
+        ended_at: at("05T09:00:00"),
+        watch: 2,
+    }
+}
+
+/// The end of a run as one person's copy tells of it.
+fn told_of_end() -> NotificationView {
+    let hold = HoldId {
+        run: run_id(),
+        number: 0,
+    };
+    NotificationView {
+        id: NotificationId {
+            hold,
+            rev: Some(1_772_701_200_000),
+        },
+        kind: NotificationType::WorkflowComplete,
+        title: "Run of outreach failed".to_owned(),
+        message: "step-02 failed: the mail server refused it. It took 3 days.".to_owned(),
+        action_url: format!("/runs/{}", run_id()),
+        link: format!("/runs/{}", run_id()),
+        request: None,
+        read_at: None,
+        decided: None,
+        ended: Some(run_ended().shown()),
+        ..notification()
+    }
+}
+
+pub(super) fn ends() -> Vec<Entry> {
+    let watching = GetWatching {
+        person: "salesRep".parse().unwrap(),
+        of: Watched::Run(run_id()),
+    };
+    let counted = Watching {
+        is_watched: true,
+        watchers: 3,
+    };
+    let watch = WatchEnds {
+        of: vec![
+            Watched::Run(run_id()),
+            Watched::Agent("outreach".parse().unwrap()),
+        ],
+    };
+    let watched = vec![
+        Reply::Ok(EndWatched {
+            ended: Some(Box::new(run_ended())),
+        }),
+        Reply::Ok(EndWatched::default()),
+    ];
+    let note = NoteEnds {
+        ends: vec![run_ended()],
+    };
+    let nobody = EndNoted::Nobody {
+        agent: "outreach".parse().unwrap(),
+        watch: 2,
+    };
+    vec![
+        query(&watching, counted),
+        command("service:notification", watch, watched),
+        command("service:executor", note, vec![Reply::Ok(nobody)]),
+    ]
+}
+
+/// S0-T4: the end of a run stands in a list beside requests.
+#[test]
+fn the_end_of_a_run_is_read_back() {
+    let told = told_of_end();
+    let text = serde_json::to_string(&told).unwrap();
+    assert!(text.contains(r#""type":"workflow_complete""#), "{text}");
+    assert!(text.contains(r#""took_ms":259200000"#), "{text}");
+    let read: NotificationView = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, told);
 }
 
 /// The id of a watch is read back as what is watched.

@@ -1,4 +1,4 @@
-//! What people watch: a request, a run or an agent, whose news they are told in the application.
+//! What people watch: a request, a run or an agent, whose news they are told.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,9 +20,9 @@ const AGENT: &str = "agent_";
 pub enum Watched {
     /// One request.
     Request(HoldId),
-    /// What one run asks.
+    /// What one run asks, and how it ends.
     Run(RunId),
-    /// What all runs of an agent ask.
+    /// What all runs of an agent ask, and how they end.
     Agent(AgentName),
 }
 
@@ -100,3 +100,23 @@ pub struct ListWatches {
     pub person: holdpoint_ids::UserName,
 }
 query!(ListWatches, "watches", Page<WatchView>);
+
+/// Whether one person watches something, and how many do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetWatching {
+    /// Who.
+    pub person: holdpoint_ids::UserName,
+    /// What.
+    pub of: Watched,
+}
+query!(GetWatching, "watching", Watching);
+
+/// To [`GetWatching`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watching {
+    /// Whether that person does.
+    pub is_watched: bool,
+    /// How many people do.
+    pub watchers: u64,
+}

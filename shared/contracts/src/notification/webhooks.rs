@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{DeliveryView, FactKind, SERVICE};
 use crate::message::{Command, Query};
-use crate::run::{HoldKind, Page};
+use crate::run::{HoldKind, Page, RunStatus};
 
 /// What a webhook is told in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,23 @@ pub const fn event_name(kind: HoldKind, what: FactKind) -> Option<&'static str> 
     })
 }
 
-/// Has a program told of what happens to requests. Needs the signed assertion of somebody who may
+/// The name of how a run ended that somebody watches; none: it has not.
+#[must_use]
+pub const fn run_event_name(status: RunStatus) -> Option<&'static str> {
+    match status {
+        RunStatus::Completed => Some("run.completed"),
+        RunStatus::Failed => Some("run.failed"),
+        RunStatus::Cancelled => Some("run.cancelled"),
+        RunStatus::Queued
+        | RunStatus::Running
+        | RunStatus::Waiting
+        | RunStatus::AwaitingApproval
+        | RunStatus::AwaitingInput
+        | RunStatus::PausedForIntervention => None,
+    }
+}
+
+/// Has a program told of what happens to requests, and how runs end that somebody watches. Needs the signed assertion of somebody who may
 /// administer; 422 `invalid_body` says what is wrong where, 409 `too_many_webhooks` that there is no
 /// room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -260,6 +260,7 @@ pub(super) fn cancel(
         code: "cancelled".to_owned(),
         message: message.clone(),
     };
+    turn.ended_by = Some(by.to_string());
     turn.end(Phase::Cancelled {
         at: turn.now,
         failure,

@@ -65,6 +65,7 @@ pub(super) fn needs_of(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Pause { .. }
         | RunInput::Resume { .. }
         | RunInput::Cancel { .. }
+        | RunInput::Watch
         | RunInput::Follow
         | RunInput::TimerFired { .. }
         | RunInput::StartStep { .. }

@@ -69,6 +69,7 @@ fn try_start(
         pauses: Vec::new(),
         followed: Followed::default(),
         on_pause: OnPause::default(),
+        watched: false,
         clocks: Clocks::default(),
         gate: None,
         barge: None,

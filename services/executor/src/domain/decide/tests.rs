@@ -16,5 +16,6 @@ mod tools;
 mod uncertain;
 mod vouched;
 mod waiting;
+mod watching;
 mod working;
 mod world;

@@ -13,7 +13,7 @@ use crate::domain::need::{Aggregate, Fact, Found, Lookup, Need, PlanFact};
 use crate::domain::refusal::Refusal;
 use crate::domain::run::{Phase, Run, Step, StepPhase};
 
-use super::{Decision, Verdict, outside};
+use super::{Decision, Verdict, ending, outside};
 
 /// Why a decision cannot be finished now.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub(super) struct Turn<'a> {
     /// As it is to be.
     pub(super) run: Run,
     pub(super) now: DateTime<Utc>,
+    /// Whoever ends the run by a word of their own.
+    pub(super) ended_by: Option<String>,
     look: Lookup<'a>,
     effects: Vec<Effect>,
     items: Vec<HistoryItem>,
@@ -56,6 +58,7 @@ impl<'a> Turn<'a> {
             before,
             run,
             now,
+            ended_by: None,
             look,
             effects: Vec::new(),
             items: Vec::new(),
@@ -312,6 +315,10 @@ impl<'a> Turn<'a> {
         }
         self.effects
             .extend(outside::leases(self.before, &self.run, self.now));
+        match ending::told(&self) {
+            Ok(told) => self.effects.extend(told),
+            Err(stop) => return super::settle(Err(stop)),
+        }
         if !self.items.is_empty() {
             self.effects.push(Effect::History {
                 workspace: self.run.workspace.clone(),

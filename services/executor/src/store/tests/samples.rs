@@ -11,6 +11,7 @@ use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::json;
 
+use crate::domain::agent::AgentWatch;
 use crate::domain::plan::{OnPause, Plan};
 use crate::domain::run::questions::Questions;
 use crate::domain::run::{Alarm, Hold, Phase, Step, StepPhase};
@@ -40,6 +41,7 @@ pub(super) fn agent() -> Agent {
         description: Some("Für ’n Test".to_owned()),
         updated_at: now(),
         scope: Scope::default(),
+        watch: AgentWatch::default(),
     }
 }
 
@@ -93,6 +95,7 @@ pub(super) fn run() -> Run {
         pauses: Vec::new(),
         followed: Followed::default(),
         on_pause: OnPause::Hold,
+        watched: true,
         clocks: Clocks::default(),
         gate: None,
         barge: None,

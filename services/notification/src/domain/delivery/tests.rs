@@ -29,6 +29,7 @@ fn ada(order: &[Way]) -> Person {
         name: "ada".parse().unwrap(),
         active: true,
         has_mail: true,
+        may_look: true,
         rules: Rules::read(&said).unwrap(),
     }
 }

@@ -286,6 +286,7 @@ proptest! {
                 name: name.clone(),
                 active: true,
                 has_mail: true,
+                may_look: true,
                 rules: rules.clone(),
             })),
             Need::Members { .. } | Need::Course(..) | Need::Webhooks(_) | Need::Watchers { .. } | Need::Watching(..) | Need::Unread { .. } => Found::Absent,

@@ -11,6 +11,7 @@ fn olga(active: bool) -> impl Fn(&Need) -> Found {
             name: name.clone(),
             active,
             has_mail: true,
+            may_look: true,
             rules: Rules::default(),
         })),
         Need::Members { .. } => Found::Here(Fact::Members(vec!["otto".parse().unwrap()])),

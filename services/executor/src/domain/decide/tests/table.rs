@@ -60,6 +60,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::Pause { .. }
         | RunInput::Resume { .. }
         | RunInput::TakeOver { .. }
+        | RunInput::Watch
         | RunInput::Cancel { .. } => "What people do",
         RunInput::TimerFired { .. } | RunInput::Follow => "What time does",
         RunInput::LeaseEnded { .. }
@@ -237,6 +238,10 @@ fn word(answer: &Answer) -> String {
         Answer::Closed(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Answer::Handled(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
         Answer::Asked(asked) => format!(" → {}", json!(asked.status).as_str().unwrap()),
+        Answer::Watched(watched) => watched
+            .ended
+            .as_ref()
+            .map_or_else(String::new, |end| format!(" → {}", end.status)),
         Answer::Changed(_)
         | Answer::Beat(_)
         | Answer::Tool(_)

@@ -14,11 +14,13 @@ use holdpoint_contracts::executor::TimerAnswer;
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::hold::{ClosedAnswer, Deed, DeedKind, HoldOutcome, Want};
 use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::notification::RunEnded;
 use holdpoint_contracts::run::{ActionResult, Handover, ResumeMode, RunStatus, RunView};
 use holdpoint_contracts::steps::{Grant, HandOut, ResultAnswer};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
+use crate::domain::agent::AgentWatch;
 use crate::domain::plan::Plan;
 use crate::domain::run::people::Closing;
 use crate::domain::run::{Choice, Run, Step, StepPhase};
@@ -48,6 +50,10 @@ pub(super) struct World {
     pub(super) has_agent: bool,
     /// What was commanded for all runs of the agent.
     pub(super) agent_scope: Scope,
+    /// Whether somebody watches the agent.
+    pub(super) agent_watch: AgentWatch,
+    /// What the notification service was told of its end.
+    pub(super) ended: Vec<RunEnded>,
     /// What was commanded for the whole workspace.
     pub(super) workspace_scope: Option<WorkspaceScope>,
     /// What the scheduler was told, as it would keep it: an older wish changes nothing.
@@ -125,6 +131,8 @@ impl World {
             contact: Some(json!({ "id": "ada", "email": "ada@x.example", "replied": false })),
             has_agent: true,
             agent_scope: Scope::default(),
+            agent_watch: AgentWatch::default(),
+            ended: Vec::new(),
             workspace_scope: None,
             timers: BTreeMap::new(),
             handed: Vec::new(),
@@ -356,6 +364,7 @@ impl World {
                     description: None,
                     updated_at: self.now,
                     scope: self.agent_scope.clone(),
+                    watch: self.agent_watch,
                 }))
             }),
             Need::Workspace(_) => self

@@ -162,6 +162,7 @@ pub(super) fn columns() -> Vec<Column> {
             reason: None,
         }),
         on(false, "take over", |_| RunInput::TakeOver { by: owner() }),
+        on(false, "follow", |_| RunInput::Watch),
         on(false, "timer fired, current", |it| fired(it, true)),
         on(false, "timer fired, stale", |it| fired(it, false)),
         on(true, "lease ended, idempotent", |it| lost(it, 0)),

@@ -47,6 +47,7 @@ impl World {
                     assert!(newest, "the scheduler would ignore rev {rev} of {hold}");
                     self.timers.insert(hold, (rev, due));
                 }
+                Effect::Ended { end, .. } => self.ended.push(*end),
                 Effect::History { items, .. } => self.history.extend(items),
             }
         }

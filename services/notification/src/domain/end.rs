@@ -1,0 +1,266 @@
+//! The end of a run that somebody watches: who is told, in which words, and by which ways (S0-T4).
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::hold::Priority;
+use holdpoint_contracts::notification::{EndNoted, NotificationType, RunEnded, Watched};
+use holdpoint_contracts::run::RunStatus;
+use holdpoint_ids::{HoldId, NotificationId, RunId, UserName, Workspace};
+use serde::{Deserialize, Serialize};
+
+use super::fan_out::{Fan, PAGE, people};
+use super::note::TITLE_CHARS_MAX;
+use super::watch::named;
+use super::{
+    Aggregate, Answer, Change, Effect, Look, Notice, Person, Posting, Recipient, Step, Stop, Watch,
+    active, both, webhook,
+};
+
+/// Names the end of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EndKey {
+    /// Whose.
+    pub workspace: Workspace,
+    /// Which run.
+    pub run: RunId,
+    /// When it ended, in milliseconds since 1970.
+    pub rev: u64,
+}
+
+impl EndKey {
+    /// Of an end that is told.
+    #[must_use]
+    pub fn of(workspace: &Workspace, end: &RunEnded) -> Self {
+        Self {
+            workspace: workspace.clone(),
+            run: end.run,
+            rev: rev(end),
+        }
+    }
+}
+
+fn rev(end: &RunEnded) -> u64 {
+    u64::try_from(end.ended_at.timestamp_millis()).unwrap_or_default()
+}
+
+/// How a run ended, and how far telling it has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Whose.
+    pub workspace: Workspace,
+    /// How it ended.
+    pub end: RunEnded,
+    /// Who is still to be told.
+    pub fan: Fan,
+    /// Rises with every page.
+    pub version: u64,
+}
+
+/// The notification that an end becomes: the same for all who are told, however often it is said.
+fn id(end: &RunEnded) -> NotificationId {
+    NotificationId {
+        hold: HoldId {
+            run: end.run,
+            number: 0,
+        },
+        rev: Some(rev(end)),
+    }
+}
+
+/// What failed may want somebody to do something; what completed does not.
+const fn priority(status: RunStatus) -> Priority {
+    match status {
+        RunStatus::Failed => Priority::High,
+        RunStatus::Completed => Priority::Low,
+        RunStatus::Cancelled
+        | RunStatus::Queued
+        | RunStatus::Running
+        | RunStatus::Waiting
+        | RunStatus::AwaitingApproval
+        | RunStatus::AwaitingInput
+        | RunStatus::PausedForIntervention => Priority::Normal,
+    }
+}
+
+/// `Run of outreach failed`
+pub(crate) fn title(end: &RunEnded) -> String {
+    let was = match end.status == RunStatus::Cancelled {
+        true => "was ",
+        false => "",
+    };
+    let title = format!("Run of {} {was}{}", end.agent, end.status);
+    title.chars().take(TITLE_CHARS_MAX).collect()
+}
+
+/// What the run itself says, and how long it took.
+pub(crate) fn message(end: &RunEnded) -> String {
+    format!("{} It took {}.", end.message.trim_end(), took(end))
+}
+
+/// `2 days 4 hours`; what took a second or longer in whole seconds.
+pub(crate) fn took(end: &RunEnded) -> String {
+    let took_ms = match end.took_ms() {
+        short @ ..1_000 => short,
+        long => long - long % 1_000,
+    };
+    describe(Duration::from_millis(took_ms))
+}
+
+/// What people get.
+fn notice(end: &RunEnded) -> Notice {
+    Notice {
+        id: id(end),
+        kind: NotificationType::WorkflowComplete,
+        title: title(end),
+        message: message(end),
+        priority: priority(end.status),
+        at: end.ended_at,
+        end: Some(Box::new(end.clone())),
+    }
+}
+
+/// What somebody may watch to be told.
+fn of(end: &RunEnded) -> Vec<Watched> {
+    vec![Watched::Run(end.run), Watched::Agent(end.agent.clone())]
+}
+
+/// The executor says that a run has ended. Who watches is told page by page, and webhooks at once; where
+/// nobody watches nothing is kept, and the executor hears that.
+pub(super) fn told(
+    workspace: &Workspace,
+    end: &RunEnded,
+    look: Look<'_>,
+    now: DateTime<Utc>,
+) -> Result<Step, Stop> {
+    let watchers = watchers(workspace, end, None, look);
+    let (watchers, hooks) = both(watchers, webhook::hooks(workspace, look))?;
+    if watchers.is_empty() {
+        return Ok(Step::Same(Answer::EndNoted(EndNoted::Nobody {
+            agent: end.agent.clone(),
+            watch: end.watch,
+        })));
+    }
+    let mut effects = vec![Effect::More];
+    let wanting = hooks.iter().filter(|hook| hook.wants_end(end));
+    let calls: Vec<_> = wanting
+        .map(|hook| Posting::at_once(Recipient::Webhook(hook.id), now))
+        .collect();
+    if !calls.is_empty() {
+        effects.extend(posted(workspace, end, Vec::new(), calls));
+    }
+    Ok(Step::Changed(Box::new(Change {
+        state: Aggregate::End(Box::new(End {
+            workspace: workspace.clone(),
+            end: end.clone(),
+            fan: Fan::Watchers { after: None },
+            version: 1,
+        })),
+        effects,
+        facts: Vec::new(),
+        answer: Answer::EndNoted(EndNoted::Told),
+    })))
+}
+
+/// The next page of those who watch. Who has a copy keeps it, so nobody is told twice.
+pub(super) fn go_on(known: &End, look: Look<'_>, now: DateTime<Utc>) -> Result<Step, Stop> {
+    let Fan::Watchers { after } = &known.fan else {
+        return Ok(Step::Same(Answer::Done));
+    };
+    let (workspace, end) = (&known.workspace, &known.end);
+    let mut names = watchers(workspace, end, after.as_ref(), look)?;
+    let rest = match names.last() {
+        Some(last) if names.len() >= PAGE => Fan::Watchers {
+            after: Some(last.clone()),
+        },
+        Some(_) | None => Fan::Done,
+    };
+    names.retain(|name| end.by.as_deref() != Some(name.as_str()));
+    let people = people(workspace, &names, look)?;
+    let next = End {
+        fan: rest,
+        version: known.version + 1,
+        ..known.clone()
+    };
+    Ok(Step::Changed(Box::new(Change {
+        state: Aggregate::End(Box::new(next)),
+        effects: tell(workspace, end, &people, now),
+        facts: Vec::new(),
+        answer: Answer::Done,
+    })))
+}
+
+/// The run had ended before somebody began to watch it: they are told at once, and that is all there is to
+/// watch.
+pub(super) fn ended_before(
+    watch: &Watch,
+    end: &RunEnded,
+    look: Look<'_>,
+    now: DateTime<Utc>,
+) -> Result<Step, Stop> {
+    if watch.since.is_none() {
+        return Ok(Step::Same(Answer::Done));
+    }
+    let person = active(&watch.workspace, &watch.person, look)?;
+    let people: Vec<_> = person.into_iter().collect();
+    let next = Watch {
+        since: None,
+        version: watch.version + 1,
+        ..watch.clone()
+    };
+    Ok(Step::Changed(Box::new(Change {
+        effects: tell(&watch.workspace, end, &people, now),
+        state: Aggregate::Watch(Box::new(next)),
+        facts: Vec::new(),
+        answer: Answer::Done,
+    })))
+}
+
+/// In the application, and by the first way that each of them wants. Whoever may not look at runs any
+/// more is told nothing.
+fn tell(
+    workspace: &Workspace,
+    end: &RunEnded,
+    people: &[Person],
+    now: DateTime<Utc>,
+) -> Vec<Effect> {
+    let people: Vec<_> = people.iter().filter(|person| person.may_look).collect();
+    if people.is_empty() {
+        return Vec::new();
+    }
+    let first = |person: &&Person| Posting::first(person, priority(end.status), now);
+    let to = people.iter().filter_map(first).collect();
+    let names = people.iter().map(|person| person.name.clone()).collect();
+    posted(workspace, end, names, to)
+}
+
+/// Copies, and what leaves the application beside them.
+fn posted(
+    workspace: &Workspace,
+    end: &RunEnded,
+    people: Vec<UserName>,
+    to: Vec<Posting>,
+) -> Vec<Effect> {
+    let copies = Effect::Notice {
+        workspace: workspace.clone(),
+        notice: Box::new(notice(end)),
+        people,
+    };
+    let deliver = (!to.is_empty()).then(|| Effect::Deliver {
+        workspace: workspace.clone(),
+        id: id(end),
+        priority: priority(end.status),
+        to,
+    });
+    std::iter::once(copies).chain(deliver).collect()
+}
+
+fn watchers(
+    workspace: &Workspace,
+    end: &RunEnded,
+    after: Option<&UserName>,
+    look: Look<'_>,
+) -> Result<Vec<UserName>, Stop> {
+    named((workspace, of(end)), after, look)
+}

@@ -1,0 +1,170 @@
+//! How a run ended, from the executor's word to mails, chats and webhooks (S0-T4); the executor is played.
+
+use futures_util::StreamExt as _;
+use holdpoint_contracts::executor::{self, EndWatched, WatchEnds};
+use holdpoint_contracts::message::{Envelope, Reply};
+use holdpoint_contracts::notification::{
+    AddWebhook, Chat, EndNoted, NoteEnds, NotificationType, Preferences, PutPreferences, RunEnded,
+    Watch, Watched, Way, WebhookFormat,
+};
+use holdpoint_contracts::run::RunStatus;
+use holdpoint_contracts::subject;
+use holdpoint_ids::WebhookId;
+use holdpoint_testkit::until;
+use serde_json::{Value, json};
+
+use super::bench::{Bench, PATIENCE, acme, people};
+use super::servers::Called;
+
+fn run_ended(watch: u64) -> RunEnded {
+    RunEnded {
+        run: "run_01920000000070008000000000000001".parse().unwrap(),
+        agent: "outreach".parse().unwrap(),
+        status: RunStatus::Failed,
+        message: "step-02 failed: the mail server refused it.".to_owned(),
+        by: None,
+        started_at: "2026-01-01T00:00:00Z".parse().unwrap(),
+        ended_at: "2026-01-01T00:07:00Z".parse().unwrap(),
+        watch,
+    }
+}
+
+impl Bench {
+    async fn ended(&self, end: RunEnded) -> EndNoted {
+        let command = Envelope::of_service(executor::SERVICE, NoteEnds { ends: vec![end] });
+        let mut answers = self.bus.ask(&acme(), &command).await.unwrap();
+        Result::from(answers.remove(0)).unwrap()
+    }
+
+    async fn follows(&self, person: &str, of: Watched) {
+        let command = self.by(person, Watch { of });
+        self.bus.ask(&acme(), &command).await.unwrap();
+    }
+
+    /// Answers as the executor does, with the same end for every run.
+    async fn play_executor(&self, ended: Option<RunEnded>) {
+        let filter = subject::commands_filter(executor::SERVICE);
+        let bus = self.bus.clone();
+        let mut asked = bus.client().subscribe(filter).await.unwrap();
+        tokio::spawn(async move {
+            while let Some(message) = asked.next().await {
+                let envelope: Envelope<WatchEnds> =
+                    serde_json::from_slice(&message.payload).unwrap();
+                let answer = |of: &Watched| {
+                    let ended = match of {
+                        Watched::Run(_) => ended.clone().map(Box::new),
+                        Watched::Agent(_) | Watched::Request(_) => None,
+                    };
+                    Reply::Ok(EndWatched { ended })
+                };
+                let answers: Vec<_> = envelope.command.of.iter().map(answer).collect();
+                let body = serde_json::to_vec(&Reply::Ok(answers)).unwrap();
+                let inbox = message.headers.as_ref().and_then(|it| it.get("hp-reply"));
+                let Some(inbox) = inbox.map(ToString::to_string) else {
+                    continue;
+                };
+                bus.send(inbox, body.into()).await.unwrap();
+            }
+        });
+    }
+}
+
+/// S0-T4: by mail, by a chat of one's own and by webhooks, each under an id that stays; said again it is
+/// told nobody twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_leaves_by_every_way_once() {
+    let bench = Bench::start(people(&[("ada", "admin"), ("bob", "member")])).await;
+    let (chat, hook) = (
+        Called::answering(&["200 OK"]).await,
+        Called::answering(&["200 OK"]).await,
+    );
+    let mut said = Preferences::default();
+    said.channels.order = vec![Way::Chat];
+    said.channels.chat = Some(Chat {
+        enabled: true,
+        from: holdpoint_contracts::hold::Priority::Low,
+        url: Some(chat.url("127.0.0.1")),
+        format: WebhookFormat::Slack,
+        secret: None,
+    });
+    let prefer = PutPreferences {
+        person: "bob".parse().unwrap(),
+        preferences: said,
+    };
+    let prefer = bench.by("bob", prefer);
+    bench.bus.ask(&acme(), &prefer).await.unwrap();
+    let id: WebhookId = "wh_01920000000070008000000000000007".parse().unwrap();
+    let add = AddWebhook {
+        id,
+        url: hook.url("127.0.0.1"),
+        events: vec!["run.*".to_owned()],
+        format: WebhookFormat::Standard,
+    };
+    bench.bus.ask(&acme(), &bench.by("ada", add)).await.unwrap();
+    let nobody = EndNoted::Nobody {
+        agent: "outreach".parse().unwrap(),
+        watch: 2,
+    };
+    assert_eq!(bench.ended(run_ended(2)).await, nobody);
+
+    let agent = Watched::Agent("outreach".parse().unwrap());
+    bench.follows("ada", agent.clone()).await;
+    bench.follows("bob", agent).await;
+    bench.follows("bob", Watched::Run(run_ended(3).run)).await;
+    assert_eq!(bench.ended(run_ended(3)).await, EndNoted::Told);
+    assert_eq!(bench.ended(run_ended(3)).await, EndNoted::Known);
+    for person in ["ada", "bob"] {
+        let told = bench.until_told(person, 1).await.remove(0);
+        assert_eq!(told.kind, NotificationType::WorkflowComplete);
+        assert_eq!(told.title, "Run of outreach failed");
+    }
+    let mail = bench.until_mailed(1).await.remove(0);
+    assert_eq!(mail.subject, "Run of outreach failed");
+    let called = async || (chat.calls().len() + hook.calls().len() == 2).then_some(());
+    until(PATIENCE, "both are called", called).await.unwrap();
+    let call = hook.calls().remove(0);
+    let body: Value = serde_json::from_str(&call.body).unwrap();
+    assert_eq!(body["type"], "run.failed");
+    assert_eq!(body["data"]["took_ms"], 420_000);
+    assert_eq!(body["data"]["agent"], "outreach");
+    let run = run_ended(3).run;
+    assert_eq!(
+        body["data"]["link"],
+        json!(format!("https://hold.example/runs/{run}"))
+    );
+    let told = bench.list("ada", false).await.remove(0);
+    assert_eq!(call.header("webhook-id"), format!("msg_{}_{id}", told.id));
+    let body: Value = serde_json::from_str(&chat.calls()[0].body).unwrap();
+    assert_eq!(body["text"], "Run of outreach failed");
+    assert_eq!(bench.mails().len(), 1, "bob wants his chat alone");
+    bench.end().await;
+}
+
+/// S0-T4: whoever follows a run that has ended is told at once, by the answer to what is wished of the
+/// executor.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_follows_what_has_ended_is_told_at_once() {
+    let bench = Bench::start(people(&[("ada", "member")])).await;
+    bench.play_executor(Some(run_ended(0))).await;
+    bench.until_known("ada").await;
+    bench.follows("ada", Watched::Run(run_ended(0).run)).await;
+    let told = bench.until_told("ada", 1).await.remove(0);
+    assert_eq!(told.title, "Run of outreach failed");
+    assert_eq!(bench.until_mailed(1).await.len(), 1);
+    bench.end().await;
+}
+
+/// What has not ended is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_not_ended_is_no_end() {
+    let bench = Bench::start(people(&[("ada", "member")])).await;
+    let live = RunEnded {
+        status: RunStatus::Running,
+        ..run_ended(1)
+    };
+    let command = Envelope::of_service(executor::SERVICE, NoteEnds { ends: vec![live] });
+    let problem = bench.bus.ask(&acme(), &command).await.unwrap_err();
+    assert_eq!(problem.status, 422);
+    assert!(problem.detail.contains("`running`"), "{problem}");
+    bench.end().await;
+}

@@ -1,0 +1,104 @@
+//! How runs ended that somebody watches.
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::{AgentName, RunId};
+use serde::{Deserialize, Serialize};
+
+use super::SERVICE;
+use crate::message::{Command, Reply};
+use crate::run::RunStatus;
+
+/// Runs that have ended; one message a batch of the executor, sent again until it is confirmed (S0-T4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoteEnds {
+    /// At least one.
+    pub ends: Vec<RunEnded>,
+}
+command!(NoteEnds, "note_ends", Vec<Reply<EndNoted>>, |it| it
+    .ends
+    .first()
+    .map(|first| first.run.to_string())
+    .unwrap_or_default());
+
+/// How one run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunEnded {
+    /// Which.
+    pub run: RunId,
+    /// Of which agent.
+    pub agent: AgentName,
+    /// `completed`, `failed` or `cancelled`.
+    pub status: RunStatus,
+    /// In one sentence, as the run itself says it.
+    pub message: String,
+    /// Who ended it by a word of their own; none: it came to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// When it was accepted.
+    #[serde(with = "crate::instant")]
+    pub started_at: DateTime<Utc>,
+    /// When it ended; with the run, what this is known by.
+    #[serde(with = "crate::instant")]
+    pub ended_at: DateTime<Utc>,
+    /// How often somebody had begun to watch its agent; 0: nobody watches that, as far as is known.
+    #[serde(default)]
+    pub watch: u64,
+}
+
+/// What the notification service says to one [`RunEnded`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndNoted {
+    /// It is stored, and those who watch are told.
+    Told,
+    /// It was known.
+    Known,
+    /// Nobody watches the run, nor its agent: of that one, nothing more need be told until somebody
+    /// begins to watch it once more than so often.
+    Nobody {
+        /// Which agent.
+        agent: AgentName,
+        /// As in [`RunEnded::watch`].
+        watch: u64,
+    },
+}
+
+/// The end that a notification tells of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEnd {
+    /// Of which agent's run.
+    pub agent: AgentName,
+    /// `completed`, `failed` or `cancelled`.
+    pub status: RunStatus,
+    /// When the run was accepted.
+    #[serde(with = "crate::instant")]
+    pub started_at: DateTime<Utc>,
+    /// When it ended.
+    #[serde(with = "crate::instant")]
+    pub ended_at: DateTime<Utc>,
+    /// How long that was, in milliseconds.
+    pub took_ms: u64,
+}
+
+impl RunEnded {
+    /// How long the run took, in milliseconds.
+    #[must_use]
+    pub fn took_ms(&self) -> u64 {
+        let took = self.ended_at - self.started_at;
+        u64::try_from(took.num_milliseconds()).unwrap_or_default()
+    }
+
+    /// The part that a notification shows beside its words.
+    #[must_use]
+    pub fn shown(&self) -> RunEnd {
+        RunEnd {
+            agent: self.agent.clone(),
+            status: self.status,
+            started_at: self.started_at,
+            ended_at: self.ended_at,
+            took_ms: self.took_ms(),
+        }
+    }
+}

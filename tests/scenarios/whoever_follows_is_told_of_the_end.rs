@@ -1,0 +1,244 @@
+//! Whoever follows a run or an agent is told how runs end: each once, also where the notification service is
+//! killed meanwhile (S0-T4).
+
+use holdpoint_testkit::{Person, until};
+use reqwest::Method;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::fleet::{Api, Ground, Served};
+use crate::world::{PATIENCE, World};
+
+/// Somebody with a token of their own.
+async fn joined(owner: &Api, name: &str) -> Api {
+    let email = format!("{name}@acme.example");
+    let body = json!({ "name": name, "email": email, "roles": ["member"] });
+    assert_eq!(owner.post("/users", &body).await.0, 201);
+    let (_, made) = owner.post("/tokens", &json!({ "user": name })).await;
+    owner.with_token(made["token"].as_str().unwrap())
+}
+
+/// `title run` of what somebody was told, sorted; none: a service that has just been started does not
+/// answer yet.
+async fn told_if_answered(person: &Api) -> Option<Vec<String>> {
+    let path = "/notifications?limit=500";
+    let (status, page) = person.call(Method::GET, path, &Value::Null).await;
+    if status == 503 {
+        return None;
+    }
+    assert_eq!(status, 200, "{page}");
+    let items = page["items"].as_array().unwrap().iter();
+    let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
+    let mut told: Vec<_> = items
+        .map(|one| {
+            assert_eq!(one["type"], "workflow_complete", "{one}");
+            format!("{} {}", text(one, "title"), text(one, "run"))
+        })
+        .collect();
+    told.sort();
+    Some(told)
+}
+
+async fn told(person: &Api) -> Vec<String> {
+    told_if_answered(person).await.unwrap()
+}
+
+async fn until_told(person: &Api, wanted: &str) -> Vec<String> {
+    until(PATIENCE, wanted, async || {
+        let told = told_if_answered(person).await?;
+        told.iter().any(|one| one == wanted).then_some(told)
+    })
+    .await
+    .unwrap()
+}
+
+async fn started(api: &Api, agent: &str) -> String {
+    let (status, run) = api.post(&format!("/agents/{agent}/runs"), &json!({})).await;
+    assert_eq!(status, 201, "{run}");
+    run["id"].as_str().unwrap().to_owned()
+}
+
+async fn until_over(api: &Api, run: &str) {
+    let path = format!("/runs/{run}");
+    until(PATIENCE, "the run to end", async || {
+        let run = api.get(&path).await;
+        run["ended_at"].is_string().then_some(())
+    })
+    .await
+    .unwrap();
+}
+
+async fn killed(mut service: Served) {
+    service.signal(Signal::KILL);
+    assert!(service.dies(PATIENCE).await);
+}
+
+async fn ends_are_told(ground: &Ground) {
+    assert_eq!(ground.ends(&["migrate"]).await.0, 0);
+    let _scheduler = ground.serve("scheduler", &[]).await;
+    let _handoff = ground.serve("handoff", &[]).await;
+    let executor = ground.serve("executor", &[]).await;
+    let notification = ground.serve("notification", &[]).await;
+    let args = ["--http", "127.0.0.1:0", "--owner-token"];
+    let gateway = ground.serve("gateway", &args).await;
+    let owner = Api::of(&gateway);
+    let (ada, bob) = (joined(&owner, "ada").await, joined(&owner, "bob").await);
+    let short = json!({ "agent": "short", "steps": [{ "wait": "2s" }] });
+    let fails = json!({ "tool": "log", "args": { "message": "$input.nobody" } });
+    let broken = json!({ "agent": "broken", "steps": [{ "wait": "1s" }, fails] });
+    for agent in [short, broken] {
+        assert_eq!(owner.post("/agents", &agent).await.0, 201);
+    }
+
+    // Ada follows one run, bob an agent; nobody follows the other run.
+    let run = started(&owner, "short").await;
+    let unfollowed = started(&owner, "short").await;
+    assert_eq!(ada.post("/watches", &json!({ "run": run })).await.0, 201);
+    let agent = json!({ "agent": "broken" });
+    assert_eq!(bob.post("/watches", &agent).await.0, 201);
+    assert_eq!(bob.post("/watches", &agent).await.0, 200, "again");
+
+    // Both end while nobody can be told, and a process that comes back tells them.
+    killed(notification).await;
+    let failed = started(&owner, "broken").await;
+    for run in [&run, &failed, &unfollowed] {
+        until_over(&owner, run).await;
+    }
+    let notification = ground.serve("notification", &[]).await;
+    let completed = format!("Run of short completed {run}");
+    assert_eq!(until_told(&ada, &completed).await, [&*completed]);
+    let first = format!("Run of broken failed {failed}");
+    assert_eq!(until_told(&bob, &first).await, [&*first]);
+
+    // Neither is told twice because both sides begin anew.
+    killed(notification).await;
+    killed(executor).await;
+    let _executor = ground.serve("executor", &[]).await;
+    let _notification = ground.serve("notification", &[]).await;
+    let answers = async || {
+        let (status, _) = owner
+            .call(Method::GET, "/agents/broken", &Value::Null)
+            .await;
+        (status == 200).then_some(())
+    };
+    until(PATIENCE, "the executor answers again", answers)
+        .await
+        .unwrap();
+    let second = format!("Run of broken failed {}", started(&owner, "broken").await);
+    let mut both = vec![first.clone(), second.clone()];
+    both.sort();
+    assert_eq!(until_told(&bob, &second).await, both);
+    assert_eq!(told(&ada).await, [&*completed]);
+
+    // Whoever follows a run that has ended is told at once, and follows nothing then.
+    let late = json!({ "run": unfollowed });
+    assert_eq!(ada.post("/watches", &late).await.0, 201);
+    let too_late = format!("Run of short completed {unfollowed}");
+    until_told(&ada, &too_late).await;
+    let following = ada.get("/watches").await;
+    assert_eq!(following["items"], json!([]), "both have ended");
+
+    // Whoever does not follow any more is not told; somebody else is.
+    let (status, _) = bob
+        .call(Method::DELETE, "/watches/agent_broken", &Value::Null)
+        .await;
+    assert_eq!(status, 204);
+    assert_eq!(ada.post("/watches", &agent).await.0, 201);
+    let third = format!("Run of broken failed {}", started(&owner, "broken").await);
+    assert_eq!(until_told(&ada, &third).await.len(), 3);
+    assert_eq!(told(&bob).await, both);
+}
+
+/// Subjects of what somebody was mailed, sorted, once there are so many.
+async fn mailed(world: &World, person: &Person, count: usize) -> Vec<String> {
+    until(PATIENCE, "so many mails", async || {
+        let (_, page) = person.get(&world.up, "/mails").await.unwrap();
+        let mails = page["items"].as_array().unwrap().iter();
+        let subject = |mail: &Value| mail["subject"].as_str().unwrap().to_owned();
+        let mut subjects: Vec<_> = mails.map(subject).collect();
+        subjects.sort();
+        (subjects.len() >= count).then_some(subjects)
+    })
+    .await
+    .unwrap()
+}
+
+/// S0-T4: on SQLite.
+#[tokio::test]
+async fn the_end_of_a_followed_run_is_told_once() {
+    ends_are_told(&Ground::on_sqlite().await).await;
+}
+
+/// S0-T4: on Postgres.
+#[tokio::test]
+async fn the_end_of_a_followed_run_is_told_once_on_postgres() {
+    let Some(ground) = Ground::new().await else {
+        return;
+    };
+    ends_are_told(&ground).await;
+}
+
+/// S0-T4, S4-R15: by mail as far as one wants it, with a link to the run; what did not leave is in the digest.
+/// Nobody is told that they cancelled a run themselves.
+#[tokio::test]
+async fn an_end_goes_by_the_ways_that_one_wants() {
+    let world = World::with_test_clock().await;
+    let ada = Person::join(&world.up, "ada", &["member", "operator"])
+        .await
+        .unwrap();
+    let bob = Person::join(&world.up, "bob", &["member"]).await.unwrap();
+    let fails = json!({ "tool": "log", "args": { "message": "$input.nobody" } });
+    world
+        .agent("short", json!([{ "wait": "2 days 4 hours" }]))
+        .await;
+    world
+        .agent("broken", json!([{ "wait": "3 days" }, fails]))
+        .await;
+    let wanted = json!({
+        "channels": { "email": { "enabled": true, "from": "normal" } },
+        "digest": { "at": "08:00" },
+    });
+    let (status, said) = ada.put(&world.up, "/preferences", &wanted).await.unwrap();
+    assert_eq!(status, 200, "{said}");
+    for (agent, person) in [("short", &ada), ("broken", &ada), ("short", &bob)] {
+        let body = json!({ "agent": agent });
+        let (status, body) = person.post(&world.up, "/watches", &body).await.unwrap();
+        assert_eq!(status, 201, "{body}");
+    }
+    let run = world.start_run("short", json!({})).await;
+    let cancelled = world.start_run("short", json!({})).await;
+    world.start_run("broken", json!({})).await;
+    let path = format!("/runs/{cancelled}/cancel");
+    let (status, body) = ada.post(&world.up, &path, &json!({})).await.unwrap();
+    assert_eq!(status, 200, "{body}");
+    world.advance("60h").await;
+    world.advance("24h").await;
+
+    let (_, page) = ada.get(&world.up, "/notifications").await.unwrap();
+    let items = page["items"].as_array().unwrap();
+    let titles: Vec<_> = items.iter().map(|one| one["title"].clone()).collect();
+    assert_eq!(
+        titles,
+        ["Run of broken failed", "Run of short completed"],
+        "and not what she cancelled"
+    );
+    let completed = &items[1];
+    assert_eq!(completed["run"], run);
+    assert_eq!(completed["priority"], "low");
+    assert_eq!(completed["link"], format!("/runs/{run}"));
+    assert_eq!(completed["ended"]["agent"], "short");
+    assert_eq!(completed["ended"]["status"], "completed");
+    assert_eq!(completed["ended"]["took_ms"], 187_200_000);
+    let message = completed["message"].as_str().unwrap();
+    assert!(message.ends_with("It took 2 days 4 hours."), "{message}");
+    assert_eq!(items[0]["priority"], "high");
+
+    assert_eq!(
+        mailed(&world, &ada, 2).await,
+        ["1 run has ended that you follow", "Run of broken failed"]
+    );
+    assert_eq!(
+        mailed(&world, &bob, 2).await,
+        ["Run of short completed", "Run of short was cancelled"]
+    );
+}
