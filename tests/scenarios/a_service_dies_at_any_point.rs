@@ -303,9 +303,9 @@ impl Scene<'_> {
         self.history(run, &all).await?;
         let all = [("run.cancelled", 1), ("step.succeeded", 0)];
         self.history(other, &all).await?;
-        for request in [request, others] {
-            self.is_told_once(request, "input_requested").await?;
-        }
+        self.is_told(request, &["input_requested"]).await?;
+        // How it ended as well: the owner follows, and it was not the owner who took it back.
+        self.is_told(others, &["custom", "input_requested"]).await?;
         self.end_is_told_once(run).await
     }
 
@@ -339,18 +339,23 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// The owner has one notification of a request, which says that it has ended.
-    async fn is_told_once(&self, request: &str, kind: &str) -> anyhow::Result<()> {
+    /// The owner is told of a request by these, each once, and each says that it has ended.
+    async fn is_told(&self, request: &str, kinds: &[&str]) -> anyhow::Result<()> {
         let id = request.rsplit('/').next().context("an id")?;
         let told = |page: &Value| -> Vec<Value> {
             let items = page["items"].as_array().into_iter().flatten();
             items.filter(|one| one["request"] == id).cloned().collect()
         };
-        let is_marked = |page: &Value| told(page).iter().any(|one| one["decided"].is_object());
+        let is_marked = |page: &Value| {
+            let told = told(page);
+            told.len() >= kinds.len() && told.iter().all(|one| one["decided"].is_object())
+        };
         let path = "/notifications?limit=500";
         let page = self.sees("the owner is told", path, is_marked).await?;
         let told = told(&page);
-        ensure!(told.len() == 1 && told[0]["type"] == kind, "{told:?}");
+        let mut types: Vec<_> = told.iter().filter_map(|one| one["type"].as_str()).collect();
+        types.sort_unstable();
+        ensure!(types == kinds, "{told:?}");
         Ok(())
     }
 
@@ -377,7 +382,7 @@ impl Scene<'_> {
         let fired = format!("/requests/{timer}");
         self.sees("its time", &fired, |one| one["outcome"] == "fired")
             .await?;
-        self.is_told_once(&request, "approval_requested").await?;
+        self.is_told(&request, &["approval_requested"]).await?;
         for (id, outcome) in [(&hold, "approved"), (&timer, "fired")] {
             self.is_called_back(before, id, outcome, is_caller_killed)
                 .await?;
