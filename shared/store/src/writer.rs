@@ -179,9 +179,7 @@ fn query(statement: Statement) -> sqlx::query::Query<'static, sqlx::Sqlite, Sqlx
 }
 
 fn options(path: &Path) -> SqliteConnectOptions {
-    tuned(SqliteConnectOptions::new())
-        .filename(path)
-        .create_if_missing(true)
+    tuned(SqliteConnectOptions::new(), path)
         // Checkpoints are made by a thread and connection of their own.
         .pragma("wal_autocheckpoint", "0")
         .disable_statement_logging()

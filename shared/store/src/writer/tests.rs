@@ -263,6 +263,21 @@ async fn every_connection_is_set_alike() {
     }
 }
 
+/// Whoever writes and whoever reads open the same file, whatever it is called.
+#[tokio::test]
+async fn a_path_is_taken_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["50%41 of it", "what?mode=ro", "#1 [a b]"] {
+        let location = Location::Sqlite(folder.path().join(name).join("tables.db"));
+        let writer = TableWriter::open(&location).await.unwrap();
+        writer
+            .alone("CREATE TABLE said (place INTEGER)")
+            .await
+            .unwrap();
+        assert!(places(&location).await.is_empty(), "{name}");
+    }
+}
+
 /// Nobody makes checkpoints beside a pool, so SQLite does.
 #[tokio::test]
 async fn the_log_of_a_pool_stays_short() {
