@@ -234,10 +234,25 @@ mod tests {
         vec![one, other.header("hp-reply", "_INBOX.1")]
     }
 
+    /// Nothing says of a body that it is JSON, or in one line.
+    fn odd_ones() -> Vec<Outgoing> {
+        let bodies = ["", "\n", "\n\n[\"s\"]\n", "üüü", "\"[", ""];
+        let odd = |body: &str| Outgoing {
+            subject: "hp.default.c".to_owned(),
+            body: body.to_owned(),
+            headers: Vec::new(),
+        };
+        let odd = bodies.into_iter().map(odd);
+        odd.map(|it| it.header("hp-\"odd\"", "a\r\nb\t; ü"))
+            .collect()
+    }
+
     #[test]
     fn what_is_written_is_read() {
-        let text = write(&messages()).unwrap();
-        assert_eq!(read(7, &text).unwrap(), (7, messages()));
+        for messages in [messages(), odd_ones(), odd_ones().split_off(5)] {
+            let text = write(&messages).unwrap();
+            assert_eq!(read(7, &text).unwrap(), (7, messages));
+        }
         assert_eq!(read(7, &write(&[]).unwrap()).unwrap(), (7, Vec::new()));
     }
 
