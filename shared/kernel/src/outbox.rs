@@ -10,6 +10,8 @@ use sea_orm::entity::prelude::*;
 use sea_orm::{ActiveValue::Set, QueryResult, QueryTrait, Statement};
 use serde::{Deserialize, Serialize};
 
+use crate::writer::chain;
+
 mod row {
     #![expect(
         clippy::disallowed_methods,
@@ -153,9 +155,9 @@ pub(crate) async fn read_again(
 /// Outbox rows with their messages.
 pub(crate) type LeftBehind = Vec<(i64, Vec<Outgoing>)>;
 
-/// Takes over the rows of other kernels whose lease is over, oldest first. A lease is never renewed:
-/// a row lives for milliseconds, and one that lives longer may well be published twice. Leases are
-/// compared by the database's clock, which is the one that all replicas share.
+/// Takes over the rows of other kernels whose lease is over, oldest first; those that can be read. A
+/// lease is never renewed: a row lives for milliseconds, and one that lives longer may well be published
+/// twice. Leases are compared by the database's clock, which is the one that all replicas share.
 pub(crate) async fn take_over(
     db: &impl ConnectionTrait,
     owner: &str,
@@ -170,11 +172,19 @@ pub(crate) async fn take_over(
     let update = Statement::from_sql_and_values(backend, sql, [owner.into()]);
     let mut taken = Vec::new();
     for row in db.query_all_raw(update).await? {
-        let messages: String = row.try_get_by_index(1)?;
-        taken.push(read(row.try_get_by_index(0)?, &messages)?);
+        let (id, messages): (_, String) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
+        match read(id, &messages) {
+            Ok(row) => taken.push(row),
+            Err(error) => unreadable(id, &error),
+        }
     }
     taken.sort_by_key(|(id, _)| *id);
     Ok(taken)
+}
+
+/// Tells of a row that stays where it is: a later version may have written it, and can read it.
+pub(crate) fn unreadable(row: i64, error: &StoreError) {
+    tracing::error!(row, error = %chain(error), "an outbox row cannot be read, and stays; newer ones are published");
 }
 
 /// What a row says of a message before the bodies come: where to, with which headers, and how many bytes
@@ -234,10 +244,25 @@ mod tests {
         vec![one, other.header("hp-reply", "_INBOX.1")]
     }
 
+    /// Nothing says of a body that it is JSON, or in one line.
+    fn odd_ones() -> Vec<Outgoing> {
+        let bodies = ["", "\n", "\n\n[\"s\"]\n", "üüü", "\"[", ""];
+        let odd = |body: &str| Outgoing {
+            subject: "hp.default.c".to_owned(),
+            body: body.to_owned(),
+            headers: Vec::new(),
+        };
+        let odd = bodies.into_iter().map(odd);
+        odd.map(|it| it.header("hp-\"odd\"", "a\r\nb\t; ü"))
+            .collect()
+    }
+
     #[test]
     fn what_is_written_is_read() {
-        let text = write(&messages()).unwrap();
-        assert_eq!(read(7, &text).unwrap(), (7, messages()));
+        for messages in [messages(), odd_ones(), odd_ones().split_off(5)] {
+            let text = write(&messages).unwrap();
+            assert_eq!(read(7, &text).unwrap(), (7, messages));
+        }
         assert_eq!(read(7, &write(&[]).unwrap()).unwrap(), (7, Vec::new()));
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdpoint_bus::{Bus, BusError, Outgoing};
+use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -31,8 +32,8 @@ type Attempt = Pin<Box<dyn Future<Output = Tried> + Send>>;
 enum Tried {
     /// The bus has all of it.
     Stored,
-    /// Another replica has it: it is that one's to publish and to delete.
-    Elsewhere,
+    /// Nothing of it is ours to publish or to delete: another replica has it, or nobody of this version can read it.
+    NotOurs,
     /// What is left of it, where that is known, and what the bus said, where it was asked.
     Refused(Option<Vec<Outgoing>>, Option<BusError>),
 }
@@ -266,7 +267,11 @@ impl<S: Service> Publisher<S> {
                 Some(messages) => messages,
                 None => match outbox::read_again(&db, row, owner.as_deref()).await {
                     Ok(Some(messages)) => messages,
-                    Ok(None) => return Tried::Elsewhere,
+                    Ok(None) => return Tried::NotOurs,
+                    Err(error @ StoreError::BrokenRow { .. }) => {
+                        outbox::unreadable(row, &error);
+                        return Tried::NotOurs;
+                    }
                     Err(error) => {
                         tracing::debug!(error = %chain(&error), "an outbox row could not be read; it is tried again");
                         return Tried::Refused(None, None);
@@ -288,7 +293,7 @@ impl<S: Service> Publisher<S> {
                     self.courier.published.end_of(row);
                 }
             }
-            Tried::Elsewhere => drop(self.behind.done(S::NAME)),
+            Tried::NotOurs => drop(self.behind.done(S::NAME)),
             Tried::Refused(left, why) => self.behind.refused(left, why.as_ref()),
         }
     }

@@ -5,6 +5,7 @@ mod counter;
 mod faults;
 mod replicas;
 mod sweeps;
+mod unreadable;
 mod whole;
 mod wishes;
 

@@ -131,7 +131,8 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
     let mut options = match location {
         Location::Sqlite(path) => {
             provide_folder(path)?;
-            ConnectOptions::new(format!("sqlite://{}?mode=rwc", path.display()))
+            // Which file is said below: in an address `?` and `%` would not mean themselves.
+            ConnectOptions::new("sqlite:")
         }
         Location::Postgres { url, .. } => ConnectOptions::new(url),
     };
@@ -143,9 +144,10 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
         .record_stmt_in_spans(false)
         .test_before_acquire(!location.is_exclusive());
     match location {
-        Location::Sqlite(_) => {
+        Location::Sqlite(path) => {
+            let path = path.clone();
             options.map_sqlx_sqlite_pool_opts(|pool| pool.before_acquire(at_rest));
-            options.map_sqlx_sqlite_opts(tuned);
+            options.map_sqlx_sqlite_opts(move |sqlite| tuned(sqlite, &path));
         }
         Location::Postgres { schema, .. } => {
             options.set_schema_search_path(schema);
@@ -158,8 +160,10 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
 }
 
 /// How every connection to a SQLite file is set.
-fn tuned(options: SqliteConnectOptions) -> SqliteConnectOptions {
+fn tuned(options: SqliteConnectOptions, path: &Path) -> SqliteConnectOptions {
     options
+        .filename(path)
+        .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .busy_timeout(BUSY_TIMEOUT)

@@ -70,8 +70,8 @@ impl Transaction {
         }
     }
 
-    /// A write whose result nobody reads: done before any statement that comes after it. An error may
-    /// come with one of those, or with the commit.
+    /// A write whose result nobody reads, and that returns no rows: done before any statement that comes
+    /// after it. An error may come with one of those, or with the commit.
     ///
     /// # Errors
     /// [`DbErr`] when the database refuses it, or what waited before it.
@@ -111,7 +111,8 @@ impl Transaction {
     pub async fn commit_with(self, last: Statement) -> Result<Vec<QueryResult>, StoreError> {
         let mut last = self.with_waiting(last).await?;
         if self.is_own() {
-            last.sql.push_str("; COMMIT");
+            last.text.sql.push_str("; COMMIT");
+            last.statements += 1;
         }
         let rows = self.rows(last).await?;
         self.ended().await?;
@@ -159,23 +160,23 @@ impl Transaction {
     async fn send(&self) -> Result<(), DbErr> {
         let mut statements = self.take();
         if let Some(last) = statements.pop() {
-            let statement = joined(statements, last);
+            let statement = Joined::new(statements, last);
             self.whole(self.run(statement)).await?;
         }
         Ok(())
     }
 
-    async fn run(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+    async fn run(&self, statement: Joined) -> Result<ExecResult, DbErr> {
         match &self.way {
-            Way::Pooled(inner) => inner.execute_raw(statement).await,
+            Way::Pooled(inner) => inner.execute_raw(statement.text).await,
             Way::Own(own) => own.execute(statement).await,
         }
     }
 
-    async fn rows(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+    async fn rows(&self, statement: Joined) -> Result<Vec<QueryResult>, DbErr> {
         self.whole(async {
             match &self.way {
-                Way::Pooled(inner) => inner.query_all_raw(statement).await,
+                Way::Pooled(inner) => inner.query_all_raw(statement.text).await,
                 Way::Own(own) => own.all(statement).await,
             }
         })
@@ -198,15 +199,15 @@ impl Transaction {
     }
 
     /// A statement that reads, with what waits before it; only what reads returns rows.
-    async fn with_waiting(&self, statement: Statement) -> Result<Statement, DbErr> {
+    async fn with_waiting(&self, statement: Statement) -> Result<Joined, DbErr> {
         if self.is_apart(&statement) {
             return self.by_itself(statement).await;
         }
-        Ok(joined(self.take(), statement))
+        Ok(Joined::new(self.take(), statement))
     }
 
     /// A statement with nothing before it but the beginning, which comes to few texts and has no values.
-    async fn by_itself(&self, statement: Statement) -> Result<Statement, DbErr> {
+    async fn by_itself(&self, statement: Statement) -> Result<Joined, DbErr> {
         let is_little = {
             let waiting = self.waiting();
             waiting.statements.len() <= usize::from(waiting.is_new)
@@ -214,7 +215,7 @@ impl Transaction {
         if !is_little {
             self.send().await?;
         }
-        Ok(joined(self.take(), statement))
+        Ok(Joined::new(self.take(), statement))
     }
 
     fn take(&self) -> Vec<Statement> {
@@ -240,6 +241,7 @@ impl ConnectionTrait for Transaction {
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
         // Apart, for it is asked how many rows it changed.
         self.send().await?;
+        let statement = Joined::new(Vec::new(), statement);
         self.whole(self.run(statement)).await
     }
 
@@ -258,8 +260,8 @@ impl ConnectionTrait for Transaction {
         let statement = self.with_waiting(statement).await?;
         self.whole(async {
             match &self.way {
-                Way::Pooled(inner) => inner.query_one_raw(statement).await,
-                Way::Own(own) => own.one(statement).await,
+                Way::Pooled(inner) => inner.query_one_raw(statement.text).await,
+                Way::Own(own) => Ok(own.all(statement).await?.into_iter().next()),
             }
         })
         .await
@@ -281,24 +283,40 @@ fn is_numbered(statement: &Statement) -> bool {
     statement.sql.contains("$1")
 }
 
-/// One text for all. Placeholders that sea-orm makes for SQLite have no numbers, so that values follow
-/// each other as their statements do.
-fn joined(before: Vec<Statement>, last: Statement) -> Statement {
-    if before.is_empty() {
-        return last;
+/// Statements as one text.
+pub(crate) struct Joined {
+    pub(crate) text: Statement,
+    /// How many of them.
+    pub(crate) statements: usize,
+}
+
+impl Joined {
+    /// Placeholders that sea-orm makes for SQLite have no numbers, so that values follow each other as their
+    /// statements do.
+    fn new(before: Vec<Statement>, last: Statement) -> Self {
+        let statements = before.len() + 1;
+        if before.is_empty() {
+            return Self {
+                text: last,
+                statements,
+            };
+        }
+        let backend = last.db_backend;
+        let (mut texts, mut all) = (Vec::new(), Vec::new());
+        for statement in before.into_iter().chain([last]) {
+            texts.push(statement.sql);
+            all.extend(
+                statement
+                    .values
+                    .into_iter()
+                    .flat_map(|Values(values)| values),
+            );
+        }
+        Self {
+            text: Statement::from_sql_and_values(backend, texts.join("; "), all),
+            statements,
+        }
     }
-    let backend = last.db_backend;
-    let (mut texts, mut values) = (Vec::new(), Vec::new());
-    for statement in before.into_iter().chain([last]) {
-        texts.push(statement.sql);
-        values.extend(
-            statement
-                .values
-                .into_iter()
-                .flat_map(|Values(values)| values),
-        );
-    }
-    Statement::from_sql_and_values(backend, texts.join("; "), values)
 }
 
 #[cfg(test)]

@@ -6,14 +6,18 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sea_orm::sqlx::{self, AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
+use futures_util::TryStreamExt as _;
+use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteQueryResult, SqliteRow};
+use sea_orm::sqlx::{
+    self, AssertSqlSafe, ConnectOptions as _, Connection as _, Either, Executor as _,
+};
 use sea_orm::{
     ConnectionTrait as _, DatabaseConnection, DbErr, ExecResult, QueryResult, RuntimeErr,
     Statement, Values,
 };
 use sea_query_sqlx::SqlxValues;
 
+use crate::transaction::Joined;
 use crate::{Location, StoreError, Transaction, begin_write, open_writer, tuned};
 
 /// What writes a service's tables: on SQLite one transaction at a time.
@@ -120,9 +124,8 @@ impl Own {
         }
     }
 
-    pub(crate) async fn execute(&self, statement: Statement) -> Result<ExecResult, DbErr> {
-        let mut connection = self.connection.lock().await;
-        let done = query(statement).execute(&mut *connection).await;
+    pub(crate) async fn execute(&self, statement: Joined) -> Result<ExecResult, DbErr> {
+        let done = self.done(statement, drop).await;
         done.map(Into::into).map_err(refused)
     }
 
@@ -132,16 +135,36 @@ impl Own {
         done.map(Into::into).map_err(refused)
     }
 
-    pub(crate) async fn one(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
-        let mut connection = self.connection.lock().await;
-        let row = query(statement).fetch_optional(&mut *connection).await;
-        Ok(row.map_err(refused)?.map(Into::into))
+    pub(crate) async fn all(&self, statement: Joined) -> Result<Vec<QueryResult>, DbErr> {
+        let mut rows = Vec::new();
+        let done = self.done(statement, |row| rows.push(row.into())).await;
+        done.map_err(refused)?;
+        Ok(rows)
     }
 
-    pub(crate) async fn all(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+    /// Has all statements of a text done, and counts them. Where SQLite's thread ends in the middle (it panics where it is
+    /// misused) the driver says nothing of it: results come to an end as they do after the last statement, the commit.
+    async fn done(
+        &self,
+        Joined { text, statements }: Joined,
+        mut take: impl FnMut(SqliteRow),
+    ) -> Result<SqliteQueryResult, sqlx::Error> {
         let mut connection = self.connection.lock().await;
-        let rows = query(statement).fetch_all(&mut *connection).await;
-        Ok(rows.map_err(refused)?.into_iter().map(Into::into).collect())
+        let mut results = connection.fetch_many(query(text));
+        let (mut done, mut sum) = (0, SqliteQueryResult::default());
+        while let Some(result) = results.try_next().await? {
+            match result {
+                Either::Left(result) => {
+                    done += 1;
+                    sum.extend([result]);
+                }
+                Either::Right(row) => take(row),
+            }
+        }
+        if done < statements {
+            return Err(sqlx::Error::WorkerCrashed);
+        }
+        Ok(sum)
     }
 
     /// To the next transaction; this one has ended.
@@ -156,9 +179,7 @@ fn query(statement: Statement) -> sqlx::query::Query<'static, sqlx::Sqlite, Sqlx
 }
 
 fn options(path: &Path) -> SqliteConnectOptions {
-    tuned(SqliteConnectOptions::new())
-        .filename(path)
-        .create_if_missing(true)
+    tuned(SqliteConnectOptions::new(), path)
         // Checkpoints are made by a thread and connection of their own.
         .pragma("wal_autocheckpoint", "0")
         .disable_statement_logging()
@@ -177,147 +198,4 @@ fn away(error: sqlx::Error) -> DbErr {
 }
 
 #[cfg(test)]
-mod tests {
-    use sea_orm::{ConnectionTrait, DbBackend};
-
-    use super::*;
-    use crate::open_readers;
-
-    async fn writer() -> (tempfile::TempDir, Location, TableWriter) {
-        let folder = tempfile::tempdir().unwrap();
-        let location = Location::Sqlite(folder.path().join("new/tables.db"));
-        let writer = TableWriter::open(&location).await.unwrap();
-        writer
-            .alone("CREATE TABLE said (place INTEGER PRIMARY KEY, text TEXT)")
-            .await
-            .unwrap();
-        (folder, location, writer)
-    }
-
-    fn add(place: i64) -> Statement {
-        let sql = "INSERT INTO said VALUES (?, 'word')";
-        Statement::from_sql_and_values(DbBackend::Sqlite, sql, [place.into()])
-    }
-
-    /// What another connection sees.
-    async fn places(location: &Location) -> Vec<i64> {
-        let db = open_readers(location, 1).await.unwrap();
-        let all =
-            Statement::from_string(DbBackend::Sqlite, "SELECT place FROM said ORDER BY place");
-        let rows = db.query_all_raw(all).await.unwrap();
-        let place = |row: &QueryResult| row.try_get_by_index::<i64>(0).unwrap();
-        rows.iter().map(place).collect()
-    }
-
-    /// Whether the connection is at hand, so that the next transaction needs no new one.
-    fn is_home(writer: &TableWriter) -> bool {
-        let Way::Sqlite(_, home) = &writer.0 else {
-            return false;
-        };
-        let connection = home.take();
-        let is_home = connection.is_some();
-        connection.into_iter().for_each(|it| home.put(it));
-        is_home
-    }
-
-    #[tokio::test]
-    async fn what_is_committed_is_there_and_the_connection_comes_back() {
-        let (_folder, location, writer) = writer().await;
-        for place in 1..=3 {
-            let tx = writer.begin().await.unwrap();
-            tx.later(add(place)).await.unwrap();
-            tx.commit().await.unwrap();
-            assert!(is_home(&writer));
-        }
-        let tx = writer.begin().await.unwrap();
-        assert_eq!(tx.execute_raw(add(4)).await.unwrap().rows_affected(), 1);
-        let one = Statement::from_string(DbBackend::Sqlite, "SELECT max(place) FROM said");
-        let row = tx.query_one_raw(one).await.unwrap().unwrap();
-        assert_eq!(
-            row.try_get_by_index::<i64>(0).unwrap(),
-            4,
-            "it sees its own"
-        );
-        assert_eq!(places(&location).await, [1, 2, 3], "nobody else does");
-        tx.commit().await.unwrap();
-        assert_eq!(places(&location).await, [1, 2, 3, 4]);
-    }
-
-    #[tokio::test]
-    async fn a_transaction_without_a_statement_takes_no_lock() {
-        let (_folder, location, writer) = writer().await;
-        let other = TableWriter::open(&location).await.unwrap();
-        let holds_it = writer.begin().await.unwrap();
-        holds_it.execute_raw(add(1)).await.unwrap();
-        let empty = other.begin().await.unwrap();
-        empty.commit().await.unwrap();
-        assert!(is_home(&other));
-        holds_it.commit().await.unwrap();
-        assert_eq!(places(&location).await, [1]);
-    }
-
-    /// A connection that was left within a transaction is never used again.
-    #[tokio::test]
-    async fn what_is_dropped_or_refused_leaves_nothing() {
-        let (_folder, location, writer) = writer().await;
-        let tx = writer.begin().await.unwrap();
-        tx.execute_raw(add(1)).await.unwrap();
-        drop(tx);
-        assert!(!is_home(&writer));
-
-        let tx = writer.begin().await.unwrap();
-        tx.later(add(2)).await.unwrap();
-        tx.later(add(2)).await.unwrap();
-        tx.commit().await.unwrap_err();
-        assert!(!is_home(&writer));
-
-        let tx = writer.begin().await.unwrap();
-        tx.execute_raw(add(3)).await.unwrap();
-        tx.rollback().await.unwrap();
-
-        let tx = writer.begin().await.unwrap();
-        tx.execute_raw(add(4)).await.unwrap();
-        tx.commit().await.unwrap();
-        assert_eq!(places(&location).await, [4]);
-    }
-
-    /// SQLite rolls back by itself where the disk is full: what follows must not stay by itself.
-    #[tokio::test]
-    async fn a_full_disk_ends_a_transaction_and_its_connection() {
-        let (_folder, location, writer) = writer().await;
-        let tx = writer.begin().await.unwrap();
-        tx.execute_raw(add(1)).await.unwrap();
-        tx.execute_unprepared("PRAGMA max_page_count = 1")
-            .await
-            .unwrap();
-        let large = "INSERT INTO said VALUES (2, hex(zeroblob(100000)))";
-        tx.execute_unprepared(large).await.unwrap_err();
-        tx.execute_raw(add(3)).await.unwrap_err();
-        tx.commit().await.unwrap_err();
-        assert!(!is_home(&writer));
-        assert!(places(&location).await.is_empty());
-
-        assert!(writer.takes_writes().await);
-        let tx = writer.begin().await.unwrap();
-        tx.later(add(4)).await.unwrap();
-        tx.commit().await.unwrap();
-        assert_eq!(places(&location).await, [4]);
-        writer.close().await.unwrap();
-    }
-
-    /// Nobody makes checkpoints beside a pool, so SQLite does.
-    #[tokio::test]
-    async fn the_log_of_a_pool_stays_short() {
-        const MIB: u64 = 1 << 20;
-        let (folder, location, _writer) = writer().await;
-        let db = open_writer(&location).await.unwrap();
-        for place in 1..=32 {
-            let sql = "INSERT INTO said VALUES (?, hex(zeroblob(262144)))";
-            let add = Statement::from_sql_and_values(DbBackend::Sqlite, sql, [place.into()]);
-            db.execute_raw(add).await.unwrap();
-        }
-        let log = folder.path().join("new/tables.db-wal");
-        let bytes = std::fs::metadata(log).unwrap().len();
-        assert!((MIB..8 * MIB).contains(&bytes), "{bytes} of 16 MiB written");
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ use sea_orm::ConnectionTrait;
 use tokio::runtime::Runtime;
 
 use super::counter::{Count, Input, SAME, acme};
-use super::{PATIENCE, World, envelope, key, start_on};
+use super::{PATIENCE, World, envelope, key, start_on, unreadable};
 use crate::Deps;
 
 const COMMANDS: StreamUse<'_> = StreamUse::Commands("counter");
@@ -94,6 +94,13 @@ async fn what_a_replica_committed_and_did_not_publish_another_publishes_when_its
     until(PATIENCE, "an empty outbox", forgotten).await.unwrap();
     assert_eq!(world.counts().await["a"], 3);
     kernel.stop().await;
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_holds_up_no_other_on_postgres() {
+    if let Some((world, _postgres)) = world().await {
+        unreadable::holds_up_no_other(&world).await;
+    }
 }
 
 /// Two replicas have the same new key in their hands, and neither changes a row: whoever is second is
