@@ -339,18 +339,20 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// The owner has one notification of a request, which says that it has ended.
+    /// The owner was asked once by a request, and the notification says that it has ended. That they follow its
+    /// agent tells them beside that how it ended.
     async fn is_told_once(&self, request: &str, kind: &str) -> anyhow::Result<()> {
         let id = request.rsplit('/').next().context("an id")?;
         let told = |page: &Value| -> Vec<Value> {
             let items = page["items"].as_array().into_iter().flatten();
-            items.filter(|one| one["request"] == id).cloned().collect()
+            let asks = |one: &&Value| one["request"] == id && one["type"] == kind;
+            items.filter(asks).cloned().collect()
         };
         let is_marked = |page: &Value| told(page).iter().any(|one| one["decided"].is_object());
         let path = "/notifications?limit=500";
         let page = self.sees("the owner is told", path, is_marked).await?;
         let told = told(&page);
-        ensure!(told.len() == 1 && told[0]["type"] == kind, "{told:?}");
+        ensure!(told.len() == 1, "{told:?}");
         Ok(())
     }
 
