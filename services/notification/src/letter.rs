@@ -131,24 +131,24 @@ pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> Words {
                 None => format!("Priority {}, since {}.", one.priority.as_str(), at(one.at)),
             };
             let link = base.map(|base| format!("{base}{}", one.link));
-            (short(&one.title), about, link)
+            let place = match (&link, one.run.filter(|_| one.ended.is_some())) {
+                (Some(link), _) => link.clone(),
+                (None, Some(run)) => format!("It is run {run}."),
+                (None, None) => "Open the inbox of Holdpoint to decide it.".to_owned(),
+            };
+            (short(&one.title), about, link, place)
         })
         .collect();
     let more = open.len().saturating_sub(NAMED);
     let more = (more > 0).then(|| format!("and {more} more"));
     let mut parts: Vec<String> = named
         .iter()
-        .map(|(title, about, link)| {
-            let link = link
-                .as_deref()
-                .unwrap_or("Open the inbox of Holdpoint to decide it.");
-            format!("- {title}\n  {about}\n  {link}")
-        })
+        .map(|(title, about, _, place)| format!("- {title}\n  {about}\n  {place}"))
         .collect();
     parts.extend(more.clone());
     let html = html! {
         ul {
-            @for (title, about, link) in &named {
+            @for (title, about, link, _) in &named {
                 li {
                     @if let Some(link) = link { a href=(link) { (title) } } @else { (title) }
                     br; (about)
@@ -276,10 +276,8 @@ mod tests {
         );
     }
 
-    /// People, deliverable 7: capped, escaped, with a link to each.
-    #[test]
-    fn a_digest_names_some_and_counts_the_rest() {
-        let one = NotificationView {
+    fn in_a_digest() -> NotificationView {
+        NotificationView {
             id: holdpoint_ids::NotificationId::opened(fact(1, FactKind::Opened, &[]).id),
             kind: holdpoint_contracts::notification::NotificationType::InputRequested,
             title: "<b>Ship</b>\r\nBcc: eve".to_owned(),
@@ -293,8 +291,16 @@ mod tests {
             read_at: None,
             decided: None,
             ended: None,
-        };
-        let words = digest(&vec![one; NAMED + 3], Some("https://hold.example"));
+        }
+    }
+
+    /// People, deliverable 7: capped, escaped, with a link to each.
+    #[test]
+    fn a_digest_names_some_and_counts_the_rest() {
+        let words = digest(
+            &vec![in_a_digest(); NAMED + 3],
+            Some("https://hold.example"),
+        );
         assert_eq!(words.subject, "23 requests wait for you");
         assert_eq!(
             words
@@ -336,6 +342,17 @@ mod tests {
         assert!(
             slack.contains("Run of outreach failed") && !slack.contains("<b>"),
             "{slack}"
+        );
+        let one = NotificationView {
+            ended: Some(end.shown()),
+            run: Some(end.run),
+            ..in_a_digest()
+        };
+        let listed = digest(&[one], None).text;
+        assert!(!listed.contains("decide"), "nothing is asked: {listed}");
+        assert!(
+            listed.contains(&format!("It is run {}.", end.run)),
+            "{listed}"
         );
         assert_eq!(subject(0, 1), "1 run has ended that you follow");
         assert_eq!(

@@ -112,7 +112,8 @@ pub async fn start(
     let sweep = sweeps::Telling {
         wake: Arc::clone(&telling),
         people,
-        turns: store::Turns::default(),
+        facts: store::Turns::default(),
+        ends: store::Turns::default(),
     };
     let nudge = start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     telling.wakes(nudge, handle.activity());

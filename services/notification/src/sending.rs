@@ -41,6 +41,9 @@ const AT_WORK_OF_ONE: usize = 4;
 /// Longest time for one try; shorter than its lease.
 const SEND_WITHIN: Duration = Duration::from_secs(45);
 
+/// Why somebody is not told how a run ended who has lost their roles since.
+const BARRED: &str = "The person may not look at runs any more.";
+
 /// Whoever moves the clock waits so long for one try, in real time: a dead server holds nobody up.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 

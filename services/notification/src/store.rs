@@ -10,6 +10,7 @@ mod old;
 mod preferences_row;
 mod recording;
 mod secret_row;
+mod turns;
 mod watch_row;
 mod webhook_row;
 
@@ -37,11 +38,10 @@ use crate::domain::{
 
 pub(crate) use copy_row::{After, Behind, Filter, some_unread};
 pub(crate) use delivery_row::{Last, due, last_digest, of_request, of_webhook};
-pub(crate) use end_row::fanning as ends_fanning;
-pub(crate) use note_row::Turns;
 pub(crate) use old::has_old;
 pub(crate) use preferences_row::digests;
 pub(crate) use recording::record;
+pub(crate) use turns::Turns;
 
 /// The number in a notification's id, as rows have it.
 const fn told_rev(id: NotificationId) -> u64 {
@@ -446,7 +446,7 @@ pub(crate) async fn find(
 }
 
 /// Whether one of these roles lets somebody look at runs and requests.
-fn may_look(roles: &[RoleName]) -> bool {
+pub(crate) fn may_look(roles: &[RoleName]) -> bool {
     let named = roles.iter().filter_map(|role| Role::named(role.as_str()));
     named.into_iter().any(|role| may(role, Right::Look))
 }

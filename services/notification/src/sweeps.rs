@@ -94,7 +94,10 @@ impl Wake {
 pub(crate) struct Telling {
     pub(crate) wake: Arc<Wake>,
     pub(crate) people: People,
-    pub(crate) turns: store::Turns,
+    /// Of facts of requests.
+    pub(crate) facts: store::Turns,
+    /// Of ends of runs.
+    pub(crate) ends: store::Turns,
 }
 
 impl Telling {
@@ -103,19 +106,19 @@ impl Telling {
         db: &DatabaseConnection,
     ) -> Result<SweepPage<Notification>, StoreError> {
         let wanted = self.wake.wanted();
-        let keys = self.turns.next(db, FACTS).await?;
-        let ends = store::ends_fanning(db, ENDS).await?;
+        let facts = self.facts.next(db, FACTS).await?;
+        let ends = self.ends.next(db, ENDS).await?;
         let mut page = SweepPage {
             more: false,
             inputs: Vec::new(),
             messages: Vec::new(),
         };
-        if keys.is_empty() && ends.is_empty() {
+        if facts.is_empty() && ends.is_empty() {
             self.wake.end(wanted);
         } else if self.knows_everybody().await {
             page.more = true;
             let ends = ends.into_iter().map(Input::EndGoesOn);
-            page.inputs = keys.into_iter().map(Input::GoOn).chain(ends).collect();
+            page.inputs = facts.into_iter().map(Input::GoOn).chain(ends).collect();
         }
         Ok(page)
     }

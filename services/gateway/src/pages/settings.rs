@@ -265,6 +265,9 @@ async fn change(
     }
 }
 
+/// Longest sentence under a field, in characters.
+const FAULT_CHARS_MAX: usize = 400;
+
 /// What is wrong with one field, in the words of a page: the API begins with the field's path.
 fn fault(faults: &[FieldError], pointer: &str) -> Option<String> {
     let is_it = |fault: &&FieldError| {
@@ -275,14 +278,19 @@ fn fault(faults: &[FieldError], pointer: &str) -> Option<String> {
                 .is_some_and(|rest| rest.starts_with('/'))
     };
     let fault = faults.iter().find(is_it)?;
-    let mut text = match fault.message.split_once(' ') {
-        Some((path, rest)) if path.contains(['.', '_']) => format!("This {rest}"),
+    let path = fault.pointer.as_deref().unwrap_or_default();
+    let path = path.trim_start_matches('/').replace('/', ".");
+    let text = match fault.message.strip_prefix(&path) {
+        Some(rest) if rest.starts_with(": ") => rest.trim_start_matches(": ").to_owned(),
+        Some(rest) if rest.starts_with(' ') && path.contains(['.', '_']) => format!("This{rest}"),
         Some(_) | None => fault.message.clone(),
     };
-    if !fault.nearest.is_empty() {
-        text = format!("{text}. Perhaps: {}", fault.nearest.join(", "));
+    let text = line(&text, FAULT_CHARS_MAX);
+    if fault.nearest.is_empty() {
+        return Some(text);
     }
-    Some(line(&text, 400))
+    let nearest = line(&fault.nearest.join(", "), FAULT_CHARS_MAX);
+    Some(format!("{text}. Perhaps: {nearest}"))
 }
 
 /// The words under a field that needs another look.
@@ -291,5 +299,51 @@ fn wrong(id: &str, fault: Option<&String>) -> Markup {
         @if let Some(text) = fault {
             p.hint id=(id) { strong.error { (text) } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Issue 4, deliverable 7: what is wrong with a field is a sentence, and says which word is meant.
+    #[test]
+    fn what_is_wrong_is_a_sentence() {
+        for (pointer, message, told) in [
+            (
+                "/time_zone",
+                "time_zone is the name of a zone",
+                "This is the name of a zone",
+            ),
+            (
+                "/channels/chat/url",
+                "channels.chat.url: only https addresses are called",
+                "only https addresses are called",
+            ),
+            (
+                "/url",
+                "url: 10.0.0.1 is not a public address",
+                "10.0.0.1 is not a public address",
+            ),
+            (
+                "/url",
+                "url is an http or https address",
+                "url is an http or https address",
+            ),
+            (
+                "/events/1",
+                "`run.over` is no event",
+                "`run.over` is no event",
+            ),
+        ] {
+            let faults = [FieldError::at(pointer, message)];
+            assert_eq!(fault(&faults, pointer).as_deref(), Some(told));
+        }
+        let named = FieldError {
+            nearest: vec!["run.failed".to_owned()],
+            ..FieldError::at("/events/0", "x".repeat(2_000))
+        };
+        let told = fault(&[named], "/events").unwrap();
+        assert!(told.ends_with("Perhaps: run.failed"), "{told}");
     }
 }

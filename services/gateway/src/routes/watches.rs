@@ -84,7 +84,8 @@ async fn add(
 }
 
 /// The caller follows something from now on. 404 for what is not there, in the words of whoever owns it.
-/// The executor tells of ends from before that on, so that none falls between.
+/// The executor tells of ends from before that on, so that none falls between. Of an agent that nobody has
+/// followed it may have heard meanwhile that nobody does, so it is told again before the caller is answered.
 pub(crate) async fn follow(
     app: &App,
     caller: &Caller,
@@ -93,17 +94,26 @@ pub(crate) async fn follow(
 ) -> Result<WatchAdded, Problem> {
     match &of {
         Watched::Request(id) => drop(app.request(caller, *id).await?),
-        Watched::Run(_) | Watched::Agent(_) => {
-            let command = WatchEnds {
-                of: vec![of.clone()],
-            };
-            let answers = app.ask(caller, None, command).await?;
-            for answer in answers {
-                Result::from(answer)?;
-            }
-        }
+        Watched::Run(_) | Watched::Agent(_) => watch_ends(app, caller, &of).await?,
     }
-    app.ask(caller, key, Watch { of }).await
+    let added = app.ask(caller, key, Watch { of: of.clone() }).await?;
+    if let Watched::Agent(name) = &of
+        && added.new
+        && let Err(problem) = watch_ends(app, caller, &of).await
+    {
+        tracing::info!(%problem, agent = %name, "the notification service asks for its ends");
+    }
+    Ok(added)
+}
+
+async fn watch_ends(app: &App, caller: &Caller, of: &Watched) -> Result<(), Problem> {
+    let command = WatchEnds {
+        of: vec![of.clone()],
+    };
+    for answer in app.ask(caller, None, command).await? {
+        Result::from(answer)?;
+    }
+    Ok(())
 }
 
 async fn remove(

@@ -40,6 +40,26 @@ async fn an_operator_takes_a_run_over_by_its_id() {
     assert_eq!(refusal(refused).await, (403, "forbidden".to_owned()));
 }
 
+/// S0-T4: between both the executor may have heard that nobody follows the agent, and it is told again before
+/// the follower is answered; who follows already changes nothing.
+#[tokio::test]
+async fn the_executor_knows_who_follows_an_agent_before_they_are_answered() {
+    let edge = Edge::new().await;
+    edge.play("notification").await;
+    let agent = json!({ "agent": "outreach" });
+    for (status, verbs) in [
+        (201, &["watch_ends", "watch", "watch_ends"][..]),
+        (200, &["watch_ends", "watch"]),
+    ] {
+        let before = edge.played.lock().unwrap().asked.len();
+        let answer = edge.post("/watches", agent.clone()).await;
+        assert_eq!(answer.status(), status);
+        let asked = &edge.played.lock().unwrap().asked;
+        let asked: Vec<_> = asked[before..].iter().map(|(verb, _)| &**verb).collect();
+        assert_eq!(asked, verbs);
+    }
+}
+
 /// Issue 4, version on every decision: each way to decide says what was seen.
 #[tokio::test]
 async fn every_way_to_decide_says_which_version_was_seen() {

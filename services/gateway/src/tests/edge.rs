@@ -324,6 +324,13 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         }
         "preferences" | "put_preferences" | "webhooks" | "webhook" | "add_webhook"
         | "change_webhook" | "remove_webhook" => super::settings::answer(verb, &body),
+        "watch_ends" => json!({"ok": [{"ok": {}}]}),
+        "watch" => {
+            let agent = &body["command"]["of"]["agent"];
+            let watch = json!({ "id": "agent_outreach", "agent": agent, "since": at() });
+            let new = played.asked.iter().all(|(verb, _)| verb != "watch");
+            json!({"ok": { "watch": watch, "new": new }})
+        }
         "plan_agent" => problem(422, "invalid_agent"),
         "apply_agent" => json!({"ok": {
             "agent": body["command"]["agent"], "version": 1, "status": "active",

@@ -14,8 +14,8 @@ use super::fan_out::{Fan, PAGE, people};
 use super::note::TITLE_CHARS_MAX;
 use super::watch::named;
 use super::{
-    Aggregate, Answer, Change, Effect, Look, Notice, Person, Posting, Recipient, Step, Stop, Watch,
-    active, both, webhook,
+    Aggregate, Answer, Change, Effect, Found, Look, Need, Notice, Person, Posting, Recipient,
+    Rules, Step, Stop, Watch, active, both, webhook,
 };
 
 /// Names the end of a run.
@@ -202,8 +202,7 @@ pub(super) fn ended_before(
     if watch.since.is_none() {
         return Ok(Step::Same(Answer::Done));
     }
-    let person = active(&watch.workspace, &watch.person, look)?;
-    let people: Vec<_> = person.into_iter().collect();
+    let people: Vec<_> = follower(watch, look)?.into_iter().collect();
     let next = Watch {
         since: None,
         version: watch.version + 1,
@@ -215,6 +214,22 @@ pub(super) fn ended_before(
         facts: Vec::new(),
         answer: Answer::Done,
     })))
+}
+
+/// Whoever watches, unless they are disabled. Somebody who is so new that the copy does not know them yet
+/// is told in the application alone: the gateway knew them, and nobody asks a second time.
+fn follower(watch: &Watch, look: Look<'_>) -> Result<Option<Person>, Stop> {
+    let need = Need::Person(watch.workspace.clone(), watch.person.clone());
+    if look(&need) == Found::Absent {
+        return Ok(Some(Person {
+            name: watch.person.clone(),
+            active: true,
+            has_mail: false,
+            may_look: true,
+            rules: Rules::default(),
+        }));
+    }
+    active(&watch.workspace, &watch.person, look)
 }
 
 /// In the application, and by the first way that each of them wants. Whoever may not look at runs any

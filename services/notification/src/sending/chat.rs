@@ -4,9 +4,9 @@ use holdpoint_auth::WebhookSecret;
 
 use super::post::Letter;
 use super::webhook::body;
-use super::{Pool, dropped, never, unread};
+use super::{BARRED, Pool, dropped, never, unread};
 use crate::domain::{DeliveryKey, GONE, OVER, Report};
-use crate::store::{self, Parcel};
+use crate::store::{self, News, Parcel, may_look};
 
 impl Pool {
     /// Not to somebody who was disabled meanwhile, and not of what is over: but that it is.
@@ -16,6 +16,9 @@ impl Pool {
         };
         if parcel.of.is_void() {
             return dropped(OVER);
+        }
+        if matches!(parcel.of, News::End(_)) && !may_look(&person.roles) {
+            return dropped(BARRED);
         }
         let said = store::preferences(&self.readers, &key.workspace, &person.name).await;
         let said = match said {

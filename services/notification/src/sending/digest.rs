@@ -4,12 +4,13 @@ use std::collections::HashSet;
 
 use holdpoint_contracts::notification::NotificationView;
 use holdpoint_ids::UserName;
+use holdpoint_people::table::User;
 use holdpoint_store::StoreError;
 
 use super::{Pool, dropped, unread};
 use crate::domain::{DeliveryKey, GONE, Report, Rules, asks_somebody};
 use crate::letter;
-use crate::store::{self, Filter};
+use crate::store::{self, Filter, may_look};
 
 /// Of the newest notifications of a person so many are looked at.
 const LOOKED_AT: u64 = 500;
@@ -23,7 +24,7 @@ impl Pool {
             Ok(Some(_) | None) => return dropped(GONE),
             Err(error) => return unread("a person", &error),
         };
-        let open = match self.open(key, name, &rules).await {
+        let open = match self.open(key, &person, &rules).await {
             Ok(open) if open.is_empty() => return dropped("There was nothing to tell."),
             Ok(open) => open,
             Err(error) => return unread("a digest", &error),
@@ -34,16 +35,16 @@ impl Pool {
     }
 
     /// The newest first, each request once; and how runs ended since the last one, as far as that is not
-    /// read.
+    /// read, and the person may still look at runs.
     async fn open(
         &self,
         key: &DeliveryKey,
-        person: &UserName,
+        person: &User,
         rules: &Rules,
     ) -> Result<Vec<NotificationView>, StoreError> {
         let filter = Filter {
             workspace: &key.workspace,
-            person,
+            person: &person.name,
             unread: false,
             behind: None,
             limit: LOOKED_AT,
@@ -54,7 +55,9 @@ impl Pool {
         open.retain(|one| {
             if one.ended.is_some() {
                 let is_new = one.read_at.is_none() && since.is_none_or(|since| one.at > since);
-                return is_new && rules.next(one.priority, &[]).is_none();
+                return is_new
+                    && may_look(&person.roles)
+                    && rules.next(one.priority, &[]).is_none();
             }
             let is_open = one.decided.is_none() && asks_somebody(one.kind);
             let leaves = rules.next(one.priority, &[]).is_some();

@@ -7,10 +7,10 @@ use holdpoint_ids::UserName;
 use holdpoint_mail::{About, Letter, escape, read_mailbox};
 use holdpoint_people::table::User;
 
-use super::{Pool, dropped, later, never};
+use super::{BARRED, Pool, dropped, later, never};
 use crate::domain::{DeliveryKey, GONE, OVER, Report};
 use crate::letter::{self, Words};
-use crate::store::{News, Parcel};
+use crate::store::{News, Parcel, may_look};
 
 /// How long the link of a mail decides; later whoever has it signs in.
 const LINK_VALID: TimeDelta = TimeDelta::days(14);
@@ -30,6 +30,7 @@ impl Pool {
                 let link = |choice| self.link(key, &person.name, &note.fact, choice);
                 letter::words(&note.fact, link)
             }
+            News::End(_) if !may_look(&person.roles) => return dropped(BARRED),
             News::End(end) => {
                 let base = self.outside.public_url.known().and_then(Option::as_deref);
                 letter::ended(end, base)

@@ -77,7 +77,7 @@ pub(crate) struct After<'f> {
     pub(crate) limit: u64,
 }
 
-/// What the copies of one page have in common.
+/// The copies of one page: what they have in common, and who gets one.
 pub(super) struct Copies<'c> {
     pub(super) workspace: &'c Workspace,
     pub(super) id: NotificationId,
@@ -86,6 +86,7 @@ pub(super) struct Copies<'c> {
     pub(super) seq: i64,
     /// They are told because they watch.
     pub(super) watching: bool,
+    pub(super) people: &'c [UserName],
 }
 
 /// When something was read, and by which change.
@@ -173,22 +174,21 @@ pub(super) async fn list(
 }
 
 /// Gives people their copies; who has one keeps it as it is.
-pub(super) async fn insert(
-    db: &Transaction,
-    copies: &Copies<'_>,
-    people: &[UserName],
-) -> Result<(), StoreError> {
-    let rev = number(told_rev(copies.id))?;
-    let rows = people.iter().map(|person| ActiveModel {
-        workspace: Set(copies.workspace.to_string()),
-        person: Set(person.to_string()),
-        hold: Set(copies.id.hold.to_string()),
-        rev: Set(rev),
-        at: Set(copies.at),
-        read_at: Set(copies.read_at),
-        seq: Set(copies.seq),
-        watching: Set(copies.watching),
-    });
+pub(super) async fn insert(db: &Transaction, all: &[Copies<'_>]) -> Result<(), StoreError> {
+    let mut rows = Vec::new();
+    for copies in all {
+        let rev = number(told_rev(copies.id))?;
+        rows.extend(copies.people.iter().map(|person| ActiveModel {
+            workspace: Set(copies.workspace.to_string()),
+            person: Set(person.to_string()),
+            hold: Set(copies.id.hold.to_string()),
+            rev: Set(rev),
+            at: Set(copies.at),
+            read_at: Set(copies.read_at),
+            seq: Set(copies.seq),
+            watching: Set(copies.watching),
+        }));
+    }
     let kept = OnConflict::columns([Column::Workspace, Column::Person, Column::Hold, Column::Rev])
         .do_nothing()
         .to_owned();

@@ -198,20 +198,17 @@ pub(crate) async fn due(
     rows.iter().map(key_of).collect()
 }
 
-/// What new deliveries have in common.
+/// New deliveries of one notification.
 pub(super) struct New<'n> {
     pub(super) workspace: &'n Workspace,
     pub(super) note: NotificationId,
     pub(super) priority: Priority,
+    pub(super) to: &'n [Posting],
 }
 
 /// Of these, the names of people who are told of it already, by whichever way.
-async fn told(
-    db: &impl ConnectionTrait,
-    new: &New<'_>,
-    to: &[Posting],
-) -> Result<HashSet<String>, StoreError> {
-    let first = to.iter().filter(|posting| posting.after.is_empty());
+async fn told(db: &impl ConnectionTrait, new: &New<'_>) -> Result<HashSet<String>, StoreError> {
+    let first = new.to.iter().filter(|posting| posting.after.is_empty());
     let people = first.filter_map(|posting| posting.to.person());
     let names: Vec<_> = people.map(|(name, _)| name.as_str()).collect();
     let mut told = HashSet::new();
@@ -233,38 +230,20 @@ async fn told(
 /// New deliveries; one that is there stays as it is, and nobody begins to be told by two ways.
 pub(super) async fn insert(
     db: &Transaction,
-    new: &New<'_>,
-    to: &[Posting],
+    all: &[New<'_>],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let told = told(db, new, to).await?;
-    let rev = number(told_rev(new.note))?;
-    let mut rows = Vec::with_capacity(to.len());
-    for posting in to {
-        let (channel, target) = columns_of(&posting.to);
-        let begins = posting.after.is_empty() && posting.to.person().is_some();
-        if begins && told.contains(&target) {
-            continue;
-        }
-        rows.push(ActiveModel {
-            workspace: Set(new.workspace.to_string()),
-            hold: Set(new.note.hold.to_string()),
-            rev: Set(rev),
-            channel: Set(channel.to_owned()),
-            target: Set(target),
-            priority: Set(new.priority.as_str().to_owned()),
-            after: Set(written_after(&posting.after)?),
-            state: Set("pending".to_owned()),
-            attempts: Set(0),
-            next_at: Set(Some(posting.due_at)),
-            waits: Set(Some(posting.waits.as_str().to_owned())),
-            last_error: Set(None),
-            receipt: Set(None),
-            version: Set(1),
-            prior_version: Set(0),
-            created_at: Set(now),
-            updated_at: Set(now),
+    let mut rows = Vec::new();
+    for new in all {
+        let told = told(db, new).await?;
+        let to = new.to.iter().filter(|posting| {
+            let begins = posting.after.is_empty();
+            let person = posting.to.person().filter(|_| begins);
+            person.is_none_or(|(name, _)| !told.contains(name.as_str()))
         });
+        for posting in to {
+            rows.push(fresh(new, posting, now)?);
+        }
     }
     let keys = [
         Column::Workspace,
@@ -275,6 +254,29 @@ pub(super) async fn insert(
     ];
     let kept = OnConflict::columns(keys).do_nothing().to_owned();
     insert_rows(db, rows, Some(&kept)).await
+}
+
+fn fresh(new: &New<'_>, posting: &Posting, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
+    let (channel, target) = columns_of(&posting.to);
+    Ok(ActiveModel {
+        workspace: Set(new.workspace.to_string()),
+        hold: Set(new.note.hold.to_string()),
+        rev: Set(number(told_rev(new.note))?),
+        channel: Set(channel.to_owned()),
+        target: Set(target),
+        priority: Set(new.priority.as_str().to_owned()),
+        after: Set(written_after(&posting.after)?),
+        state: Set("pending".to_owned()),
+        attempts: Set(0),
+        next_at: Set(Some(posting.due_at)),
+        waits: Set(Some(posting.waits.as_str().to_owned())),
+        last_error: Set(None),
+        receipt: Set(None),
+        version: Set(1),
+        prior_version: Set(0),
+        created_at: Set(now),
+        updated_at: Set(now),
+    })
 }
 
 /// The chats that were told of a request are told of this, too.
@@ -299,7 +301,13 @@ pub(super) async fn follow_up(
         let chat = Recipient::Chat(name.parse().map_err(broken)?);
         to.push(Posting::at_once(chat, now));
     }
-    insert(db, new, &to, now).await
+    let chats = New {
+        workspace: new.workspace,
+        note: new.note,
+        priority: new.priority,
+        to: &to,
+    };
+    insert(db, &[chats], now).await
 }
 
 /// What waits for the end of a person's quiet hours, or for another try, is due: it is decided anew

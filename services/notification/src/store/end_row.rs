@@ -14,6 +14,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
+use super::turns::Fanning;
 use crate::domain::{End, EndKey, Fan, Key};
 
 const TABLE: &str = "ends";
@@ -67,30 +68,34 @@ pub(super) async fn load(
     Ok(ends)
 }
 
-/// Ends whose people are not all told, oldest first.
-pub(crate) async fn fanning(
-    db: &impl ConnectionTrait,
-    limit: u64,
-) -> Result<Vec<EndKey>, StoreError> {
-    let rows = Entity::find()
-        .filter(Expr::col(Column::Fanning))
-        .order_by_asc(Column::CreatedAt)
-        .limit(limit)
-        .select_only()
-        .column(Column::Workspace)
-        .column(Column::Run)
-        .column(Column::Rev)
-        .into_tuple::<(String, String, i64)>()
-        .all(db)
-        .await?;
-    let key = |(workspace, run, rev): (String, String, i64)| {
-        Ok(EndKey {
-            workspace: workspace.parse().map_err(broken)?,
-            run: run.parse().map_err(broken)?,
-            rev: u64::try_from(rev).map_err(broken)?,
-        })
-    };
-    rows.into_iter().map(key).collect()
+impl Fanning for EndKey {
+    async fn fanning(
+        db: &impl ConnectionTrait,
+        behind: u64,
+        limit: u64,
+    ) -> Result<Vec<Self>, StoreError> {
+        let rows = Entity::find()
+            // In the words of its index.
+            .filter(Expr::col(Column::Fanning))
+            .order_by_asc(Column::CreatedAt)
+            .offset(behind)
+            .limit(limit)
+            .select_only()
+            .column(Column::Workspace)
+            .column(Column::Run)
+            .column(Column::Rev)
+            .into_tuple::<(String, String, i64)>()
+            .all(db)
+            .await?;
+        let key = |(workspace, run, rev): (String, String, i64)| {
+            Ok(Self {
+                workspace: workspace.parse().map_err(broken)?,
+                run: run.parse().map_err(broken)?,
+                rev: u64::try_from(rev).map_err(broken)?,
+            })
+        };
+        rows.into_iter().map(key).collect()
+    }
 }
 
 /// Saves them under their guards; returns those that lost.

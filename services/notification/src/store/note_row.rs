@@ -18,6 +18,7 @@ use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use super::old::Request;
 use super::told_rev;
+use super::turns::Fanning;
 use crate::domain::{Course, Fan, Key, Note, NoteKey};
 
 const TABLE: &str = "notes";
@@ -138,63 +139,34 @@ pub(super) async fn courses(
     Ok(found)
 }
 
-/// Whose turn it is of the facts whose people are not all told. Half of them are the oldest, so that what
-/// takes many pages comes to its end however much comes after it; the others follow each other, so that
-/// some that cannot be decided hold up none behind them.
-#[derive(Debug, Default)]
-pub(crate) struct Turns {
-    /// How many are older than the next of the others.
-    behind: u64,
-}
-
-impl Turns {
-    /// The next ones; none: there are none at all.
-    pub(crate) async fn next(
-        &mut self,
+impl Fanning for NoteKey {
+    async fn fanning(
         db: &impl ConnectionTrait,
+        behind: u64,
         limit: u64,
-    ) -> Result<Vec<NoteKey>, StoreError> {
-        let half = limit.div_ceil(2);
-        let mut all = fanning(db, 0, half).await?;
-        let mut others = Vec::new();
-        for behind in [Ord::max(self.behind, half), half] {
-            if others.is_empty() && all.len() as u64 == half {
-                others = fanning(db, behind, limit - half).await?;
-                self.behind = behind + others.len() as u64;
-            }
-        }
-        all.append(&mut others);
-        Ok(all)
+    ) -> Result<Vec<Self>, StoreError> {
+        let rows = Entity::find()
+            // In the words of its index.
+            .filter(Expr::col(Column::Fanning))
+            .order_by_asc(Column::CreatedAt)
+            .offset(behind)
+            .limit(limit)
+            .select_only()
+            .column(Column::Workspace)
+            .column(Column::Hold)
+            .column(Column::Rev)
+            .into_tuple::<(String, String, i64)>()
+            .all(db)
+            .await?;
+        let key = |(workspace, hold, rev): (String, String, i64)| {
+            Ok(Self {
+                workspace: workspace.parse().map_err(broken)?,
+                hold: hold.parse().map_err(broken)?,
+                rev: u64::try_from(rev).map_err(broken)?,
+            })
+        };
+        rows.into_iter().map(key).collect()
     }
-}
-
-/// The oldest of them, behind so many.
-async fn fanning(
-    db: &impl ConnectionTrait,
-    behind: u64,
-    limit: u64,
-) -> Result<Vec<NoteKey>, StoreError> {
-    let rows = Entity::find()
-        // In the words of its index.
-        .filter(Expr::col(Column::Fanning))
-        .order_by_asc(Column::CreatedAt)
-        .offset(behind)
-        .limit(limit)
-        .select_only()
-        .column(Column::Workspace)
-        .column(Column::Hold)
-        .column(Column::Rev)
-        .into_tuple::<(String, String, i64)>()
-        .all(db)
-        .await?;
-    let key = |(workspace, hold, rev): (String, String, i64)| {
-        Ok(NoteKey {
-            workspace: workspace.parse().map_err(broken)?,
-            hold: hold.parse().map_err(broken)?,
-            rev: u64::try_from(rev).map_err(broken)?,
-        })
-    };
-    rows.into_iter().map(key).collect()
 }
 
 pub(super) async fn save(

@@ -7,7 +7,7 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
@@ -59,27 +59,25 @@ pub(super) async fn of(
     Ok(found)
 }
 
-/// A new one; one that is there stays.
+/// New ones; one that is there stays.
 pub(super) async fn insert(
-    db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    notice: &Notice,
+    db: &Transaction,
+    new: &[(&Workspace, &Notice)],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let row = ActiveModel {
-        workspace: Set(workspace.to_string()),
-        hold: Set(notice.id.hold.to_string()),
-        rev: Set(i64::try_from(told_rev(notice.id)).map_err(broken)?),
-        state: Set(serde_json::to_string(notice).map_err(broken)?),
-        created_at: Set(now),
-    };
+    let mut rows = Vec::with_capacity(new.len());
+    for (workspace, notice) in new {
+        rows.push(ActiveModel {
+            workspace: Set(workspace.to_string()),
+            hold: Set(notice.id.hold.to_string()),
+            rev: Set(i64::try_from(told_rev(notice.id)).map_err(broken)?),
+            state: Set(serde_json::to_string(notice).map_err(broken)?),
+            created_at: Set(now),
+        });
+    }
     let key = [Column::Workspace, Column::Hold, Column::Rev];
     let kept = OnConflict::columns(key).do_nothing().to_owned();
-    Entity::insert_many([row])
-        .on_conflict(kept)
-        .exec_without_returning(db)
-        .await?;
-    Ok(())
+    insert_rows(db, rows, Some(&kept)).await
 }
 
 /// What was told before an instant, the oldest first.

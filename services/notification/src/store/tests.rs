@@ -18,13 +18,14 @@ use holdpoint_ids::Workspace;
 use holdpoint_testkit::Plans;
 
 use super::old::{forget, has_old};
+use super::turns::Turns;
 use super::{
     change_row, copy_row, delivery_row, end_row, note_row, notice_row, preferences_row, secret_row,
     watch_row, webhook_row,
 };
 
 use crate::domain::tests::fact;
-use crate::domain::{Fan, Need, Note, Watch};
+use crate::domain::{EndKey, Fan, Need, Note, NoteKey, Watch};
 
 pub(crate) use copy_row::Entity as Copies;
 
@@ -76,6 +77,7 @@ async fn all(location: &Location) {
     copies::change_in_order(&db).await;
     each_fact_has_its_turn(&db).await;
     ends::ends(&db).await;
+    ends::each_has_its_turn(&db).await;
     same_columns(&db, holdpoint_people::table::row::user::Entity).await;
     same_columns(&db, holdpoint_people::table::row::role::Entity).await;
 }
@@ -147,8 +149,8 @@ async fn sweeps_read_no_whole_table() {
     let db = open_writer(&location).await.unwrap();
     let plans = Plans::of(&db);
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
-    let mut turns = note_row::Turns::default();
-    turns.next(&plans, 9).await.unwrap();
+    Turns::default().next::<NoteKey>(&plans, 9).await.unwrap();
+    Turns::default().next::<EndKey>(&plans, 9).await.unwrap();
     has_old(&plans, now).await.unwrap();
     preferences_row::digests(&plans, now, 9).await.unwrap();
     let mail = Channel::Email;
@@ -246,9 +248,9 @@ async fn each_fact_has_its_turn(db: &DatabaseConnection) {
         assert_eq!(lost.unwrap(), []);
     }
     tx.commit().await.unwrap();
-    let mut turns = note_row::Turns::default();
+    let mut turns = Turns::default();
     for expected in [[1, 2, 3, 4], [1, 2, 5, 6], [1, 2, 3, 4]] {
-        let keys = turns.next(db, 4).await.unwrap();
+        let keys: Vec<NoteKey> = turns.next(db, 4).await.unwrap();
         let numbers: Vec<_> = keys.iter().map(|key| key.hold.number).collect();
         assert_eq!(numbers, expected);
     }
@@ -257,6 +259,6 @@ async fn each_fact_has_its_turn(db: &DatabaseConnection) {
     let tx = begin_write(db).await.unwrap();
     note_row::save(&tx, &[(&done, 1)], now).await.unwrap();
     tx.commit().await.unwrap();
-    let keys = note_row::Turns::default().next(db, 1).await.unwrap();
+    let keys: Vec<NoteKey> = Turns::default().next(db, 1).await.unwrap();
     assert_eq!(keys[0].hold.number, 2);
 }

@@ -20,7 +20,7 @@ use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_mail::{Mail, MailTransport, Mailer};
 use holdpoint_people::table;
-use holdpoint_store::{Location, open_readers};
+use holdpoint_store::{Location, begin_write, open_readers, open_writer};
 use holdpoint_targets::TargetPolicy;
 use holdpoint_testkit::{TestNats, nats, until};
 use sea_orm::{EntityTrait, PaginatorTrait};
@@ -257,6 +257,17 @@ impl Bench {
         // The tables may not be there yet.
         let known = async || table::find(&db, &acme(), &name).await.ok().flatten();
         until(PATIENCE, "the users are known", known).await.unwrap();
+    }
+
+    /// The copy of users has another word on somebody.
+    pub(super) async fn now_is(&self, person: &str, roles: &[&str]) {
+        let mut facts = people(&[(person, "member")]);
+        facts[0].user.roles = roles.iter().map(|role| role.parse().unwrap()).collect();
+        facts[0].user.version = 2;
+        let db = open_writer(&self.store()).await.unwrap();
+        let tx = begin_write(&db).await.unwrap();
+        table::apply(&tx, &facts).await.unwrap();
+        tx.commit().await.unwrap();
     }
 
     pub(super) async fn copies(&self) -> u64 {

@@ -4,8 +4,8 @@ use futures_util::StreamExt as _;
 use holdpoint_contracts::executor::{self, EndWatched, WatchEnds};
 use holdpoint_contracts::message::{Envelope, Reply};
 use holdpoint_contracts::notification::{
-    AddWebhook, Chat, EndNoted, NoteEnds, NotificationType, Preferences, PutPreferences, RunEnded,
-    Watch, Watched, Way, WebhookFormat,
+    AddWebhook, Chat, DeliveryState, EndNoted, ListDeliveries, NoteEnds, NotificationType,
+    Preferences, PutPreferences, QuietHours, RunEnded, Watch, Watched, Way, WebhookFormat,
 };
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_contracts::subject;
@@ -151,6 +151,48 @@ async fn who_follows_what_has_ended_is_told_at_once() {
     let told = bench.until_told("ada", 1).await.remove(0);
     assert_eq!(told.title, "Run of outreach failed");
     assert_eq!(bench.until_mailed(1).await.len(), 1);
+    bench.end().await;
+}
+
+/// S0-T4: whoever may not look at runs any more is told nothing, also not what has waited for the end of
+/// their quiet hours.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_lost_their_roles_is_not_told_what_waited() {
+    let bench = Bench::start(people(&[("ada", "viewer")])).await;
+    bench.until_known("ada").await;
+    let said = Preferences {
+        quiet_hours: Some(QuietHours {
+            from: "23:00".to_owned(),
+            to: "06:00".to_owned(),
+            days: Vec::new(),
+        }),
+        ..Preferences::default()
+    };
+    let prefer = PutPreferences {
+        person: "ada".parse().unwrap(),
+        preferences: said,
+    };
+    let prefer = bench.by("ada", prefer);
+    bench.bus.ask(&acme(), &prefer).await.unwrap();
+    let agent = Watched::Agent("outreach".parse().unwrap());
+    bench.follows("ada", agent).await;
+    assert_eq!(bench.ended(run_ended(1)).await, EndNoted::Told);
+    let told = bench.until_told("ada", 1).await.remove(0);
+    bench.now_is("ada", &[]).await;
+    bench.later(chrono::TimeDelta::hours(7));
+    let query = ListDeliveries {
+        request: told.id.hold,
+        limit: 9,
+        cursor: None,
+    };
+    let dropped = async || {
+        let mut found = bench.bus.query(&acme(), &query).await.unwrap().items;
+        let one = found.pop()?;
+        (one.state != DeliveryState::Pending).then_some(one)
+    };
+    let one = until(PATIENCE, "it is decided whether it goes", dropped);
+    assert_eq!(one.await.unwrap().state, DeliveryState::Dropped);
+    assert_eq!(bench.mails().len(), 0);
     bench.end().await;
 }
 

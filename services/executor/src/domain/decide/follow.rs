@@ -357,6 +357,7 @@ fn apply(turn: &mut Turn<'_>, kind: PauseScope, change: &Change) {
         }
         ScopeChange::Deleted { up_to } => {
             if turn.run.plan <= *up_to {
+                turn.ended_by = Some(change.by.to_string());
                 delete(turn);
             }
         }
@@ -395,6 +396,7 @@ fn cancel(turn: &mut Turn<'_>, kind: PauseScope, by: &Actor) {
         code: "agent_paused".to_owned(),
         message: message.clone(),
     };
+    turn.ended_by = Some(by.to_string());
     turn.end(Phase::Cancelled {
         at: turn.now,
         failure,

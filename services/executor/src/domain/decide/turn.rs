@@ -205,6 +205,7 @@ impl<'a> Turn<'a> {
 
     /// A person has ended the run: what is left of its steps is skipped (S0-T3).
     pub(super) fn skip_rest(&mut self, message: &str, by: &str) {
+        self.ended_by = Some(by.to_owned());
         let skipped = StepPhase::Skipped { at: self.now };
         for index in 0..self.run.steps.len() {
             let left = self.step(index).filter(|step| !step.phase.is_settled());

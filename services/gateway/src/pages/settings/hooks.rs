@@ -13,11 +13,12 @@ use super::super::words::{self, Tone};
 use super::{HERE, fault, wrong};
 
 /// What most are told of.
-const KINDS: [(&str, &str); 4] = [
+const KINDS: [(&str, &str); 5] = [
     ("*", "Everything"),
     ("approval.*", "Approvals"),
     ("input.*", "Questions"),
     ("handoff.*", "Handoffs"),
+    ("run.*", "Ends of runs that somebody follows"),
 ];
 
 /// A webhook that somebody wants.
@@ -86,7 +87,7 @@ pub(super) fn list(person: &Person, hooks: &[WebhookView]) -> Markup {
         section #webhooks {
             h2 { "Webhooks" }
             @if hooks.is_empty() {
-                p.muted { "None. A webhook tells a program, or a channel of people, what happens to requests." }
+                p.muted { "None. A webhook tells a program, or a channel of people, what happens to requests, and how runs end that somebody follows." }
             } @else {
                 ul.hooks {
                     @for hook in hooks { li { (one(person, hook)) } }

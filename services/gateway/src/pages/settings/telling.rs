@@ -15,6 +15,9 @@ use super::{HERE, fault, wrong};
 const QUIET: (&str, &str) = ("22:00", "07:00");
 const DIGEST: &str = "08:00";
 
+const MIDNIGHT: &str = "00:00";
+const DAYS_END: &str = "24:00";
+
 const DAYS: [(Day, &str, &str); 7] = [
     (Day::Mon, "mon", "Mon"),
     (Day::Tue, "tue", "Tue"),
@@ -117,7 +120,7 @@ fn ways(channels: &Channels, mail: Option<&str>, faults: &[FieldError]) -> Marku
 fn time(name: &str, label: &str, value: &str, fault: Option<&String>) -> Markup {
     let about = format!("{name}-wrong");
     // A day's end is the next one's beginning, which a field for times can show.
-    let value = if value == "24:00" { "00:00" } else { value };
+    let value = if value == DAYS_END { MIDNIGHT } else { value };
     html! {
         div.field {
             label for=(name) { (label) }
@@ -156,7 +159,7 @@ fn digest(said: Option<&Digest>, faults: &[FieldError]) -> Markup {
     html! {
         fieldset.field {
             legend { "One mail a day" }
-            p.hint { "Of what is open and has not left Holdpoint for you otherwise." }
+            p.hint { "Of what is open, and which runs have ended that you follow, as far as it has not left Holdpoint for you otherwise." }
             (check("digest", "Mail me once a day", said.is_some()))
             (time("digest-at", "At", at, fault(faults, "/digest").as_ref()))
         }
@@ -195,7 +198,11 @@ pub(super) fn read(fields: &Fields) -> Preferences {
         time_zone: text("zone"),
         quiet_hours: is_on("quiet").then(|| QuietHours {
             from: text("quiet-from"),
-            to: text("quiet-to"),
+            to: match (&*text("quiet-from"), text("quiet-to")) {
+                // As it was shown: a field for times has no end of the day.
+                (MIDNIGHT, to) if to == MIDNIGHT => DAYS_END.to_owned(),
+                (_, to) => to,
+            },
             days: days(fields),
         }),
         digest: is_on("digest").then(|| Digest {
@@ -277,6 +284,20 @@ mod tests {
         assert_eq!(again(&all), all);
         let nothing = Preferences::default();
         assert_eq!(again(&nothing), nothing);
+        let whole_days = QuietHours {
+            from: "00:00".to_owned(),
+            to: "24:00".to_owned(),
+            days: vec![Day::Sat, Day::Sun],
+        };
+        let said = Preferences {
+            quiet_hours: Some(whole_days),
+            ..Preferences::default()
+        };
+        assert_eq!(
+            again(&said),
+            said,
+            "a field for times has no end of the day"
+        );
         let every_day = QuietHours {
             from: "22:00".to_owned(),
             to: "07:00".to_owned(),

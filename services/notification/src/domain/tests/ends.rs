@@ -201,6 +201,34 @@ fn who_follows_too_late_is_told_at_once() {
     assert_eq!(given(None, &input, &look), Ok(Step::Same(Answer::Done)));
 }
 
+/// S0-T4: somebody who is so new that the copy does not know them yet is told all the same, once, where no
+/// address is needed; whoever is disabled is not.
+#[test]
+fn who_is_new_and_follows_too_late_is_told_in_the_application() {
+    let world = world(&[("dan", &[])]);
+    let look = look(&world, &[]);
+    let end = run_ended(RunStatus::Failed);
+    for (person, copies) in [("zoe", &["zoe"][..]), ("dan", &[])] {
+        let watch = Watch {
+            workspace: acme(),
+            person: person.parse().unwrap(),
+            of: Watched::Run(end.run),
+            since: Some(DateTime::UNIX_EPOCH),
+            version: 1,
+        };
+        let input = Input::EndedBefore {
+            workspace: acme(),
+            person: watch.person.clone(),
+            end: Box::new(end.clone()),
+        };
+        let state = Aggregate::Watch(Box::new(watch));
+        let Ok(Step::Changed(change)) = given(Some(&state), &input, &look) else {
+            panic!("not decided");
+        };
+        assert_eq!(people(&change.effects), (names(copies), names(&[])));
+    }
+}
+
 /// S0-T4: a run and an agent are followed at the executor, a request is not.
 #[test]
 fn the_executor_hears_what_is_watched() {

@@ -53,8 +53,9 @@ impl Desk<'_> {
                 read_at: None,
                 watching: false,
                 seq,
+                people: &people,
             };
-            copy_row::insert(tx, &copies, &people).await.unwrap();
+            copy_row::insert(tx, &[copies]).await.unwrap();
         })
         .await
     }

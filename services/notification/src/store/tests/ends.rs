@@ -9,6 +9,7 @@ use holdpoint_store::{Location, begin_write, migrate, open_writer};
 use sea_orm::{ConnectionTrait as _, DatabaseConnection, Statement};
 use sea_orm_migration::MigratorTrait as _;
 
+use super::super::turns::{Fanning as _, Turns};
 use super::super::{end_row, old, watch_row, watching};
 use crate::domain::{End, EndKey, Fan, Key, Watch};
 
@@ -70,14 +71,14 @@ pub(super) async fn ends(db: &DatabaseConnection) {
     assert_eq!(lost, [Key::End(key.clone())], "once");
     let loaded = end_row::load(&tx, &[&key]).await.unwrap();
     assert_eq!(loaded, std::slice::from_ref(&first));
-    assert_eq!(end_row::fanning(&tx, 9).await.unwrap().len(), 2);
+    assert_eq!(EndKey::fanning(&tx, 0, 9).await.unwrap().len(), 2);
     let done = End {
         fan: Fan::Done,
         version: 2,
         ..first.clone()
     };
     assert_eq!(end_row::save(&tx, &[(&done, 1)], now()).await.unwrap(), []);
-    let left = end_row::fanning(&tx, 9).await.unwrap();
+    let left = EndKey::fanning(&tx, 0, 9).await.unwrap();
     assert_eq!(left, [EndKey::of(&acme(), &second.end)]);
 
     let listed = watch_row::list(&tx, &acme(), &ada).await.unwrap();
@@ -94,6 +95,23 @@ pub(super) async fn ends(db: &DatabaseConnection) {
     let kept = watch_row::load(&tx, &keys).await.unwrap();
     assert_eq!(kept, watches[..1]);
     tx.commit().await.unwrap();
+}
+
+/// Ends that cannot be decided stay where they are: those behind them have their turn all the same.
+pub(super) async fn each_has_its_turn(db: &DatabaseConnection) {
+    let tx = begin_write(db).await.unwrap();
+    for number in 1..=6 {
+        let at = now() + TimeDelta::seconds(i64::from(number));
+        let lost = end_row::save(&tx, &[(&end(number), 0)], at).await;
+        assert_eq!(lost.unwrap(), []);
+    }
+    tx.commit().await.unwrap();
+    let mut turns = Turns::default();
+    for expected in [[1, 2, 3, 4], [1, 2, 5, 6], [1, 2, 3, 4]] {
+        let keys: Vec<EndKey> = turns.next(db, 4).await.unwrap();
+        let expected = expected.map(|number| EndKey::of(&acme(), &end(number).end));
+        assert_eq!(keys, expected);
+    }
 }
 
 /// S0-T4: what was watched before there were ends is told to the executor, too.

@@ -40,6 +40,25 @@ fn runs_of_a_deleted_agent_fail_from_that_commit_on() {
     }
 }
 
+/// S0-T4: nobody is told of what they did themselves, so it is said who did it to so many.
+#[test]
+fn it_is_told_who_has_deleted_or_paused_the_agent() {
+    let cancels = pause(PauseWaiting::Cancel, PauseNew::Accept);
+    for (input, status) in [
+        (delete(), RunStatus::Failed),
+        (cancels, RunStatus::Cancelled),
+    ] {
+        let mut world = World::started("  - wait: 5 days\n");
+        world.give(RunInput::Watch);
+        world.command(AGENT, input);
+        world.pages(AGENT);
+        let [end] = &world.ended[..] else {
+            panic!("{:?}", world.ended);
+        };
+        assert_eq!((end.status, end.by.as_deref()), (status, Some("owner")));
+    }
+}
+
 /// S0-AC9: checked again at resume, when an alarm fires, and when a step would start.
 #[test]
 fn a_deletion_counts_before_its_page() {

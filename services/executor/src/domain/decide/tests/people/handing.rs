@@ -135,8 +135,11 @@ fn a_warm_lead_says_so_and_is_urgent() {
 #[test]
 fn finishing_completes_the_run_and_skips_the_rest() {
     let mut world = offered();
+    world.give(RunInput::Watch);
     assert_eq!(complete(&mut world, "finish"), ClosedAnswer::Applied);
     assert_eq!(world.status(), RunStatus::Completed);
+    let by: Vec<_> = world.ended.iter().map(|end| end.by.as_deref()).collect();
+    assert_eq!(by, [Some("ada")], "she knows");
     assert_eq!(world.rows["after"].status, StepStatus::Skipped);
     let skipped = world.event(EventType::StepSkipped);
     assert!(skipped.message.contains("ada has ended the run"));
