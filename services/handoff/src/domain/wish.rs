@@ -126,11 +126,15 @@ fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnsw
             begin(turn, scene)?;
             turn.timed(scene.now);
         }
-        Want::Open { .. } if is_owned && turn.request.effect == Some(Word::OnResume) => {
-            turn.taken_over();
+        Want::Open { .. } | Want::Frozen { .. } => {
+            let is_open = matches!(want, Want::Open { .. });
+            if is_open && is_owned && turn.request.effect == Some(Word::OnResume) {
+                turn.taken_over();
+            }
+            if !was_standing {
+                reopened(turn, scene);
+            }
         }
-        Want::Open { .. } | Want::Frozen { .. } if !was_standing => reopened(turn, scene),
-        Want::Open { .. } | Want::Frozen { .. } => {}
         Want::Gone { reason } => {
             let to = turn.request.deciders();
             let by = "service:executor";

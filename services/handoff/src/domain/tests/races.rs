@@ -255,6 +255,25 @@ proptest! {
     }
 }
 
+/// A run that somebody owns was over, and is waited for again: whoever was told the one is told the other.
+#[test]
+fn an_owned_request_that_is_asked_again_is_told_again() {
+    let mut world = World::new();
+    let (spec, deadline) = (Box::new(asked(HoldKind::Handoff)), Some(minute(60)));
+    world.wish(1, Want::Open { spec, deadline });
+    let events = [
+        Event::Act("olga", RequestAction::TakeOver),
+        Event::Told(ClosedAnswer::OnResume),
+        Event::Gone,
+        Event::Open(0),
+    ];
+    for (rev, event) in (2..).zip(&events) {
+        apply(&mut world, HoldKind::Handoff, rev, event);
+        everybody_is_told_the_same(&world).unwrap();
+    }
+    assert_eq!(world.facts().pop().unwrap().0, FactKind::Opened);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
