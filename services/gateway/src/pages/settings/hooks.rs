@@ -13,11 +13,12 @@ use super::super::words::{self, Tone};
 use super::{HERE, fault, wrong};
 
 /// What most are told of.
-const KINDS: [(&str, &str); 4] = [
+const KINDS: [(&str, &str); 5] = [
     ("*", "Everything"),
     ("approval.*", "Approvals"),
     ("input.*", "Questions"),
     ("handoff.*", "Handoffs"),
+    ("run.*", "Ends of runs that somebody follows"),
 ];
 
 /// A webhook that somebody wants.
