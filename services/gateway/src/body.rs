@@ -161,12 +161,28 @@ pub(crate) fn invalid_field(pointer: &str, message: &str) -> Problem {
         .with_errors(vec![FieldError::at(pointer, message)])
 }
 
+/// Says of faults where they are in the body that was sent, not in the command that was made of it.
+pub(crate) fn in_body(mut problem: Problem, command: &str, body: &str) -> Problem {
+    for error in &mut problem.errors {
+        let rest = error.pointer.as_deref();
+        if let Some(rest) = rest.and_then(|at| at.strip_prefix(command)) {
+            error.pointer = Some(format!("{body}{rest}"));
+        }
+    }
+    problem
+}
+
 fn any_json(bytes: &[u8]) -> Result<Value, Problem> {
     serde_json::from_slice(bytes)
         .map_err(|error| Problem::new(400, "invalid_json", format!("this is no JSON: {error}")))
 }
 
 fn quoted_message(message: &str) -> String {
+    // In serde's words nobody learns what to write instead of `"decision": "approve"`.
+    if message.starts_with("invalid type: unit variant") {
+        return "an object is expected with this word as its field, such as {\"approve\": {}}"
+            .to_owned();
+    }
     message.chars().take(500).collect()
 }
 
@@ -297,6 +313,39 @@ mod tests {
         let problem = from_json::<Start>(br#"{"lables": {}}"#).unwrap_err();
         assert!(
             problem.detail.contains("unknown field `lables`"),
+            "{}",
+            problem.detail
+        );
+    }
+
+    #[test]
+    fn faults_of_a_command_are_told_where_they_are_in_the_body() {
+        let problem = Problem::invalid_body("no").with_errors(vec![
+            FieldError::at("/decision/respond/answer/city", "this is required"),
+            FieldError::at("/version", "no number"),
+        ]);
+        let problem = in_body(problem, "/decision/respond/answer", "/answers");
+        let pointers: Vec<_> = problem.errors.iter().map(|it| &it.pointer).collect();
+        assert_eq!(
+            pointers,
+            [
+                &Some("/answers/city".to_owned()),
+                &Some("/version".to_owned())
+            ]
+        );
+    }
+
+    #[test]
+    fn a_decision_that_is_only_a_word_is_told_what_to_write() {
+        #[derive(Debug, Deserialize)]
+        struct Batch {
+            #[serde(rename = "decision")]
+            _decision: holdpoint_contracts::handoff::Decision,
+        }
+        let problem = from_json::<Batch>(br#"{"decision": "approve"}"#).unwrap_err();
+        assert_eq!(problem.errors[0].pointer.as_deref(), Some("/decision"));
+        assert!(
+            problem.detail.contains(r#"{"approve": {}}"#),
             "{}",
             problem.detail
         );

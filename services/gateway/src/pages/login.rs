@@ -150,7 +150,7 @@ fn used_up() -> Response {
     let main = html! {
         div.panel role="alert" {
             h1 { "This link is used up" }
-            p { "A log-in link works once, for a day. Start " code { "holdpoint up" } " again for a new one, or " a href="/login" { "sign in with a token" } "." }
+            p { "A log-in link works once, for a day; moving a test clock counts. Start " code { "holdpoint up" } " again for a new one, or " a href="/login" { "sign in with a token" } "." }
         }
     };
     (StatusCode::GONE, frame::bare("Sign in", &main)).into_response()

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use crate::answered::Answered;
 use crate::app::App;
-use crate::body::{Body, invalid_field};
+use crate::body::{Body, in_body, invalid_field};
 use crate::caller::{Caller, Named};
 use crate::params::Params;
 use crate::problem::Refused;
@@ -226,7 +226,15 @@ pub(super) async fn decide(
         decision,
         version,
     };
-    let answered = decided(app, caller, body.key, command).await?;
+    let answered = decided(app, caller, body.key, command)
+        .await
+        .map_err(|problem| {
+            ["respond", "approve", "reject", "complete"]
+                .into_iter()
+                .fold(problem, |problem, word| {
+                    in_body(problem, &format!("/decision/{word}"), "")
+                })
+        })?;
     Ok(answered.with_status(StatusCode::OK))
 }
 

@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::body::Body;
+use crate::body::{Body, in_body};
 use crate::caller::{Caller, Named, Reader};
 use crate::params::{Params, invalid};
 use crate::problem::Refused;
@@ -101,13 +101,16 @@ async fn list(
     if label.as_ref().is_some_and(|label| !label.contains('=')) {
         return Err(Refused(invalid("`label` is `name=value`")));
     }
+    let created_after = params
+        .read_as::<DateTime<Utc>>("created_after")
+        .map_err(|_error| invalid("`created_after` is an instant such as 2026-12-01T00:00:00Z"))?;
     let query = ListRuns {
         limit: params.limit()?,
         cursor: params.read_as("cursor")?,
         status: params.read_as("status")?,
         agent: params.read_as("agent")?,
         label,
-        created_after: params.read_as::<DateTime<Utc>>("created_after")?,
+        created_after,
     };
     Ok(Json(app.bus.query(&caller.workspace, &query).await?))
 }
@@ -191,7 +194,9 @@ async fn confirm(
     let id = asked_first(&app, &caller, run).await?;
     let answer = Value::Object(answers);
     let decision = Decision::Respond { answer };
-    requests::decide(&app, &caller, body, (id, decision, version)).await
+    requests::decide(&app, &caller, body, (id, decision, version))
+        .await
+        .map_err(|Refused(problem)| Refused(in_body(problem, "/answer", "/answers")))
 }
 
 /// The request for what a run lacks before its first step.

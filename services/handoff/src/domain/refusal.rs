@@ -2,6 +2,7 @@
 
 use holdpoint_auth::AuthError;
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
@@ -268,7 +269,11 @@ fn already_decided(id: HoldId, end: &End, is_kept: bool) -> Problem {
     } else {
         "what you said is not kept"
     };
-    let detail = format!("`{id}` was {outcome} by {} at {at}; {kept}", end.by);
+    let detail = if end.outcome == HoldOutcome::Timeout {
+        format!("time was up for `{id}` at {at}; {kept}")
+    } else {
+        format!("`{id}` was {outcome} by {} at {at}; {kept}", end.by)
+    };
     conflict("already_decided", detail).with_data(json!({
         "winner": { "by": end.by, "at": at, "outcome": outcome, "data": end.data },
         "late": is_kept,

@@ -149,7 +149,11 @@ async fn inbox(session: &Session, args: &InboxArgs) -> anyhow::Result<Outcome> {
             request.kind.to_string(),
             request.status.as_str().to_owned(),
             whom,
-            request.question.clone(),
+            // A task is known by its title, not by what is said about it.
+            request
+                .task
+                .as_ref()
+                .map_or_else(|| request.question.clone(), |task| task.title.clone()),
             request.options.join(" | "),
             request.deadline.map(instant).unwrap_or_default(),
         ]

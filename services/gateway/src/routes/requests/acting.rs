@@ -10,7 +10,7 @@ use holdpoint_ids::HoldId;
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::body::{Body, invalid_field};
+use crate::body::{Body, in_body, invalid_field};
 use crate::caller::{Caller, Named};
 use crate::params::Params;
 use crate::problem::Refused;
@@ -81,7 +81,12 @@ impl Asked {
         let answered = self
             .app
             .command(&self.caller, self.body.key, command)
-            .await?;
+            .await
+            .map_err(|problem| {
+                let problem = in_body(problem, "/action/reassign/to", "/to");
+                let problem = in_body(problem, "/action/delegate/to", "/to");
+                in_body(problem, "/action/snooze/for_ms", "/for")
+            })?;
         let answered = answered.map(|view| put_away_by(&self.caller.claims, view));
         Ok(answered.with_status(StatusCode::OK))
     }

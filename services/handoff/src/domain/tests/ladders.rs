@@ -357,6 +357,15 @@ fn a_rung_may_end_it_and_only_a_later_deadline_opens_it_again() {
     let (mut world, spec) = laddered(vec![rung(10, RungAct::Fail, &[])]);
     fire_at(&mut world, 10);
     assert_eq!(world.closed()[0].outcome, HoldOutcome::Timeout);
+    let late = world
+        .say("ada", Decision::Approve { comment: None })
+        .unwrap_err();
+    assert_eq!(late.code, "already_decided");
+    assert!(
+        late.detail.starts_with("time was up for"),
+        "{}",
+        late.detail
+    );
     world.wish(2, want(&spec, Some(600)));
     assert_eq!(world.view().status, RequestStatus::Expired);
     world.wish(3, want(&spec, Some(700)));
