@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use holdpoint_bus::Bus;
+use holdpoint_bus::{Bus, REQUEST_TIMEOUT};
 use holdpoint_contracts::message::{Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Grant, StartStep, StartSteps};
 use holdpoint_ids::{NodeName, Workspace};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::batch::{self, Item};
@@ -27,6 +27,9 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// How long to wait before asking again under the same delivery.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Shortest wait for an answer.
+const PATIENCE_MIN: Duration = Duration::from_millis(300);
 
 /// What is to be done with a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,7 @@ pub(super) struct Asker {
 
 struct Question {
     step: StartStep,
+    lease: Duration,
     answer: oneshot::Sender<Heard>,
 }
 
@@ -69,11 +73,18 @@ impl Asker {
     }
 
     /// Asks until somebody is heard: after a silence the same question under the same delivery is
-    /// answered alike, while another delivery of a granted step would be `uncertain`.
-    pub(super) async fn may_start(&self, workspace: &Workspace, step: &StartStep) -> Word {
+    /// answered alike, while another delivery of a granted step would be `uncertain`. The silence may
+    /// be of an executor that has granted it and died before it could say so: a third of the `lease` is
+    /// waited, for nobody keeps one that is not known here, and at its end the step is `uncertain`.
+    pub(super) async fn may_start(
+        &self,
+        workspace: &Workspace,
+        step: &StartStep,
+        lease: Duration,
+    ) -> Word {
         let mut maybe_granted = false;
         loop {
-            match self.ask_once(workspace, step).await {
+            match self.ask_once(workspace, step, lease).await {
                 Heard::Word(Word::Later) if maybe_granted => {}
                 Heard::Word(word) => return word,
                 Heard::Silence => maybe_granted = true,
@@ -82,13 +93,14 @@ impl Asker {
         }
     }
 
-    async fn ask_once(&self, workspace: &Workspace, step: &StartStep) -> Heard {
+    async fn ask_once(&self, workspace: &Workspace, step: &StartStep, lease: Duration) -> Heard {
         let (answer, heard) = oneshot::channel();
         let question = Item {
             workspace: workspace.clone(),
             bytes: BYTES,
             body: Question {
                 step: step.clone(),
+                lease,
                 answer,
             },
         };
@@ -100,15 +112,21 @@ impl Asker {
 }
 
 async fn ask(bus: Bus, node: NodeName, workspace: Workspace, batch: Vec<Question>) {
+    let leases = batch.iter().map(|question| question.lease);
+    let patience = leases.min().map_or(REQUEST_TIMEOUT, patience);
     let (steps, answers): (Vec<_>, Vec<_>) = batch
         .into_iter()
         .map(|question| (question.step, question.answer))
         .unzip();
     let envelope = Envelope::of_service("worker", StartSteps { node, steps });
     let asked = Instant::now();
-    let heard: Vec<Heard> = match bus.ask(&workspace, &envelope).await {
-        Ok(replies) => replies.into_iter().map(word).map(Heard::Word).collect(),
-        Err(problem) => {
+    let heard: Vec<Heard> = match timeout(patience, bus.ask(&workspace, &envelope)).await {
+        Ok(Ok(replies)) => replies.into_iter().map(word).map(Heard::Word).collect(),
+        Err(_) => {
+            tracing::debug!(steps = answers.len(), "no answer on steps to start");
+            Vec::new()
+        }
+        Ok(Err(problem)) => {
             tracing::debug!(%problem, steps = answers.len(), "no word on steps to start");
             let quick = asked.elapsed() < SILENCE;
             let heard = if quick {
@@ -124,6 +142,10 @@ async fn ask(bus: Bus, node: NodeName, workspace: Workspace, batch: Vec<Question
         // Who does not wait any more has given up on the whole step.
         answer.send(heard).ok();
     }
+}
+
+fn patience(lease: Duration) -> Duration {
+    (lease / 3).clamp(PATIENCE_MIN, REQUEST_TIMEOUT)
 }
 
 fn word(reply: Reply<Grant>) -> Word {

@@ -232,6 +232,11 @@ impl Delivery {
         &self.stop
     }
 
+    /// How long its lease will be.
+    pub(super) fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+
     /// The start is the executor's row: the server forgets the delivery, heartbeats keep the lease.
     pub(super) async fn granted(&self) {
         self.held.begun().add(&self.claimed);

@@ -99,7 +99,9 @@ impl Bench {
                 without_lease: needs_no_lease,
                 ..start.clone()
             };
-            match self.asker.may_start(&hand_out.workspace, &asked).await {
+            let lease = delivery.lease();
+            let asked = self.asker.may_start(&hand_out.workspace, &asked, lease);
+            match asked.await {
                 Word::Start => {
                     delivery.granted().await;
                     is_leased = true;
@@ -117,7 +119,7 @@ impl Bench {
         if !is_leased {
             let done = tokio::select! {
                 done = &mut calling => Some(done),
-                is_granted = self.ask_late(&hand_out, &start) => {
+                is_granted = self.ask_late(&hand_out, &start, delivery.lease()) => {
                     if !is_granted {
                         delivery.stop().cancel();
                         return delivery.end().await;
@@ -138,10 +140,11 @@ impl Bench {
     }
 
     /// Whether a step that runs without a grant may go on. Nobody to ask is no reason to stop it.
-    async fn ask_late(&self, hand_out: &HandOut, start: &StartStep) -> bool {
+    async fn ask_late(&self, hand_out: &HandOut, start: &StartStep, lease: Duration) -> bool {
         tokio::time::sleep(ASK_AFTER).await;
         loop {
-            match self.asker.may_start(&hand_out.workspace, start).await {
+            let asked = self.asker.may_start(&hand_out.workspace, start, lease);
+            match asked.await {
                 Word::Start | Word::StartWithoutLease => return true,
                 Word::Forget => return false,
                 Word::Later => tokio::time::sleep(AGAIN_SOON).await,

@@ -27,6 +27,32 @@ fn claim(of: &HandOut) -> Claimed {
     }
 }
 
+/// S4-R2: an executor that dies between its grant and its answer has the lease run all the same: it is
+/// asked again before its end, or a step that never began would be uncertain.
+#[tokio::test]
+async fn who_has_granted_and_not_answered_is_asked_again_within_the_lease() {
+    const LEASE_MS: u64 = 3_000;
+    let scene = Scene::new().await;
+    let manner = Manner {
+        silences: 1,
+        ..Manner::default()
+    };
+    let executor = Executor::start(&scene, manner).await;
+    let working = Working::start(&scene, 8, 8);
+    scene.publish(&[leased(false, LEASE_MS)]).await;
+    until(5, "it is asked", async || {
+        !executor.said().starts.is_empty()
+    })
+    .await;
+    let granted = Instant::now();
+    working.called(1).await;
+    let late = granted.elapsed();
+    assert!(late < Duration::from_millis(LEASE_MS), "{late:?}");
+    assert_eq!(executor.said().starts.len(), 2);
+    scene.all_acked().await;
+    scene.end().await;
+}
+
 /// S4-R3: the delivery is gone while the step still runs, and beats name it until it is confirmed.
 #[tokio::test]
 async fn a_granted_step_is_acked_and_kept_by_beats() {
