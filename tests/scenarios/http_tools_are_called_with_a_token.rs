@@ -76,7 +76,7 @@ async fn a_risky_tool_never_runs_without_an_approval() {
     assert!(shop.calls().is_empty());
 }
 
-/// S4-R10: who works is to be seen.
+/// S4-R13: who works is to be seen.
 #[tokio::test]
 async fn nodes_and_claims_are_shown() {
     let world = World::with_real_time().await;

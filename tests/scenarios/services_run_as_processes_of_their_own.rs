@@ -9,7 +9,7 @@ use tokio::process::Command;
 use crate::fleet::{Api, Ground};
 use crate::world::{PATIENCE, log};
 
-/// M-20: a wait goes through four processes, and goes on after a service was replaced meanwhile.
+/// M-3: a wait goes through four processes, and goes on after a service was replaced meanwhile.
 #[tokio::test]
 async fn a_wait_survives_the_restart_of_a_service() {
     let ground = Ground::on_sqlite().await;
@@ -55,7 +55,7 @@ async fn a_wait_survives_the_restart_of_a_service() {
     }
 }
 
-/// M-20: everything in one process, on Postgres.
+/// M-3: everything in one process, on Postgres.
 #[tokio::test]
 async fn up_keeps_its_tables_in_postgres_when_told_so() {
     let Some(postgres) = postgres().await.unwrap() else {

@@ -57,7 +57,7 @@ fn default_histories() -> u64 {
     }
 }
 
-/// S0-R9, S2-R15, DESIGN "The tables are enough".
+/// M-2, S2-R15, DESIGN "The tables are enough".
 #[test]
 fn whatever_the_bus_and_the_processes_do_every_run_ends_or_waits_for_somebody() {
     if let Some(seed) = number("HOLDPOINT_SEED") {

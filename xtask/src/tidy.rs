@@ -2,6 +2,7 @@
 //! the lines that break it; nothing is changed.
 
 mod layers;
+mod requirement_ids;
 mod sources;
 
 use std::fs;
@@ -25,10 +26,12 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let mut found = layers::check(&layers::workspace()?);
     found.extend(banned(&fs::read_to_string(root().join("Cargo.lock"))?));
     let sources = sources::all()?;
+    let ids = requirement_ids::listed()?;
     for source in &sources {
         found.extend(source.too_long());
         found.extend(source.foreign_in_domain());
         found.extend(source.subject_literals());
+        found.extend(source.unlisted_ids(&ids));
     }
     for one in &found {
         println!("tidy: {one}");

@@ -1,10 +1,12 @@
 //! Rules on single Rust files: length, what a domain may import, where subjects are spelled.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
 
+use super::requirement_ids;
 use crate::shell::root;
 
 const LINES_MAX: usize = 500;
@@ -114,6 +116,20 @@ impl Source {
         self.code_lines(|line| {
             spelled(line).then(|| "subjects are constants in shared/contracts".to_owned())
         })
+    }
+
+    /// Comments that name a requirement or finding which no page lists.
+    pub(crate) fn unlisted_ids(&self, listed: &BTreeSet<String>) -> Vec<String> {
+        let path = self.path.display();
+        let numbered = self.text.lines().enumerate();
+        numbered
+            .flat_map(|(at, line)| {
+                requirement_ids::unlisted(line, listed)
+                    .into_iter()
+                    .map(move |id| (at + 1, id))
+            })
+            .map(|(at, id)| format!("{path}:{at}: no page in docs lists {id}"))
+            .collect()
     }
 
     /// Files of tests only, and everything under a folder `tests`.

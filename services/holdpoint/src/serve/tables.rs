@@ -93,7 +93,7 @@ pub(crate) fn take(path: &Path, taken: impl FnOnce() -> String) -> anyhow::Resul
 mod tests {
     use super::*;
 
-    /// M-20
+    /// M-3
     #[test]
     fn an_address_names_files_or_schemas_of_their_own() {
         let files: Tables = "sqlite:/var/lib/holdpoint".parse().unwrap();

@@ -162,7 +162,7 @@ fn any_wishes() -> impl Strategy<Value = Vec<Input>> {
 }
 
 proptest! {
-    /// S0-R9: the bus may bring a wish twice, and in any order.
+    /// M-2: the bus may bring a wish twice, and in any order.
     #[test]
     fn wishes_in_any_order_and_twice_end_the_same(
         (wishes, shuffled) in any_wishes().prop_flat_map(|wishes| {

@@ -42,7 +42,7 @@ async fn put(db: &DatabaseConnection, alarms: &[Alarm]) -> Vec<Key> {
     saved(db, &alarms, at(0)).await
 }
 
-/// S0-R9
+/// M-2
 #[tokio::test]
 async fn of_two_writers_of_one_alarm_one_wins() {
     let folder = tempfile::tempdir().unwrap();

@@ -162,7 +162,7 @@ mod tests {
         three(run).map(|clock| clock.at(later))
     }
 
-    /// S4-AC2: it stands as it stood when the run was paused, and does not fall back.
+    /// S0-AC4: it stands as it stood when the run was paused, and does not fall back.
     #[test]
     fn a_clock_stands_while_the_run_is_paused() {
         let pause = |at: &str| json!({ "scope": "run", "by": "ada", "at": at, "in_flight": [] });
