@@ -26,6 +26,7 @@ mod mesh;
 use crate::domain::agent::planned_steps;
 use crate::domain::plan::Plan;
 use crate::domain::refusal::invalid_agent;
+use crate::domain::view::shown_input;
 use crate::domain::{Agent, Contact, Refusal, Run};
 use crate::store;
 use overlay::Overlay;
@@ -247,7 +248,11 @@ impl ExecutorQueries {
         let handovers = store::handovers_of(&self.db, run.id)
             .await
             .map_err(|error| failed(&error))?;
+        let input = store::input_of(&self.db, run.id)
+            .await
+            .map_err(|error| failed(&error))?;
         Ok(RunView {
+            input: input.map(shown_input),
             steps: run.step_views(&plan, rows, handovers),
             ..run.view()
         })

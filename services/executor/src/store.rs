@@ -41,7 +41,7 @@ pub(crate) use lease_row::{
 };
 pub(crate) use node_row::{list as list_nodes, load as nodes, suspects};
 pub(crate) use run_row::{Filter, list as list_runs, load as runs, one as run, open as open_runs};
-pub(crate) use run_value_row::find as values;
+pub(crate) use run_value_row::{find as values, input_of};
 pub(crate) use step_row::{of_run as steps_of, queued as queued_steps};
 pub(crate) use tool_row::{list as list_tools, load as tools};
 pub(crate) use workspace_row::one as workspace_scope;

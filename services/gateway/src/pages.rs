@@ -31,11 +31,18 @@ mod words;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::response::Redirect;
+use axum::response::{Redirect, Response};
 use axum::routing::{get, post};
+
+use holdpoint_contracts::Problem;
 
 use crate::app::App;
 use crate::body::BODY_MAX;
+
+/// A problem as a page, with the headers that every page has.
+pub(crate) fn refused(problem: &Problem) -> Response {
+    frame::secured(frame::refused(problem))
+}
 
 /// All pages, with the headers that they are served under.
 pub(crate) fn routes() -> Router<App> {
@@ -47,7 +54,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/tasks/{task}", get(request::task))
         .route("/runs", get(runs::page))
         .route("/runs/{run}", get(run::page))
-        .route("/runs/{run}/act", post(run::taking::act))
+        .route("/runs/{run}/act", post(run::control::act))
         .route("/follow", post(following::act))
         .route("/notifications", get(notifications::page))
         .route("/notifications/read", post(notifications::read_all))
@@ -61,5 +68,7 @@ pub(crate) fn routes() -> Router<App> {
         .merge(link::routes())
         .merge(settings::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
-        .layer(middleware::map_response(frame::secured))
+        .layer(middleware::map_response(async |response: Response| {
+            frame::secured(response)
+        }))
 }

@@ -79,7 +79,7 @@ impl Params {
         };
         text.parse()
             .map(Some)
-            .map_err(|error| invalid(format!("`{name}={}` will not do: {error}", quoted(text))))
+            .map_err(|error| invalid(format!("invalid `{name}` `{}`: {error}", quoted(text))))
     }
 
     /// One value that is a word of an enumeration, as it is written in bodies.
@@ -89,7 +89,18 @@ impl Params {
         };
         serde_json::from_value(text.as_str().into())
             .map(Some)
-            .map_err(|error| invalid(format!("`{name}={}` will not do: {error}", quoted(text))))
+            .map_err(|error: serde_json::Error| {
+                // Of serde's sentence only the list of words is for people.
+                let error = error.to_string();
+                let allowed = error
+                    .split_once(", expected ")
+                    .map_or(&*error, |(_, it)| it);
+                let allowed = allowed.trim_start_matches("one of ");
+                invalid(format!(
+                    "invalid `{name}` `{}`; expected {allowed}",
+                    quoted(text)
+                ))
+            })
     }
 
     /// `limit`, from 1 to 500.
@@ -98,13 +109,13 @@ impl Params {
             None => Ok(LIMIT_DEFAULT),
             Some(limit) if (1..=LIMIT_MAX).contains(&limit) => Ok(limit),
             Some(limit) => Err(invalid(format!(
-                "`limit={limit}` will not do; it is from 1 to {LIMIT_MAX}"
+                "invalid `limit` `{limit}`; expected 1 to {LIMIT_MAX}"
             ))),
         }
     }
 }
 
-/// 400: something in the query will not do.
+/// 400: something in the query is invalid.
 pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
     Problem::new(400, "invalid_query", detail)
 }
@@ -141,6 +152,19 @@ mod tests {
             let problem = params(query).unwrap().limit().unwrap_err();
             assert_eq!(problem.code, "invalid_query", "{query}");
         }
+    }
+
+    /// D-12: what a person typed is refused with the words that are allowed, and without Rust's.
+    #[test]
+    fn an_unknown_word_is_refused_with_the_words_there_are() {
+        use holdpoint_contracts::handoff::RequestStatus;
+        let read = |query| params(query)?.read_word::<RequestStatus>("status");
+        let detail = read("status=approved").unwrap_err().detail;
+        assert!(
+            detail.starts_with("invalid `status` `approved`; expected `open`, "),
+            "{detail}"
+        );
+        assert!(!detail.contains("variant"), "{detail}");
     }
 
     #[test]

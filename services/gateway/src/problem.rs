@@ -2,11 +2,13 @@
 
 use std::any::Any;
 
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use holdpoint_contracts::{FieldError, Problem};
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use crate::pages;
 
 /// A problem on its way out.
 #[derive(Debug)]
@@ -94,20 +96,35 @@ pub(crate) fn database_away(error: impl Into<holdpoint_store::StoreError>) -> Pr
 }
 
 /// There is no such path.
-pub(crate) async fn no_such_path(uri: Uri) -> Refused {
-    Refused(Problem::not_found(format!(
-        "there is nothing at {}",
-        uri.path()
-    )))
+pub(crate) async fn no_such_path(uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path();
+    if is_for_people(&uri, &headers) {
+        return pages::refused(&Problem::not_found(format!(
+            "There is no page at {path}. The address may be incomplete."
+        )));
+    }
+    Refused(Problem::not_found(format!("there is nothing at {path}"))).into_response()
 }
 
-/// The path is there, with other methods; `Allow` says which.
-pub(crate) async fn no_such_method(method: Method, uri: Uri) -> Refused {
-    let detail = format!(
-        "{method} is not possible at {}; `Allow` says what is",
-        uri.path()
-    );
-    Refused(Problem::new(405, "method_not_allowed", detail))
+/// The path exists with other methods; the header `Allow` lists them.
+pub(crate) async fn no_such_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path();
+    let refused = |detail| Problem::new(405, "method_not_allowed", detail);
+    if is_for_people(&uri, &headers) {
+        let detail = format!("{path} is the address of a form. Open its page and use the form.");
+        return pages::refused(&refused(detail));
+    }
+    let detail = format!("{method} is not possible at {path}; `Allow` says what is");
+    Refused(refused(detail)).into_response()
+}
+
+/// Whether a browser asks, for something that is not below the API.
+fn is_for_people(uri: &Uri, headers: &HeaderMap) -> bool {
+    let accepts_pages = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/html"));
+    accepts_pages && !uri.path().starts_with("/v1/")
 }
 
 /// A handler panicked: logged here, and nothing of it leaves.

@@ -418,6 +418,10 @@ pub struct RunView {
         with = "crate::instant::option"
     )]
     pub taken_over_at: Option<DateTime<Utc>>,
+    /// What the run was started with; only in the view of a single run. An input that is too large to
+    /// show is `{"omitted": true, "bytes": N}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
     /// In the order of the plan; only in the view of a single run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepView>,

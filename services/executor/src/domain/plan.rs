@@ -117,9 +117,19 @@ impl Action {
                     duration::describe(Duration::from_millis(*duration_ms))
                 )
             }
-            Self::Ask(ask) => format!("Ask {}: {}", people::written(&ask.to), ask.question),
+            Self::Ask(ask) => ask.describe(&ask.question),
             Self::Handoff(handoff) => format!("Hand off to {}", people::written(&handoff.to)),
         }
+    }
+
+    /// The same with the values of the step's request: a template says little to a reader.
+    #[must_use]
+    pub fn describe_resolved(&self, request: Option<&Value>) -> String {
+        let question = request.and_then(|request| request.get("question")?.as_str());
+        if let (Self::Ask(ask), Some(question)) = (self, question) {
+            return ask.describe(question);
+        }
+        self.describe()
     }
 
     /// Everything of it that may hold placeholders; none: a wait has nothing.

@@ -20,15 +20,28 @@ pub const INLINE_NODE: &str = "executor-inline";
 /// Most bytes of requests and responses in the view of one run.
 const VIEW_BYTES_MAX: usize = 512 * 1024;
 
+/// Most bytes of the input in the view of one run.
+const INPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// The input of a run as its view shows it.
+#[must_use]
+pub fn shown_input(mut input: Value) -> Value {
+    keep_within(&mut { INPUT_BYTES_MAX }, &mut input);
+    input
+}
+
+/// Replaces a value that has more bytes than are left by their number.
+fn keep_within(left: &mut usize, value: &mut Value) {
+    let bytes = serde_json::to_string(value).map_or(0, |text| text.len());
+    match left.checked_sub(bytes) {
+        Some(rest) => *left = rest,
+        None => *value = json!({ "omitted": true, "bytes": bytes }),
+    }
+}
+
 /// Leaves out what does not fit the view any more, and says how much that was.
 fn within(left: &mut usize, mut row: StepRow) -> StepRow {
-    let mut keep = |value: &mut Value| {
-        let bytes = serde_json::to_string(value).map_or(0, |text| text.len());
-        match left.checked_sub(bytes) {
-            Some(rest) => *left = rest,
-            None => *value = json!({ "omitted": true, "bytes": bytes }),
-        }
-    };
+    let mut keep = |value: &mut Value| keep_within(left, value);
     if let Some(request) = &mut row.request {
         keep(request);
     }
@@ -56,6 +69,7 @@ impl Run {
             questions: self.asked(),
             taken_over_by: self.taken().map(|taken| taken.by.clone()),
             taken_over_at: self.taken().map(|taken| taken.at),
+            input: None,
             steps: Vec::new(),
             result: self.result(),
             failure: self.failure().cloned(),
@@ -239,7 +253,9 @@ impl Run {
                     kind: planned.action.kind().to_owned(),
                     status: step.phase.status(),
                     tool,
-                    action: planned.action.describe(),
+                    action: planned
+                        .action
+                        .describe_resolved(row.as_ref().and_then(|row| row.request.as_ref())),
                     request: row.as_ref().and_then(|row| row.request.clone()),
                     response: row.as_ref().and_then(|row| row.response.clone()),
                     error_code: row.as_ref().and_then(|row| row.error_code.clone()),
@@ -257,5 +273,39 @@ impl Run {
                 }
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D-14: the view shows what the run was started with, and of a large input its size.
+    #[test]
+    fn an_input_is_shown_unless_it_is_too_large() {
+        let small = json!({ "order": "A-17" });
+        assert_eq!(shown_input(small.clone()), small);
+        let large = json!("x".repeat(INPUT_BYTES_MAX));
+        let bytes = INPUT_BYTES_MAX + 2;
+        assert_eq!(
+            shown_input(large),
+            json!({ "omitted": true, "bytes": bytes })
+        );
+    }
+
+    /// D-14: a question with placeholders is shown as it was asked.
+    #[test]
+    fn the_title_of_an_asked_step_has_its_values() {
+        let text =
+            r#"{"agent": "a", "steps": [{"ask": {"question": "Call {{ contact.name }}?"}}]}"#;
+        let plan = Plan::compile(text).unwrap();
+        let action = &plan.steps[0].action;
+        let asked = json!({ "question": "Call Zoe?" });
+        assert!(
+            action
+                .describe_resolved(Some(&asked))
+                .ends_with(": Call Zoe?")
+        );
+        assert_eq!(action.describe_resolved(None), action.describe());
     }
 }

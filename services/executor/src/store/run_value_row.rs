@@ -15,6 +15,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
 use serde_json::Value;
 
+use crate::domain::need::INPUT;
 use crate::domain::{Fact, Need};
 
 #[sea_orm::model]
@@ -62,6 +63,18 @@ pub(crate) async fn find(
         }
     }
     Ok(found)
+}
+
+/// What a run was started with; none once it was removed.
+pub(crate) async fn input_of(
+    db: &impl ConnectionTrait,
+    run: RunId,
+) -> Result<Option<Value>, StoreError> {
+    let row = Entity::find_by_id((run.uuid(), INPUT.to_owned()))
+        .one(db)
+        .await?;
+    row.map(|row| serde_json::from_str(&row.value).map_err(broken))
+        .transpose()
 }
 
 pub(crate) fn active(run: RunId, name: &str, value: &Value) -> Result<ActiveModel, StoreError> {

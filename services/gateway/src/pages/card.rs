@@ -167,7 +167,7 @@ fn origin(request: &RequestView) -> Markup {
             @if let Some(agent) = &request.agent { span { "Agent " strong { (agent) } } }
             @if let Some(run) = &request.run { a href={ "/runs/" (run) } { "Run" } }
             @if let Some(step) = &request.step { span { (line(step, 100)) } }
-            @if request.run.is_none() && request.agent.is_none() { span { "Asked by a program or a person" } }
+            @if let Some(by) = requested_by(request) { span { "Requested by " strong { (by) } } }
             @if let Some(assignee) = &request.assignee {
                 span { "With " strong { (line(assignee, 120)) } }
             } @else if request.to.is_empty() {
@@ -181,6 +181,15 @@ fn origin(request: &RequestView) -> Markup {
             }
         }
     }
+}
+
+/// Who asks, where no agent does: the requester, and the opener where that is another one.
+fn requested_by(request: &RequestView) -> Option<String> {
+    if request.agent.is_some() {
+        return None;
+    }
+    let names = request.asked_by.iter().rev().map(|by| words::who(by));
+    Some(names.collect::<Vec<_>>().join(", opened by ")).filter(|names| !names.is_empty())
 }
 
 fn reason(request: &RequestView) -> Markup {

@@ -34,7 +34,7 @@ const COUNT_WITHIN: Duration = Duration::from_millis(500);
 /// Puts the headers on that all pages have. A referrer goes to our own address only: without it
 /// browsers would send forms with `Origin: null`, and the check of where they come from had nothing
 /// to go by.
-pub(super) async fn secured(mut response: Response) -> Response {
+pub(super) fn secured(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),

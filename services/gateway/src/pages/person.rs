@@ -188,8 +188,10 @@ impl Fields {
         let Form(fields) = Form::<Vec<(String, String)>>::from_request(request, app)
             .await
             .map_err(|error| {
-                let status = error.status().as_u16();
-                Problem::new(status, "invalid_form", error.body_text())
+                tracing::debug!(%error, "a form cannot be read");
+                let detail =
+                    "this form cannot be read; go back, load the page again and send it once more";
+                Problem::new(error.status().as_u16(), "invalid_form", detail)
             })?;
         Ok(Self(fields))
     }

@@ -10,6 +10,7 @@ use holdpoint_contracts::notification::Watched;
 use holdpoint_contracts::run::{Clocks, PausedBy, RunView, WaitingOn};
 use holdpoint_ids::RunId;
 use maud::{Markup, html};
+use serde_json::{Map, Value};
 
 use super::card::{Notice, card, title, told};
 use super::following;
@@ -22,7 +23,8 @@ use super::{context, timeline, words};
 use crate::app::App;
 
 mod clocks;
-pub(super) mod taking;
+pub(super) mod control;
+mod taking;
 
 /// The newest items of its history that are shown.
 const HISTORY_MAX: u64 = 300;
@@ -67,6 +69,7 @@ async fn whole(
             @for request in requests.iter().filter(|one| one.status.is_open()) { (card(person, request, None)) }
         }
         (earlier(requests))
+        (input(run))
         (timeline::steps(run))
         (timeline::history(history))
         (people(app, person).await)
@@ -179,7 +182,7 @@ fn head(person: &Person, run: &RunView) -> Markup {
             }
             @for pause in &run.paused_by {
                 p.why {
-                    (paused(pause)) " by " strong { (words::who(&pause.by)) } " on " (words::instant(pause.at)) "; its clocks stand."
+                    (paused(pause)) " by " strong { (words::who(&pause.by)) } " on " (words::instant(pause.at)) "; its timers are stopped."
                     @if !pause.in_flight.is_empty() { " Still at work: " (line(&pause.in_flight.join(", "), 200)) "." }
                 }
             }
@@ -187,9 +190,14 @@ fn head(person: &Person, run: &RunView) -> Markup {
                 ul.holding { @for hold in &run.waiting_on { li { (waits(person, hold)) } } }
             }
             @if let Some(failure) = &run.failure {
-                p.why { strong { (spoken(&failure.code)) } ": " (clean(&failure.message)) }
+                p.why {
+                    strong { (spoken(&failure.code)) }
+                    // The message above usually is the failure's: an error text is shown once.
+                    @if failure.message != run.message { ": " (clean(&failure.message)) }
+                }
             }
             @if let Some(result) = run.result.as_ref().filter(|it| !it.is_null()) { (context::sections(result)) }
+            (control::shown(person, run))
             (taking::shown(person, run))
             (clocks::clocks(run, person.now))
         }
@@ -218,6 +226,24 @@ fn waits(person: &Person, hold: &WaitingOn) -> Markup {
     }
 }
 
+/// What the run was started with, as JSON.
+fn input(run: &RunView) -> Markup {
+    let shown = run.input.as_ref().filter(|input| !is_empty(input));
+    html! {
+        @if let Some(input) = shown {
+            section #input {
+                h2 { "Input" }
+                pre.json { code { (clean(&format!("{input:#}"))) } }
+            }
+        }
+    }
+}
+
+/// A run that was started without an input has an empty object.
+fn is_empty(input: &Value) -> bool {
+    input.is_null() || input.as_object().is_some_and(Map::is_empty)
+}
+
 /// Requests of this run that have ended.
 fn earlier(requests: &[RequestView]) -> Markup {
     let ended: Vec<_> = requests
@@ -227,7 +253,7 @@ fn earlier(requests: &[RequestView]) -> Markup {
     html! {
         section #earlier data-key=(key_of(&requests)) {
             @if !ended.is_empty() {
-                h2 { "Decided by people, or by time" }
+                h2 { "Decisions" }
                 ul.ended {
                     @for request in ended {
                         li {

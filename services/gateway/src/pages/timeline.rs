@@ -34,7 +34,7 @@ fn one_step(step: &StepView) -> Markup {
                 span.state { (words::step_status(step.status)) }
             }
             @if let Some(response) = &step.response { (short(response)) }
-            @if let Some(code) = &step.error_code { p.error { (spoken(code)) } }
+            @if let Some(code) = step.error_code.as_ref().filter(|_| !says_error(step)) { p.error { (spoken(code)) } }
             @if has_more {
                 details {
                     summary { "Request and response" }
@@ -55,10 +55,21 @@ fn one_step(step: &StepView) -> Markup {
     }
 }
 
+/// Whether the response of a step says what went wrong, so that its code need not.
+fn says_error(step: &StepView) -> bool {
+    step.response
+        .as_ref()
+        .is_some_and(|response| response.error.is_some())
+}
+
+/// An error stands for the description, which often repeats it.
 fn short(response: &ActionResult) -> Markup {
     html! {
-        p.muted { (line(&response.description, 300)) }
-        @if let Some(error) = &response.error { p.error { (clean(error)) } }
+        @if let Some(error) = &response.error {
+            p.error { (clean(error)) }
+        } @else {
+            p.muted { (line(&response.description, 300)) }
+        }
     }
 }
 

@@ -416,6 +416,7 @@ fn run_view(body: &Value) -> RunView {
         labels: serde_json::from_value(command["labels"].clone()).unwrap_or_default(),
         waiting_on: Vec::new(),
         paused_by: Vec::new(),
+        input: Some(json!({ "order": "A-17" })),
         steps: vec![step()],
         result: None,
         failure: None,

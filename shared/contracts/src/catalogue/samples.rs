@@ -149,6 +149,7 @@ fn run() -> RunView {
             then: "goes on".to_owned(),
         }],
         paused_by: Vec::new(),
+        input: None,
         steps: vec![step()],
         result: None,
         failure: None,

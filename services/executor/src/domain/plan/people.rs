@@ -78,6 +78,12 @@ pub struct Handoff {
 }
 
 impl Ask {
+    /// The step in one sentence, with the question as written or as resolved.
+    #[must_use]
+    pub(super) fn describe(&self, question: &str) -> String {
+        format!("Ask {}: {question}", written(&self.to))
+    }
+
     /// Everything that may hold placeholders.
     #[must_use]
     pub fn template(&self) -> Value {

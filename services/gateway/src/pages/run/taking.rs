@@ -1,9 +1,7 @@
-//! An operator takes a live run over from its page: the form, and what it does.
+//! An operator takes a live run over from its page: the button, and what it does.
 
 use std::time::Duration;
 
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::TakeOverRun;
@@ -13,12 +11,10 @@ use holdpoint_ids::HoldId;
 use maud::{Markup, html};
 use tokio::time::Instant;
 
-use super::super::act::{invalid, refused};
-use super::super::person::{PageError, Person, Posted};
+use super::super::person::Person;
 use super::super::text::line;
 use crate::answered::Answered;
 use crate::app::App;
-use crate::problem;
 
 /// How long the page waits for the request by which the run is handed back.
 const HEARD_WAIT: Duration = Duration::from_secs(2);
@@ -36,39 +32,20 @@ pub(super) fn shown(person: &Person, run: &RunView) -> Markup {
         return html! {};
     }
     html! {
-        form.row method="post" action={ "/runs/" (run.id) "/act" } {
-            input type="hidden" name="csrf" value=(person.csrf());
-            input type="hidden" name="do" value="take_over";
+        (super::control::form(person, run, "take_over", &html! {
             button { "Take the run over" }
             span.hint { "The agent and its steps stop; the run is yours until you hand it back or end it." }
-        }
+        }))
     }
 }
 
-/// Does what the form says; the answer is the run's page as it then is.
-pub(in crate::pages) async fn act(
-    State(app): State<App>,
-    Path(text): Path<String>,
-    posted: Posted,
-) -> Result<Response, PageError> {
-    let Posted { person, fields } = posted;
-    let run = super::id(&text)?;
-    let done = match fields.get("do") {
-        Some("take_over") => take_over(&app, &person, run).await,
-        Some(_) | None => Err(*invalid("There is nothing else that one can do here.").problem),
-    };
-    let Err(fault) = done else {
-        return Ok(Redirect::to(&format!("/runs/{run}")).into_response());
-    };
-    let status = problem::status(&fault);
-    let notice = refused(fault.into(), fields).notice;
-    let page = super::whole(&app, &person, run, notice.as_ref()).await?;
-    Ok((status, page).into_response())
-}
-
-async fn take_over(app: &App, person: &Person, run: holdpoint_ids::RunId) -> Result<(), Problem> {
+/// Makes the person the owner of the run.
+pub(super) async fn take_over(
+    app: &App,
+    person: &Person,
+    run: holdpoint_ids::RunId,
+) -> Result<(), Problem> {
     let caller = &person.caller;
-    caller.may(Right::Operate)?;
     // Stored for later: the page shows it when it has happened.
     if let Answered::Done(taken) = app.command(caller, None, TakeOverRun { run }).await?
         && let Some(id) = handed_to(&taken)

@@ -337,6 +337,18 @@ fn what_nobody_answered_is_asked_again_by_whoever_asked() {
     reads(&card(&owner(), &ended("eve"), None), &["Ask again…"]);
 }
 
+/// D-6: a card without an agent names its requester, and who opened it where that is another person.
+#[test]
+fn a_card_says_who_asks() {
+    let asked = |by: serde_json::Value| {
+        let request = request(json!({ "run": null, "agent": null, "asked_by": by }));
+        read(&card(&owner(), &request, None))
+    };
+    assert!(asked(json!(["mia"])).contains("Requested by mia"));
+    assert!(asked(json!(["deploy-bot", "mia"])).contains("Requested by mia, opened by deploy-bot"));
+    assert!(!asked(json!([])).contains("Requested by"));
+}
+
 /// Issue 4: "I have seen it" promises no quiet beyond the end of its time.
 #[test]
 fn who_has_seen_it_reads_until_when_it_is_quiet() {
