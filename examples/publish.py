@@ -4,7 +4,14 @@
 Nothing but the standard library: a NATS client is a socket and a few words. docs/subjects.md says what
 is published here: subject, headers, JSON, reply, and what counts as done.
 
-    python3 examples/publish.py nats://127.0.0.1:4222 default outreach '{"customer": "c-7"}'
+    holdpoint agent apply examples/echo.yaml
+    python3 examples/publish.py echo '{"customer": "c-7"}'
+    holdpoint contact put '{"id": "c-ada", "name": "Ada"}'
+    python3 examples/publish.py echo '{"customer": "c-7"}' c-ada
+
+The second argument is the input of the run as JSON, the third a contact that is stored. Run this in the folder of `holdpoint up`, which leaves the
+address and key of its bus in holdpoint-data/cli.json (elsewhere: HOLDPOINT_DATA=DIR). For another bus set
+HOLDPOINT_NATS_URL (nats://[KEY@]host:port), and HOLDPOINT_WORKSPACE.
 """
 
 import json
@@ -25,8 +32,10 @@ class Nats:
         self.buffer = b""
         assert self.line(time.monotonic() + 10).startswith(b"INFO ")
         options = {"verbose": False, "pedantic": False, "headers": True, "name": "publish.py"}
-        if at.username:
-            options |= {"user": at.username, "pass": at.password}
+        if at.password:
+            options |= {"user": urllib.parse.unquote(at.username), "pass": urllib.parse.unquote(at.password)}
+        elif at.username:
+            options |= {"auth_token": urllib.parse.unquote(at.username)}
         # `_INBOX.program.` is what `holdpoint nats-config` lets programs listen to.
         self.inbox = f"_INBOX.program.{os.urandom(12).hex()}"
         self.socket.sendall(f"CONNECT {json.dumps(options)}\r\nSUB {self.inbox}.* 1\r\n".encode())
@@ -83,11 +92,25 @@ def run_id():
     return f"run_{value:032x}"
 
 
-def start_run(nats, workspace, agent, given):
+def connection():
+    """Address of the bus with its key, and workspace: from the environment, else as `holdpoint up` left them."""
+    left = {}
+    path = os.path.join(os.environ.get("HOLDPOINT_DATA") or "holdpoint-data", "cli.json")
+    if "HOLDPOINT_NATS_URL" not in os.environ:
+        try:
+            with open(path) as file:
+                left = json.load(file)
+        except FileNotFoundError:
+            sys.exit(f"no {path}: run this in the folder of `holdpoint up`, or set HOLDPOINT_DATA or HOLDPOINT_NATS_URL")
+    url = os.environ.get("HOLDPOINT_NATS_URL") or left["nats_url"]
+    return url, os.environ.get("HOLDPOINT_WORKSPACE") or left.get("workspace", "default")
+
+
+def start_run(nats, workspace, agent, given, contact):
     run = run_id()
     partition = zlib.crc32(run.encode()) % 16
     subject = f"hp.{workspace}.cmd.executor.{partition}.start_run"
-    command = {"run": run, "agent": agent, "input": given, "contact": None, "labels": {}}
+    command = {"run": run, "agent": agent, "input": given, "contact": contact, "labels": {}}
     body = json.dumps({"actor": "publish.py", "command": command}).encode()
     stored, answered = f"{nats.inbox}.stored", f"{nats.inbox}.answered"
     # A command counts when its answer has come; until then it is sent again, with the same id.
@@ -104,11 +127,11 @@ def start_run(nats, workspace, agent, given):
 
 
 def main():
-    if len(sys.argv) < 4:
+    if not 2 <= len(sys.argv) <= 4:
         sys.exit(__doc__)
-    url, workspace, agent = sys.argv[1:4]
-    given = json.loads(sys.argv[4]) if len(sys.argv) > 4 else None
-    answer = start_run(Nats(url), workspace, agent, given)
+    agent, given, contact = (sys.argv[1:] + [None, None])[:3]
+    url, workspace = connection()
+    answer = start_run(Nats(url), workspace, agent, json.loads(given) if given else None, contact)
     if "problem" in answer:
         problem = answer["problem"]
         sys.exit(f"refused: {problem['detail']} ({problem['code']})")

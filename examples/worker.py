@@ -1,12 +1,20 @@
 #!/usr/bin/env python3
 """A worker without any library: one tool, `echo`, over a raw NATS socket (docs/protocol.md).
 
-    HOLDPOINT_NATS_URL=nats://127.0.0.1:4222 python3 examples/worker.py
+    holdpoint agent apply examples/echo.yaml
+    python3 examples/worker.py
+
+and in another terminal, from the same folder:
+
+    holdpoint run start echo --input '{"customer": "c-7"}' --watch
+
+Run it in the folder of `holdpoint up`, which leaves the address and key of its bus in holdpoint-data/cli.json
+(elsewhere: HOLDPOINT_DATA=DIR). For another bus set HOLDPOINT_NATS_URL (nats://[KEY@]host:port).
 
 It does one step at a time, and asks before each: simple, not fast.
 """
 
-import binascii, json, os, queue, signal, socket, threading, time, urllib.parse, uuid
+import binascii, json, os, queue, signal, socket, sys, threading, time, urllib.parse, uuid
 
 TOOL = os.environ.get("HOLDPOINT_TOOL", "echo")
 NODE = f"python-{uuid.uuid4().hex[:12]}"  # new at every start
@@ -33,8 +41,10 @@ class Nats:
         self.lines, self.lock, self.subs, self.last = self.socket.makefile("rb"), threading.Lock(), {}, 0
         self.lines.readline()  # INFO
         options = {"verbose": False, "headers": True, "no_responders": True, "name": NODE}
-        if at.username:
-            options |= {"user": at.username, "pass": at.password}
+        if at.password:
+            options |= {"user": urllib.parse.unquote(at.username), "pass": urllib.parse.unquote(at.password)}
+        elif at.username:
+            options |= {"auth_token": urllib.parse.unquote(at.username)}
         self.send(f"CONNECT {json.dumps(options)}\r\nPING\r\n".encode())
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -227,7 +237,19 @@ class Worker:
             ask(self.nats, "sys", "goodbye", NODE, {"node": NODE}, 1)
 
 
+def address():
+    """The bus with its key: from the environment, else as `holdpoint up` left it."""
+    if url := os.environ.get("HOLDPOINT_NATS_URL"):
+        return url
+    path = os.path.join(os.environ.get("HOLDPOINT_DATA") or "holdpoint-data", "cli.json")
+    try:
+        with open(path) as file:
+            return json.load(file)["nats_url"]
+    except FileNotFoundError:
+        sys.exit(f"no {path}: run this in the folder of `holdpoint up`, or set HOLDPOINT_DATA or HOLDPOINT_NATS_URL")
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    Worker(Nats(os.environ.get("HOLDPOINT_NATS_URL", "nats://127.0.0.1:4222"))).run()
+    Worker(Nats(address())).run()

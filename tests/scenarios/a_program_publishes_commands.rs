@@ -11,8 +11,9 @@ async fn publish(world: &World, agent: &str) -> (bool, String) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/publish.py");
     let output = Command::new("python3")
         .arg(script)
-        .args([&world.up.nats_url, &world.up.workspace, agent])
-        .arg(r#"{"customer": "c-7"}"#)
+        .args([agent, r#"{"customer": "c-7"}"#])
+        .env("HOLDPOINT_NATS_URL", &world.up.nats_url)
+        .env("HOLDPOINT_WORKSPACE", &world.up.workspace)
         .output()
         .await
         .unwrap();

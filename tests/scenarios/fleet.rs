@@ -1,5 +1,6 @@
 //! Services as processes of their own, on one bus and one Postgres, or on SQLite files.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -54,7 +55,11 @@ impl Ground {
             .await
             .unwrap();
         assert!(output.status.success());
-        std::fs::write(home.path().join("secrets.json"), output.stdout).unwrap();
+        let path = home.path().join("secrets.json");
+        std::fs::write(&path, output.stdout).unwrap();
+        // Secrets that others can read are refused.
+        let own = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, own).unwrap();
         Self {
             nats: nats().await.unwrap(),
             database: format!("sqlite:{}", home.path().join("tables").display()),

@@ -17,6 +17,15 @@ pub(crate) struct Toolbox {
 impl Toolbox {
     /// Takes steps of one tool, which is this script. `holdpoint` is on its path.
     pub(crate) async fn of(up: &Up, tool: &str, script: &str) -> Self {
+        Self::start(up, tool, script, false).await
+    }
+
+    /// The same, where the worker finds the bus by what `up` has left in its data directory.
+    pub(crate) async fn found_by(up: &Up, tool: &str, script: &str) -> Self {
+        Self::start(up, tool, script, true).await
+    }
+
+    async fn start(up: &Up, tool: &str, script: &str, by_file: bool) -> Self {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("tools.json");
         let tools = json!({ "node": "shell", "tools": [
@@ -26,11 +35,20 @@ impl Toolbox {
         let binary = holdpoint_binary().unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
         let folder = binary.parent().unwrap().display().to_string();
-        let mut child = Command::new(&binary)
-            .args(["worker", "--tools"])
-            .arg(&file)
-            .env("HOLDPOINT_NATS_URL", &up.nats_url)
-            .env("HOLDPOINT_URL", &up.url)
+        let mut command = Command::new(&binary);
+        command.args(["worker", "--tools"]).arg(&file);
+        if by_file {
+            command
+                .arg("--data")
+                .arg(up.data_dir())
+                .env_remove("HOLDPOINT_NATS_URL")
+                .env_remove("HOLDPOINT_URL");
+        } else {
+            command
+                .env("HOLDPOINT_NATS_URL", &up.nats_url)
+                .env("HOLDPOINT_URL", &up.url);
+        }
+        let mut child = command
             .env("PATH", format!("{folder}:{path}"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -176,6 +176,30 @@ impl Gateway {
             .map_err(GatewayError::Owner)
     }
 
+    /// The owner's token from an earlier start, if it still opens the workspace; else a new one.
+    ///
+    /// # Errors
+    /// As [`Gateway::owner_token`].
+    pub async fn kept_owner_token(
+        &self,
+        workspace: &Workspace,
+        kept: &str,
+    ) -> Result<String, GatewayError> {
+        owners::kept_token(&self.app, workspace, kept)
+            .await
+            .map_err(GatewayError::Owner)
+    }
+
+    /// Makes a token for the owner and revokes those that were made by [`Gateway::owner_token`] before.
+    ///
+    /// # Errors
+    /// As [`Gateway::owner_token`].
+    pub async fn replace_owner_token(&self, workspace: &Workspace) -> Result<String, GatewayError> {
+        owners::replace_token(&self.app, workspace)
+            .await
+            .map_err(GatewayError::Owner)
+    }
+
     /// Makes the path of a link that signs a browser in as the user `owner` of a workspace: once, and
     /// within a day. A link made before opens nothing any more.
     ///

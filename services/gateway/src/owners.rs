@@ -26,17 +26,7 @@ pub(crate) async fn token(
     workspace: &Workspace,
     asked: Option<Asked>,
 ) -> Result<String, Problem> {
-    let user = named::<UserName>()?;
-    let by = Instant::now() + PATIENCE;
-    loop {
-        match ensure(app, workspace, &user).await {
-            Ok(()) => break,
-            Err(problem) if problem.is_transient() && Instant::now() < by => {
-                tokio::time::sleep(TRY_AGAIN).await;
-            }
-            Err(problem) => return Err(problem),
-        }
-    }
+    let user = ready(app, workspace).await?;
     let holder = Holder {
         workspace: workspace.clone(),
         user,
@@ -58,6 +48,50 @@ pub(crate) async fn token(
     match minted {
         Minted::Token(_id, token) => Ok(token),
         Minted::KeyReused => Err(key_reused()),
+    }
+}
+
+/// The token that the owner has from an earlier start, if it still opens the workspace with all rights
+/// of the owner; else a new one.
+pub(crate) async fn kept_token(
+    app: &App,
+    workspace: &Workspace,
+    kept: &str,
+) -> Result<String, Problem> {
+    let user = ready(app, workspace).await?;
+    let holder = tokens::holder(&app.readers, kept, app.clock.now())
+        .await
+        .map_err(database_away)?;
+    let is_good = holder.is_some_and(|holder| {
+        holder.workspace == *workspace && holder.user == user && holder.role.is_none()
+    });
+    if is_good {
+        return Ok(kept.to_owned());
+    }
+    token(app, workspace, None).await
+}
+
+/// A new token of the owner in place of all that `up` has printed for this workspace before.
+pub(crate) async fn replace_token(app: &App, workspace: &Workspace) -> Result<String, Problem> {
+    ready(app, workspace).await?;
+    tokens::revoke_printed(&app.writer, workspace)
+        .await
+        .map_err(database_away)?;
+    token(app, workspace, None).await
+}
+
+/// The owner's name, once the workspace has an owner.
+async fn ready(app: &App, workspace: &Workspace) -> Result<UserName, Problem> {
+    let user = named::<UserName>()?;
+    let by = Instant::now() + PATIENCE;
+    loop {
+        match ensure(app, workspace, &user).await {
+            Ok(()) => return Ok(user),
+            Err(problem) if problem.is_transient() && Instant::now() < by => {
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
+            Err(problem) => return Err(problem),
+        }
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) const DATA_DIR_DEFAULT: &str = "holdpoint-data";
 const AFTER_HELP: &str = "\
 Connection: --url and --token, or HOLDPOINT_URL and HOLDPOINT_TOKEN, or what a running `holdpoint up`
 has written to cli.json in its data directory. Instants are shown in UTC.
+The unique beginning of an id is enough. A token in the environment is not seen in the list of processes.
 
 Exit codes:
   0    ok                           5    timed out, or accepted and not yet done
@@ -192,6 +193,9 @@ pub(crate) struct UpArgs {
     /// Let time stand still until `clock advance` moves it
     #[arg(long)]
     pub(crate) test_clock: bool,
+    /// Replace the owner's token, which is kept over restarts, and revoke the old one
+    #[arg(long)]
+    pub(crate) new_token: bool,
 }
 
 /// How the demo runs. `data` is the option of every command, if it was given; it must be new or empty.
@@ -313,6 +317,9 @@ pub(crate) struct StartArgs {
     /// One run a row: column `id` is the contact, other columns are its fields
     #[arg(long, value_name = "FILE", conflicts_with = "contact")]
     pub(crate) csv: Option<PathBuf>,
+    /// Skip contacts that have a run of this agent
+    #[arg(long)]
+    pub(crate) once: bool,
     /// Follow until it ends
     #[arg(long)]
     pub(crate) watch: bool,
@@ -335,7 +342,7 @@ pub(crate) struct FilterArgs {
 /// Runs by id, or all that a filter finds.
 #[derive(Args)]
 pub(crate) struct ManyArgs {
-    /// Ids; or say which with --agent, --status, --label
+    /// Ids or their unique beginnings; or say which with --agent, --status, --label
     #[arg(
         value_name = "RUN",
         required_unless_present_any = ["agent", "status", "label"],

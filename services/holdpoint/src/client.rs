@@ -446,7 +446,8 @@ fn written(body: &impl Serialize) -> Result<String, ClientError> {
     })
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Whether a host of an address is this machine.
+pub(crate) fn is_loopback(host: &str) -> bool {
     let host = host.trim_matches(['[', ']']);
     host == "localhost"
         || host

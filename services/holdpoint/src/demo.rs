@@ -23,7 +23,8 @@ use crate::command::run::table_file;
 use crate::connection::Connection;
 use crate::exit::{Outcome, Usage};
 use crate::output;
-use crate::up::{Settings, System};
+use crate::private;
+use crate::up::{OwnerToken, Settings, System};
 
 /// Where the example files are, seen from the project's folder.
 const CONTACTS: &str = "examples/contacts.csv";
@@ -41,6 +42,7 @@ const CONCIERGE_BUILT_IN: &str = include_str!("../../../examples/concierge.yaml"
 /// Plays the story; the folder goes with the demo unless it was named.
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Warn);
+    private::raise_file_limit();
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let data = match &args.data {
         Some(own) => new_or_empty(own)?,
@@ -55,6 +57,7 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         nats_url: None,
         tables: None,
         test_clock: true,
+        token: OwnerToken::New,
     };
     let system = Box::pin(System::start(settings)).await?;
     let told = tokio::select! {

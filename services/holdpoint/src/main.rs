@@ -13,6 +13,7 @@ mod exit;
 mod migrate;
 mod nats_config;
 mod output;
+mod private;
 mod serve;
 mod table;
 mod up;
@@ -57,6 +58,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
 
 async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let Cli { global, command } = cli;
+    if keeps_files(&command) {
+        private::keep_from_others();
+    }
     match command {
         Command::Up(mut args) => {
             args.data = global.data_dir();
@@ -67,7 +71,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             args.data = global.data;
             Box::pin(demo::run(args)).await
         }
-        Command::Worker(args) => Box::pin(worker::run(args, global.url)).await,
+        Command::Worker(args) => Box::pin(worker::run(args, &global)).await,
         Command::NatsConfig(args) => {
             nats_config::write(&args)?;
             Ok(Outcome::Ok.into())
@@ -103,6 +107,25 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Nodes => command::client(&global, command::Nodes).await,
         Command::Claims => command::client(&global, command::Claims).await,
     }
+}
+
+/// Whether a command makes tables, keys or mails. The tools of `worker --tools` are programs of their own,
+/// whose files are their business.
+fn keeps_files(command: &Command) -> bool {
+    if let Command::Worker(args) = command {
+        return args.builtin;
+    }
+    matches!(
+        command,
+        Command::Up(_)
+            | Command::Demo(_)
+            | Command::Serve(_)
+            | Command::Migrate(_)
+            | Command::NatsConfig(_)
+            | Command::Bench(_)
+            | Command::BenchWorker(_)
+            | Command::BenchLoad(_)
+    )
 }
 
 /// Help and version go to stdout and are no error; a wrong word is usage.

@@ -29,6 +29,7 @@ use crate::cli::{ServeArgs, Service};
 use crate::connection::WORKSPACE_DEFAULT;
 use crate::exit::Outcome;
 use crate::output;
+use crate::private;
 use crate::up::tools::{self, Inline};
 
 /// Longest time for what is in its hands; what is left then comes again from the tables.
@@ -39,6 +40,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Info);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
+    private::raise_file_limit();
     let name = args.service.name();
     let _lock = args.database_url.lock(name)?;
     let running = Running::default();

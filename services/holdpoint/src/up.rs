@@ -6,16 +6,16 @@ pub(crate) mod tools;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use holdpoint_bus::without_credentials;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::UpArgs;
-use crate::connection::{Connection, FILE_NAME};
+use crate::connection::{Connection, Left};
 use crate::exit::Outcome;
-use crate::output;
+use crate::{output, private};
 
-pub(crate) use system::{Settings, System};
+pub(crate) use system::{OwnerToken, Settings, System};
 
 /// Starts everything, says where it is, and runs until it is told to stop.
 pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
@@ -23,12 +23,16 @@ pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
     // Before anything is started, so that an early ctrl-c still stops what was.
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
+    private::raise_file_limit();
+    // Closed to others before anything in it is believed.
+    private::make_folder(&args.data)?;
     let settings = Settings {
         data: args.data.clone(),
         http: args.http,
         nats_url: args.nats_url.clone(),
         tables: args.database_url.clone(),
         test_clock: args.test_clock,
+        token: owner_token(&args),
     };
     let started = tokio::select! {
         started = Box::pin(System::start(settings)) => started,
@@ -100,7 +104,8 @@ fn greet(args: &UpArgs, system: &System) -> anyhow::Result<()> {
     output::line(&format!("  inbox      {login} (opens once, within a day)"))?;
     output::line(&format!("  workspace  {workspace}"))?;
     output::line(&format!("  token      {token}"))?;
-    output::line(&format!("  bus        {nats_url}"))?;
+    let bus = without_credentials(nats_url);
+    output::line(&format!("  bus        {bus} (its key: cli.json)"))?;
     output::line(&format!("  data       {}", args.data.display()))?;
     if args.test_clock {
         output::line("  clock      stands still; `holdpoint clock advance 5d` moves it")?;
@@ -109,29 +114,28 @@ fn greet(args: &UpArgs, system: &System) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Leaves address and token where a second terminal finds them, readable by this user alone.
-fn leave_connection(data: &Path, system: &System) -> anyhow::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
+/// The token that an earlier start on this folder has left, unless it is to be replaced.
+fn owner_token(args: &UpArgs) -> OwnerToken {
+    if args.new_token {
+        return OwnerToken::Replaced;
+    }
+    let left = Left::read(&args.data).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the token of the start before is not used; there will be a new one");
+        None
+    });
+    let kept = left.and_then(|left| left.connection.token);
+    kept.map_or(OwnerToken::New, OwnerToken::Kept)
+}
 
-    let connection = Connection {
-        url: system.url.clone(),
-        token: Some(system.token.clone()),
-        workspace: system.workspace.to_string(),
+/// Leaves addresses, token and key where a second terminal finds them, readable by this user alone.
+fn leave_connection(data: &Path, system: &System) -> anyhow::Result<()> {
+    let left = Left {
+        connection: Connection {
+            url: system.url.clone(),
+            token: Some(system.token.clone()),
+            workspace: system.workspace.to_string(),
+        },
+        nats_url: Some(system.nats_url.clone()),
     };
-    let path = data.join(FILE_NAME);
-    let beside = data.join(format!("{FILE_NAME}.new"));
-    let write = || -> std::io::Result<()> {
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&beside)?;
-        serde_json::to_writer(&mut file, &connection)?;
-        file.flush()?;
-        std::fs::rename(&beside, &path)
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    left.write(data)
 }

@@ -15,20 +15,23 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::WorkerArgs;
+use crate::cli::{GlobalArgs, WorkerArgs};
+use crate::connection::{FILE_NAME, Left};
 use crate::exit::{Outcome, Usage};
-use crate::output;
 use crate::up::tools;
 use crate::value::read_text;
+use crate::{output, private};
 
 /// Works until it is told to stop, then finishes what it has begun and says goodbye.
-pub(crate) async fn run(args: WorkerArgs, url: Option<String>) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: WorkerArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Info);
+    private::raise_file_limit();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let allowed = std::env::var("HOLDPOINT_ALLOW_PRIVATE_TARGETS").ok();
     let targets = TargetPolicy::of_serve(allowed.as_deref());
-    let bus = Bus::connect_as(&args.nats_url, "worker", args.nats_seed.as_deref()).await?;
+    let (nats_url, url) = addresses(&args, global)?;
+    let bus = Bus::connect_as(&nats_url, "worker", args.nats_seed.as_deref()).await?;
     let (node, worker) = match &args.tools {
         Some(file) => of_file(bus, targets, (file, url.as_deref()))?,
         None => {
@@ -54,6 +57,24 @@ pub(crate) async fn run(args: WorkerArgs, url: Option<String>) -> anyhow::Result
     stop.cancel();
     working.await?;
     Ok(outcome.into())
+}
+
+/// The bus, and the address of the API where it is known: as they were given, else as `up` left them.
+fn addresses(args: &WorkerArgs, global: &GlobalArgs) -> anyhow::Result<(String, Option<String>)> {
+    let typed = global.url.clone();
+    if let Some(nats_url) = &args.nats_url {
+        return Ok((nats_url.clone(), typed));
+    }
+    let left = Left::read(&global.data_dir())?;
+    let Some((left, nats_url)) = left.and_then(|left| Some((left.connection, left.nats_url?)))
+    else {
+        anyhow::bail!(Usage(format!(
+            "no bus: {} is not there. Run this in the folder of `holdpoint up`, or give --data DIR, \
+             HOLDPOINT_NATS_URL or --nats-url",
+            global.data_dir().join(FILE_NAME).display()
+        )));
+    };
+    Ok((nats_url, typed.or(Some(left.url))))
 }
 
 fn of_file(

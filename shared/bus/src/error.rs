@@ -6,6 +6,15 @@ use async_nats::jetstream::context::PublishErrorKind;
 /// The bus did not do what was asked; trying again may help.
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
+    /// The address cannot be read.
+    #[error("`{url}` is not a NATS address; expected nats://[KEY@]host:port")]
+    Address {
+        /// As given, without its credentials.
+        url: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// No connection could be made.
     #[error("cannot connect to NATS at {url}")]
     Connect {

@@ -3,6 +3,7 @@
 //! The bus carries wishes and facts and may lose them; nothing here decides or stores anything.
 //! Services take from it through `holdpoint-kernel`, workers through `holdpoint-worker`.
 
+mod address;
 mod error;
 mod partitions;
 mod publish;
@@ -12,12 +13,15 @@ mod streams;
 
 use std::time::Duration;
 
-use async_nats::{Client, Event, jetstream};
+use async_nats::{Client, ConnectOptions, Event, ServerAddr, jetstream};
 use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::subject;
 use holdpoint_ids::Workspace;
 use serde::de::DeserializeOwned;
 
+use crate::address::Credentials;
+
+pub use address::without_credentials;
 pub use error::BusError;
 pub use partitions::Share;
 pub use publish::Outgoing;
@@ -40,10 +44,11 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// Connects, and keeps connecting again whenever the server was away.
+    /// Connects, and keeps connecting again whenever the server was away. The address may carry a key
+    /// (`nats://KEY@host:4222`), as that of a running `up` does.
     ///
     /// # Errors
-    /// [`BusError::Connect`] when the server cannot be reached at all.
+    /// [`BusError::Address`] and [`BusError::Connect`], when the server cannot be reached at all.
     pub async fn connect(url: &str, name: &str) -> Result<Self, BusError> {
         Self::connect_as(url, name, None).await
     }
@@ -55,10 +60,26 @@ impl Bus {
     /// [`BusError::Connect`] when the server cannot be reached, or does not know the key.
     pub async fn connect_as(url: &str, name: &str, seed: Option<&str>) -> Result<Self, BusError> {
         let who = name.to_owned();
+        let (servers, credentials) = address::split(url);
         let options = match seed {
-            Some(seed) => async_nats::ConnectOptions::with_nkey(seed.to_owned()),
-            None => async_nats::ConnectOptions::new(),
+            Some(seed) => ConnectOptions::with_nkey(seed.to_owned()),
+            None => ConnectOptions::new(),
         };
+        let options = match credentials {
+            Some(Credentials::Token(token)) => options.token(token),
+            Some(Credentials::Password { user, password }) => {
+                options.user_and_password(user, password)
+            }
+            None => options,
+        };
+        let addresses = servers.iter().map(|server| server.parse::<ServerAddr>());
+        let addresses: Vec<_> =
+            addresses
+                .collect::<Result<_, _>>()
+                .map_err(|source| BusError::Address {
+                    url: servers.join(","),
+                    source,
+                })?;
         let client = options
             .name(name)
             // Inboxes of one's own, so that permissions can keep others from listening.
@@ -68,10 +89,10 @@ impl Bus {
                 let who = who.clone();
                 async move { report(&who, &event) }
             })
-            .connect(url)
+            .connect(addresses)
             .await
             .map_err(|source| BusError::Connect {
-                url: url.to_owned(),
+                url: servers.join(","),
                 source,
             })?;
         let jetstream = jetstream::context::ContextBuilder::new()

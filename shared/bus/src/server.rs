@@ -6,6 +6,7 @@
 
 mod binary;
 mod child;
+mod config;
 mod container;
 mod info;
 mod place;
@@ -13,18 +14,23 @@ mod process;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use tracing::{info, warn};
 
 pub use self::info::{OLDEST, ServerVersion, check};
 use self::{child::Running, place::Place};
+use crate::without_credentials;
 
 /// What the caller wants from [`provide`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Holds everything a started server leaves on disk: `nats/` (its store), `nats-server.pid`,
-    /// `nats-server.log`, `nats-ports/` and `nats.lock`. Made when missing.
+    /// Holds everything a started server leaves on disk: `nats/` (its store), `nats.conf` (its port and
+    /// key, which stay), `nats-server.pid`, `nats-server.log`, `nats-ports/` and `nats.lock`. Made when
+    /// missing.
     pub data_dir: PathBuf,
     /// `--nats-url`: a server somebody else runs. May carry a token (`nats://token@host:4222`)
     /// and may be a comma-separated list.
@@ -59,9 +65,9 @@ pub enum Origin {
 ///
 /// Dropping it leaves a started server running, as a killed process would: the next [`provide`]
 /// on the same data directory takes it back. Call [`Provided::stop`] to end it.
-#[derive(Debug)]
 pub struct Provided {
-    /// What clients connect to.
+    /// What clients connect to; it carries the key of a server of ours. See
+    /// [`crate::without_credentials`].
     pub url: String,
     /// Where it came from.
     pub origin: Origin,
@@ -73,13 +79,23 @@ pub struct Provided {
     place: Option<Place>,
 }
 
+impl fmt::Debug for Provided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provided")
+            .field("url", &without_credentials(&self.url))
+            .field("origin", &self.origin)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Why there is no NATS server. Each message says where, and how to mend it.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// `--nats-url` holds no host.
     #[error("`{url}` is no NATS address: give --nats-url as nats://host:4222")]
     Address {
-        /// As given.
+        /// As given, without its credentials.
         url: String,
     },
     /// No connection, or no greeting in time.
@@ -167,7 +183,8 @@ pub async fn provide(settings: Settings) -> Result<Provided, ServerError> {
         Some(provided) => provided,
         None => started(&place).await?,
     };
-    info!(url = provided.url, origin = ?provided.origin, version = %provided.version, "NATS is there");
+    let url = without_credentials(&provided.url);
+    info!(url, origin = ?provided.origin, version = %provided.version, "NATS is there");
     provided.lock = Some(lock);
     provided.place = Some(place);
     Ok(provided)
@@ -199,17 +216,27 @@ async fn started(place: &Place) -> Result<Provided, ServerError> {
             pid,
             url,
             version,
-        } = child::start(&binary, place, None).await?;
+        } = start_program(&binary, place).await?;
         let mut provided = Provided::new(url, Origin::Started { pid, binary }, version);
         provided.child = Some(child);
         return Ok(provided);
     }
-    match container::start(place).await {
+    match container::start(place, &place.config_to_start()?).await {
         Ok((id, url, version)) => Ok(Provided::new(url, Origin::Container { id }, version)),
         Err(why) => {
             binary::note(&mut tried, &why);
             Err(ServerError::NoWay { tried })
         }
+    }
+}
+
+/// Starts it; again on another port where another program was faster to take ours.
+async fn start_program(binary: &Path, place: &Place) -> Result<Running, ServerError> {
+    let config = place.config_to_start()?;
+    match child::start(binary, place, &config).await {
+        Err(error) if config.is_port_free() => Err(error),
+        Err(_taken) => child::start(binary, place, &place.config_to_start()?).await,
+        Ok(running) => Ok(running),
     }
 }
 
@@ -238,13 +265,8 @@ impl Provided {
     /// is no process of ours, and goes on as it is.
     ///
     /// # Errors
-    /// [`ServerError`] when it does not come back; then there is none.
+    /// [`ServerError`] when it does not come back; then there is none, and it may be tried again.
     pub async fn start_anew(&mut self) -> Result<bool, ServerError> {
-        let port = self
-            .url
-            .rsplit(':')
-            .next()
-            .and_then(|port| port.parse().ok());
         let (Some(place), Some(pid)) = (&self.place, self.pid()) else {
             return Ok(false);
         };
@@ -261,16 +283,28 @@ impl Provided {
                 }
             }
         };
+        let Some(config) = place.config() else {
+            warn!(
+                pid,
+                "the port and key of the NATS server are not known; it goes on as it is"
+            );
+            return Ok(false);
+        };
         match self.child.take() {
             Some(mut child) => process::end_child(pid, &mut child).await,
-            None => process::end_stranger(pid).await,
+            None => process::end_stranger(pid, place).await,
         }
-        let running = child::start(&binary, place, port).await?;
+        // Known from here on, though it does not come back at once.
+        self.origin = Origin::Started {
+            pid,
+            binary: binary.clone(),
+        };
+        let running = child::start(&binary, place, &config).await?;
         self.child = Some(running.child);
         self.url = running.url;
         let pid = running.pid;
         self.origin = Origin::Started { pid, binary };
-        info!(url = self.url, pid, "NATS was started anew");
+        info!(pid, "NATS was started anew");
         Ok(true)
     }
 
@@ -283,7 +317,9 @@ impl Provided {
                 process::end_child(*pid, &mut child).await;
             }
             (Origin::Started { pid, .. } | Origin::Adopted { pid }, None) => {
-                process::end_stranger(*pid).await;
+                if let Some(place) = &self.place {
+                    process::end_stranger(*pid, place).await;
+                }
             }
             (Origin::Container { id }, _) => {
                 if let Err(why) = container::stop(id).await {
@@ -291,7 +327,12 @@ impl Provided {
                 }
             }
         }
-        drop(self.lock.take());
+        // A program that is just being started may still hold a copy of the descriptor.
+        if let Some(lock) = self.lock.take()
+            && let Err(error) = lock.unlock()
+        {
+            warn!(%error, "the data directory stays locked until this process ends");
+        }
     }
 
     /// The server's process id, when it is a process of this machine that is ours.
@@ -306,12 +347,10 @@ impl Provided {
     /// Waits until our server's process has ended without being asked to; for ever where the server
     /// is no process of ours.
     pub async fn ended(&self) {
-        let Some(pid) = self.pid() else {
+        let (Some(pid), Some(place)) = (self.pid(), &self.place) else {
             return std::future::pending().await;
         };
-        // A zombie has no command line: it has ended, too.
-        let line = format!("/proc/{pid}/cmdline");
-        while std::fs::read(&line).is_ok_and(|line| !line.is_empty()) {
+        while !process::has_ended(pid, place) {
             tokio::time::sleep(ENDED_LOOK).await;
         }
     }

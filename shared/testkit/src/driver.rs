@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::until;
+use crate::{skip, until};
 
 const START_WAIT: Duration = Duration::from_secs(30);
 const PROGRAM: &str = "chromedriver";
@@ -73,9 +73,9 @@ fn missing(why: &str) -> anyhow::Result<Option<TestDriver>> {
             "a browser is required here, but {PROGRAM} does not start: {why}; install the packages chromium and chromium-driver"
         );
     }
-    println!(
-        "skipped in the browser: {PROGRAM} does not start: {why} (packages chromium and chromium-driver)"
-    );
+    skip(&format!(
+        "no browser: {PROGRAM} does not start: {why} (packages chromium and chromium-driver)"
+    ))?;
     Ok(None)
 }
 

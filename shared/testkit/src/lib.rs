@@ -1,6 +1,6 @@
 //! How tests get what they need: a NATS server, a Postgres, a running `holdpoint` process, and a
 //! way to wait. Says aloud which way was taken; with `HOLDPOINT_TEST_REQUIRE_DOCKER=1` a second
-//! best is a failure, so that CI cannot go green by skipping.
+//! best is a failure, so that CI cannot go green by skipping. What cannot run is [`skip`]ped and counted.
 //!
 //! | variable | default | means |
 //! |---|---|---|
@@ -9,6 +9,7 @@
 //! | `HOLDPOINT_TEST_POSTGRES_URL` | none | a Postgres that runs already, instead of a container |
 //! | `HOLDPOINT_TEST_REQUIRE_DOCKER` | off | `1`: no fallback, no skipping |
 //! | `HOLDPOINT_TEST_REQUIRE_BROWSER` | off | `1`: no test of a page is skipped for want of Chromium |
+//! | `HOLDPOINT_TEST_SKIPPED` | none | file in which skipped tests are noted |
 //! | `HOLDPOINT_BIN` | beside the test's target folder | the `holdpoint` program |
 //!
 //! `cargo xtask test` sets these. Never used outside tests.
@@ -24,6 +25,7 @@ mod nats_process;
 mod people;
 mod plans;
 mod postgres;
+mod skip;
 mod up;
 mod wait;
 
@@ -34,6 +36,7 @@ pub use self::{
     people::{Act, Person, Said, play},
     plans::Plans,
     postgres::{TestPostgres, postgres},
+    skip::skip,
     up::{Answer, Up, UpOptions, holdpoint_binary},
     wait::until,
 };

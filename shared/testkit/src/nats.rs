@@ -10,12 +10,12 @@ use testcontainers::{
 };
 use tokio::time::timeout;
 
-use crate::docker;
+use crate::{NatsProcess, docker};
 
 /// A NATS server with JetStream and an empty store. Gone at drop.
 #[derive(Debug)]
 pub struct TestNats {
-    /// What clients connect to.
+    /// What clients connect to, with the key of the server where it has one.
     pub url: String,
     _server: Server,
 }
@@ -25,6 +25,7 @@ pub struct TestNats {
 enum Server {
     Container(Box<ContainerAsync<GenericImage>>),
     Process(Box<Process>),
+    Configured(Box<NatsProcess>),
 }
 
 #[derive(Debug)]
@@ -65,14 +66,28 @@ pub async fn nats() -> anyhow::Result<TestNats> {
     Ok(started)
 }
 
-/// Starts a NATS server with a configuration of its own: it listens on 0.0.0.0:4222 and stores in
-/// `/data`. Needs a container.
+/// Starts a NATS server with a configuration of its own, which says that it listens on 0.0.0.0:4222 and
+/// stores in `/data`. Without a container it is a process, for which both are replaced.
 ///
 /// # Errors
-/// When there is no Docker engine, or the server refuses the configuration.
+/// When the server refuses the configuration, or `HOLDPOINT_TEST_REQUIRE_DOCKER=1` and there is no
+/// container.
 pub async fn nats_with_config(config: &str) -> anyhow::Result<TestNats> {
     let (name, tag) = docker::image("HOLDPOINT_TEST_NATS_IMAGE", "nats:2.15");
-    docker::ping().await?;
+    match docker::ping().await {
+        Ok(()) => {}
+        Err(why) if docker::required() => {
+            return Err(why.context("Docker is required here"));
+        }
+        Err(why) => {
+            println!("nats: local process, for want of a container: {why:#}");
+            let process = NatsProcess::with_config(config).await?;
+            return Ok(TestNats {
+                url: process.url.clone(),
+                _server: Server::Configured(Box::new(process)),
+            });
+        }
+    }
     let image = image(&name, &tag)
         .with_copy_to("/etc/nats.conf", config.as_bytes().to_vec())
         .with_cmd(["-c", "/etc/nats.conf"]);
@@ -129,8 +144,8 @@ mod tests {
     use super::*;
 
     async fn stores_a_message(url: &str) -> anyhow::Result<u64> {
-        let client = async_nats::connect(url).await?;
-        let jetstream = async_nats::jetstream::new(client);
+        let bus = holdpoint_bus::Bus::connect(url, "test").await?;
+        let jetstream = async_nats::jetstream::new(bus.client().clone());
         let name = "T".to_owned();
         let config = async_nats::jetstream::stream::Config {
             name,
@@ -144,6 +159,17 @@ mod tests {
     async fn a_nats_server_is_had_and_goes_with_its_test() {
         let nats = nats().await.unwrap();
         assert_eq!(stores_a_message(&nats.url).await.unwrap(), 1);
+    }
+
+    /// Mend D-18: a machine whose Docker engine does not run has a server with permissions, too.
+    #[tokio::test]
+    async fn a_configuration_needs_no_container() {
+        let config = "listen: \"0.0.0.0:4222\"\njetstream { store_dir: \"/data\" }\n\
+            authorization { token: \"t\" }\n";
+        let nats = NatsProcess::with_config(config).await.unwrap();
+        assert!(stores_a_message(&nats.url).await.is_err());
+        let url = nats.url.replace("//", "//t@");
+        assert_eq!(stores_a_message(&url).await.unwrap(), 1);
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! A NATS server that a test stops and starts again, and that has limits of its own.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -44,15 +44,33 @@ impl NatsProcess {
         Self::configured("", &format!("max_payload: {bytes}\n")).await
     }
 
+    /// Starts a server with this configuration, on a port and a store of its own instead of
+    /// `0.0.0.0:4222` and `/data`.
+    pub(crate) async fn with_config(config: &str) -> anyhow::Result<Self> {
+        let make = |port: u16, store: &Path| {
+            let store = format!("store_dir: \"{}\"", store.display());
+            config
+                .replace("0.0.0.0:4222", &format!("127.0.0.1:{port}"))
+                .replace("store_dir: \"/data\"", &store)
+        };
+        Self::of(make).await
+    }
+
     async fn configured(limits: &str, settings: &str) -> anyhow::Result<Self> {
+        let make = |port: u16, store: &Path| {
+            format!(
+                "listen: 127.0.0.1:{port}\n{settings}jetstream {{\n store_dir: \"{}\"\n {limits}\n}}\n",
+                store.display()
+            )
+        };
+        Self::of(make).await
+    }
+
+    async fn of(config: impl Fn(u16, &Path) -> String) -> anyhow::Result<Self> {
         let program = server::program().await?;
         let dir = tempfile::tempdir()?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let store = dir.path().join("store");
-        let config = format!(
-            "listen: 127.0.0.1:{port}\n{settings}jetstream {{\n store_dir: \"{}\"\n {limits}\n}}\n",
-            store.display()
-        );
+        let config = config(port, &dir.path().join("store"));
         std::fs::write(dir.path().join("nats.conf"), config)?;
         let mut process = Self {
             url: format!("nats://127.0.0.1:{port}"),

@@ -11,7 +11,7 @@ use testcontainers::{
 };
 use tokio::time::timeout;
 
-use crate::docker;
+use crate::{docker, skip};
 
 const READY: &str = "database system is ready to accept connections";
 /// Images that `cargo xtask images` makes: initialised already, so they say [`READY`] once.
@@ -50,7 +50,9 @@ pub async fn postgres() -> anyhow::Result<Option<TestPostgres>> {
             bail!("Docker is required here, but no container of {name}:{tag} came up: {why:#}")
         }
         Err(why) => {
-            println!("skipped on Postgres: {why:#} (or give HOLDPOINT_TEST_POSTGRES_URL)");
+            skip(&format!(
+                "no Postgres: {why:#} (or give HOLDPOINT_TEST_POSTGRES_URL)"
+            ))?;
             Ok(None)
         }
     }

@@ -40,8 +40,8 @@ pub struct UpOptions {
     pub args: Vec<String>,
     /// Further variables of its environment.
     pub env: Vec<(String, String)>,
-    /// Its data lie on a disk of so many bytes that it alone sees, and that goes with it. Only root can
-    /// have one; see [`Up::data_as_it_sees_it`].
+    /// Its data lie on a disk of so many bytes that it alone sees, and that goes with it. Not every system
+    /// lets every user have one: [`Up::can_have_a_disk`]. See [`Up::data_as_it_sees_it`].
     pub disk_bytes: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ pub struct Up {
     pub workspace: String,
     /// Bearer token for that workspace.
     pub token: String,
-    /// The NATS server it uses.
+    /// The NATS server it uses, with its key.
     pub nats_url: String,
     /// Signs a browser in as the owner, once; empty where it told none.
     pub login: String,
@@ -158,6 +158,33 @@ impl Up {
         Ok(timeout(deadline, self.child.wait())
             .await
             .context("it goes on")??)
+    }
+
+    /// Whether this system lets this user have disks ([`UpOptions::disk_bytes`]); if not, the test is
+    /// skipped.
+    ///
+    /// # Errors
+    /// When it does not, although `HOLDPOINT_TEST_REQUIRE_DOCKER=1`: nothing is skipped there.
+    pub async fn can_have_a_disk() -> anyhow::Result<bool> {
+        let dir = tempfile::tempdir()?;
+        let mut command = on_a_disk(Path::new("true"), 1 << 20, &data_dir(dir.path()))?;
+        let said = match command.output().await {
+            Ok(output) if output.status.success() => return Ok(true),
+            Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let why = format!("no disk of its own, as this user may not mount one: {said}");
+        if crate::docker::required() {
+            bail!(why);
+        }
+        crate::skip(&why)?;
+        Ok(false)
+    }
+
+    /// Its process id; none once it has ended.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
     }
 
     /// Its data directory.
@@ -276,8 +303,11 @@ async fn launch(
 /// The same program in a mount namespace of its own, with a file system in memory at `data`.
 fn on_a_disk(program: &Path, bytes: u64, data: &Path) -> anyhow::Result<Command> {
     fs::create_dir_all(data)?;
-    let script = r#"mount -t tmpfs -o "size=$1" tmpfs "$2" && shift 2 && exec "$@""#;
+    let script = r#"mount -t tmpfs -o "size=$1,mode=700" tmpfs "$2" && shift 2 && exec "$@""#;
     let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
     command
         .args(["--mount", "sh", "-c", script, "sh"])
         .arg(bytes.to_string())

@@ -249,6 +249,19 @@ pub(crate) async fn revoke(
     Ok(deleted.rows_affected > 0)
 }
 
+/// Revokes all tokens of a workspace that `up` has printed.
+pub(crate) async fn revoke_printed(
+    writer: &DatabaseConnection,
+    workspace: &Workspace,
+) -> Result<(), DbErr> {
+    row::Entity::delete_many()
+        .filter(row::Column::Workspace.eq(workspace.as_str()))
+        .filter(row::Column::Printed.eq(true))
+        .exec(writer)
+        .await?;
+    Ok(())
+}
+
 fn holder_of(row: &row::Model) -> Result<Holder, StoreError> {
     Holder::read(
         "tokens",

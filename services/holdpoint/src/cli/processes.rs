@@ -132,14 +132,14 @@ pub(crate) struct WorkerArgs {
     /// Where mails are kept as files while HOLDPOINT_SMTP_URL is not set
     #[arg(long, value_name = "DIR", default_value = "holdpoint-data/mails")]
     pub(crate) mails: PathBuf,
-    /// The NATS server or cluster
+    /// The NATS server or cluster [default: that of a running `up`, by cli.json in its data directory]
     #[arg(
         long,
         value_name = "URL",
         env = "HOLDPOINT_NATS_URL",
         hide_env_values = true
     )]
-    pub(crate) nats_url: String,
+    pub(crate) nats_url: Option<String>,
     /// Seed of its key, where the server wants to know who it is (`nats-config`)
     #[arg(
         long,

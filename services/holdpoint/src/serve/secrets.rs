@@ -5,13 +5,15 @@ use std::path::Path;
 use anyhow::Context;
 use holdpoint_auth::Secrets;
 
+use crate::private;
+
 /// Reads the file.
 ///
 /// # Errors
-/// When it is not there or is not what `holdpoint secrets new` prints.
+/// When it is not there, when others can read or change it, or when it is not what `holdpoint secrets new`
+/// prints.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Secrets> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the secrets in {}", path.display()))?;
+    let text = private::read_secret(path)?;
     serde_json::from_str(&text).with_context(|| format!("{} cannot be read", path.display()))
 }
 

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use anyhow::{Context, bail};
 use holdpoint_store::Location;
 
+use crate::private::make_folder;
+
 /// `postgres://…`, or `sqlite:DIR`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Tables {
@@ -64,17 +66,6 @@ impl Tables {
         };
         take(&path, taken).map(Some)
     }
-}
-
-/// Contacts, mails and tokens are nobody else's business on this machine.
-pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))
 }
 
 /// Takes a lock file for this process, or says why it cannot be had.

@@ -24,8 +24,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::WORKSPACE_DEFAULT;
+use crate::private::make_folder;
 use crate::serve::secrets;
-use crate::serve::tables::{Tables, make_folder, take};
+use crate::serve::tables::{Tables, take};
 
 use super::tools;
 
@@ -58,7 +59,7 @@ const CLOCK: &str = "clock";
 const NODE: &str = "node";
 
 /// What to start, and where.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Settings {
     /// Everything that is kept.
     pub(crate) data: PathBuf,
@@ -70,6 +71,20 @@ pub(crate) struct Settings {
     pub(crate) tables: Option<Tables>,
     /// Whether time stands still until it is moved.
     pub(crate) test_clock: bool,
+    /// The owner's token of an earlier start, and whether it is replaced.
+    pub(crate) token: OwnerToken,
+}
+
+/// Which token the owner gets.
+#[derive(Clone, Default)]
+pub(crate) enum OwnerToken {
+    /// A new one; earlier ones stay.
+    #[default]
+    New,
+    /// This one, while it opens the workspace.
+    Kept(String),
+    /// A new one; earlier ones are revoked.
+    Replaced,
 }
 
 /// A running system.
@@ -79,6 +94,7 @@ pub(crate) struct System {
     /// Signs a browser in, once.
     pub(crate) login: String,
     pub(crate) workspace: Workspace,
+    /// With the key of the bus.
     pub(crate) nats_url: String,
     edge: Part,
     worker: Part,
@@ -176,7 +192,11 @@ impl System {
         });
         let gateway = start_gateway(settings, nats_url, clock, settling.clone()).await?;
         let workspace: Workspace = WORKSPACE_DEFAULT.parse()?;
-        let token = gateway.owner_token(&workspace).await?;
+        let token = match &settings.token {
+            OwnerToken::New => gateway.owner_token(&workspace).await?,
+            OwnerToken::Kept(kept) => gateway.kept_owner_token(&workspace, kept).await?,
+            OwnerToken::Replaced => gateway.replace_owner_token(&workspace).await?,
+        };
         let url = format!("http://{}", gateway.address());
         public_url.tell(tools::public_url().or_else(|| Some(url.clone())));
         let login = format!("{url}{}", gateway.owner_login(&workspace).await?);

@@ -1,5 +1,5 @@
-//! A server as a child process: starts it on a port the system chooses, or takes back the one
-//! that a killed parent left on the same data directory.
+//! A server as a child process: starts it with the port and key of its data directory, or takes back the
+//! one that a killed parent left there.
 
 use std::{fs, path::Path, process::Stdio, time::Duration};
 
@@ -11,9 +11,12 @@ use tracing::warn;
 
 use super::{
     ServerError, ServerVersion, check,
+    config::Config,
+    info::wants_proof,
     place::Place,
     process::{LOOK_EVERY, end_child, end_stranger, serves},
 };
+use crate::Bus;
 
 /// Until a new server listens: it reads its streams first.
 const START_WAIT: Duration = Duration::from_secs(60);
@@ -37,19 +40,35 @@ pub(super) async fn adopt(place: &Place) -> Option<(u32, String, ServerVersion)>
     let pid = find(place)?;
     let until = Instant::now() + ADOPT_WAIT;
     while Instant::now() < until && serves(pid, place) {
-        if let Some(url) = place.url_of(pid)
-            && let Ok(version) = check(&url).await
-        {
-            return Some((pid, url, version));
+        if let Some((config, version)) = answering(pid, place).await {
+            if takes_our_key(&config).await {
+                return Some((pid, config.url(), version));
+            }
+            break;
         }
         sleep(LOOK_EVERY).await;
     }
     warn!(
         pid,
-        "the NATS server of an earlier process does not answer; ending it"
+        "the NATS server of an earlier process does not answer, or has another key; ending it"
     );
-    end_stranger(pid).await;
+    end_stranger(pid, place).await;
     None
+}
+
+/// The server's configuration and version, once it listens where that says. Without a configuration it is
+/// asked nothing: it must have been started by an older Holdpoint.
+async fn answering(pid: u32, place: &Place) -> Option<(Config, ServerVersion)> {
+    let port = place.port_of(pid)?;
+    let config = place.config().filter(|config| config.port == port)?;
+    let version = check(&config.url()).await.ok()?;
+    Some((config, version))
+}
+
+/// Whether the server wants a key, and ours is the one.
+pub(super) async fn takes_our_key(config: &Config) -> bool {
+    let url = config.url();
+    wants_proof(&url).await && Bus::connect(&url, "holdpoint").await.is_ok()
 }
 
 /// The live server on this place. Looks through `/proc`, not at the pid file: a parent killed
@@ -62,11 +81,11 @@ pub(super) fn find(place: &Place) -> Option<u32> {
         .find(|pid| serves(*pid, place))
 }
 
-/// Starts `binary` and waits until it answers: on `port`, or on one that the system chooses.
+/// Starts `binary` and waits until it answers.
 pub(super) async fn start(
     binary: &Path,
     place: &Place,
-    port: Option<u16>,
+    config: &Config,
 ) -> Result<Running, ServerError> {
     let failed = |why: String| ServerError::NotStarted {
         binary: binary.to_owned(),
@@ -74,7 +93,7 @@ pub(super) async fn start(
         log: place.log(),
     };
     place.forget_ports();
-    let mut child = command(binary, place, port)
+    let mut child = command(binary, place, config)
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
     let Some(pid) = child.id() else {
@@ -82,13 +101,13 @@ pub(super) async fn start(
     };
     let until = Instant::now() + START_WAIT;
     while Instant::now() < until {
-        if let Some(url) = place.url_of(pid) {
-            match check(&url).await {
+        if place.port_of(pid).is_some() {
+            match check(&config.url()).await {
                 Ok(version) => {
                     return Ok(Running {
                         child,
                         pid,
-                        url,
+                        url: config.url(),
                         version,
                     });
                 }
@@ -114,10 +133,12 @@ pub(super) async fn start(
     )))
 }
 
-fn command(binary: &Path, place: &Place, port: Option<u16>) -> Command {
+fn command(binary: &Path, place: &Place, config: &Config) -> Command {
     let mut command = Command::new(binary);
-    let port = port.map_or_else(|| "-1".to_owned(), |port| port.to_string());
+    let port = config.port.to_string();
     command
+        .arg("-c")
+        .arg(place.config_file())
         .args(["-a", "127.0.0.1", "-p", &port, "--ports_file_dir"])
         .arg(place.ports_dir())
         .args(["-js", "-sd"])

@@ -9,8 +9,13 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{ServerVersion, binary::run, check, place::Place, process::LOOK_EVERY};
+use super::{
+    ServerVersion, binary::run, check, child::takes_our_key, config::Config, place::Place,
+    process::LOOK_EVERY,
+};
 
+/// Where the container sees port and key.
+const CONFIG: &str = "/holdpoint-nats.conf";
 const DEFAULT_IMAGE: &str = "nats:2.15";
 /// Carries the data directory, for people who look at `docker ps`.
 const LABEL: &str = "holdpoint.data";
@@ -27,14 +32,32 @@ pub(super) async fn adopt(place: &Place) -> Option<(String, String, ServerVersio
         .ok()?
         .trim()
         .to_owned();
-    let url = url_of(&id).await.ok()?;
-    let version = check(&url).await.ok()?;
-    Some((id, url, version))
+    let port = port_of(&id).await.ok()?;
+    let config = place.config().filter(|config| config.port == port)?;
+    let version = check(&config.url()).await.ok()?;
+    if takes_our_key(&config).await {
+        return Some((id, config.url(), version));
+    }
+    tracing::warn!(id, "the NATS container has another key; ending it");
+    stop(&id).await.ok();
+    None
 }
 
 /// Starts one on this place's store and waits until it answers.
-pub(super) async fn start(place: &Place) -> Result<(String, String, ServerVersion), String> {
+pub(super) async fn start(
+    place: &Place,
+    config: &Config,
+) -> Result<(String, String, ServerVersion), String> {
     let image = env::var("HOLDPOINT_NATS_IMAGE").unwrap_or_else(|_| DEFAULT_IMAGE.to_owned());
+    start_image(place, config, &image).await
+}
+
+/// The same of this image.
+pub(super) async fn start_image(
+    place: &Place,
+    config: &Config,
+    image: &str,
+) -> Result<(String, String, ServerVersion), String> {
     let mend = format!("docker image {image}");
     let store = place.store();
     let owner = fs::metadata(&store).map_err(|error| format!("{mend}: {error}"))?;
@@ -42,7 +65,9 @@ pub(super) async fn start(place: &Place) -> Result<(String, String, ServerVersio
     fs::remove_file(place.container_file()).ok();
     let mut docker = Command::new("docker");
     docker
-        .args(["run", "-d", "--rm", "-p", "127.0.0.1::4222", "--user"])
+        .args(["run", "-d", "--rm", "-p"])
+        .arg(format!("127.0.0.1:{}:4222", config.port))
+        .arg("--user")
         .arg(format!("{}:{}", owner.uid(), owner.gid()))
         .arg("--cidfile")
         .arg(place.container_file())
@@ -50,15 +75,17 @@ pub(super) async fn start(place: &Place) -> Result<(String, String, ServerVersio
         .arg(format!("{LABEL}={}", place.root().display()))
         .arg("-v")
         .arg(format!("{}:/data", store.display()))
-        .arg(&image)
-        .args(["-js", "-sd", "/data"]);
+        .arg("-v")
+        .arg(format!("{}:{CONFIG}:ro", place.config_file().display()))
+        .arg(image)
+        .args(["-c", CONFIG, "-p", "4222", "-js", "-sd", "/data"]);
     let id = run(&mut docker, RUN_WAIT)
         .await
         .map_err(|why| format!("{mend}: {why}; start Docker, or name HOLDPOINT_NATS_IMAGE"))?
         .trim()
         .to_owned();
-    match answer(&id).await {
-        Ok((url, version)) => Ok((id, url, version)),
+    match answer(config).await {
+        Ok(version) => Ok((id, config.url(), version)),
         Err(why) => {
             let stopped = stop(&id).await.err().unwrap_or_default();
             Err(format!("{mend}: {why} {stopped}"))
@@ -76,33 +103,27 @@ pub(super) async fn stop(id: &str) -> Result<(), String> {
     .map(drop)
 }
 
-async fn answer(id: &str) -> Result<(String, ServerVersion), String> {
+async fn answer(config: &Config) -> Result<ServerVersion, String> {
     let until = Instant::now() + START_WAIT;
     loop {
-        let last = match url_of(id).await {
-            Ok(url) => match check(&url).await {
-                Ok(version) => return Ok((url, version)),
-                Err(error) => error.to_string(),
-            },
-            Err(why) => why,
-        };
-        if Instant::now() > until {
-            return Err(last);
+        match check(&config.url()).await {
+            Ok(version) => return Ok(version),
+            Err(error) if Instant::now() > until => return Err(error.to_string()),
+            Err(_not_yet) => sleep(LOOK_EVERY).await,
         }
-        sleep(LOOK_EVERY).await;
     }
 }
 
-async fn url_of(id: &str) -> Result<String, String> {
+/// The port of this machine that leads to the container.
+async fn port_of(id: &str) -> Result<u16, String> {
     let ports = run(
         Command::new("docker").args(["port", id, "4222/tcp"]),
         ASK_WAIT,
     )
     .await?;
-    let at = ports
-        .lines()
-        .next()
-        .ok_or("the container has no port")?
-        .trim();
-    Ok(format!("nats://{at}"))
+    let port = ports.lines().next().and_then(|at| at.rsplit(':').next());
+    let port = port.ok_or("the container has no port")?;
+    port.trim()
+        .parse()
+        .map_err(|error| format!("`{port}`: {error}"))
 }

@@ -10,6 +10,7 @@ use tokio::{
 };
 
 use super::ServerError;
+use crate::without_credentials;
 
 /// The oldest server with message schedules, which timers are armed by.
 pub const OLDEST: ServerVersion = ServerVersion {
@@ -64,6 +65,8 @@ struct Greeting {
     version: String,
     #[serde(default)]
     jetstream: bool,
+    #[serde(default)]
+    auth_required: bool,
 }
 
 /// Connects to `url`, reads the greeting, and answers with the server's version if it is at least
@@ -73,11 +76,11 @@ struct Greeting {
 /// [`ServerError`] says what is wrong at which address, and how to mend it.
 pub async fn check(url: &str) -> Result<ServerVersion, ServerError> {
     let mut last = ServerError::Address {
-        url: url.to_owned(),
+        url: without_credentials(url),
     };
     for one in url.split(',') {
         let at = address(one).ok_or_else(|| ServerError::Address {
-            url: url.to_owned(),
+            url: without_credentials(url),
         })?;
         match greeting(&at).await {
             Ok(line) => return judge(at, &line),
@@ -112,11 +115,22 @@ async fn greeting(at: &str) -> io::Result<String> {
     Ok(line)
 }
 
+fn read(line: &str) -> Option<Greeting> {
+    let json = line.strip_prefix("INFO ")?;
+    serde_json::from_str(json.trim()).ok()
+}
+
+/// Whether the server at `url` takes only clients that prove themselves.
+pub(super) async fn wants_proof(url: &str) -> bool {
+    let Some(at) = address(url) else {
+        return false;
+    };
+    let line = greeting(&at).await.unwrap_or_default();
+    read(&line).is_some_and(|greeting| greeting.auth_required)
+}
+
 fn judge(at: String, line: &str) -> Result<ServerVersion, ServerError> {
-    let greeting: Option<Greeting> = line
-        .strip_prefix("INFO ")
-        .and_then(|json| serde_json::from_str(json.trim()).ok());
-    let Some(greeting) = greeting else {
+    let Some(greeting) = read(line) else {
         return Err(ServerError::NotNats { at });
     };
     let Some(version) = ServerVersion::parse(&greeting.version) else {

@@ -4,10 +4,11 @@
 use std::{
     fs::{self, File, TryLockError},
     io,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
-use super::ServerError;
+use super::{ServerError, config::Config};
 
 /// A data directory by its absolute path, so that a later process finds the same one.
 #[derive(Debug)]
@@ -26,8 +27,13 @@ impl Place {
         let place = Self {
             root: fs::canonicalize(dir).map_err(disk)?,
         };
-        fs::create_dir_all(place.store()).map_err(disk)?;
-        fs::create_dir_all(place.ports_dir()).map_err(disk)?;
+        for folder in [place.store(), place.ports_dir()] {
+            let mut make = fs::DirBuilder::new();
+            make.recursive(true)
+                .mode(0o700)
+                .create(folder)
+                .map_err(disk)?;
+        }
         Ok(place)
     }
 
@@ -83,20 +89,53 @@ impl Place {
         self.root.join("nats-server.log")
     }
 
+    /// Port and key of our server.
+    pub(super) fn config_file(&self) -> PathBuf {
+        self.root.join("nats.conf")
+    }
+
+    /// Port and key of an earlier start, if they are there.
+    pub(super) fn config(&self) -> Option<Config> {
+        Config::read(&self.config_file())
+    }
+
+    /// Port and key for a server that is to be started: those of the start before. Where another program
+    /// listens on that port both are new, for clients may have sent their key there.
+    pub(super) fn config_to_start(&self) -> Result<Config, ServerError> {
+        if let Some(kept) = self.config() {
+            if kept.is_port_free() {
+                return Ok(kept);
+            }
+            tracing::warn!(
+                port = kept.port,
+                "another program listens on the port of the bus; the bus gets another port and key"
+            );
+        }
+        let fresh = Config::fresh().and_then(|fresh| {
+            fresh.write(&self.config_file())?;
+            Ok(fresh)
+        });
+        fresh.map_err(|source| ServerError::Disk {
+            path: self.config_file(),
+            source,
+        })
+    }
+
     /// The id of a server that runs as a container.
     pub(super) fn container_file(&self) -> PathBuf {
         self.root.join("nats-container.id")
     }
 
-    /// The URL that the server with this process id wrote, if it listens yet.
-    pub(super) fn url_of(&self, pid: u32) -> Option<String> {
+    /// The port that the server with this process id wrote, if it listens yet.
+    pub(super) fn port_of(&self, pid: u32) -> Option<u16> {
         let suffix = format!("_{pid}.ports");
         let file = fs::read_dir(self.ports_dir())
             .ok()?
             .flatten()
             .find(|entry| entry.file_name().to_string_lossy().ends_with(&suffix))?;
         let ports: serde_json::Value = serde_json::from_slice(&fs::read(file.path()).ok()?).ok()?;
-        Some(ports.get("nats")?.get(0)?.as_str()?.to_owned())
+        let url = ports.get("nats")?.get(0)?.as_str()?;
+        url.rsplit(':').next()?.parse().ok()
     }
 
     /// Forgets the ports of servers that were killed: process ids come round again.

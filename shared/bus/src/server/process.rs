@@ -1,9 +1,12 @@
 //! Asks and forces a server process to end. Signals only processes whose command line is that of
 //! a server on our own data directory, or children whose end has not been seen yet.
 
-use std::{fs, time::Duration};
+use std::{fs, io, os::unix::fs::MetadataExt as _, time::Duration};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, kill_process},
+};
 use tokio::{
     process::Child,
     time::{Instant, sleep, timeout},
@@ -19,16 +22,36 @@ const KILL_WAIT: Duration = Duration::from_secs(5);
 /// Between two looks at a process or file that is awaited.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Whether the process is alive and is a server of this place: its arguments name our ports folder.
-/// A zombie has no command line.
+/// Whether the process is alive, is ours and is a server of this place. A zombie has no command line, and
+/// another user's process could name our folder, too.
 pub(super) fn serves(pid: u32, place: &Place) -> bool {
-    let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else {
-        return false;
-    };
+    let user = fs::metadata(format!("/proc/{pid}")).map(|about| about.uid());
+    user.is_ok_and(|user| user == rustix::process::geteuid().as_raw())
+        && fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| names(&line, place))
+}
+
+/// Whether the arguments of a process name our ports folder.
+fn names(line: &[u8], place: &Place) -> bool {
     let ports_dir = place.ports_dir();
     let mut arguments = line.split(|byte| *byte == 0);
     arguments.any(|argument| argument == b"--ports_file_dir")
         && arguments.next() == Some(ports_dir.as_os_str().as_encoded_bytes())
+}
+
+/// Whether the server with this process id is certainly gone.
+pub(super) fn has_ended(pid: u32, place: &Place) -> bool {
+    tells_an_end(&fs::read(format!("/proc/{pid}/cmdline")), place)
+}
+
+/// A command line that cannot be read tells nothing: a process without file descriptors could not look.
+fn tells_an_end(line: &io::Result<Vec<u8>>, place: &Place) -> bool {
+    match line {
+        Ok(line) => !names(line, place),
+        Err(error) => {
+            error.kind() == io::ErrorKind::NotFound
+                || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+        }
+    }
 }
 
 /// Ends a child of this process.
@@ -45,10 +68,10 @@ pub(super) async fn end_child(pid: u32, child: &mut Child) {
     }
 }
 
-/// Ends a server that is not our child.
-pub(super) async fn end_stranger(pid: u32) {
+/// Ends a server of this place that is not our child.
+pub(super) async fn end_stranger(pid: u32, place: &Place) {
     let before = command_line(pid);
-    if before.is_empty() {
+    if !names(&before, place) {
         return;
     }
     signal(pid, Signal::TERM);
@@ -92,4 +115,35 @@ async fn gone(pid: u32, before: &[u8], within: Duration) -> bool {
         sleep(LOOK_EVERY).await;
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mend A-H8: a process that is out of file descriptors does not take its server for ended.
+    #[test]
+    fn only_a_process_that_is_gone_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::open(dir.path()).unwrap();
+        let ours = format!(
+            "nats-server\0--ports_file_dir\0{}\0",
+            place.ports_dir().display()
+        );
+        let failed = |errno: Errno| Err(io::Error::from_raw_os_error(errno.raw_os_error()));
+        for (line, has_ended) in [
+            (Ok(ours.into_bytes()), false),
+            (failed(Errno::MFILE), false),
+            (failed(Errno::NFILE), false),
+            (failed(Errno::NOMEM), false),
+            (failed(Errno::ACCESS), false),
+            (failed(Errno::NOENT), true),
+            (failed(Errno::SRCH), true),
+            // A zombie; another process under the same id.
+            (Ok(Vec::new()), true),
+            (Ok(b"sleep\0inf\0".to_vec()), true),
+        ] {
+            assert_eq!(tells_an_end(&line, &place), has_ended, "{line:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Starts real servers in temporary folders; each test ends its own.
 
-use std::{path::Path, process::Command};
+use std::{io::Write as _, path::Path, process::Command};
 
 use super::*;
 
@@ -8,6 +8,19 @@ fn on(dir: &Path) -> Settings {
     Settings {
         data_dir: dir.to_owned(),
         url: None,
+    }
+}
+
+/// As `skip` of the test kit, which stands on this crate.
+fn skip(why: &str) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    println!("skipped: {test}: {why}");
+    if let Some(file) = std::env::var_os("HOLDPOINT_TEST_SKIPPED") {
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.create(true).append(true).open(file).unwrap();
+        let line = format!("holdpoint_bus\t{test}\t{why}\n");
+        file.write_all(line.as_bytes()).unwrap();
     }
 }
 
@@ -76,7 +89,8 @@ async fn a_leftover_is_killed_only_on_its_own_folder() {
 async fn a_program_that_ends_at_once_is_reported_with_its_log() {
     let dir = tempfile::tempdir().unwrap();
     let place = Place::open(dir.path()).unwrap();
-    let error = match child::start(Path::new("/bin/false"), &place, None).await {
+    let config = place.config_to_start().unwrap();
+    let error = match child::start(Path::new("/bin/false"), &place, &config).await {
         Ok(running) => panic!("{:?}", running.url),
         Err(error) => error,
     };
@@ -85,20 +99,26 @@ async fn a_program_that_ends_at_once_is_reported_with_its_log() {
 
 #[tokio::test]
 async fn a_container_is_started_taken_back_and_stopped() {
+    let named = std::env::var("HOLDPOINT_TEST_NATS_IMAGE");
+    let image = named.unwrap_or_else(|_| "nats:2.15".to_owned());
     let asked = Command::new("docker")
-        .args(["image", "inspect", "nats:2.15"])
+        .args(["image", "inspect", &image])
         .output();
     if !asked.is_ok_and(|output| output.status.success()) {
         assert!(
             std::env::var_os("HOLDPOINT_TEST_REQUIRE_DOCKER").is_none(),
-            "Docker and the image nats:2.15 are required here: cargo xtask images"
+            "Docker and the image {image} are required here: cargo xtask images"
         );
-        println!("skipped: no Docker, or no image nats:2.15 (cargo xtask images makes it)");
-        return;
+        return skip(&format!(
+            "no Docker, or no image {image} (cargo xtask images)"
+        ));
     }
     let dir = tempfile::tempdir().unwrap();
     let place = Place::open(dir.path()).unwrap();
-    let (id, url, _) = container::start(&place).await.unwrap();
+    let config = place.config_to_start().unwrap();
+    let (id, url, _) = container::start_image(&place, &config, &image)
+        .await
+        .unwrap();
     let taken_back = provide(on(dir.path())).await.unwrap();
     assert_eq!(taken_back.origin, Origin::Container { id });
     taken_back.stop().await;
@@ -133,4 +153,84 @@ async fn a_server_is_started_anew_at_its_address() {
     let mut given = provide(settings).await.unwrap();
     assert!(!given.start_anew().await.unwrap(), "it is not ours");
     taken_back.stop().await;
+}
+
+/// Whether a client with this address is let in.
+async fn lets_in(url: &str) -> bool {
+    crate::Bus::connect(url, "test").await.is_ok()
+}
+
+/// Mend A-H9: only those who know the key of the data folder use its bus, and nobody reads it in the
+/// arguments of the process, in its log or in what is shown of it.
+#[tokio::test]
+async fn only_those_with_the_key_are_let_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = provide(on(dir.path())).await.unwrap();
+    let plain = without_credentials(&own.url);
+    let key = own.url.split(['/', '@']).nth(2).unwrap();
+    assert_eq!(
+        own.url,
+        format!("nats://{key}@{}", &plain["nats://".len()..])
+    );
+    assert!(lets_in(&own.url).await);
+    assert!(!lets_in(&plain).await, "without a key");
+    assert!(!lets_in(&own.url.replace(key, "another")).await);
+
+    let shown = format!("{own:?}");
+    let pid = own.pid().unwrap();
+    let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    let log = std::fs::read(dir.path().join("nats-server.log")).unwrap();
+    for text in [shown.as_bytes(), &arguments, &log] {
+        assert!(!String::from_utf8_lossy(text).contains(key));
+    }
+    own.stop().await;
+}
+
+/// Mend D-2: clients that outlive a restart find the bus where it was, with the key that they have.
+#[tokio::test]
+async fn address_and_key_stay_over_restarts() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = provide(on(dir.path())).await.unwrap();
+    let url = first.url.clone();
+    first.stop().await;
+    let second = provide(on(dir.path())).await.unwrap();
+    assert!(second.url == url && lets_in(&url).await);
+    second.stop().await;
+
+    // Another program on the port may have been sent the key.
+    let port: u16 = url.rsplit(':').next().unwrap().parse().unwrap();
+    let squatter = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let moved = provide(on(dir.path())).await.unwrap();
+    let part = |url: &str, nth| url.split(['@', '/']).nth(nth).unwrap().to_owned();
+    assert!(part(&moved.url, 2) != part(&url, 2), "another key");
+    assert!(part(&moved.url, 3) != part(&url, 3), "another port");
+    drop(squatter);
+    moved.stop().await;
+}
+
+/// Mend A-H9: a server that an older Holdpoint left without a key is ended, not used.
+#[tokio::test]
+async fn a_leftover_without_a_key_is_not_adopted() {
+    let dir = tempfile::tempdir().unwrap();
+    let left = provide(on(dir.path())).await.unwrap();
+    let pid = left.pid().unwrap();
+    let place = Place::open(dir.path()).unwrap();
+    let config = place.config().unwrap();
+    // The same server with a configuration that asks for nothing.
+    std::fs::write(
+        place.config_file(),
+        format!("{{\"port\": {}}}", config.port),
+    )
+    .unwrap();
+    drop(left);
+    process::end_stranger(pid, &place).await;
+    let binary = program().await.unwrap();
+    let mut open = child::start(&binary, &place, &config).await.unwrap();
+    config.write(&place.config_file()).unwrap();
+
+    let own = provide(on(dir.path())).await.unwrap();
+    assert!(matches!(own.origin, Origin::Started { .. }), "{own:?}");
+    assert!(!alive(open.pid) || open.child.try_wait().unwrap().is_some());
+    assert!(!lets_in(&without_credentials(&own.url)).await);
+    own.stop().await;
 }

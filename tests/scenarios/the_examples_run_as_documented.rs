@@ -1,0 +1,120 @@
+//! What the files of `examples/` say at their head is typed here as it stands there.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use holdpoint_testkit::{Up, UpOptions, holdpoint_binary, until};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use crate::world::PATIENCE;
+
+/// A folder as a newcomer has it: the examples, the data of a running `up`, and `holdpoint` on the path.
+struct Terminal {
+    up: Up,
+    folder: TempDir,
+    path: String,
+}
+
+impl Terminal {
+    async fn open() -> Self {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let up = Up::start(UpOptions::default()).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let link = |to: PathBuf, name: &str| {
+            std::os::unix::fs::symlink(to, folder.path().join(name)).unwrap();
+        };
+        link(up.data_dir(), "holdpoint-data");
+        link(examples(), "examples");
+        let binaries = holdpoint_binary().unwrap();
+        let path = format!(
+            "{}:{}",
+            binaries.parent().unwrap().display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
+        Self { up, folder, path }
+    }
+
+    fn shell(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("exec {line}")])
+            .current_dir(self.folder.path())
+            .env("PATH", &self.path)
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        for name in ["URL", "TOKEN", "NATS_URL", "DATA", "WORKSPACE"] {
+            command.env_remove(format!("HOLDPOINT_{name}"));
+        }
+        command
+    }
+
+    /// A line that ends: what it printed.
+    async fn types(&self, line: &str) -> String {
+        let output = self.shell(line).output().await.unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {told}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// A line that goes on.
+    fn leaves_running(&self, line: &str) -> Child {
+        self.shell(line).spawn().unwrap()
+    }
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
+}
+
+/// The lines that the head of an example says are typed.
+fn documented(name: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(examples().join(name)).unwrap();
+    let (_, rest) = text.split_once("\"\"\"").unwrap();
+    let (head, _) = rest.split_once("\"\"\"").unwrap();
+    let lines = head.lines().filter_map(|line| line.strip_prefix("    "));
+    lines.map(str::to_owned).collect()
+}
+
+/// Mend D-1: both examples, as they are written down, with the agent beside them.
+#[tokio::test]
+async fn a_program_starts_runs_and_a_worker_does_their_step() {
+    let terminal = Terminal::open().await;
+    let mut worker = None;
+    for line in documented("worker.py") {
+        if line.starts_with("python3") {
+            worker = Some(terminal.leaves_running(&line));
+        } else {
+            let said = terminal.types(&line).await;
+            if line.contains("--watch") {
+                assert!(said.contains("The worker has said c-7."), "{said}");
+            }
+        }
+    }
+    let lines = documented("publish.py");
+    let mut runs = Vec::new();
+    for line in &lines {
+        let said = terminal.types(line).await;
+        if line.starts_with("python3") {
+            let run: Value = serde_json::from_str(&said).unwrap();
+            runs.push(run["id"].as_str().unwrap().to_owned());
+        }
+    }
+    assert_eq!(runs.len(), 2, "{lines:?}");
+    for id in &runs {
+        until(PATIENCE, "the worker has done its step", async || {
+            let (_, run) = terminal.up.get(&format!("/runs/{id}")).await.unwrap();
+            (run["status"] == "completed").then_some(())
+        })
+        .await
+        .unwrap();
+    }
+    let (_, run) = terminal
+        .up
+        .get(&format!("/runs/{}", runs[1]))
+        .await
+        .unwrap();
+    assert_eq!(run["contact"], "c-ada", "{run}");
+    drop(worker.expect("a line starts the worker"));
+}
