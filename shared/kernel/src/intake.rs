@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::commit::write;
-use crate::start::Activity;
+use crate::start::{Activity, vital};
 use crate::task::{Origin, Raw, Task, answer};
 use crate::{Request, Service};
 
@@ -60,11 +60,12 @@ impl<S: Service> Intake<S> {
         tracker: &TaskTracker,
     ) -> Result<(), BusError> {
         let requests = self.subscribe().await?;
-        tracker.spawn(self.clone().asks(requests));
+        tracker.spawn(vital::<S>("requests").run(self.clone().asks(requests)));
         let shares = Share::of(is_exclusive);
         self.bus.remove_other_shares(S::NAME, &shares).await?;
         for share in shares {
-            tracker.spawn(self.clone().commands(share));
+            let taking = self.clone().commands(share);
+            tracker.spawn(vital::<S>("commands").run(taking));
         }
         Ok(())
     }

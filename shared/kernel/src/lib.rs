@@ -24,6 +24,7 @@ mod recovery;
 mod start;
 mod sweep;
 mod task;
+mod vital;
 mod wishes;
 mod writer;
 

@@ -1,8 +1,9 @@
 //! Puts the pieces together and starts them.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -19,6 +20,7 @@ use crate::intake::{BYTES_MAX, Intake};
 use crate::outbox::Kept;
 use crate::publisher::{Published, Publisher, Publishing, UNPUBLISHED_MAX};
 use crate::task::{Origin, Raw, Task};
+use crate::vital::Vital;
 use crate::wishes::Courier;
 use crate::writer::Writer;
 use crate::{Service, outbox, recovery, wishes};
@@ -94,7 +96,12 @@ pub struct Activity {
     are_wishes_refused: Arc<AtomicBool>,
     /// Whether it said nothing to them.
     are_wishes_silent: Arc<AtomicBool>,
+    /// Since when the database thread has one batch in its hands.
+    at_work_since: Arc<Mutex<Option<Instant>>>,
 }
+
+/// How long the database thread may have one batch in its hands and be ready: it takes milliseconds.
+const BATCH_WITHIN: Duration = Duration::from_secs(10);
 
 impl Activity {
     /// Counts something in that no message stands for: pages of a sweep that are known to come.
@@ -121,12 +128,33 @@ impl Activity {
         self.is_database_away.store(!answers, Ordering::Release);
     }
 
+    /// The database thread takes a batch in hand, or has none any more.
+    pub(crate) fn set_at_work(&self, is_at_work: bool) {
+        let mut since = self
+            .at_work_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *since = is_at_work.then(Instant::now);
+    }
+
+    /// Whether the database thread had one batch in its hands for too long at this moment.
+    fn stands_still(&self, now: Instant) -> bool {
+        let since = *self
+            .at_work_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        since.is_some_and(|since| now.saturating_duration_since(since) > BATCH_WITHIN)
+    }
+
     /// What a kernel lacks to do work, the connection to the bus aside: its database has not answered
-    /// last time, or JetStream does not take what is to be published.
+    /// last time, its database thread stands still, or JetStream does not take what is to be published.
     #[must_use]
     pub fn not_ready(&self) -> Option<&'static str> {
         if !self.database_answers() {
             return Some("the database does not answer, or takes nothing");
+        }
+        if self.stands_still(Instant::now()) {
+            return Some("the database thread stands still");
         }
         (self.is_behind() || self.are_wishes_refused.load(Ordering::Acquire))
             .then_some("JetStream does not take what is to be published; is its disk full?")
@@ -300,15 +328,16 @@ pub async fn start<S: Service>(
         left_behind,
         stop.clone(),
     );
-    tracker.spawn(publisher.run(batches));
+    tracker.spawn(vital::<S>("publisher").run(publisher.run(batches)));
     if !deps.store.is_exclusive() {
-        let (db, stop) = (readers.clone(), stop.clone());
-        let taking = recovery::take_over(publishing, courier.clone(), db, owner, stop);
-        tracker.spawn(taking);
+        let (db, on) = (readers.clone(), stop.clone());
+        let taking = recovery::take_over(publishing, courier.clone(), db, owner, on);
+        tracker.spawn(vital::<S>("recovery").run(taking));
     }
     let confirmations = courier.subscribe().await.map_err(on_bus)?;
-    tracker.spawn(courier.clone().confirmations(confirmations, stop.clone()));
-    tracker.spawn(wishes::resend(courier, readers, stop.clone()));
+    let heard = courier.clone().confirmations(confirmations, stop.clone());
+    tracker.spawn(vital::<S>("confirmations").run(heard));
+    tracker.spawn(vital::<S>("resend").run(wishes::resend(courier, readers, stop.clone())));
     let intake = Intake {
         service,
         bus: deps.bus.clone(),
@@ -317,9 +346,17 @@ pub async fn start<S: Service>(
         activity,
         stop,
     };
-    let is_exclusive = deps.store.is_exclusive();
-    intake.open(is_exclusive, tracker).await.map_err(on_bus)?;
+    let opened = intake.open(deps.store.is_exclusive(), tracker).await;
+    opened.map_err(on_bus)?;
     Ok(Handle(intake))
+}
+
+/// A part whose panic ends the process.
+pub(crate) fn vital<S: Service>(part: &'static str) -> Vital {
+    Vital {
+        service: S::NAME,
+        part,
+    }
 }
 
 /// What the database thread is given.
@@ -352,7 +389,9 @@ impl<S: Service> Thread<S> {
             .map_err(io)?;
         std::thread::Builder::new()
             .name(format!("{}-db", S::NAME))
-            .spawn(move || runtime.block_on(self.run(&store, ready)))
+            .spawn(move || {
+                runtime.block_on(vital::<S>("database thread").run(self.run(&store, ready)));
+            })
             .map_err(io)?;
         started
             .await
@@ -424,4 +463,24 @@ async fn left_behind(db: &TableWriter) -> Result<VecDeque<Kept>, StoreError> {
     let kept = outbox::left_behind(&tx).await?;
     tx.commit().await?;
     Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mend B-12: a thread that does not come back from a batch is not ready; one that does is.
+    #[test]
+    fn a_thread_that_stands_still_is_noticed() {
+        let activity = Activity::default();
+        let later = || Instant::now() + BATCH_WITHIN + Duration::from_secs(1);
+        assert!(!activity.stands_still(later()), "idle");
+        activity.set_at_work(true);
+        assert!(!activity.stands_still(Instant::now()), "at work");
+        assert!(activity.stands_still(later()));
+        activity.set_at_work(true);
+        assert!(!activity.stands_still(Instant::now() + BATCH_WITHIN / 2));
+        activity.set_at_work(false);
+        assert!(!activity.stands_still(later()), "idle again");
+    }
 }

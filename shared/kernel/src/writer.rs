@@ -76,12 +76,14 @@ impl<S: Service> Writer<S> {
             if backlog.is_empty() && !self.take(&mut backlog).await {
                 break;
             }
+            self.activity.set_at_work(true);
             let tasks = first_batch(&mut backlog);
             crash::pass(S::NAME, Point::Fetched, &verbs(&tasks));
             let (poison, tasks) = tasks.into_iter().partition(|task| task.poison.is_some());
             self.bury(poison, "the message cannot be read").await;
             self.process(tasks).await;
             self.trim_keys().await;
+            self.activity.set_at_work(false);
         }
         // The publisher ends when nobody can send to it any more.
         self.publishing = mpsc::channel(1).0;
@@ -108,7 +110,11 @@ impl<S: Service> Writer<S> {
             tokio::select! {
                 biased;
                 taken = self.tasks.recv_many(backlog, TAKE_MAX) => return taken > 0,
-                () = overdue => self.forget().await,
+                () = overdue => {
+                    self.activity.set_at_work(true);
+                    self.forget().await;
+                    self.activity.set_at_work(false);
+                }
                 () = tokio::time::sleep(LOOK_AGAIN_AFTER), if !self.activity.database_answers() => {
                     self.activity.set_database_answers(self.db.takes_writes().await);
                 }
@@ -120,6 +126,7 @@ impl<S: Service> Writer<S> {
     async fn process(&mut self, tasks: Vec<Task<S>>) {
         let mut groups = vec![Group { tasks, tries: 0 }];
         while let Some(group) = groups.pop() {
+            self.activity.set_at_work(true);
             if group.tasks.is_empty() {
                 continue;
             }

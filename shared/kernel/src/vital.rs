@@ -1,0 +1,76 @@
+//! Parts of a kernel without which its service does nothing. A panic in one of them ends the process: the
+//! next start goes on from the tables, and callers would otherwise be told to wait for ever.
+
+use std::future::Future;
+
+/// Ends the process when it is dropped by a panic.
+pub(crate) struct Vital {
+    pub(crate) service: &'static str,
+    pub(crate) part: &'static str,
+}
+
+impl Vital {
+    /// Does the work of this part.
+    pub(crate) async fn run<F: Future>(self, work: F) -> F::Output {
+        let _ends_with_a_panic = self;
+        work.await
+    }
+}
+
+impl Drop for Vital {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self { service, part } = self;
+            tracing::error!(
+                service,
+                part,
+                "panicked; the process ends, and its next start goes on from the tables"
+            );
+            std::process::abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    const MARK: &str = "HOLDPOINT_VITAL_TEST";
+
+    /// Mend B-12: runs itself again, where a part panics on a thread of its own or in a task that nobody
+    /// waits for. Either ends the process instead of going on as if nothing had happened.
+    #[test]
+    fn a_panic_ends_the_process() {
+        match std::env::var(MARK).as_deref() {
+            Ok("panics") => on_a_thread(async { panic!("a rule without an answer") }),
+            Ok("ends") => on_a_thread(async {}),
+            Ok(_) | Err(_) => {
+                for (what, goes_on) in [("panics", false), ("ends", true)] {
+                    let again = Command::new(std::env::current_exe().unwrap())
+                        .args(["--exact", "vital::tests::a_panic_ends_the_process"])
+                        .env(MARK, what)
+                        .output()
+                        .unwrap();
+                    assert_eq!(again.status.success(), goes_on, "{what}: {again:?}");
+                }
+            }
+        }
+    }
+
+    fn on_a_thread(work: impl Future<Output = ()> + Send + 'static) {
+        let vital = Vital {
+            service: "counter",
+            part: "database thread",
+        };
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            runtime.unwrap().block_on(async {
+                // A task whose end nobody looks at.
+                drop(tokio::spawn(vital.run(work)).await);
+            });
+        });
+        thread.join().unwrap();
+    }
+}
