@@ -131,6 +131,12 @@ impl Mailer {
         Ok(Self { transport, from })
     }
 
+    /// Whether mails stay as files, because no mail server is set.
+    #[must_use]
+    pub const fn keeps_files(&self) -> bool {
+        matches!(self.transport, MailTransport::Maildir(_))
+    }
+
     /// Returns when the server has taken the mail, or when it is on disk; one with the same key
     /// replaces the one on disk.
     ///

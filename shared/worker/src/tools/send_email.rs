@@ -59,8 +59,14 @@ impl SendEmail {
         };
         let sent = self.mailer.send(letter, &call.idempotency_key).await;
         sent.map_err(|fault| ToolFailure::new(fault.code(), fault.to_string()))?;
+        let subject = quote(&args.subject);
+        let description = if self.mailer.keeps_files() {
+            format!("Stored as a file: no SMTP server is set (email \"{subject}\" to {address})")
+        } else {
+            format!("Email \"{subject}\" sent to {address}")
+        };
         Ok(ToolSuccess {
-            description: format!("Email \"{}\" sent to {address}", quote(&args.subject)),
+            description,
             data: json!({ "message_id": message_id, "to": address, "subject": args.subject }),
         })
     }

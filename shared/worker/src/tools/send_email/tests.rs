@@ -21,7 +21,7 @@ fn introduction(to: &str) -> Value {
     json!({ "to": to, "subject": "Introduction", "body": "Hello Ann,\nnice to meet you." })
 }
 
-/// S0-R5
+/// S0-R5. Mend D-7: nothing was sent, and the step does not say so.
 #[tokio::test]
 async fn without_a_mail_server_a_mail_is_kept_as_a_file_and_listed() {
     let dir = tempfile::tempdir().unwrap();
@@ -31,7 +31,7 @@ async fn without_a_mail_server_a_mail_is_kept_as_a_file_and_listed() {
         .unwrap();
     assert_eq!(
         done.description,
-        "Email \"Introduction\" sent to ann@example.org"
+        "Stored as a file: no SMTP server is set (email \"Introduction\" to ann@example.org)"
     );
     assert_eq!(
         done.data,
