@@ -3,7 +3,7 @@
 # by hash in shared/bus/src/server/pinned.txt. Usage: nats.sh [IMAGE].
 set -eu
 
-image=${1:-nats:2.15}
+image=${1:-holdpoint-test/nats:2.15.1}
 pinned=$(dirname "$0")/../../shared/bus/src/server/pinned.txt
 root=$(mktemp -d)
 work=$(mktemp -d)

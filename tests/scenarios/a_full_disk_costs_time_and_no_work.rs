@@ -196,6 +196,9 @@ impl Scene {
 /// refused is told so, and nobody is told of a run that is not kept.
 #[tokio::test]
 async fn the_tables_find_no_room() {
+    if !Up::can_have_a_disk().await.unwrap() {
+        return;
+    }
     let mut scene = Scene::begin(None).await;
     let filler = scene.fill().await;
     let mut refused = 0;
@@ -229,6 +232,9 @@ async fn the_tables_find_no_room() {
 /// a full disk refuses until it is started anew, which `up` sees to.
 #[tokio::test]
 async fn the_bus_finds_no_room() {
+    if !Up::can_have_a_disk().await.unwrap() {
+        return;
+    }
     let Some(postgres) = postgres().await.unwrap() else {
         return;
     };

@@ -1,5 +1,5 @@
 //! `cargo xtask images`: the images that tests use, made here from what the registries of this
-//! project's machines do serve. An image that is there already is used as it is.
+//! project's machines do serve, under names of their own. An image that is there already is used as it is.
 
 use anyhow::{Context as _, bail};
 
@@ -8,8 +8,8 @@ use crate::{
     shell::{command, show, succeeds},
 };
 
-/// NATS, made of the pinned program.
-pub(crate) const NATS: &str = "nats:2.15";
+/// NATS, made of the pinned program. A name of its own: `nats:2.15` is the one of the NATS project.
+pub(crate) const NATS: &str = "holdpoint-test/nats:2.15.1";
 /// Postgres, made of the installed Debian package.
 pub(crate) const POSTGRES: &str = "holdpoint-test/postgres:15";
 

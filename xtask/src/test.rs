@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything between a fresh clone and the sum of all tests.
 
 use std::{
-    env,
+    collections::{BTreeMap, BTreeSet},
+    env, fmt, fs,
     hash::{BuildHasher as _, Hasher as _, RandomState},
     io::{BufRead as _, BufReader, Write as _, stdout},
     process::Stdio,
@@ -25,16 +26,31 @@ const SEED: &str = "20261122";
 /// What the names of all property tests begin with.
 const PROPERTIES: [&str; 2] = ["domain::", "duration::"];
 
-/// What all test programs together said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Names the file in which tests note that they were skipped.
+const SKIPPED: &str = "HOLDPOINT_TEST_SKIPPED";
+
+/// What all test programs together said. A test that cannot run here ends well for the test program, and
+/// notes that it was skipped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Totals {
-    passed: u64,
+    ended_well: u64,
     failed: u64,
+    ignored: u64,
+    /// Program and name of the tests that noted it, and why.
+    skipped: BTreeMap<(String, String), String>,
+    /// Names of tests that failed.
+    failures: BTreeSet<String>,
 }
 
 impl Totals {
     /// Adds a line such as `test result: ok. 5 passed; 0 failed; 0 ignored; …`; others are nothing.
     fn add(&mut self, line: &str) {
+        if let Some(name) = line
+            .strip_prefix("test ")
+            .and_then(|l| l.strip_suffix(" ... FAILED"))
+        {
+            self.failures.insert(name.to_owned());
+        }
         let Some((_, counts)) = line
             .strip_prefix("test result: ")
             .and_then(|l| l.split_once(". "))
@@ -43,15 +59,42 @@ impl Totals {
         };
         for count in counts.split("; ") {
             match count.split_once(' ') {
-                Some((number, "passed")) => self.passed += number.parse().unwrap_or(0),
+                Some((number, "passed")) => self.ended_well += number.parse().unwrap_or(0),
                 Some((number, "failed")) => self.failed += number.parse().unwrap_or(0),
+                Some((number, "ignored")) => self.ignored += number.parse().unwrap_or(0),
                 Some(_) | None => {}
             }
         }
     }
+
+    /// Adds a note of a skipped test: program, test and reason, with tabs between them. One that failed
+    /// afterwards counts as failed.
+    fn add_skipped(&mut self, line: &str) {
+        let mut parts = line.splitn(3, '\t').map(str::to_owned);
+        if let (Some(program), Some(test), Some(why)) = (parts.next(), parts.next(), parts.next())
+            && !self.failures.contains(&test)
+        {
+            self.skipped.insert((program, test), why);
+        }
+    }
+
+    fn skipped(&self) -> u64 {
+        self.ignored + self.skipped.len() as u64
+    }
+
+    fn passed(&self) -> u64 {
+        self.ended_well.saturating_sub(self.skipped.len() as u64)
+    }
 }
 
-/// Sets up, builds, runs, and closes with `N passed, N failed` alone on a line.
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (passed, failed, skipped) = (self.passed(), self.failed, self.skipped());
+        write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}
+
+/// Sets up, builds, runs, and closes with `N passed, N failed, N skipped` alone on a line.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let asked = |name: &str| env::var(name).is_ok_and(|value| value == "1");
     let required = asked("HOLDPOINT_TEST_REQUIRE_DOCKER");
@@ -76,8 +119,12 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         "cargo",
         &["build", "--workspace", "--all-targets"],
     ))?;
+    let notes = tempfile::NamedTempFile::new()?;
     let mut test = command("cargo", &["test", "--workspace", "--no-fail-fast"]);
-    test.args(arguments).envs(variables).stdout(Stdio::piped());
+    test.args(arguments)
+        .envs(variables)
+        .env(SKIPPED, notes.path())
+        .stdout(Stdio::piped());
     let mut child = test.spawn().context("cargo test")?;
     let mut totals = Totals::default();
     let lines = BufReader::new(child.stdout.take().context("cargo test has no output")?);
@@ -87,11 +134,17 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         totals.add(&line);
     }
     let status = child.wait()?;
-    println!("{} passed, {} failed", totals.passed, totals.failed);
+    for line in fs::read_to_string(notes.path())?.lines() {
+        totals.add_skipped(line);
+    }
+    for ((program, test), why) in &totals.skipped {
+        println!("skipped: {program} {test}: {why}");
+    }
+    println!("{totals}");
     if !status.success() {
         bail!("cargo test ended with {status}");
     }
-    if totals.passed == 0 {
+    if totals.passed() == 0 {
         bail!("no test ran");
     }
     Ok(())
@@ -159,22 +212,28 @@ fn target_dir() -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
+    /// Mend D-18, C-16: a test that could not run is not among those that passed.
     #[test]
     fn results_of_all_programs_are_summed() {
         let mut totals = Totals::default();
         for line in [
             "running 2 tests",
-            "test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s",
+            "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s",
+            "test b::fails ... FAILED",
             "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
         ] {
             totals.add(line);
         }
-        assert_eq!(
-            totals,
-            Totals {
-                passed: 8,
-                failed: 2
-            }
-        );
+        assert_eq!(totals.to_string(), "8 passed, 2 failed, 1 skipped");
+        for line in [
+            "store-1\ton_postgres\tno Postgres: no Docker",
+            "store-1\ton_postgres\tno Postgres: no Docker",
+            "scenarios-2\ton_postgres\tno Postgres: no Docker",
+            "scenarios-2\tb::fails\tno browser",
+            "half a line",
+        ] {
+            totals.add_skipped(line);
+        }
+        assert_eq!(totals.to_string(), "6 passed, 2 failed, 3 skipped");
     }
 }
