@@ -162,3 +162,97 @@ async fn preferences_webhooks_and_policies_are_kept() {
     let gone = holdpoint(&world, &["policies", "show", "two-of-ops"]).await;
     assert_eq!(gone.status.code(), Some(3), "{gone:?}");
 }
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Mend D-4: the beginning of an id is enough where it tells it from all others.
+#[tokio::test]
+async fn ids_may_be_shortened() {
+    let world = World::with_test_clock().await;
+    let ask = json!({ "ask": { "question": "Go on?", "options": ["yes", "no"], "timeout": "1d" } });
+    world.agent("asks", json!([ask])).await;
+    let first = world.start_run("asks", json!({})).await;
+    let second = world.start_run("asks", json!({})).await;
+    world.until_status(&first, "awaiting_input").await;
+    world.until_status(&second, "awaiting_input").await;
+
+    // As much as they have in common, and one character more.
+    let common = first.bytes().zip(second.bytes());
+    let common = common.take_while(|(one, other)| one == other).count();
+    let short = &first[..=common];
+    for args in [
+        ["run", "show", short],
+        ["run", "pause", short],
+        ["run", "resume", short],
+    ] {
+        let shown = printed(&holdpoint(&world, &args).await);
+        assert!(
+            shown.contains(&first) && !shown.contains(&second),
+            "{shown}"
+        );
+    }
+    let many = holdpoint(&world, &["run", "cancel", &first[..common]]).await;
+    assert_eq!(many.status.code(), Some(2));
+    let why = told(&many);
+    assert!(
+        why.contains("2 ids begin with") && why.contains(&second),
+        "{why}"
+    );
+    let none = holdpoint(&world, &["run", "show", "run_ffff"]).await;
+    assert_eq!(none.status.code(), Some(3), "{}", told(&none));
+    let little = holdpoint(&world, &["run", "cancel", "run_0"]).await;
+    assert_eq!(little.status.code(), Some(2), "{}", told(&little));
+    assert_eq!(world.run(&second).await["status"], "awaiting_input");
+
+    let hold = first.replace("run_", "hold_");
+    let said = printed(&holdpoint(&world, &["respond", &hold[..common + 2], "yes"]).await);
+    assert!(said.contains(&hold), "{said}");
+    world.until_status(&first, "completed").await;
+    let taken = ["take-over", &second[..=common]];
+    let said = printed(&holdpoint(&world, &taken).await);
+    assert!(said.contains("taken over by owner"), "{said}");
+}
+
+/// Mend D-13: a second start from the same file says so before, and `--once` skips whom it has reached.
+#[tokio::test]
+async fn a_file_is_started_once() {
+    let world = World::with_test_clock().await;
+    world.agent("greets", json!([log("hello")])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("contacts.csv");
+    std::fs::write(&file, "id,name\nc-1,Ada\nc-2,Bob\n").unwrap();
+    let file = file.to_str().unwrap().to_owned();
+    let start = ["run", "start", "greets", "--csv", &file];
+    let runs = async || {
+        let (_, page) = world.up.get("/runs").await.unwrap();
+        page["items"].as_array().unwrap().len()
+    };
+    let first = holdpoint(&world, &start).await;
+    printed(&first);
+    assert_eq!((runs().await, told(&first).contains("--once")), (2, false));
+
+    let again = holdpoint(&world, &start).await;
+    printed(&again);
+    let said = told(&again);
+    let (warned, started) = (
+        said.find("2 of 2 contacts have a run of greets"),
+        said.find("started"),
+    );
+    assert!(
+        warned.is_some() && (started.is_none() || warned < started),
+        "{said}"
+    );
+    assert_eq!(runs().await, 4);
+
+    std::fs::write(&file, "id,name\nc-1,Ada\nc-2,Bob\nc-3,Cem\n").unwrap();
+    let once = [&start[..], &["--once", "--json"]].concat();
+    let started = printed(&holdpoint(&world, &once).await);
+    let started: Value = serde_json::from_str(&started).unwrap();
+    assert_eq!(started["items"].as_array().unwrap().len(), 1, "{started}");
+    assert_eq!(started["items"][0]["contact"], "c-3");
+    let one = ["run", "start", "greets", "--contact", "c-3", "--once"];
+    assert!(told(&holdpoint(&world, &one).await).contains("none is started"));
+    assert_eq!(runs().await, 5);
+}

@@ -8,6 +8,7 @@ mod people;
 mod policy;
 mod request;
 pub(crate) mod run;
+mod short_id;
 mod space;
 mod telling;
 mod watching;

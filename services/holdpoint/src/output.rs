@@ -7,13 +7,14 @@ use std::io::{self, IsTerminal, Write};
 
 use holdpoint_contracts::{FieldError, Problem};
 
-/// A line of the result.
+/// A line of the result. What a terminal would obey instead of showing it is written as JSON writes it, so
+/// that a body stays the same JSON; colours of tables stay where colour is wanted.
 ///
 /// # Errors
 /// When stdout is closed.
 pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
+    writeln!(out, "{}", harmless(text, stdout_is_coloured()))?;
     out.flush()
 }
 
@@ -29,14 +30,14 @@ pub(crate) fn raw(bytes: &[u8]) -> io::Result<()> {
 
 /// A message to the person at the terminal. If stderr is closed there is nobody to tell.
 pub(crate) fn note(text: &str) {
-    drop(writeln!(io::stderr().lock(), "{text}"));
+    drop(writeln!(io::stderr().lock(), "{}", harmless(text, false)));
 }
 
 /// A line on stderr that replaces the one before; nothing when nobody watches.
 pub(crate) fn live(text: &str) {
     let mut err = io::stderr().lock();
     if err.is_terminal() {
-        drop(write!(err, "\r\x1b[2K{text}"));
+        drop(write!(err, "\r\x1b[2K{}", harmless(text, false)));
         drop(err.flush());
     }
 }
@@ -44,6 +45,43 @@ pub(crate) fn live(text: &str) {
 /// Ends a live line, so that the next message has a line of its own.
 pub(crate) fn live_end() {
     live("");
+}
+
+/// Whether a terminal obeys a character instead of showing it: controls (also those above U+007F), and marks
+/// that turn the direction of a text, so that it reads as another.
+pub(crate) fn is_unseen(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
+}
+
+/// The text with what is unseen written as `\u202e`. Lines and tabs stay.
+fn harmless(text: &str, coloured: bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if coloured && let Some(colour) = colour_at(rest) {
+            shown.push_str(colour);
+            rest = rest.get(colour.len()..).unwrap_or_default();
+            continue;
+        }
+        if is_unseen(c) && !matches!(c, '\n' | '\t') {
+            shown.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            shown.push(c);
+        }
+        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+    }
+    shown
+}
+
+/// The code of a table at the beginning of a text: bold, one of its colours, or back to plain.
+fn colour_at(text: &str) -> Option<&str> {
+    const CODES: [&str; 8] = [
+        "0", "1", "39", "38;5;8", "38;5;9", "38;5;10", "38;5;11", "38;5;14",
+    ];
+
+    let (code, _) = text.strip_prefix("\x1b[")?.split_once('m')?;
+    CODES.contains(&code).then(|| text.get(..code.len() + 3))?
 }
 
 /// Whether stdout takes colour.
@@ -104,6 +142,31 @@ mod tests {
         assert!(!wants_colour(word("1"), word("1"), true));
         assert!(wants_colour(word(""), word("1"), false));
         assert!(!wants_colour(None, word("0"), false));
+    }
+
+    /// Mend A-L1: no text from outside turns a line around or writes over it, in a table or as JSON.
+    #[test]
+    fn what_a_terminal_would_obey_is_shown() {
+        let evil = "a\u{202e}b\u{9b}2J\u{1b}[8mc\u{2066}\u{7f}\u{200f}\u{61c}\td\ne";
+        let plain = "a\\u202eb\\u009b2J\\u001b[8mc\\u2066\\u007f\\u200f\\u061c\td\ne";
+        assert_eq!(harmless(evil, false), plain);
+        assert_eq!(
+            harmless(evil, true),
+            plain,
+            "concealing is no colour of a table"
+        );
+        assert_eq!(
+            harmless("\u{1b}[38;5;10mok\u{1b}[0m ü", true),
+            "\u{1b}[38;5;10mok\u{1b}[0m ü"
+        );
+
+        let value = serde_json::json!({ "question": "pay \u{202e}001\u{9b}?" });
+        let shown = harmless(&value.to_string(), false);
+        assert!(!shown.chars().any(is_unseen), "{shown}");
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+            value
+        );
     }
 
     #[test]

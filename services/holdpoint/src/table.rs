@@ -1,14 +1,21 @@
 //! Tables for people: columns, no borders, bold and colour only where it is wanted.
 
-use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+use std::collections::BTreeSet;
 
-use crate::output;
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, presets};
+
+use crate::output::{self, is_unseen};
 
 /// Rows under a heading.
 pub(crate) struct Rows {
     table: Table,
     coloured: bool,
+    /// Columns that may be broken into lines: those with sentences in them.
+    with_sentences: BTreeSet<usize>,
 }
+
+/// Longest text that is never broken into lines: instants, and the few words of a status.
+const SHORT: usize = 24;
 
 impl Rows {
     /// An empty table for stdout.
@@ -38,14 +45,39 @@ impl Rows {
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
         }
-        Self { table, coloured }
+        let mut rows = Self {
+            table,
+            coloured,
+            with_sentences: BTreeSet::new(),
+        };
+        rows.keep_whole();
+        rows
+    }
+
+    /// An id that is broken into lines cannot be copied: only columns of sentences are.
+    fn keep_whole(&mut self) {
+        for (index, column) in self.table.column_iter_mut().enumerate() {
+            if self.with_sentences.contains(&index) {
+                column.remove_constraint();
+            } else {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
     }
 
     /// One row; a word that is a status gets its colour.
     pub(crate) fn push<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
         let coloured = self.coloured;
+        let cells: Vec<_> = cells
+            .into_iter()
+            .map(|text| one_line(text.as_ref()))
+            .collect();
+        let is_sentence = |text: &String| text.contains(' ') && text.chars().count() > SHORT;
+        let with_sentences = cells.iter().enumerate();
+        let with_sentences = with_sentences.filter(|(_, text)| is_sentence(text));
+        self.with_sentences
+            .extend(with_sentences.map(|(index, _)| index));
         self.table.add_row(cells.into_iter().map(|text| {
-            let text = one_line(text.as_ref());
             let colour = if coloured { colour_of(&text) } else { None };
             let cell = Cell::new(text);
             match colour {
@@ -53,6 +85,7 @@ impl Rows {
                 None => cell,
             }
         }));
+        self.keep_whole();
     }
 
     /// Whether nothing was pushed.
@@ -74,7 +107,7 @@ impl Rows {
 /// A text from outside must not break a table, nor send codes to the terminal.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_unseen(c) { ' ' } else { c })
         .collect()
 }
 
@@ -113,6 +146,27 @@ RUN     STATUS     MESSAGE
 run_1   waiting    Will resume in 5 days [2J.
 run_22  completed";
         assert_eq!(table(false), expected);
+    }
+
+    /// Mend D-4: on a narrow terminal a sentence is broken into lines, an id never is.
+    #[test]
+    fn ids_are_never_broken() {
+        let mut rows = Rows::with_colour(&["RUN", "CREATED", "MESSAGE"], true);
+        let id = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
+        rows.push([
+            id,
+            "2026-01-01 12:00:00",
+            "Agent paused. Will resume in 5 days.",
+        ]);
+        rows.push([id, "2026-01-01 12:00:00", "done"]);
+        rows.table.set_width(70);
+        let text = rows.render();
+        assert_eq!(text.matches(id).count(), 2, "{text}");
+        assert_eq!(text.matches("2026-01-01 12:00:00").count(), 2, "{text}");
+        assert!(
+            text.lines().count() > 3 && !text.contains("resume in 5 days."),
+            "{text}"
+        );
     }
 
     #[test]

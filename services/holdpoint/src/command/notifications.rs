@@ -4,6 +4,7 @@ use holdpoint_contracts::notification::{AllRead, NotificationView};
 use holdpoint_contracts::run::Page;
 use serde_json::json;
 
+use super::short_id::Listed;
 use super::{ClientCommand, Session, instant, list, page_query, show};
 use crate::cli::{NotificationsArgs, NotificationsCommand};
 use crate::client::{Body, Live, segment};
@@ -36,7 +37,8 @@ impl ClientCommand for NotificationsArgs {
 
 async fn read(session: &Session, ids: &[String]) -> anyhow::Result<Outcome> {
     for id in ids {
-        let path = format!("notifications/{}/read", segment(id)?);
+        let id = session.whole_id(Listed::Notifications, id).await?;
+        let path = format!("notifications/{}/read", segment(&id)?);
         let answer: Body<NotificationView> = session.client.post(&path, &json!({})).await?;
         show(session, &answer, line)?;
     }

@@ -80,7 +80,7 @@ impl ClientCommand for RequestCommand {
     }
 }
 
-/// An id is approved, a text is asked about: what goes with the other one is refused, for the script
+/// An id or its beginning is approved, a text is asked about: what goes with the other one is refused, for the script
 /// that said it would wait for nothing.
 async fn approve(session: &Session, args: &ApproveArgs) -> anyhow::Result<Outcome> {
     let ApproveArgs {
@@ -89,13 +89,10 @@ async fn approve(session: &Session, args: &ApproveArgs) -> anyhow::Result<Outcom
         comment,
         to,
     } = args;
-    let is_id = |what: &String| what.parse::<HoldId>().is_ok();
+    let is_id = |what: &String| what.starts_with(HOLD_PREFIX);
     let text = what.iter().find(|one| !is_id(one));
     let of_ids = comment.is_some() || !how.seen.is_empty() || how.all_or_none;
     let wrong = match text {
-        Some(text) if text.starts_with(HOLD_PREFIX) => Some(format!(
-            "`{text}` looks like the id of a request and is none: copy it from `holdpoint inbox`"
-        )),
         Some(text) if what.len() > 1 => Some(format!(
             "`{text}` is no id: several are approved by their ids, and what somebody is to approve is one text in quotes"
         )),

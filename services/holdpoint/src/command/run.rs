@@ -1,6 +1,7 @@
 //! `run`: starting, following and steering runs.
 
 mod batch;
+mod before;
 mod many;
 mod show;
 pub(crate) mod table_file;
@@ -10,12 +11,14 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
+use super::short_id::Listed;
 use super::{ClientCommand, Session, instant, note_more, page_query};
 use crate::cli::{FilterArgs, PageArgs, RunCommand, StartArgs};
 use crate::client::StartRun;
 use crate::exit::Outcome;
 use crate::output;
 use crate::table::Rows;
+use crate::value::contact_id;
 
 impl ClientCommand for RunCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
@@ -26,8 +29,14 @@ impl ClientCommand for RunCommand {
                 created_after,
                 page,
             } => list(session, &filter, created_after, &page).await,
-            Self::Show { run } => show::show(session, &run).await,
-            Self::Watch { run } => watch::watch(session, &run).await,
+            Self::Show { run } => {
+                let run = session.whole_id(Listed::Runs, &run).await?;
+                show::show(session, &run).await
+            }
+            Self::Watch { run } => {
+                let run = session.whole_id(Listed::Runs, &run).await?;
+                watch::watch(session, &run).await
+            }
             Self::Pause(which) => many::steer(session, &which, &many::Action::Pause).await,
             Self::Resume { which, mode } => {
                 many::steer(session, &which, &many::Action::Resume { mode }).await
@@ -46,6 +55,7 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<Outcome> {
         contact,
         labels,
         csv,
+        once,
         watch,
     } = args;
     let labels: BTreeMap<_, _> = labels.into_iter().collect();
@@ -61,10 +71,24 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<Outcome> {
                 agent,
                 start,
                 file,
+                once,
                 watch,
             },
         )
         .await;
+    }
+    if once && let Some(contact) = &start.contact {
+        let known = before::contacts(session, &agent).await?;
+        let id = match contact.as_str() {
+            Some(id) => id.parse()?,
+            None => contact_id(contact)?,
+        };
+        if known.contains(&id) {
+            output::note(&format!(
+                "{id} has a run of {agent}; none is started (--once)"
+            ));
+            return Ok(Outcome::Ok);
+        }
     }
     let answer = session.client.start_run(&agent, &start).await?;
     let run = &answer.value;

@@ -6,6 +6,7 @@ use holdpoint_contracts::notification::{
 use holdpoint_contracts::run::Page;
 use serde_json::{Map, Value, json};
 
+use super::short_id::Listed;
 use super::{ClientCommand, Session, instant, list, page_query, show};
 use crate::cli::{PreferencesCommand, SetPreferences, WebhooksCommand};
 use crate::client::{Body, segment};
@@ -158,6 +159,7 @@ impl ClientCommand for WebhooksCommand {
             Self::Enable { id } => switch(session, &id, true).await,
             Self::Disable { id } => switch(session, &id, false).await,
             Self::Deliveries { id, page } => {
+                let id = session.whole_id(Listed::Webhooks, &id).await?;
                 let path = format!("webhooks/{}/deliveries", segment(&id)?);
                 let query = page_query(&page);
                 let answer: Body<Page<DeliveryView>> = session.client.get(&path, &query).await?;
@@ -172,6 +174,7 @@ impl ClientCommand for WebhooksCommand {
                 list(session, &answer, &heading, delivery)
             }
             Self::Remove { id } => {
+                let id = session.whole_id(Listed::Webhooks, &id).await?;
                 let path = format!("webhooks/{}", segment(&id)?);
                 let answer: Body<Value> = session.client.delete(&path).await?;
                 show(session, &answer, |_| format!("{id}  removed"))
@@ -182,7 +185,8 @@ impl ClientCommand for WebhooksCommand {
 
 /// All of a webhook is put again, but for whether it is called.
 async fn switch(session: &Session, id: &str, enabled: bool) -> anyhow::Result<Outcome> {
-    let path = format!("webhooks/{}", segment(id)?);
+    let id = session.whole_id(Listed::Webhooks, id).await?;
+    let path = format!("webhooks/{}", segment(&id)?);
     let known: Body<WebhookView> = session.client.get(&path, &[]).await?;
     let WebhookView {
         url,

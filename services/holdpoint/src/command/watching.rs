@@ -4,6 +4,7 @@ use holdpoint_contracts::notification::{WatchView, Watched};
 use holdpoint_contracts::run::Page;
 use serde_json::{Value, json};
 
+use super::short_id::Listed;
 use super::{ClientCommand, Session, instant, list, show};
 use crate::cli::FollowCommand;
 use crate::client::{Body, segment};
@@ -13,6 +14,11 @@ impl ClientCommand for FollowCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
         match self {
             Self::Follow { kind, id } => {
+                let id = match kind.as_str() {
+                    "run" => session.whole_id(Listed::Runs, &id).await?,
+                    "request" => session.whole_id(Listed::Requests, &id).await?,
+                    _agent => id,
+                };
                 let body = json!({ (kind.as_str()): id });
                 let answer: Body<WatchView> = session.client.post("watches", &body).await?;
                 show(session, &answer, |watch| {
@@ -20,7 +26,7 @@ impl ClientCommand for FollowCommand {
                 })
             }
             Self::Unfollow { id } => {
-                let id = watch_id(id);
+                let id = watch_id(session.whole_id(Listed::Watches, &id).await?);
                 let path = format!("watches/{}", segment(&id)?);
                 let answer: Body<Value> = session.client.delete(&path).await?;
                 show(session, &answer, |_| format!("{id}  not followed any more"))

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{Opened, read_answer, set, show, until_closed};
 use crate::cli::{ActCommand, AskAgainArgs, HowArgs, OneArgs, WhichArgs};
 use crate::client::{Body, segment};
+use crate::command::short_id::Listed;
 use crate::command::{Session, instant};
 use crate::exit::{Outcome, Usage};
 use crate::output;
@@ -80,6 +81,7 @@ pub(super) async fn decide(
     said: Said,
 ) -> anyhow::Result<Outcome> {
     let HowArgs { seen, all_or_none } = how;
+    let requests = &session.whole_ids(Listed::Requests, requests).await?;
     if !seen.is_empty() && seen.len() != requests.len() {
         bail!(Usage(format!(
             "--version stands once for each request: {} for {}",
@@ -87,7 +89,7 @@ pub(super) async fn decide(
             requests.len()
         )));
     }
-    if let ([request], false) = (requests, *all_or_none) {
+    if let ([request], false) = (requests.as_slice(), *all_or_none) {
         let which = OneArgs {
             request: request.clone(),
             seen: seen.first().copied(),
@@ -121,7 +123,7 @@ pub(super) async fn decide(
 
 /// Decides one.
 async fn decide_one(session: &Session, which: &OneArgs, said: Said) -> anyhow::Result<Outcome> {
-    let (path, body) = request(which, said)?;
+    let (path, body) = request(session, which, said).await?;
     let answer: Body<Decided> = session.client.post(&path, &body).await?;
     show(session, &answer, |decided| {
         let one = One {
@@ -158,8 +160,13 @@ const fn in_words(effect: Option<Effect>) -> &'static str {
 }
 
 /// Where a request is acted on, and with what.
-fn request(which: &OneArgs, (verb, mut body): Said) -> anyhow::Result<(String, Value)> {
-    let path = format!("requests/{}/{verb}", segment(&which.request)?);
+async fn request(
+    session: &Session,
+    which: &OneArgs,
+    (verb, mut body): Said,
+) -> anyhow::Result<(String, Value)> {
+    let id = session.whole_id(Listed::Requests, &which.request).await?;
+    let path = format!("requests/{}/{verb}", segment(&id)?);
     if let Some(seen) = which.seen {
         set(&mut body, "version", json!(seen));
     }
@@ -168,7 +175,7 @@ fn request(which: &OneArgs, (verb, mut body): Said) -> anyhow::Result<(String, V
 
 /// Something short of deciding.
 async fn act(session: &Session, which: &OneArgs, said: Said) -> anyhow::Result<Outcome> {
-    let (path, body) = request(which, said)?;
+    let (path, body) = request(session, which, said).await?;
     let answer: Body<RequestView> = session.client.post(&path, &body).await?;
     show(session, &answer, |request| {
         let whose = request.assignee.as_deref().unwrap_or("nobody yet");
@@ -182,6 +189,7 @@ async fn act(session: &Session, which: &OneArgs, said: Said) -> anyhow::Result<O
 
 /// By a request, or any live run by its own id: then what is printed says how to give it back.
 async fn take_over(session: &Session, id: String, seen: Option<u64>) -> anyhow::Result<Outcome> {
+    let id = session.whole_id(Listed::Runs, &id).await?;
     let Ok(run) = id.parse::<RunId>() else {
         let which = OneArgs { request: id, seen };
         return act(session, &which, ("take-over", json!({}))).await;
@@ -207,7 +215,8 @@ async fn take_over(session: &Session, id: String, seen: Option<u64>) -> anyhow::
 
 /// Asks again what ended without an answer.
 async fn ask_again(session: &Session, args: &AskAgainArgs) -> anyhow::Result<Outcome> {
-    let path = format!("requests/{}/ask-again", segment(&args.request)?);
+    let id = session.whole_id(Listed::Requests, &args.request).await?;
+    let path = format!("requests/{}/ask-again", segment(&id)?);
     let mut body = json!({});
     if !args.to.is_empty() {
         set(&mut body, "to", json!(args.to));
@@ -217,7 +226,7 @@ async fn ask_again(session: &Session, args: &AskAgainArgs) -> anyhow::Result<Out
     }
     let opened: Body<Opened> = session.client.post(&path, &body).await?;
     if args.wait {
-        output::note(&format!("{} is asked again", args.request));
+        output::note(&format!("{id} is asked again"));
         return until_closed(session, &opened.value).await;
     }
     show(session, &opened, super::open_until)

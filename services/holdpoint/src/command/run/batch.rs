@@ -9,6 +9,7 @@ use holdpoint_contracts::run::{RunStatus, RunView};
 use serde_json::{Value, json};
 
 use super::super::Session;
+use super::before;
 use super::many::AT_ONCE;
 use super::table_file::{self, Row};
 use crate::client::{Body, ClientError, StartRun};
@@ -27,6 +28,8 @@ pub(super) struct Batch {
     pub(super) start: StartRun,
     /// The file.
     pub(super) file: PathBuf,
+    /// Whether contacts are left out that have a run of the agent.
+    pub(super) once: bool,
     /// Whether to wait until all have ended.
     pub(super) watch: bool,
 }
@@ -40,6 +43,7 @@ struct Started {
 /// Starts them, a few at a time, and prints what became of them.
 pub(super) async fn start(session: &Session, batch: &Batch) -> anyhow::Result<Outcome> {
     let rows = table_file::read(&batch.file)?;
+    let rows = leave_out(session, batch, rows).await?;
     let mut started = start_all(session, batch, rows).await?;
     if batch.watch {
         wait_for_all(session, &mut started).await?;
@@ -52,6 +56,30 @@ pub(super) async fn start(session: &Session, batch: &Batch) -> anyhow::Result<Ou
     Ok(Outcome::of_many(
         started.iter().map(|one| outcome(one, batch.watch)),
     ))
+}
+
+/// Says, before anything is started, how many contacts have a run of the agent; with `--once` they are left
+/// out.
+async fn leave_out(session: &Session, batch: &Batch, rows: Vec<Row>) -> anyhow::Result<Vec<Row>> {
+    let known = before::contacts(session, &batch.agent).await?;
+    let total = rows.len();
+    let (again, new): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| known.contains(&row.id));
+    if again.is_empty() {
+        return Ok(new);
+    }
+    let (count, agent) = (again.len(), &batch.agent);
+    if batch.once {
+        output::note(&format!(
+            "{count} of {total} contacts have a run of {agent} and are skipped"
+        ));
+        return Ok(new);
+    }
+    output::note(&format!(
+        "{count} of {total} contacts have a run of {agent} already and get another; --once skips them"
+    ));
+    let mut rows = [again, new].concat();
+    rows.sort_by_key(|row| row.line);
+    Ok(rows)
 }
 
 async fn start_all(

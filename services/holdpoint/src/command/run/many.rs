@@ -4,6 +4,7 @@ use anyhow::bail;
 use futures_util::{StreamExt, stream};
 use holdpoint_contracts::run::ChangedRun;
 
+use super::super::short_id::Listed;
 use super::super::{Session, refusal_line};
 use super::filter_query;
 use crate::cli::{FilterArgs, ManyArgs};
@@ -66,15 +67,16 @@ pub(super) async fn steer(
     which: &ManyArgs,
     action: &Action,
 ) -> anyhow::Result<Outcome> {
-    if let [run] = which.runs.as_slice() {
+    let named = session.whole_ids(Listed::Runs, &which.runs).await?;
+    if let [run] = named.as_slice() {
         let answer = action.perform(session, run).await?;
         print_changed(session, action, run, &answer)?;
         return Ok(Outcome::Ok);
     }
-    let runs = if which.runs.is_empty() {
+    let runs = if named.is_empty() {
         find(session, &which.filter).await?
     } else {
-        which.runs.clone()
+        named
     };
     if runs.is_empty() {
         output::note("no such runs");
