@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::answered::Answered;
 use crate::assertions::Assertions;
 use crate::caller::Caller;
+use crate::pages::Zones;
 use crate::{Deps, Mails, NotReady};
 
 /// Live streams and long polls at a time; one more is told to come back (503).
@@ -46,6 +47,8 @@ pub(crate) struct App {
     pub(crate) closing: CancellationToken,
     /// Held while the clock moves; inside, the last advance that carried a key.
     pub(crate) advances: Arc<Mutex<Option<(Asked, AdvancedClock)>>>,
+    /// In which zone each person reads times.
+    pub(crate) zones: Arc<Zones>,
     streams: Arc<Semaphore>,
 }
 
@@ -65,6 +68,7 @@ impl App {
             accepted: Arc::default(),
             closing,
             advances: Arc::new(Mutex::new(None)),
+            zones: Arc::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         }
     }

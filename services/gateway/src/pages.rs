@@ -27,6 +27,7 @@ mod tests;
 mod text;
 mod timeline;
 mod words;
+mod zone;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -38,6 +39,8 @@ use holdpoint_contracts::Problem;
 
 use crate::app::App;
 use crate::body::BODY_MAX;
+
+pub(crate) use zone::Zones;
 
 /// A problem as a page, with the headers that every page has.
 pub(crate) fn refused(problem: &Problem) -> Response {

@@ -11,6 +11,7 @@ mod health;
 mod holds;
 mod later;
 mod notifications;
+mod page_behavior;
 mod pages;
 mod people;
 mod runs;

@@ -1,5 +1,6 @@
 //! One request as a card: everything that is needed to decide it, and what came of it.
 
+use chrono_tz::Tz;
 use holdpoint_auth::{Choice, Right};
 use holdpoint_contracts::handoff::{Handled, LateAnswer, RequestView};
 use holdpoint_contracts::hold::HoldOutcome;
@@ -113,7 +114,7 @@ pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>
                     }
                 }
                 h2 id={ (id) "-title" } { a href={ "/requests/" (request.id) } { (title) } }
-                (origin(request))
+                (origin(request, person.zone))
             }
             @if let Some(notice) = tried.and_then(|tried| tried.notice.as_ref()) { (told(notice)) }
             @if let Some(choice) = tried.and_then(|tried| tried.chosen).filter(|_| is_open) {
@@ -129,11 +130,11 @@ pub(super) fn card(person: &Person, request: &RequestView, tried: Option<&Tried>
                 (default(request))
                 (controls::controls(person, request, tried.unwrap_or(&Tried::default())))
             } @else {
-                (result(request))
+                (result(request, person.zone))
                 (controls::again(person, request, tried.unwrap_or(&Tried::default())))
             }
-            (late(&request.late))
-            (history(&request.history))
+            (late(&request.late, person.zone))
+            (history(&request.history, person.zone))
         }
     }
 }
@@ -161,7 +162,7 @@ pub(super) fn told(notice: &Notice) -> Markup {
 }
 
 /// Who asks, of whom, since when.
-fn origin(request: &RequestView) -> Markup {
+fn origin(request: &RequestView, zone: Tz) -> Markup {
     html! {
         p.meta {
             @if let Some(agent) = &request.agent { span { "Agent " strong { (agent) } } }
@@ -175,7 +176,7 @@ fn origin(request: &RequestView) -> Markup {
             } @else {
                 span { "For " (line(&request.to.join(", "), 300)) }
             }
-            span { "Since " (words::instant(request.created_at)) }
+            span { "Since " (words::instant(request.created_at, zone)) }
             @if let Some(before) = &request.asks_again {
                 a href={ "/requests/" (before) } { "Asks an earlier one again" }
             }
@@ -226,14 +227,14 @@ fn deadline(person: &Person, request: &RequestView) -> Markup {
                 (verb) strong { (words::until(deadline, person.now)) } ". "
                 span { (words::then(request)) }
             } @else if let Some(escalated) = request.escalated_at {
-                "Its time was up on " (words::instant(escalated)) "; others were told. An answer still counts."
+                "Its time was up on " (words::instant(escalated, person.zone)) "; others were told. An answer still counts."
             } @else if let Some(ms) = request.remaining_ms {
                 "Paused with " strong { (words::millis(ms)) } " left. An answer is kept and takes effect when the run is resumed."
             } @else {
                 "No deadline."
             }
             @if let Some(until) = request.snoozed_until.filter(|until| person.now < *until) {
-                " Put away until " (words::instant(until)) "."
+                " Put away until " (words::instant(until, person.zone)) "."
             }
         }
     }
@@ -249,14 +250,14 @@ fn default(request: &RequestView) -> Markup {
 }
 
 /// How it ended, and what that did.
-fn result(request: &RequestView) -> Markup {
+fn result(request: &RequestView, zone: Tz) -> Markup {
     html! {
         div.result {
             @if let Some(outcome) = request.outcome {
                 p {
                     strong { (words::outcome(outcome)) }
                     @if let Some(by) = &request.decided_by { " by " strong { (words::who(by)) } }
-                    @if let Some(at) = request.decided_at { " on " (words::instant(at)) }
+                    @if let Some(at) = request.decided_at { " on " (words::instant(at, zone)) }
                     "."
                 }
                 @if let Some(response) = &request.response { blockquote { (answer(response)) } }
@@ -283,7 +284,7 @@ fn answer(response: &Value) -> Markup {
     context::value(response, 0)
 }
 
-fn late(late: &[LateAnswer]) -> Markup {
+fn late(late: &[LateAnswer], zone: Tz) -> Markup {
     html! {
         @if !late.is_empty() {
             section.late {
@@ -291,7 +292,7 @@ fn late(late: &[LateAnswer]) -> Markup {
                 ul {
                     @for one in late {
                         li {
-                            strong { (words::who(&one.by)) } " on " (words::instant(one.at)) ": "
+                            strong { (words::who(&one.by)) } " on " (words::instant(one.at, zone)) ": "
                             (late_words(&one.data))
                         }
                     }
@@ -313,7 +314,7 @@ fn late_words(data: &Value) -> Markup {
     }
 }
 
-fn history(history: &[Handled]) -> Markup {
+fn history(history: &[Handled], zone: Tz) -> Markup {
     html! {
         @if !history.is_empty() {
             details.history {
@@ -321,7 +322,7 @@ fn history(history: &[Handled]) -> Markup {
                 ol {
                     @for one in history {
                         li {
-                            (words::instant(one.at)) " · " strong { (super::text::spoken(&one.action)) }
+                            (words::instant(one.at, zone)) " · " strong { (super::text::spoken(&one.action)) }
                             " by " (words::who(&one.by))
                             @if let Some(note) = &one.note { " – " (line(note, 400)) }
                         }

@@ -371,7 +371,7 @@ impl Forms<'_> {
             span.hint {
                 "Nobody is told for a while. If nothing is done then, everybody is told again."
                 @if let Some(end) = time_is_up {
-                    " No longer than until its time is up at " (words::instant(end)) ". "
+                    " No longer than until its time is up at " (words::instant(end, self.person.zone)) ". "
                     (words::then(self.request))
                 }
             }

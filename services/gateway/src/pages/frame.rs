@@ -69,6 +69,7 @@ pub(super) async fn page(
     whole(
         title,
         Some(person),
+        true,
         &html! {
             header.top {
                 a.brand href="/inbox" { span.mark aria-hidden="true" {} "Holdpoint" }
@@ -144,17 +145,18 @@ fn badge(unread: Option<Unread>) -> Markup {
     }
 }
 
-/// A page for somebody who is not signed in, as wide as the others.
-pub(super) fn alone(title: &str, main: &Markup) -> Markup {
-    whole(title, None, &html! { main #main { (main) } })
+/// A page for a person who came by a link, as wide as the others. It counts time by the server's clock
+/// and is not live.
+pub(super) fn alone(person: &Person, title: &str, main: &Markup) -> Markup {
+    whole(title, Some(person), false, &html! { main #main { (main) } })
 }
 
 /// A page for nobody in particular.
 pub(super) fn bare(title: &str, main: &Markup) -> Markup {
-    whole(title, None, &html! { main.narrow #main { (main) } })
+    whole(title, None, false, &html! { main.narrow #main { (main) } })
 }
 
-fn whole(title: &str, person: Option<&Person>, body: &Markup) -> Markup {
+fn whole(title: &str, person: Option<&Person>, is_live: bool, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -167,7 +169,7 @@ fn whole(title: &str, person: Option<&Person>, body: &Markup) -> Markup {
                 link rel="stylesheet" href=(STYLE.path);
                 script src=(SCRIPT.path) defer {}
             }
-            body data-live[person.is_some()] data-now=[person.map(|it| it.now.timestamp_millis())]
+            body data-live[is_live] data-now=[person.map(|it| it.now.timestamp_millis())]
                 data-stands[person.is_some_and(|it| it.time_stands)] {
                 a.skip href="#main" { "Skip to the content" }
                 (body)

@@ -146,7 +146,7 @@ async fn open(app: &App, token: &str, headers: &HeaderMap) -> Result<Link, Probl
         claims: Arc::new(found),
     };
     Ok(Link {
-        person: Person::linked(app, caller, token),
+        person: Person::linked(app, caller, token).await,
         claims: link,
     })
 }
@@ -275,7 +275,7 @@ impl Link {
                 tracing::error!(%error, "a link that cannot be written");
                 Problem::internal()
             })?;
-            person = Person::linked(app, person.caller, &fresh);
+            person = person.with_link(&fresh);
         }
         let (tried, is_fragment) = how;
         let card = card(&person, &view, Some(&tried));
@@ -287,6 +287,6 @@ impl Link {
                 a href={ "/requests/" (view.id) } { "Sign in" } " for everything else." }
             div.cards.one { (card) }
         };
-        Ok(frame::alone(&title(&view), &main).into_response())
+        Ok(frame::alone(&person, &title(&view), &main).into_response())
     }
 }

@@ -190,7 +190,7 @@ fn card(person: &Person, one: &NotificationView) -> Markup {
             @if has_more { p.question { (clean(&one.message)) } }
             div.controls.row {
                 span.meta {
-                    span { (words::instant(one.at)) }
+                    span { (words::instant(one.at, person.zone)) }
                     @if let Some(run) = &one.run { a href={ "/runs/" (run) } { "Run" } }
                 }
                 @if is_unread {

@@ -7,12 +7,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_ids::{HoldId, Workspace};
 use sha2::{Digest, Sha256};
 
-use super::frame;
+use super::{frame, zone};
 use crate::app::App;
 use crate::caller::{Caller, claims};
 use crate::problem::database_away;
@@ -32,6 +33,8 @@ pub(super) struct Person {
     pub(super) others: Vec<Workspace>,
     /// When they look.
     pub(super) now: DateTime<Utc>,
+    /// In which zone they read times.
+    pub(super) zone: Tz,
     /// Whether time stands between moves (`--test-clock`): then nothing counts down by itself.
     pub(super) time_stands: bool,
     /// Whoever came by a link of a mail, and is not signed in: its token.
@@ -104,12 +107,16 @@ impl Person {
             return Ok(None);
         };
         let workspace = session.holder.workspace.clone();
-        let found = claims(app, session.holder).await?;
-        Ok(found.map(|claims| Self {
-            caller: Caller {
-                workspace,
-                claims: Arc::new(claims),
-            },
+        let Some(claims) = claims(app, session.holder).await? else {
+            return Ok(None);
+        };
+        let caller = Caller {
+            workspace,
+            claims: Arc::new(claims),
+        };
+        Ok(Some(Self {
+            zone: zone::of(app, &caller).await,
+            caller,
             others: session.others,
             now: app.clock.now(),
             time_stands: app.clock.is_test(),
@@ -119,14 +126,24 @@ impl Person {
     }
 
     /// Whoever came by a link of a mail.
-    pub(super) fn linked(app: &App, caller: Caller, token: &str) -> Self {
+    pub(super) async fn linked(app: &App, caller: Caller, token: &str) -> Self {
         Self {
+            zone: zone::of(app, &caller).await,
             caller,
             others: Vec::new(),
             now: app.clock.now(),
             time_stands: app.clock.is_test(),
             link: Some(token.to_owned()),
             secret: token.to_owned(),
+        }
+    }
+
+    /// The same person with another link.
+    pub(super) fn with_link(self, token: &str) -> Self {
+        Self {
+            link: Some(token.to_owned()),
+            secret: token.to_owned(),
+            ..self
         }
     }
 
@@ -306,6 +323,7 @@ impl Person {
             },
             others: Vec::new(),
             now,
+            zone: Tz::UTC,
             time_stands: false,
             link: None,
             secret: format!("secret of {name}"),

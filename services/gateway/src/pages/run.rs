@@ -70,8 +70,8 @@ async fn whole(
         }
         (earlier(requests))
         (input(run))
-        (timeline::steps(run))
-        (timeline::history(history))
+        (timeline::steps(run, person.zone))
+        (timeline::history(history, person.zone))
         (people(app, person).await)
     };
     let title = format!("{} – {}", run.agent, run.id);
@@ -116,8 +116,12 @@ pub(super) async fn fragments(
             item: None,
         },
         Fragment::of("earlier", &requests, earlier(&requests)),
-        Fragment::of("steps", &run.steps, timeline::steps(&run)),
-        Fragment::of("history", &history.last_seq, timeline::history(&history)),
+        Fragment::of("steps", &run.steps, timeline::steps(&run, person.zone)),
+        Fragment::of(
+            "history",
+            &history.last_seq,
+            timeline::history(&history, person.zone),
+        ),
     ];
     let open = requests.iter().filter(|one| one.status.is_open());
     all.extend(open.map(|request| super::card::fragment(person, request)));
@@ -176,13 +180,13 @@ fn head(person: &Person, run: &RunView) -> Markup {
             p.meta {
                 span { code { (run.id) } }
                 span { "Version " (run.version) }
-                span { "Started " (words::instant(run.created_at)) }
-                @if let Some(at) = run.ended_at { span { "Ended " (words::instant(at)) } }
+                span { "Started " (words::instant(run.created_at, person.zone)) }
+                @if let Some(at) = run.ended_at { span { "Ended " (words::instant(at, person.zone)) } }
                 @for (name, value) in &run.labels { span { (line(name, 60)) ": " (line(value, 100)) } }
             }
             @for pause in &run.paused_by {
                 p.why {
-                    (paused(pause)) " by " strong { (words::who(&pause.by)) } " on " (words::instant(pause.at)) "; its timers are stopped."
+                    (paused(pause)) " by " strong { (words::who(&pause.by)) } " on " (words::instant(pause.at, person.zone)) "; its timers are stopped."
                     @if !pause.in_flight.is_empty() { " Still at work: " (line(&pause.in_flight.join(", "), 200)) "." }
                 }
             }
@@ -218,7 +222,7 @@ fn waits(person: &Person, hold: &WaitingOn) -> Markup {
     html! {
         strong { (words::kind(hold.kind)) }
         @if !hold.step.is_empty() { " at " (line(&hold.step, 100)) }
-        ", since " (words::instant(hold.since))
+        ", since " (words::instant(hold.since, person.zone))
         @if let Some(until) = hold.until { ", ends " strong { (words::until(until, person.now)) } }
         @if let Some(ms) = hold.remaining_ms { ", stopped with " strong { (words::millis(ms)) } " left" }
         ". "

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use chrono_tz::Tz;
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::ListRuns;
@@ -75,7 +76,7 @@ pub(super) async fn page(
         div.title { h1 { "Runs" } }
         (form(&filter))
         (followed.shown(&person, None))
-        (list(&found, &filter))
+        (list(&found, &filter, person.zone))
     };
     let page = frame::page(&app, &person, Place::Runs, "Runs", &main);
     Ok(page.await.into_response())
@@ -90,7 +91,7 @@ pub(super) async fn fragments(
     Ok(vec![Fragment::of(
         "runs",
         &key_data(&found),
-        list(&found, filter),
+        list(&found, filter, person.zone),
     )])
 }
 
@@ -136,7 +137,7 @@ fn form(filter: &Filter) -> Markup {
     }
 }
 
-fn list(found: &Page<RunView>, filter: &Filter) -> Markup {
+fn list(found: &Page<RunView>, filter: &Filter, zone: Tz) -> Markup {
     html! {
         section #runs data-key=(key_of(&key_data(found))) {
             @if found.items.is_empty() {
@@ -159,7 +160,7 @@ fn list(found: &Page<RunView>, filter: &Filter) -> Markup {
                                     (words::run_status(run.status))
                                 }
                             }
-                            p.meta { span { "Started " (words::instant(run.created_at)) } }
+                            p.meta { span { "Started " (words::instant(run.created_at, zone)) } }
                         }
                     }
                 }

@@ -180,7 +180,9 @@ async fn tell(State(app): State<App>, posted: Posted) -> Result<Response, PageEr
         preferences: said.clone(),
     };
     // The answer may be the only one that ever shows a secret: now or not at all.
-    match app.ask(&person.caller, None, command).await {
+    let answer = app.ask(&person.caller, None, command).await;
+    app.zones.forget(&person.caller);
+    match answer {
         Ok(now) => match now.channels.chat.and_then(|chat| chat.secret) {
             Some(secret) => {
                 let tried = Tried {

@@ -1,5 +1,6 @@
 //! A run's steps with what went in and what came out, and its history.
 
+use chrono_tz::Tz;
 use holdpoint_contracts::executor::HistoryPage;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::{ActionResult, RunView, StepView};
@@ -10,18 +11,18 @@ use super::text::{clean, line, spoken};
 use super::{context, words};
 
 /// The plan, step by step.
-pub(super) fn steps(run: &RunView) -> Markup {
+pub(super) fn steps(run: &RunView, zone: Tz) -> Markup {
     html! {
         section #steps data-key=(key_of(&run.steps)) {
             @if !run.steps.is_empty() {
                 h2 { "Steps" }
-                ol.steps { @for step in &run.steps { (one_step(step)) } }
+                ol.steps { @for step in &run.steps { (one_step(step, zone)) } }
             }
         }
     }
 }
 
-fn one_step(step: &StepView) -> Markup {
+fn one_step(step: &StepView, zone: Tz) -> Markup {
     let has_more = step.request.is_some() || step.response.is_some() || step.claimed_by.is_some();
     html! {
         li id={ "step-" (step.id) } {
@@ -29,7 +30,7 @@ fn one_step(step: &StepView) -> Markup {
                 span.what { strong { (line(&step.action, 300)) } span.muted.block { (line(&step.id, 100))
                     @if let Some(tool) = &step.tool { " · " (tool) }
                     @if step.attempts > 1 { " · " (step.attempts) " tries" }
-                    @if let Some(at) = step.started_at { " · " (words::instant(at)) }
+                    @if let Some(at) = step.started_at { " · " (words::instant(at, zone)) }
                 } }
                 span.state { (words::step_status(step.status)) }
             }
@@ -42,11 +43,11 @@ fn one_step(step: &StepView) -> Markup {
                     @if let Some(response) = &step.response { (full(response)) }
                     @if let Some(node) = &step.claimed_by {
                         h3 { "Worker" }
-                        p { (node) @if let Some(at) = step.claimed_at { ", since " (words::instant(at)) } ", hand-out " (step.dispatch) }
+                        p { (node) @if let Some(at) = step.claimed_at { ", since " (words::instant(at, zone)) } ", hand-out " (step.dispatch) }
                     }
                     @if step.handoff_history.len() > 1 {
                         ul { @for change in &step.handoff_history {
-                            li { (words::instant(change.at)) " · " (spoken(change.action.as_str())) " · " (change.node) }
+                            li { (words::instant(change.at, zone)) " · " (spoken(change.action.as_str())) " · " (change.node) }
                         } }
                     }
                 }
@@ -82,7 +83,7 @@ fn full(response: &ActionResult) -> Markup {
 }
 
 /// What happened, the newest last.
-pub(super) fn history(page: &HistoryPage) -> Markup {
+pub(super) fn history(page: &HistoryPage, zone: Tz) -> Markup {
     let first = page.items.first().map_or(0, |item| item.seq);
     html! {
         section #history data-key=(key_of(&page.last_seq)) {
@@ -91,7 +92,7 @@ pub(super) fn history(page: &HistoryPage) -> Markup {
             ol.timeline {
                 @for item in &page.items {
                     li class=(mark(item.kind)) {
-                        (words::instant(item.at)) " "
+                        (words::instant(item.at, zone)) " "
                         span { (line(&item.message, 400)) }
                         @if let Some(step) = &item.step { span.muted { " · " (line(step, 100)) } }
                     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use chrono_tz::Tz;
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::handoff::{Effect, RequestStatus, RequestView};
 use holdpoint_contracts::hold::{HoldOutcome, OnTimeout, Priority};
@@ -178,10 +179,11 @@ pub(super) fn step_status(status: StepStatus) -> Markup {
     chip(tone, word)
 }
 
-/// An instant as people write it, with the exact one behind it.
-pub(super) fn instant(at: DateTime<Utc>) -> Markup {
+/// An instant in the reader's zone, with the exact one behind it.
+pub(super) fn instant(at: DateTime<Utc>, zone: Tz) -> Markup {
     let exact = instant::write(at);
-    html! { time datetime=(exact) title=(exact) { (at.format("%-d %b %Y, %H:%M UTC")) } }
+    let local = at.with_timezone(&zone).format("%-d %b %Y, %H:%M %Z");
+    html! { time datetime=(exact) title=(exact) { (local) } }
 }
 
 /// An instant to come as the time that is left; the script counts it down. It never promises more
@@ -240,6 +242,16 @@ mod tests {
         }
         assert_eq!(millis(350), "350 ms");
         assert_eq!(millis(61_500), "1 minute 1 second");
+    }
+
+    /// D-10: times are told in the reader's zone, with its name.
+    #[test]
+    fn an_instant_is_told_in_the_zone_of_its_reader() {
+        let at = "2026-07-01T22:30:00Z".parse().unwrap();
+        assert!(instant(at, Tz::UTC).0.contains("1 Jul 2026, 22:30 UTC"));
+        let berlin = instant(at, Tz::Europe__Berlin).0;
+        assert!(berlin.contains("2 Jul 2026, 00:30 CEST"), "{berlin}");
+        assert!(berlin.contains("datetime=\"2026-07-01T22:30:00.000Z\""));
     }
 
     #[test]

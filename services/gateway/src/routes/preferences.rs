@@ -46,8 +46,11 @@ async fn put(
     };
     let chat = command.preferences.channels.chat.as_ref();
     if chat.is_some_and(|chat| chat.url.is_some()) {
-        return Ok(Json(app.ask(&caller, body.key, command).await?).into_response());
+        let answer = app.ask(&caller, body.key, command).await?;
+        app.zones.forget(&caller);
+        return Ok(Json(answer).into_response());
     }
     let answered = app.command(&caller, body.key, command).await?;
+    app.zones.forget(&caller);
     Ok(answered.with_status(StatusCode::OK))
 }

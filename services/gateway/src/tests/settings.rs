@@ -20,7 +20,7 @@ fn hook(url: &Value, status: &str) -> Value {
 pub(super) fn answer(verb: &str, body: &Value) -> Value {
     let command = &body["command"];
     match verb {
-        "preferences" => json!({"ok": {}}),
+        "preferences" => json!({"ok": { "time_zone": "Asia/Tokyo" }}),
         "put_preferences" if command["preferences"]["time_zone"] == "Berlin" => {
             let mut refused = problem(422, "invalid_body");
             refused["problem"]["errors"] = json!([{

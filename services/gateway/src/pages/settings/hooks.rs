@@ -123,9 +123,9 @@ fn one(person: &Person, hook: &WebhookView) -> Markup {
         p.address { (line(&hook.url, 2_048)) }
         p.meta {
             span { "Told of " (told_of(&hook.events)) }
-            span { "Added by " (hook.created_by) " on " (words::instant(hook.created_at)) }
-            @if let Some(since) = hook.failing_since { span { "No call was taken since " (words::instant(since)) } }
-            @if let Some(since) = hook.disabled_at { span { "Not called since " (words::instant(since)) } }
+            span { "Added by " (hook.created_by) " on " (words::instant(hook.created_at, person.zone)) }
+            @if let Some(since) = hook.failing_since { span { "No call was taken since " (words::instant(since, person.zone)) } }
+            @if let Some(since) = hook.disabled_at { span { "Not called since " (words::instant(since, person.zone)) } }
         }
         @if let Some(error) = &hook.last_error { p.why { (line(error, 300)) } }
         div.row {
