@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
 mod browser;
+mod build_info;
 mod docker;
 mod images;
 mod shell;
@@ -15,7 +16,8 @@ const USAGE: &str = "\
 cargo xtask test [ARGS]   set up what tests need, build, run `cargo test --workspace ARGS`
 cargo xtask soak [MIN]    the property tests again and again, from seeds that nobody has tried
 cargo xtask tidy          check what the compiler does not: layers, lengths, subjects, licences
-cargo xtask images        make the images that tests use, where they are missing";
+cargo xtask images        make the images that tests use, where they are missing
+cargo xtask build-info P  print what a program in Go says of its own build (docs/nats-server.md)";
 
 fn main() -> ExitCode {
     let mut arguments = env::args().skip(1);
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Some("soak") => test::soak(arguments.next().as_deref()),
         Some("tidy") => tidy::run(),
         Some("images") => images::run(),
+        Some("build-info") => build_info::run(arguments.next().as_deref()),
         Some(_) | None => {
             println!("{USAGE}");
             return ExitCode::FAILURE;

@@ -37,7 +37,8 @@ pub(crate) const DATA_DIR_DEFAULT: &str = "holdpoint-data";
 const AFTER_HELP: &str = "\
 Connection: --url and --token, or HOLDPOINT_URL and HOLDPOINT_TOKEN, or what a running `holdpoint up`
 has written to cli.json in its data directory. Instants are shown in UTC.
-The unique beginning of an id is enough. A token in the environment is not seen in the list of processes.
+The unique beginning of an id is enough. Other users see what is typed in the list of processes: give a
+secret in the environment, or as @FILE.
 
 Exit codes:
   0    ok                           5    timed out, or accepted and not yet done
@@ -65,8 +66,14 @@ pub(crate) struct GlobalArgs {
     /// Address of Holdpoint [default: http://127.0.0.1:7878]
     #[arg(long, global = true, env = "HOLDPOINT_URL")]
     pub(crate) url: Option<String>,
-    /// Token that the address wants
-    #[arg(long, global = true, env = "HOLDPOINT_TOKEN", hide_env_values = true)]
+    /// Token that the address wants; `@FILE` reads it from a file
+    #[arg(
+        long,
+        global = true,
+        env = "HOLDPOINT_TOKEN",
+        hide_env_values = true,
+        value_parser = value::secret
+    )]
     pub(crate) token: Option<String>,
     /// Workspace [default: default]
     #[arg(long, global = true, env = "HOLDPOINT_WORKSPACE")]
@@ -187,7 +194,8 @@ pub(crate) struct UpArgs {
         long,
         value_name = "URL",
         env = "HOLDPOINT_DATABASE_URL",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = value::tables
     )]
     pub(crate) database_url: Option<Tables>,
     /// Let time stand still until `clock advance` moves it

@@ -12,6 +12,9 @@ use holdpoint_contracts::duration as durations;
 use holdpoint_ids::ContactId;
 use serde_json::{Map, Value};
 
+use crate::private;
+use crate::serve::tables::Tables;
+
 /// Largest whole number that every JSON reader keeps exactly.
 const WHOLE_MAX: u64 = 1 << 53;
 /// Largest file or standard input that is read, in bytes; the API takes no larger body.
@@ -76,6 +79,19 @@ fn pair(text: &str) -> Result<(String, &str), String> {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value)),
         Some(_) | None => Err("write it as name=value".to_owned()),
     }
+}
+
+/// A secret as it was typed, or from a file: `@FILE`. What is typed is in the list of processes.
+pub(crate) fn secret(text: &str) -> anyhow::Result<String> {
+    match text.strip_prefix('@') {
+        Some(file) => Ok(private::read_secret(Path::new(file))?.trim().to_owned()),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// Where tables are, as an address with a password or by `@FILE`.
+pub(crate) fn tables(text: &str) -> anyhow::Result<Tables> {
+    secret(text)?.parse().map_err(|why: String| anyhow!(why))
 }
 
 /// A duration, checked here and sent as it was written.
@@ -222,6 +238,34 @@ mod tests {
         for bad in ["replied", "=x", "deals=[1", "id=c2"] {
             assert!(field(bad).is_err(), "{bad}");
         }
+    }
+
+    /// Mend A-L5: a secret need not stand in the list of processes.
+    #[test]
+    fn a_secret_is_typed_or_in_a_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("secret");
+        let set = |text: &str, mode| {
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let at = format!("@{}", file.display());
+        set("hp_abc\n", 0o600);
+        assert_eq!(secret(&at).unwrap(), "hp_abc");
+        assert_eq!(secret("hp_typed").unwrap(), "hp_typed");
+        assert!(tables(&at).is_err(), "hp_abc is no place for tables");
+        set("postgres://u:p@db/h\n", 0o600);
+        let kept = Tables::Postgres("postgres://u:p@db/h".to_owned());
+        assert_eq!(tables(&at).unwrap(), kept);
+        set("hp_abc", 0o644);
+        let told = format!("{:#}", secret(&at).unwrap_err());
+        assert!(
+            told.contains("chmod 600") && !told.contains("hp_abc"),
+            "{told}"
+        );
+        assert!(secret("@/nonexistent").is_err());
     }
 
     #[test]

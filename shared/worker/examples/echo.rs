@@ -1,6 +1,7 @@
 //! A worker with one tool, `echo`, which returns its arguments.
 //!
-//! `HOLDPOINT_NATS_URL=nats://127.0.0.1:4222 cargo run -p holdpoint-worker --example echo`
+//! `cargo run -p holdpoint-worker --example echo`, in the folder of `holdpoint up`, which leaves the address and
+//! key of its bus in `holdpoint-data/cli.json`. For another bus set `HOLDPOINT_NATS_URL`.
 
 use std::sync::Arc;
 
@@ -16,9 +17,7 @@ async fn main() -> anyhow::Result<()> {
         .with_env_filter("info")
         .with_writer(std::io::stderr)
         .init();
-    let url = std::env::var("HOLDPOINT_NATS_URL")
-        .context("set HOLDPOINT_NATS_URL to the server that `holdpoint up` says it uses")?;
-    let bus = Bus::connect(&url, "echo").await?;
+    let bus = Bus::connect(&address()?, "echo").await?;
 
     // New at every start: a process id may come again, together with a run's id it does not.
     let node = format!("echo-{}", holdpoint_ids::RunId::fresh()).parse()?;
@@ -41,4 +40,18 @@ async fn main() -> anyhow::Result<()> {
         .run(stop)
         .await?;
     Ok(())
+}
+
+/// The bus with its key: from the environment, else as `holdpoint up` left it.
+fn address() -> anyhow::Result<String> {
+    if let Ok(url) = std::env::var("HOLDPOINT_NATS_URL") {
+        return Ok(url);
+    }
+    let folder = std::env::var("HOLDPOINT_DATA").unwrap_or_else(|_| "holdpoint-data".to_owned());
+    let path = std::path::Path::new(&folder).join("cli.json");
+    let text = std::fs::read(&path)
+        .with_context(|| format!("{}; or set HOLDPOINT_NATS_URL", path.display()))?;
+    let left: serde_json::Value = serde_json::from_slice(&text)?;
+    let url = left.get("nats_url").and_then(serde_json::Value::as_str);
+    Ok(url.context("cli.json has no nats_url")?.to_owned())
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use crate::serve::tables::Tables;
+use crate::value;
 
 /// A service that can be a process of its own.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,20 +49,24 @@ pub(crate) struct ServeArgs {
         hide_env_values = true
     )]
     pub(crate) nats_url: String,
-    /// Seed of its key, where the server wants to know who it is (`nats-config`)
+    /// Seed of its key, where the server wants to know who it is (`nats-config`); `@FILE` reads it from
+    /// a file
     #[arg(
         long,
         value_name = "SEED",
         env = "HOLDPOINT_NATS_SEED",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = value::secret
     )]
     pub(crate) nats_seed: Option<String>,
-    /// `postgres://…`: a schema named like the service; `sqlite:DIR`: a file, and no replicas
+    /// `postgres://…`: a schema named like the service; `sqlite:DIR`: a file, and no replicas; `@FILE`
+    /// reads it from a file
     #[arg(
         long,
         value_name = "URL",
         env = "HOLDPOINT_DATABASE_URL",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = value::tables
     )]
     pub(crate) database_url: Tables,
     /// What `holdpoint secrets new` printed; the same for all services
@@ -91,12 +96,13 @@ pub(crate) struct MigrateArgs {
     /// Only this service's
     #[arg(long)]
     pub(crate) service: Option<Service>,
-    /// `postgres://…` or `sqlite:DIR`
+    /// `postgres://…` or `sqlite:DIR`; `@FILE` reads it from a file
     #[arg(
         long,
         value_name = "URL",
         env = "HOLDPOINT_DATABASE_URL",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = value::tables
     )]
     pub(crate) database_url: Tables,
 }
@@ -140,12 +146,14 @@ pub(crate) struct WorkerArgs {
         hide_env_values = true
     )]
     pub(crate) nats_url: Option<String>,
-    /// Seed of its key, where the server wants to know who it is (`nats-config`)
+    /// Seed of its key, where the server wants to know who it is (`nats-config`); `@FILE` reads it from
+    /// a file
     #[arg(
         long,
         value_name = "SEED",
         env = "HOLDPOINT_NATS_SEED",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = value::secret
     )]
     pub(crate) nats_seed: Option<String>,
 }

@@ -88,3 +88,34 @@ fn requests_are_named_as_they_were_seen() {
         assert!(parse(line).is_err(), "{line}");
     }
 }
+
+/// Mend D-15: the command written in compose.yaml uses both servers that it starts, with their keys.
+#[test]
+fn the_command_beside_compose_uses_its_servers() {
+    let text = include_str!("../../../../compose.yaml");
+    let written = text
+        .lines()
+        .find_map(|line| line.strip_prefix("#   holdpoint "));
+    let Command::Up(up) = parse(&format!("holdpoint {}", written.unwrap()))
+        .unwrap()
+        .command
+    else {
+        panic!("{written:?}");
+    };
+    assert_eq!(
+        up.nats_url.as_deref(),
+        Some("nats://holdpoint@127.0.0.1:4222")
+    );
+    let postgres = "postgres://holdpoint:holdpoint@127.0.0.1:5432/holdpoint";
+    assert_eq!(up.database_url, Some(Tables::Postgres(postgres.to_owned())));
+    for started in [
+        r#""--auth", "holdpoint""#,
+        r#""127.0.0.1:4222:4222""#,
+        "POSTGRES_USER: holdpoint",
+        "POSTGRES_PASSWORD: holdpoint",
+        "POSTGRES_DB: holdpoint",
+        r#""127.0.0.1:5432:5432""#,
+    ] {
+        assert!(text.contains(started), "{started}");
+    }
+}

