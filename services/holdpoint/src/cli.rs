@@ -186,8 +186,8 @@ pub(crate) struct UpArgs {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
     pub(crate) http: SocketAddr,
-    /// A NATS server that runs already, instead of an own one
-    #[arg(long, value_name = "URL")]
+    /// A NATS server that runs already, instead of an own one; `@FILE` reads it from a file
+    #[arg(long, value_name = "URL", value_parser = value::secret)]
     pub(crate) nats_url: Option<String>,
     /// Where tables are kept: `postgres://…` or `sqlite:DIR` [default: the data directory]
     #[arg(

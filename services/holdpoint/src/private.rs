@@ -20,8 +20,9 @@ const EXPOSED: u32 = 0o027;
 const STICKY: u32 = 0o1000;
 /// Open files that a process asks for: a connection takes one, and 1,024 are soon gone.
 const FILES_MAX: u64 = 65_536;
-/// Files that show that a folder is one of Holdpoint.
-const MARKS: [&str; 8] = [
+/// Files that show that a folder is one of Holdpoint; `new` is where a folder of mails has them.
+const MARKS: [&str; 9] = [
+    "new",
     "up.lock",
     "nats.lock",
     "mails",

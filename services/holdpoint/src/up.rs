@@ -131,11 +131,35 @@ fn owner_token(args: &UpArgs) -> OwnerToken {
 fn leave_connection(data: &Path, system: &System) -> anyhow::Result<()> {
     let left = Left {
         connection: Connection {
-            url: system.url.clone(),
+            url: reachable(&system.url),
             token: Some(system.token.clone()),
             workspace: system.workspace.to_string(),
         },
         nats_url: Some(system.nats_url.clone()),
     };
     left.write(data)
+}
+
+/// The address at which this machine reaches a listener on all of its addresses.
+fn reachable(url: &str) -> String {
+    url.replacen("//0.0.0.0:", "//127.0.0.1:", 1)
+        .replacen("//[::]:", "//[::1]:", 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mend A-M12: a token that is typed goes to a listener on all addresses by way of this machine.
+    #[test]
+    fn a_listener_on_all_addresses_is_reached_on_this_machine() {
+        for (url, left) in [
+            ("http://0.0.0.0:7878", "http://127.0.0.1:7878"),
+            ("http://[::]:7878", "http://[::1]:7878"),
+            ("http://10.0.0.0:7878", "http://10.0.0.0:7878"),
+            ("http://127.0.0.1:1", "http://127.0.0.1:1"),
+        ] {
+            assert_eq!(reachable(url), left);
+        }
+    }
 }

@@ -46,7 +46,8 @@ pub(crate) struct ServeArgs {
         long,
         value_name = "URL",
         env = "HOLDPOINT_NATS_URL",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = value::secret
     )]
     pub(crate) nats_url: String,
     /// Seed of its key, where the server wants to know who it is (`nats-config`); `@FILE` reads it from
@@ -143,7 +144,8 @@ pub(crate) struct WorkerArgs {
         long,
         value_name = "URL",
         env = "HOLDPOINT_NATS_URL",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = value::secret
     )]
     pub(crate) nats_url: Option<String>,
     /// Seed of its key, where the server wants to know who it is (`nats-config`); `@FILE` reads it from

@@ -49,6 +49,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(5);
 /// It is started anew no more often: where that does not help, something else is wrong.
 const ANEW_EVERY: Duration = Duration::from_secs(60);
 
+/// How long it is tried to start it anew.
+const ANEW_WITHIN: Duration = Duration::from_secs(60);
+
 /// Free bytes with which a disk is no longer full.
 const ROOM_BYTES: u64 = 4 << 20;
 
@@ -248,11 +251,19 @@ impl System {
         }
     }
 
-    /// Starts our own bus anew; everybody finds it at the same address.
+    /// Starts our own bus anew; everybody finds it at the same address. What keeps it from starting may
+    /// pass, such as a lack of file descriptors, so it is tried for a while.
     pub(crate) async fn start_bus_anew(&mut self) -> anyhow::Result<()> {
         tracing::warn!("our nats-server stores nothing though its disk has room: starting it anew");
         self.anew_at = Some(Instant::now());
-        self.nats.start_anew().await?;
+        let by = Instant::now() + ANEW_WITHIN;
+        while let Err(error) = self.nats.start_anew().await {
+            if Instant::now() > by {
+                return Err(error.into());
+            }
+            tracing::warn!(%error, "our nats-server does not start; trying again");
+            tokio::time::sleep(STUCK_AFTER).await;
+        }
         Ok(())
     }
 

@@ -20,6 +20,8 @@ use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
 use holdpoint_worker::tools::send_email::{self, MailTransport, SendEmail};
 use holdpoint_worker::worker::{BusContacts, BusTasks, Worker, WorkerOptions, call_tool};
 
+use crate::private;
+
 /// Steps that the built-in worker does at the same time.
 const CONCURRENCY: usize = 256;
 
@@ -48,15 +50,23 @@ pub(crate) fn outside(
     mails: &Path,
     public_url: PublicUrl,
 ) -> anyhow::Result<Outside> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let transport =
-        MailTransport::from_env(variable("HOLDPOINT_SMTP_URL").as_deref(), mails.to_owned())?;
-    let from = variable("HOLDPOINT_MAIL_FROM");
+    let (transport, from) = mail_ways(mails)?;
     Ok(Outside {
         mailer: Mailer::new(transport, from.as_deref())?,
         targets,
         public_url,
     })
+}
+
+/// Where mails go and in whose name. Their links act as the person, so a folder of mails is closed to others.
+fn mail_ways(mails: &Path) -> anyhow::Result<(MailTransport, Option<String>)> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let transport =
+        MailTransport::from_env(variable("HOLDPOINT_SMTP_URL").as_deref(), mails.to_owned())?;
+    if let MailTransport::Maildir(folder) = &transport {
+        private::make_folder(folder)?;
+    }
+    Ok((transport, variable("HOLDPOINT_MAIL_FROM")))
 }
 
 /// The value of `HOLDPOINT_PUBLIC_URL`: where people reach the installation.
@@ -67,10 +77,7 @@ pub(crate) fn public_url() -> Option<String> {
 
 /// The tools that every installation has.
 fn builtin(bus: Bus, targets: TargetPolicy, mails: &Path) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let transport =
-        MailTransport::from_env(variable("HOLDPOINT_SMTP_URL").as_deref(), mails.to_owned())?;
-    let from = variable("HOLDPOINT_MAIL_FROM");
+    let (transport, from) = mail_ways(mails)?;
     Ok(tools::builtin(
         HttpRequest::new(targets, DEFAULT_TIMEOUT)?,
         SendEmail::new(transport, from.as_deref())?,
