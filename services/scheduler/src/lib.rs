@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use holdpoint_bus::{BusError, StreamUse};
 use holdpoint_contracts::subject;
-use holdpoint_kernel::{Deps, Handle, KernelError};
+use holdpoint_kernel::{Deps, Handle, KernelError, Vital};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -89,7 +89,7 @@ pub async fn start(
         loader: loader.clone(),
         tracker: tracker.clone(),
     };
-    tracker.spawn(buckets.run(stop.clone()));
+    tracker.spawn(vital("buckets").run(buckets.run(stop.clone())));
     let sweeper = Sweeper {
         bus: bus.clone(),
         loader: loader.clone(),
@@ -98,7 +98,7 @@ pub async fn start(
         forget_at: None,
     };
     sweeper.start().await?;
-    tracker.spawn(sweeper.run(stop.clone()));
+    tracker.spawn(vital("sweep").run(sweeper.run(stop.clone())));
     if clock.is_test() {
         let requests = bus.client().subscribe(subject::CLOCK_ADVANCE).await;
         let advance = Advance {
@@ -112,6 +112,14 @@ pub async fn start(
         tracker.spawn(advance.run(requests.map_err(BusError::from)?, stop));
     }
     Ok(handle)
+}
+
+/// A part whose panic ends the process: alarms would not fire, and nothing would say so.
+pub(crate) const fn vital(part: &'static str) -> Vital {
+    Vital {
+        service: "scheduler",
+        part,
+    }
 }
 
 #[cfg(test)]

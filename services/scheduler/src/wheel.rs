@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Scheduler;
 use crate::domain::Input;
 use crate::store::DueAlarm;
+use crate::{Scheduler, vital};
 
 /// Alarms of one commit.
 const FIRED_PER_COMMIT: usize = 1_000;
@@ -66,7 +66,7 @@ impl Wheel {
             loads: 0,
             fired_at: None,
         };
-        tracker.spawn(turning.run(stop));
+        tracker.spawn(vital("wheel").run(turning.run(stop)));
         Self { loads, held }
     }
 

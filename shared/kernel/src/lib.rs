@@ -48,6 +48,7 @@ pub use facts::{Facts, Found, GivenFacts};
 pub use queries::{Queries, serve_queries};
 pub use start::{Activity, Deps, Handle, KernelError, start};
 pub use sweep::{Sweep, SweepNudge, SweepPage, start_sweep};
+pub use vital::Vital;
 
 /// A service: a pure core, its rows, and the translation of both to and from messages.
 #[expect(

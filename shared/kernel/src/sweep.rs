@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::start::vital;
 use crate::writer::chain;
 use crate::{Handle, Service};
 
@@ -76,7 +77,7 @@ pub fn start_sweep<S: Service, W: Sweep<S>>(
     let nudge = SweepNudge(Arc::default());
     let wake = nudge.clone();
     let handle = handle.clone();
-    tracker.spawn(async move {
+    let sweeping = async move {
         let passes = async {
             let mut was_well = true;
             loop {
@@ -91,7 +92,8 @@ pub fn start_sweep<S: Service, W: Sweep<S>>(
         };
         // What a page has submitted is finished by the kernel itself.
         stop.run_until_cancelled(passes).await;
-    });
+    };
+    tracker.spawn(vital::<S>("sweep").run(sweeping));
     nudge
 }
 

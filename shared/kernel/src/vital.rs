@@ -1,17 +1,20 @@
-//! Parts of a kernel without which its service does nothing. A panic in one of them ends the process: the
+//! Parts of a service without which it does nothing. A panic in one of them ends the process: the
 //! next start goes on from the tables, and callers would otherwise be told to wait for ever.
 
 use std::future::Future;
 
 /// Ends the process when it is dropped by a panic.
-pub(crate) struct Vital {
-    pub(crate) service: &'static str,
-    pub(crate) part: &'static str,
+#[derive(Debug)]
+pub struct Vital {
+    /// Of which service.
+    pub service: &'static str,
+    /// What it does there, for the log.
+    pub part: &'static str,
 }
 
 impl Vital {
     /// Does the work of this part.
-    pub(crate) async fn run<F: Future>(self, work: F) -> F::Output {
+    pub async fn run<F: Future>(self, work: F) -> F::Output {
         let _ends_with_a_panic = self;
         work.await
     }
