@@ -20,7 +20,7 @@
 //!         data: call.args,
 //!     })
 //! });
-//! let bus = Bus::connect("nats://127.0.0.1:4222", "my-worker").await?;
+//! let bus = Bus::connect("nats://KEY@127.0.0.1:4222", "my-worker").await?;
 //! let options = WorkerOptions::new("my-worker-7f3a".parse()?);
 //! let stop = CancellationToken::new();
 //! Worker::new(bus, options).tool(Arc::new(echo)).run(stop).await?;
