@@ -12,7 +12,7 @@ use crate::shell::root;
 const LINES_MAX: usize = 500;
 const FOLDERS: [&str; 5] = ["migrations", "services", "shared", "tests", "xtask"];
 /// What a pure core may know. Anything else would bring time, randomness or the outside in.
-const DOMAIN_MAY: [&str; 16] = [
+const DOMAIN_MAY: [&str; 17] = [
     "std",
     "core",
     "chrono",
@@ -21,6 +21,7 @@ const DOMAIN_MAY: [&str; 16] = [
     "serde_json",
     "thiserror",
     "cel",
+    "regex",
     "sha2",
     "url",
     "holdpoint_auth",

@@ -14,6 +14,7 @@
 )]
 
 mod check;
+mod cost;
 mod program;
 mod syntax;
 mod template;

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::syntax::{self, Known};
 use super::template::{Miss, Path, Segment};
-use super::walk::{self, MAX_LOOP, Named, Walk};
-use super::{Complaint, MAX_DEPTH, MAX_LENGTH, Scope, value};
+use super::walk::{self, Named, Walk};
+use super::{Complaint, MAX_DEPTH, MAX_LENGTH, Scope, cost, value};
 
 /// Most compiled texts that are remembered; when it is full all are forgotten.
 const MAX_REMEMBERED: usize = 4_096;
@@ -28,7 +28,10 @@ pub(super) struct Program {
     named: Vec<Named>,
     /// The expression is this path and nothing else.
     whole: Option<Path>,
-    loops: usize,
+    /// It loops, adds, makes lists or matches patterns, so that its cost depends on the values.
+    composes: bool,
+    /// The beginning of the expression, for errors.
+    text: String,
 }
 
 /// Why a program has no result.
@@ -85,7 +88,8 @@ impl Program {
         Ok(Self {
             whole,
             named: walk.named,
-            loops: walk.deepest_loop,
+            composes: walk.composes,
+            text: value::cut(text, 100),
             program,
         })
     }
@@ -104,7 +108,7 @@ impl Program {
                 path: path.to_string(),
             });
         }
-        self.guard_loops(scope)?;
+        self.check_cost(scope)?;
         let mut context = ROOT.new_inner_scope();
         for root in self.roots() {
             if let Some(value) = scope.root(root) {
@@ -118,6 +122,12 @@ impl Program {
         value::from_cel(&result).ok_or_else(|| Trouble::Failed {
             message: "the result is no JSON value".to_owned(),
         })
+    }
+
+    /// The bound of the result's size, for properties.
+    #[cfg(test)]
+    pub(super) fn bytes_max(&self, scope: &Scope<'_>) -> Option<u64> {
+        cost::bytes_max(self.program.expression(), scope)
     }
 
     /// Each path with the value that is there.
@@ -149,23 +159,13 @@ impl Program {
         }
     }
 
-    fn guard_loops(&self, scope: &Scope<'_>) -> Result<(), Trouble> {
-        let limit = MAX_LOOP.get(self.loops).copied().unwrap_or(0);
-        if self.loops == 0 {
+    /// The evaluator has no budget, so an expression that makes values is weighed before.
+    fn check_cost(&self, scope: &Scope<'_>) -> Result<(), Trouble> {
+        if !self.composes {
             return Ok(());
         }
-        let values = self
-            .named
-            .iter()
-            .filter_map(|named| named.path.find(scope).ok());
-        let longest = values.map(value::longest).max().unwrap_or(0);
-        if longest <= limit {
-            return Ok(());
-        }
-        Err(Trouble::Failed {
-            message: format!(
-                "it goes through a list of {longest}, and at most {limit} are allowed"
-            ),
+        cost::check(self.program.expression(), scope).map_err(|costly| Trouble::Failed {
+            message: format!("`{}`: {costly}", self.text),
         })
     }
 

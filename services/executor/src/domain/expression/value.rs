@@ -106,15 +106,6 @@ pub(super) fn shown(value: &Value) -> Value {
     }
 }
 
-/// Length of the longest list or object anywhere in a value.
-pub(super) fn longest(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => items.iter().map(longest).fold(items.len(), usize::max),
-        Value::Object(fields) => fields.values().map(longest).fold(fields.len(), usize::max),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-    }
-}
-
 /// The kind of a value in words.
 pub(super) const fn kind(value: &Value) -> &'static str {
     match value {

@@ -12,8 +12,14 @@ use crate::domain::definition::nearest;
 
 /// Longest chain of operators and selections.
 const MAX_CHAIN: usize = 200;
-/// Longest list that `exists`, `all`, `map`, `filter` may go through, by how deep they are nested.
-pub(super) const MAX_LOOP: [usize; 3] = [usize::MAX, 10_000, 1_000];
+/// Deepest nesting of `exists`, `all`, `map`, `filter`. How long their lists may be is a matter of cost.
+const MAX_NESTED_LOOPS: usize = 2;
+/// Most calls of `matches` in one expression: each compiles its pattern.
+const MAX_PATTERNS: usize = 10;
+/// Longest pattern of `matches`, in characters.
+const MAX_PATTERN_LENGTH: usize = 200;
+/// Most bytes that a pattern may have when it is compiled: repetitions count.
+const MAX_PATTERN_SIZE: usize = 64 * 1024;
 
 /// All functions an expression may call, beside operators.
 const FUNCTIONS: [&str; 25] = [
@@ -75,7 +81,9 @@ pub(super) struct Walk {
     pub(super) named: Vec<Named>,
     pub(super) refused: Vec<Complaint>,
     loops: usize,
-    pub(super) deepest_loop: usize,
+    patterns: usize,
+    /// Its cost depends on the values.
+    pub(super) composes: bool,
 }
 
 impl Walk {
@@ -94,6 +102,10 @@ impl Walk {
         match &expression.expr {
             Expr::Call(call) => {
                 self.function(&call.func_name);
+                if call.func_name == "matches" {
+                    self.pattern(call.args.last());
+                }
+                self.composes |= [operators::ADD, "matches"].contains(&call.func_name.as_str());
                 let target = call.target.as_deref();
                 target
                     .into_iter()
@@ -103,14 +115,17 @@ impl Walk {
             Expr::Comprehension(comprehension) => self.comprehension(comprehension, depth),
             Expr::Select(select) => self.expression(&select.operand, depth + 1),
             Expr::List(list) => {
+                self.composes = true;
                 list.elements
                     .iter()
                     .for_each(|item| self.expression(item, depth + 1));
             }
-            Expr::Map(map) => map
-                .entries
-                .iter()
-                .for_each(|entry| self.entry(&entry.expr, depth)),
+            Expr::Map(map) => {
+                self.composes = true;
+                map.entries
+                    .iter()
+                    .for_each(|entry| self.entry(&entry.expr, depth));
+            }
             Expr::Struct(literal) => {
                 let said = format!(
                     "`{}{{…}}` is no value that this release knows.",
@@ -142,12 +157,9 @@ impl Walk {
         self.bound.push(loops.accu_var.clone());
         self.bound.extend(loops.iter_var2.clone());
         self.loops += 1;
-        self.deepest_loop = self.deepest_loop.max(self.loops);
-        if self.loops >= MAX_LOOP.len() {
-            let said = format!(
-                "Loops such as `exists` may be nested {} deep.",
-                MAX_LOOP.len() - 1
-            );
+        self.composes = true;
+        if self.loops > MAX_NESTED_LOOPS {
+            let said = format!("Loops such as `exists` may be nested {MAX_NESTED_LOOPS} deep.");
             self.refused.push(complaint("", said));
         }
         for part in [&loops.loop_cond, &loops.loop_step, &loops.result] {
@@ -155,6 +167,24 @@ impl Walk {
         }
         self.loops -= 1;
         self.bound.truncate(before);
+    }
+
+    /// A pattern is compiled at each call, so it must be known, short and small when the plan is made.
+    fn pattern(&mut self, pattern: Option<&IdedExpr>) {
+        self.patterns += 1;
+        let said = match pattern.map(|pattern| &pattern.expr) {
+            _ if self.patterns > MAX_PATTERNS => {
+                format!("An expression may call `matches` at most {MAX_PATTERNS} times.")
+            }
+            Some(Expr::Literal(LiteralValue::String(pattern))) => {
+                match pattern_fault(pattern.inner()) {
+                    None => return,
+                    Some(fault) => fault,
+                }
+            }
+            _ => "The pattern of `matches` must be a text in quotes.".to_owned(),
+        };
+        self.refused.push(complaint("", said));
     }
 
     fn function(&mut self, name: &str) {
@@ -167,6 +197,26 @@ impl Walk {
             nearest: nearest(&name, FUNCTIONS.into_iter().chain(MACROS)),
             ..complaint("", format!("There is no function `{name}`."))
         });
+    }
+}
+
+/// What is wrong with a pattern of `matches`.
+fn pattern_fault(pattern: &str) -> Option<String> {
+    let length = pattern.chars().count();
+    if length > MAX_PATTERN_LENGTH {
+        return Some(format!(
+            "A pattern of `matches` has at most {MAX_PATTERN_LENGTH} characters; this one has {length}."
+        ));
+    }
+    let compiled = regex::RegexBuilder::new(pattern)
+        .size_limit(MAX_PATTERN_SIZE)
+        .build();
+    match compiled {
+        Ok(_) => None,
+        Err(regex::Error::CompiledTooBig(_)) => Some(format!(
+            "The pattern of `matches` is too large: its repetitions make more than {MAX_PATTERN_SIZE} bytes."
+        )),
+        Err(_) => Some("The pattern of `matches` is not a valid regular expression.".to_owned()),
     }
 }
 
