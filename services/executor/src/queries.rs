@@ -2,6 +2,9 @@
 
 mod overlay;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::agent::AgentView;
@@ -20,6 +23,7 @@ use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 mod mesh;
 
@@ -34,10 +38,15 @@ use overlay::Overlay;
 /// Most items of one page.
 const LIMIT_MAX: u64 = 500;
 
+/// How long a plan waits for those before it.
+const COMPILE_WITHIN: Duration = Duration::from_secs(3);
+
 /// Answers the executor's queries.
 #[derive(Debug)]
 pub(crate) struct ExecutorQueries {
     db: DatabaseConnection,
+    /// Agents are compiled beside everything else, one at a time: a hostile text takes one core at most.
+    compiling: Arc<Semaphore>,
 }
 
 impl Queries for ExecutorQueries {
@@ -51,7 +60,7 @@ impl Queries for ExecutorQueries {
         async move {
             let workspace = &parts.workspace;
             match parts.verb.as_str() {
-                PlanAgent::NAME => plan(&read(body)?).and_then(json),
+                PlanAgent::NAME => self.plan(read(body)?).await.and_then(json),
                 GetAgent::NAME => self.agent(workspace, &read(body)?).await.and_then(json),
                 ListAgents::NAME => self.agents(workspace, &read(body)?).await.and_then(json),
                 GetContact::NAME => self.contact(workspace, read(body)?).await.and_then(json),
@@ -139,8 +148,30 @@ fn fitting<T: Serialize>(items: &[T]) -> usize {
 }
 
 impl ExecutorQueries {
-    pub(crate) const fn new(db: DatabaseConnection) -> Self {
-        Self { db }
+    pub(crate) fn new(db: DatabaseConnection) -> Self {
+        Self {
+            db,
+            compiling: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    /// Compiles on a thread that nothing else waits for (A-C2).
+    async fn plan(&self, query: PlanAgent) -> Result<PlannedAgent, Problem> {
+        let permit = Arc::clone(&self.compiling).acquire_owned();
+        let Ok(Ok(permit)) = tokio::time::timeout(COMPILE_WITHIN, permit).await else {
+            return Err(Problem::unavailable(
+                "too many agents are being planned at this moment; try again",
+            ));
+        };
+        let compiled = tokio::task::spawn_blocking(move || {
+            let plan = plan(&query);
+            drop(permit);
+            plan
+        });
+        compiled.await.map_err(|error| {
+            tracing::error!(%error, "an agent could not be compiled");
+            Problem::internal()
+        })?
     }
 
     async fn agent(&self, workspace: &Workspace, query: &GetAgent) -> Result<AgentView, Problem> {

@@ -113,12 +113,13 @@ impl ToolsFile {
         if text.len() > FILE_MAX {
             return Err(ToolsFileError::TooLarge);
         }
-        let form: Form = serde_path_to_error::deserialize(serde_norway::Deserializer::from_str(
-            text,
-        ))
-        .map_err(|error| ToolsFileError::Form {
-            place: error.path().to_string(),
-            fault: error.inner().to_string(),
+        let mut track = serde_path_to_error::Track::new();
+        let form = serde_saphyr::with_deserializer_from_str(text, |reader| {
+            Form::deserialize(serde_path_to_error::Deserializer::new(reader, &mut track))
+        });
+        let form = form.map_err(|error| ToolsFileError::Form {
+            place: track.path().to_string(),
+            fault: error.without_snippet().to_string(),
         })?;
         if !(1..=TOOLS_MAX).contains(&form.tools.len()) {
             return Err(ToolsFileError::Number(form.tools.len()));

@@ -39,7 +39,9 @@ pub const MAX_STEPS: usize = 1_000;
 pub const MAX_NAME: usize = 100;
 /// Longest description, in characters.
 const MAX_DESCRIPTION: usize = 2_000;
-/// Most faults that are answered; the rest is counted in one more.
+/// Most placeholders of an agent: each is compiled when the agent is applied, which all others wait for.
+const MAX_AGENT_PLACEHOLDERS: usize = 5_000;
+/// Most faults that are answered; one more says that there are others.
 const MAX_FAULTS: usize = 100;
 
 /// One thing that is wrong with an agent: an entry of `errors` in the 422.
@@ -69,27 +71,14 @@ pub(super) fn compile(text: &str) -> Result<Plan, Vec<Fault>> {
     let mut review = Review {
         lines: Lines::of(text),
         faults: Vec::new(),
+        has_more: false,
+        placeholders: 0,
     };
     let plan = review.agent(&fields);
     match plan {
         Some(plan) if review.faults.is_empty() => Ok(plan),
-        Some(_) | None => Err(limited(review.faults)),
+        Some(_) | None => Err(review.answer()),
     }
-}
-
-fn limited(mut faults: Vec<Fault>) -> Vec<Fault> {
-    let more = faults.len().saturating_sub(MAX_FAULTS);
-    if more > 0 {
-        faults.truncate(MAX_FAULTS);
-        faults.push(Fault {
-            line: None,
-            step: None,
-            text: String::new(),
-            message: format!("There are {more} more faults."),
-            nearest: Vec::new(),
-        });
-    }
-    faults
 }
 
 /// Where a fault is.
@@ -105,10 +94,40 @@ enum Place<'a> {
 struct Review<'t> {
     lines: Lines<'t>,
     faults: Vec<Fault>,
+    /// There are more faults than are answered.
+    has_more: bool,
+    /// Placeholders of the steps so far.
+    placeholders: usize,
 }
 
 impl Review<'_> {
+    /// All faults, and a last one if the review ended early.
+    fn answer(mut self) -> Vec<Fault> {
+        if self.has_more {
+            self.faults.push(Fault {
+                line: None,
+                step: None,
+                text: String::new(),
+                message: format!(
+                    "The agent has more faults. Only the first {MAX_FAULTS} are listed."
+                ),
+                nearest: Vec::new(),
+            });
+        }
+        self.faults
+    }
+
+    /// Whether further faults are not answered. Looking for them would cost time: each is compared with
+    /// all known names, and its line is searched.
+    fn is_full(&mut self) -> bool {
+        self.has_more |= self.faults.len() >= MAX_FAULTS;
+        self.has_more
+    }
+
     fn fault(&mut self, place: Place<'_>, complaint: Complaint) {
+        if self.is_full() {
+            return;
+        }
         let (line, step) = match place {
             Place::Agent(field) => (field.and_then(|field| self.lines.field(field)), None),
             Place::Step(at, id, field) => (self.lines.step(at, field), Some(id.to_owned())),
@@ -129,6 +148,9 @@ impl Review<'_> {
 
     fn agent(&mut self, fields: &Map<String, Value>) -> Option<Plan> {
         for name in fields.keys() {
+            if self.is_full() {
+                break;
+            }
             if let Some(complaint) = fields::agent_field(name) {
                 self.fault(Place::Agent(Some(name)), complaint);
             }
@@ -269,6 +291,9 @@ impl Review<'_> {
             }
         };
         for (at, draft) in drafts.iter().enumerate() {
+            if self.is_full() {
+                break;
+            }
             // Without an order only the names can be checked.
             let before = before
                 .as_ref()
@@ -343,6 +368,9 @@ impl Review<'_> {
             };
             let mut needs = Vec::with_capacity(names.len());
             for name in names {
+                if self.is_full() {
+                    break;
+                }
                 match ids.get(name) {
                     Some(&index) if index == at => {
                         let complaint = plain(name, "A step cannot need itself.");
@@ -397,8 +425,16 @@ impl Review<'_> {
             Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => action.kind(),
         };
         let template = action.template().unwrap_or_default();
-        for complaint in expression::check_args(&template, names).1 {
+        let checked = expression::check_args(&template, names);
+        for complaint in checked.complaints {
             self.fault(Place::Step(at, &draft.id, Some(field)), complaint);
+        }
+        self.placeholders += checked.placeholders;
+        if self.placeholders > MAX_AGENT_PLACEHOLDERS {
+            let said =
+                format!("An agent has at most {MAX_AGENT_PLACEHOLDERS} placeholders in all.");
+            self.fault(Place::Step(at, &draft.id, Some(field)), plain("", &said));
+            self.has_more = true;
         }
     }
 }
@@ -427,8 +463,13 @@ fn shown(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    match text.char_indices().nth(80) {
+    cut(&text, 80)
+}
+
+/// A text of at most so many characters, with `…` for the rest.
+fn cut(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text,
+        None => text.to_owned(),
     }
 }

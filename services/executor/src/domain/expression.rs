@@ -31,7 +31,7 @@ use serde_json::Value;
 use program::{Program, Trouble};
 use template::{Piece, Text};
 
-pub use check::{Complaint, MAX_PLACEHOLDERS, Names, check, check_args};
+pub use check::{CheckedArgs, Complaint, MAX_PLACEHOLDERS, Names, check, check_args};
 
 /// Longest condition or `{{ }}`, in characters. Longer is refused when the plan is made.
 pub const MAX_LENGTH: usize = 2_048;

@@ -182,7 +182,7 @@ impl Plan {
             before: None,
         };
         let mut found = match step.action.template() {
-            Some(template) => expression::check_args(&template, names).0,
+            Some(template) => expression::check_args(&template, names).references,
             None => BTreeSet::new(),
         };
         // Whoever takes over is told about whom it is (S0-T2).

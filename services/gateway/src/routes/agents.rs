@@ -115,16 +115,23 @@ async fn remove(
     Ok(answered.with_status(StatusCode::OK))
 }
 
-/// The agent's name, if the text says one; everything else is read by the executor alone.
+/// The agent's name, if it is easy to see; everything else is read by the executor alone. It is where the
+/// command goes, and the executor refuses a text that names another agent.
 fn name_in(text: &str) -> Option<AgentName> {
     #[derive(Deserialize)]
     struct Name {
         agent: AgentName,
     }
-    serde_json::from_str::<Name>(text)
-        .ok()
-        .or_else(|| serde_norway::from_str::<Name>(text).ok())
-        .map(|name| name.agent)
+    if let Ok(Name { agent }) = serde_json::from_str(text) {
+        return Some(agent);
+    }
+    let mut names = text.lines().filter_map(|line| line.strip_prefix("agent:"));
+    let name = names.next()?;
+    if names.next().is_some() {
+        return None;
+    }
+    let name = name.split(" #").next().unwrap_or_default().trim();
+    name.trim_matches(['"', '\'']).parse().ok()
 }
 
 #[cfg(test)]
@@ -135,6 +142,7 @@ mod tests {
     fn the_name_is_read_from_yaml_and_json() {
         for text in [
             "agent: outreach\ninstructions: |\n  Wait 5 days\n",
+            "# who\nagent: 'outreach'  # the name\n",
             r#"{"agent":"outreach"}"#,
         ] {
             assert_eq!(name_in(text).unwrap().as_str(), "outreach", "{text}");

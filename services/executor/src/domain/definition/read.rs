@@ -13,8 +13,13 @@ use super::{Fault, MAX_TEXT, shown};
 
 /// Most values in one text, counted with every alias followed.
 const MAX_VALUES: usize = 100_000;
+/// Most bytes of texts and keys, counted with every alias followed: a few aliases of a long text would
+/// otherwise take all memory.
+const MAX_BYTES: usize = 2 * MAX_TEXT;
 /// Deepest nesting of objects and lists.
-const MAX_NESTING: usize = 64;
+const MAX_NESTING: usize = 32;
+/// Most anchors, and most aliases, of one text.
+const MAX_ALIASES: usize = 1_000;
 
 /// Reads an agent text to its fields.
 pub(super) fn agent(text: &str) -> Result<Map<String, Value>, Fault> {
@@ -51,16 +56,62 @@ fn value(text: &str) -> Result<Value, Fault> {
         }
         Some(Err(_)) | None => {}
     }
-    let values = Cell::new(0);
+    from_yaml(text)
+}
+
+fn from_yaml(text: &str) -> Result<Value, Fault> {
+    let used = Used::default();
     let seed = Seed {
-        values: &values,
+        used: &used,
         depth: 0,
     };
-    seed.deserialize(serde_norway::Deserializer::from_str(text))
-        .map_err(|error| {
-            let line = error.location().map(|location| location.line());
-            syntax_fault(text, line, "YAML", &error.to_string())
-        })
+    serde_saphyr::with_deserializer_from_str_with_options(text, yaml_options(), |reader| {
+        seed.deserialize(reader)
+    })
+    .map_err(|error| {
+        let line = error.location().map(|location| location.line());
+        let line = line.and_then(|line| usize::try_from(line).ok());
+        syntax_fault(text, line, "YAML", &yaml_error(&error))
+    })
+}
+
+/// The reader refuses a text that nests, repeats or refers too much before it has read all of it.
+fn yaml_options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_NESTING,
+            flow_nesting_limit: MAX_NESTING,
+            max_nodes: MAX_VALUES * 2,
+            max_events: MAX_VALUES * 4,
+            max_aliases: MAX_ALIASES,
+            max_anchors: MAX_ALIASES,
+            max_merge_keys: 0,
+            max_documents: 1,
+            max_total_scalar_bytes: MAX_BYTES,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MAX_VALUES,
+            max_replay_stack_depth: MAX_NESTING,
+        },
+        merge_keys: serde_saphyr::options::MergeKeyPolicy::Error,
+        // `yes` and `0755` are texts, as in YAML 1.2: an author who means a number or a boolean writes one.
+        strict_booleans: true,
+        leading_zero_numbers_as_strings: true,
+        underscored_numbers_as_strings: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+/// The first line of what the reader says, without the place, which the fault has.
+fn yaml_error(error: &serde_saphyr::Error) -> String {
+    let said = error.without_snippet().to_string();
+    if said.contains("recursion limit") || said.contains("depth") {
+        return format!("it is nested deeper than {MAX_NESTING}");
+    }
+    let said = said.lines().next().unwrap_or_default();
+    let said = said.split(" at line ").next().unwrap_or_default();
+    super::cut(said, 200).trim_end_matches('.').to_owned()
 }
 
 fn is_json(text: &str) -> bool {
@@ -68,10 +119,10 @@ fn is_json(text: &str) -> bool {
 }
 
 fn from_json(text: &str) -> Result<Value, Fault> {
-    let values = Cell::new(0);
+    let used = Used::default();
     let mut reader = serde_json::Deserializer::from_str(text);
     let seed = Seed {
-        values: &values,
+        used: &used,
         depth: 0,
     };
     let read = seed
@@ -103,10 +154,17 @@ fn fault(line: Option<usize>, text: String, message: String) -> Fault {
     }
 }
 
+/// What has been read so far.
+#[derive(Debug, Default)]
+struct Used {
+    values: Cell<usize>,
+    bytes: Cell<usize>,
+}
+
 /// Builds a value while it counts.
 #[derive(Clone, Copy)]
 struct Seed<'c> {
-    values: &'c Cell<usize>,
+    used: &'c Used,
     depth: usize,
 }
 
@@ -122,14 +180,26 @@ impl Seed<'_> {
             ..self
         })
     }
+
+    fn text<E: Error>(self, text: String) -> Result<String, E> {
+        let bytes = self.used.bytes.get().saturating_add(text.len());
+        self.used.bytes.set(bytes);
+        if bytes > MAX_BYTES {
+            return Err(E::custom(format_args!(
+                "its texts have more than {MAX_BYTES} bytes, aliases followed"
+            )));
+        }
+        Ok(text)
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.values.set(self.values.get() + 1);
-        if self.values.get() > MAX_VALUES {
+        let values = &self.used.values;
+        values.set(values.get() + 1);
+        if values.get() > MAX_VALUES {
             return Err(D::Error::custom(format_args!(
                 "it has more than {MAX_VALUES} values"
             )));
@@ -173,12 +243,12 @@ impl<'de> Visitor<'de> for Seed<'_> {
             .ok_or_else(|| E::custom("a number must be finite"))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-        Ok(Value::from(text))
+    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+        self.text(text.to_owned()).map(Value::String)
     }
 
-    fn visit_string<E>(self, text: String) -> Result<Value, E> {
-        Ok(Value::String(text))
+    fn visit_string<E: Error>(self, text: String) -> Result<Value, E> {
+        self.text(text).map(Value::String)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
@@ -194,6 +264,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let seed = self.deeper()?;
         let mut fields = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
+            let key = self.text(key)?;
             if fields.contains_key(&key) {
                 return Err(A::Error::custom(format_args!(
                     "the field `{key}` is there twice"

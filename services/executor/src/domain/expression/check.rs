@@ -12,6 +12,20 @@ use super::template::{self, Piece, Text};
 use super::{Reference, syntax, value};
 use crate::domain::definition::nearest;
 
+/// What was found in the arguments of one step.
+#[derive(Debug)]
+pub struct CheckedArgs {
+    /// What they refer to.
+    pub references: BTreeSet<Reference>,
+    /// What is wrong with them; the search ends at [`MAX_COMPLAINTS`].
+    pub complaints: Vec<Complaint>,
+    /// How many placeholders they hold, as far as they were searched.
+    pub placeholders: usize,
+}
+
+/// Complaints after which arguments are not searched further: an agent lists no more.
+const MAX_COMPLAINTS: usize = 100;
+
 /// Most placeholders in the arguments of one step.
 pub const MAX_PLACEHOLDERS: usize = 1_000;
 
@@ -49,7 +63,7 @@ pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, C
 /// Checks every placeholder in arguments when the plan is made, and returns what they refer to
 /// together with all that is wrong.
 #[must_use]
-pub fn check_args(args: &Value, names: Names<'_>) -> (BTreeSet<Reference>, Vec<Complaint>) {
+pub fn check_args(args: &Value, names: Names<'_>) -> CheckedArgs {
     let mut review = Review {
         names,
         found: BTreeSet::new(),
@@ -61,13 +75,16 @@ pub fn check_args(args: &Value, names: Names<'_>) -> (BTreeSet<Reference>, Vec<C
         review.complaints.push(Complaint {
             text: "args".to_owned(),
             message: format!(
-                "The arguments of a step hold at most {MAX_PLACEHOLDERS} placeholders; these hold {}.",
-                review.placeholders
+                "The arguments of a step hold at most {MAX_PLACEHOLDERS} placeholders; these hold more."
             ),
             nearest: Vec::new(),
         });
     }
-    (review.found, review.complaints)
+    CheckedArgs {
+        references: review.found,
+        complaints: review.complaints,
+        placeholders: review.placeholders,
+    }
 }
 
 impl Names<'_> {
@@ -154,7 +171,14 @@ impl Review<'_> {
         }
     }
 
+    fn is_full(&self) -> bool {
+        self.placeholders > MAX_PLACEHOLDERS || self.complaints.len() >= MAX_COMPLAINTS
+    }
+
     fn text(&mut self, text: &str) {
+        if self.is_full() {
+            return;
+        }
         let steps = self.names.steps;
         let known = |id: &str| steps.contains_key(id);
         match template::read(text, &known) {
@@ -182,6 +206,9 @@ impl Review<'_> {
             let Piece::Expression(expression) = piece else {
                 continue;
             };
+            if self.is_full() {
+                return;
+            }
             self.placeholders += 1;
             match check(expression, self.names) {
                 Ok(references) => self.found.extend(references),

@@ -2,7 +2,7 @@
 //!
 //! The evaluator has no limits of its own, and it runs on the thread that decides for all workspaces. An
 //! expression whose bound is above the budget is therefore not evaluated. The bound follows the text of
-//! the expression with the actual sizes of the values it names (decision 44). It must never be too low;
+//! the expression with the actual sizes of the values it names (decision 26). It must never be too low;
 //! it may be too high, for example where `&&` would end early.
 
 use std::rc::Rc;
