@@ -2,6 +2,7 @@
 
 mod asking;
 mod caller;
+mod results;
 mod scopes;
 
 #[cfg(test)]
@@ -288,28 +289,7 @@ fn by_workers(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<In
                 run(caller.workspace, it.run, input)
             })
         }
-        StepResults::VERB => {
-            let it: Envelope<StepResults> = caller.read(body, None)?;
-            let StepResults { node, results } = it.command;
-            many(results, |it| {
-                if it.parks {
-                    let input = RunInput::StepParks {
-                        step: it.step,
-                        dispatch: it.dispatch,
-                        duration_ms: it.result.duration_ms,
-                    };
-                    return run(caller.workspace, it.run, input);
-                }
-                let input = RunInput::StepResult {
-                    node: node.clone(),
-                    step: it.step,
-                    dispatch: it.dispatch,
-                    result: it.result,
-                    error_code: it.error_code.map(|code| clean(&code)),
-                };
-                run(caller.workspace, it.run, input)
-            })
-        }
+        StepResults::VERB => results::decode(body, caller),
         Beat::VERB => {
             let it: Envelope<Beat> = caller.read(body, None)?;
             beat(it)

@@ -7,6 +7,7 @@ use axum::extract::{FromRequest, FromRequestParts, OriginalUri, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt;
+use holdpoint_contracts::value_limits::{self, LimitExceeded};
 use holdpoint_contracts::{Asked, FieldError, Problem};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -172,9 +173,13 @@ pub(crate) fn in_body(mut problem: Problem, command: &str, body: &str) -> Proble
     problem
 }
 
+/// Reads JSON that every later stage can take, too.
 fn any_json(bytes: &[u8]) -> Result<Value, Problem> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| Problem::new(400, "invalid_json", format!("this is no JSON: {error}")))
+    value_limits::check_json(bytes).map_err(LimitExceeded::problem)?;
+    let value = serde_json::from_slice(bytes)
+        .map_err(|error| Problem::new(400, "invalid_json", format!("this is not JSON: {error}")))?;
+    value_limits::check(&value).map_err(LimitExceeded::problem)?;
+    Ok(value)
 }
 
 fn quoted_message(message: &str) -> String {
@@ -316,6 +321,18 @@ mod tests {
             "{}",
             problem.detail
         );
+    }
+
+    /// A-H7: what a body may hold ends before any later reader does.
+    #[test]
+    fn a_body_that_is_too_deep_is_refused() {
+        let deep = format!("{{\"labels\": {}{}}}", "[".repeat(32), "]".repeat(32));
+        let problem = from_json::<Start>(deep.as_bytes()).unwrap_err();
+        assert_eq!(problem.code, "value_not_allowed");
+        assert!(problem.detail.contains("at most 32"), "{}", problem.detail);
+        let far = "[".repeat(BODY_MAX);
+        assert_eq!(any_json(far.as_bytes()).unwrap_err().status, 422);
+        assert_eq!(any_json(b"[\"\\u0000\"]").unwrap_err().status, 422);
     }
 
     #[test]

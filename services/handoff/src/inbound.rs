@@ -13,6 +13,7 @@ use holdpoint_contracts::handoff::{
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
+use holdpoint_contracts::value_limits::check_message;
 use holdpoint_ids::{HoldId, IdError, PolicyName, Workspace};
 use holdpoint_kernel::Request;
 
@@ -221,6 +222,7 @@ fn bounded(count: usize) -> Result<(), Problem> {
 }
 
 fn read<C: Command>(body: &[u8]) -> Result<Envelope<C>, Problem> {
+    check_message(C::VERB, body)?;
     serde_json::from_slice(body)
         .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", C::VERB)))
 }

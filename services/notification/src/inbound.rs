@@ -10,6 +10,7 @@ use holdpoint_contracts::notification::{
 };
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
+use holdpoint_contracts::value_limits::check_message;
 use holdpoint_kernel::Request;
 
 use holdpoint_targets::TargetPolicy;
@@ -253,6 +254,7 @@ impl Reader<'_> {
 }
 
 fn read<C: Command>(body: &[u8]) -> Result<Envelope<C>, Problem> {
+    check_message(C::VERB, body)?;
     serde_json::from_slice(body)
         .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", C::VERB)))
 }

@@ -5,6 +5,7 @@ use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::subject::Parts;
+use holdpoint_contracts::value_limits::check_message;
 use holdpoint_kernel::Request;
 
 use crate::domain::{Input, Key, Owner};
@@ -21,6 +22,7 @@ pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Probl
         let detail = format!("the scheduler has no command `{}`", parts.verb);
         return Err(Problem::not_found(detail));
     }
+    check_message(SetTimers::VERB, body)?;
     let Envelope { command, .. } = serde_json::from_slice::<Envelope<SetTimers>>(body)
         .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", SetTimers::VERB)))?;
     let SetTimers { owner, timers } = command;

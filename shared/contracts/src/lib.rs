@@ -29,6 +29,7 @@ pub mod scheduler;
 pub mod steps;
 pub mod subject;
 pub mod tool;
+pub mod value_limits;
 
 pub use message::{Actor, Asked, Command, Envelope, Query, Reply};
 pub use problem::{FieldError, Problem};

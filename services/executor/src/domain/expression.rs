@@ -26,6 +26,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdpoint_contracts::value_limits::{self, LimitExceeded};
 use serde_json::Value;
 
 use program::{Program, Trouble};
@@ -87,6 +88,9 @@ pub enum ResolveError {
         /// What the evaluator says.
         message: String,
     },
+    /// The resolved arguments are a value that is not taken anywhere, for example too deep.
+    #[error("The resolved arguments are not allowed: {0}.")]
+    NotAllowed(#[from] LimitExceeded),
     /// The resolved arguments are larger than [`MAX_RESOLVED`].
     #[error("The resolved arguments are larger than {MAX_RESOLVED} bytes.")]
     TooLarge,
@@ -99,6 +103,7 @@ impl ResolveError {
         match self {
             Self::Unresolved { .. } => "unresolved_placeholder",
             Self::Failed { .. } => "expression_failed",
+            Self::NotAllowed(_) => "arguments_not_allowed",
             Self::TooLarge => "arguments_too_large",
         }
     }
@@ -155,7 +160,10 @@ pub struct Condition {
 /// [`ResolveError`], for the first placeholder that cannot be filled in.
 pub fn resolve(args: &Value, scope: &Scope<'_>) -> Result<Value, ResolveError> {
     let mut budget = MAX_RESOLVED;
-    resolve_within(args, scope, &mut budget)
+    let resolved = resolve_within(args, scope, &mut budget)?;
+    // Each part was allowed where it came in; what they are composed to is measured here (B-2 a).
+    value_limits::check(&resolved)?;
+    Ok(resolved)
 }
 
 /// Decides a condition on the values of `scope` (S0-AC5, S2-R8).

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::{AuthError, Right, Trust, authorize};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::value_limits::check_message;
 use holdpoint_ids::{UserName, Workspace};
 use holdpoint_kernel::Request;
 
@@ -40,6 +41,7 @@ impl Caller<'_> {
         body: &[u8],
         right: impl FnOnce(&C) -> Option<Right>,
     ) -> Result<Envelope<C>, Problem> {
+        check_message(C::VERB, body)?;
         let mut envelope: Envelope<C> = serde_json::from_slice(body)
             .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", C::VERB)))?;
         let checked = envelope

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdpoint_contracts::run::ActionResult;
+use holdpoint_contracts::value_limits;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -60,6 +61,10 @@ pub(super) fn json_bytes<T: Serialize>(value: &T) -> usize {
 
 fn within(result: ToolResult, most: usize) -> ToolResult {
     let success = result?;
+    if let Err(exceeded) = value_limits::check(&success.data) {
+        let text = format!("The tool returned a result that no step can keep: {exceeded}.");
+        return Err(ToolFailure::new("result_not_allowed", text));
+    }
     let bytes = json_bytes(&success.data);
     if bytes > most {
         let text = format!(
