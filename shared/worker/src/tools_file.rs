@@ -28,6 +28,12 @@ pub const FILE_MAX: usize = 1024 * 1024;
 /// Most tools of one file: each has a queue that is read.
 pub const TOOLS_MAX: usize = 200;
 
+/// Most variables that a command is given beside the usual ones.
+pub const ENV_MAX: usize = 64;
+
+/// Longest name of a variable, in bytes.
+pub const ENV_NAME_MAX: usize = 128;
+
 /// How long a command may run unless its entry says otherwise.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
@@ -62,6 +68,16 @@ pub enum ToolsFileError {
         /// Why.
         #[source]
         source: DurationError,
+    },
+    /// A variable that a command cannot be given.
+    #[error(
+        "tool `{tool}`: `env` cannot name {name:?}; expected at most {ENV_MAX} names of 1 to {ENV_NAME_MAX} letters, digits and `_`, none that begins with HOLDPOINT_"
+    )]
+    Env {
+        /// Which tool.
+        tool: ToolName,
+        /// The first name that is refused.
+        name: String,
     },
     /// The node's name is too long to be made new at every start.
     #[error("`node` is too long")]
@@ -104,7 +120,7 @@ impl fmt::Debug for ToolsFile {
 
 impl ToolsFile {
     /// Reads YAML or JSON: `{node, tools: [{name, version?, risk?, idempotent?, timeout?,
-    /// command: [..] | http: {method?, url, headers?}}]}`. `http` is what HTTP calls are made
+    /// env?, command: [..] | http: {method?, url, headers?}}]}`. `http` is what HTTP calls are made
     /// with, `url` where commands find the API; `timeout` is for commands ([`COMMAND_TIMEOUT`] unless said).
     ///
     /// # Errors
@@ -163,6 +179,9 @@ struct Entry {
     #[serde(default)]
     idempotent: bool,
     timeout: Option<String>,
+    /// Names of the worker's variables that the command gets beside the usual ones.
+    #[serde(default)]
+    env: Vec<String>,
     command: Option<Vec<String>>,
     http: Option<HttpCall>,
 }
@@ -177,6 +196,14 @@ impl Entry {
                 tool: self.name.clone(),
                 source,
             })?;
+        let refused = self.env.get(ENV_MAX);
+        let refused = refused.or_else(|| self.env.iter().find(|name| !may_be_given(name)));
+        if let Some(name) = refused {
+            return Err(ToolsFileError::Env {
+                tool: self.name,
+                name: name.chars().take(ENV_NAME_MAX).collect(),
+            });
+        }
         match (self.command, self.http) {
             (Some(command), None) => {
                 let mut words = command.into_iter();
@@ -186,7 +213,8 @@ impl Entry {
                 let name = self.name.to_string();
                 let words = (program, words.collect());
                 let url = url.map(str::to_owned);
-                Ok(Arc::new(CommandTool::new(name, words, timeout, url)))
+                let tool = CommandTool::new(name, words, timeout, url);
+                Ok(Arc::new(tool.with_env(self.env)))
             }
             (None, Some(target)) => Ok(Arc::new(ListedHttp {
                 name: self.name.to_string(),
@@ -196,6 +224,15 @@ impl Entry {
             (Some(_), Some(_)) | (None, None) => Err(ToolsFileError::Kind(self.name)),
         }
     }
+}
+
+/// Whether a command may get this variable of its worker. Those of Holdpoint hold keys of the worker, and
+/// a command gets its own under the same names.
+fn may_be_given(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (1..=ENV_NAME_MAX).contains(&name.len())
+        && name.chars().all(is_plain)
+        && !name.to_ascii_uppercase().starts_with("HOLDPOINT_")
 }
 
 /// The end of a fresh run id is random.

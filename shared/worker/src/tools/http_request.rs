@@ -74,7 +74,8 @@ impl HttpRequest {
 
     async fn run(&self, call: &ToolCall) -> ToolResult {
         let args: Args = read_args(NAME, &call.args)?;
-        let answer = self.exchange(Outgoing::new(NAME, args, call)?).await?;
+        let request = Outgoing::new(NAME, args, call)?;
+        let answer = self.exchange(request).await?;
         let (status, body) = (answer.status, answer.value());
         let data = json!({ "status": status.as_u16(), "headers": answer.headers, "body": body });
         // Escapes and headers can make the stored text longer than the body was.
@@ -100,7 +101,7 @@ impl HttpRequest {
         for _hop in 0..=MAX_REDIRECTS {
             let response = self.send(&request).await?;
             match redirect_target(&response, &request.url)? {
-                Some(next) => request.follow(response.status(), next),
+                Some(next) => request.follow(response.status(), next)?,
                 None => return self.read(response, &request).await,
             }
         }
@@ -277,6 +278,16 @@ impl Outgoing {
         .within_limit()
     }
 
+    /// With the step token. A tool that an operator registered may act for the step; any other address may not.
+    pub(super) fn with_step_token(mut self, call: &ToolCall) -> Result<Self, ToolFailure> {
+        if let Some(token) = &call.step_token {
+            let mut token = header_value(token)?;
+            token.set_sensitive(true);
+            self.headers.insert("holdpoint-token", token);
+        }
+        Ok(self)
+    }
+
     /// With `body` as JSON, a text and a null too.
     pub(super) fn json(mut self, body: &Value) -> Result<Self, ToolFailure> {
         self.headers
@@ -302,9 +313,10 @@ impl Outgoing {
     }
 
     /// Goes on at `next` as browsers do: 303 turns into GET, and so does a POST at 301 or 302.
-    /// Another origin gets none of the step's headers but the type of the body: the step token
-    /// and what the author wrote may be secrets meant for the first origin only.
-    fn follow(&mut self, status: StatusCode, next: Url) {
+    /// Another origin gets none of the step's headers: the step token and the author's headers may
+    /// be secrets meant for the first origin only. The body may be one too, so that a redirect
+    /// which would carry it to another origin fails the step.
+    fn follow(&mut self, status: StatusCode, next: Url) -> Result<(), ToolFailure> {
         let was_post = self.method == Method::POST;
         let to_get = match status {
             StatusCode::SEE_OTHER => self.method != Method::HEAD,
@@ -317,13 +329,19 @@ impl Outgoing {
             self.headers.remove(CONTENT_TYPE);
         }
         if self.url.origin() != next.origin() {
-            let kind = self.headers.remove(CONTENT_TYPE);
-            self.headers.clear();
-            if let Some(kind) = kind {
-                self.headers.insert(CONTENT_TYPE, kind);
+            if self.body.is_some() {
+                return Err(ToolFailure::new(
+                    "redirect_refused",
+                    format!(
+                        "{} redirects the body to another origin, which is refused. Write the final address into the step.",
+                        self.host()
+                    ),
+                ));
             }
+            self.headers.clear();
         }
         self.url = next;
+        Ok(())
     }
 }
 
@@ -375,29 +393,25 @@ fn read_headers(tool: &str, given: &BTreeMap<String, String>) -> Result<HeaderMa
     Ok(headers)
 }
 
-/// Which step calls (API.md, "Tools"). An `Idempotency-Key` of the author stays: what is written
-/// in the step is the same for every attempt as well.
+/// Which step calls (API.md, "Tools"), without the step token: that opens the API to its holder. An
+/// `Idempotency-Key` of the author stays: the step's text is the same for every attempt as well.
 fn add_identity(headers: &mut HeaderMap, call: &ToolCall) -> Result<(), ToolFailure> {
-    let value = |text: &str| {
-        HeaderValue::from_str(text).map_err(|_fault| {
-            ToolFailure::new("http_failed", "The call's identity fits no HTTP header.")
-        })
-    };
-    headers.insert("holdpoint-run", value(&call.run)?);
-    headers.insert("holdpoint-step", value(&call.step)?);
+    headers.insert("holdpoint-run", header_value(&call.run)?);
+    headers.insert("holdpoint-step", header_value(&call.step)?);
     headers.insert("holdpoint-attempt", HeaderValue::from(call.attempt));
-    if let Some(token) = &call.step_token {
-        let mut token = value(token)?;
-        token.set_sensitive(true);
-        headers.insert("holdpoint-token", token);
-    }
     if let Some(traceparent) = &call.traceparent {
-        headers.insert("traceparent", value(traceparent)?);
+        headers.insert("traceparent", header_value(traceparent)?);
     }
     if !headers.contains_key("idempotency-key") {
-        headers.insert("idempotency-key", value(&call.idempotency_key)?);
+        headers.insert("idempotency-key", header_value(&call.idempotency_key)?);
     }
     Ok(())
+}
+
+fn header_value(text: &str) -> Result<HeaderValue, ToolFailure> {
+    HeaderValue::from_str(text).map_err(|_fault| {
+        ToolFailure::new("http_failed", "The call's identity fits no HTTP header.")
+    })
 }
 
 fn redirect_target(response: &reqwest::Response, from: &Url) -> Result<Option<Url>, ToolFailure> {

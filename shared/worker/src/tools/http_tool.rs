@@ -53,7 +53,9 @@ pub(crate) async fn perform(http: &HttpRequest, target: &HttpCall, call: &ToolCa
         _idempotent: false,
     };
     let exchange = async {
-        let request = Outgoing::new(&call.tool, args, call)?.json(&call.args)?;
+        let request = Outgoing::new(&call.tool, args, call)?
+            .with_step_token(call)?
+            .json(&call.args)?;
         http.exchange(request).await.and_then(result)
     };
     http.in_time(exchange).await

@@ -33,6 +33,25 @@ const SAID_LINES: usize = 5;
 /// How a command says that it has asked people and parks (`EX_TEMPFAIL`).
 pub(super) const EXIT_PARKED: i32 = 75;
 
+/// Variables of the worker that a command inherits. All others stay with the worker: its keys, its
+/// database, and secrets under names that nobody listed.
+const INHERITED: [&str; 14] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "TERM",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
 /// Longest text of answers in the environment, in bytes: Linux takes 128 KiB a variable.
 const ANSWERS_MAX: usize = 96 * 1_024;
 
@@ -43,6 +62,8 @@ pub(super) struct CommandTool {
     arguments: Vec<String>,
     timeout: Duration,
     url: Option<String>,
+    /// Variables of the worker that this command gets beside [`INHERITED`].
+    env: Vec<String>,
 }
 
 /// A process, killed with its group when this is dropped before it was waited for.
@@ -78,7 +99,14 @@ impl CommandTool {
             arguments,
             timeout,
             url,
+            env: Vec::new(),
         }
+    }
+
+    /// Gives the command these variables of the worker too.
+    pub(super) fn with_env(mut self, names: Vec<String>) -> Self {
+        self.env = names;
+        self
     }
 
     async fn run(&self, call: &ToolCall) -> ToolResult {
@@ -101,15 +129,18 @@ impl CommandTool {
 
     fn start(&self, call: &ToolCall) -> Result<Running, ToolFailure> {
         let mut command = Command::new(&self.program);
+        let own = self.env.iter().map(String::as_str);
+        let inherited = INHERITED.into_iter().chain(own);
+        let inherited = inherited.filter_map(|name| Some((name, std::env::var_os(name)?)));
         command
             .args(&self.arguments)
+            .env_clear()
+            .envs(inherited)
             .env("HOLDPOINT_WORKSPACE", &call.workspace)
             .env("HOLDPOINT_RUN", &call.run)
             .env("HOLDPOINT_STEP", &call.step)
             .env("HOLDPOINT_ATTEMPT", call.attempt.to_string())
             .env("HOLDPOINT_IDEMPOTENCY_KEY", &call.idempotency_key)
-            // Else a command would get the worker's own, which may do more.
-            .env_remove("HOLDPOINT_TOKEN")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -139,6 +139,14 @@ fn a_wrong_file_is_refused_with_what_is_wrong_and_where() {
             "unknown field `uri`",
         ),
         (
+            tool("{name: a, command: [cat], env: [HOLDPOINT_NATS_SEED]}"),
+            "none that begins with HOLDPOINT_",
+        ),
+        (
+            tool("{name: a, command: [cat], env: ['A=B']}"),
+            "`env` cannot name \"A=B\"",
+        ),
+        (
             tool("{name: a, command: [cat], timeout: soon}"),
             "its `timeout` is wrong",
         ),
@@ -268,4 +276,38 @@ async fn a_command_parks_by_its_exit_code_and_finds_its_answers() {
     let told = shell("printf '%s' \"$HOLDPOINT_ANSWERS\"", "20s");
     let told = told.call(&call).await.unwrap().data;
     assert_eq!(told["refund"]["answer"], "yes", "{told}");
+}
+
+/// Mend A-M6: a command gets the variables of a list, and not the keys of its worker.
+#[tokio::test]
+async fn a_command_gets_no_variable_of_its_worker_that_is_not_listed() {
+    // Cargo sets these for every test; nothing of the tool's own has such a name.
+    let kept = std::env::var("CARGO_PKG_NAME").unwrap();
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let script = r#"env | sed 's/=.*//' | sort | sed 's/.*/"&"/' | paste -sd, | sed 's/.*/[&]/'"#;
+    let file = json!({
+        "node": "n",
+        "tools": [
+            { "name": "plain", "command": ["sh", "-c", script] },
+            { "name": "named", "env": ["CARGO_PKG_NAME"], "command": ["sh", "-c", "echo \"\\\"$CARGO_PKG_NAME\\\"\""] },
+        ],
+    });
+    let tools = read(&file.to_string()).unwrap().tools;
+    let seen = tools[0].call(&asked(json!({}))).await.unwrap().data;
+    let seen: Vec<&str> = seen
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert!(
+        seen.contains(&"PATH") && seen.contains(&"HOLDPOINT_TOKEN"),
+        "{seen:?}"
+    );
+    assert!(
+        !seen.iter().any(|name| name.starts_with("CARGO")),
+        "{seen:?}"
+    );
+    let named = tools[1].call(&asked(json!({}))).await.unwrap().data;
+    assert_eq!(named, Value::from(kept));
 }
