@@ -10,17 +10,16 @@ use holdpoint_contracts::{Actor, Asked, Command, Envelope, Problem};
 use holdpoint_ids::CommandId;
 use holdpoint_people::People;
 use sea_orm::DatabaseConnection;
-use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::answered::Answered;
 use crate::assertions::Assertions;
 use crate::caller::Caller;
 use crate::pages::Zones;
+use crate::streams::Streams;
 use crate::{Deps, Mails, NotReady};
-
-/// Live streams and long polls at a time; one more is told to come back (503).
-const STREAMS_MAX: usize = 2_000;
 
 /// The gateway's own tables.
 #[derive(Debug, Clone)]
@@ -49,7 +48,10 @@ pub(crate) struct App {
     pub(crate) advances: Arc<Mutex<Option<(Asked, AdvancedClock)>>>,
     /// In which zone each person reads times.
     pub(crate) zones: Arc<Zones>,
-    streams: Arc<Semaphore>,
+    /// Live streams and long polls.
+    pub(crate) streams: Streams,
+    /// All that goes on beside requests; the end waits for it.
+    pub(crate) tasks: TaskTracker,
 }
 
 impl App {
@@ -69,7 +71,8 @@ impl App {
             closing,
             advances: Arc::new(Mutex::new(None)),
             zones: Arc::default(),
-            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            streams: Streams::default(),
+            tasks: TaskTracker::new(),
         }
     }
 
@@ -85,17 +88,22 @@ impl App {
     }
 
     /// The same where it need not be done at once: with its owner down, the command is stored and
-    /// brought to it later.
+    /// brought to it later. An owner that was silent may have done it, so that both ways have one key.
     pub(crate) async fn command<C: Command + Sync>(
         &self,
         caller: &Caller,
         key: Option<Asked>,
         command: C,
     ) -> Result<Answered<C::Answer>, Problem> {
-        self.command_after(caller, key, None, command).await
+        let key = key.unwrap_or_else(|| Asked {
+            key: CommandId::fresh().to_string(),
+            digest: String::new(),
+        });
+        self.command_after(caller, Some(key), None, command).await
     }
 
-    /// The same for a command that must not overtake another one.
+    /// The same for a command that must not overtake another one. Without a key the command must name what
+    /// it makes, as a start does, so that a second one changes nothing.
     pub(crate) async fn command_after<C: Command + Sync>(
         &self,
         caller: &Caller,
@@ -129,15 +137,6 @@ impl App {
             assertion: Some(assertion),
             key,
             command,
-        })
-    }
-
-    /// The right to hold one live stream open, as long as the permit lives.
-    pub(crate) fn stream_permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        self.streams.clone().try_acquire_owned().map_err(|_full| {
-            Problem::unavailable(format!(
-                "{STREAMS_MAX} live streams are open, which is the most; close some or try again"
-            ))
         })
     }
 }

@@ -1,7 +1,5 @@
 //! Bodies: read within limits, checked for their type, digested for the caller's idempotency key.
 
-use std::time::Duration;
-
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, FromRequestParts, OriginalUri, Request};
 use axum::http::request::Parts;
@@ -14,15 +12,12 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
+use crate::arrival::is_too_slow;
 use crate::caller::{Bearer, quoted};
 use crate::problem::Refused;
 
 /// The largest body, in bytes.
 pub(crate) const BODY_MAX: usize = 1024 * 1024;
-/// What is read of a body that is too large, so that its sender sees the answer and not a reset.
-const DRAIN_MAX: usize = 8 * 1024 * 1024;
-/// How long a body may take to arrive.
-const ARRIVAL_MAX: Duration = Duration::from_secs(30);
 /// Longest `Idempotency-Key`, in characters.
 const KEY_MAX: usize = 255;
 
@@ -59,9 +54,28 @@ impl FromRequest<App> for Body {
 
 /// All bytes of a body, within its limits.
 pub(crate) async fn arrived(body: HttpBody) -> Result<Vec<u8>, Problem> {
-    tokio::time::timeout(ARRIVAL_MAX, read(body))
-        .await
-        .map_err(|_elapsed| Problem::new(408, "body_too_slow", "the body did not arrive"))?
+    let mut stream = body.into_data_stream();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|error| broken_off(&error))?;
+        if bytes.len().saturating_add(chunk.len()) > BODY_MAX {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+pub(crate) fn too_large() -> Problem {
+    let detail = format!("a body has {BODY_MAX} bytes at most");
+    Problem::new(413, "too_large", detail)
+}
+
+fn broken_off(error: &axum::Error) -> Problem {
+    if is_too_slow(error) {
+        return Problem::new(408, "body_too_slow", "the body did not arrive in time");
+    }
+    Problem::new(400, "invalid_body", format!("the body broke off: {error}"))
 }
 
 impl Body {
@@ -201,29 +215,6 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
             }
             Segment::Enum { .. } | Segment::Unknown => pointer,
         })
-}
-
-/// Reads up to the limit; what is beyond is read and dropped, within a limit of its own.
-async fn read(body: HttpBody) -> Result<Vec<u8>, Problem> {
-    let mut stream = body.into_data_stream();
-    let mut bytes = Vec::new();
-    let mut total = 0_usize;
-    while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|error| {
-            Problem::new(400, "invalid_body", format!("the body broke off: {error}"))
-        })?;
-        total = total.saturating_add(chunk.len());
-        if total <= BODY_MAX {
-            bytes.extend_from_slice(&chunk);
-        } else if total > DRAIN_MAX {
-            break;
-        }
-    }
-    if total > BODY_MAX {
-        let detail = format!("a body has {BODY_MAX} bytes at most");
-        return Err(Problem::new(413, "too_large", detail));
-    }
-    Ok(bytes)
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {

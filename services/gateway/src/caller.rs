@@ -235,6 +235,14 @@ impl Reader {
         }
     }
 
+    /// Whose streams and long polls are counted together.
+    pub(crate) fn name(&self) -> String {
+        match &self.bearer {
+            Bearer::User(claims) => claims.user.to_string(),
+            Bearer::Step(claims) => format!("{}/{}", claims.run, claims.step),
+        }
+    }
+
     fn step(&self) -> Option<&StepClaims> {
         match &self.bearer {
             Bearer::User(_) => None,

@@ -25,7 +25,7 @@ use crate::problem::database_away;
 use crate::rights::still;
 use crate::store::commands::{self, Accepted, Stored};
 
-/// Commands that may be on their way; one more is told 503.
+/// Commands of one workspace that may be on their way to one service; one more is told 503.
 pub(crate) const OPEN_MAX: u64 = 10_000;
 /// Commands that are brought in one go.
 const ROUND: u64 = 200;
@@ -46,7 +46,7 @@ pub(crate) async fn accept<C: Command>(
     after: Option<CommandId>,
 ) -> Result<CommandId, Problem> {
     let id = CommandId::fresh();
-    // Without a key of the caller's its own id is one: it may well reach its owner twice.
+    // A start without a caller's key names its run; for all others `App::command` has made a key.
     let key = envelope.key.clone().unwrap_or_else(|| Asked {
         key: id.to_string(),
         digest: String::new(),
@@ -78,7 +78,7 @@ pub(crate) async fn accept<C: Command>(
         Accepted::Under(id) => Ok(id),
         Accepted::KeyReused => Err(key_reused()),
         Accepted::Full => Err(Problem::unavailable(format!(
-            "the {} service is down, and {OPEN_MAX} commands wait for it, which is the most",
+            "the {} service is down, and {OPEN_MAX} commands of this workspace wait for it, which is the most; try again later",
             C::SERVICE
         ))),
     }

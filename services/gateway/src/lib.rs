@@ -8,9 +8,11 @@
 mod access;
 mod answered;
 mod app;
+mod arrival;
 mod assertions;
 mod body;
 mod caller;
+mod connections;
 mod forward;
 mod owners;
 mod pages;
@@ -22,6 +24,7 @@ mod routes;
 mod sight;
 mod sse;
 mod store;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -32,7 +35,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::serve::ListenerExt;
 use futures_util::future::BoxFuture;
 use holdpoint_auth::{Keys, Signer};
 use holdpoint_bus::Bus;
@@ -43,7 +45,6 @@ use holdpoint_store::{Location, StoreError};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::app::{App, Tables};
 
@@ -93,7 +94,7 @@ pub struct Config {
     pub http: SocketAddr,
 }
 
-/// The gateway could not start, or could not go on.
+/// The gateway could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The address is taken or not ours.
@@ -105,9 +106,6 @@ pub enum GatewayError {
         #[source]
         source: io::Error,
     },
-    /// The listener broke while serving.
-    #[error("cannot serve HTTP any longer")]
-    Serve(#[source] io::Error),
     /// The database could not be opened or brought up to date.
     #[error("cannot open the gateway's database")]
     Store(#[from] StoreError),
@@ -214,40 +212,25 @@ impl Gateway {
     /// Takes connections, keeps the copy of users and brings accepted commands to their owners until
     /// `stop`; then ends live streams, lets requests finish for at most
     /// ten seconds, and returns.
-    ///
-    /// # Errors
-    /// [`GatewayError::Serve`] when the listener breaks.
-    pub async fn serve(self, stop: CancellationToken) -> Result<(), GatewayError> {
+    pub async fn serve(self, stop: CancellationToken) {
         let closing = self.app.closing.clone();
-        let beside = TaskTracker::new();
-        beside.spawn(self.app.people.clone().keep(closing.clone()));
-        beside.spawn(forward::run(self.app, closing.clone()));
-        beside.close();
-        let ended = stop.clone();
-        let shutdown = async move {
-            ended.cancelled().await;
-            closing.cancel();
-        };
-        let listener = self.listener.tap_io(|connection| {
-            if let Err(error) = connection.set_nodelay(true) {
-                tracing::debug!(%error, "a connection without TCP_NODELAY");
-            }
-        });
-        let serving = axum::serve(listener, self.router).with_graceful_shutdown(shutdown);
+        let tasks = self.app.tasks.clone();
+        tasks.spawn(self.app.people.clone().keep(closing.clone()));
+        tasks.spawn(forward::run(self.app, closing.clone()));
         let too_long = async {
             stop.cancelled().await;
+            closing.cancel();
             tokio::time::sleep(END_WAIT).await;
         };
         let all = async {
-            let served = serving.await.map_err(GatewayError::Serve);
-            beside.wait().await;
-            served
+            connections::serve(self.listener, self.router, closing.clone()).await;
+            tasks.close();
+            tasks.wait().await;
         };
         tokio::select! {
-            served = all => served,
+            () = all => {}
             () = too_long => {
                 tracing::warn!("some requests did not end in time and were cut off");
-                Ok(())
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::routes::{
     policies, preferences, requests, runs, scopes, tokens, tools, users, watches, webhooks,
     workspaces,
 };
-use crate::{access, pages, problem};
+use crate::{access, arrival, pages, problem};
 
 /// The whole surface.
 pub(crate) fn router(app: App) -> Router {
@@ -42,6 +42,7 @@ pub(crate) fn router(app: App) -> Router {
         .method_not_allowed_fallback(problem::no_such_method)
         .fallback(problem::no_such_path)
         .layer(CatchPanicLayer::custom(problem::panicked))
+        .layer(middleware::from_fn(arrival::watch))
         .layer(middleware::from_fn(access::log))
         .with_state(app)
 }

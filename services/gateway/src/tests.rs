@@ -16,4 +16,5 @@ mod pages;
 mod people;
 mod runs;
 mod settings;
+mod slow;
 mod tokens;

@@ -162,14 +162,7 @@ impl Running {
             said.insert("token".to_owned(), json!(token));
         }
         let stop = self.stop.clone();
-        self.tracker.spawn(async move {
-            if let Err(error) = gateway.serve(stop).await {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "the gateway ended"
-                );
-            }
-        });
+        self.tracker.spawn(gateway.serve(stop));
         Ok(())
     }
 }

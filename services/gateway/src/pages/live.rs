@@ -20,13 +20,14 @@ use holdpoint_ids::{HoldId, NotificationId, RunId};
 use maud::Markup;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::person::{PageError, Person};
 use super::{card, frame, inbox, notifications, request, run, runs};
 use crate::app::App;
 use crate::params::Params;
+use crate::streams::StreamPermit;
 
 /// A lost nudge is made up for after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -103,7 +104,10 @@ pub(super) async fn stream(
         Ok(person) => {
             let page: Option<String> = params.only(&["page"])?.read_as("page")?;
             let watched = Watched::read(&page.unwrap_or_default(), &person)?;
-            let permit = app.stream_permit()?;
+            let caller = &person.caller;
+            let permit = app
+                .streams
+                .take(&caller.workspace, caller.claims.user.as_str())?;
             let watch = Watch {
                 app,
                 person,
@@ -113,7 +117,8 @@ pub(super) async fn stream(
                 _permit: permit,
             };
             let nudges = watch.nudges().await?;
-            tokio::spawn(watch.follow(nudges));
+            let tasks = watch.app.tasks.clone();
+            tasks.spawn(watch.follow(nudges));
         }
     }
     let events = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);
@@ -157,7 +162,7 @@ struct Watch {
     /// Key of each part that was sent, and whose card it is.
     known: HashMap<String, (String, Option<Item>)>,
     events: mpsc::Sender<Event>,
-    _permit: OwnedSemaphorePermit,
+    _permit: StreamPermit,
 }
 
 impl Watch {

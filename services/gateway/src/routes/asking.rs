@@ -116,7 +116,7 @@ pub(super) async fn show_to_step(
         return Err(Problem::not_found(format!("there is no request `{id}`")).into());
     }
     let by = Instant::now() + wait;
-    let request = waiting::until(app, (&reader.workspace, id), by, has_ended).await?;
+    let request = waiting::until(app, (reader, id), by, has_ended).await?;
     let is_kept = request.effect == Some(Effect::OnResume) && is_kept(app, reader, id, by).await?;
     Ok(match has_ended(&request) && !is_kept {
         true => request,
@@ -127,6 +127,7 @@ pub(super) async fn show_to_step(
 /// Whether the run is paused and keeps what was decided; looks until then whether it goes on.
 async fn is_kept(app: &App, reader: &Reader, id: HoldId, by: Instant) -> Result<bool, Problem> {
     let query = GetRun { run: id.run };
+    let _permit = app.streams.take(&reader.workspace, &reader.name())?;
     loop {
         let run = app.bus.query(&reader.workspace, &query).await?;
         if !run.waiting_on.iter().any(|on| on.id == id) {

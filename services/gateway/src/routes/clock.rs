@@ -62,7 +62,8 @@ async fn advance(
     }
     let advance = read(&body.json_or_empty()?)?;
     // A task of its own: a caller that goes away and asks again under its key must find the answer.
-    let moving = tokio::spawn(async move {
+    let tasks = app.tasks.clone();
+    let moving = tasks.spawn(async move {
         let mut last = app.advances.lock().await;
         if let Some(known) = answered_before(last.as_ref(), body.key.as_ref())? {
             return Ok(known);

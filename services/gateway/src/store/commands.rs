@@ -46,7 +46,7 @@ pub(crate) enum Accepted {
     Under(CommandId),
     /// The key was used for something else.
     KeyReused,
-    /// As many as may be are on their way already.
+    /// The workspace has as many as it may on their way to this service.
     Full,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Progress {
     pub(crate) answer: Option<Reply<Value>>,
 }
 
-/// Stores a command, unless its key is known or `most` are on their way.
+/// Stores a command, unless its key is known or `most` of its workspace are on their way to its service.
 pub(crate) async fn accept(
     writer: &DatabaseConnection,
     command: &Stored,
@@ -77,6 +77,8 @@ pub(crate) async fn accept(
     }
     let on_their_way = row::Entity::find()
         .filter(row::Column::State.eq(ACCEPTED))
+        .filter(row::Column::Workspace.eq(command.workspace.as_str()))
+        .filter(row::Column::Service.eq(command.service.as_str()))
         .count(&tx)
         .await?;
     if on_their_way >= most {

@@ -108,6 +108,15 @@ async fn a_command_is_kept_until_it_has_its_first_answer(tables: &Tables) {
     assert_eq!(accept(&stored("a", "2")).await, Accepted::KeyReused);
     assert_eq!(accept(&second).await, Accepted::Under(second.id));
     assert_eq!(accept(&stored("c", "1")).await, Accepted::Full);
+    // Mend B-12: the limit is of one workspace and one service.
+    let elsewhere = Stored {
+        workspace: "other".parse().unwrap(),
+        ..stored("d", "1")
+    };
+    assert_eq!(accept(&elsewhere).await, Accepted::Under(elsewhere.id));
+    commands::done(writer, elsewhere.id, &Reply::Ok(json!(1)), at())
+        .await
+        .unwrap();
 
     commands::tried(writer, &[first.id]).await.unwrap();
     commands::published(writer, &[second.id]).await.unwrap();

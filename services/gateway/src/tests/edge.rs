@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, Deps, GatewayError};
+use crate::{Config, Deps};
 
 /// What the played owners know and were asked.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ pub(super) struct Edge {
     pub(super) login: String,
     pub(super) played: Arc<Mutex<Played>>,
     pub(super) stop: CancellationToken,
-    pub(super) serving: JoinHandle<Result<(), GatewayError>>,
+    pub(super) serving: JoinHandle<()>,
     pub(super) dir: TempDir,
     pub(super) clock: Clock,
     pub(super) trust: Trust,
@@ -141,7 +141,7 @@ impl Edge {
     /// Ends the gateway and starts it again on the same tables.
     pub(super) async fn restart(&mut self) {
         self.stop.cancel();
-        (&mut self.serving).await.unwrap().unwrap();
+        (&mut self.serving).await.unwrap();
         let gateway = gateway(&self.dir, &self.bus, &self.clock, &self.secrets).await;
         self.base = format!("http://{}", gateway.address());
         self.stop = CancellationToken::new();

@@ -54,6 +54,6 @@ async fn it_ends_at_once_though_a_stream_is_open() {
     assert_eq!(open.status(), 200);
     edge.stop.cancel();
     let ended = tokio::time::timeout(Duration::from_secs(5), &mut edge.serving).await;
-    ended.unwrap().unwrap().unwrap();
+    ended.unwrap().unwrap();
     assert_eq!(open.text().await.unwrap(), "");
 }

@@ -205,14 +205,7 @@ impl System {
         let login = format!("{url}{}", gateway.owner_login(&workspace).await?);
         let edge = Part::default();
         let stop = edge.stop.clone();
-        edge.tracker.spawn(async move {
-            if let Err(error) = gateway.serve(stop).await {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "the gateway ended"
-                );
-            }
-        });
+        edge.tracker.spawn(gateway.serve(stop));
         until_ready(&url).await?;
         let nats_url = nats_url.to_owned();
         Ok(Started {

@@ -13,11 +13,12 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::notification::{
     ListNews, Mark, News, NewsItem, NotificationNudge, SERVICE,
 };
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use crate::app::App;
 use crate::caller::{Caller, Standing};
 use crate::sse::{self, LOOK_AGAIN, wrong_last_event_id};
+use crate::streams::StreamPermit;
 
 /// Notifications that are asked for at a time.
 const PAGE: u64 = 100;
@@ -37,7 +38,7 @@ struct Live {
     unread: bool,
     /// The last one that was handed over.
     after: Option<Mark>,
-    _permit: OwnedSemaphorePermit,
+    _permit: StreamPermit,
 }
 
 /// Everything after `resumed`, or from the beginning, and then what changes.
@@ -47,7 +48,8 @@ pub(super) async fn stream(
     unread: bool,
     resumed: Option<Mark>,
 ) -> Result<Response, Problem> {
-    let permit = app.stream_permit()?;
+    let user = caller.claims.user.as_str();
+    let permit = app.streams.take(&caller.workspace, user)?;
     let nudges = app
         .bus
         .live::<NotificationNudge>(&caller.workspace, SERVICE);
@@ -68,7 +70,8 @@ pub(super) async fn stream(
         return Err(wrong_last_event_id(WHAT));
     }
     let (items, receiver) = mpsc::channel(AHEAD);
-    tokio::spawn(live.follow(first, nudges, items));
+    let tasks = live.app.tasks.clone();
+    tasks.spawn(live.follow(first, nudges, items));
     Ok(sse::answer(receiver, as_event))
 }
 

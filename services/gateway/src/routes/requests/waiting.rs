@@ -8,7 +8,7 @@ use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{self, GetRequest, RequestNudge, RequestView};
 use holdpoint_contracts::{duration, subject};
-use holdpoint_ids::{HoldId, Workspace};
+use holdpoint_ids::HoldId;
 use tokio::time::Instant;
 
 use super::LOOK_AT_MOST;
@@ -41,7 +41,7 @@ pub(crate) async fn show(
     };
     let by = Instant::now() + wait;
     let is_closed = |request: &RequestView| !request.status.is_open();
-    let request = until(&app, (&reader.workspace, id), by, is_closed).await?;
+    let request = until(&app, (&reader, id), by, is_closed).await?;
     Ok(Json(seen_by(claims, request)))
 }
 
@@ -56,15 +56,15 @@ fn read_wait(text: &str) -> Result<Duration, Problem> {
 /// Looks when the owner nudges, and now and then in case a nudge was lost.
 pub(in crate::routes) async fn until(
     app: &App,
-    (workspace, id): (&Workspace, HoldId),
+    (reader, id): (&Reader, HoldId),
     by: Instant,
     has_ended: impl Fn(&RequestView) -> bool,
 ) -> Result<RequestView, Problem> {
-    let query = GetRequest { id };
+    let (workspace, query) = (&reader.workspace, GetRequest { id });
     if by <= Instant::now() {
         return app.bus.query(workspace, &query).await;
     }
-    let _permit = app.stream_permit()?;
+    let _permit = app.streams.take(workspace, &reader.name())?;
     let nudges = subject::live(workspace, handoff::SERVICE);
     let mut nudges = app.bus.client().subscribe(nudges).await.map_err(|error| {
         tracing::warn!(%error, "no nudges");

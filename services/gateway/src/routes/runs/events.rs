@@ -37,7 +37,7 @@ pub(super) async fn events(
     let limit = params.limit()?;
     if wants_stream(&headers) {
         let resumed = last_event_id(&headers, "is the number of an event")?;
-        let whose = (reader.workspace, Standing::of(&headers));
+        let whose = (reader, Standing::of(&headers));
         return Ok(live::stream(app, whose, run, after, resumed).await?);
     }
     let page = app

@@ -7,12 +7,13 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{self, GetHistory, HistoryPage};
 use holdpoint_contracts::history::{HistoryItem, Nudge};
 use holdpoint_ids::{RunId, Workspace};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::caller::Standing;
+use crate::caller::{Reader, Standing};
 use crate::sse::{self, LOOK_AGAIN, wrong_last_event_id};
+use crate::streams::StreamPermit;
 
 /// Items that are asked for at a time.
 const PAGE: u64 = 500;
@@ -27,18 +28,19 @@ struct Live {
     run: RunId,
     /// Number of the last item that was handed over.
     after: u64,
-    _permit: OwnedSemaphorePermit,
+    _permit: StreamPermit,
 }
 
 /// Everything after `resumed`, or else after `after`, and then what comes, until the run is final.
 pub(super) async fn stream(
     app: App,
-    (workspace, standing): (Workspace, Standing),
+    (reader, standing): (Reader, Standing),
     run: RunId,
     after: u64,
     resumed: Option<u64>,
 ) -> Result<Response, Problem> {
-    let permit = app.stream_permit()?;
+    let permit = app.streams.take(&reader.workspace, &reader.name())?;
+    let workspace = reader.workspace;
     let nudges = app
         .bus
         .live::<Nudge>(&workspace, executor::SERVICE)
@@ -63,7 +65,8 @@ pub(super) async fn stream(
         ));
     }
     let (items, receiver) = mpsc::channel(AHEAD);
-    tokio::spawn(live.follow(first, nudges, items));
+    let tasks = live.app.tasks.clone();
+    tasks.spawn(live.follow(first, nudges, items));
     Ok(sse::answer(receiver, as_event))
 }
 

@@ -1,0 +1,216 @@
+//! TCP connections: how many there may be, and for how long one may be silent.
+//!
+//! All connections share one router. `axum::serve` copies the whole router for each (0.38 MB, Mend A-M13)
+//! and knows neither a limit of connections nor a time for a header.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, getrlimit};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Connections at a time, where the limit of open files allows them.
+const CONNECTIONS_MAX: usize = 8_192;
+/// Fewer than this are never the limit.
+const CONNECTIONS_MIN: usize = 64;
+/// One address gets this part of all connections: a proxy needs many, and others need the rest.
+const ADDRESS_PART: usize = 2;
+/// Connections get this part of the files that the process may open; tables, bus and tools need the rest.
+const FILES_PART: u64 = 2;
+/// How long a client may take for the head of a request, and be silent between two requests.
+const HEAD_MAX: Duration = Duration::from_secs(15);
+/// Bytes that are kept of what a connection sends before somebody reads it; a head must fit in.
+const BUFFER_MAX: usize = 32 * 1_024;
+/// Pause after an accept that failed for want of files or memory.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// The answer to a connection that is one too many.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// Who has how many connections.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    most: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    all: usize,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// The right to one connection, as long as it lives.
+#[derive(Debug)]
+struct Place {
+    connections: Arc<Connections>,
+    address: IpAddr,
+}
+
+impl Connections {
+    /// As many as the limit of open files allows.
+    pub(crate) fn of_process() -> Self {
+        // No limit at all allows as many as there may be.
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let half = usize::try_from(files / FILES_PART).unwrap_or(usize::MAX);
+        Self::at_most(half.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX))
+    }
+
+    fn at_most(most: usize) -> Self {
+        Self {
+            most,
+            open: Mutex::default(),
+        }
+    }
+
+    /// A place, unless there are too many in all or from this address.
+    fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+        let address = network(peer);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_address = open.by_address.get(&address).copied().unwrap_or(0);
+        if open.all >= self.most || of_address >= self.most / ADDRESS_PART {
+            return None;
+        }
+        open.all += 1;
+        open.by_address.insert(address, of_address + 1);
+        drop(open);
+        Some(Place {
+            connections: self.clone(),
+            address,
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self
+            .connections
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        open.all = open.all.saturating_sub(1);
+        if let Some(count) = open.by_address.get_mut(&self.address) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                open.by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// Whom a connection is counted for: a host that has one IPv6 address has its whole /64.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// Takes connections until `closing`, then lets requests finish.
+pub(crate) async fn serve(listener: TcpListener, router: Router, closing: CancellationToken) {
+    let connections = Arc::new(Connections::of_process());
+    let tasks = TaskTracker::new();
+    while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
+        match accepted {
+            Ok((stream, peer)) => match connections.take(peer.ip()) {
+                Some(place) => {
+                    tasks.spawn(converse(stream, router.clone(), closing.clone(), place));
+                }
+                None => refuse(&stream, peer),
+            },
+            Err(error) => pause_after(&error).await,
+        }
+    }
+    tasks.close();
+    tasks.wait().await;
+}
+
+/// One connection, from its first byte to its end.
+async fn converse(stream: TcpStream, router: Router, closing: CancellationToken, place: Place) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection without TCP_NODELAY");
+    }
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_MAX)
+        .max_buf_size(BUFFER_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut serving = std::pin::pin!(serving);
+    let served = tokio::select! {
+        served = serving.as_mut() => served,
+        () = closing.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection ended early");
+    }
+    drop(place);
+}
+
+/// Says so, as far as the client listens, and closes the connection.
+fn refuse(stream: &TcpStream, peer: SocketAddr) {
+    let told = stream.try_write(FULL).is_ok();
+    tracing::debug!(%peer, told, "too many connections; this one is closed");
+}
+
+/// A connection that broke off before it was taken costs nothing; a lack of files or memory needs a pause.
+async fn pause_after(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    if matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset
+    ) {
+        return;
+    }
+    tracing::warn!(%error, "no connection can be taken; trying again");
+    tokio::time::sleep(ACCEPT_AGAIN).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mend A-H8: one address cannot take the places of all others.
+    #[test]
+    fn an_address_gets_half_of_all_connections() {
+        let connections = Arc::new(Connections::at_most(4));
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let one = address("192.0.2.1");
+        let mut places = vec![
+            connections.take(one).unwrap(),
+            connections.take(one).unwrap(),
+        ];
+        assert!(connections.take(one).is_none());
+        // The same host, as a listener for both families sees it.
+        assert!(connections.take(address("::ffff:192.0.2.1")).is_none());
+        places.push(connections.take(address("2001:db8::1")).unwrap());
+        places.push(connections.take(address("2001:db8::2")).unwrap());
+        assert!(
+            connections.take(address("192.0.2.9")).is_none(),
+            "all are taken"
+        );
+        places.clear();
+        for host in ["2001:db8::1", "2001:db8::2"] {
+            places.push(connections.take(address(host)).unwrap());
+        }
+        assert!(
+            connections.take(address("2001:db8::3")).is_none(),
+            "one /64"
+        );
+        places.clear();
+        assert!(connections.open.lock().unwrap().by_address.is_empty());
+    }
+}
