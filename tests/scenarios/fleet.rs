@@ -100,6 +100,12 @@ impl Ground {
         served
     }
 
+    /// The signing keys of all services.
+    pub(crate) fn secrets(&self) -> holdpoint_auth::Secrets {
+        let text = std::fs::read_to_string(self.home.path().join("secrets.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
     /// Where the tables are, if they are files.
     pub(crate) fn tables(&self) -> PathBuf {
         self.home.path().join("tables")

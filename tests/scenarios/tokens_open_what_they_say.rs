@@ -4,6 +4,7 @@ use holdpoint_auth::{Claims, Signer};
 use holdpoint_bus::Bus;
 use holdpoint_contracts::handoff::{DecideRequest, Decision};
 use holdpoint_contracts::message::{Actor, Envelope};
+use holdpoint_ids::HoldId;
 use holdpoint_testkit::Answer;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -141,25 +142,36 @@ async fn a_decision_counts_only_with_the_gateways_word() {
         roles: vec!["owner".parse().unwrap()],
         expires_at: "2999-01-01T00:00:00Z".parse().unwrap(),
     };
-    let forged = Signer::fresh().sign(&claims).unwrap();
     let text = std::fs::read_to_string(world.up.data_dir().join("secrets.json")).unwrap();
     let secrets: holdpoint_auth::Secrets = serde_json::from_str(&text).unwrap();
     let expired = Claims {
         expires_at: "2020-01-01T00:00:00Z".parse().unwrap(),
-        ..claims
+        ..claims.clone()
     };
-    let expired = secrets.signer().unwrap().sign(&expired).unwrap();
-    for (assertion, status) in [(None, 403), (Some(forged), 401), (Some(expired), 401)] {
-        let envelope = Envelope {
-            actor: Actor("owner".to_owned()),
-            assertion,
-            key: None,
-            command: DecideRequest {
-                id: hold.parse().unwrap(),
-                decision: Decision::Approve { comment: None },
-                version: None,
-            },
-        };
+    let decide = |id: HoldId| Envelope {
+        actor: Actor("owner".to_owned()),
+        assertion: None,
+        key: None,
+        command: DecideRequest {
+            id,
+            decision: Decision::Approve { comment: None },
+            version: None,
+        },
+    };
+    let id = hold.parse().unwrap();
+    let gateway = secrets.signer().unwrap();
+    let forged = Signer::fresh().vouch(&claims, decide(id)).unwrap();
+    let expired = gateway.vouch(&expired, decide(id)).unwrap();
+    // Mend A-C1: what was signed for another request.
+    let elsewhere = decide(HoldId::standalone());
+    let mut captured = gateway.vouch(&claims, elsewhere).unwrap();
+    captured.command.id = id;
+    for (envelope, status) in [
+        (decide(id), 403),
+        (forged, 401),
+        (expired, 401),
+        (captured, 401),
+    ] {
         let refused = bus.ask(&workspace, &envelope).await.unwrap_err();
         assert_eq!(refused.status, status, "{refused}");
     }

@@ -1,9 +1,14 @@
 //! Whoever is disabled has commanded for the last time, also what still waits on the bus (DESIGN, read
 //! copies).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use holdpoint_bus::{Bus, StreamUse};
+use holdpoint_auth::Claims;
+use holdpoint_bus::{Bus, Outgoing, StreamUse};
+use holdpoint_contracts::executor::StartRun;
+use holdpoint_contracts::message::{Actor, Command as _, Envelope};
+use holdpoint_ids::{RunId, Workspace};
 use holdpoint_testkit::until;
 use reqwest::Method;
 use rustix::process::Signal;
@@ -24,8 +29,34 @@ async fn join(owner: &Api, name: &str) -> Api {
     owner.with_token(made["token"].as_str().unwrap())
 }
 
-/// In this order: two commands are accepted and put on the bus while the executor is away, one of the two
-/// who gave them is disabled, and the executor is started.
+/// The start of a run, signed as the gateway does for a member.
+fn signed_start(ground: &Ground, name: &str) -> Outgoing {
+    let workspace: Workspace = "default".parse().unwrap();
+    let claims = Claims {
+        workspace: workspace.clone(),
+        user: name.parse().unwrap(),
+        roles: vec!["member".parse().unwrap()],
+        expires_at: "2999-01-01T00:00:00Z".parse().unwrap(),
+    };
+    let envelope = Envelope {
+        actor: Actor(name.to_owned()),
+        assertion: None,
+        key: None,
+        command: StartRun {
+            run: RunId::fresh(),
+            agent: "a".parse().unwrap(),
+            input: Value::Null,
+            contact: None,
+            labels: BTreeMap::from([("by".to_owned(), name.to_owned())]),
+        },
+    };
+    let signer = ground.secrets().signer().unwrap();
+    let envelope = signer.vouch(&claims, envelope).unwrap();
+    Outgoing::json(envelope.command.subject(&workspace), &envelope).unwrap()
+}
+
+/// In this order: two signed commands are put on the bus while the executor is away, one of the two who gave
+/// them is disabled, and the executor is started.
 #[tokio::test]
 async fn a_command_that_waited_is_not_carried_out() {
     let ground = Ground::on_sqlite().await;
@@ -36,7 +67,8 @@ async fn a_command_that_waited_is_not_carried_out() {
     let owner = Api::of(&gateway);
     let agent = json!({ "agent": "a", "steps": [log("x")] });
     assert_eq!(owner.post("/agents", &agent).await.0, 201);
-    let (ada, bob) = (join(&owner, "ada").await, join(&owner, "bob").await);
+    let ada = join(&owner, "ada").await;
+    join(&owner, "bob").await;
     let bus = Bus::connect(&ground.nats.url, "test").await.unwrap();
     let waiting = async || bus.stored(StreamUse::Commands(SERVICE)).await.unwrap();
     until(PATIENCE, "nothing waits", async || {
@@ -48,16 +80,9 @@ async fn a_command_that_waited_is_not_carried_out() {
     let mut executor = executor;
     assert!(executor.dies(PATIENCE).await);
 
-    for (who, name) in [(&ada, "ada"), (&bob, "bob")] {
-        let run = json!({ "labels": { "by": name } });
-        let (status, accepted) = who.post("/agents/a/runs", &run).await;
-        assert_eq!(status, 202, "{accepted}");
-    }
-    until(PATIENCE, "both wait on the bus", async || {
-        (waiting().await == 2).then_some(())
-    })
-    .await
-    .unwrap();
+    let commands = ["ada", "bob"].map(|name| signed_start(&ground, name));
+    bus.publish_all(commands.to_vec()).await.unwrap();
+    assert_eq!(waiting().await, 2, "both wait on the bus");
     let (status, gone) = owner.call(Method::DELETE, "/users/ada", &Value::Null).await;
     assert!(status < 300, "{gone}");
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_auth::{Claims, Keys, Secrets};
+use holdpoint_auth::{Claims, Keys, Secrets, Signer};
 use holdpoint_contracts::executor::TakeOverRun;
 use holdpoint_contracts::handoff::{
     ActOnRequest, ApprovalRules, Completion, DecideRequest, Decision, Disposition, EscalationRules,
@@ -33,10 +33,10 @@ const SCRIPTED_MAX: usize = 3;
 /// Until a command that nobody has answered is sent again.
 const AGAIN_AFTER: TimeDelta = TimeDelta::seconds(5);
 
-/// The keys of the installation, and what the gateway vouches for. Made once: signatures cost.
+/// The keys of the installation. Made once: they cost.
 pub(crate) struct Keyring {
     pub(crate) keys: Keys,
-    assertions: Vec<String>,
+    signer: Signer,
 }
 
 impl Keyring {
@@ -45,20 +45,22 @@ impl Keyring {
         KEYRING.get_or_init(|| {
             let secrets = Secrets::fresh().unwrap();
             let signer = secrets.signer().unwrap();
-            let assertions = PEOPLE.iter().map(|name| {
-                let claims = Claims {
-                    workspace: acme(),
-                    user: name.parse().unwrap(),
-                    roles: vec!["owner".parse().unwrap()],
-                    expires_at: "2126-01-01T00:00:00Z".parse().unwrap(),
-                };
-                signer.sign(&claims).unwrap()
-            });
             Self {
-                assertions: assertions.collect(),
+                signer,
                 keys: secrets.keys().unwrap(),
             }
         })
+    }
+
+    /// The envelope as the gateway sends it for a person.
+    fn vouch<C: Command>(&self, person: usize, envelope: Envelope<C>) -> Envelope<C> {
+        let claims = Claims {
+            workspace: acme(),
+            user: PEOPLE[person].parse().unwrap(),
+            roles: vec!["owner".parse().unwrap()],
+            expires_at: "2126-01-01T00:00:00Z".parse().unwrap(),
+        };
+        self.signer.vouch(&claims, envelope).unwrap()
     }
 }
 
@@ -139,12 +141,12 @@ impl World {
                 roles: vec!["owner".parse().unwrap()],
             };
             // The first user is made by a service, the next one by the first.
-            self.post(&Envelope {
-                actor: Actor::service("gateway"),
-                assertion: (place > 0).then(|| Keyring::get().assertions[0].clone()),
-                key: None,
-                command,
-            });
+            let envelope = Envelope::of_service("gateway", command);
+            if place == 0 {
+                self.post(&envelope);
+            } else {
+                self.post(&Keyring::get().vouch(0, envelope));
+            }
         }
     }
 
@@ -392,12 +394,13 @@ impl World {
     }
 
     fn signed<C: Command>(&mut self, person: usize, command: C) {
-        self.post(&Envelope {
+        let envelope = Envelope {
             actor: Actor(PEOPLE[person].to_owned()),
-            assertion: Some(Keyring::get().assertions[person].clone()),
+            assertion: None,
             key: None,
             command,
-        });
+        };
+        self.post(&Keyring::get().vouch(person, envelope));
     }
 }
 

@@ -131,12 +131,13 @@ impl App {
         key: Option<Asked>,
         command: C,
     ) -> Result<Envelope<C>, Problem> {
-        let assertion = self.assertions.of(&caller.claims, self.clock.now())?;
-        Ok(Envelope {
+        let envelope = Envelope {
             actor: Actor(caller.claims.user.to_string()),
-            assertion: Some(assertion),
+            assertion: None,
             key,
             command,
-        })
+        };
+        let now = self.clock.now();
+        self.assertions.vouch(&caller.claims, envelope, now)
     }
 }

@@ -1,96 +1,57 @@
-//! What the gateway signs about its callers: once per caller and minute, not per command.
+//! What the gateway signs about its callers: each command by itself, so that what is read on the way to its
+//! owner is worth nothing for another one.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_auth::{Claims, Signer};
-use holdpoint_contracts::Problem;
-use holdpoint_ids::{RoleName, UserName, Workspace};
+use holdpoint_auth::{Asserted, AuthError, Claims, Signer};
+use holdpoint_contracts::{Command, Envelope, Problem};
 
 /// How long an assertion is worth something.
 pub(crate) const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
-/// How long the same one is handed out.
-const SAME_FOR: TimeDelta = TimeDelta::minutes(1);
-/// Callers that are remembered; beyond that all are signed for anew.
-const CALLERS_MAX: usize = 10_000;
 
-type Key = (Workspace, UserName, Vec<RoleName>);
-
-/// The signer and what it has signed lately.
+/// The signer.
 #[derive(Debug)]
 pub(crate) struct Assertions {
     signer: Arc<Signer>,
-    signed: Mutex<HashMap<Key, (String, DateTime<Utc>)>>,
 }
 
 impl Assertions {
     pub(crate) fn new(signer: Arc<Signer>) -> Self {
-        Self {
-            signer,
-            signed: Mutex::default(),
-        }
+        Self { signer }
     }
 
-    /// An assertion that is good for at least four minutes.
-    pub(crate) fn of(&self, claims: &Claims, now: DateTime<Utc>) -> Result<String, Problem> {
-        let key = (
-            claims.workspace.clone(),
-            claims.user.clone(),
-            claims.roles.clone(),
-        );
-        let mut signed = self.signed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((text, at)) = signed.get(&key)
-            && now - *at < SAME_FOR
-        {
-            return Ok(text.clone());
-        }
-        let text = self.valid_for(VALID_FOR, claims, now)?;
-        if signed.len() >= CALLERS_MAX {
-            signed.clear();
-        }
-        signed.insert(key, (text.clone(), now));
-        Ok(text)
-    }
-
-    /// One of its own, not remembered.
-    pub(crate) fn valid_for(
+    /// The envelope with an assertion for its command.
+    pub(crate) fn vouch<C: Command>(
         &self,
-        time: TimeDelta,
         claims: &Claims,
+        envelope: Envelope<C>,
+        now: DateTime<Utc>,
+    ) -> Result<Envelope<C>, Problem> {
+        let vouched = self.signer.vouch(&lasting(claims, now), envelope);
+        vouched.map_err(|error| unsigned(&error))
+    }
+
+    /// An assertion for a command that is written already.
+    pub(crate) fn of(
+        &self,
+        claims: &Claims,
+        asserted: &Asserted<'_>,
         now: DateTime<Utc>,
     ) -> Result<String, Problem> {
-        let claims = Claims {
-            expires_at: now + time,
-            ..claims.clone()
-        };
-        self.signer.sign(&claims).map_err(|error| {
-            tracing::error!(%error, "an assertion that cannot be signed");
-            Problem::internal()
-        })
+        let signed = self.signer.sign(&lasting(claims, now), asserted);
+        signed.map_err(|error| unsigned(&error))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_caller_is_signed_for_once_a_minute_and_by_roles() {
-        let assertions = Assertions::new(Arc::new(Signer::fresh()));
-        let now = DateTime::UNIX_EPOCH;
-        let mut claims = Claims {
-            workspace: "acme".parse().unwrap(),
-            user: "ada".parse().unwrap(),
-            roles: vec!["member".parse().unwrap()],
-            expires_at: now,
-        };
-        let first = assertions.of(&claims, now).unwrap();
-        let soon = now + TimeDelta::seconds(59);
-        assert_eq!(assertions.of(&claims, soon).unwrap(), first);
-        let later = now + TimeDelta::seconds(60);
-        assert_ne!(assertions.of(&claims, later).unwrap(), first);
-        claims.roles.clear();
-        assert_ne!(assertions.of(&claims, soon).unwrap(), first);
+fn lasting(claims: &Claims, now: DateTime<Utc>) -> Claims {
+    Claims {
+        expires_at: now + VALID_FOR,
+        ..claims.clone()
     }
+}
+
+fn unsigned(error: &AuthError) -> Problem {
+    tracing::error!(%error, "an assertion that cannot be signed");
+    Problem::internal()
 }

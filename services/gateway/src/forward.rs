@@ -1,20 +1,20 @@
 //! Commands whose owner was down: kept in the gateway's table, and brought to the owner until it
 //! has answered, across restarts, always under the same idempotency key.
 //!
-//! The owner's command stream gets each once, with an inbox for the answer; beside that the owner
-//! is asked again by core request, for a stream and an inbox may lose what they hold.
+//! The owner is asked by core request, each time with an assertion of that moment. No command lies in a
+//! stream with one that would have to last for hours.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::client::Request;
 use bytes::Bytes;
 use chrono::TimeDelta;
-use futures_util::StreamExt;
-use holdpoint_auth::Claims;
-use holdpoint_bus::{Outgoing, REQUEST_TIMEOUT};
-use holdpoint_contracts::subject::REPLY_HEADER;
-use holdpoint_contracts::{Asked, Command, Envelope, Problem, Reply};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use holdpoint_auth::{Asserted, Claims};
+use holdpoint_bus::REQUEST_TIMEOUT;
+use holdpoint_contracts::{Asked, Command, Envelope, Problem, Reply, subject};
 use holdpoint_ids::CommandId;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -29,13 +29,14 @@ use crate::store::commands::{self, Accepted, Stored};
 pub(crate) const OPEN_MAX: u64 = 10_000;
 /// Commands that are brought in one go.
 const ROUND: u64 = 200;
+/// Callers whose commands are brought at the same time; those of one caller go one after the other.
+const CALLERS_AT_ONCE: usize = 16;
 /// First pause after a round in vain, and the longest.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Pause when there is nothing to bring; a new command ends it.
 const PAUSE_IDLE: Duration = Duration::from_mins(1);
-/// As long as owners remember a key: a command in a stream is worth that long, and an answer is
-/// kept that long.
+/// As long as owners remember a key, an answer is kept.
 const REMEMBERED_FOR: TimeDelta = TimeDelta::hours(24);
 
 /// Stores a command; from then on it will be done, or refused by its owner.
@@ -67,7 +68,6 @@ pub(crate) async fn accept<C: Command>(
         })?,
         key,
         after,
-        published: false,
         created_at: app.clock.now(),
     };
     let accepted = commands::accept(&app.writer, &command, OPEN_MAX)
@@ -95,18 +95,12 @@ pub(crate) fn key_reused() -> Problem {
 
 /// Brings commands to their owners until it is told to stop.
 pub(crate) async fn run(app: App, stop: CancellationToken) {
-    let inbox = app.bus.client().new_inbox();
-    let forwarder = Forwarder { app, inbox };
-    let both = async {
-        tokio::join!(forwarder.rounds(), forwarder.answers());
-    };
-    stop.run_until_cancelled(both).await;
+    let forwarder = Forwarder { app };
+    stop.run_until_cancelled(forwarder.rounds()).await;
 }
 
 struct Forwarder {
     app: App,
-    /// Answers to commands in streams come here, under the command's id.
-    inbox: String,
 }
 
 /// What asking the owner came to.
@@ -150,33 +144,44 @@ impl Forwarder {
         if open.is_empty() || !app.bus.is_connected() {
             return Ok(open.is_empty());
         }
-        let (mut silent, mut waiting) = (HashSet::new(), Vec::new());
-        let mut to_publish = Vec::new();
-        let mut left = false;
-        for command in open {
+        let silent = Mutex::default();
+        let of_callers = stream::iter(by_caller(open).into_values())
+            .map(|commands| self.bring(commands, &silent))
+            .buffer_unordered(CALLERS_AT_ONCE);
+        let waiting: Vec<Vec<CommandId>> = of_callers.try_collect().await?;
+        let waiting = waiting.concat();
+        commands::tried(&app.writer, &waiting)
+            .await
+            .map_err(database_away)?;
+        Ok(waiting.is_empty())
+    }
+
+    /// Brings the commands of one caller, in their order; returns those that wait. A service that was silent
+    /// in this round is not asked again.
+    async fn bring(
+        &self,
+        commands: Vec<Stored>,
+        silent: &Mutex<HashSet<String>>,
+    ) -> Result<Vec<CommandId>, Problem> {
+        let silent = || silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = Vec::new();
+        for command in commands {
             let outcome = match self.before(&command).await? {
                 Some(outcome) => outcome,
-                None if silent.contains(&command.service) => Outcome::Silent,
+                None if silent().contains(&command.service) => Outcome::Silent,
                 None => self.ask(&command).await?,
             };
             match outcome {
                 Outcome::Answered(answer) => self.done(command.id, &answer).await,
                 Outcome::Silent => {
-                    left = true;
-                    if silent.insert(command.service.clone()) || command.after.is_some() {
-                        waiting.push(command.id);
+                    if command.after.is_none() {
+                        silent().insert(command.service);
                     }
-                    if !command.published && command.after.is_none() {
-                        to_publish.push(command);
-                    }
+                    waiting.push(command.id);
                 }
             }
         }
-        self.publish(to_publish).await?;
-        commands::tried(&app.writer, &waiting)
-            .await
-            .map_err(database_away)?;
-        Ok(!left)
+        Ok(waiting)
     }
 
     /// What the command before this one has to say: none, go on.
@@ -196,7 +201,7 @@ impl Forwarder {
     }
 
     async fn ask(&self, command: &Stored) -> Result<Outcome, Problem> {
-        let body = match self.body(command, crate::assertions::VALID_FOR).await? {
+        let body = match self.body(command).await? {
             Ok(body) => body,
             Err(refused) => return Ok(Outcome::Answered(Reply::Problem(refused))),
         };
@@ -214,44 +219,8 @@ impl Forwarder {
         Ok(answer.map_or(Outcome::Silent, Outcome::Answered))
     }
 
-    /// Puts commands into their owners' streams, once each.
-    async fn publish(&self, commands: Vec<Stored>) -> Result<(), Problem> {
-        let (mut ids, mut messages) = (Vec::new(), Vec::new());
-        for command in commands {
-            let Ok(body) = self.body(&command, REMEMBERED_FOR).await? else {
-                continue;
-            };
-            let message = Outgoing {
-                subject: command.subject.clone(),
-                body,
-                headers: Vec::new(),
-            }
-            .header(REPLY_HEADER, format!("{}.{}", self.inbox, command.id));
-            ids.push(command.id);
-            messages.push(message);
-        }
-        let mut published = Vec::new();
-        for (id, stored) in ids.iter().zip(self.app.bus.publish_each(&messages).await) {
-            match stored {
-                Ok(()) => published.push(*id),
-                Err(error) => tracing::debug!(%error, %id, "not in its stream yet"),
-            }
-        }
-        if published.len() < ids.len() {
-            let commands = ids.len() - published.len();
-            tracing::warn!(commands, "not all are in their streams yet; trying again");
-        }
-        commands::published(&self.app.writer, &published)
-            .await
-            .map_err(database_away)
-    }
-
     /// The envelope with an assertion of this moment; or why it must not be done any more.
-    async fn body(
-        &self,
-        command: &Stored,
-        valid: TimeDelta,
-    ) -> Result<Result<String, Problem>, Problem> {
+    async fn body(&self, command: &Stored) -> Result<Result<String, Problem>, Problem> {
         let app = &self.app;
         let user = app
             .people
@@ -268,40 +237,23 @@ impl Forwarder {
             roles: still(&user.roles, &command.roles),
             expires_at: now,
         };
-        let assertion = app.assertions.valid_for(valid, &claims, now)?;
+        let Some(parts) = subject::parse(&command.ask_subject) else {
+            tracing::error!(id = %command.id, "a stored command without a subject");
+            return Ok(Err(Problem::internal()));
+        };
         let mut envelope = command.envelope.clone();
+        let text = envelope.get("command").map(Value::to_string);
+        let asserted = Asserted {
+            service: &parts.service,
+            verb: &parts.verb,
+            key: Some(&command.key),
+            command: &text.unwrap_or_default(),
+        };
+        let assertion = app.assertions.of(&claims, &asserted, now)?;
         if let Some(fields) = envelope.as_object_mut() {
             fields.insert("assertion".to_owned(), assertion.into());
         }
         Ok(Ok(envelope.to_string()))
-    }
-
-    /// Takes the answers to what owners found in their streams.
-    async fn answers(&self) {
-        loop {
-            match self
-                .app
-                .bus
-                .client()
-                .subscribe(format!("{}.*", self.inbox))
-                .await
-            {
-                Ok(mut answers) => {
-                    while let Some(message) = answers.next().await {
-                        self.answer(&message).await;
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "no inbox for accepted commands"),
-            }
-            tokio::time::sleep(PAUSE_MAX).await;
-        }
-    }
-
-    async fn answer(&self, message: &async_nats::Message) {
-        let id = message.subject.rsplit('.').next().map(str::parse);
-        if let (Some(Ok(id)), Some(answer)) = (id, read(&message.payload)) {
-            self.done(id, &answer).await;
-        }
     }
 
     async fn done(&self, id: CommandId, answer: &Reply<Value>) {
@@ -311,6 +263,16 @@ impl Forwarder {
             tracing::error!(%error, %id, "an answer was not kept");
         }
     }
+}
+
+/// The commands of each caller, in the order in which they came.
+fn by_caller(commands: Vec<Stored>) -> BTreeMap<(String, String), Vec<Stored>> {
+    let mut callers: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for command in commands {
+        let caller = (command.workspace.to_string(), command.caller.to_string());
+        callers.entry(caller).or_default().push(command);
+    }
+    callers
 }
 
 /// The owner's last word, if it is one: a proof that has expired on the way is renewed.

@@ -144,6 +144,13 @@ pub async fn start(deps: Deps, config: Config) -> Result<Gateway, GatewayError> 
     };
     let listener = TcpListener::bind(config.http).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "other machines can reach this address, and HTTP on it is not encrypted: tokens and answers can \
+             be read on the way; put a proxy with TLS before it"
+        );
+    }
     let closing = CancellationToken::new();
     let app = App::new(deps, Tables { readers, writer }, closing);
     Ok(Gateway {

@@ -11,6 +11,7 @@ use holdpoint_contracts::handoff::{
     PutPolicy, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
 };
 use holdpoint_contracts::message::{Actor, Command, Envelope};
+use holdpoint_contracts::permission::is_open_to_programs;
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_contracts::value_limits::check_message;
@@ -61,7 +62,7 @@ impl Reader<'_> {
                 };
                 self.request(it.id, input)
             }),
-            DecideTogether::VERB => self.together(read(body)?),
+            DecideTogether::VERB => self.together(body),
             ActOnRequest::VERB => self.one(body, |it: ActOnRequest, caller| {
                 let input = RequestInput::Act {
                     caller,
@@ -123,38 +124,41 @@ impl Reader<'_> {
         body: &[u8],
         input: impl FnOnce(C, Caller) -> Input,
     ) -> Result<Request<Input>, Problem> {
-        let Envelope {
-            actor,
-            assertion,
-            key,
-            command,
-        } = read::<C>(body)?;
-        let caller = self.caller(actor, assertion);
-        Ok(Request::one(input(command, caller), key))
+        let envelope = read::<C>(body)?;
+        let caller = self.caller(&envelope, body);
+        Ok(Request::one(input(envelope.command, caller), envelope.key))
     }
 
-    fn caller(&self, actor: Actor, assertion: Option<String>) -> Caller {
-        let proof = assertion.map_or(Proof::Absent, |assertion| {
-            self.trust
-                .check(&assertion, &self.parts.workspace, self.now)
-                .map_or_else(Proof::Bad, Proof::Good)
-        });
+    fn caller<C: Command>(&self, envelope: &Envelope<C>, body: &[u8]) -> Caller {
+        let checked = self
+            .trust
+            .caller(envelope, body, &self.parts.workspace, self.now);
+        let proof = match checked {
+            Ok(None) => Proof::Absent,
+            Ok(Some(claims)) => Proof::Good(claims),
+            Err(error) => Proof::Bad(error),
+        };
+        let name = &envelope.actor.0;
+        // Nobody vouches for the name of an unsigned command, unless only services may publish it.
+        let may_be_service = !is_open_to_programs(C::SERVICE, C::VERB);
+        let is_service = may_be_service && name.starts_with("service:");
+        let actor = match proof == Proof::Absent && !is_service {
+            true => Actor(format!("unsigned:{name}")),
+            false => envelope.actor.clone(),
+        };
         Caller { actor, proof }
     }
 
     /// Requests of any partition: each row is guarded by its version, whoever writes it.
-    fn together(&self, envelope: Envelope<DecideTogether>) -> Result<Request<Input>, Problem> {
-        let Envelope {
-            actor,
-            assertion,
-            key,
-            command:
-                DecideTogether {
-                    ids,
-                    decision,
-                    versions,
-                },
-        } = envelope;
+    fn together(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+        let envelope = read::<DecideTogether>(body)?;
+        let caller = self.caller(&envelope, body);
+        let Envelope { key, command, .. } = envelope;
+        let DecideTogether {
+            ids,
+            decision,
+            versions,
+        } = command;
         let unique: BTreeSet<_> = ids.iter().collect();
         if unique.len() != ids.len() || !(1..=DecideTogether::IDS_MAX).contains(&ids.len()) {
             let most = DecideTogether::IDS_MAX;
@@ -166,7 +170,6 @@ impl Reader<'_> {
             let detail = format!("versions: `{other}` is none of `ids`");
             return Err(Problem::invalid_body(detail).with_errors(vec![error]));
         }
-        let caller = self.caller(actor, assertion);
         let inputs = ids.into_iter().map(|id| {
             let (caller, decision) = (caller.clone(), decision.clone());
             let version = versions.get(&id).copied();
@@ -225,4 +228,53 @@ fn read<C: Command>(body: &[u8]) -> Result<Envelope<C>, Problem> {
     check_message(C::VERB, body)?;
     serde_json::from_slice(body)
         .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", C::VERB)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The name that a command's caller is written down with.
+    fn name_of<C: Command>(command: C, actor: &str) -> String {
+        let parts = Parts {
+            workspace: "acme".parse().unwrap(),
+            service: C::SERVICE.to_owned(),
+            verb: C::VERB.to_owned(),
+        };
+        let trust = Trust::default();
+        let reader = Reader {
+            parts: &parts,
+            trust: &trust,
+            now: DateTime::UNIX_EPOCH,
+        };
+        let envelope = Envelope {
+            actor: Actor(actor.to_owned()),
+            assertion: None,
+            key: None,
+            command,
+        };
+        let body = serde_json::to_vec(&envelope).unwrap();
+        reader.caller(&envelope, &body).name()
+    }
+
+    /// Mend A-M4: nobody vouches for the name in an unsigned command, and no program becomes a service by it.
+    #[test]
+    fn an_unsigned_command_is_on_record_as_such() {
+        let withdraw = || WithdrawHold {
+            id: HoldId::standalone(),
+            version: None,
+        };
+        assert_eq!(name_of(withdraw(), "owner"), "unsigned:owner");
+        assert_eq!(
+            name_of(withdraw(), "service:gateway"),
+            "unsigned:service:gateway"
+        );
+        let put = || PutUser {
+            name: "ada".parse().unwrap(),
+            email: None,
+            roles: Vec::new(),
+        };
+        assert_eq!(name_of(put(), "service:gateway"), "service:gateway");
+        assert_eq!(name_of(put(), "gateway"), "unsigned:gateway");
+    }
 }

@@ -14,7 +14,7 @@ use holdpoint_contracts::handoff::{
     SetHolds, UserFacts,
 };
 use holdpoint_contracts::hold::{HoldSpec, HoldWish, Want, WishAnswer};
-use holdpoint_contracts::message::{Actor, Envelope, Reply};
+use holdpoint_contracts::message::{Actor, Command, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_contracts::{executor, subject};
@@ -89,20 +89,21 @@ impl Bench {
     }
 
     /// A command that the gateway vouches for.
-    fn by<C>(&self, name: &str, role: &str, command: C) -> Envelope<C> {
+    fn by<C: Command>(&self, name: &str, role: &str, command: C) -> Envelope<C> {
         let claims = Claims {
             workspace: acme(),
             user: name.parse().unwrap(),
             roles: vec![role.parse().unwrap()],
             expires_at: self.clock.now() + TimeDelta::minutes(5),
         };
-        let signer = self.secrets.signer().unwrap();
-        Envelope {
+        let envelope = Envelope {
             actor: Actor(name.to_owned()),
-            assertion: Some(signer.sign(&claims).unwrap()),
+            assertion: None,
             key: None,
             command,
-        }
+        };
+        let signer = self.secrets.signer().unwrap();
+        signer.vouch(&claims, envelope).unwrap()
     }
 
     async fn wish(&self, id: HoldId, rev: u64, want: Want) -> WishAnswer {
@@ -193,7 +194,7 @@ async fn only_what_the_gateway_has_signed_decides() {
         roles: vec!["owner".parse().unwrap()],
         expires_at: bench.clock.now() + TimeDelta::minutes(5),
     };
-    forged.assertion = Some(others.sign(&claims).unwrap());
+    forged = others.vouch(&claims, forged).unwrap();
     assert_eq!(ask(forged).await, 401);
     let old = good();
     let later = bench.clock.now() + TimeDelta::minutes(5);
@@ -365,6 +366,7 @@ async fn a_close_is_sent_again_until_the_executor_has_confirmed_it() {
     let soon = Duration::from_secs(30);
     // The executor's first look is interrupted: the message is acked, and no answer goes out.
     let wanted = holdpoint_bus::StreamUse::Commands(service);
+    bench.bus.provide_stream(wanted).await.unwrap();
     let mut messages = bench
         .bus
         .pull(wanted, service, &filter, soon)

@@ -40,7 +40,7 @@ impl Reader<'_> {
             NoteEnds::VERB => self.ends(read(body)?),
             ReadNotification::VERB => {
                 let envelope: Envelope<ReadNotification> = read(body)?;
-                let caller = self.caller(&envelope, Right::Look)?;
+                let caller = self.caller(&envelope, body, Right::Look)?;
                 let input = Input::Read {
                     workspace: self.parts.workspace.clone(),
                     person: caller.user,
@@ -48,13 +48,13 @@ impl Reader<'_> {
                 };
                 Ok(Request::one(input, envelope.key))
             }
-            ReadNotifications::VERB => self.read_all(read(body)?),
-            PutPreferences::VERB => self.preferences(read(body)?),
-            AddWebhook::VERB => self.webhook(read(body)?),
-            ChangeWebhook::VERB => self.change(read(body)?),
+            ReadNotifications::VERB => self.read_all(body),
+            PutPreferences::VERB => self.preferences(body),
+            AddWebhook::VERB => self.webhook(body),
+            ChangeWebhook::VERB => self.change(body),
             RemoveWebhook::VERB => {
                 let envelope: Envelope<RemoveWebhook> = read(body)?;
-                self.caller(&envelope, Right::Administer)?;
+                self.caller(&envelope, body, Right::Administer)?;
                 let input = Input::RemoveWebhook {
                     workspace: self.parts.workspace.clone(),
                     id: envelope.command.id,
@@ -65,7 +65,7 @@ impl Reader<'_> {
                 let envelope: Envelope<Watch> = read(body)?;
                 let input = Input::Watch {
                     workspace: self.parts.workspace.clone(),
-                    person: self.caller(&envelope, Right::Look)?.user,
+                    person: self.caller(&envelope, body, Right::Look)?.user,
                     of: envelope.command.of,
                 };
                 Ok(Request::one(input, envelope.key))
@@ -74,14 +74,14 @@ impl Reader<'_> {
                 let envelope: Envelope<Unwatch> = read(body)?;
                 let input = Input::Unwatch {
                     workspace: self.parts.workspace.clone(),
-                    person: self.caller(&envelope, Right::Look)?.user,
+                    person: self.caller(&envelope, body, Right::Look)?.user,
                     of: envelope.command.of,
                 };
                 Ok(Request::one(input, envelope.key))
             }
             ShowWebhookSecret::VERB => {
                 let envelope: Envelope<ShowWebhookSecret> = read(body)?;
-                self.caller(&envelope, Right::Administer)?;
+                self.caller(&envelope, body, Right::Administer)?;
                 let input = Input::Secret {
                     workspace: self.parts.workspace.clone(),
                     fresh: WebhookSecret::fresh().write(),
@@ -94,8 +94,9 @@ impl Reader<'_> {
         }
     }
 
-    fn webhook(&self, envelope: Envelope<AddWebhook>) -> Result<Request<Input>, Problem> {
-        let caller = self.caller(&envelope, Right::Administer)?;
+    fn webhook(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+        let envelope: Envelope<AddWebhook> = read(body)?;
+        let caller = self.caller(&envelope, body, Right::Administer)?;
         let wanted = envelope.command;
         self.may_call(&wanted.url, &wanted.events)?;
         let webhook = Webhook {
@@ -119,8 +120,9 @@ impl Reader<'_> {
         ))
     }
 
-    fn change(&self, envelope: Envelope<ChangeWebhook>) -> Result<Request<Input>, Problem> {
-        self.caller(&envelope, Right::Administer)?;
+    fn change(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+        let envelope: Envelope<ChangeWebhook> = read(body)?;
+        self.caller(&envelope, body, Right::Administer)?;
         let wanted = envelope.command;
         self.may_call(&wanted.url, &wanted.events)?;
         let input = Input::ChangeWebhook {
@@ -138,14 +140,22 @@ impl Reader<'_> {
 
     fn may_call(&self, url: &str, events: &[String]) -> Result<(), Problem> {
         let url = check(url, events)?;
+        if url.scheme() == "http" && self.targets == TargetPolicy::PublicOnly {
+            let host = url.host_str().unwrap_or_default();
+            tracing::warn!(
+                host,
+                "what this webhook is told goes unencrypted: https is better"
+            );
+        }
         self.targets.check(&url).map_err(|refused| {
             let message = format!("url: {refused}");
             Problem::invalid_body(&*message).with_errors(vec![FieldError::at("/url", message)])
         })
     }
 
-    fn preferences(&self, envelope: Envelope<PutPreferences>) -> Result<Request<Input>, Problem> {
-        let caller = self.caller(&envelope, Right::Look)?;
+    fn preferences(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+        let envelope: Envelope<PutPreferences> = read(body)?;
+        let caller = self.caller(&envelope, body, Right::Look)?;
         let PutPreferences {
             person,
             preferences,
@@ -165,8 +175,9 @@ impl Reader<'_> {
         Ok(Request::one(input, envelope.key))
     }
 
-    fn read_all(&self, envelope: Envelope<ReadNotifications>) -> Result<Request<Input>, Problem> {
-        let caller = self.caller(&envelope, Right::Look)?;
+    fn read_all(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+        let envelope: Envelope<ReadNotifications> = read(body)?;
+        let caller = self.caller(&envelope, body, Right::Look)?;
         let ReadNotifications { person, until } = envelope.command;
         if caller.user != person {
             let detail = format!("`{}` may not say what `{person}` has read", caller.user);
@@ -239,15 +250,20 @@ impl Reader<'_> {
     }
 
     /// Who asks, as the gateway vouches: what is a person's own nobody else changes.
-    fn caller<C>(&self, envelope: &Envelope<C>, right: Right) -> Result<Claims, Problem> {
-        let assertion = envelope.assertion.as_ref().ok_or_else(|| {
+    fn caller<C: Command>(
+        &self,
+        envelope: &Envelope<C>,
+        body: &[u8],
+        right: Right,
+    ) -> Result<Claims, Problem> {
+        let claims = self
+            .trust
+            .caller(envelope, body, &self.parts.workspace, self.now)
+            .map_err(holdpoint_auth::AuthError::problem)?;
+        let claims = claims.ok_or_else(|| {
             let detail = "this needs a person, and a proof of who asks";
             Problem::new(403, "forbidden", detail)
         })?;
-        let claims = self
-            .trust
-            .check(assertion, &self.parts.workspace, self.now)
-            .map_err(holdpoint_auth::AuthError::problem)?;
         authorize(Some(&claims), right)?;
         Ok(claims)
     }

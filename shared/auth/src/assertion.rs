@@ -1,12 +1,16 @@
-//! The gateway vouches for a caller: Ed25519 over a few claims.
+//! The gateway vouches for a caller: Ed25519 over a few claims and one command.
 //!
-//! An assertion speaks of a caller and not of one command, so that the gateway signs once in a while
-//! and the services check once in a while; it lives for minutes.
+//! An assertion is bound to what it was signed for: workspace, service, verb, idempotency key and the text
+//! of the command. Whoever reads one on its way can have the same command done again under the same key,
+//! which changes nothing, and no other. It lives for minutes.
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::message::command_text;
+use holdpoint_contracts::{Asked, Command, Envelope};
 use holdpoint_ids::{RoleName, UserName, Workspace};
 use nkeys::KeyPair;
 use serde::{Deserialize, Serialize};
+use sha2_for_hmac::{Digest as _, Sha256};
 
 use crate::{AuthError, pack, parts};
 
@@ -23,6 +27,45 @@ pub struct Claims {
     /// From when on it is worth nothing.
     #[serde(with = "holdpoint_contracts::instant")]
     pub expires_at: DateTime<Utc>,
+}
+
+/// What an assertion is for.
+#[derive(Debug, Clone, Copy)]
+pub struct Asserted<'a> {
+    /// The service that handles the command.
+    pub service: &'a str,
+    /// What is to be done.
+    pub verb: &'a str,
+    /// Under which idempotency key.
+    pub key: Option<&'a Asked>,
+    /// The JSON of the command, byte for byte as it is sent.
+    pub command: &'a str,
+}
+
+impl Asserted<'_> {
+    /// Each part with its length, so that none can be moved into another.
+    fn digest(&self) -> String {
+        let (key, of) = match self.key {
+            Some(asked) => (asked.key.as_str(), asked.digest.as_str()),
+            None => ("", ""),
+        };
+        let has_key = if self.key.is_some() { "1" } else { "0" };
+        let mut digest = Sha256::new();
+        for part in [self.service, self.verb, has_key, key, of, self.command] {
+            digest.update((part.len() as u64).to_be_bytes());
+            digest.update(part.as_bytes());
+        }
+        pack(&digest.finalize())
+    }
+}
+
+/// What is signed. The workspace of the claims is that of the command.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Signed {
+    claims: Claims,
+    /// [`Asserted::digest`].
+    command: String,
 }
 
 /// Signs assertions; only the gateway has one.
@@ -65,18 +108,42 @@ impl Signer {
         self.0.public_key()
     }
 
-    /// Vouches for a caller.
+    /// Vouches for the caller of one command.
     ///
     /// # Errors
     /// [`AuthError::Malformed`] never for claims of this crate.
-    pub fn sign(&self, claims: &Claims) -> Result<String, AuthError> {
-        let body = serde_json::to_vec(claims).map_err(|_never| AuthError::Malformed)?;
+    pub fn sign(&self, claims: &Claims, asserted: &Asserted<'_>) -> Result<String, AuthError> {
+        let signed = Signed {
+            claims: claims.clone(),
+            command: asserted.digest(),
+        };
+        let body = serde_json::to_vec(&signed).map_err(|_never| AuthError::Malformed)?;
         let payload = pack(&body);
         let signature = self
             .0
             .sign(payload.as_bytes())
             .map_err(|_public| AuthError::Malformed)?;
         Ok(format!("{payload}.{}", pack(&signature)))
+    }
+
+    /// The envelope with an assertion for what is in it.
+    ///
+    /// # Errors
+    /// [`AuthError::Malformed`] when the command cannot be written.
+    pub fn vouch<C: Command>(
+        &self,
+        claims: &Claims,
+        mut envelope: Envelope<C>,
+    ) -> Result<Envelope<C>, AuthError> {
+        let command = serde_json::to_string(&envelope.command);
+        let asserted = Asserted {
+            service: C::SERVICE,
+            verb: C::VERB,
+            key: envelope.key.as_ref(),
+            command: &command.map_err(|_unwritable| AuthError::Malformed)?,
+        };
+        envelope.assertion = Some(self.sign(claims, &asserted)?);
+        Ok(envelope)
     }
 }
 
@@ -93,13 +160,38 @@ impl Trust {
         Self { keys }
     }
 
-    /// Checks an assertion for a command in a workspace.
+    /// Whom the gateway vouches for as the caller of a command; none where the command has no assertion.
+    /// `body` is the envelope as it came.
     ///
     /// # Errors
     /// [`AuthError`]; a command with a bad assertion is refused, never taken as unsigned.
+    pub fn caller<C: Command>(
+        &self,
+        envelope: &Envelope<C>,
+        body: &[u8],
+        workspace: &Workspace,
+        now: DateTime<Utc>,
+    ) -> Result<Option<Claims>, AuthError> {
+        let Some(assertion) = &envelope.assertion else {
+            return Ok(None);
+        };
+        let asserted = Asserted {
+            service: C::SERVICE,
+            verb: C::VERB,
+            key: envelope.key.as_ref(),
+            command: command_text(body).ok_or(AuthError::Malformed)?,
+        };
+        self.check(assertion, &asserted, workspace, now).map(Some)
+    }
+
+    /// Checks an assertion for a command in a workspace, at an instant.
+    ///
+    /// # Errors
+    /// [`AuthError`].
     pub fn check(
         &self,
         assertion: &str,
+        asserted: &Asserted<'_>,
         workspace: &Workspace,
         now: DateTime<Utc>,
     ) -> Result<Claims, AuthError> {
@@ -111,13 +203,17 @@ impl Trust {
         if !is_signed {
             return Err(AuthError::Forged);
         }
-        let claims: Claims =
+        let signed: Signed =
             serde_json::from_slice(&body).map_err(|_other| AuthError::Malformed)?;
+        let Signed { claims, command } = signed;
         if claims.expires_at <= now {
             return Err(AuthError::Expired);
         }
         if claims.workspace != *workspace {
             return Err(AuthError::OtherWorkspace);
+        }
+        if command != asserted.digest() {
+            return Err(AuthError::OtherCommand);
         }
         Ok(claims)
     }
@@ -138,23 +234,104 @@ mod tests {
         }
     }
 
+    const DECIDES: Asserted<'_> = Asserted {
+        service: "handoff",
+        verb: "decide_request",
+        key: None,
+        command: r#"{"id":"a"}"#,
+    };
+
     #[test]
     fn what_was_signed_is_believed_until_it_expires() {
         let signer = Signer::fresh();
         let trust = Trust::new(vec![signer.public_key()]);
-        let text = signer.sign(&claims()).unwrap();
-        let acme = "acme".parse().unwrap();
+        let text = signer.sign(&claims(), &DECIDES).unwrap();
+        let (acme, other) = ("acme".parse().unwrap(), "other".parse().unwrap());
         let now = DateTime::UNIX_EPOCH;
-        assert_eq!(trust.check(&text, &acme, now), Ok(claims()));
+        let check = |workspace, at| trust.check(&text, &DECIDES, workspace, at);
+        assert_eq!(check(&acme, now), Ok(claims()));
         let late = claims().expires_at;
-        assert_eq!(trust.check(&text, &acme, late), Err(AuthError::Expired));
-        let other = "other".parse().unwrap();
-        assert_eq!(
-            trust.check(&text, &other, now),
-            Err(AuthError::OtherWorkspace)
-        );
+        assert_eq!(check(&acme, late), Err(AuthError::Expired));
+        assert_eq!(check(&other, now), Err(AuthError::OtherWorkspace));
         let again = Signer::from_seed(&signer.seed().unwrap()).unwrap();
         assert_eq!(again.public_key(), signer.public_key());
+    }
+
+    /// Mend A-C1: an assertion that was read on its way is worth nothing for anything else.
+    #[test]
+    fn an_assertion_is_for_one_command_alone() {
+        let signer = Signer::fresh();
+        let trust = Trust::new(vec![signer.public_key()]);
+        let acme: Workspace = "acme".parse().unwrap();
+        let key = Asked {
+            key: "k".to_owned(),
+            digest: "d".to_owned(),
+        };
+        let keyed = Asserted {
+            key: Some(&key),
+            ..DECIDES
+        };
+        let text = signer.sign(&claims(), &keyed).unwrap();
+        let check = |asserted| trust.check(&text, &asserted, &acme, DateTime::UNIX_EPOCH);
+        assert_eq!(check(keyed), Ok(claims()));
+        let moved = Asked {
+            key: "kd".to_owned(),
+            digest: String::new(),
+        };
+        for other in [
+            DECIDES,
+            Asserted {
+                key: Some(&moved),
+                ..keyed
+            },
+            Asserted {
+                service: "executor",
+                ..keyed
+            },
+            Asserted {
+                verb: "put_user",
+                ..keyed
+            },
+            Asserted {
+                command: r#"{"id":"b"}"#,
+                ..keyed
+            },
+        ] {
+            assert_eq!(check(other), Err(AuthError::OtherCommand), "{other:?}");
+        }
+    }
+
+    /// Mend A-C1: what is checked is the text that came, whatever it is read as.
+    #[test]
+    fn an_envelope_is_vouched_for_as_it_is_sent() {
+        use holdpoint_contracts::Actor;
+        use holdpoint_contracts::executor::PauseRun;
+        use holdpoint_ids::RunId;
+
+        let signer = Signer::fresh();
+        let trust = Trust::new(vec![signer.public_key()]);
+        let acme: Workspace = "acme".parse().unwrap();
+        let envelope = |run| Envelope {
+            actor: Actor("ada".to_owned()),
+            assertion: None,
+            key: None,
+            command: PauseRun { run },
+        };
+        let now = DateTime::UNIX_EPOCH;
+        let bare = envelope(RunId::fresh());
+        let body = serde_json::to_vec(&bare).unwrap();
+        assert_eq!(trust.caller(&bare, &body, &acme, now), Ok(None));
+        let vouched = signer.vouch(&claims(), bare).unwrap();
+        let body = serde_json::to_vec(&vouched).unwrap();
+        assert_eq!(
+            trust.caller(&vouched, &body, &acme, now),
+            Ok(Some(claims()))
+        );
+        let mut other = envelope(RunId::fresh());
+        other.assertion = vouched.assertion;
+        let body = serde_json::to_vec(&other).unwrap();
+        let refused = trust.caller(&other, &body, &acme, now);
+        assert_eq!(refused, Err(AuthError::OtherCommand));
     }
 
     /// Ground, "Must": a forged assertion.
@@ -163,13 +340,17 @@ mod tests {
         let signer = Signer::fresh();
         let trust = Trust::new(vec![signer.public_key()]);
         let acme: Workspace = "acme".parse().unwrap();
-        let check = |text: &str| trust.check(text, &acme, DateTime::UNIX_EPOCH);
-        let forged = Signer::fresh().sign(&claims()).unwrap();
+        let check = |text: &str| trust.check(text, &DECIDES, &acme, DateTime::UNIX_EPOCH);
+        let forged = Signer::fresh().sign(&claims(), &DECIDES).unwrap();
         assert_eq!(check(&forged), Err(AuthError::Forged));
-        let text = signer.sign(&claims()).unwrap();
+        let text = signer.sign(&claims(), &DECIDES).unwrap();
         let (_, signature) = text.split_once('.').unwrap();
         let mut richer = claims();
         richer.roles = vec!["owner".parse().unwrap()];
+        let richer = Signed {
+            claims: richer,
+            command: DECIDES.digest(),
+        };
         let body = pack(&serde_json::to_vec(&richer).unwrap());
         assert_eq!(
             check(&format!("{body}.{signature}")),

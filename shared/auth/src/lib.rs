@@ -16,7 +16,7 @@ mod webhook;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-pub use assertion::{Claims, Signer, Trust};
+pub use assertion::{Asserted, Claims, Signer, Trust};
 pub use keys::{Keys, Secrets};
 pub use link::{Choice, LinkClaims, LinkKey};
 pub use rights::{Right, Role, authorize, may};
@@ -38,6 +38,9 @@ pub enum AuthError {
     /// It is good, for another workspace.
     #[error("it is for another workspace")]
     OtherWorkspace,
+    /// It is good, for another command.
+    #[error("it is for another command")]
+    OtherCommand,
 }
 
 impl AuthError {

@@ -3,6 +3,7 @@
 use holdpoint_ids::Workspace;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 use crate::subject;
@@ -93,6 +94,19 @@ impl<C> Envelope<C> {
             command,
         }
     }
+}
+
+/// The command within an envelope, as it was written: what a signature is over. None where the body is
+/// not an envelope.
+#[must_use]
+pub fn command_text(body: &[u8]) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct Written<'a> {
+        #[serde(borrow)]
+        command: &'a RawValue,
+    }
+    let written: Written<'_> = serde_json::from_slice(body).ok()?;
+    Some(written.command.get())
 }
 
 /// An idempotency key in the caller's scope, and what was asked under it.

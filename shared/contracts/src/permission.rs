@@ -2,8 +2,30 @@
 //!
 //! This is the authority of everything that carries no signed assertion, so it says as little as each
 //! client needs. `holdpoint nats-config` writes it as a server configuration.
+//!
+//! A stream is made and changed by the one service that owns it, for its settings can make the server
+//! publish what its owner may not. Nobody may delete, purge or read a stream by its API.
 
+#[cfg(test)]
+mod tests;
+
+use crate::asking::RequestInput;
+use crate::executor::{
+    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HoldsClosed,
+    HoldsHandled, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
+    StartRun, TakeOverRun, TimersFired, WatchEnds,
+};
+use crate::handoff::{
+    ActOnRequest, AskAgain, DecideRequest, DecideTogether, DeletePolicy, DisableUser, OpenHold,
+    PutPolicy, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
+};
 use crate::message::Command;
+use crate::notification::{
+    AddWebhook, ChangeWebhook, NoteEnds, NoteRequests, PutPreferences, ReadNotification,
+    ReadNotifications, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
+};
+use crate::scheduler::SetTimers;
+use crate::steps::{Beat, Goodbye, StartSteps, StepResults};
 use crate::subject::{STEPS, TIMERS, commands_stream};
 use crate::{executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
@@ -38,7 +60,7 @@ impl Client {
         Self::Worker,
     ];
 
-    /// The name of its connection; its inboxes begin with `_INBOX.<name>.`.
+    /// The name of its connection.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -60,61 +82,72 @@ pub struct Permissions {
     pub publish: Vec<String>,
     /// Subjects, with wildcards.
     pub subscribe: Vec<String>,
+    /// Whether it may answer a request that it has received, once, at the inbox named there.
+    pub responds: bool,
 }
 
-/// What a client may.
+/// What a client may. `inboxes` is the prefix of its inboxes, which no other client may share:
+/// [`inboxes_of`](crate::subject::inboxes_of) makes it from the public half of the client's key.
 #[must_use]
-pub fn permissions(client: &Client) -> Permissions {
-    let mut publish = vec!["$JS.API.INFO".to_owned()];
-    let mut subscribe = vec![format!("_INBOX.{}.>", client.name())];
+pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
+    let mut publish = Vec::new();
+    let mut subscribe = vec![format!("{inboxes}.>")];
     match client {
         Client::Executor => {
             serves(executor::SERVICE, &mut publish, &mut subscribe);
-            publish.extend(commands_of(&[scheduler::SERVICE, handoff::SERVICE]));
-            publish.extend(command_of::<notification::NoteEnds>());
+            publish.extend([
+                stored::<SetTimers>(),
+                stored::<SetHolds>(),
+                stored::<NoteEnds>(),
+            ]);
             publish.extend(["hp.*.steps.>".into(), "hp.sys.node.*".into()]);
             // The built-in tools that it runs itself.
-            publish.extend(BUILT_IN_TOOLS.map(str::to_owned));
-            publish.extend(stream_api(STEPS));
+            publish.extend(built_in_tools());
+            publish.extend(stream_owner(STEPS));
             knows_users(&mut publish, &mut subscribe);
         }
         Client::Scheduler => {
             serves(scheduler::SERVICE, &mut publish, &mut subscribe);
-            publish.extend(commands_of(&[executor::SERVICE, handoff::SERVICE]));
+            publish.extend([stored::<TimersFired>(), stored::<RequestTimersFired>()]);
             publish.push("hp.timers.>".into());
-            publish.extend([TIMERS, STEPS].into_iter().flat_map(consumer_api));
+            publish.extend(stream_owner(TIMERS));
+            publish.extend(stream_reader(TIMERS));
             subscribe.push(crate::subject::CLOCK_ADVANCE.into());
         }
         Client::Handoff => {
             serves(handoff::SERVICE, &mut publish, &mut subscribe);
-            publish.extend(commands_of(&[
-                executor::SERVICE,
-                scheduler::SERVICE,
-                notification::SERVICE,
-            ]));
+            publish.extend([
+                stored::<HoldsClosed>(),
+                stored::<HoldsHandled>(),
+                stored::<SetTimers>(),
+                stored::<NoteRequests>(),
+            ]);
         }
         Client::Notification => {
             serves(notification::SERVICE, &mut publish, &mut subscribe);
             // Which ends of runs it is to be told.
-            publish.extend(command_of::<executor::WatchEnds>());
+            publish.push(stored::<WatchEnds>());
             knows_users(&mut publish, &mut subscribe);
         }
         Client::Gateway => {
-            publish.extend(["hp.*.ask.>", "hp.*.get.>"].map(str::to_owned));
-            publish.extend(commands_of(&[
-                executor::SERVICE,
-                handoff::SERVICE,
-                notification::SERVICE,
-            ]));
+            publish.extend(of_gateway());
+            publish.push("hp.*.get.>".into());
             publish.push(crate::subject::CLOCK_ADVANCE.into());
             subscribe.push("hp.*.live.>".into());
         }
         Client::Worker => {
-            let ask = |verb: &str| format!("hp.*.ask.executor.*.{verb}");
-            publish.extend(WORKER_EXECUTOR.map(ask));
-            publish.extend(BUILT_IN_TOOLS.map(str::to_owned));
-            publish.push("hp.*.cmd.executor.*.step_results".into());
-            publish.extend(consumer_api(STEPS));
+            publish.extend([
+                asked::<StartSteps>(),
+                asked::<StepResults>(),
+                asked::<Beat>(),
+                asked::<Goodbye>(),
+                asked::<RequestInput>(),
+                stored::<StepResults>(),
+            ]);
+            publish.extend(built_in_tools());
+            // The executor makes the stream and its consumers: their settings name subjects that the
+            // server publishes to.
+            publish.extend(stream_reader(STEPS));
             subscribe.push("hp.sys.node.*".into());
             // A tool that waits for an answer is nudged.
             subscribe.push(format!("hp.*.live.{}", executor::SERVICE));
@@ -124,46 +157,47 @@ pub fn permissions(client: &Client) -> Permissions {
             subscribe.push(format!("hp.{workspace}.live.>"));
         }
     }
-    Permissions { publish, subscribe }
+    Permissions {
+        publish,
+        subscribe,
+        // A node is asked to beat.
+        responds: *client == Client::Worker,
+    }
 }
-
-/// Commands of the executor that a worker asks for.
-const WORKER_EXECUTOR: [&str; 5] = [
-    "start_steps",
-    "step_results",
-    "beat",
-    "goodbye",
-    "request_input",
-];
-
-/// What the built-in tools ask for: `update_contact`, and `create_task`.
-const BUILT_IN_TOOLS: [&str; 2] = [
-    "hp.*.ask.executor.*.patch_contact",
-    "hp.*.ask.handoff.*.open_hold",
-];
 
 /// Commands of the executor that a program may publish; deciding needs a person.
 const PROGRAM_EXECUTOR: [&str; 12] = [
-    "apply_agent",
-    "start_run",
-    "pause_run",
-    "resume_run",
-    "cancel_run",
-    "request_input",
-    "put_contact",
-    "patch_contact",
-    "add_activity",
-    "delete_contact",
-    "put_tool",
-    "delete_tool",
+    ApplyAgent::VERB,
+    StartRun::VERB,
+    PauseRun::VERB,
+    ResumeRun::VERB,
+    CancelRun::VERB,
+    RequestInput::VERB,
+    PutContact::VERB,
+    PatchContact::VERB,
+    AddActivity::VERB,
+    DeleteContact::VERB,
+    PutTool::VERB,
+    DeleteTool::VERB,
 ];
 
 /// Commands of the handoff service that a program may publish.
-const PROGRAM_HANDOFF: [&str; 3] = ["open_hold", "ask_again", "withdraw_hold"];
+const PROGRAM_HANDOFF: [&str; 3] = [OpenHold::VERB, AskAgain::VERB, WithdrawHold::VERB];
 
 /// What a program may ask the handoff service. Users are for those who administer, and what somebody is
 /// told is theirs alone: the gateway asks for that, which has seen who wants it.
 const PROGRAM_LOOKS: [&str; 4] = ["request", "requests", "policy", "policies"];
+
+/// Whether programs or workers may publish a command too: then its actor is a name that nobody vouches
+/// for, and is never taken for a service.
+#[must_use]
+pub fn is_open_to_programs(service: &str, verb: &str) -> bool {
+    match service {
+        executor::SERVICE => PROGRAM_EXECUTOR.contains(&verb),
+        handoff::SERVICE => PROGRAM_HANDOFF.contains(&verb),
+        _ => false,
+    }
+}
 
 /// What a program may publish.
 fn of_program(workspace: &Workspace) -> Vec<String> {
@@ -183,6 +217,54 @@ fn of_program(workspace: &Workspace) -> Vec<String> {
     publish
 }
 
+/// What the gateway asks for on behalf of people and their programs. It tells no facts: what a service
+/// tells another is not among these.
+fn of_gateway() -> Vec<String> {
+    vec![
+        asked::<ApplyAgent>(),
+        asked::<DeleteAgent>(),
+        asked::<PutTool>(),
+        asked::<DeleteTool>(),
+        asked::<PutContact>(),
+        asked::<PatchContact>(),
+        asked::<AddActivity>(),
+        asked::<DeleteContact>(),
+        asked::<StartRun>(),
+        asked::<PauseRun>(),
+        asked::<ResumeRun>(),
+        asked::<CancelRun>(),
+        asked::<TakeOverRun>(),
+        asked::<PauseScope>(),
+        asked::<ResumeScope>(),
+        asked::<RequestInput>(),
+        asked::<OpenHold>(),
+        asked::<AskAgain>(),
+        asked::<WithdrawHold>(),
+        asked::<DecideRequest>(),
+        asked::<DecideTogether>(),
+        asked::<ActOnRequest>(),
+        asked::<PutUser>(),
+        asked::<DisableUser>(),
+        asked::<PutPolicy>(),
+        asked::<DeletePolicy>(),
+        asked::<ReadNotification>(),
+        asked::<ReadNotifications>(),
+        asked::<PutPreferences>(),
+        asked::<AddWebhook>(),
+        asked::<ChangeWebhook>(),
+        asked::<RemoveWebhook>(),
+        asked::<ShowWebhookSecret>(),
+        asked::<Watch>(),
+        asked::<Unwatch>(),
+        asked::<WatchEnds>(),
+    ]
+}
+
+/// What the built-in tools ask for: `update_contact`, and `create_task`.
+fn built_in_tools() -> [String; 2] {
+    [asked::<PatchContact>(), asked::<OpenHold>()]
+}
+
 /// What a service on the kernel needs: its own commands and queries, answers, and its stream.
 fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
     subscribe.push(crate::subject::asks_filter(service));
@@ -190,7 +272,8 @@ fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>)
     // Callers wait at inboxes of their own.
     publish.push("_INBOX.>".into());
     publish.push(format!("hp.*.live.{service}"));
-    publish.extend(consumer_api(&commands_stream(service)));
+    publish.extend(stream_owner(&commands_stream(service)));
+    publish.extend(stream_reader(&commands_stream(service)));
 }
 
 /// A copy of the users: what changed, and that something did.
@@ -199,199 +282,32 @@ fn knows_users(publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
     subscribe.push(crate::subject::live_users());
 }
 
-/// Commands of other services, and their streams.
-fn commands_of(services: &[&str]) -> Vec<String> {
-    services
-        .iter()
-        .flat_map(|service| {
-            let mut subjects = stream_api(&commands_stream(service));
-            subjects.push(crate::subject::commands_filter(service));
-            subjects
-        })
-        .collect()
+/// One command of another service, put into its stream.
+fn stored<C: Command>() -> String {
+    format!("hp.*.cmd.{}.*.{}", C::SERVICE, C::VERB)
 }
 
-/// One command of another service, and its stream.
-fn command_of<C: Command>() -> Vec<String> {
-    let mut subjects = stream_api(&commands_stream(C::SERVICE));
-    subjects.push(format!("hp.*.cmd.{}.*.{}", C::SERVICE, C::VERB));
-    subjects
+/// One command, as a core request.
+fn asked<C: Command>() -> String {
+    format!("hp.*.ask.{}.*.{}", C::SERVICE, C::VERB)
 }
 
-/// Making a stream and looking at it.
-fn stream_api(stream: &str) -> Vec<String> {
-    ["CREATE", "UPDATE", "INFO"]
+/// Making a stream and its consumers, and changing them.
+fn stream_owner(stream: &str) -> Vec<String> {
+    let mut subjects: Vec<_> = ["CREATE", "UPDATE", "INFO"]
         .map(|verb| format!("$JS.API.STREAM.{verb}.{stream}"))
-        .to_vec()
-}
-
-/// The same, and reading it through consumers.
-fn consumer_api(stream: &str) -> Vec<String> {
-    let mut subjects = stream_api(stream);
-    for verb in ["CREATE", "DURABLE.CREATE", "INFO", "DELETE", "MSG.NEXT"] {
-        subjects.push(format!("$JS.API.CONSUMER.{verb}.{stream}.>"));
-    }
-    for verb in ["CREATE", "LIST", "NAMES"] {
-        subjects.push(format!("$JS.API.CONSUMER.{verb}.{stream}"));
-    }
-    subjects.push(format!("$JS.ACK.{stream}.>"));
+        .to_vec();
+    subjects.push(format!("$JS.API.CONSUMER.CREATE.{stream}.>"));
+    subjects.push(format!("$JS.API.CONSUMER.DELETE.{stream}.*"));
+    subjects.push(format!("$JS.API.CONSUMER.NAMES.{stream}"));
     subjects
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// S0-T4: who tells of ends, and who asks for that, may no more for it.
-    #[test]
-    fn ends_are_told_and_asked_for_and_nothing_else() {
-        for (client, subject, may) in [
-            (
-                Client::Executor,
-                "hp.acme.cmd.notification.3.note_ends",
-                true,
-            ),
-            (
-                Client::Executor,
-                "hp.acme.cmd.notification.3.note_requests",
-                false,
-            ),
-            (
-                Client::Notification,
-                "hp.acme.cmd.executor.3.watch_ends",
-                true,
-            ),
-            (
-                Client::Notification,
-                "hp.acme.cmd.executor.3.cancel_run",
-                false,
-            ),
-        ] {
-            assert_eq!(may_publish(&client, subject), may, "{subject}");
-        }
-    }
-
-    /// Whether a permission covers a subject.
-    fn covers(pattern: &str, subject: &str) -> bool {
-        let (mut pattern, mut subject) = (pattern.split('.'), subject.split('.'));
-        loop {
-            match (pattern.next(), subject.next()) {
-                (Some(">"), Some(_)) | (None, None) => return true,
-                (Some("*"), Some(_)) => {}
-                (Some(one), Some(other)) if one == other => {}
-                _ => return false,
-            }
-        }
-    }
-
-    fn may_publish(client: &Client, subject: &str) -> bool {
-        let permissions = permissions(client);
-        permissions.publish.iter().any(|one| covers(one, subject))
-    }
-
-    /// DESIGN: an unsigned command has the rights its subject has, and never the right to decide.
-    #[test]
-    fn only_the_gateway_can_bring_a_decision() {
-        let decide = "hp.acme.cmd.handoff.3.decide_request";
-        let program = Client::Program("acme".parse().unwrap());
-        assert!(may_publish(&Client::Gateway, decide));
-        for client in [Client::Worker, program] {
-            assert!(!may_publish(&client, decide), "{client:?}");
-        }
-    }
-
-    /// Issue 4, ask again: whoever may open a hold may ask it again, and take it back.
-    #[test]
-    fn a_program_asks_again_what_it_has_asked() {
-        let program = Client::Program("acme".parse().unwrap());
-        for verb in ["open_hold", "ask_again", "withdraw_hold"] {
-            let subject = format!("hp.acme.cmd.handoff.3.{verb}");
-            assert!(may_publish(&program, &subject), "{verb}");
-        }
-    }
-
-    /// API, Tools: whoever runs the built-in tools may ask for what they do, and for nothing else.
-    #[test]
-    fn the_built_in_tools_reach_what_they_change() {
-        for client in [Client::Worker, Client::Executor] {
-            for subject in [
-                "hp.acme.ask.executor.3.patch_contact",
-                "hp.acme.ask.handoff.3.open_hold",
-            ] {
-                assert!(may_publish(&client, subject), "{client:?}: {subject}");
-            }
-            for verb in ["withdraw_hold", "decide_request", "act_on_request"] {
-                let subject = format!("hp.acme.ask.handoff.3.{verb}");
-                assert!(!may_publish(&client, &subject), "{client:?}: {verb}");
-            }
-        }
-    }
-
-    /// S0-R3: whoever watches requests is nudged, and by their owner alone.
-    #[test]
-    fn each_service_nudges_for_itself_and_pages_hear_all() {
-        let live = "hp.acme.live.handoff";
-        assert!(may_publish(&Client::Handoff, live));
-        assert!(may_publish(&Client::Handoff, &crate::subject::live_users()));
-        for client in [Client::Executor, Client::Gateway, Client::Worker] {
-            assert!(!may_publish(&client, live), "{client:?}");
-        }
-        let gateway = permissions(&Client::Gateway).subscribe;
-        assert!(gateway.iter().any(|one| covers(one, live)));
-    }
-
-    /// Ground, "Identity": a program looks at runs and requests. Nobody's notifications, ways and watches are
-    /// read by it, nor what is for those who administer: users, and where webhooks are.
-    #[test]
-    fn a_program_reads_nothing_that_is_somebodys_alone() {
-        let program = Client::Program("acme".parse().unwrap());
-        for look in [
-            "executor.runs",
-            "executor.history",
-            "handoff.request",
-            "handoff.policies",
-        ] {
-            assert!(
-                may_publish(&program, &format!("hp.acme.get.{look}")),
-                "{look}"
-            );
-        }
-        for other in [
-            "notification.notifications",
-            "notification.news",
-            "notification.preferences",
-            "notification.watches",
-            "notification.webhooks",
-            "handoff.users",
-            "handoff.user_facts",
-        ] {
-            let subject = format!("hp.acme.get.{other}");
-            assert!(!may_publish(&program, &subject), "{other}");
-            assert!(may_publish(&Client::Gateway, &subject), "{other}");
-        }
-    }
-
-    #[test]
-    fn a_program_stays_in_its_workspace_and_a_worker_reports_only() {
-        let program = Client::Program("acme".parse().unwrap());
-        assert!(may_publish(&program, "hp.acme.cmd.executor.3.start_run"));
-        assert!(!may_publish(&program, "hp.other.cmd.executor.3.start_run"));
-        assert!(!may_publish(
-            &program,
-            "hp.acme.cmd.executor.3.holds_closed"
-        ));
-        assert!(!may_publish(
-            &program,
-            "hp.acme.cmd.executor.3.timers_fired"
-        ));
-        assert!(may_publish(
-            &Client::Worker,
-            "hp.acme.ask.executor.3.step_results"
-        ));
-        assert!(!may_publish(
-            &Client::Worker,
-            "hp.acme.ask.executor.3.start_run"
-        ));
-        assert!(!may_publish(&Client::Scheduler, "hp.acme.steps.log"));
-    }
+/// Taking what lies in a stream, through consumers that are there.
+fn stream_reader(stream: &str) -> Vec<String> {
+    vec![
+        format!("$JS.API.CONSUMER.INFO.{stream}.*"),
+        format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.*"),
+        format!("$JS.ACK.{stream}.>"),
+    ]
 }

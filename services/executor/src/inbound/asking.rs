@@ -2,6 +2,7 @@
 
 use holdpoint_auth::{AuthError, Right, StepKey};
 use holdpoint_contracts::asking::RequestInput;
+use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_kernel::Request;
 
@@ -19,6 +20,7 @@ pub(super) fn decode(
         Some(_) => None,
         None => Some(Right::Ask),
     })?;
+    let mut by = it.actor;
     let RequestInput {
         run,
         mut step,
@@ -32,11 +34,12 @@ pub(super) fn decode(
             let detail = format!("there is no run `{run}` in this workspace");
             return Err(Problem::not_found(detail));
         }
+        by = Actor::service("step");
         step = Some(claims.step);
         dispatch = Some(claims.dispatch);
     }
     let input = RunInput::AskPeople {
-        by: it.actor,
+        by,
         step,
         dispatch,
         question: Box::new(question),

@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{AuthError, Right, Trust, authorize};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
+use holdpoint_contracts::permission::is_open_to_programs;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::value_limits::check_message;
 use holdpoint_ids::{UserName, Workspace};
@@ -44,11 +45,8 @@ impl Caller<'_> {
         check_message(C::VERB, body)?;
         let mut envelope: Envelope<C> = serde_json::from_slice(body)
             .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", C::VERB)))?;
-        let checked = envelope
-            .assertion
-            .as_deref()
-            .map(|text| self.trust.check(text, self.workspace, self.now));
-        let claims = checked.transpose().map_err(AuthError::problem)?;
+        let checked = self.trust.caller(&envelope, body, self.workspace, self.now);
+        let claims = checked.map_err(AuthError::problem)?;
         if let Some(right) = right(&envelope.command) {
             authorize(claims.as_ref(), right)?;
         }
@@ -57,7 +55,7 @@ impl Caller<'_> {
                 let user = self.user.get_or_init(|| claims.user.clone());
                 Actor(user.to_string())
             }
-            None => unsigned(envelope.actor),
+            None => unsigned::<C>(envelope.actor),
         };
         Ok(envelope)
     }
@@ -77,9 +75,11 @@ impl Caller<'_> {
     }
 }
 
-/// Nobody vouches for the name of an unsigned command: it is recorded as such.
-fn unsigned(actor: Actor) -> Actor {
-    if actor.0.starts_with("service:") {
+/// Nobody vouches for the name of an unsigned command: it is recorded as such. Only what none but a service
+/// may publish is of a service.
+fn unsigned<C: Command>(actor: Actor) -> Actor {
+    let may_be_service = !is_open_to_programs(C::SERVICE, C::VERB);
+    if may_be_service && actor.0.starts_with("service:") {
         return actor;
     }
     Actor(format!("unsigned:{}", actor.0))

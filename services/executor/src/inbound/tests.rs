@@ -25,36 +25,37 @@ fn now() -> DateTime<Utc> {
     DateTime::UNIX_EPOCH
 }
 
-/// The secrets of an installation, and an assertion for a user with one role.
-fn signed(role: &str) -> (Secrets, String) {
-    let secrets = Secrets::fresh().unwrap();
-    let claims = Claims {
-        workspace: acme(),
-        user: "ada".parse().unwrap(),
-        roles: vec![role.parse().unwrap()],
-        expires_at: now() + TimeDelta::minutes(5),
-    };
-    let text = secrets.signer().unwrap().sign(&claims).unwrap();
-    (secrets, text)
+fn fresh() -> Secrets {
+    Secrets::fresh().unwrap()
 }
 
+/// Reads a command of an unsigned actor, or of `ada`, vouched for with somebody's secrets and a role.
 fn give<C: Command>(
     secrets: &Secrets,
     command: C,
     actor: &str,
-    assertion: Option<String>,
+    vouched: Option<(&Secrets, &str)>,
 ) -> Result<Request<Input>, Problem> {
     let parts = Parts {
         workspace: acme(),
         service: "executor".to_owned(),
         verb: C::VERB.to_owned(),
     };
-    let envelope = Envelope {
+    let mut envelope = Envelope {
         actor: Actor(actor.to_owned()),
-        assertion,
+        assertion: None,
         key: None,
         command,
     };
+    if let Some((by, role)) = vouched {
+        let claims = Claims {
+            workspace: acme(),
+            user: "ada".parse().unwrap(),
+            roles: vec![role.parse().unwrap()],
+            expires_at: now() + TimeDelta::minutes(5),
+        };
+        envelope = by.signer().unwrap().vouch(&claims, envelope).unwrap();
+    }
     let body = serde_json::to_vec(&envelope).unwrap();
     decode(&parts, &body, &secrets.keys().unwrap(), now())
 }
@@ -95,21 +96,56 @@ fn actor(request: &Request<Input>) -> String {
 /// Ground, "Identity": the actor of a signed command is who was vouched for, whatever it says.
 #[test]
 fn the_actor_is_who_was_vouched_for() {
-    let (secrets, assertion) = signed("operator");
+    let secrets = fresh();
     let by = |it: Result<Request<Input>, Problem>| actor(&it.unwrap());
-    let vouched = give(&secrets, pause(), "eve", Some(assertion));
+    let vouched = give(&secrets, pause(), "eve", Some((&secrets, "operator")));
     assert_eq!(by(vouched), "ada");
     assert_eq!(by(give(&secrets, pause(), "eve", None)), "unsigned:eve");
-    let service = give(&secrets, pause(), "service:handoff", None);
-    assert_eq!(by(service), "service:handoff");
+}
+
+/// Mend A-M4: a program may pause a run, so no name makes it a service.
+#[test]
+fn a_program_is_never_taken_for_a_service() {
+    let service = give(&fresh(), pause(), "service:scheduler", None);
+    assert_eq!(actor(&service.unwrap()), "unsigned:service:scheduler");
+}
+
+/// Mend A-C1: what was signed for another command is refused.
+#[test]
+fn an_assertion_of_another_command_is_refused() {
+    let secrets = fresh();
+    let claims = Claims {
+        workspace: acme(),
+        user: "ada".parse().unwrap(),
+        roles: vec!["owner".parse().unwrap()],
+        expires_at: now() + TimeDelta::minutes(5),
+    };
+    let envelope = Envelope {
+        actor: Actor("ada".to_owned()),
+        assertion: None,
+        key: None,
+        command: pause(),
+    };
+    let signer = secrets.signer().unwrap();
+    let mut envelope = signer.vouch(&claims, envelope).unwrap();
+    envelope.command = pause();
+    let parts = Parts {
+        workspace: acme(),
+        service: "executor".to_owned(),
+        verb: PauseRun::VERB.to_owned(),
+    };
+    let body = serde_json::to_vec(&envelope).unwrap();
+    let problem = decode(&parts, &body, &secrets.keys().unwrap(), now()).unwrap_err();
+    assert_eq!(
+        (problem.status, problem.code.as_str()),
+        (401, "invalid_assertion")
+    );
 }
 
 /// Ground, "Must": a forged assertion is refused, never taken as none.
 #[test]
 fn a_forged_assertion_is_refused() {
-    let (secrets, _) = signed("owner");
-    let (_, forged) = signed("owner");
-    let problem = give(&secrets, pause(), "ada", Some(forged)).unwrap_err();
+    let problem = give(&fresh(), pause(), "ada", Some((&fresh(), "owner"))).unwrap_err();
     assert_eq!(
         (problem.status, problem.code.as_str()),
         (401, "invalid_assertion")
@@ -119,17 +155,14 @@ fn a_forged_assertion_is_refused() {
 /// DESIGN, Identity: roles grant rights, in every command handler.
 #[test]
 fn a_member_starts_runs_and_does_not_pause_them() {
-    let (secrets, assertion) = signed("member");
-    assert!(give(&secrets, start(), "ada", Some(assertion.clone())).is_ok());
-    let problem = give(&secrets, pause(), "ada", Some(assertion)).unwrap_err();
+    let secrets = fresh();
+    let member = Some((&secrets, "member"));
+    assert!(give(&secrets, start(), "ada", member).is_ok());
+    let problem = give(&secrets, pause(), "ada", member).unwrap_err();
     assert_eq!(problem.code, "forbidden");
-    let (secrets, viewer) = signed("viewer");
-    assert_eq!(
-        give(&secrets, start(), "ada", Some(viewer))
-            .unwrap_err()
-            .code,
-        "forbidden"
-    );
+    let viewer = Some((&secrets, "viewer"));
+    let problem = give(&secrets, start(), "ada", viewer).unwrap_err();
+    assert_eq!(problem.code, "forbidden");
 }
 
 /// An alarm of an unknown form is refused by itself; its neighbours count.
@@ -195,7 +228,7 @@ fn a_buried_message_is_told_to_the_runs_it_names() {
 /// none takes the right to ask.
 #[test]
 fn a_step_token_says_which_hand_out_asks() {
-    let (secrets, viewer) = signed("viewer");
+    let secrets = fresh();
     let run = RunId::fresh();
     let claims = StepClaims {
         workspace: acme(),
@@ -225,7 +258,7 @@ fn a_step_token_says_which_hand_out_asks() {
     let forged = format!("{}AAAA", &token[..token.len() - 4]);
     let forged = give(&secrets, asks(run, Some(&forged)), "x", None);
     assert_eq!(forged.unwrap_err().status, 401);
-    let looks = give(&secrets, asks(run, None), "ada", Some(viewer));
+    let looks = give(&secrets, asks(run, None), "ada", Some((&secrets, "viewer")));
     assert_eq!(looks.unwrap_err().code, "forbidden");
     assert!(give(&secrets, asks(run, None), "program", None).is_ok());
 }

@@ -127,7 +127,10 @@ async fn open(app: &App, token: &str, headers: &HeaderMap) -> Result<Link, Probl
             "link_expired",
             "The time of this link is over. Sign in, and look at your inbox.",
         ),
-        AuthError::Malformed | AuthError::Forged | AuthError::OtherWorkspace => {
+        AuthError::Malformed
+        | AuthError::Forged
+        | AuthError::OtherWorkspace
+        | AuthError::OtherCommand => {
             Problem::not_found("There is no such link. Perhaps a part of it got lost on the way.")
         }
     })?;

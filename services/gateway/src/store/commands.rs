@@ -34,8 +34,6 @@ pub(crate) struct Stored {
     pub(crate) key: Asked,
     /// Not before this one is done, and not at all if that was refused.
     pub(crate) after: Option<CommandId>,
-    /// Whether the owner's stream has it.
-    pub(crate) published: bool,
     pub(crate) created_at: DateTime<Utc>,
 }
 
@@ -162,23 +160,6 @@ pub(crate) async fn tried(
     Ok(())
 }
 
-/// Notes that the owner's stream has these.
-pub(crate) async fn published(
-    writer: &DatabaseConnection,
-    ids: &[CommandId],
-) -> Result<(), StoreError> {
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let ids = ids.iter().map(ToString::to_string);
-    row::Entity::update_many()
-        .col_expr(row::Column::Published, Expr::value(true))
-        .filter(row::Column::Id.is_in(ids))
-        .exec(writer)
-        .await?;
-    Ok(())
-}
-
 /// Forgets what was done before an instant.
 pub(crate) async fn forget(
     writer: &impl ConnectionTrait,
@@ -206,7 +187,8 @@ fn as_row(command: &Stored) -> Result<row::ActiveModel, StoreError> {
         after_id: Set(command.after.map(|id| id.to_string())),
         state: Set(ACCEPTED.to_owned()),
         answer: Set(None),
-        published: Set(command.published),
+        // Commands were put into streams once.
+        published: Set(false),
         tries: Set(0),
         created_at: Set(command.created_at),
         done_at: Set(None),
@@ -228,7 +210,6 @@ fn read(row: row::Model) -> Result<Stored, StoreError> {
             digest: row.digest,
         },
         after: row.after_id.as_deref().map(id_of).transpose()?,
-        published: row.published,
         created_at: row.created_at,
     })
 }

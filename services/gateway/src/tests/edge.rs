@@ -1,19 +1,21 @@
 //! A gateway on a free port with all it needs, and played owners (executor and handoff) that write
 //! down what they are asked.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Utc};
 use futures_util::StreamExt;
-use holdpoint_auth::{Secrets, StepKey, Trust};
+use holdpoint_auth::{Asserted, AuthError, Claims, Secrets, StepKey, Trust};
 use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
+use holdpoint_contracts::message::{Asked, command_text};
 use holdpoint_contracts::notification::NewsItem;
 use holdpoint_contracts::run::{Clocks, RunStatus, RunView, StepStatus, StepView, WaitingOn};
-use holdpoint_contracts::subject;
+use holdpoint_contracts::subject::{self, Parts};
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_store::Location;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
@@ -49,6 +51,27 @@ pub(super) struct Played {
     pub(super) meanwhile: Option<(String, NewsItem)>,
     /// How often it was asked for news.
     pub(super) news_asked: u32,
+    /// Whose assertions count.
+    trust: Trust,
+    /// What was found of each assertion that came.
+    vouched: HashMap<String, Result<Claims, AuthError>>,
+}
+
+impl Played {
+    /// Checks an assertion as its owner does.
+    fn claims(&self, parts: &Parts, body: &Value, payload: &[u8]) -> Result<Claims, AuthError> {
+        let key: Option<Asked> =
+            serde_json::from_value(body["key"].clone()).map_err(|_unlike| AuthError::Malformed)?;
+        let asserted = Asserted {
+            service: &parts.service,
+            verb: &parts.verb,
+            key: key.as_ref(),
+            command: command_text(payload).ok_or(AuthError::Malformed)?,
+        };
+        let assertion = body["assertion"].as_str().unwrap_or_default();
+        self.trust
+            .check(assertion, &asserted, &parts.workspace, at())
+    }
 }
 
 /// File that tells what services beside the gateway lack; there is none: nothing.
@@ -66,7 +89,6 @@ pub(super) struct Edge {
     pub(super) serving: JoinHandle<()>,
     pub(super) dir: TempDir,
     pub(super) clock: Clock,
-    pub(super) trust: Trust,
     pub(super) steps: StepKey,
     secrets: Secrets,
     client: reqwest::Client,
@@ -107,9 +129,12 @@ impl Edge {
         };
         let nats = server::provide(settings).await.unwrap();
         let bus = Bus::connect(&nats.url, "gateway-test").await.unwrap();
-        let played = Arc::new(Mutex::new(Played::default()));
-        play(bus.clone(), played.clone(), "handoff").await;
         let (clock, secrets) = (Clock::standing_at(at()), Secrets::fresh().unwrap());
+        let played = Arc::new(Mutex::new(Played {
+            trust: secrets.keys().unwrap().trust,
+            ..Played::default()
+        }));
+        play(bus.clone(), played.clone(), "handoff").await;
         let gateway = gateway(&dir, &bus, &clock, &secrets).await;
         let token = gateway.owner_token(&workspace("default")).await.unwrap();
         let other_token = gateway.owner_token(&workspace("other")).await.unwrap();
@@ -129,7 +154,6 @@ impl Edge {
             serving,
             dir,
             clock,
-            trust: keys.trust,
             steps: keys.steps,
             secrets,
             client: reqwest::Client::new(),
@@ -186,6 +210,14 @@ impl Edge {
     pub(super) async fn as_whom(&self, token: &str, method: Method, path: &str) -> Response {
         let request = self.bare(method, &format!("/v1/workspaces/default{path}"));
         request.bearer_auth(token).send().await.unwrap()
+    }
+
+    /// Whom the gateway vouched for as the caller of a command that was asked.
+    pub(super) fn vouched(&self, asked: &Value) -> Claims {
+        let assertion = asked["assertion"].as_str().unwrap();
+        self.played.lock().unwrap().vouched[assertion]
+            .clone()
+            .unwrap()
     }
 
     /// Verbs that were asked, in order.
@@ -298,6 +330,11 @@ async fn play(bus: Bus, played: Arc<Mutex<Played>>, service: &str) {
         while let Some(request) = requests.next().await {
             let parts = subject::parse(&request.subject).unwrap();
             let mut body: Value = serde_json::from_slice(&request.payload).unwrap();
+            if let Some(assertion) = body["assertion"].as_str() {
+                let mut played = played.lock().unwrap();
+                let claims = played.claims(&parts, &body, &request.payload);
+                played.vouched.insert(assertion.to_owned(), claims);
+            }
             let workspace = parts.workspace.to_string();
             let reply = if parts.service == "handoff" {
                 super::handoff::answer(&parts.verb, &workspace, &body, &mut played.lock().unwrap())

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use chrono::TimeDelta;
 use holdpoint_bus::StreamUse;
-use holdpoint_contracts::subject;
 use holdpoint_testkit::until;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use super::edge::{Edge, at, ok, refusal, workspace};
+use super::edge::{Edge, at, ok, refusal};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -58,9 +57,7 @@ async fn a_command_outlives_its_owners_absence_and_a_restart() {
         "the contact first, each once"
     );
     assert_ne!(asked[0].1["key"], asked[1].1["key"]);
-    let assertion = asked[1].1["assertion"].as_str().unwrap();
-    let claims = edge.trust.check(assertion, &workspace("default"), at());
-    assert_eq!(claims.unwrap().user.as_str(), "owner");
+    assert_eq!(edge.vouched(&asked[1].1).user.as_str(), "owner");
     let again = start(&edge, "k", &body).await;
     assert_eq!(again.status(), 201, "with the owner back it answers itself");
     let key = edge.played.lock().unwrap().asked.pop().unwrap().1["key"].clone();
@@ -74,31 +71,21 @@ async fn a_command_outlives_its_owners_absence_and_a_restart() {
     assert_eq!(refusal(elsewhere).await.0, 404);
 }
 
-/// M-1: the owner finds the command in its stream, and answers to the inbox in `hp-reply`.
+/// Mend A-M9: no assertion lies in a stream, and each time the owner is asked it is signed anew.
 #[tokio::test]
-async fn the_owners_stream_holds_the_command_and_its_answer_counts() {
+async fn a_stored_command_is_signed_when_it_is_brought() {
     let edge = Edge::without_executor().await;
     let executor = StreamUse::Commands("executor");
     edge.bus.provide_stream(executor).await.unwrap();
     let id = accepted(start(&edge, "k", &json!({})).await).await;
-    let filter = subject::commands_filter("executor");
-    let mut messages = edge
-        .bus
-        .pull(executor, "executor", &filter, PATIENCE)
-        .await
-        .unwrap();
-    let message = messages.next().await.unwrap().unwrap();
-    let body: Value = serde_json::from_slice(&message.payload).unwrap();
-    assert_eq!(body["command"]["agent"], "outreach");
-    assert!(body["assertion"].is_string() && body["key"]["key"].is_string());
-    let inbox = message.headers.as_ref().unwrap().get("hp-reply").unwrap();
-    assert!(inbox.as_str().starts_with("_INBOX"), "{inbox:?}");
-    let refused = br#"{"problem":{"status":422,"code":"missing_input","detail":"no"}}"#;
-    let inbox = inbox.as_str().to_owned();
-    edge.bus.send(inbox, refused.to_vec().into()).await.unwrap();
-    let command = done(&edge, &id).await;
-    assert_eq!(command["problem"]["code"], "missing_input");
-    assert_eq!(command.get("answer"), None);
+    let day = at() + TimeDelta::hours(23);
+    edge.clock.move_to(day).unwrap();
+    edge.play("executor").await;
+    done(&edge, &id).await;
+    assert_eq!(edge.bus.stored(executor).await.unwrap(), 0);
+    let (_, asked) = edge.played.lock().unwrap().asked[0].clone();
+    let claims = edge.vouched(&asked);
+    assert_eq!(claims.expires_at, day + TimeDelta::minutes(5));
 }
 
 /// A caller who was disabled meanwhile does nothing more.

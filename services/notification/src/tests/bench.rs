@@ -11,7 +11,7 @@ use holdpoint_auth::{Claims, Secrets};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::handoff::{self, UserFact, UserFacts, UserView};
-use holdpoint_contracts::message::{Actor, Envelope, Reply};
+use holdpoint_contracts::message::{self, Actor, Envelope, Reply};
 use holdpoint_contracts::notification::{
     ListNotifications, NoteRequests, Noted, NotificationView, RequestFact,
 };
@@ -207,23 +207,30 @@ impl Bench {
     }
 
     /// A command that the gateway vouches for.
-    pub(super) fn by<C>(&self, name: &str, command: C) -> Envelope<C> {
+    pub(super) fn by<C: message::Command>(&self, name: &str, command: C) -> Envelope<C> {
         self.by_role(name, &["admin"], command)
     }
 
-    pub(super) fn by_role<C>(&self, name: &str, roles: &[&str], command: C) -> Envelope<C> {
+    pub(super) fn by_role<C: message::Command>(
+        &self,
+        name: &str,
+        roles: &[&str],
+        command: C,
+    ) -> Envelope<C> {
         let claims = Claims {
             workspace: acme(),
             user: name.parse().unwrap(),
             roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
             expires_at: self.clock.now() + TimeDelta::minutes(5),
         };
-        Envelope {
+        let envelope = Envelope {
             actor: Actor(name.to_owned()),
-            assertion: Some(self.secrets.signer().unwrap().sign(&claims).unwrap()),
+            assertion: None,
             key: None,
             command,
-        }
+        };
+        let signer = self.secrets.signer().unwrap();
+        signer.vouch(&claims, envelope).unwrap()
     }
 
     /// The handoff service says what happened.

@@ -39,7 +39,7 @@ impl TaskOpener for BusTasks {
                 .map_err(|error: IdError| error.to_string())?;
             let id = HoldId::task_of(idempotency_key);
             let envelope = Envelope {
-                actor: Actor::service("worker"),
+                actor: Actor("worker".to_owned()),
                 assertion: None,
                 key: None,
                 command: command(id, task)?,
