@@ -36,7 +36,7 @@ class Nats:
             options |= {"user": urllib.parse.unquote(at.username), "pass": urllib.parse.unquote(at.password)}
         elif at.username:
             options |= {"auth_token": urllib.parse.unquote(at.username)}
-        # `_INBOX.program.` is what `holdpoint nats-config` lets programs listen to.
+        # With keys (`holdpoint nats-config`) it is `_INBOX.`, the public half of the key, and a name.
         self.inbox = f"_INBOX.program.{os.urandom(12).hex()}"
         self.socket.sendall(f"CONNECT {json.dumps(options)}\r\nSUB {self.inbox}.* 1\r\n".encode())
 

@@ -215,16 +215,13 @@ class Worker:
 
     def run(self):
         token = TOOL.replace(".", "~")
-        stream = {"name": "HP_STEPS", "subjects": ["hp.*.steps.>"], "retention": "workqueue", "storage": "file", "num_replicas": 1, "duplicate_window": 2_000_000_000}
-        self.nats.request("$JS.API.STREAM.CREATE.HP_STEPS", json.dumps(stream).encode(), 5)
-        name, filters = f"steps-{token}", f"hp.*.steps.{token}"
-        config = {"durable_name": name, "filter_subject": filters, "ack_policy": "explicit", "ack_wait": 2_000_000_000, "max_ack_pending": 20000, "max_deliver": -1, "deliver_policy": "all", "replay_policy": "instant"}
-        create = json.dumps({"stream_name": "HP_STEPS", "config": config}).encode()
-        made = json.loads(self.nats.request(f"$JS.API.CONSUMER.CREATE.HP_STEPS.{name}", create, 5)[1])
-        if "error" in made:
-            raise SystemExit(made["error"]["description"])
+        name = f"steps-{token}"
         threading.Thread(target=self.hear, daemon=True).start()
         threading.Thread(target=self.beat, daemon=True).start()
+        # The executor makes the queue's consumer when a beat tells it of the tool.
+        info, missing = f"$JS.API.CONSUMER.INFO.HP_STEPS.{name}", b'{"error": {}}'
+        while "error" in json.loads((self.nats.request(info, b"", 5) or (None, missing))[1] or missing):
+            time.sleep(0.1)
         print(f"{NODE} takes steps of {TOOL}")
         pull = json.dumps({"batch": 1, "expires": 5_000_000_000}).encode()
         try:

@@ -1,17 +1,17 @@
 //! The server's own permissions, as `holdpoint nats-config` writes them.
 
+mod rights;
+
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_nats::ConnectOptions;
-use futures_util::{FutureExt as _, StreamExt as _};
-use holdpoint_bus::Bus;
-use holdpoint_contracts::handoff::{DecideRequest, Decision};
-use holdpoint_contracts::message::Command as _;
-use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
-use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_testkit::{holdpoint_binary, nats_with_config, until};
-use serde_json::{Value, json};
+use futures_util::StreamExt as _;
+use holdpoint_bus::{Access, Bus, Outgoing, Share, StreamUse};
+use holdpoint_testkit::{TestNats, holdpoint_binary, nats_with_config, until};
+use serde_json::json;
 use tokio::process::Command;
 
 use crate::fleet::{Api, Ground};
@@ -22,30 +22,27 @@ fn seed(dir: &Path, client: &str) -> String {
     text.unwrap().trim().to_owned()
 }
 
-/// DESIGN, Subjects: NATS permissions say who may publish what; the whole system runs with them.
-#[tokio::test]
-async fn the_system_runs_and_nobody_speaks_for_another() {
-    let dir = tempfile::tempdir().unwrap();
+/// Writes keys and a configuration for two workspaces and two workers, and starts a server with it.
+async fn configured(dir: &Path) -> TestNats {
     let status = Command::new(holdpoint_binary().unwrap())
-        .args([
-            "nats-config",
-            "--program",
-            "default",
-            "--listen",
-            "0.0.0.0:4222",
-        ])
+        .args(["nats-config", "--program", "default", "--program", "other"])
+        .args(["--worker", "emea", "--listen", "0.0.0.0:4222"])
         .args(["--store", "/data", "--out"])
-        .arg(dir.path())
+        .arg(dir)
         .status()
         .await
         .unwrap();
     assert!(status.success());
-    let config = std::fs::read_to_string(dir.path().join("nats.conf")).unwrap();
-    let nats = nats_with_config(&config).await.unwrap();
-    let Some(mut ground) = Ground::new().await else {
-        return;
-    };
-    let url = nats.url.clone();
+    let config = std::fs::read_to_string(dir.join("nats.conf")).unwrap();
+    nats_with_config(&config).await.unwrap()
+}
+
+/// DESIGN, Subjects: NATS permissions say who may publish what; the whole system runs with them.
+#[tokio::test]
+async fn the_system_runs_and_nobody_speaks_for_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let nats = configured(dir.path()).await;
+    let mut ground = Ground::on_sqlite().await;
     ground.nats = nats;
     let mut running = Vec::new();
     for service in ["executor", "scheduler", "handoff", "notification"] {
@@ -61,7 +58,7 @@ async fn the_system_runs_and_nobody_speaks_for_another() {
         &key,
     ];
     let gateway = ground.serve("gateway", &args).await;
-    let _worker = ground.worker_as(&seed(dir.path(), "worker")).await;
+    let worker = ground.worker_as(&seed(dir.path(), "worker")).await;
     let api = Api::of(&gateway);
     let agent = json!({ "agent": "a", "steps": [
         { "wait": "1s" },
@@ -79,26 +76,157 @@ async fn the_system_runs_and_nobody_speaks_for_another() {
     })
     .await
     .unwrap();
-    for process in running.iter().chain([&gateway]) {
+    for process in running.iter().chain([&gateway, &worker]) {
         let log = process.log();
         assert!(!log.contains("ermissions violation"), "{log}");
     }
-    each_may_what_it_needs_and_no_more(&url, dir.path()).await;
+}
+
+/// Mend A-C1, A-H1: every verb of JetStream's API and every subject of the catalogue, with every key. What
+/// is expected is written down here, and not taken from the code that writes the configuration.
+#[tokio::test]
+async fn every_verb_and_subject_is_tried_with_every_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let nats = configured(dir.path()).await;
+    each_does_what_it_is_for(&nats.url, dir.path()).await;
+    let subjects = subjects();
+    assert!(subjects.len() > 300, "{}", subjects.len());
+    let mut probes = Vec::new();
+    for key in KEYS {
+        probes.push((key, Probe::connect(&nats.url, dir.path(), key).await));
+    }
+    for (key, probe) in &probes {
+        for chunk in subjects.chunks(EVENTS_AT_ONCE) {
+            let refused = probe.refused_of(chunk).await;
+            for subject in chunk {
+                let expected = rights::may_publish(key, subject);
+                let may = !refused.contains(subject);
+                assert_eq!(may, expected, "{key} publishes {subject}");
+            }
+        }
+        let inboxes = probes.iter().map(|(_, other)| other.inboxes.clone() + ".>");
+        let filters: Vec<_> = rights::filters().into_iter().chain(inboxes).collect();
+        let refused = probe.refused_filters(&filters).await;
+        for filter in &filters {
+            let is_own = *filter == format!("{}.>", probe.inboxes);
+            let expected = is_own || rights::may_hear(key, filter);
+            let may = !refused.contains(filter);
+            assert_eq!(may, expected, "{key} hears {filter}");
+        }
+    }
+    let stranger = Bus::connect(&nats.url, "stranger").await;
+    assert!(stranger.is_err(), "no key, no connection");
+}
+
+/// The positive control: streams and queues are made, steps taken and commands stored.
+async fn each_does_what_it_is_for(url: &str, dir: &Path) {
+    let connect = async |key: &str| {
+        let access = Access {
+            seed: Some(seed(dir, key)),
+            ..Access::default()
+        };
+        Bus::connect_with(url, key, &access).await.unwrap()
+    };
+    let executor = connect("executor").await;
+    for service in ["executor", "scheduler", "handoff", "notification"] {
+        let bus = connect(service).await;
+        let commands = StreamUse::Commands(service);
+        bus.provide_stream(commands).await.unwrap();
+        bus.remove_other_shares(service, &Share::of(true))
+            .await
+            .unwrap();
+        let ack_wait = Duration::from_secs(5);
+        let pulled = bus.pull_commands(service, Share::All, ack_wait).await;
+        drop(pulled.unwrap());
+    }
+    connect("scheduler")
+        .await
+        .provide_stream(StreamUse::Timers)
+        .await
+        .unwrap();
+    executor.provide_stream(StreamUse::Steps).await.unwrap();
+    executor.provide_queue("log").await.unwrap();
+    for key in ["worker", "worker-emea"] {
+        let step = Outgoing::json("hp.default.steps.log".to_owned(), &json!({}));
+        executor.publish_all(vec![step.unwrap()]).await.unwrap();
+        let worker = connect(key).await;
+        let refused = worker.provide_stream(StreamUse::Steps).await;
+        assert!(refused.is_err(), "a worker makes no stream");
+        let queue = worker.queue("log").await.unwrap();
+        let mut taken = queue.fetch().max_messages(1).messages().await.unwrap();
+        let message = taken.next().await.unwrap().unwrap();
+        message.double_ack().await.unwrap();
+        assert_eq!(executor.stored(StreamUse::Steps).await.unwrap(), 0);
+    }
+    let start = Outgoing::json("hp.default.cmd.executor.3.start_run".to_owned(), &json!({}));
+    let program = connect("program-default").await;
+    program.publish_all(vec![start.unwrap()]).await.unwrap();
+}
+
+/// Every kind of key, by the name of its file.
+const KEYS: [&str; 9] = [
+    "executor",
+    "scheduler",
+    "handoff",
+    "notification",
+    "gateway",
+    "worker",
+    "worker-emea",
+    "program-default",
+    "program-other",
+];
+
+/// Refusals that are asked for at once: the client forgets more than that.
+const EVENTS_AT_ONCE: usize = 40;
+
+/// What nobody may publish: it is refused last, when everything before it has been judged.
+const MARKER: &str = "hp.marker.of.nobody";
+
+/// Every verb of JetStream's API for every stream, and every subject that `docs/messages.md` has.
+fn subjects() -> Vec<String> {
+    let mut subjects = BTreeSet::new();
+    for stream in rights::STREAMS.map(|(stream, _owner)| stream) {
+        subjects.extend(rights::API.map(|verb| verb.replace("{}", stream)));
+    }
+    subjects.extend(rights::SERVER_API.map(str::to_owned));
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/messages.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    let named = docs.split('`').filter(|word| word.starts_with("hp."));
+    let named: Vec<_> = named
+        .filter(|word| !word.contains(['*', '>', ' ']))
+        .collect();
+    for workspace in ["default", "other", "sys"] {
+        subjects.extend(named.iter().map(|subject| {
+            subject
+                .replace("{workspace}", workspace)
+                .replace("{p}", "3")
+                .replace("{queue}", "log")
+                .replace("{shard}", "0")
+                .replace("{second}", "1000")
+                .replace("{node}", "n")
+        }));
+    }
+    assert!(subjects.iter().all(|subject| !subject.contains('{')));
+    subjects.into_iter().collect()
 }
 
 /// One client of the bus, as the server knows it by its key, and what it was told of its rights.
 struct Probe {
     client: async_nats::Client,
+    inboxes: String,
     refused: Arc<Mutex<Vec<String>>>,
 }
 
 impl Probe {
-    async fn connect(url: &str, dir: &Path, client: &str, name: &str) -> Self {
+    async fn connect(url: &str, dir: &Path, key: &str) -> Self {
         let refused = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&refused);
-        let client = ConnectOptions::with_nkey(seed(dir, client))
-            .name(name)
-            .custom_inbox_prefix(format!("_INBOX.{name}"))
+        let seed = seed(dir, key);
+        let pair = nkeys::KeyPair::from_seed(&seed).unwrap();
+        let inboxes = format!("_INBOX.{}", pair.public_key());
+        let client = ConnectOptions::with_nkey(seed)
+            .name(key)
+            .custom_inbox_prefix(inboxes.clone())
             .event_callback(move |event| {
                 told.lock().unwrap().push(event.to_string());
                 std::future::ready(())
@@ -106,124 +234,47 @@ impl Probe {
             .connect(url)
             .await
             .unwrap();
-        Self { client, refused }
-    }
-
-    /// Whether a message to this subject came into a stream. The server says no at once; what it says
-    /// is read, so that silence for another reason is not taken for a refusal.
-    async fn is_stored(&self, subject: &str) -> bool {
-        let ack = self.client.request(subject.to_owned(), "{}".into());
-        match tokio::time::timeout(PATIENCE, self.until_refused(subject, ack)).await {
-            Ok(stored) => stored,
-            Err(_silence) => panic!("{subject}: neither stored nor refused"),
+        Self {
+            client,
+            inboxes,
+            refused,
         }
     }
 
-    async fn until_refused(
-        &self,
-        subject: &str,
-        ack: impl Future<Output = Result<async_nats::Message, async_nats::RequestError>>,
-    ) -> bool {
-        let said_no = until(PATIENCE, "a refusal", async || {
-            self.was_refused("Publish", subject).then_some(())
-        });
-        tokio::select! {
-            ack = ack => {
-                let payload = ack.unwrap().payload;
-                let ack: Value = serde_json::from_slice(&payload).unwrap();
-                assert!(ack["seq"].is_u64(), "{subject}: {ack}");
-                true
-            }
-            refused = said_no => {
-                refused.unwrap();
-                false
-            }
+    /// Which of these the server does not let it publish.
+    async fn refused_of(&self, subjects: &[String]) -> BTreeSet<String> {
+        for subject in subjects {
+            let (to, body) = (subject.clone(), "{}".into());
+            self.client.publish(to, body).await.unwrap();
         }
+        self.judged("publish").await
     }
 
-    fn was_refused(&self, what: &str, subject: &str) -> bool {
-        let refused = self.refused.lock().unwrap();
-        let word = format!("{what} to \"{subject}\"");
-        let word = word.to_lowercase();
-        refused
-            .iter()
-            .any(|told| told.to_lowercase().contains(&word))
+    /// Which of these the server does not let it hear.
+    async fn refused_filters(&self, filters: &[String]) -> BTreeSet<String> {
+        let mut heard = Vec::new();
+        for filter in filters {
+            heard.push(self.client.subscribe(filter.clone()).await.unwrap());
+        }
+        self.judged("subscription").await
     }
 
-    /// Whether it hears what is said on a subject, by somebody who may say it there.
-    async fn hears(&self, filter: &str, speaker: &Self, subject: &str) -> bool {
-        let mut heard = self.client.subscribe(filter.to_owned()).await.unwrap();
-        self.client.flush().await.unwrap();
-        let said = async || {
-            let (to, body) = (subject.to_owned(), "{}".into());
-            speaker.client.publish(to, body).await.unwrap();
-            speaker.client.flush().await.unwrap();
-            let hears = heard.next().now_or_never().flatten().is_some();
-            let is_refused = self.was_refused("Subscription", filter);
-            (hears || is_refused).then_some(hears)
+    /// What was refused until the marker is.
+    async fn judged(&self, what: &str) -> BTreeSet<String> {
+        self.client.publish(MARKER, "{}".into()).await.unwrap();
+        let is_over = async || {
+            let told = self.refused.lock().unwrap();
+            told.iter().any(|one| one.contains(MARKER)).then_some(())
         };
-        let hears = until(PATIENCE, "a message or a refusal", said)
+        until(PATIENCE, "the server's last refusal", is_over)
             .await
             .unwrap();
-        assert!(!speaker.was_refused("Publish", subject), "{subject}");
-        hears
+        let told = std::mem::take(&mut *self.refused.lock().unwrap());
+        let of_kind = told.iter().filter(|one| one.to_lowercase().contains(what));
+        let subjects = of_kind.filter_map(|one| one.split('"').nth(1));
+        subjects
+            .map(str::to_owned)
+            .filter(|one| one != MARKER)
+            .collect()
     }
-}
-
-/// What a worker and a program may not do is refused to the same connection that does what it may.
-async fn each_may_what_it_needs_and_no_more(url: &str, dir: &Path) {
-    let workspace: Workspace = "default".parse().unwrap();
-    let id = HoldId::standalone();
-    let decide = DecideRequest {
-        id,
-        decision: Decision::Approve { comment: None },
-        version: None,
-    };
-    let decide = decide.subject(&workspace);
-    let timers = SetTimers {
-        owner: "executor".to_owned(),
-        timers: vec![SetTimer {
-            id: id.to_string(),
-            rev: 1,
-            due: None,
-        }],
-    };
-    let timers = timers.subject(&workspace);
-    let worker = Probe::connect(url, dir, "worker", "worker").await;
-    let program = Probe::connect(url, dir, "program-default", "program").await;
-    let executor = Probe::connect(url, dir, "executor", "executor").await;
-
-    // What each is for…
-    let results = "hp.default.cmd.executor.3.step_results";
-    let start = "hp.default.cmd.executor.3.start_run";
-    assert!(worker.is_stored(results).await, "a worker reports");
-    assert!(program.is_stored(start).await, "a program starts runs");
-    assert!(
-        executor.is_stored(&timers).await,
-        "the executor sets alarms"
-    );
-    let live = "hp.default.live.executor";
-    assert!(worker.hears(live, &executor, live).await);
-    let all = "hp.default.live.>";
-    assert!(program.hears(all, &executor, live).await);
-    // …and what it is not for.
-    for (client, name) in [(&worker, "a worker"), (&program, "a program")] {
-        for subject in [&decide, &timers] {
-            assert!(!client.is_stored(subject).await, "{name}: {subject}");
-        }
-    }
-    assert!(!worker.is_stored(start).await, "a worker starts nothing");
-    assert!(
-        !program.is_stored(results).await,
-        "a program reports nothing"
-    );
-    let other = "hp.other.cmd.executor.3.start_run";
-    assert!(!program.is_stored(other).await, "one workspace");
-    let inbox = "_INBOX.gateway.>";
-    assert!(!program.hears(inbox, &executor, "_INBOX.gateway.x").await);
-    assert!(!worker.hears(all, &executor, live).await, "one service");
-    assert!(
-        Bus::connect(url, "stranger").await.is_err(),
-        "no key, no connection"
-    );
 }

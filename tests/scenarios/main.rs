@@ -69,6 +69,7 @@ mod quiet_hours_hold_mails_back;
 mod services_run_as_processes_of_their_own;
 mod steps_see_what_came_before;
 mod strangers_hold_up_nobody;
+mod streams_have_bounds;
 mod the_command_line_speaks_to_a_running_system;
 mod the_demo_ends_well;
 mod the_examples_run_as_documented;

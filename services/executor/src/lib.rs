@@ -9,6 +9,7 @@ mod inline;
 mod outbound;
 mod people;
 mod queries;
+mod queues;
 mod service;
 mod store;
 mod sweeps;
@@ -57,20 +58,15 @@ pub async fn start(
     tracker: &TaskTracker,
 ) -> Result<Handle<Executor>, ExecutorError> {
     migrate::<holdpoint_migrations::executor::Migrator>(&deps.store).await?;
-    // The streams it publishes to must be there before it publishes.
-    for wanted in [
-        StreamUse::Steps,
-        StreamUse::Commands(holdpoint_contracts::scheduler::SERVICE),
-        StreamUse::Commands(holdpoint_contracts::handoff::SERVICE),
-        StreamUse::Commands(holdpoint_contracts::notification::SERVICE),
-    ] {
-        deps.bus.provide_stream(wanted).await?;
-    }
+    // Each service makes its own streams. What goes to one that is not there yet waits in the outbox.
+    deps.bus.provide_stream(StreamUse::Steps).await?;
     let service = Arc::new(Executor::new(deps.keys.clone(), deps.clock.clone()));
     people::catch_up(deps).await?;
     let handle = holdpoint_kernel::start(deps, Arc::clone(&service), stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
     people::keep(deps, &handle, &readers, stop.clone(), tracker);
+    let (queues, bus, ending) = (Arc::clone(&service.queues), deps.bus.clone(), stop.clone());
+    tracker.spawn(async move { queues.keep(bus, ending).await });
     let sweeping = sweeps::Sweeping {
         handle: &handle,
         service: &service,

@@ -17,8 +17,9 @@ use holdpoint_kernel::{
 use holdpoint_store::{StoreError, Transaction};
 
 use crate::domain::{
-    self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, RunFact, Verdict,
+    self, Aggregate, Answer, Effect, Fact, Input, Key, Need, NodeInput, Refusal, RunFact, Verdict,
 };
+use crate::queues::Queues;
 use crate::sweeps::PagesToCome;
 use crate::{inbound, outbound, store};
 
@@ -31,6 +32,8 @@ pub struct Executor {
     pub(crate) clock: Clock,
     /// Whether runs are on their way to what was commanded for many.
     pub(crate) pages: Arc<PagesToCome>,
+    /// The queues of the tools that nodes offer.
+    pub(crate) queues: Arc<Queues>,
 }
 
 impl Executor {
@@ -41,6 +44,7 @@ impl Executor {
             keys,
             clock,
             pages: Arc::default(),
+            queues: Arc::default(),
         }
     }
 }
@@ -182,7 +186,17 @@ impl Service for Executor {
     }
 
     fn decode(&self, parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
-        inbound::decode(parts, body, &self.keys, self.clock.now())
+        let request = inbound::decode(parts, body, &self.keys, self.clock.now())?;
+        for input in &request.inputs {
+            if let Input::Node {
+                input: NodeInput::Beat { tools, .. },
+                ..
+            } = input
+            {
+                self.queues.want(tools);
+            }
+        }
+        Ok(request)
     }
 
     async fn load(

@@ -18,8 +18,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use holdpoint_bus::{BusError, StreamUse};
-use holdpoint_contracts::{executor, notification, scheduler};
+use holdpoint_bus::BusError;
 use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_sweep};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
@@ -54,14 +53,6 @@ pub async fn start(
     tracker: &TaskTracker,
 ) -> Result<Handle<Handoff>, HandoffError> {
     migrate::<holdpoint_migrations::handoff::Migrator>(&deps.store).await?;
-    // The streams it publishes to must be there before it publishes.
-    for wanted in [
-        StreamUse::Commands(executor::SERVICE),
-        StreamUse::Commands(scheduler::SERVICE),
-        StreamUse::Commands(notification::SERVICE),
-    ] {
-        deps.bus.provide_stream(wanted).await?;
-    }
     let service = Arc::new(Handoff {
         trust: deps.keys.trust.clone(),
         clock: deps.clock.clone(),

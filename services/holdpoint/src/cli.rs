@@ -22,8 +22,8 @@ pub(crate) use people::{
     WorkspaceCommand,
 };
 pub(crate) use processes::{
-    BenchArgs, BenchPartArgs, MigrateArgs, NatsConfigArgs, SecretsCommand, ServeArgs, Service,
-    Shape, WorkerArgs,
+    BenchArgs, BenchPartArgs, MigrateArgs, NatsConfigArgs, SecretsCommand, ServeArgs, ServerTls,
+    Service, Shape, WorkerArgs,
 };
 
 pub(crate) use telling::{

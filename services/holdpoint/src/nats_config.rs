@@ -11,9 +11,10 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use holdpoint_contracts::permission::{Client, Permissions, permissions};
+use holdpoint_contracts::subject;
 use nkeys::KeyPair;
 
-use crate::cli::NatsConfigArgs;
+use crate::cli::{NatsConfigArgs, ServerTls};
 use crate::output;
 
 /// Largest message: an agent's text of 1 MiB, escaped as JSON, with room.
@@ -23,30 +24,62 @@ const PAYLOAD_MAX: &str = "4MB";
 pub(crate) fn write(args: &NatsConfigArgs) -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make {}", args.out.display()))?;
-    let programs = args.programs.iter().cloned().map(Client::Program);
+    let services = Client::SERVICES.into_iter();
+    let services = services.map(|client| (format!("{}.seed", client.name()), client));
+    let workers = args.workers.iter();
+    let workers = workers.map(|name| (format!("worker-{name}.seed"), Client::Worker));
+    let programs = args.programs.iter().map(|workspace| {
+        let client = Client::Program(workspace.clone());
+        (format!("program-{workspace}.seed"), client)
+    });
     let mut users = Vec::new();
-    for client in Client::SERVICES.into_iter().chain(programs) {
-        let file = match &client {
-            Client::Program(workspace) => format!("program-{workspace}.seed"),
-            Client::Executor
-            | Client::Scheduler
-            | Client::Handoff
-            | Client::Notification
-            | Client::Gateway
-            | Client::Worker => format!("{}.seed", client.name()),
-        };
+    for (file, client) in services.chain(workers).chain(programs) {
         let public = key(&args.out.join(&file))?;
-        users.push((file, public, permissions(&client)));
+        let inboxes = subject::inboxes_of(&public);
+        let permissions = permissions(&client, &inboxes);
+        users.push(User {
+            file,
+            public,
+            inboxes,
+            permissions,
+        });
     }
+    warn_of_what_is_open(args);
     let path = args.out.join("nats.conf");
     std::fs::write(&path, config(args, &users)?)
         .with_context(|| format!("cannot write {}", path.display()))?;
     output::line(&format!("nats-server -c {}", path.display()))?;
-    for (file, ..) in &users {
-        let seed = args.out.join(file);
-        output::line(&format!("HOLDPOINT_NATS_SEED=$(cat {})", seed.display()))?;
+    for user in &users {
+        let seed = args.out.join(&user.file);
+        let seed = seed.display();
+        let inboxes = &user.inboxes;
+        output::line(&format!(
+            "HOLDPOINT_NATS_SEED=$(cat {seed})  # inboxes: {inboxes}"
+        ))?;
     }
     Ok(())
+}
+
+/// One client of the server.
+struct User {
+    /// Where its seed is.
+    file: String,
+    /// The public half of its key.
+    public: String,
+    /// Where it listens for answers.
+    inboxes: String,
+    permissions: Permissions,
+}
+
+/// A server that others can reach sends contacts, answers and step tokens as they are.
+fn warn_of_what_is_open(args: &NatsConfigArgs) {
+    if args.tls.is_none() && !args.listen.ip().is_loopback() {
+        output::note(&format!(
+            "warning: {} is open to other machines and nothing on it is encrypted: give it a certificate \
+             with --tls-cert and --tls-key",
+            args.listen
+        ));
+    }
 }
 
 /// The public key of a seed that is there, or of a fresh one.
@@ -68,10 +101,7 @@ fn key(path: &Path) -> anyhow::Result<String> {
     Ok(pair.public_key())
 }
 
-fn config(
-    args: &NatsConfigArgs,
-    users: &[(String, String, Permissions)],
-) -> Result<String, std::fmt::Error> {
+fn config(args: &NatsConfigArgs, users: &[User]) -> Result<String, std::fmt::Error> {
     let mut text = String::from(
         "# Written by `holdpoint nats-config`; write it again after an update of Holdpoint.\n",
     );
@@ -82,20 +112,42 @@ fn config(
         "jetstream {{ store_dir: {:?} }}",
         args.store.display().to_string()
     )?;
+    if let Some(tls) = &args.tls {
+        write_tls(&mut text, tls)?;
+    }
     writeln!(text, "authorization {{\n  users = [")?;
-    for (file, public, permissions) in users {
-        writeln!(text, "    # {file}")?;
-        writeln!(text, "    {{ nkey: {public}, permissions: {{")?;
-        writeln!(text, "      publish: [{}]", quoted(&permissions.publish))?;
-        writeln!(
-            text,
-            "      subscribe: [{}]",
-            quoted(&permissions.subscribe)
-        )?;
+    for user in users {
+        let Permissions {
+            publish,
+            subscribe,
+            responds,
+        } = &user.permissions;
+        writeln!(text, "    # {}", user.file)?;
+        writeln!(text, "    {{ nkey: {}, permissions: {{", user.public)?;
+        writeln!(text, "      publish: [{}]", quoted(publish))?;
+        writeln!(text, "      subscribe: [{}]", quoted(subscribe))?;
+        if *responds {
+            writeln!(text, "      allow_responses: {{ max: 1, expires: \"5s\" }}")?;
+        }
         writeln!(text, "    }} }}")?;
     }
     writeln!(text, "  ]\n}}")?;
     Ok(text)
+}
+
+fn write_tls(text: &mut String, tls: &ServerTls) -> std::fmt::Result {
+    writeln!(text, "tls {{")?;
+    writeln!(
+        text,
+        "  cert_file: {:?}",
+        tls.tls_cert.display().to_string()
+    )?;
+    writeln!(text, "  key_file: {:?}", tls.tls_key.display().to_string())?;
+    if let Some(ca) = &tls.tls_client_ca {
+        writeln!(text, "  ca_file: {:?}", ca.display().to_string())?;
+        writeln!(text, "  verify: true")?;
+    }
+    writeln!(text, "}}")
 }
 
 fn quoted(subjects: &[String]) -> String {
@@ -115,9 +167,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let args = NatsConfigArgs {
             out: dir.path().join("nats"),
-            programs: vec!["acme".parse().unwrap()],
+            programs: vec!["acme".parse().unwrap(), "other".parse().unwrap()],
+            workers: vec!["emea".parse().unwrap()],
             listen: "127.0.0.1:4222".parse().unwrap(),
             store: "/var/lib/nats".into(),
+            tls: None,
         };
         write(&args).unwrap();
         let read = |name: &str| std::fs::read_to_string(args.out.join(name)).unwrap();
@@ -128,5 +182,40 @@ mod tests {
             assert!(!first.contains(read(seed).trim()), "{seed}");
         }
         assert!(first.contains("hp.acme.cmd.executor.*.start_run"));
+    }
+
+    /// Mend A-H1: each key has inboxes of its own, those of two workspaces and of two workers too.
+    #[test]
+    fn no_two_keys_share_inboxes() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = NatsConfigArgs {
+            out: dir.path().join("nats"),
+            programs: vec!["acme".parse().unwrap(), "other".parse().unwrap()],
+            workers: vec!["emea".parse().unwrap()],
+            listen: "127.0.0.1:4222".parse().unwrap(),
+            store: "/var/lib/nats".into(),
+            tls: Some(ServerTls {
+                tls_cert: "/etc/nats/cert.pem".into(),
+                tls_key: "/etc/nats/key.pem".into(),
+                tls_client_ca: Some("/etc/nats/ca.pem".into()),
+            }),
+        };
+        write(&args).unwrap();
+        let config = std::fs::read_to_string(args.out.join("nats.conf")).unwrap();
+        let heard: Vec<_> = config
+            .lines()
+            .filter(|line| line.trim().starts_with("subscribe:"))
+            .map(|line| {
+                line.split('"')
+                    .find(|word| word.starts_with("_INBOX"))
+                    .unwrap()
+            })
+            .collect();
+        let unlike: std::collections::BTreeSet<_> = heard.iter().collect();
+        assert_eq!((heard.len(), unlike.len()), (9, 9), "{heard:?}");
+        assert!(heard.iter().all(|inbox| inbox.starts_with("_INBOX.U")));
+        // Mend A-M9.
+        assert!(config.contains("cert_file: \"/etc/nats/cert.pem\""));
+        assert!(config.contains("verify: true"));
     }
 }

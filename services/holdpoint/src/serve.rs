@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdpoint_auth::Signer;
-use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
@@ -84,7 +83,10 @@ impl Running {
         let mut said = Map::new();
         let secrets = secrets::read(&args.secrets)?;
         let deps = Deps {
-            bus: Bus::connect_as(&args.nats_url, name, args.nats_seed.as_deref()).await?,
+            bus: args
+                .nats
+                .connect(&args.nats_url, name, args.nats_replicas.map(usize::from))
+                .await?,
             clock: Clock::system(),
             store: args.database_url.of(name),
             keys: secrets.keys()?,

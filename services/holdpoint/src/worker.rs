@@ -31,7 +31,7 @@ pub(crate) async fn run(args: WorkerArgs, global: &GlobalArgs) -> anyhow::Result
     let allowed = std::env::var("HOLDPOINT_ALLOW_PRIVATE_TARGETS").ok();
     let targets = TargetPolicy::of_serve(allowed.as_deref());
     let (nats_url, url) = addresses(&args, global)?;
-    let bus = Bus::connect_as(&nats_url, "worker", args.nats_seed.as_deref()).await?;
+    let bus = args.nats.connect(&nats_url, "worker", None).await?;
     let (node, worker) = match &args.tools {
         Some(file) => of_file(bus, targets, (file, url.as_deref()))?,
         None => {

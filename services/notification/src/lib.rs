@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use holdpoint_bus::{BusError, StreamUse};
+use holdpoint_bus::BusError;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_sweep};
@@ -89,9 +89,6 @@ pub async fn start(
     tracker: &TaskTracker,
 ) -> Result<Handle<Notification>, NotificationError> {
     migrate::<holdpoint_migrations::notification::Migrator>(&deps.store).await?;
-    // What it wants of the executor needs a stream that takes it.
-    let wanted = StreamUse::Commands(holdpoint_contracts::executor::SERVICE);
-    deps.bus.provide_stream(wanted).await?;
     let telling = Arc::new(sweeps::Wake::default());
     let delivering = Arc::new(sweeps::Wake::default());
     let (post, jobs) = Post::new(outside.public_url.clone());

@@ -43,10 +43,13 @@ impl Advance {
             if let Err(problem) = &answer {
                 tracing::warn!(%problem, "the clock was not moved as asked");
             }
-            let Some(reply) = message.reply else { continue };
+            let reply = message.reply.map(|reply| reply.to_string());
+            let Some(reply) = reply.filter(|inbox| subject::is_inbox(inbox)) else {
+                continue;
+            };
             match serde_json::to_vec(&Reply::from(answer)) {
                 Ok(body) => {
-                    if let Err(error) = self.bus.send(reply.to_string(), Bytes::from(body)).await {
+                    if let Err(error) = self.bus.send(reply, Bytes::from(body)).await {
                         tracing::warn!(%error, "an answer was not sent");
                     }
                 }

@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
+use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::{AckKind, Message};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::StreamExt;
-use holdpoint_bus::{Bus, StreamUse};
+use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::scheduler::DueBucket;
 use holdpoint_contracts::subject;
@@ -110,12 +111,19 @@ pub(crate) struct Buckets {
 }
 
 impl Buckets {
+    async fn open(&self, filter: &str) -> Result<pull::Stream, BusError> {
+        // Gone where the server lost its disk.
+        self.bus.provide_stream(StreamUse::Timers).await?;
+        self.bus
+            .pull(StreamUse::Timers, CONSUMER, filter, ACK_WAIT)
+            .await
+    }
+
     /// Takes buckets until it is told to stop; opens the pull again when it breaks.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let filter = subject::TIMERS_DUE_FILTER;
         while !stop.is_cancelled() {
-            let pulled = self.bus.pull(StreamUse::Timers, CONSUMER, filter, ACK_WAIT);
-            match pulled.await {
+            match self.open(filter).await {
                 Ok(messages) => {
                     let mut chunks = messages.ready_chunks(BUCKETS_PER_LOOK);
                     while let Some(Some(chunk)) = stop.run_until_cancelled(chunks.next()).await {

@@ -28,7 +28,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::advance::Advance;
 use crate::buckets::{Buckets, Loader};
-use crate::domain::Owner;
 use crate::settling::Rest;
 use crate::sweep::Sweeper;
 use crate::wheel::Wheel;
@@ -65,14 +64,8 @@ pub async fn start(
     tracker: &TaskTracker,
 ) -> Result<Handle<Scheduler>, SchedulerError> {
     migrate::<holdpoint_migrations::scheduler::Migrator>(&deps.store).await?;
-    // What it publishes to and looks at must be there before it does.
-    for wanted in [StreamUse::Timers, StreamUse::Steps] {
-        deps.bus.provide_stream(wanted).await?;
-    }
-    for owner in Owner::ALL {
-        let commands = StreamUse::Commands(owner.name());
-        deps.bus.provide_stream(commands).await?;
-    }
+    // Each service makes its own streams. What goes to one that is not there yet waits in the outbox.
+    deps.bus.provide_stream(StreamUse::Timers).await?;
     let Deps {
         bus, clock, store, ..
     } = deps;

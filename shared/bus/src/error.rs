@@ -24,6 +24,14 @@ pub enum BusError {
         #[source]
         source: async_nats::ConnectError,
     },
+    /// What the server asks of its clients cannot be used.
+    #[error("cannot use {what}: {reason}")]
+    Access {
+        /// Which address, key or file; never a secret.
+        what: String,
+        /// Why.
+        reason: String,
+    },
     /// A core subscription was refused.
     #[error("cannot subscribe")]
     Subscribe(#[from] async_nats::SubscribeError),
@@ -41,6 +49,12 @@ pub enum BusError {
         /// Why.
         #[source]
         source: jetstream::context::CreateStreamError,
+    },
+    /// A queue of steps has no consumer yet: the executor makes it when a node offers its tool.
+    #[error("the queue `{queue}` is not there yet: the executor makes it")]
+    NoQueue {
+        /// Which.
+        queue: String,
     },
     /// A stream could not be looked at.
     #[error("cannot look at stream {stream}: {reason}")]

@@ -4,28 +4,30 @@
 //! Services take from it through `holdpoint-kernel`, workers through `holdpoint-worker`.
 
 mod address;
+mod connection;
 mod error;
 mod partitions;
 mod publish;
+mod queues;
 mod request;
 pub mod server;
 mod streams;
 
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Event, ServerAddr, jetstream};
+use async_nats::{Client, jetstream};
 use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::subject;
 use holdpoint_ids::Workspace;
 use serde::de::DeserializeOwned;
 
-use crate::address::Credentials;
-
 pub use address::without_credentials;
+pub use connection::Access;
 pub use error::BusError;
 pub use partitions::Share;
 pub use publish::Outgoing;
-pub use streams::{Backlog, StreamUse};
+pub use queues::STEPS_ACK_WAIT;
+pub use streams::{Backlog, COMMANDS_BYTES_MAX, KEPT_FOR, STEPS_BYTES_MAX, StreamUse};
 
 /// How long a core request waits for its answer. The owner answers after its commit.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,6 +43,8 @@ pub const PULL_EXPIRES: Duration = Duration::from_secs(30);
 pub struct Bus {
     client: Client,
     jetstream: jetstream::Context,
+    /// Copies of each stream in a cluster; none: as the server has them.
+    replicas: Option<usize>,
 }
 
 impl Bus {
@@ -50,57 +54,26 @@ impl Bus {
     /// # Errors
     /// [`BusError::Address`] and [`BusError::Connect`], when the server cannot be reached at all.
     pub async fn connect(url: &str, name: &str) -> Result<Self, BusError> {
-        Self::connect_as(url, name, None).await
+        Self::connect_with(url, name, &Access::default()).await
     }
 
-    /// The same with the seed of an nkey, where the server wants to know who it is
-    /// (`holdpoint nats-config`).
+    /// The same with what the server asks of its clients.
     ///
     /// # Errors
-    /// [`BusError::Connect`] when the server cannot be reached, or does not know the key.
-    pub async fn connect_as(url: &str, name: &str, seed: Option<&str>) -> Result<Self, BusError> {
-        let who = name.to_owned();
-        let (servers, credentials) = address::split(url);
-        let options = match seed {
-            Some(seed) => ConnectOptions::with_nkey(seed.to_owned()),
-            None => ConnectOptions::new(),
-        };
-        let options = match credentials {
-            Some(Credentials::Token(token)) => options.token(token),
-            Some(Credentials::Password { user, password }) => {
-                options.user_and_password(user, password)
-            }
-            None => options,
-        };
-        let addresses = servers.iter().map(|server| server.parse::<ServerAddr>());
-        let addresses: Vec<_> =
-            addresses
-                .collect::<Result<_, _>>()
-                .map_err(|source| BusError::Address {
-                    url: servers.join(","),
-                    source,
-                })?;
-        let client = options
-            .name(name)
-            // Inboxes of one's own, so that permissions can keep others from listening.
-            .custom_inbox_prefix(format!("_INBOX.{name}"))
-            .request_timeout(Some(REQUEST_TIMEOUT))
-            .event_callback(move |event| {
-                let who = who.clone();
-                async move { report(&who, &event) }
-            })
-            .connect(addresses)
-            .await
-            .map_err(|source| BusError::Connect {
-                url: servers.join(","),
-                source,
-            })?;
+    /// [`BusError::Access`] when a key or file cannot be used, [`BusError::Connect`] when the server cannot
+    /// be reached, or does not know the key.
+    pub async fn connect_with(url: &str, name: &str, access: &Access) -> Result<Self, BusError> {
+        let client = connection::open(url, name, access).await?;
         let jetstream = jetstream::context::ContextBuilder::new()
             .timeout(Duration::from_secs(5))
             .ack_timeout(Duration::from_secs(5))
             .max_ack_inflight(20_000)
             .build(client.clone());
-        Ok(Self { client, jetstream })
+        Ok(Self {
+            client,
+            jetstream,
+            replicas: access.replicas,
+        })
     }
 
     /// Whether the connection stands at this moment.
@@ -139,19 +112,5 @@ impl Bus {
                 .inspect_err(|error| tracing::warn!(%error, "a nudge that cannot be read"))
                 .ok()
         })))
-    }
-}
-
-/// Refused permissions and slow consumers show up only here, never as the error of a call.
-fn report(who: &str, event: &Event) {
-    match event {
-        Event::Connected => tracing::debug!(who, "connected to the bus"),
-        Event::Disconnected => tracing::warn!(who, "the bus is away; trying again"),
-        Event::LameDuckMode | Event::Draining | Event::Closed => {
-            tracing::debug!(who, %event, "bus connection");
-        }
-        Event::SlowConsumer(_) | Event::ServerError(_) | Event::ClientError(_) => {
-            tracing::error!(who, %event, "bus connection");
-        }
     }
 }

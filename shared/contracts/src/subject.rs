@@ -24,6 +24,27 @@ pub const TIMER_SHARDS: u32 = 1;
 /// Header of a stored command: the inbox where its sender waits for the answer.
 pub const REPLY_HEADER: &str = "hp-reply";
 
+/// What every inbox begins with. A service answers nowhere else: any other subject could carry its
+/// answer into a stream, or to other listeners, in its name.
+const INBOX: &str = "_INBOX.";
+
+/// Where the client with this public key listens for answers; other clients may not.
+#[must_use]
+pub fn inboxes_of(public_key: &str) -> String {
+    format!("{INBOX}{public_key}")
+}
+
+/// Whether a caller may be answered there.
+#[must_use]
+pub fn is_inbox(subject: &str) -> bool {
+    let is_plain = |token: &str| {
+        let is_odd = |c: char| c.is_whitespace() || c.is_control() || c == '*' || c == '>';
+        !token.is_empty() && !token.contains(is_odd)
+    };
+    let rest = subject.strip_prefix(INBOX);
+    rest.is_some_and(|rest| rest.split('.').all(is_plain))
+}
+
 /// The stream of one service's commands.
 #[must_use]
 pub fn commands_stream(service: &str) -> String {
@@ -184,6 +205,28 @@ mod tests {
             parse(&query(&workspace, "executor", "run")).unwrap().verb,
             "run"
         );
+    }
+
+    /// Mend A-M5: a service answers at inboxes and nowhere else.
+    #[test]
+    fn only_an_inbox_is_answered() {
+        for inbox in ["_INBOX.a", "_INBOX.UABC.x.1", "_INBOX.gateway.x"] {
+            assert!(is_inbox(inbox), "{inbox}");
+        }
+        for other in [
+            "",
+            "_INBOX",
+            "_INBOX.",
+            "_INBOX.a..b",
+            "_INBOX.>",
+            "_INBOX.a.*",
+            "_INBOX.a b",
+            "_INBOX_x.1",
+            "hp.other.cmd.handoff.3.decide_request",
+            "$JS.API.STREAM.UPDATE.HP_STEPS",
+        ] {
+            assert!(!is_inbox(other), "{other}");
+        }
     }
 
     #[test]

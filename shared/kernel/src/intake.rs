@@ -8,7 +8,7 @@ use async_nats::HeaderMap;
 use async_nats::jetstream::AckKind;
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
-use holdpoint_bus::{Bus, BusError, Share};
+use holdpoint_bus::{Bus, BusError, Share, StreamUse};
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::{self, Parts};
@@ -73,8 +73,9 @@ impl<S: Service> Intake<S> {
     /// Takes core requests until it is told to stop.
     async fn asks(self, mut requests: async_nats::Subscriber) {
         while let Some(Some(message)) = self.stop.run_until_cancelled(requests.next()).await {
+            let reply = message.reply.map(|reply| reply.to_string());
             let origin = Origin::Ask {
-                reply: message.reply.map(|reply| reply.to_string()),
+                reply: reply.filter(|inbox| subject::is_inbox(inbox)),
             };
             self.take(message.subject.to_string(), message.payload, origin)
                 .await;
@@ -97,7 +98,7 @@ impl<S: Service> Intake<S> {
     /// Takes stored commands until it is told to stop; opens the pull again when it breaks.
     async fn commands(self, share: Share) {
         while !self.stop.is_cancelled() {
-            match self.bus.pull_commands(S::NAME, share, ACK_WAIT).await {
+            match self.open_pull(share).await {
                 Ok(messages) => self.pull(messages).await,
                 Err(error) => tracing::warn!(%error, "no commands can be pulled; trying again"),
             }
@@ -105,6 +106,17 @@ impl<S: Service> Intake<S> {
                 .run_until_cancelled(tokio::time::sleep(Duration::from_secs(1)))
                 .await;
         }
+    }
+
+    async fn open_pull(
+        &self,
+        share: Share,
+    ) -> Result<async_nats::jetstream::consumer::pull::Stream, BusError> {
+        // The stream is gone where the server lost its disk, and nobody else may make it.
+        self.bus
+            .provide_stream(StreamUse::Commands(S::NAME))
+            .await?;
+        self.bus.pull_commands(S::NAME, share, ACK_WAIT).await
     }
 
     async fn pull(&self, mut messages: async_nats::jetstream::consumer::pull::Stream) {
@@ -215,5 +227,5 @@ async fn give_back(mut messages: async_nats::jetstream::consumer::pull::Stream) 
 fn reply_inbox(headers: Option<&HeaderMap>) -> Option<String> {
     let inbox = headers?.get(subject::REPLY_HEADER)?.as_str();
     // Anything else could make the service publish a command in somebody's name.
-    inbox.starts_with("_INBOX").then(|| inbox.to_owned())
+    subject::is_inbox(inbox).then(|| inbox.to_owned())
 }

@@ -66,7 +66,11 @@ pub async fn serve_queries<Q: Queries>(
 }
 
 async fn answer<Q: Queries>(bus: &Bus, queries: &Q, message: async_nats::Message) {
-    let Some(reply) = message.reply else { return };
+    let reply = message.reply.map(|reply| reply.to_string());
+    let Some(reply) = reply.filter(|inbox| subject::is_inbox(inbox)) else {
+        tracing::debug!(subject = %message.subject, "a query without an inbox was not answered");
+        return;
+    };
     let result = match subject::parse(&message.subject) {
         Some(parts) => queries.answer(&parts, &message.payload).await,
         None => Err(Problem::not_found(format!(
@@ -75,7 +79,7 @@ async fn answer<Q: Queries>(bus: &Bus, queries: &Q, message: async_nats::Message
         ))),
     };
     let body: Bytes = fitting(bus, write(&Reply::from(result)));
-    if let Err(error) = bus.send(reply.to_string(), body).await {
+    if let Err(error) = bus.send(reply, body).await {
         tracing::warn!(%error, "an answer was not sent");
     }
 }

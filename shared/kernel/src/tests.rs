@@ -3,6 +3,7 @@
 mod away;
 mod counter;
 mod faults;
+mod inboxes;
 mod replicas;
 mod sweeps;
 mod unreadable;

@@ -62,6 +62,12 @@ impl MailTransport {
         let Some(url) = smtp_url.filter(|url| !url.trim().is_empty()) else {
             return Ok(Self::Maildir(maildir.into()));
         };
+        if is_readable(url.trim()) {
+            tracing::warn!(
+                "mails and the password of their server go unencrypted: say tls=required in \
+                 HOLDPOINT_SMTP_URL, or smtps://"
+            );
+        }
         match AsyncSmtpTransport::<Tokio1Executor>::from_url(url.trim()) {
             Ok(builder) => Ok(Self::Smtp(
                 builder
@@ -96,6 +102,17 @@ impl MailTransport {
     }
 }
 
+/// Whether others can read what is sent to a server: it is on another machine and need not encrypt.
+fn is_readable(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("smtp://") else {
+        return false;
+    };
+    let (place, settings) = rest.split_once('?').unwrap_or((rest, ""));
+    let host = place.rsplit_once('@').map_or(place, |(_, host)| host);
+    let is_near = ["localhost", "127.", "[::1]"].map(|near| host.starts_with(near));
+    !is_near.contains(&true) && !settings.split('&').any(|one| one == "tls=required")
+}
+
 /// Tells the server's code, never its words: they are not ours and may quote anything.
 fn smtp_fault(error: &lettre::transport::smtp::Error) -> MailFault {
     match error.status().map(u16::from) {
@@ -103,5 +120,29 @@ fn smtp_fault(error: &lettre::transport::smtp::Error) -> MailFault {
         Some(code) => MailFault::Busy(code),
         None if error.is_timeout() => MailFault::TimedOut,
         None => MailFault::Unreachable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mend A-M9.
+    #[test]
+    fn a_mail_server_that_need_not_encrypt_is_told_of() {
+        for readable in [
+            "smtp://u:p@mail.example:25",
+            "smtp://mail.example?tls=opportunistic",
+        ] {
+            assert!(is_readable(readable), "{readable}");
+        }
+        for other in [
+            "smtps://u:p@mail.example",
+            "smtp://u:p@mail.example:587?tls=required",
+            "smtp://127.0.0.1:2525",
+            "smtp://u:p@localhost",
+        ] {
+            assert!(!is_readable(other), "{other}");
+        }
     }
 }

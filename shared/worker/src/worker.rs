@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
-use holdpoint_bus::{Bus, BusError, StreamUse};
+use holdpoint_bus::{Bus, BusError};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::HandOut;
@@ -171,7 +171,6 @@ impl Worker {
         let tools = by_name(self.tools)?;
         let (bus, node) = (self.bus, self.options.node);
         let system: Workspace = subject::SYSTEM_WORKSPACE.parse()?;
-        bus.provide_stream(StreamUse::Steps).await?;
         let asked_to_beat = bus.client().subscribe(subject::node(&node)).await?;
 
         let given_up = CancellationToken::new();

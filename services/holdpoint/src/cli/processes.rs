@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use holdpoint_bus::{Access, Bus, BusError};
 
 use crate::serve::tables::Tables;
 use crate::value;
@@ -36,22 +37,10 @@ impl Service {
     }
 }
 
-/// How one service runs.
-#[derive(Args, Debug, Clone)]
-pub(crate) struct ServeArgs {
-    /// Which service
-    pub(crate) service: Service,
-    /// The NATS server or cluster
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "HOLDPOINT_NATS_URL",
-        hide_env_values = true,
-        value_parser = value::secret
-    )]
-    pub(crate) nats_url: String,
-    /// Seed of its key, where the server wants to know who it is (`nats-config`); `@FILE` reads it from
-    /// a file
+/// Who a process is to the bus, and how it knows the bus.
+#[derive(Args, Clone)]
+pub(crate) struct NatsAccess {
+    /// Seed of the key that the server knows this process by (`nats-config`); `@FILE` reads it from a file
     #[arg(
         long,
         value_name = "SEED",
@@ -60,6 +49,86 @@ pub(crate) struct ServeArgs {
         value_parser = value::secret
     )]
     pub(crate) nats_seed: Option<String>,
+    /// Credentials of a server in operator mode, instead of a seed
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "HOLDPOINT_NATS_CREDS",
+        conflicts_with = "nats_seed"
+    )]
+    pub(crate) nats_creds: Option<PathBuf>,
+    /// Certificates that vouch for the server, in PEM; requires TLS
+    #[arg(long, value_name = "FILE", env = "HOLDPOINT_NATS_CA")]
+    pub(crate) nats_ca: Option<PathBuf>,
+    /// Certificate of this process, in PEM, where the server asks for one
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "HOLDPOINT_NATS_CERT",
+        requires = "nats_key"
+    )]
+    pub(crate) nats_cert: Option<PathBuf>,
+    /// The key of that certificate, in PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "HOLDPOINT_NATS_KEY",
+        requires = "nats_cert"
+    )]
+    pub(crate) nats_key: Option<PathBuf>,
+}
+
+impl NatsAccess {
+    /// Connects under a name; `replicas` are the copies of streams that it makes.
+    pub(crate) async fn connect(
+        &self,
+        url: &str,
+        name: &str,
+        replicas: Option<usize>,
+    ) -> Result<Bus, BusError> {
+        let certificate = self.nats_cert.clone().zip(self.nats_key.clone());
+        let access = Access {
+            seed: self.nats_seed.clone(),
+            creds: self.nats_creds.clone(),
+            ca: self.nats_ca.clone(),
+            certificate,
+            replicas,
+        };
+        Bus::connect_with(url, name, &access).await
+    }
+}
+
+impl std::fmt::Debug for NatsAccess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The seed is a secret.
+        f.debug_struct("NatsAccess").finish_non_exhaustive()
+    }
+}
+
+/// How one service runs.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ServeArgs {
+    /// Which service
+    pub(crate) service: Service,
+    /// The NATS server; the servers of a cluster separated by commas
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_NATS_URL",
+        hide_env_values = true,
+        value_parser = value::secret
+    )]
+    pub(crate) nats_url: String,
+    #[command(flatten)]
+    pub(crate) nats: NatsAccess,
+    /// Copies of each stream that this service makes in a cluster: 1, 3 or 5 [default: as many as it has]
+    #[arg(
+        long,
+        value_name = "COPIES",
+        env = "HOLDPOINT_NATS_REPLICAS",
+        value_parser = clap::value_parser!(u8).range(1..=5)
+    )]
+    pub(crate) nats_replicas: Option<u8>,
     /// `postgres://…`: a schema named like the service; `sqlite:DIR`: a file, and no replicas; `@FILE`
     /// reads it from a file
     #[arg(
@@ -117,12 +186,31 @@ pub(crate) struct NatsConfigArgs {
     /// A workspace whose programs may publish commands; may be repeated
     #[arg(long = "program", value_name = "WORKSPACE")]
     pub(crate) programs: Vec<holdpoint_ids::Workspace>,
+    /// A further key for workers, beside `worker.seed`; may be repeated
+    #[arg(long = "worker", value_name = "NAME")]
+    pub(crate) workers: Vec<holdpoint_ids::NodeName>,
     /// Where the server listens
     #[arg(long, default_value = "127.0.0.1:4222")]
     pub(crate) listen: SocketAddr,
     /// Where the server keeps its streams
     #[arg(long, value_name = "DIR", default_value = "/var/lib/nats")]
     pub(crate) store: PathBuf,
+    #[command(flatten)]
+    pub(crate) tls: Option<ServerTls>,
+}
+
+/// How clients know the server, and talk to it unread.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ServerTls {
+    /// The server's certificate, in PEM
+    #[arg(long, value_name = "FILE", required = false, requires = "tls_key")]
+    pub(crate) tls_cert: PathBuf,
+    /// The key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", required = false, requires = "tls_cert")]
+    pub(crate) tls_key: PathBuf,
+    /// Take only clients whose certificate these vouch for, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
 }
 
 /// Where a worker takes steps from, and what it can do.
@@ -148,16 +236,8 @@ pub(crate) struct WorkerArgs {
         value_parser = value::secret
     )]
     pub(crate) nats_url: Option<String>,
-    /// Seed of its key, where the server wants to know who it is (`nats-config`); `@FILE` reads it from
-    /// a file
-    #[arg(
-        long,
-        value_name = "SEED",
-        env = "HOLDPOINT_NATS_SEED",
-        hide_env_values = true,
-        value_parser = value::secret
-    )]
-    pub(crate) nats_seed: Option<String>,
+    #[command(flatten)]
+    pub(crate) nats: NatsAccess,
 }
 
 /// Commands about secrets.

@@ -10,7 +10,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::executor::{self, TimerAnswer, TimersFired};
 use holdpoint_contracts::message::{Envelope, Reply};
 use holdpoint_contracts::scheduler::{AdvanceClock, AdvancedClock, SetAnswer, SetTimer, SetTimers};
-use holdpoint_contracts::subject;
+use holdpoint_contracts::{handoff, subject};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use holdpoint_kernel::Deps;
 use holdpoint_store::Location;
@@ -78,7 +78,14 @@ impl Bench {
         let nats = nats().await.unwrap();
         let bus = Bus::connect(&nats.url, "test").await.unwrap();
         let executor = StreamUse::Commands(executor::SERVICE);
-        bus.provide_stream(executor).await.unwrap();
+        // As the other services do.
+        for wanted in [
+            executor,
+            StreamUse::Commands(handoff::SERVICE),
+            StreamUse::Steps,
+        ] {
+            bus.provide_stream(wanted).await.unwrap();
+        }
         let filter = subject::commands_filter(executor::SERVICE);
         let pull = bus.pull(executor, "executor", &filter, SOON);
         let mut messages = pull.await.unwrap();

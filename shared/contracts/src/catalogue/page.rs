@@ -23,7 +23,7 @@ from them and from the types in `shared/contracts/src`.
 - `{workspace}` is the workspace; `{p}` the partition: CRC-32 (IEEE) of the aggregate's id, modulo 16, in
   decimal; `{queue}` the name of the tool, with `~` for each dot.
 - A **command** goes to `ask` as a core request (answered after the commit, stored nowhere) or to `cmd`, which a
-  work queue stores (answered only to an inbox `_INBOX…` in the header `hp-reply`). Its body is an envelope:
+  work queue stores (answered only to an inbox `_INBOX.…` in the header `hp-reply`). Its body is an envelope:
   `actor`, `command`, and `key: {key, digest}` where the same is to be done once (remembered 24 h); unknown
   fields are refused.
 - A **query** goes to `get` as a core request, without an envelope.
@@ -185,7 +185,7 @@ fn streams() -> String {
         subject::TIMERS_DUE_FILTER
     )
     .unwrap();
-    text += "\nAll: one replica, dedupe window 2 s, explicit acks, at most 20 000 deliveries without an ack.\n";
+    text += "\nAll: dedupe window 2 s, explicit acks, at most 20 000 deliveries without an ack; as many replicas as the server has (one where a stream is made, or `--nats-replicas`). Work queues keep a message for an hour. Each stream and its consumers are made by one service: the one that takes from it, `HP_STEPS` by the executor.\n";
     text
 }
 

@@ -12,6 +12,7 @@ use futures_util::StreamExt as _;
 use holdpoint_bus::Bus;
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::steps::{Beat, BeatAnswer, Goodbye};
+use holdpoint_contracts::subject;
 use holdpoint_ids::{NodeName, ToolName, Workspace};
 use tokio::time::Instant;
 
@@ -70,8 +71,9 @@ impl Heart {
             tracing::warn!("nobody can ask this node to beat any more");
             return false;
         };
-        if let Some(reply) = message.reply {
-            let sent = self.bus.send(reply.to_string(), "{\"ok\":null}".into());
+        let reply = message.reply.map(|reply| reply.to_string());
+        if let Some(reply) = reply.filter(|inbox| subject::is_inbox(inbox)) {
+            let sent = self.bus.send(reply, "{\"ok\":null}".into());
             if let Err(error) = sent.await {
                 tracing::debug!(%error, "an answer was not sent");
             }

@@ -16,10 +16,7 @@ use holdpoint_contracts::steps::{Claimed, HandOut, LEASE_DEFAULT_MS, LEASE_MIN_M
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// After this long without a word from the worker the server delivers again.
-pub(super) const ACK_WAIT: Duration = Duration::from_secs(2);
-
-/// Two progress acks may be lost within [`ACK_WAIT`] before a delivery is.
+/// Two progress acks may be lost within [`STEPS_ACK_WAIT`](holdpoint_bus::STEPS_ACK_WAIT) before a delivery is.
 const PROGRESS: Duration = Duration::from_millis(700);
 
 /// Hand-outs that are remembered: what a server may have forgotten the acks of.
@@ -181,6 +178,11 @@ impl Held {
             .beaten_lease_ms
             .store(lease_ms, Ordering::SeqCst);
         Working { claimed, lease_ms }
+    }
+
+    /// Asks for a beat at once: the executor is to know of the tools.
+    pub(super) fn beat_now(&self) {
+        self.shared.beat_now.notify_one();
     }
 
     /// Ends when a lease was granted that the last beat does not keep.

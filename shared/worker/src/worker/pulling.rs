@@ -12,14 +12,13 @@ use async_nats::jetstream::consumer::Consumer;
 use async_nats::jetstream::consumer::pull::{self, MessagesErrorKind};
 use async_nats::jetstream::{AckKind, Message};
 use futures_util::StreamExt;
-use holdpoint_bus::{Bus, BusError, PULL_EXPIRES, PULL_HEARTBEAT, StreamUse};
+use holdpoint_bus::{Bus, BusError, PULL_EXPIRES, PULL_HEARTBEAT};
 use holdpoint_contracts::subject;
 use holdpoint_ids::ToolName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::held::ACK_WAIT;
 use super::job::{self, Bench};
 use crate::tool::Tool;
 
@@ -32,6 +31,10 @@ const FETCH_WAIT: Duration = Duration::from_secs(1);
 /// A delivery waits no longer than this for a place: another worker may have one. Shorter than
 /// the ack wait.
 const PLACE_WAIT: Duration = Duration::from_secs(1);
+
+/// Until a queue that is not there is looked for again: at first, and at most.
+const LOOK_FIRST: Duration = Duration::from_millis(10);
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Until a broken pull is opened again.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
@@ -61,17 +64,7 @@ impl Queue {
 
     async fn take(&self) -> Result<Infallible, BusError> {
         let name = self.name.as_str();
-        // Not there any more when the server lost its disk.
-        self.bus.provide_stream(StreamUse::Steps).await?;
-        let consumer = self
-            .bus
-            .consumer(
-                StreamUse::Steps,
-                &subject::steps_consumer(name),
-                &subject::steps_queue_filter(name),
-                ACK_WAIT,
-            )
-            .await?;
+        let consumer = self.consumer(name).await?;
         let mut more = true;
         loop {
             let Some(place) = self.place().await else {
@@ -84,6 +77,27 @@ impl Queue {
                 drop(place);
                 more = self.wait_for_one(&consumer).await?;
             }
+        }
+    }
+
+    /// The queue's consumer. The executor makes it when it hears from a node that has the tool, so a beat
+    /// asks for one that is missing: at the first start, or after the server has lost its disk.
+    async fn consumer(&self, name: &str) -> Result<Consumer<pull::Config>, BusError> {
+        let (mut pause, mut is_told) = (LOOK_FIRST, false);
+        loop {
+            let missing = match self.bus.queue(name).await {
+                Err(error @ BusError::NoQueue { .. }) => error,
+                other => return other,
+            };
+            if pause >= LOOK_MAX {
+                if !is_told {
+                    tracing::info!(%missing, "no steps are taken from it until then");
+                }
+                is_told = true;
+                self.bench.held.beat_now();
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LOOK_MAX);
         }
     }
 

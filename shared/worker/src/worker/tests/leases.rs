@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use holdpoint_bus::StreamUse;
+use holdpoint_bus::{STEPS_ACK_WAIT, StreamUse};
 use holdpoint_contracts::steps::{Claimed, Grant, HandOut, LEASE_DEFAULT_MS, ResultAnswer};
 use holdpoint_contracts::subject;
 
 use super::super::DRAIN;
-use super::super::held::ACK_WAIT;
 use super::scene::{Executor, Manner, Scene, Working, step, until};
 
 /// A step with a lease of `lease_ms`.
@@ -258,7 +257,7 @@ async fn a_step_that_runs_while_no_executor_is_there_keeps_its_delivery() {
     working.called(1).await;
     let since = Instant::now();
     until(10, "twice the ack wait", async || {
-        since.elapsed() > ACK_WAIT * 2
+        since.elapsed() > STEPS_ACK_WAIT * 2
     })
     .await;
     assert_eq!((scene.stored().await, working.calls()), (1, 1));

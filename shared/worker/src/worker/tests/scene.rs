@@ -60,6 +60,7 @@ impl Scene {
         .unwrap();
         let bus = Bus::connect(&server.url, "test").await.unwrap();
         bus.provide_stream(StreamUse::Steps).await.unwrap();
+        bus.provide_queue("work").await.unwrap();
         Self {
             bus,
             server,
@@ -273,6 +274,14 @@ async fn answer(
     seen: &Mutex<Said>,
     manner: &Mutex<Manner>,
 ) -> Option<Vec<u8>> {
+    if verb == Beat::VERB {
+        // As the executor does for every tool that a node offers.
+        let beat: Envelope<Beat> = serde_json::from_slice(body).unwrap();
+        bus.provide_stream(StreamUse::Steps).await.unwrap();
+        for tool in &beat.command.tools {
+            bus.provide_queue(tool.as_str()).await.unwrap();
+        }
+    }
     let is_refused = verb == StepResults::VERB && manner.lock().unwrap().refusals > 0;
     if is_refused {
         manner.lock().unwrap().refusals -= 1;
