@@ -244,9 +244,23 @@ async fn migrate_postgres<M: MigratorTrait>(
             .await?;
     }
     M::up(&db, None).await?;
+    db.execute_unprepared(COLLATE_AS_BYTES).await?;
     lock.commit().await?;
     Ok(db.close().await?)
 }
+
+/// Gives every text column of the schema the collation `C`. Pages are ordered by the database and their
+/// cursors are compared in Rust, so both must compare bytes, whatever the collation of the database is (B-4).
+const COLLATE_AS_BYTES: &str = r#"DO $$ DECLARE found record; BEGIN
+    FOR found IN
+        SELECT table_name, column_name, data_type FROM information_schema.columns
+        WHERE table_schema = current_schema() AND collation_name IS DISTINCT FROM 'C'
+            AND data_type IN ('text', 'character varying')
+    LOOP
+        EXECUTE format('ALTER TABLE %I ALTER COLUMN %I TYPE %s COLLATE "C"',
+            found.table_name, found.column_name, found.data_type);
+    END LOOP;
+END $$"#;
 
 /// Whether a statement for SQLite or one for Postgres is wanted, where the two differ.
 #[must_use]

@@ -35,7 +35,7 @@ pub use self::{
     nats_process::NatsProcess,
     people::{Act, Person, Said, play},
     plans::Plans,
-    postgres::{TestPostgres, postgres},
+    postgres::{TestPostgres, postgres, postgres_ordered_by_words},
     skip::skip,
     up::{Answer, Up, UpOptions, holdpoint_binary},
     wait::until,

@@ -58,6 +58,20 @@ pub async fn postgres() -> anyhow::Result<Option<TestPostgres>> {
     }
 }
 
+/// The same with a database whose texts are ordered as words and not as bytes (ICU, `en-US`), as in most
+/// managed servers.
+///
+/// # Errors
+/// As [`postgres`], and when the server has no ICU.
+pub async fn postgres_ordered_by_words() -> anyhow::Result<Option<TestPostgres>> {
+    let Some(server) = postgres().await? else {
+        return Ok(None);
+    };
+    let words = "TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER icu ICU_LOCALE 'en-US'";
+    let url = fresh_database_with(&server.url, words).await?;
+    Ok(Some(TestPostgres { url, ..server }))
+}
+
 async fn container(name: &str, tag: &str) -> anyhow::Result<TestPostgres> {
     docker::ping().await?;
     // The official image also says it in its first phase, before it starts again for good.
@@ -81,6 +95,10 @@ async fn container(name: &str, tag: &str) -> anyhow::Result<TestPostgres> {
 
 /// Tests share a given server, never a database.
 async fn fresh_database(server: &str) -> anyhow::Result<String> {
+    fresh_database_with(server, "").await
+}
+
+async fn fresh_database_with(server: &str, options: &str) -> anyhow::Result<String> {
     let (base, parameters) = server.split_once('?').unwrap_or((server, ""));
     let (root, _) = base
         .rsplit_once('/')
@@ -90,7 +108,7 @@ async fn fresh_database(server: &str) -> anyhow::Result<String> {
         .await
         .context("HOLDPOINT_TEST_POSTGRES_URL")?;
     connection
-        .execute_unprepared(&format!("CREATE DATABASE {name}"))
+        .execute_unprepared(&format!("CREATE DATABASE {name} {options}"))
         .await?;
     connection.close().await?;
     let mark = if parameters.is_empty() { "" } else { "?" };
