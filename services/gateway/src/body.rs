@@ -36,11 +36,11 @@ impl FromRequest<App> for Body {
     async fn from_request(request: Request, app: &App) -> Result<Self, Refused> {
         let (mut parts, body) = request.into_parts();
         let bearer = Bearer::from_request_parts(&mut parts, app).await?;
-        let (workspace, user) = bearer.scope();
+        let (workspace, kind, name) = bearer.scope();
         let caller_key = idempotency_key(&parts.headers)?;
         let bytes = arrived(body).await?;
         let key = caller_key.map(|key| Asked {
-            key: scoped(&[workspace, user, &route(&parts), &key]),
+            key: scoped(&[workspace, kind, &name, &route(&parts), &key]),
             digest: digest(&parts, &bytes),
         });
         let media_type = parts.headers.get(header::CONTENT_TYPE).map(media_type);
@@ -357,6 +357,24 @@ mod tests {
             "{}",
             problem.detail
         );
+    }
+
+    /// Mend C-11: a form is no agent, and no other body of the API either.
+    #[test]
+    fn a_form_is_not_taken() {
+        let body = Body {
+            key: None,
+            bytes: b"agent=a".to_vec(),
+            media_type: Some("application/x-www-form-urlencoded".to_owned()),
+        };
+        for refused in [
+            body.agent_text().map(drop),
+            body.lines().map(drop),
+            body.json::<Value>().map(drop),
+            body.json_or_empty::<Value>().map(drop),
+        ] {
+            assert_eq!(refused.unwrap_err().status, 415);
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use holdpoint_ids::{RunId, Workspace};
 use crate::app::App;
 use crate::assertions::VALID_FOR;
 use crate::problem::{Refused, database_away};
-use crate::rights::narrowed;
+use crate::rights::{is_whole, narrowed};
 use crate::store::tokens::{self, Holder};
 
 /// Longest bit of what was sent that is quoted back.
@@ -27,9 +27,17 @@ const UNAUTHORIZED: u16 = 401;
 #[derive(Debug, Clone)]
 pub(crate) enum Bearer {
     /// A user, with what the token is narrowed to.
-    User(Arc<Claims>),
+    User(Known),
     /// A step that runs.
     Step(Arc<StepClaims>),
+}
+
+/// A user as the gateway vouches for them.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) claims: Arc<Claims>,
+    /// False for a token that has fewer rights than its user.
+    is_whole: bool,
 }
 
 /// A user; for what lies outside a workspace.
@@ -41,6 +49,8 @@ pub(crate) struct User(pub(crate) Arc<Claims>);
 pub(crate) struct Caller {
     pub(crate) workspace: Workspace,
     pub(crate) claims: Arc<Claims>,
+    /// False for a token that has fewer rights than its user.
+    is_whole: bool,
 }
 
 /// Who may look, in the workspace of the path: a user, or a step at what concerns it.
@@ -93,27 +103,34 @@ impl Bearer {
             let told = |error| unauthorized(&format!("this step token is not accepted: {error}"));
             return Ok(Self::Step(Arc::new(claims.map_err(told)?)));
         }
-        Ok(Self::User(Arc::new(user(app, token).await?)))
+        Ok(Self::User(user(app, token).await?))
     }
 
-    /// Whose it is, for the scope of idempotency keys: workspace and name.
-    pub(crate) fn scope(&self) -> (&str, &str) {
+    /// Whose it is, for the scope of idempotency keys: workspace, kind and name. A step and a user of
+    /// the same name share no key, and neither do steps of two runs.
+    pub(crate) fn scope(&self) -> (&str, &'static str, String) {
         match self {
-            Self::User(claims) => (claims.workspace.as_str(), claims.user.as_str()),
-            Self::Step(claims) => (claims.workspace.as_str(), claims.step.as_str()),
+            Self::User(known) => {
+                let claims = &known.claims;
+                (claims.workspace.as_str(), "user", claims.user.to_string())
+            }
+            Self::Step(claims) => {
+                let name = format!("{}/{}", claims.run, claims.step);
+                (claims.workspace.as_str(), "step", name)
+            }
         }
     }
 
     fn workspace(&self) -> &Workspace {
         match self {
-            Self::User(claims) => &claims.workspace,
+            Self::User(known) => &known.claims.workspace,
             Self::Step(claims) => &claims.workspace,
         }
     }
 
-    fn into_user(self) -> Result<Arc<Claims>, Problem> {
+    fn into_user(self) -> Result<Known, Problem> {
         match self {
-            Self::User(claims) => Ok(claims),
+            Self::User(known) => Ok(known),
             Self::Step(_) => Err(Problem::new(
                 403,
                 "forbidden",
@@ -125,7 +142,7 @@ impl Bearer {
 }
 
 /// Who a token speaks for at this moment.
-async fn user(app: &App, token: &str) -> Result<Claims, Refused> {
+async fn user(app: &App, token: &str) -> Result<Known, Refused> {
     let now = app.clock.now();
     let holder = tokens::holder(&app.readers, token, now)
         .await
@@ -137,14 +154,22 @@ async fn user(app: &App, token: &str) -> Result<Claims, Refused> {
 }
 
 /// What a holder may at this moment; none for a user who is disabled or gone.
-pub(crate) async fn claims(app: &App, holder: Holder) -> Result<Option<Claims>, Problem> {
+pub(crate) async fn claims(app: &App, holder: Holder) -> Result<Option<Known>, Problem> {
     let user = app.people.find(&holder.workspace, &holder.user).await?;
     let active = user.filter(|user| user.active);
-    Ok(active.map(|user| Claims {
-        roles: narrowed(&user.roles, holder.role),
-        workspace: holder.workspace,
-        user: holder.user,
-        expires_at: app.clock.now() + VALID_FOR,
+    Ok(active.map(|user| {
+        let roles = narrowed(&user.roles, holder.role);
+        let is_whole = is_whole(&user.roles, &roles);
+        let claims = Claims {
+            roles,
+            workspace: holder.workspace,
+            user: holder.user,
+            expires_at: app.clock.now() + VALID_FOR,
+        };
+        Known {
+            claims: Arc::new(claims),
+            is_whole,
+        }
     }))
 }
 
@@ -153,7 +178,7 @@ impl FromRequestParts<App> for User {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
         let bearer = Bearer::from_request_parts(parts, app).await?;
-        Ok(Self(bearer.into_user()?))
+        Ok(Self(bearer.into_user()?.claims))
     }
 }
 
@@ -168,13 +193,42 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
-        let (workspace, bearer) = inside(parts, app).await?;
-        let claims = bearer.into_user()?;
-        Ok(Self { workspace, claims })
+        let (_workspace, bearer) = inside(parts, app).await?;
+        Ok(Self::of(bearer.into_user()?))
     }
 }
 
 impl Caller {
+    /// A user in their own workspace.
+    pub(crate) fn of(known: Known) -> Self {
+        Self {
+            workspace: known.claims.workspace.clone(),
+            claims: known.claims,
+            is_whole: known.is_whole,
+        }
+    }
+
+    /// Whether the caller has all rights of the user. A narrowed token acts for the user, and is not them.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// 403 for a narrowed token. What belongs to a person, or gives rights that outlast the token, needs a
+    /// token with all rights of its user.
+    pub(crate) fn in_person(&self) -> Result<(), Problem> {
+        if self.is_whole {
+            return Ok(());
+        }
+        let user = &self.claims.user;
+        Err(Problem::new(
+            403,
+            "narrowed_token",
+            format!(
+                "this token has fewer rights than its user `{user}`; use a token without `role`"
+            ),
+        ))
+    }
+
     /// 403 where the caller has not got a right.
     pub(crate) fn may(&self, right: Right) -> Result<(), Problem> {
         authorize(Some(&self.claims), right)
@@ -191,7 +245,7 @@ impl Standing {
     /// there, not disabled, and may look.
     pub(crate) async fn holds(&self, app: &App) -> Result<bool, Problem> {
         match Bearer::of(app, &self.token).await {
-            Ok(Bearer::User(claims)) => Ok(authorize(Some(&claims), Right::Look).is_ok()),
+            Ok(Bearer::User(known)) => Ok(authorize(Some(&known.claims), Right::Look).is_ok()),
             Ok(Bearer::Step(_)) => Ok(true),
             Err(Refused(problem)) if problem.status == UNAUTHORIZED => Ok(false),
             Err(Refused(problem)) => Err(problem),
@@ -204,8 +258,8 @@ impl FromRequestParts<App> for Reader {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
         let (workspace, bearer) = inside(parts, app).await?;
-        if let Bearer::User(claims) = &bearer {
-            authorize(Some(claims), Right::Look)?;
+        if let Bearer::User(known) = &bearer {
+            authorize(Some(&known.claims), Right::Look)?;
         }
         Ok(Self { workspace, bearer })
     }
@@ -217,7 +271,7 @@ impl FromRequestParts<App> for Asker {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
         let (workspace, bearer) = inside(parts, app).await?;
         Ok(match bearer {
-            Bearer::User(claims) => Self::User(Caller { workspace, claims }),
+            Bearer::User(known) => Self::User(Caller::of(known)),
             Bearer::Step(_) => Self::Step {
                 workspace,
                 token: token(&parts.headers).unwrap_or_default().to_owned(),
@@ -230,7 +284,7 @@ impl Reader {
     /// The user who looks; none where it is a step.
     pub(crate) fn user(&self) -> Option<&Claims> {
         match &self.bearer {
-            Bearer::User(claims) => Some(claims),
+            Bearer::User(known) => Some(&known.claims),
             Bearer::Step(_) => None,
         }
     }
@@ -238,7 +292,7 @@ impl Reader {
     /// Whose streams and long polls are counted together.
     pub(crate) fn name(&self) -> String {
         match &self.bearer {
-            Bearer::User(claims) => claims.user.to_string(),
+            Bearer::User(known) => known.claims.user.to_string(),
             Bearer::Step(claims) => format!("{}/{}", claims.run, claims.step),
         }
     }
@@ -341,8 +395,47 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 #[cfg(test)]
+impl Caller {
+    /// A user who is played.
+    pub(crate) fn played(claims: Claims, is_whole: bool) -> Self {
+        let claims = Arc::new(claims);
+        Self::of(Known { claims, is_whole })
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    fn known(name: &str) -> Known {
+        let claims = Claims {
+            workspace: "acme".parse().unwrap(),
+            user: name.parse().unwrap(),
+            roles: Vec::new(),
+            expires_at: chrono::DateTime::UNIX_EPOCH,
+        };
+        Known {
+            claims: Arc::new(claims),
+            is_whole: true,
+        }
+    }
+
+    /// Mend A-L6: a step and a user of the same name do not share idempotency keys.
+    #[test]
+    fn a_step_and_a_user_of_one_name_share_no_keys() {
+        let step = |run| StepClaims {
+            workspace: "acme".parse().unwrap(),
+            run,
+            step: "ship".to_owned(),
+            dispatch: 1,
+            expires_at: chrono::DateTime::UNIX_EPOCH,
+        };
+        let user = Bearer::User(known("ship"));
+        let steps = [RunId::fresh(), RunId::fresh()].map(|run| Bearer::Step(Arc::new(step(run))));
+        assert_ne!(user.scope(), steps[0].scope());
+        assert_ne!(steps[0].scope(), steps[1].scope());
+        assert_eq!(user.scope(), Bearer::User(known("ship")).scope());
+    }
 
     #[test]
     fn the_scheme_is_bearer_in_any_case() {

@@ -64,7 +64,12 @@ pub(crate) fn routes() -> Router<App> {
         .route("/notifications/{id}/read", post(notifications::read))
         .route("/live", get(live::stream))
         .route("/login", get(login::form).post(login::with_token))
-        .route("/login/{code}", get(login::link).post(login::with_link))
+        .route(
+            "/login/{code}",
+            get(login::link)
+                .post(login::with_link)
+                .layer(middleware::map_response(login::hidden)),
+        )
         .route("/logout", post(login::out))
         .route("/workspace", post(login::show_workspace))
         .route("/assets/{file}", get(assets::file))

@@ -15,6 +15,13 @@ pub(crate) fn narrowed(roles: &[RoleName], cap: Option<Role>) -> Vec<RoleName> {
     kept
 }
 
+/// Whether a narrowing took no right away.
+pub(crate) fn is_whole(roles: &[RoleName], kept: &[RoleName]) -> bool {
+    Right::ALL
+        .into_iter()
+        .all(|right| grants(roles, right) == grants(kept, right))
+}
+
 /// What is left of roles that a caller had, now that the user has others.
 pub(crate) fn still(now: &[RoleName], then: &[RoleName]) -> Vec<RoleName> {
     match highest(|right| grants(then, right)) {
@@ -70,6 +77,22 @@ mod tests {
             (&["operator"], None, &["operator"]),
         ] {
             assert_eq!(narrowed(&roles(user), cap), roles(left), "{user:?} {cap:?}");
+        }
+    }
+
+    /// Mend A-H2: a token that lacks a right of its user is not the person.
+    #[test]
+    fn a_token_is_whole_where_it_has_all_rights_of_its_user() {
+        for (user, cap, whole) in [
+            (&["owner"][..], None, true),
+            (&["owner"], Some(Role::Owner), true),
+            (&["viewer"], Some(Role::Admin), true),
+            (&["owner"], Some(Role::Admin), false),
+            (&["member", "ops"], Some(Role::Agent), false),
+        ] {
+            let user = roles(user);
+            let kept = narrowed(&user, cap);
+            assert_eq!(is_whole(&user, &kept), whole, "{user:?} {cap:?}");
         }
     }
 

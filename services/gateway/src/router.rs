@@ -1,7 +1,9 @@
 //! All routes together, and what is around every one of them.
 
 use axum::Router;
+use axum::http::{HeaderValue, header};
 use axum::middleware;
+use axum::response::Response;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
@@ -33,10 +35,13 @@ pub(crate) fn router(app: App) -> Router {
         .merge(users::routes())
         .merge(watches::routes())
         .merge(webhooks::routes());
-    Router::new()
+    let api = Router::new()
         .nest("/v1/workspaces/{workspace}", workspace)
         .merge(workspaces::routes())
         .merge(clock::routes())
+        .layer(middleware::map_response(not_kept));
+    Router::new()
+        .merge(api)
         .merge(health::routes())
         .merge(pages::routes())
         .method_not_allowed_fallback(problem::no_such_method)
@@ -45,4 +50,13 @@ pub(crate) fn router(app: App) -> Router {
         .layer(middleware::from_fn(arrival::watch))
         .layer(middleware::from_fn(access::log))
         .with_state(app)
+}
+
+/// Answers hold what only their caller may know, and some a token: no cache keeps them.
+async fn not_kept(mut response: Response) -> Response {
+    response
+        .headers_mut()
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
 }

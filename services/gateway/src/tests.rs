@@ -10,6 +10,7 @@ mod handoff;
 mod health;
 mod holds;
 mod later;
+mod narrowed;
 mod notifications;
 mod page_behavior;
 mod pages;

@@ -82,15 +82,6 @@ impl MailFault {
     }
 }
 
-/// Whom a notification that is mailed is of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
-    /// Whose.
-    pub workspace: String,
-    /// The person who is told.
-    pub person: String,
-}
-
 /// One mail to one recipient.
 #[derive(Debug, Clone)]
 pub struct Letter {
@@ -108,8 +99,10 @@ pub struct Letter {
     pub text: String,
     /// The same as HTML.
     pub html: Option<String>,
-    /// None: a step wrote it; else it is a notification, which no program answers (RFC 3834).
-    pub about: Option<About>,
+    /// The workspace that sends it. Every mail says so: no other workspace lists it.
+    pub workspace: String,
+    /// The person who is told by a notification, which no program answers (RFC 3834). None: a step wrote it.
+    pub person: Option<String>,
 }
 
 /// Writes mails in one sender's name.
@@ -157,11 +150,11 @@ impl Mailer {
         if let Some(reply_to) = letter.reply_to {
             builder = builder.reply_to(reply_to);
         }
-        if let Some(about) = letter.about {
+        builder = with_header(builder, WORKSPACE, letter.workspace);
+        if let Some(person) = letter.person {
             builder = with_header(builder, "Auto-Submitted", "auto-generated".to_owned());
             builder = with_header(builder, KIND, "notification".to_owned());
-            builder = with_header(builder, WORKSPACE, about.workspace);
-            builder = with_header(builder, PERSON, about.person);
+            builder = with_header(builder, PERSON, person);
         }
         match letter.html {
             Some(html) => builder.multipart(MultiPart::alternative_plain_html(letter.text, html)),

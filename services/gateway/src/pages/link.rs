@@ -6,8 +6,6 @@
 //! at a later version sees that it has changed, and decides what they then see. It is used up when the
 //! request is decided. It may name one of the answers: that one is shown first, to be confirmed. The token is the proof, and no cookie adds to it: so a form needs no other.
 
-use std::sync::Arc;
-
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -144,12 +142,8 @@ async fn open(app: &App, token: &str, headers: &HeaderMap) -> Result<Link, Probl
         Problem::new(403, "forbidden", detail)
     })?;
     not_another(app, &link, headers).await?;
-    let caller = Caller {
-        workspace: link.workspace.clone(),
-        claims: Arc::new(found),
-    };
     Ok(Link {
-        person: Person::linked(app, caller, token).await,
+        person: Person::linked(app, Caller::of(found), token).await,
         claims: link,
     })
 }

@@ -1,7 +1,7 @@
 //! Signing in: by the one-time link that `up` prints, or by a token; and out again.
 
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_contracts::Problem;
 use maud::{Markup, html};
@@ -14,6 +14,16 @@ use crate::params::Params;
 use crate::problem::database_away;
 use crate::store::sessions;
 use crate::store::tokens::{self, Holder, TokenId};
+
+/// The path of a log-in link is a secret. Referrers name the address without the path: with none at all
+/// browsers would send the form with `Origin: null`, and it would be refused.
+pub(super) async fn hidden(mut response: Response) -> Response {
+    response.headers_mut().insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("strict-origin"),
+    );
+    response
+}
 
 /// The form for a token.
 pub(super) async fn form(params: Params) -> Result<Response, PageError> {

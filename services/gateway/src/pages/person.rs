@@ -1,7 +1,5 @@
 //! Who looks: the session behind a cookie, and what a form must bring so that it is theirs.
 
-use std::sync::Arc;
-
 use axum::extract::{Form, FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
@@ -106,14 +104,10 @@ impl Person {
         let Some(session) = session else {
             return Ok(None);
         };
-        let workspace = session.holder.workspace.clone();
-        let Some(claims) = claims(app, session.holder).await? else {
+        let Some(known) = claims(app, session.holder).await? else {
             return Ok(None);
         };
-        let caller = Caller {
-            workspace,
-            claims: Arc::new(claims),
-        };
+        let caller = Caller::of(known);
         Ok(Some(Self {
             zone: zone::of(app, &caller).await,
             caller,
@@ -269,15 +263,26 @@ pub(super) fn forget(headers: &HeaderMap) -> String {
 }
 
 fn flags(headers: &HeaderMap) -> String {
-    let proto = headers
-        .get("x-forwarded-proto")
-        .and_then(|value| value.to_str().ok());
-    let secure = if proto == Some("https") {
-        "; Secure"
-    } else {
-        ""
-    };
+    let secure = if is_https(headers) { "; Secure" } else { "" };
     format!("; Path=/; HttpOnly; SameSite=Lax{secure}")
+}
+
+/// Whether the browser speaks TLS to the first proxy. Each proxy adds its word on the right, in
+/// `Forwarded` (RFC 7239) or in `X-Forwarded-Proto`, so the first one is of the browser.
+fn is_https(headers: &HeaderMap) -> bool {
+    let first = |name: &str| {
+        let text = headers.get(name)?.to_str().ok()?;
+        text.split(',').next()
+    };
+    let is_https = |proto: &str| proto.trim().trim_matches('"').eq_ignore_ascii_case("https");
+    let forwarded = first("forwarded").and_then(|element| {
+        element
+            .split(';')
+            .filter_map(|pair| pair.split_once('='))
+            .find(|(name, _)| name.trim().eq_ignore_ascii_case("proto"))
+            .map(|(_, proto)| proto)
+    });
+    forwarded.is_some_and(is_https) || first("x-forwarded-proto").is_some_and(is_https)
 }
 
 /// A path of our own to go to afterwards; anything else is the inbox.
@@ -309,18 +314,14 @@ pub(super) fn encoded(text: &str) -> String {
 impl Person {
     /// Somebody with these roles, who looks at that instant.
     pub(super) fn played(name: &str, roles: &[&str], now: DateTime<Utc>) -> Self {
-        let workspace: Workspace = "default".parse().unwrap();
         let claims = holdpoint_auth::Claims {
-            workspace: workspace.clone(),
+            workspace: "default".parse().unwrap(),
             user: name.parse().unwrap(),
             roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
             expires_at: now,
         };
         Self {
-            caller: Caller {
-                workspace,
-                claims: Arc::new(claims),
-            },
+            caller: Caller::played(claims, true),
             others: Vec::new(),
             now,
             zone: Tz::UTC,
@@ -377,7 +378,28 @@ mod tests {
         let plain = keep("s3", &jar);
         assert!(plain.contains("HttpOnly") && plain.contains("SameSite=Lax"));
         assert!(!plain.contains("Secure"));
-        assert!(keep("s3", &headers(&[("x-forwarded-proto", "https")])).contains("; Secure"));
+    }
+
+    /// Mend A-L2: proxies write a list, another case, or the header of RFC 7239.
+    #[test]
+    fn behind_tls_the_cookie_is_for_tls_only() {
+        for (name, value, secure) in [
+            ("x-forwarded-proto", "https", true),
+            ("x-forwarded-proto", "HTTPS", true),
+            ("x-forwarded-proto", "https, http", true),
+            ("x-forwarded-proto", "http, https", false),
+            ("x-forwarded-proto", "httpsx", false),
+            (
+                "forwarded",
+                "for=10.0.0.1;proto=https;by=10.0.0.2, proto=http",
+                true,
+            ),
+            ("forwarded", "Proto=\"https\"", true),
+            ("forwarded", "for=10.0.0.1; proto=http, proto=https", false),
+        ] {
+            let cookie = keep("s3", &headers(&[(name, value)]));
+            assert_eq!(cookie.contains("; Secure"), secure, "{name}: {value}");
+        }
     }
 
     #[test]

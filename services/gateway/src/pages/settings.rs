@@ -120,6 +120,7 @@ async fn refused(
 
 async fn whole(app: &App, person: &Person, tried: Tried) -> Result<Markup, Problem> {
     person.caller.may(Right::Look)?;
+    person.caller.in_person()?;
     let workspace = &person.caller.workspace;
     let name = &person.caller.claims.user;
     let said = match &tried.telling {
@@ -174,6 +175,7 @@ fn shown_once(secret: &Secret) -> Markup {
 async fn tell(State(app): State<App>, posted: Posted) -> Result<Response, PageError> {
     let Posted { person, fields } = posted;
     person.caller.may(Right::Look)?;
+    person.caller.in_person()?;
     let said = telling::read(&fields);
     let command = PutPreferences {
         person: person.caller.claims.user.clone(),
@@ -208,6 +210,7 @@ async fn tell(State(app): State<App>, posted: Posted) -> Result<Response, PageEr
 async fn add(State(app): State<App>, posted: Posted) -> Result<Response, PageError> {
     let Posted { person, fields } = posted;
     person.caller.may(Right::Administer)?;
+    person.caller.in_person()?;
     let wanted = Wanted::read(&fields);
     match app.ask(&person.caller, None, wanted.command()).await {
         Ok(added) => {
@@ -237,6 +240,7 @@ async fn change(
 ) -> Result<Response, PageError> {
     let Posted { person, fields } = posted;
     person.caller.may(Right::Administer)?;
+    person.caller.in_person()?;
     let none = |_no_id| {
         let text = line(&id, 80);
         Problem::not_found(format!("there is no webhook `{text}`"))

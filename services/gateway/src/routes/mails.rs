@@ -1,7 +1,8 @@
 //! `GET /mails`: what was kept as files instead of sent.
 //!
 //! A notification holds a link that acts as the person it is of: nobody else sees it, not even an
-//! owner, who decides in their own name. What agents sent everybody sees who may look.
+//! owner, who decides in their own name. A narrowed token does not see it either: the link has all
+//! rights of the person. What agents sent everybody sees who may look.
 
 use axum::extract::State;
 use axum::routing::get;
@@ -38,21 +39,24 @@ async fn list(
     })?;
     let mails = mails
         .into_iter()
-        .filter(|mail| {
-            is_of(mail, caller.workspace.as_str()) && is_shown(mail, caller.claims.user.as_str())
-        })
+        .filter(|mail| is_of(mail, caller.workspace.as_str()) && is_shown(mail, &caller))
         .collect();
     Ok(Json(page(mails, skip, limit)))
 }
 
-/// A mail that names no workspace belongs to whoever runs the only one.
+/// The workspace of mails that name none: they are older than the header.
+const UNNAMED: &str = "default";
+
+/// A mail is shown in its own workspace only.
 fn is_of(mail: &Value, workspace: &str) -> bool {
-    mail.get("workspace").is_none_or(|named| named == workspace)
+    let named = mail.get("workspace").filter(|named| !named.is_null());
+    named.map_or(workspace == UNNAMED, |named| named == workspace)
 }
 
-/// A mail that names a person is shown to that person only.
-fn is_shown(mail: &Value, user: &str) -> bool {
-    mail.get("person").is_none_or(|person| person == user)
+/// A mail that names a person is shown to that person only, and not to a narrowed token of theirs.
+fn is_shown(mail: &Value, caller: &Caller) -> bool {
+    let person = mail.get("person").filter(|person| !person.is_null());
+    person.is_none_or(|person| caller.is_whole() && person == caller.claims.user.as_str())
 }
 
 fn page(mails: Vec<Value>, skip: usize, limit: u64) -> Page<Value> {
@@ -70,6 +74,24 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn played(name: &str, is_whole: bool) -> Caller {
+        let claims = holdpoint_auth::Claims {
+            workspace: "acme".parse().unwrap(),
+            user: name.parse().unwrap(),
+            roles: Vec::new(),
+            expires_at: chrono::DateTime::UNIX_EPOCH,
+        };
+        Caller::played(claims, is_whole)
+    }
+
+    /// Mend A-H2: the link in a mail has all rights of the person, and a narrowed token has not.
+    #[test]
+    fn a_narrowed_token_does_not_see_the_mails_of_its_user() {
+        let narrowed = played("ada", false);
+        assert!(!is_shown(&json!({"person": "ada"}), &narrowed));
+        assert!(is_shown(&json!({"to": "a@b.c"}), &narrowed));
+    }
+
     #[test]
     fn pages_follow_each_other_without_gap() {
         let mails = || vec![json!(1), json!(2), json!(3)];
@@ -85,11 +107,20 @@ mod tests {
 
     #[test]
     fn somebody_elses_mail_is_not_shown() {
-        assert!(is_of(&json!({"to": "a@b.c"}), "acme"));
+        let played = |name: &str| played(name, true);
         assert!(is_of(&json!({"workspace": "acme"}), "acme"));
         assert!(!is_of(&json!({"workspace": "other"}), "acme"));
-        assert!(is_shown(&json!({"to": "a@b.c"}), "ada"));
-        assert!(is_shown(&json!({"person": "ada"}), "ada"));
-        assert!(!is_shown(&json!({"person": "ada"}), "owner"));
+        assert!(is_shown(&json!({"to": "a@b.c"}), &played("ada")));
+        assert!(is_shown(&json!({"person": "ada"}), &played("ada")));
+        assert!(!is_shown(&json!({"person": "ada"}), &played("owner")));
+    }
+
+    /// Mend A-H3: a mail without a workspace is a mail of `default`, and of no other.
+    #[test]
+    fn a_mail_without_a_workspace_is_of_the_first_one_only() {
+        for mail in [json!({"to": "a@b.c"}), json!({"workspace": null})] {
+            assert!(!is_of(&mail, "acme"), "{mail}");
+            assert!(is_of(&mail, "default"), "{mail}");
+        }
     }
 }

@@ -15,7 +15,6 @@ use holdpoint_contracts::notification::{
 };
 use holdpoint_ids::NotificationId;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::requests;
 use crate::app::App;
@@ -32,14 +31,6 @@ pub(crate) fn routes() -> Router<App> {
         .route("/notifications/{id}", get(show))
         .route("/notifications/{id}/read", post(read))
         .route("/notifications/{id}/respond", post(respond))
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RespondBody {
-    response: Value,
-    #[serde(default)]
-    version: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -133,11 +124,11 @@ async fn respond(
 ) -> Result<Response, Refused> {
     caller.may(Right::Decide)?;
     params.only(&[])?;
-    let RespondBody { response, version } = body.json()?;
+    let requests::RespondBody { answer, version } = body.json()?;
     let request = own(&app, &caller, id).await?.request.ok_or_else(|| {
         let detail = format!("`{id}` asks nothing: it is of no request");
         Problem::new(409, "not_a_request", detail)
     })?;
-    let decision = Decision::Respond { answer: response };
+    let decision = Decision::Respond { answer };
     requests::decide(&app, &caller, body, (request, decision, version)).await
 }

@@ -1,4 +1,5 @@
 //! `/preferences`: how the caller wants to be told. Everybody sees and says their own and no other.
+//! A narrowed token does neither: what it says would outlast it.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -24,6 +25,7 @@ async fn show(
     params: Params,
 ) -> Result<Json<Preferences>, Refused> {
     caller.may(Right::Look)?;
+    caller.in_person()?;
     params.only(&[])?;
     let person = caller.claims.user.clone();
     let query = GetPreferences { person };
@@ -39,6 +41,7 @@ async fn put(
     body: Body,
 ) -> Result<Response, Refused> {
     caller.may(Right::Look)?;
+    caller.in_person()?;
     params.only(&[])?;
     let command = PutPreferences {
         person: caller.claims.user.clone(),

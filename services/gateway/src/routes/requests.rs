@@ -65,10 +65,12 @@ pub(crate) fn routes() -> Router<App> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RespondBody {
-    answer: Value,
+pub(super) struct RespondBody {
+    /// `response` is the same: `/notifications/{id}/respond` began with that name.
+    #[serde(alias = "response")]
+    pub(super) answer: Value,
     #[serde(default)]
-    version: Option<u64>,
+    pub(super) version: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

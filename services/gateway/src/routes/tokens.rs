@@ -55,6 +55,8 @@ async fn make(
     body: Body,
 ) -> Result<(StatusCode, Json<MadeToken>), Refused> {
     caller.may(Right::Administer)?;
+    // A new token outlasts the one that asks for it.
+    caller.in_person()?;
     params.only(&[])?;
     let wanted: TokenBody = body.json()?;
     let role = wanted.role.as_deref().map(role).transpose()?;

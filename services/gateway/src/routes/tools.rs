@@ -37,7 +37,43 @@ async fn list(
         limit: params.limit()?,
         cursor: params.read_as("cursor")?,
     };
-    Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+    let mut page = app.bus.query(&caller.workspace, &query).await?;
+    if caller.may(Right::Operate).is_err() {
+        page.items.iter_mut().for_each(mask);
+    }
+    Ok(Json(page))
+}
+
+/// Stands for what is not shown.
+const MASKED: &str = "***";
+
+/// Keys stand in headers, in the query and before the host: who may not register tools does not see them.
+fn mask(view: &mut ToolView) {
+    let call = &mut view.tool.http;
+    for value in call.headers.values_mut() {
+        MASKED.clone_into(value);
+    }
+    call.url = masked(&call.url);
+}
+
+fn masked(url: &str) -> String {
+    let end = url.find(['?', '#']).unwrap_or(url.len());
+    let (before, query) = url.split_at(end);
+    let query = if query.is_empty() {
+        String::new()
+    } else {
+        format!("?{MASKED}")
+    };
+    let Some((scheme, rest)) = before.split_once("://") else {
+        return format!("{before}{query}");
+    };
+    let host_end = rest.find(['/', '\\']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(host_end);
+    let host = match host.rsplit_once('@') {
+        Some((_login, host)) => format!("{MASKED}@{host}"),
+        None => host.to_owned(),
+    };
+    format!("{scheme}://{host}{path}{query}")
 }
 
 /// 201, or 200 where it was registered so already.
@@ -92,4 +128,23 @@ async fn claims(
     let limit = params.only(&["limit"])?.limit()?;
     let query = ListClaims { limit };
     Ok(Json(app.bus.query(&caller.workspace, &query).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mend A-M15: a key in the address of a tool is not shown.
+    #[test]
+    fn an_address_is_shown_without_its_keys() {
+        for (url, shown) in [
+            ("https://x.example/a", "https://x.example/a"),
+            ("https://x.example/a?api_key=s", "https://x.example/a?***"),
+            ("https://x.example?k=a@b", "https://x.example?***"),
+            ("https://me:s@x.example/a@b", "https://***@x.example/a@b"),
+            ("https://x.example/a#s", "https://x.example/a?***"),
+        ] {
+            assert_eq!(masked(url), shown);
+        }
+    }
 }

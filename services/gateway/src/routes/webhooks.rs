@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use holdpoint_auth::Right;
+use holdpoint_contracts::Problem;
 use holdpoint_contracts::notification::{
     AddWebhook, ChangeWebhook, DeliveryView, GetWebhook, ListWebhookDeliveries, ListWebhooks,
     RemoveWebhook, ShowWebhookSecret, WebhookAdded, WebhookFormat, WebhookSecretView, WebhookView,
@@ -37,6 +38,12 @@ struct WebhookBody {
     format: WebhookFormat,
 }
 
+/// A webhook outlasts the token that made it, so a narrowed token has no say in it.
+fn may(caller: &Caller) -> Result<(), Problem> {
+    caller.may(Right::Administer)?;
+    caller.in_person()
+}
+
 /// The only answer that ever shows its secret: so it is done now or not at all, and never kept for later.
 async fn add(
     State(app): State<App>,
@@ -44,7 +51,7 @@ async fn add(
     params: Params,
     body: Body,
 ) -> Result<(StatusCode, Json<WebhookAdded>), Refused> {
-    caller.may(Right::Administer)?;
+    may(&caller)?;
     params.only(&[])?;
     let WebhookBody {
         url,
@@ -84,7 +91,7 @@ async fn change(
     params: Params,
     body: Body,
 ) -> Result<Json<WebhookView>, Refused> {
-    caller.may(Right::Administer)?;
+    may(&caller)?;
     params.only(&[])?;
     let ChangeBody {
         url,
@@ -108,7 +115,7 @@ async fn show(
     Named(id): Named<WebhookId>,
     params: Params,
 ) -> Result<Json<WebhookView>, Refused> {
-    caller.may(Right::Administer)?;
+    may(&caller)?;
     params.only(&[])?;
     let query = GetWebhook { id };
     Ok(Json(app.bus.query(&caller.workspace, &query).await?))
@@ -120,7 +127,7 @@ async fn list(
     caller: Caller,
     params: Params,
 ) -> Result<Json<Page<WebhookView>>, Refused> {
-    caller.may(Right::Administer)?;
+    may(&caller)?;
     let params = params.only(&["limit", "cursor"])?;
     let query = ListWebhooks {
         limit: params.limit()?,
@@ -135,7 +142,7 @@ async fn remove(
     Named(id): Named<WebhookId>,
     params: Params,
 ) -> Result<StatusCode, Refused> {
-    caller.may(Right::Administer)?;
+    may(&caller)?;
     params.only(&[])?;
     app.ask(&caller, None, RemoveWebhook { id }).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -148,7 +155,7 @@ async fn deliveries(
     Named(webhook): Named<WebhookId>,
     params: Params,
 ) -> Result<Json<Page<DeliveryView>>, Refused> {
-    caller.may(Right::Administer)?;
+    may(&caller)?;
     let params = params.only(&["limit", "cursor"])?;
     let query = ListWebhookDeliveries {
         webhook,
@@ -165,6 +172,6 @@ async fn secret(
     params: Params,
 ) -> Result<Json<WebhookSecretView>, Refused> {
     params.only(&[])?;
-    caller.may(Right::Administer)?;
+    may(&caller)?;
     Ok(Json(app.ask(&caller, None, ShowWebhookSecret {}).await?))
 }

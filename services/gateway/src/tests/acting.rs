@@ -87,7 +87,8 @@ async fn every_way_to_decide_says_which_version_was_seen() {
     assert_eq!(asked(&edge).1["version"], 3);
 }
 
-/// The same of every way that leads through one request, whether it ends it or not.
+/// The same of every way that leads through one request, whether it ends it or not. Mend C-5: an answer is
+/// called `answer` or `response` on both routes.
 #[tokio::test]
 async fn every_verb_of_a_request_says_which_version_was_seen() {
     let edge = Edge::new().await;
@@ -107,7 +108,9 @@ async fn every_verb_of_a_request_says_which_version_was_seen() {
         (on("acknowledge"), json!({})),
         (on("snooze"), json!({ "for": "1h" })),
         (on("withdraw"), json!({})),
-        (respond, json!({ "response": "yes" })),
+        (on("respond"), json!({ "response": "yes" })),
+        (respond.clone(), json!({ "response": "yes" })),
+        (respond, json!({ "answer": "yes" })),
     ];
     for (path, mut body) in ways {
         body["version"] = json!(7);

@@ -352,8 +352,13 @@ async fn play(bus: Bus, played: Arc<Mutex<Played>>, service: &str) {
 
 fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
     let reply = match verb {
-        "agents" | "contacts" | "activities" | "runs" | "tools" | "nodes" | "claims" => {
+        "agents" | "contacts" | "activities" | "runs" | "nodes" | "claims" => {
             json!({"ok": {"items": [], "next_cursor": null}})
+        }
+        "tools" => {
+            let put = played.asked.iter().filter(|(verb, _)| verb == "put_tool");
+            let items: Vec<_> = put.map(|(_, body)| tool_view(body)).collect();
+            json!({"ok": {"items": items, "next_cursor": null}})
         }
         "history" => history(&body, played),
         "news" | "unread" | "notifications" | "read_notification" | "read_notifications" => {
@@ -388,12 +393,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         "agent" => problem(404, "not_found"),
         "patch_contact" | "add_activity" => json!({"ok": {"id": body["command"]["contact"]}}),
         "delete_contact" | "delete_tool" => json!({"ok": null}),
-        "put_tool" => {
-            let mut tool = body["command"]["tool"].clone();
-            tool["revision"] = 1.into();
-            tool["changed"] = true.into();
-            json!({ "ok": tool })
-        }
+        "put_tool" => json!({ "ok": tool_view(&body) }),
         "pause_scope" | "resume_scope" | "delete_agent" => json!({"ok": {
             "agent": body["command"]["agent"], "status": "paused", "paused_by": null, "changed": true,
         }}),
@@ -415,6 +415,13 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         played.asked.push((verb.to_owned(), body));
     }
     reply
+}
+
+fn tool_view(body: &Value) -> Value {
+    let mut tool = body["command"]["tool"].clone();
+    tool["revision"] = 1.into();
+    tool["changed"] = true.into();
+    tool
 }
 
 pub(super) fn problem(status: u16, code: &str) -> Value {

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use holdpoint_auth::{Choice, LinkClaims};
 use holdpoint_contracts::notification::RequestFact;
 use holdpoint_ids::UserName;
-use holdpoint_mail::{About, Letter, escape, read_mailbox};
+use holdpoint_mail::{Letter, escape, read_mailbox};
 use holdpoint_people::table::User;
 
 use super::{BARRED, Pool, dropped, later, never};
@@ -65,10 +65,8 @@ impl Pool {
             subject,
             text,
             html: Some(html),
-            about: Some(About {
-                workspace: key.workspace.to_string(),
-                person: person.name.to_string(),
-            }),
+            workspace: key.workspace.to_string(),
+            person: Some(person.name.to_string()),
         };
         let file = format!("{}/{id}", key.workspace);
         match self.outside.mailer.send(letter, &file).await {

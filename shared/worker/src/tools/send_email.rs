@@ -55,7 +55,8 @@ impl SendEmail {
             subject: args.subject.clone(),
             text: args.body,
             html: args.html,
-            about: None,
+            workspace: call.workspace.clone(),
+            person: None,
         };
         let sent = self.mailer.send(letter, &call.idempotency_key).await;
         sent.map_err(|fault| ToolFailure::new(fault.code(), fault.to_string()))?;

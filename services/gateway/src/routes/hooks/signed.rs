@@ -88,16 +88,13 @@ async fn maker(app: &App, workspace: Workspace, hook: Hook) -> Result<Caller, Re
         user: hook.made_by,
         role: Some(Role::Agent),
     };
-    let claims = claims(app, holder).await?.ok_or_else(|| {
+    let known = claims(app, holder).await?.ok_or_else(|| {
         let name = hook.name;
         let detail =
             format!("whoever made the hook `{name}` is disabled: remove it and make it again");
         Problem::new(403, "forbidden", detail)
     })?;
-    Ok(Caller {
-        workspace,
-        claims: claims.into(),
-    })
+    Ok(Caller::of(known))
 }
 
 fn headers(headers: &HeaderMap) -> Result<Headers<'_>, Problem> {

@@ -49,6 +49,10 @@ async fn without_a_mail_server_a_mail_is_kept_as_a_file_and_listed() {
     assert_eq!(mails[0].date, Some(call(Value::Null).now));
     assert_eq!(mails[0].message_id, "<run_1.step-01@holdpoint>");
     assert_eq!(mails[0].body.trim_end(), "Hello Ann,\nnice to meet you.");
+    // Mend A-H3: the mail says which workspace it is of, and no person.
+    let workspace = call(Value::Null).workspace;
+    assert_eq!(mails[0].workspace.as_deref(), Some(workspace.as_str()));
+    assert_eq!((mails[0].kind.as_str(), &mails[0].person), ("step", &None));
     let raw = std::fs::read_to_string(dir.path().join("new").join(&mails[0].file)).unwrap();
     assert!(
         raw.contains("From: Holdpoint <agent@holdpoint.local>\r\n"),

@@ -1,0 +1,112 @@
+//! A token that has fewer rights than its user is not that person.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::edge::{Edge, ok, refusal};
+use super::pages::Browser;
+
+const HOOK: &str = "/webhooks/wh_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
+
+/// Mend A-M11 and A-H2: what outlasts a token is not for a narrowed one. An owner's token with the role
+/// `admin` has the right to administer, and is refused all the same.
+#[tokio::test]
+async fn a_narrowed_token_has_no_say_in_what_outlasts_it() {
+    let edge = Edge::new().await;
+    edge.play("notification").await;
+    edge.user("ann", &["admin"]).await;
+    let narrowed = edge.token_of("owner", Some("admin")).await;
+    let whole = edge.token_of("ann", Some("admin")).await;
+    let hook = json!({ "url": "https://x.example", "events": ["*"] });
+    let token = json!({ "user": "ann", "role": "viewer" });
+    for (method, path, body) in [
+        (Method::GET, "/preferences", Value::Null),
+        (Method::PUT, "/preferences", json!({ "time_zone": "UTC" })),
+        (Method::GET, "/webhooks", Value::Null),
+        (Method::POST, "/webhooks", hook.clone()),
+        (Method::GET, HOOK, Value::Null),
+        (Method::DELETE, HOOK, Value::Null),
+        (Method::POST, "/tokens", token),
+    ] {
+        let asked = async |token: &str| {
+            let request = edge.bare(method.clone(), &format!("/v1/workspaces/default{path}"));
+            let request = request.bearer_auth(token);
+            let request = if body.is_null() {
+                request
+            } else {
+                request.json(&body)
+            };
+            request.send().await.unwrap()
+        };
+        let before = edge.verbs().len();
+        let refused = refusal(asked(&narrowed).await).await;
+        assert_eq!(refused, (403, "narrowed_token".to_owned()), "{path}");
+        assert_eq!(edge.verbs().len(), before, "{path}");
+        let done = asked(&whole).await.status();
+        assert!(done.is_success(), "{method} {path}: {done}");
+    }
+}
+
+/// Mend A-M11: the page of settings is the person's, too.
+#[tokio::test]
+async fn a_narrowed_token_opens_no_settings() {
+    let edge = Edge::new().await;
+    edge.play("notification").await;
+    let token = edge.token_of("owner", Some("viewer")).await;
+    let browser = Browser::signed_in(&edge, &token).await;
+    assert_eq!(browser.get("/settings").await.status(), 403);
+    let csrf = browser.csrf().await;
+    let before = edge.verbs().len();
+    let fields = [("csrf", csrf.as_str()), ("zone", "UTC")];
+    let refused = browser.post("/settings/telling", &fields).await;
+    assert_eq!(refused.status(), 403);
+    assert_eq!(edge.verbs().len(), before);
+}
+
+/// Mend A-M8 and A-M15: who may not register tools does not see their keys.
+#[tokio::test]
+async fn keys_of_tools_are_shown_to_operators_only() {
+    let edge = Edge::new().await;
+    let url = "https://crm.example/find?api_key=s1";
+    let tool = json!({
+        "name": "crm.find",
+        "http": { "url": url, "headers": { "Authorization": "Bearer s2" } },
+    });
+    assert_eq!(edge.post("/tools", tool).await.status(), 201);
+    for (role, address, header) in [
+        (None, url, "Bearer s2"),
+        (Some("operator"), url, "Bearer s2"),
+        (Some("viewer"), "https://crm.example/find?***", "***"),
+        (Some("agent"), "https://crm.example/find?***", "***"),
+        (Some("member"), "https://crm.example/find?***", "***"),
+    ] {
+        let token = edge.token_of("owner", role).await;
+        let page = ok(edge.as_whom(&token, Method::GET, "/tools").await).await;
+        let call = &page["items"][0]["http"];
+        assert_eq!(call["url"], address, "{role:?}");
+        assert_eq!(call["headers"]["Authorization"], header, "{role:?}");
+    }
+}
+
+/// Mend A-L2: what the API says is in no cache.
+#[tokio::test]
+async fn answers_of_the_api_are_not_kept() {
+    let edge = Edge::new().await;
+    let made = edge.post("/tokens", json!({ "user": "owner" })).await;
+    let listed = edge.get("/tools").await;
+    for answer in [made, listed] {
+        assert_eq!(answer.headers()["cache-control"], "no-store");
+    }
+}
+
+/// Mend A-L3: the code of a log-in link is in no referrer, and a browser can still send its form.
+#[tokio::test]
+async fn a_log_in_link_is_in_no_referrer() {
+    let edge = Edge::new().await;
+    let browser = Browser::new(&edge);
+    let shown = browser.get(&edge.login).await;
+    assert_eq!(shown.headers()["referrer-policy"], "strict-origin");
+    let opened = browser.post(&edge.login, &[]).await;
+    assert_eq!(opened.headers()["referrer-policy"], "strict-origin");
+    assert_eq!(opened.status(), 303);
+}
