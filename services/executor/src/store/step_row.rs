@@ -162,31 +162,64 @@ pub(crate) async fn requests(
 }
 
 /// Steps that are handed out and not granted, by run and step after one; of certain tools, or of all.
+///
+/// A row that cannot be read is logged and passed over. The page is then filled from the rows after
+/// it, so that a short page still means the end.
 pub(crate) async fn queued(
     db: &impl ConnectionTrait,
     after: Option<(RunId, &str)>,
     tools: &[&str],
     limit: u64,
 ) -> Result<Vec<StepRow>, StoreError> {
+    let mut place = after.map(|(run, step)| (run.uuid(), step.to_owned()));
+    let mut steps = Vec::new();
+    let mut left = limit;
+    while left > 0 {
+        let rows = queued_rows(db, place.as_ref(), tools, left).await?;
+        let is_full = u64::try_from(rows.len()).is_ok_and(|found| found >= left);
+        place = rows.last().map(|row| (row.run_id, row.step_id.clone()));
+        for row in rows {
+            let (run, step) = (row.run_id, row.step_id.clone());
+            match read(row) {
+                Ok(row) => {
+                    steps.push(row);
+                    left -= 1;
+                }
+                Err(error) => {
+                    tracing::error!(%run, %step, %error, "a queued step cannot be read; it is passed over");
+                }
+            }
+        }
+        if !is_full {
+            break;
+        }
+    }
+    Ok(steps)
+}
+
+async fn queued_rows(
+    db: &impl ConnectionTrait,
+    after: Option<&(Uuid, String)>,
+    tools: &[&str],
+    limit: u64,
+) -> Result<Vec<Model>, StoreError> {
     let mut query = Entity::find().filter(COLUMN.status.eq(StepStatus::Queued.as_str()));
     if !tools.is_empty() {
         query = query.filter(COLUMN.tool.is_in(tools.iter().copied()));
     }
     if let Some((run, step)) = after {
-        let later = Condition::any().add(COLUMN.run_id.gt(run.uuid())).add(
+        let later = Condition::any().add(COLUMN.run_id.gt(*run)).add(
             Condition::all()
-                .add(COLUMN.run_id.eq(run.uuid()))
-                .add(COLUMN.step_id.gt(step)),
+                .add(COLUMN.run_id.eq(*run))
+                .add(COLUMN.step_id.gt(step.as_str())),
         );
         query = query.filter(later);
     }
-    let rows = query
+    let query = query
         .order_by_asc(Column::RunId)
         .order_by_asc(Column::StepId)
-        .limit(limit)
-        .all(db)
-        .await?;
-    rows.into_iter().map(read).collect()
+        .limit(limit);
+    Ok(query.all(db).await?)
 }
 
 fn status(text: &str) -> Result<StepStatus, StoreError> {

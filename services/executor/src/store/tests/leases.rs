@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use holdpoint_contracts::run::{Handover, HandoverAction, StepStatus};
 use holdpoint_contracts::steps::{Claimed, NodeStatus};
 use holdpoint_ids::RunId;
-use sea_orm::DatabaseConnection;
+use sea_orm::{ConnectionTrait, DatabaseConnection};
 use serde_json::json;
 
 use super::samples::{acme, node, now};
@@ -42,6 +42,13 @@ async fn leases_stand_until_they_run_out_or_are_forgotten() {
 async fn queued_steps_come_in_pages() {
     let (_dir, db) = sqlite().await;
     queued_in_pages(&db).await;
+}
+
+/// Mend B-2: a queued step whose row cannot be read is passed over, and the steps after it are found.
+#[tokio::test]
+async fn an_unreadable_step_is_passed_over_by_its_page() {
+    let (_dir, db) = sqlite().await;
+    unreadable_step(&db).await;
 }
 
 pub(super) async fn stand_and_end(db: &DatabaseConnection) {
@@ -137,25 +144,42 @@ pub(super) async fn handed_over(db: &DatabaseConnection) {
     assert_eq!(handovers_of(db, run).await.unwrap()["step-01"], wanted);
 }
 
+fn a_step(run: RunId, step: &str, status: StepStatus) -> Effect {
+    Effect::Step(Box::new(StepRow {
+        run,
+        step: step.to_owned(),
+        status,
+        tool: Some("log".to_owned()),
+        request: Some(json!({})),
+        response: None,
+        error_code: None,
+        claimed_by: None,
+        claimed_at: None,
+        started_at: Some(now()),
+        ended_at: None,
+        attempts: 1,
+        dispatch: 1,
+    }))
+}
+
+pub(super) async fn unreadable_step(db: &DatabaseConnection) {
+    let run = RunId::fresh();
+    let steps = ["a", "b", "c"].map(|step| a_step(run, step, StepStatus::Queued));
+    record_all(db, &steps).await;
+    let broken = "UPDATE steps SET request = '{' WHERE step_id = 'b'";
+    db.execute_unprepared(broken).await.unwrap();
+    let names = |rows: &[StepRow]| rows.iter().map(|row| row.step.clone()).collect::<Vec<_>>();
+    let full = queued_steps(db, None, &[], 2).await.unwrap();
+    assert_eq!(names(&full), ["a", "c"], "a short page would mean the end");
+    let rest = queued_steps(db, Some((run, "a")), &[], 1).await.unwrap();
+    assert_eq!(names(&rest), ["c"]);
+    let end = queued_steps(db, Some((run, "c")), &[], 1).await.unwrap();
+    assert!(end.is_empty());
+}
+
 pub(super) async fn queued_in_pages(db: &DatabaseConnection) {
     let run = RunId::fresh();
-    let row = |step: &str, status| {
-        Effect::Step(Box::new(StepRow {
-            run,
-            step: step.to_owned(),
-            status,
-            tool: Some("log".to_owned()),
-            request: Some(json!({})),
-            response: None,
-            error_code: None,
-            claimed_by: None,
-            claimed_at: None,
-            started_at: Some(now()),
-            ended_at: None,
-            attempts: 1,
-            dispatch: 1,
-        }))
-    };
+    let row = |step, status| a_step(run, step, status);
     let steps = [
         row("a", StepStatus::Queued),
         row("b", StepStatus::Completed),
