@@ -87,12 +87,15 @@ fn what_cannot_be_called_is_not_registered() {
         (reserved.problem().status, reserved.problem().code.as_str()),
         (409, "tool_reserved")
     );
-    let wrong: [fn(&mut ToolSpec); 8] = [
+    let wrong: [fn(&mut ToolSpec); 10] = [
         |it| it.http.url = "ftp://pay.example".to_owned(),
         |it| it.http.url = "https://".to_owned(),
         |it| it.http.url = "https://pay.example/a b".to_owned(),
         |it| it.http.method = "post".to_owned(),
+        // C-9: a schema that nothing applies is refused.
         |it| it.args_schema = Some(serde_json::json!([1])),
+        |it| it.args_schema = Some(serde_json::json!({ "type": "object" })),
+        |it| it.result_schema = Some(serde_json::json!({ "type": "object" })),
         |it| it.http.headers = [("bad name".to_owned(), "1".to_owned())].into(),
         |it| it.http.headers = [("x".to_owned(), "1\r\nhost: y".to_owned())].into(),
         |it| it.http.headers = [("x".to_owned(), "a".repeat(64 * 1024))].into(),
