@@ -29,6 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdpoint_contracts::value_limits::{self, LimitExceeded};
 use serde_json::Value;
 
+use cost::Spent;
 use program::{Program, Trouble};
 use template::{Piece, Text};
 
@@ -159,7 +160,10 @@ pub struct Condition {
 /// # Errors
 /// [`ResolveError`], for the first placeholder that cannot be filled in.
 pub fn resolve(args: &Value, scope: &Scope<'_>) -> Result<Value, ResolveError> {
-    let mut budget = MAX_RESOLVED;
+    let mut budget = Budget {
+        bytes: MAX_RESOLVED,
+        spent: Spent::default(),
+    };
     let resolved = resolve_within(args, scope, &mut budget)?;
     // Each part was allowed where it came in; what they are composed to is measured here (B-2 a).
     value_limits::check(&resolved)?;
@@ -175,10 +179,12 @@ pub fn evaluate(condition: &str, scope: &Scope<'_>) -> Result<Condition, EvalErr
     let program = Program::compile(condition, &known).map_err(|complaint| EvalError::Failed {
         message: complaint.message,
     })?;
-    let answer = program.run(scope).map_err(|trouble| match trouble {
-        Trouble::Missing { path } => EvalError::Undetermined { key: path },
-        Trouble::Failed { message } => EvalError::Failed { message },
-    })?;
+    let answer = program
+        .run(scope, &mut Spent::default())
+        .map_err(|trouble| match trouble {
+            Trouble::Missing { path } => EvalError::Undetermined { key: path },
+            Trouble::Failed { message } => EvalError::Failed { message },
+        })?;
     match answer {
         Value::Bool(holds) => Ok(Condition {
             holds,
@@ -188,6 +194,14 @@ pub fn evaluate(condition: &str, scope: &Scope<'_>) -> Result<Condition, EvalErr
             found: value::kind(&other).to_owned(),
         }),
     }
+}
+
+/// What is left to the arguments of one step.
+struct Budget {
+    /// Bytes of what they become.
+    bytes: usize,
+    /// What their expressions have cost, all together.
+    spent: Spent,
 }
 
 impl Scope<'_> {
@@ -208,7 +222,7 @@ impl Scope<'_> {
 fn resolve_within(
     args: &Value,
     scope: &Scope<'_>,
-    budget: &mut usize,
+    budget: &mut Budget,
 ) -> Result<Value, ResolveError> {
     match args {
         Value::String(text) => resolve_text(text, scope, budget),
@@ -226,7 +240,7 @@ fn resolve_within(
     }
 }
 
-fn resolve_text(text: &str, scope: &Scope<'_>, budget: &mut usize) -> Result<Value, ResolveError> {
+fn resolve_text(text: &str, scope: &Scope<'_>, budget: &mut Budget) -> Result<Value, ResolveError> {
     let known = |id: &str| scope.knows(id);
     let rest = match template::read(text, &known) {
         Text::Path(path) => {
@@ -251,7 +265,7 @@ fn resolve_text(text: &str, scope: &Scope<'_>, budget: &mut usize) -> Result<Val
         message: complaint.message,
     })?;
     if let [Piece::Expression(expression)] = pieces.as_slice() {
-        let found = compute(expression, scope)?;
+        let found = compute(expression, scope, &mut budget.spent)?;
         spend(budget, value::size(&found))?;
         return Ok(found);
     }
@@ -261,13 +275,13 @@ fn resolve_text(text: &str, scope: &Scope<'_>, budget: &mut usize) -> Result<Val
 fn interpolate(
     pieces: &[Piece<'_>],
     scope: &Scope<'_>,
-    budget: &mut usize,
+    budget: &mut Budget,
 ) -> Result<Value, ResolveError> {
     let mut text = String::new();
     for piece in pieces {
         let part = match piece {
             Piece::Literal(literal) => (*literal).to_owned(),
-            Piece::Expression(expression) => match compute(expression, scope)? {
+            Piece::Expression(expression) => match compute(expression, scope, &mut budget.spent)? {
                 Value::String(found) => found,
                 Value::Null => {
                     return Err(ResolveError::Unresolved {
@@ -283,7 +297,7 @@ fn interpolate(
     Ok(Value::String(text))
 }
 
-fn compute(expression: &str, scope: &Scope<'_>) -> Result<Value, ResolveError> {
+fn compute(expression: &str, scope: &Scope<'_>, spent: &mut Spent) -> Result<Value, ResolveError> {
     let known = |id: &str| scope.knows(id);
     let failed = |message| ResolveError::Failed {
         expression: expression.to_owned(),
@@ -291,13 +305,16 @@ fn compute(expression: &str, scope: &Scope<'_>) -> Result<Value, ResolveError> {
     };
     let program =
         Program::compile(expression, &known).map_err(|complaint| failed(complaint.message))?;
-    program.run(scope).map_err(|trouble| match trouble {
+    program.run(scope, spent).map_err(|trouble| match trouble {
         Trouble::Missing { path } => ResolveError::Unresolved { path },
         Trouble::Failed { message } => failed(message),
     })
 }
 
-fn spend(budget: &mut usize, bytes: usize) -> Result<(), ResolveError> {
-    *budget = budget.checked_sub(bytes).ok_or(ResolveError::TooLarge)?;
+fn spend(budget: &mut Budget, bytes: usize) -> Result<(), ResolveError> {
+    budget.bytes = budget
+        .bytes
+        .checked_sub(bytes)
+        .ok_or(ResolveError::TooLarge)?;
     Ok(())
 }

@@ -134,6 +134,29 @@ impl Bound {
     }
 }
 
+/// What the expressions of one step have cost so far: the budget is for all of them together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Spent {
+    steps: u64,
+    bytes: u64,
+}
+
+impl Spent {
+    /// Adds to what was spent.
+    ///
+    /// # Errors
+    /// [`TooCostly`]: which part of the budget is exceeded.
+    pub(super) fn charge(&mut self, steps: u64, bytes: u64) -> Result<(), TooCostly> {
+        self.steps = self.steps.saturating_add(steps);
+        self.bytes = self.bytes.saturating_add(bytes);
+        match (self.steps > STEPS_MAX, self.bytes > BYTES_MAX) {
+            (true, _) => Err(TooCostly::Steps),
+            (false, true) => Err(TooCostly::Bytes),
+            (false, false) => Ok(()),
+        }
+    }
+}
+
 /// Adds up what an expression costs.
 struct Cost<'a> {
     scope: &'a Scope<'a>,
@@ -141,23 +164,27 @@ struct Cost<'a> {
     bound: Vec<(String, Bound)>,
     /// How often the part at hand is evaluated.
     times: u64,
-    steps: u64,
-    bytes: u64,
+    spent: Spent,
 }
 
-/// Refuses an expression that may cost more than the budget on these values.
+/// Refuses an expression that may cost more than is left of the budget on these values.
 ///
 /// # Errors
 /// [`TooCostly`]: which part of the budget it would exceed.
-pub(super) fn check(expression: &IdedExpr, scope: &Scope<'_>) -> Result<(), TooCostly> {
+pub(super) fn check(
+    expression: &IdedExpr,
+    scope: &Scope<'_>,
+    spent: &mut Spent,
+) -> Result<(), TooCostly> {
     let mut cost = Cost {
         scope,
         bound: Vec::new(),
         times: 1,
-        steps: 0,
-        bytes: 0,
+        spent: *spent,
     };
-    cost.expression(expression).map(drop)
+    let checked = cost.expression(expression).map(drop);
+    *spent = cost.spent;
+    checked
 }
 
 /// The largest that the result of an expression can be as JSON, in bytes; none: it costs too much.
@@ -167,8 +194,7 @@ pub(super) fn bytes_max(expression: &IdedExpr, scope: &Scope<'_>) -> Option<u64>
         scope,
         bound: Vec::new(),
         times: 1,
-        steps: 0,
-        bytes: 0,
+        spent: Spent::default(),
     };
     cost.expression(expression).ok().map(|bound| bound.bytes)
 }
@@ -176,13 +202,8 @@ pub(super) fn bytes_max(expression: &IdedExpr, scope: &Scope<'_>) -> Option<u64>
 impl Cost<'_> {
     fn charge(&mut self, steps: u64, bytes: u64) -> Result<(), TooCostly> {
         let times = self.times;
-        self.steps = self.steps.saturating_add(steps.saturating_mul(times));
-        self.bytes = self.bytes.saturating_add(bytes.saturating_mul(times));
-        match (self.steps > STEPS_MAX, self.bytes > BYTES_MAX) {
-            (true, _) => Err(TooCostly::Steps),
-            (false, true) => Err(TooCostly::Bytes),
-            (false, false) => Ok(()),
-        }
+        self.spent
+            .charge(steps.saturating_mul(times), bytes.saturating_mul(times))
     }
 
     fn expression(&mut self, expression: &IdedExpr) -> Result<Bound, TooCostly> {

@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use cel::{Context, ExecutionError};
 use serde_json::Value;
 
+use super::cost::{Spent, TooCostly};
 use super::syntax::{self, Known};
 use super::template::{Miss, Path, Segment};
 use super::walk::{self, Named, Walk};
@@ -101,14 +102,17 @@ impl Program {
     }
 
     /// Evaluates on what a run knows.
-    pub(super) fn run(&self, scope: &Scope<'_>) -> Result<Value, Trouble> {
+    pub(super) fn run(&self, scope: &Scope<'_>, spent: &mut Spent) -> Result<Value, Trouble> {
         if let Some(path) = &self.whole {
             let found = path.find(scope).ok();
             return found.cloned().ok_or_else(|| Trouble::Missing {
                 path: path.to_string(),
             });
         }
-        self.check_cost(scope)?;
+        self.check_cost(scope, spent)
+            .map_err(|costly| Trouble::Failed {
+                message: format!("`{}`: {costly}", self.text),
+            })?;
         let mut context = ROOT.new_inner_scope();
         for root in self.roots() {
             if let Some(value) = scope.root(root) {
@@ -159,14 +163,26 @@ impl Program {
         }
     }
 
-    /// The evaluator has no budget, so an expression that makes values is weighed before.
-    fn check_cost(&self, scope: &Scope<'_>) -> Result<(), Trouble> {
-        if !self.composes {
-            return Ok(());
+    /// The evaluator has no budget, so an expression is weighed before: the values that it is given, and
+    /// those that it makes.
+    fn check_cost(&self, scope: &Scope<'_>, spent: &mut Spent) -> Result<(), TooCostly> {
+        for named in &self.named {
+            let given = Self::given(&named.path, scope).map_or(0, value::size);
+            spent.charge(1, given as u64)?;
         }
-        cost::check(self.program.expression(), scope).map_err(|costly| Trouble::Failed {
-            message: format!("`{}`: {costly}", self.text),
-        })
+        if self.composes {
+            cost::check(self.program.expression(), scope, spent)?;
+        }
+        Ok(())
+    }
+
+    /// What is copied for a path: the whole field that it begins with.
+    fn given<'s>(path: &Path, scope: &'s Scope<'_>) -> Option<&'s Value> {
+        let root = scope.root(&path.root)?;
+        match path.segments.first() {
+            Some(Segment::Key(key)) => root.get(key),
+            Some(Segment::Index(_)) | None => Some(root),
+        }
     }
 
     /// CEL names only the last key of what is missing; the paths tell the whole way.

@@ -63,6 +63,21 @@ fn a_long_chain_of_additions_is_refused() {
     assert!(evaluate(&list, &with(&input)).is_err());
 }
 
+/// A-C3: the budget is one for all placeholders of a step, and counts the values that they are given.
+#[test]
+fn a_thousand_placeholders_share_one_budget() {
+    let input = json!({ "l": vec![0; 10_000], "big": { "x": 1, "text": "x".repeat(900_000) } });
+    for placeholder in ["{{ input.l.all(x, x >= 0) }} ", "{{ input.big.x == 1 }} "] {
+        let began = Instant::now();
+        let args = json!({ "message": placeholder.repeat(1_000) });
+        let error = resolve(&args, &with(&input)).unwrap_err();
+        assert_eq!(error.code(), "expression_failed", "{placeholder}");
+        assert!(began.elapsed() < Duration::from_secs(2), "{placeholder}");
+    }
+    let few = json!({ "message": "{{ input.big.x == 1 }} ".repeat(5) });
+    assert!(resolve(&few, &with(&input)).is_ok());
+}
+
 /// What agents do with lists stays possible.
 #[test]
 fn a_loop_over_ten_thousand_items_is_within_the_budget() {
@@ -173,7 +188,7 @@ proptest! {
         let known = |_: &str| false;
         let Ok(program) = Program::compile(&expression, &known) else { return Ok(()) };
         let Some(bound) = program.bytes_max(&scope) else { return Ok(()) };
-        if let Ok(result) = program.run(&scope) {
+        if let Ok(result) = program.run(&scope, &mut Spent::default()) {
             let size = value::size(&result) as u64;
             prop_assert!(size <= bound, "{expression}: {size} > {bound}");
         }
