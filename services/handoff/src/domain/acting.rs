@@ -176,9 +176,8 @@ impl Deed<'_> {
         let to = vec![to.to_owned()];
         let mut errors = audience::faults(&to, pointer, self.scene.workspace, self.scene.look)?;
         if errors.is_empty() {
-            let never = self.request.never();
             let rules = Rules {
-                never,
+                barred: self.request.barred(),
                 ..Rules::default()
             };
             match audience::plan(&to, &rules, self.scene)? {

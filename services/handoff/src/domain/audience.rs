@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdpoint_auth::{Right, Role};
-use holdpoint_contracts::hold::Assign;
+use holdpoint_contracts::hold::{Assign, HoldSpec};
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_ids::{RoleName, UserName, Workspace};
 
@@ -38,12 +38,42 @@ fn read(to: &str) -> Option<Party> {
     role.parse().ok().map(Party::Role)
 }
 
+/// Who may not decide a request under `not_requester`: the requester, and whoever opened it for them.
+/// With one of the two alone, a caller would name another requester and decide their own request (A-H5).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Barred(Vec<String>);
+
+impl Barred {
+    /// The opener and the requester of a hold; nobody where its policy does not say so.
+    pub(crate) fn of(spec: &HoldSpec, opened_by: Option<&str>) -> Self {
+        if !spec.policy.not_requester {
+            return Self::default();
+        }
+        let names = [spec.requester.as_deref(), opened_by];
+        let mut names: Vec<String> = names.into_iter().flatten().map(str::to_owned).collect();
+        names.dedup();
+        Self(names)
+    }
+
+    pub(crate) fn bars(&self, name: &UserName) -> bool {
+        self.0.iter().any(|barred| barred == name.as_str())
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn names(&self) -> String {
+        self.0.join("` and `")
+    }
+}
+
 /// Who of an audience gets it, and who never.
 #[derive(Debug, Default)]
-pub(crate) struct Rules<'a> {
+pub(crate) struct Rules {
     pub(crate) assign: Assign,
     /// Not to be chosen: may not decide it.
-    pub(crate) never: Option<&'a str>,
+    pub(crate) barred: Barred,
 }
 
 /// What a request that is put to somebody begins with.
@@ -81,12 +111,12 @@ struct Seen {
 }
 
 /// Finds out who gets what is put to `to`.
-pub(crate) fn plan(to: &[String], rules: &Rules<'_>, scene: &Scene<'_>) -> Result<Plan, Stop> {
+pub(crate) fn plan(to: &[String], rules: &Rules, scene: &Scene<'_>) -> Result<Plan, Stop> {
     let seen = see(to, scene)?;
     if let Some(name) = seen.missing {
         return Ok(Plan::Inactive(name));
     }
-    let may = |name: &&UserName| rules.never != Some(name.as_str());
+    let may = |name: &&UserName| !rules.barred.bars(name);
     let nobody_is_there = seen.named.is_empty() && seen.members.is_empty();
     let nobody_may = !seen
         .named
@@ -109,7 +139,7 @@ pub(crate) fn plan(to: &[String], rules: &Rules<'_>, scene: &Scene<'_>) -> Resul
                 pool.members = owners(scene)?;
             }
             pool.named.append(&mut pool.members);
-            least_loaded(&pool.named, rules.never, scene)?
+            least_loaded(&pool.named, &rules.barred, scene)?
         }
         Assign::Anyone if to.len() == 1 => (seen.named.into_iter().find(|name| may(&name)), None),
         Assign::Anyone => (None, None),
@@ -231,7 +261,7 @@ type Chosen = (Option<UserName>, Option<(Need, Fact)>);
 /// The one with the fewest open requests; on a tie the first by name.
 fn least_loaded(
     pool: &BTreeSet<UserName>,
-    never: Option<&str>,
+    barred: &Barred,
     scene: &Scene<'_>,
 ) -> Result<Chosen, Stop> {
     let need = Need::Loads(scene.workspace.clone());
@@ -250,7 +280,7 @@ fn least_loaded(
         | Found::Absent => BTreeMap::new(),
     };
     let load = |name: &UserName| loads.get(name).copied().unwrap_or(0);
-    let may = pool.iter().filter(|name| never != Some(name.as_str()));
+    let may = pool.iter().filter(|name| !barred.bars(name));
     let Some(chosen) = may.min_by_key(|name| load(name)).cloned() else {
         return Ok((None, None));
     };

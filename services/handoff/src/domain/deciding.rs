@@ -100,9 +100,9 @@ pub(crate) fn decide(
     }
 }
 
-/// Whoever asked is not to decide it, where its policy says so.
+/// The requester and the opener do not decide it, where its policy says so.
 pub(crate) fn may_decide(request: &Request, name: &UserName) -> Result<(), Refusal> {
-    if request.never() == Some(name.as_str()) {
+    if request.barred().bars(name) {
         return Err(Refusal::IsRequester(name.clone()));
     }
     Ok(())

@@ -8,7 +8,8 @@ use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::UserName;
 
-use super::{Scene, Stop, audience};
+use super::audience::{self, Barred};
+use super::{Scene, Stop};
 
 /// Fewer people may decide it than must agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,17 +17,17 @@ pub(crate) struct Few {
     need: u32,
     have: u32,
     /// Who is not counted.
-    never: Option<String>,
+    barred: Barred,
 }
 
 /// The rule: whoever may decide it, but whoever never may, are fewer than must agree.
-fn few(need: u32, crowd: &BTreeSet<UserName>, never: Option<&str>) -> Option<Few> {
-    let may = crowd.iter().filter(|name| never != Some(name.as_str()));
+fn few(need: u32, crowd: &BTreeSet<UserName>, barred: &Barred) -> Option<Few> {
+    let may = crowd.iter().filter(|name| !barred.bars(name));
     let have = u32::try_from(may.count()).unwrap_or(u32::MAX);
     (have < need).then(|| Few {
         need,
         have,
-        never: never.map(str::to_owned),
+        barred: barred.clone(),
     })
 }
 
@@ -34,7 +35,7 @@ fn few(need: u32, crowd: &BTreeSet<UserName>, never: Option<&str>) -> Option<Few
 /// barred, an owner always can.
 pub(crate) fn look(
     spec: &HoldSpec,
-    never: Option<&str>,
+    barred: &Barred,
     scene: &Scene<'_>,
 ) -> Result<Option<Few>, Stop> {
     let need = match spec.kind {
@@ -42,20 +43,22 @@ pub(crate) fn look(
         HoldKind::Approval => spec.policy.need.max(1),
         HoldKind::Input | HoldKind::Handoff => 1,
     };
-    if need == 1 && never.is_none() {
+    if need == 1 && barred.is_empty() {
         return Ok(None);
     }
     let crowd = audience::crowd(&spec.to, scene)?;
-    Ok(crowd.and_then(|crowd| few(need, &crowd, never)))
+    Ok(crowd.and_then(|crowd| few(need, &crowd, barred)))
 }
 
 impl Few {
     /// What is wrong.
     pub(crate) fn what(&self) -> String {
-        let never = self.never.as_deref();
-        let but = never.map_or_else(String::new, |name| {
-            format!(" but `{name}`, who wants it and is barred by `not_requester`")
-        });
+        let but = if self.barred.is_empty() {
+            String::new()
+        } else {
+            let names = self.barred.names();
+            format!(" but `{names}`, who wants it and is barred by `not_requester`")
+        };
         match (self.need, self.have) {
             (1, _) => format!("nobody may decide it{but}"),
             (need, 0) => format!("it needs {need} approvals, and nobody may give one{but}"),

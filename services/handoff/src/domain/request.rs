@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Scene;
+use super::audience::Barred;
 use super::handling::{Handling, Mark};
 use super::ladder;
 use super::meet::OwnerState;
@@ -330,10 +331,11 @@ impl Request {
     }
 
     /// Who is not to get it: may not decide it.
-    pub(crate) fn never(&self) -> Option<&str> {
-        let is_barred = |spec: &HoldSpec| spec.policy.not_requester;
-        let requester = self.requester();
-        requester.filter(|_| self.spec.as_ref().is_some_and(is_barred))
+    pub(crate) fn barred(&self) -> Barred {
+        let spec = self.spec.as_ref();
+        spec.map_or_else(Barred::default, |spec| {
+            Barred::of(spec, self.opened_by.as_deref())
+        })
     }
 
     /// Whether it is as somebody has seen it, if that matters to them.

@@ -9,7 +9,7 @@ use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
 
 use super::asked::{cleaned, faults};
-use super::audience::{self, Plan, Rules};
+use super::audience::{self, Barred, Plan, Rules};
 use super::caller::{Caller, Proof, active_user, allow, has};
 use super::few::{self, Few};
 use super::handling::{Handling, Mark};
@@ -81,7 +81,7 @@ pub(crate) fn open(
     }
     errors.extend(opening.requester_fault(&spec, scene)?);
     if errors.is_empty() {
-        let few = few::look(&spec, never(&spec, &by), scene)?;
+        let few = few::look(&spec, &Barred::of(&spec, Some(&by)), scene)?;
         errors.extend(few.map(|few| few.fault(settled.votes.is_some())));
     }
     if !errors.is_empty() {
@@ -109,21 +109,15 @@ pub(crate) fn open(
 pub(crate) fn look_up(spec: &HoldSpec, by: &str, scene: &Scene<'_>) -> Result<(), Stop> {
     let rules = Rules {
         assign: spec.assign,
-        never: None,
+        barred: Barred::default(),
     };
     let of_rung = |rung: &Rung| audience::faults(&rung.to, "", scene.workspace, scene.look);
     let rungs = spec.ladder.iter().map(|rung| of_rung(rung).map(drop));
     let others = [
         audience::plan(&spec.to, &rules, scene).map(drop),
-        few::look(spec, never(spec, by), scene).map(drop),
+        few::look(spec, &Barred::of(spec, Some(by)), scene).map(drop),
     ];
     at_once(rungs.chain(others))
-}
-
-/// Who may not decide what somebody opens.
-fn never<'a>(spec: &'a HoldSpec, by: &'a str) -> Option<&'a str> {
-    let requester = spec.requester.as_deref().unwrap_or(by);
-    spec.policy.not_requester.then_some(requester)
 }
 
 impl Opening<'_> {
@@ -163,14 +157,14 @@ pub(crate) fn begin(turn: &mut Turn, scene: &Scene<'_>) -> Result<(), Stop> {
     let by = by.unwrap_or_else(|| "service:executor".to_owned());
     let by_policy = turn.request.handling.settled.note();
     turn.note("opened", &by, scene.now, by_policy);
-    let never = turn.request.never().map(str::to_owned);
-    let few = || few::look(&spec, never.as_deref(), scene);
+    let barred = turn.request.barred();
+    let few = || few::look(&spec, &barred, scene);
     let plan = match spec.kind {
         HoldKind::Timer => None,
         HoldKind::Approval | HoldKind::Input | HoldKind::Handoff => {
             let rules = Rules {
                 assign: spec.assign,
-                never: never.as_deref(),
+                barred: barred.clone(),
             };
             let plan = || audience::plan(&spec.to, &rules, scene);
             at_once([plan().map(drop), few().map(drop)])?;

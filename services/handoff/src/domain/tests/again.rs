@@ -168,6 +168,26 @@ fn nobody_else_asks_it_again() {
     assert_eq!((refused.status, &*refused.code), (403, "forbidden"));
 }
 
+/// A-H5: naming another person as requester does not let the opener decide their own request.
+#[test]
+fn who_opens_for_another_decides_as_little_as_the_requester() {
+    let mut world = opened(HoldSpec {
+        policy: Policy {
+            need: 1,
+            not_requester: true,
+        },
+        requester: Some("bob".to_owned()),
+        ..spec(HoldKind::Approval)
+    });
+    world.user("bob", &["operator"]);
+    let approve = holdpoint_contracts::handoff::Decision::Approve { comment: None };
+    for barred in ["oscar", "bob"] {
+        let refused = world.say(barred, approve.clone()).unwrap_err();
+        assert_eq!(refused.code, "not_requester", "{barred}");
+    }
+    assert!(world.say("ada", approve).is_ok());
+}
+
 /// Whoever wanted it is still barred, also where somebody else asks again for them.
 #[test]
 fn asking_again_for_somebody_lets_them_not_decide_it() {
