@@ -17,8 +17,8 @@ use tokio_util::task::TaskTracker;
 use crate::answered::Answered;
 use crate::assertions::Assertions;
 use crate::caller::Caller;
+use crate::concurrency::ConcurrencyLimit;
 use crate::pages::Zones;
-use crate::streams::Streams;
 use crate::{Deps, Mails, NotReady};
 
 /// The gateway's own tables.
@@ -49,7 +49,11 @@ pub(crate) struct App {
     /// In which zone each person reads times.
     pub(crate) zones: Arc<Zones>,
     /// Live streams and long polls.
-    pub(crate) streams: Streams,
+    pub(crate) streams: ConcurrencyLimit,
+    /// Held while kept mails are read: a reader has up to 1,000 mails in memory (A-M10).
+    pub(crate) reading_mails: Arc<Mutex<()>>,
+    /// Agents that are planned or applied.
+    pub(crate) plans: ConcurrencyLimit,
     /// All that goes on beside requests; the end waits for it.
     pub(crate) tasks: TaskTracker,
 }
@@ -71,7 +75,9 @@ impl App {
             closing,
             advances: Arc::new(Mutex::new(None)),
             zones: Arc::default(),
-            streams: Streams::default(),
+            streams: ConcurrencyLimit::of_streams(),
+            reading_mails: Arc::default(),
+            plans: ConcurrencyLimit::of_plans(),
             tasks: TaskTracker::new(),
         }
     }

@@ -1,4 +1,5 @@
-//! Live streams and long polls: how many there may be, in all, of a workspace and of one caller.
+//! How many things of a kind may be under way: in all, of a workspace and of one caller. There are limits
+//! for live streams with long polls, and for agents that are compiled.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,16 +7,43 @@ use std::sync::{Arc, Mutex, PoisonError};
 use holdpoint_contracts::Problem;
 use holdpoint_ids::Workspace;
 
-/// Open at a time in all; one more is told to come back (503).
-const ALL_MAX: usize = 2_000;
-/// Of one workspace; one more is refused (429).
-const WORKSPACE_MAX: usize = 1_000;
-/// Of one user or step; one more is refused (429).
-const CALLER_MAX: usize = 50;
+/// Limits of one kind.
+#[derive(Debug)]
+struct Limits {
+    /// In all; one more is told to come back (503).
+    all: usize,
+    /// Of one workspace; one more is refused (429).
+    workspace: usize,
+    /// Of one user or step; one more is refused (429).
+    caller: usize,
+    /// The stable code of 429.
+    code: &'static str,
+    /// As people call them.
+    what: &'static str,
+}
 
-/// Who holds how many streams open.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Streams {
+/// Live streams and long polls.
+const STREAMS: Limits = Limits {
+    all: 2_000,
+    workspace: 1_000,
+    caller: 50,
+    code: "too_many_streams",
+    what: "live streams",
+};
+
+/// Agents that are planned or applied: each holds a body in memory and waits for the compiler.
+const PLANS: Limits = Limits {
+    all: 8,
+    workspace: 4,
+    caller: 2,
+    code: "too_many_plans",
+    what: "agents being compiled",
+};
+
+/// Who has how many under way.
+#[derive(Debug, Clone)]
+pub(crate) struct ConcurrencyLimit {
+    limits: &'static Limits,
     open: Arc<Mutex<Open>>,
 }
 
@@ -25,51 +53,70 @@ struct Open {
     by_workspace: HashMap<Workspace, HashMap<String, usize>>,
 }
 
-/// The right to one open stream, as long as it lives.
+/// The right to one, as long as it lives.
 #[derive(Debug)]
-pub(crate) struct StreamPermit {
-    streams: Streams,
+pub(crate) struct ConcurrencyPermit {
+    limit: ConcurrencyLimit,
     workspace: Workspace,
     caller: String,
 }
 
-impl Streams {
+impl ConcurrencyLimit {
+    /// Of live streams and long polls.
+    pub(crate) fn of_streams() -> Self {
+        Self::new(&STREAMS)
+    }
+
+    /// Of agents that are compiled.
+    pub(crate) fn of_plans() -> Self {
+        Self::new(&PLANS)
+    }
+
+    fn new(limits: &'static Limits) -> Self {
+        Self {
+            limits,
+            open: Arc::default(),
+        }
+    }
+
     /// A permit, or why there is none.
     pub(crate) fn take(
         &self,
         workspace: &Workspace,
         caller: &str,
-    ) -> Result<StreamPermit, Problem> {
+    ) -> Result<ConcurrencyPermit, Problem> {
+        let limits = self.limits;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.all >= ALL_MAX {
+        if open.all >= limits.all {
+            let Limits { all, what, .. } = limits;
             return Err(Problem::unavailable(format!(
-                "{ALL_MAX} live streams are open, which is the most; close some or try again"
+                "there are {all} {what}, which is the most; try again"
             )));
         }
         let callers = open.by_workspace.get(workspace);
         let of_caller = callers.and_then(|it| it.get(caller)).copied().unwrap_or(0);
-        if of_caller >= CALLER_MAX {
-            return Err(too_many("you have", CALLER_MAX));
+        if of_caller >= limits.caller {
+            return Err(limits.too_many("you have", limits.caller));
         }
-        if callers.is_some_and(|it| it.values().sum::<usize>() >= WORKSPACE_MAX) {
-            return Err(too_many("this workspace has", WORKSPACE_MAX));
+        if callers.is_some_and(|it| it.values().sum::<usize>() >= limits.workspace) {
+            return Err(limits.too_many("this workspace has", limits.workspace));
         }
         open.all += 1;
         let callers = open.by_workspace.entry(workspace.clone()).or_default();
         callers.insert(caller.to_owned(), of_caller + 1);
         drop(open);
-        Ok(StreamPermit {
-            streams: self.clone(),
+        Ok(ConcurrencyPermit {
+            limit: self.clone(),
             workspace: workspace.clone(),
             caller: caller.to_owned(),
         })
     }
 }
 
-impl Drop for StreamPermit {
+impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
         let mut open = self
-            .streams
+            .limit
             .open
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -89,12 +136,12 @@ impl Drop for StreamPermit {
     }
 }
 
-fn too_many(who: &str, most: usize) -> Problem {
-    Problem::new(
-        429,
-        "too_many_streams",
-        format!("{who} {most} live streams open, which is the most; close some"),
-    )
+impl Limits {
+    fn too_many(&self, who: &str, most: usize) -> Problem {
+        let what = self.what;
+        let detail = format!("{who} {most} {what}, which is the most; wait for one to end");
+        Problem::new(429, self.code, detail)
+    }
 }
 
 #[cfg(test)]
@@ -104,10 +151,10 @@ mod tests {
     /// Mend A-M1: one viewer takes no streams of others.
     #[test]
     fn a_caller_and_a_workspace_have_limits_of_their_own() {
-        let streams = Streams::default();
+        let streams = ConcurrencyLimit::of_streams();
         let (one, other): (Workspace, Workspace) =
             ("one".parse().unwrap(), "other".parse().unwrap());
-        let mut permits: Vec<_> = (0..CALLER_MAX)
+        let mut permits: Vec<_> = (0..STREAMS.caller)
             .map(|_| streams.take(&one, "viewer").unwrap())
             .collect();
         let refused = streams.take(&one, "viewer").unwrap_err();
@@ -123,10 +170,24 @@ mod tests {
                 }
             }
         }
-        assert_eq!(permits.len(), WORKSPACE_MAX + 1);
+        assert_eq!(permits.len(), STREAMS.workspace + 1);
         permits.push(streams.take(&other, "owner").unwrap());
         permits.clear();
         let open = streams.open.lock().unwrap();
         assert!(open.all == 0 && open.by_workspace.is_empty());
+    }
+
+    /// Must of Mend: one caller cannot fill memory and the compiler with agents to plan.
+    #[test]
+    fn a_caller_plans_two_agents_at_a_time() {
+        let plans = ConcurrencyLimit::of_plans();
+        let workspace: Workspace = "one".parse().unwrap();
+        let first = plans.take(&workspace, "ada").unwrap();
+        let second = plans.take(&workspace, "ada").unwrap();
+        let refused = plans.take(&workspace, "ada").unwrap_err();
+        assert_eq!((refused.status, &*refused.code), (429, "too_many_plans"));
+        assert!(plans.take(&workspace, "bob").is_ok());
+        drop((first, second));
+        assert!(plans.take(&workspace, "ada").is_ok());
     }
 }

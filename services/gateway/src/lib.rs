@@ -12,6 +12,7 @@ mod arrival;
 mod assertions;
 mod body;
 mod caller;
+mod concurrency;
 mod connections;
 mod forward;
 mod owners;
@@ -24,7 +25,6 @@ mod routes;
 mod sight;
 mod sse;
 mod store;
-mod streams;
 #[cfg(test)]
 mod tests;
 

@@ -26,8 +26,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::person::{PageError, Person};
 use super::{card, frame, inbox, notifications, request, run, runs};
 use crate::app::App;
+use crate::concurrency::ConcurrencyPermit;
 use crate::params::Params;
-use crate::streams::StreamPermit;
 
 /// A lost nudge is made up for after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -162,7 +162,7 @@ struct Watch {
     /// Key of each part that was sent, and whose card it is.
     known: HashMap<String, (String, Option<Item>)>,
     events: mpsc::Sender<Event>,
-    _permit: StreamPermit,
+    _permit: ConcurrencyPermit,
 }
 
 impl Watch {

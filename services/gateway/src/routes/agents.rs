@@ -3,8 +3,9 @@
 mod batch;
 mod start;
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -21,6 +22,7 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::body::Body;
 use crate::caller::{Caller, Named};
+use crate::concurrency::ConcurrencyPermit;
 use crate::params::Params;
 use crate::problem::Refused;
 
@@ -33,17 +35,42 @@ pub(crate) fn routes() -> Router<App> {
         .route("/agents/{agent}/runs:batch", post(batch::many))
 }
 
-async fn apply(State(app): State<App>, caller: Caller, body: Body) -> Result<Response, Refused> {
+/// A caller who may have one more agent compiled. It is taken before the body is read: bodies that wait
+/// for the compiler would fill the memory.
+struct Planning {
+    caller: Caller,
+    _permit: ConcurrencyPermit,
+}
+
+impl FromRequestParts<App> for Planning {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let user = caller.claims.user.as_str();
+        Ok(Self {
+            _permit: app.plans.take(&caller.workspace, user)?,
+            caller,
+        })
+    }
+}
+
+async fn apply(
+    State(app): State<App>,
+    planning: Planning,
+    body: Body,
+) -> Result<Response, Refused> {
+    let caller = &planning.caller;
     caller.may(Right::Operate)?;
     let text = body.agent_text()?;
     let agent = match name_in(text) {
         Some(agent) => agent,
         // The executor says what is wrong with the text, or what it is called after all.
-        None => plan_of(&app, &caller, text).await?.agent,
+        None => plan_of(&app, caller, text).await?.agent,
     };
     let text = text.to_owned();
     let answered = app
-        .command(&caller, body.key, ApplyAgent { agent, text })
+        .command(caller, body.key, ApplyAgent { agent, text })
         .await?;
     Ok(answered.respond(|applied| {
         let status = if applied.changed {
@@ -57,11 +84,12 @@ async fn apply(State(app): State<App>, caller: Caller, body: Body) -> Result<Res
 
 async fn plan(
     State(app): State<App>,
-    caller: Caller,
+    planning: Planning,
     body: Body,
 ) -> Result<Json<PlannedAgent>, Refused> {
+    let caller = &planning.caller;
     caller.may(Right::Look)?;
-    Ok(Json(plan_of(&app, &caller, body.agent_text()?).await?))
+    Ok(Json(plan_of(&app, caller, body.agent_text()?).await?))
 }
 
 async fn plan_of(app: &App, caller: &Caller, text: &str) -> Result<PlannedAgent, Problem> {

@@ -33,6 +33,7 @@ async fn list(
     let mails = app
         .mails
         .ok_or_else(|| Problem::not_found("mails are sent here, not kept"))?;
+    let reading = app.reading_mails.lock().await;
     let mails = mails().await.map_err(|error| {
         tracing::error!(%error, "the kept mails cannot be listed");
         Problem::internal()
@@ -41,7 +42,9 @@ async fn list(
         .into_iter()
         .filter(|mail| is_of(mail, caller.workspace.as_str()) && is_shown(mail, &caller))
         .collect();
-    Ok(Json(page(mails, skip, limit)))
+    let page = page(mails, skip, limit);
+    drop(reading);
+    Ok(Json(page))
 }
 
 /// The workspace of mails that name none: they are older than the header.

@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 
 use crate::app::App;
 use crate::caller::{Caller, Standing};
+use crate::concurrency::ConcurrencyPermit;
 use crate::sse::{self, LOOK_AGAIN, wrong_last_event_id};
-use crate::streams::StreamPermit;
 
 /// Notifications that are asked for at a time.
 const PAGE: u64 = 100;
@@ -38,7 +38,7 @@ struct Live {
     unread: bool,
     /// The last one that was handed over.
     after: Option<Mark>,
-    _permit: StreamPermit,
+    _permit: ConcurrencyPermit,
 }
 
 /// Everything after `resumed`, or from the beginning, and then what changes.

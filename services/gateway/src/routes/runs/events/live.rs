@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::caller::{Reader, Standing};
+use crate::concurrency::ConcurrencyPermit;
 use crate::sse::{self, LOOK_AGAIN, wrong_last_event_id};
-use crate::streams::StreamPermit;
 
 /// Items that are asked for at a time.
 const PAGE: u64 = 500;
@@ -28,7 +28,7 @@ struct Live {
     run: RunId,
     /// Number of the last item that was handed over.
     after: u64,
-    _permit: StreamPermit,
+    _permit: ConcurrencyPermit,
 }
 
 /// Everything after `resumed`, or else after `after`, and then what comes, until the run is final.
