@@ -320,7 +320,7 @@ async fn a_run_is_watched_live() {
     browser.reads("in 4 days 23 hours").await;
     browser.picture("run").await;
     world.act(&run, "pause", json!({})).await;
-    browser.reads("its clocks stand").await;
+    browser.reads("its timers are stopped").await;
     world.act(&run, "resume", json!({})).await;
     world.advance("5 days").await;
     browser.reads("Completed").await;

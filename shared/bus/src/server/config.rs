@@ -33,6 +33,13 @@ pub(super) struct Config {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Authorization {
     token: String,
+    /// Seconds that a client may take to give the key. The server's own 2 pass on a machine that is busy.
+    #[serde(default = "timeout_s")]
+    timeout: u32,
+}
+
+const fn timeout_s() -> u32 {
+    10
 }
 
 impl Config {
@@ -42,7 +49,10 @@ impl Config {
         let token = token.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self {
             port: free_port()?,
-            authorization: Authorization { token },
+            authorization: Authorization {
+                token,
+                timeout: timeout_s(),
+            },
         })
     }
 
@@ -80,7 +90,7 @@ impl Config {
     pub(super) fn url(&self) -> String {
         let Self {
             port,
-            authorization: Authorization { token },
+            authorization: Authorization { token, .. },
         } = self;
         format!("nats://{token}@127.0.0.1:{port}")
     }
