@@ -163,6 +163,28 @@ async fn a_step_token_asks_and_reads_its_own_answer() {
     let world = World::with_real_time().await;
     let shop = Shop::slow(Duration::from_secs(20)).await;
     let (run, token) = called(&world, &shop).await;
+    // A-H6: while it runs a step sees its own run, and of contacts only that of its run.
+    let other = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
+    let put = world
+        .up
+        .put("/contacts/c-other", &json!({ "name": "Other" }));
+    assert_eq!(put.await.unwrap().0, 200);
+    for (path, status) in [
+        (format!("/runs/{run}"), 200),
+        (format!("/runs/{run}/events"), 200),
+        (format!("/runs/{other}"), 404),
+        ("/contacts/c-other".to_owned(), 404),
+        ("/contacts/c-other/activities".to_owned(), 404),
+    ] {
+        assert_eq!(
+            as_step(&world, &token, &path, None).await.0,
+            status,
+            "{path}"
+        );
+    }
+    let (_, contacts) = as_step(&world, &token, "/contacts", None).await;
+    assert_eq!(contacts["items"], json!([]), "its run has no contact");
+
     let path = format!("/runs/{run}/request-input");
     let question = json!({ "question": "Which colour?", "key": "colour", "timeout_ms": 600_000 });
     let mut forever = question.clone();

@@ -40,7 +40,7 @@ async fn a_registered_tool_is_called_and_its_answer_used() {
     assert_eq!(call.header("holdpoint-attempt"), "1");
     assert_eq!(call.header("idempotency-key"), format!("{id}/make"));
 
-    // The step speaks for itself, of its own run alone.
+    // A-H6: the step speaks for itself while it runs, and not afterwards.
     let token = call.header("holdpoint-token");
     let other = world.start_run("buys", json!({})).await;
     let get = async |token: &str, id: &str| {
@@ -48,8 +48,16 @@ async fn a_registered_tool_is_called_and_its_answer_used() {
         let answer = world.up.call_with(token, Method::GET, &path, None).await;
         answer.unwrap().0
     };
-    assert_eq!(get(token, &id).await, 200);
-    assert_eq!(get(token, &other).await, 404, "a step token of another run");
+    assert_eq!(get(token, &id).await, 401, "its step has ended");
+    assert_eq!(get(token, &other).await, 401, "of another run it never was");
+    for path in ["contacts", "contacts/c-7", "contacts/c-7/activities"] {
+        let path = format!("/v1/workspaces/{}/{path}", world.up.workspace);
+        let answer = world.up.call_with(token, Method::GET, &path, None).await;
+        assert_eq!(answer.unwrap().0, 401, "{path}");
+    }
+    let events = format!("/v1/workspaces/{}/runs/{id}/events", world.up.workspace);
+    let answer = world.up.call_with(token, Method::GET, &events, None).await;
+    assert_eq!(answer.unwrap().0, 401, "the history of its run");
     let forged = format!("{}x", &token[..token.len() - 1]);
     assert_eq!(get(&forged, &id).await, 401);
     let path = format!("/v1/workspaces/{}/runs/{id}/cancel", world.up.workspace);

@@ -8,8 +8,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use holdpoint_auth::{Claims, Right, STEP_TOKEN_PREFIX, StepClaims, authorize};
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::run::RunView;
-use holdpoint_ids::{RunId, Workspace};
+use holdpoint_contracts::executor::GetRun;
+use holdpoint_contracts::run::{RunView, StepStatus, StepView};
+use holdpoint_ids::{ContactId, RunId, Workspace};
 
 use crate::app::App;
 use crate::assertions::VALID_FOR;
@@ -59,6 +60,8 @@ pub(crate) struct Reader {
     pub(crate) workspace: Workspace,
     /// A step may know of its own run only.
     bearer: Bearer,
+    /// The contact of the step's run; none for a user, and for a run without one.
+    contact: Option<ContactId>,
 }
 
 /// Who asks people for a run, in the workspace of the path: somebody, or a step that runs. It has no
@@ -134,8 +137,8 @@ impl Bearer {
             Self::Step(_) => Err(Problem::new(
                 403,
                 "forbidden",
-                "a step's token opens its own run and the contacts for looking, and lets its tool ask people; \
-                 nothing else",
+                "a step's token opens its own run and the contact of that run for looking, and lets its tool ask \
+                 people; nothing else",
             )),
         }
     }
@@ -246,7 +249,11 @@ impl Standing {
     pub(crate) async fn holds(&self, app: &App) -> Result<bool, Problem> {
         match Bearer::of(app, &self.token).await {
             Ok(Bearer::User(known)) => Ok(authorize(Some(&known.claims), Right::Look).is_ok()),
-            Ok(Bearer::Step(_)) => Ok(true),
+            Ok(Bearer::Step(claims)) => match speaking(app, &claims).await {
+                Ok(_run) => Ok(true),
+                Err(Refused(problem)) if problem.status == UNAUTHORIZED => Ok(false),
+                Err(Refused(problem)) => Err(problem),
+            },
             Err(Refused(problem)) if problem.status == UNAUTHORIZED => Ok(false),
             Err(Refused(problem)) => Err(problem),
         }
@@ -258,11 +265,57 @@ impl FromRequestParts<App> for Reader {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
         let (workspace, bearer) = inside(parts, app).await?;
-        if let Bearer::User(known) = &bearer {
-            authorize(Some(&known.claims), Right::Look)?;
-        }
-        Ok(Self { workspace, bearer })
+        let contact = match &bearer {
+            Bearer::User(known) => {
+                authorize(Some(&known.claims), Right::Look)?;
+                None
+            }
+            // Here and not in the routes, so that no route can forget it (A-H6).
+            Bearer::Step(claims) => speaking(app, claims).await?.contact,
+        };
+        Ok(Self {
+            workspace,
+            bearer,
+            contact,
+        })
     }
+}
+
+/// The run of a step that its token still speaks for: a later dispatch, the end of the step and the end of
+/// the run make the token worth nothing.
+async fn speaking(app: &App, own: &StepClaims) -> Result<RunView, Refused> {
+    let ended =
+        || unauthorized("this step token is of a step that has ended or was dispatched again");
+    let run = match app
+        .bus
+        .query(&own.workspace, &GetRun { run: own.run })
+        .await
+    {
+        Ok(run) => run,
+        Err(problem) if problem.status == 404 => return Err(ended()),
+        Err(problem) => return Err(Refused(problem)),
+    };
+    let is_own = |step: &StepView| step.id == own.step && step.dispatch == own.dispatch;
+    let is_live = |step: &StepView| match step.status {
+        // A fresh first delivery of an idempotent step runs while its row still says `queued`.
+        StepStatus::Queued
+        | StepStatus::Claimed
+        | StepStatus::InProgress
+        | StepStatus::Waiting
+        | StepStatus::Stale
+        | StepStatus::Uncertain => true,
+        StepStatus::Planned
+        | StepStatus::WaitingConfirm
+        | StepStatus::Completed
+        | StepStatus::Failed
+        | StepStatus::Skipped
+        | StepStatus::Cancelled => false,
+    };
+    let mut own_steps = run.steps.iter().filter(|step| is_own(step));
+    if run.status.is_final() || !own_steps.any(is_live) {
+        return Err(ended());
+    }
+    Ok(run)
 }
 
 impl FromRequestParts<App> for Asker {
@@ -318,21 +371,19 @@ impl Reader {
         Err(Problem::not_found(format!("there is no run `{run}`")))
     }
 
-    /// A later hand-out, or the end of the run, makes a step's token worth nothing.
-    pub(crate) fn still_speaks(&self, run: &RunView) -> Result<(), Refused> {
-        let Some(own) = self.step() else {
-            return Ok(());
-        };
-        let is_current = run
-            .steps
-            .iter()
-            .any(|step| step.id == own.step && step.dispatch == own.dispatch);
-        if is_current {
+    /// To a step another contact than that of its run does not exist.
+    pub(crate) fn sees_contact(&self, contact: &ContactId) -> Result<(), Problem> {
+        if self.step().is_none() || self.contact.as_ref() == Some(contact) {
             return Ok(());
         }
-        Err(unauthorized(
-            "this step token is of an earlier hand-out, which counts no more",
-        ))
+        Err(Problem::not_found(format!(
+            "there is no contact `{contact}`"
+        )))
+    }
+
+    /// All contacts that a step sees: the one of its run, if it has one. None: the reader is a user.
+    pub(crate) fn own_contacts(&self) -> Option<Option<&ContactId>> {
+        self.step().map(|_| self.contact.as_ref())
     }
 }
 

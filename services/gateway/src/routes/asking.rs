@@ -109,7 +109,6 @@ pub(super) async fn show_to_step(
         .bus
         .query(&reader.workspace, &GetRun { run: id.run })
         .await?;
-    reader.still_speaks(&run)?;
     let is_asked = run.waiting_on.iter().any(|on| on.id == id);
     let request = once_there(app, reader, id, is_asked).await?;
     if !reader.asked(request.step.as_deref()) {

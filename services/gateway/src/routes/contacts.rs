@@ -51,6 +51,16 @@ async fn list(
     params: Params,
 ) -> Result<Json<Page<ContactView>>, Refused> {
     let params = params.only(&["limit", "cursor", "email"])?;
+    if let Some(own) = reader.own_contacts() {
+        let Some(contact) = own.cloned() else {
+            return Ok(Json(only(None)));
+        };
+        let contact = app
+            .bus
+            .query(&reader.workspace, &GetContact { contact })
+            .await?;
+        return Ok(Json(only(Some(contact))));
+    }
     let query = ListContacts {
         limit: params.limit()?,
         cursor: params.read_as("cursor")?,
@@ -59,11 +69,20 @@ async fn list(
     Ok(Json(app.bus.query(&reader.workspace, &query).await?))
 }
 
+/// A list of one or none.
+fn only<T>(item: Option<T>) -> Page<T> {
+    Page {
+        items: item.into_iter().collect(),
+        next_cursor: None,
+    }
+}
+
 async fn show(
     State(app): State<App>,
     reader: Reader,
     Named(contact): Named<ContactId>,
 ) -> Result<Json<ContactView>, Refused> {
+    reader.sees_contact(&contact)?;
     Ok(Json(
         app.bus
             .query(&reader.workspace, &GetContact { contact })
@@ -119,6 +138,7 @@ async fn activities(
     Named(contact): Named<ContactId>,
     params: Params,
 ) -> Result<Json<Page<Activity>>, Refused> {
+    reader.sees_contact(&contact)?;
     let limit = params.only(&["limit"])?.limit()?;
     let query = ListActivities { contact, limit };
     Ok(Json(app.bus.query(&reader.workspace, &query).await?))

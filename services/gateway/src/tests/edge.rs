@@ -388,6 +388,9 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         "run" => {
             let mut view = run_view(&json!({"command": body}));
             view.waiting_on.clone_from(&played.waiting_on);
+            if played.run_final {
+                view.status = RunStatus::Completed;
+            }
             json!({ "ok": view })
         }
         "agent" => problem(404, "not_found"),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use holdpoint_auth::{Right, Role, StepClaims, may};
+use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::subject;
 use holdpoint_ids::RunId;
 use holdpoint_testkit::until;
@@ -285,7 +286,7 @@ async fn a_new_workspace_opens_for_its_owner_alone() {
 
 /// Ground, "Must": a step token of another run.
 #[tokio::test]
-async fn a_step_sees_its_own_run_and_the_contacts_and_nothing_else() {
+async fn a_step_sees_its_own_run_and_the_contact_of_it_and_nothing_else() {
     let edge = Edge::new().await;
     let claims = StepClaims {
         workspace: workspace("default"),
@@ -300,7 +301,8 @@ async fn a_step_sees_its_own_run_and_the_contacts_and_nothing_else() {
         (Method::GET, format!("/runs/{RUN}"), 200),
         (Method::GET, format!("/runs/{RUN}/events"), 200),
         (Method::GET, "/contacts".to_owned(), 200),
-        (Method::GET, "/contacts/ada".to_owned(), 200),
+        (Method::GET, "/contacts/ada".to_owned(), 404),
+        (Method::GET, "/contacts/ada/activities".to_owned(), 404),
         (Method::GET, format!("/runs/{other}"), 404),
         (Method::GET, format!("/runs/{other}/events"), 404),
         (Method::GET, "/runs".to_owned(), 403),
@@ -332,4 +334,102 @@ async fn a_step_sees_its_own_run_and_the_contacts_and_nothing_else() {
     assert_eq!(told.status(), 401, "a token of an earlier hand-out");
     edge.clock.move_to(at() + TimeDelta::minutes(5)).unwrap();
     assert_eq!(edge.as_whom(&token, Method::GET, &own).await.status(), 401);
+}
+
+/// A-H6: the token of a step opens nothing once its run has ended, whatever the route.
+#[tokio::test]
+async fn a_step_of_a_finished_run_opens_nothing() {
+    let edge = Edge::new().await;
+    let claims = StepClaims {
+        workspace: workspace("default"),
+        run: RUN.parse().unwrap(),
+        step: "step-01".to_owned(),
+        dispatch: 1,
+        expires_at: at() + TimeDelta::minutes(5),
+    };
+    let token = edge.steps.sign(&claims).unwrap();
+    let routes = [
+        format!("/runs/{RUN}"),
+        format!("/runs/{RUN}/events"),
+        "/contacts".to_owned(),
+        "/contacts/ada".to_owned(),
+        "/contacts/ada/activities".to_owned(),
+        format!("/requests/{}", handoff::REQUEST),
+    ];
+    let own = edge.as_whom(&token, Method::GET, &routes[0]).await;
+    assert_eq!(own.status(), 200, "while it runs");
+    edge.happens(RUN.parse().unwrap(), EventType::RunCompleted)
+        .await;
+    for path in routes {
+        let answer = edge.as_whom(&token, Method::GET, &path).await;
+        assert_eq!(answer.status(), 401, "{path}");
+    }
+}
+
+/// A-H4: whoever made a workspace gets its token again until it was revoked, and never afterwards.
+#[tokio::test]
+async fn the_maker_of_a_workspace_does_not_come_back() {
+    let edge = Edge::new().await;
+    let make = async || {
+        let request = edge
+            .bare(Method::POST, "/v1/workspaces")
+            .bearer_auth(&edge.token);
+        let request = request.header("idempotency-key", "made-once");
+        let body = json!({"workspace": "fresh"});
+        request.json(&body).send().await.unwrap()
+    };
+    assert_eq!(make().await.status(), 201);
+    let again = make().await;
+    assert_eq!(again.status(), 201, "the answer may have been lost");
+    let token = again.json::<Value>().await.unwrap()["token"].clone();
+    let token = token.as_str().unwrap();
+    let tokens = "/v1/workspaces/fresh/tokens";
+    let all = edge.bare(Method::GET, tokens).bearer_auth(token);
+    let all: Value = all.send().await.unwrap().json().await.unwrap();
+    let id = all["items"][0]["id"].as_str().unwrap();
+    let revoke = edge.bare(Method::DELETE, &format!("{tokens}/{id}"));
+    assert_eq!(
+        revoke.bearer_auth(token).send().await.unwrap().status(),
+        204
+    );
+    assert_eq!(refusal(make().await).await.0, 409);
+}
+
+/// A-M3: an admin makes no way to decide in another name, and takes no owner's token away.
+#[tokio::test]
+async fn an_admin_does_not_act_for_others() {
+    let edge = Edge::new().await;
+    edge.user("ann", &["admin"]).await;
+    edge.user("bob", &["member"]).await;
+    let ann = edge.token_of("ann", None).await;
+    let make = async |body: Value| {
+        let request = edge.bare(Method::POST, "/v1/workspaces/default/tokens");
+        request
+            .bearer_auth(&ann)
+            .json(&body)
+            .send()
+            .await
+            .unwrap()
+            .status()
+    };
+    for (body, status) in [
+        (json!({"user": "bob"}), 403),
+        (json!({"user": "owner", "role": "admin"}), 403),
+        (json!({"user": "bob", "role": "viewer"}), 201),
+        (json!({"user": "ann"}), 201),
+    ] {
+        assert_eq!(make(body.clone()).await, status, "{body}");
+    }
+    let all = ok(edge.get("/tokens").await).await;
+    for token in all["items"].as_array().unwrap() {
+        let id = token["id"].as_str().unwrap();
+        if token["user"] == "owner" {
+            let path = format!("/tokens/{id}");
+            let refused = edge.as_whom(&ann, Method::DELETE, &path).await;
+            assert_eq!(refused.status(), 403);
+        }
+        if token["user"] == "bob" {
+            assert_eq!(token["made_by"], "ann", "who made it is on record");
+        }
+    }
 }
