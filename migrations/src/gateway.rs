@@ -8,6 +8,7 @@ mod m0002_callers;
 mod m0003_people;
 mod m0003_sessions;
 mod m0004_inbound_hooks;
+mod m0005_token_makers;
 
 use sea_orm_migration::prelude::*;
 
@@ -23,6 +24,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0003_sessions::Migration),
             Box::new(m0003_people::Migration),
             Box::new(m0004_inbound_hooks::Migration),
+            Box::new(m0005_token_makers::Migration),
         ]
     }
 

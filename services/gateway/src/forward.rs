@@ -93,6 +93,15 @@ pub(crate) fn key_reused() -> Problem {
     )
 }
 
+/// 409: what was made under this key is not given out again.
+pub(crate) fn key_spent() -> Problem {
+    Problem::new(
+        409,
+        "key_spent",
+        "the token of this Idempotency-Key was made more than 24 hours ago or has expired; take a new key for a new token",
+    )
+}
+
 /// Brings commands to their owners until it is told to stop.
 pub(crate) async fn run(app: App, stop: CancellationToken) {
     let forwarder = Forwarder { app };

@@ -8,7 +8,7 @@ use holdpoint_ids::{RoleName, UserName, Workspace};
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::forward::key_reused;
+use crate::forward::{key_reused, key_spent};
 use crate::problem::database_away;
 use crate::store::sessions;
 use crate::store::tokens::{self, Holder, Minted, NewToken};
@@ -37,6 +37,7 @@ pub(crate) async fn token(
         expires_at: None,
         printed: true,
         asked,
+        made_by: None,
     };
     let now = app.clock.now();
     let minted = tokens::mint(&app.writer, &new, now)
@@ -48,6 +49,7 @@ pub(crate) async fn token(
     match minted {
         Minted::Token(_id, token) => Ok(token),
         Minted::KeyReused => Err(key_reused()),
+        Minted::KeySpent => Err(key_spent()),
     }
 }
 

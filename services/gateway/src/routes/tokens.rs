@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::body::{Body, invalid_field};
 use crate::caller::{Caller, Named};
-use crate::forward::key_reused;
+use crate::forward::{key_reused, key_spent};
 use crate::params::Params;
 use crate::problem::{Refused, database_away};
 use crate::rights::{grants, narrowed};
@@ -70,7 +70,9 @@ async fn make(
     let user = user
         .filter(|user| user.active)
         .ok_or_else(|| invalid_field("/user", &format!("there is no user `{}`", wanted.user)))?;
-    within(&caller, &narrowed(&user.roles, role))?;
+    let roles = narrowed(&user.roles, role);
+    within(&caller, &roles)?;
+    in_own_name(&caller, &wanted.user, &roles)?;
     let new = NewToken {
         holder: Holder {
             workspace: caller.workspace.clone(),
@@ -80,12 +82,15 @@ async fn make(
         expires_at,
         printed: false,
         asked: body.key,
+        made_by: Some(caller.claims.user.clone()),
     };
     let minted = tokens::mint(&app.writer, &new, now)
         .await
         .map_err(database_away)?;
-    let Minted::Token(id, token) = minted else {
-        return Err(Refused(key_reused()));
+    let (id, token) = match minted {
+        Minted::Token(id, token) => (id, token),
+        Minted::KeyReused => return Err(Refused(key_reused())),
+        Minted::KeySpent => return Err(Refused(key_spent())),
     };
     let made = MadeToken {
         id,
@@ -126,6 +131,7 @@ async fn revoke(
     Named(id): Named<TokenId>,
 ) -> Result<StatusCode, Refused> {
     caller.may(Right::Administer)?;
+    of_no_owner(&app, &caller, id).await?;
     let was_there = tokens::revoke(&app.writer, &caller.workspace, id)
         .await
         .map_err(database_away)?;
@@ -136,6 +142,36 @@ async fn revoke(
             "there is no token `{id}`"
         ))))
     }
+}
+
+/// A token that decides in another person's name is made by owners only: an administrator would otherwise
+/// give two approvals (A-M3).
+fn in_own_name(
+    caller: &Caller,
+    user: &UserName,
+    roles: &[holdpoint_ids::RoleName],
+) -> Result<(), Problem> {
+    let decides_for_another = *user != caller.claims.user && grants(roles, Right::Decide);
+    if !decides_for_another || caller.may(Right::Own).is_ok() {
+        return Ok(());
+    }
+    let detail = "a token that decides for another user is made by owners only; narrow it to `agent` or `viewer`";
+    Err(Problem::new(403, "forbidden", detail))
+}
+
+/// Tokens of owners are revoked by owners.
+async fn of_no_owner(app: &App, caller: &Caller, id: TokenId) -> Result<(), Problem> {
+    let user = tokens::user_of(&app.readers, &caller.workspace, id)
+        .await
+        .map_err(database_away)?;
+    let Some(user) = user.filter(|user| *user != caller.claims.user) else {
+        return Ok(());
+    };
+    let user = app.people.find(&caller.workspace, &user).await?;
+    if user.is_some_and(|user| grants(&user.roles, Right::Own)) {
+        caller.may(Right::Own)?;
+    }
+    Ok(())
 }
 
 /// No token for an owner from somebody who is none.

@@ -15,7 +15,7 @@ use crate::caller::User;
 use crate::owners;
 use crate::params::Params;
 use crate::problem::{Refused, database_away};
-use crate::store::workspaces;
+use crate::store::{tokens, workspaces};
 
 /// Names that subjects use for something else.
 const TAKEN: [&str; 2] = [subject::SYSTEM_WORKSPACE, "timers"];
@@ -54,11 +54,33 @@ async fn make(
         )));
     }
     claim(&app, &user, &workspace, &body).await?;
+    is_not_given_away(&app, &workspace, &body).await?;
     let token = owners::token(&app, &workspace, body.key).await?;
+    workspaces::note_token(&app.writer, &workspace, app.clock.now())
+        .await
+        .map_err(database_away)?;
     Ok((
         StatusCode::CREATED,
         Json(MadeWorkspace { workspace, token }),
     ))
+}
+
+/// The maker gets the token again as long as it was not revoked: afterwards the workspace belongs to its own
+/// owners (A-H4).
+async fn is_not_given_away(app: &App, workspace: &Workspace, body: &Body) -> Result<(), Problem> {
+    let has_token = workspaces::has_token(&app.writer, workspace);
+    if !has_token.await.map_err(database_away)? {
+        return Ok(());
+    }
+    let is_there = match &body.key {
+        Some(key) => tokens::is_made_under(&app.writer, &key.key).await,
+        None => Ok(false),
+    };
+    if is_there.map_err(database_away)? {
+        return Ok(());
+    }
+    let detail = format!("the workspace `{workspace}` was made, and its first token was revoked");
+    Err(Problem::new(409, "workspace_exists", detail))
 }
 
 /// One maker wins. Who began and did not come to the end, or asks again under the same key, goes on.

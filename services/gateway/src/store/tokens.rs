@@ -9,7 +9,7 @@ pub(super) mod tests;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::Role;
 use holdpoint_contracts::Asked;
 use holdpoint_ids::{UserName, Workspace};
@@ -22,6 +22,8 @@ use sea_orm::{
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+/// How long a repetition under the same key is answered with a token: as long as with any stored reply.
+const REPEATED_WITHIN: TimeDelta = TimeDelta::hours(24);
 /// What every token starts with, so that scanners find leaked ones.
 const PREFIX: &str = "hp_";
 /// What the id of every token starts with.
@@ -48,6 +50,8 @@ pub(crate) struct NewToken {
     pub(crate) printed: bool,
     /// Asked again under the same key it replaces the one that was made, whose secret is gone.
     pub(crate) asked: Option<Asked>,
+    /// Who made it; none: `up`, or the making of a workspace.
+    pub(crate) made_by: Option<UserName>,
 }
 
 /// A token as it is shown; never its secret.
@@ -56,6 +60,8 @@ pub(crate) struct TokenView {
     pub(crate) id: TokenId,
     pub(crate) user: UserName,
     pub(crate) role: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) made_by: Option<String>,
     #[serde(with = "holdpoint_contracts::instant")]
     pub(crate) created_at: DateTime<Utc>,
     #[serde(with = "holdpoint_contracts::instant::option")]
@@ -104,6 +110,8 @@ pub(crate) enum Minted {
     Token(TokenId, String),
     /// The key was used for another one.
     KeyReused,
+    /// The key was used for this one, which is too old or has expired.
+    KeySpent,
 }
 
 /// Makes and stores a token; the answer is the only time it is seen.
@@ -119,6 +127,10 @@ pub(crate) async fn mint(
     {
         if known.asked_digest.as_ref() != Some(&asked.digest) {
             return Ok(Minted::KeyReused);
+        }
+        let is_old = known.created_at + REPEATED_WITHIN <= now;
+        if is_old || known.expires_at.is_some_and(|end| end <= now) {
+            return Ok(Minted::KeySpent);
         }
         row::Entity::update_many()
             .col_expr(row::Column::TokenSha256, Expr::value(digest(&token)))
@@ -137,10 +149,16 @@ pub(crate) async fn mint(
         printed: Set(new.printed),
         asked_key: Set(new.asked.as_ref().map(|asked| asked.key.clone())),
         asked_digest: Set(new.asked.as_ref().map(|asked| asked.digest.clone())),
+        made_by: Set(new.made_by.as_ref().map(ToString::to_string)),
         ..Default::default()
     };
     let made = row::Entity::insert(row).exec(writer).await?;
     Ok(Minted::Token(TokenId(made.last_insert_id), token))
+}
+
+/// Whether a token was made under a key and is still there.
+pub(crate) async fn is_made_under(db: &DatabaseConnection, key: &str) -> Result<bool, DbErr> {
+    Ok(by_key(db, key).await?.is_some())
 }
 
 async fn by_key(db: &DatabaseConnection, key: &str) -> Result<Option<row::Model>, DbErr> {
@@ -235,6 +253,19 @@ pub(crate) async fn list(
     rows.iter().map(view).collect()
 }
 
+/// Whose token it is; none: there is no such token in this workspace.
+pub(crate) async fn user_of(
+    readers: &DatabaseConnection,
+    workspace: &Workspace,
+    id: TokenId,
+) -> Result<Option<UserName>, StoreError> {
+    let found = row::Entity::find_by_id(id.0)
+        .filter(row::Column::Workspace.eq(workspace.as_str()))
+        .one(readers)
+        .await?;
+    found.map(|row| Ok(holder_of(&row)?.user)).transpose()
+}
+
 /// Whether there was such a token in this workspace; from now on there is none.
 pub(crate) async fn revoke(
     writer: &DatabaseConnection,
@@ -296,6 +327,7 @@ fn view(row: &row::Model) -> Result<TokenView, StoreError> {
         id: TokenId(row.id),
         user,
         role: role.map(Role::as_str),
+        made_by: row.made_by.clone(),
         created_at: row.created_at,
         expires_at: row.expires_at,
     })

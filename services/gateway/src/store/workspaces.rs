@@ -5,7 +5,10 @@ pub(super) mod row;
 use chrono::{DateTime, Utc};
 use holdpoint_ids::Workspace;
 use holdpoint_store::StoreError;
-use sea_orm::{ActiveValue::Set, DatabaseConnection, EntityTrait, TryInsertResult};
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, DatabaseConnection, EntityTrait, QueryFilter, TryInsertResult,
+};
 
 /// Notes who makes a workspace; the answer is who came first.
 pub(crate) async fn claim(
@@ -18,6 +21,7 @@ pub(crate) async fn claim(
         name: Set(name.to_string()),
         made_by: Set(maker.to_owned()),
         created_at: Set(now),
+        token_made_at: Set(None),
     };
     let inserted = row::Entity::insert(row)
         .on_conflict_do_nothing()
@@ -30,4 +34,27 @@ pub(crate) async fn claim(
             Ok(found.map_or_else(|| maker.to_owned(), |row| row.made_by))
         }
     }
+}
+
+/// Whether the maker of a workspace was given its token.
+pub(crate) async fn has_token(
+    db: &DatabaseConnection,
+    name: &Workspace,
+) -> Result<bool, StoreError> {
+    let found = row::Entity::find_by_id(name.as_str()).one(db).await?;
+    Ok(found.is_some_and(|row| row.token_made_at.is_some()))
+}
+
+/// Notes that the maker was given the token of the workspace.
+pub(crate) async fn note_token(
+    writer: &DatabaseConnection,
+    name: &Workspace,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    row::Entity::update_many()
+        .col_expr(row::Column::TokenMadeAt, Expr::value(now))
+        .filter(row::Column::Name.eq(name.as_str()))
+        .exec(writer)
+        .await?;
+    Ok(())
 }

@@ -61,6 +61,7 @@ pub(in crate::store) async fn a_session_ends_by_time_by_word_and_with_its_token(
         holder: of("acme", "sue"),
         expires_at: None,
         printed: false,
+        made_by: None,
         asked: None,
     };
     let Minted::Token(id, _) = mint(writer, &new, at()).await.unwrap() else {

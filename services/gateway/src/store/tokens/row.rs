@@ -19,6 +19,7 @@ pub struct Model {
     #[sea_orm(unique)]
     pub asked_key: Option<String>,
     pub asked_digest: Option<String>,
+    pub made_by: Option<String>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -23,13 +23,14 @@ fn new(holder: Holder) -> NewToken {
         expires_at: None,
         printed: false,
         asked: None,
+        made_by: None,
     }
 }
 
 async fn made(tables: &Tables, new: &NewToken) -> (TokenId, String) {
     match mint(&tables.writer, new, at()).await.unwrap() {
         Minted::Token(id, token) => (id, token),
-        Minted::KeyReused => panic!("key reused"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -93,6 +94,10 @@ pub(in crate::store) async fn a_key_makes_one_token_and_revoking_ends_it(tables:
     assert!(holder(readers, &token, at()).await.unwrap().is_some());
     let other = mint(&tables.writer, &keyed("2"), at()).await.unwrap();
     assert_eq!(other, Minted::KeyReused);
+    // A-H4: as long as any reply is repeated, and no longer.
+    let late = at() + chrono::TimeDelta::hours(24);
+    let late = mint(&tables.writer, &keyed("1"), late).await.unwrap();
+    assert_eq!(late, Minted::KeySpent);
 
     let (acme, stranger) = ("acme".parse().unwrap(), "other".parse().unwrap());
     assert!(!revoke(&tables.writer, &stranger, id).await.unwrap());

@@ -10,6 +10,7 @@ pub struct Model {
     pub name: String,
     pub made_by: String,
     pub created_at: DateTimeUtc,
+    pub token_made_at: Option<DateTimeUtc>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
