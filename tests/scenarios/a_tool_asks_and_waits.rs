@@ -165,9 +165,8 @@ async fn a_step_token_asks_and_reads_its_own_answer() {
     let (run, token) = called(&world, &shop).await;
     // A-H6: while it runs a step sees its own run, and of contacts only that of its run.
     let other = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
-    let put = world
-        .up
-        .put("/contacts/c-other", &json!({ "name": "Other" }));
+    let fields = json!({ "name": "Other" });
+    let put = world.up.put("/contacts/c-other", &fields);
     assert_eq!(put.await.unwrap().0, 200);
     for (path, status) in [
         (format!("/runs/{run}"), 200),
