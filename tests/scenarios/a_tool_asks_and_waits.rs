@@ -157,13 +157,12 @@ async fn as_step(world: &World, token: &str, path: &str, body: Option<&Value>) -
         .unwrap()
 }
 
-/// S3-R2, S3-R7, S0-AC4: over HTTP with the step's token; an answer while paused counts on resume.
+/// A-H6: while it runs a step sees its own run, and of contacts only that of its run.
 #[tokio::test]
-async fn a_step_token_asks_and_reads_its_own_answer() {
+async fn a_step_token_opens_only_what_its_step_needs() {
     let world = World::with_real_time().await;
     let shop = Shop::slow(Duration::from_secs(20)).await;
     let (run, token) = called(&world, &shop).await;
-    // A-H6: while it runs a step sees its own run, and of contacts only that of its run.
     let other = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
     let fields = json!({ "name": "Other" });
     let put = world.up.put("/contacts/c-other", &fields);
@@ -183,7 +182,14 @@ async fn a_step_token_asks_and_reads_its_own_answer() {
     }
     let (_, contacts) = as_step(&world, &token, "/contacts", None).await;
     assert_eq!(contacts["items"], json!([]), "its run has no contact");
+}
 
+/// S3-R2, S3-R7, S0-AC4: over HTTP with the step's token; an answer while paused counts on resume.
+#[tokio::test]
+async fn a_step_token_asks_and_reads_its_own_answer() {
+    let world = World::with_real_time().await;
+    let shop = Shop::slow(Duration::from_secs(20)).await;
+    let (run, token) = called(&world, &shop).await;
     let path = format!("/runs/{run}/request-input");
     let question = json!({ "question": "Which colour?", "key": "colour", "timeout_ms": 600_000 });
     let mut forever = question.clone();
