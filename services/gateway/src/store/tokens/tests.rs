@@ -30,7 +30,7 @@ fn new(holder: Holder) -> NewToken {
 async fn made(tables: &Tables, new: &NewToken) -> (TokenId, String) {
     match mint(&tables.writer, new, at()).await.unwrap() {
         Minted::Token(id, token) => (id, token),
-        other => panic!("{other:?}"),
+        other @ (Minted::KeyReused | Minted::KeySpent) => panic!("{other:?}"),
     }
 }
 
