@@ -7,6 +7,7 @@ mod m0004_leases_and_tools;
 mod m0005_activities;
 mod m0006_contacts_by_mail;
 mod m0007_users;
+mod m0008_suspects;
 
 use sea_orm_migration::prelude::*;
 
@@ -29,6 +30,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0005_activities::Migration),
             Box::new(m0006_contacts_by_mail::Migration),
             Box::new(m0007_users::Migration),
+            Box::new(m0008_suspects::Migration),
         ]
     }
 }

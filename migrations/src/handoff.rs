@@ -6,6 +6,7 @@ mod m0003_put_away;
 mod m0004_policies;
 mod m0005_voted;
 mod m0006_away;
+mod m0007_suspects;
 
 use sea_orm_migration::prelude::*;
 
@@ -27,6 +28,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0004_policies::Migration),
             Box::new(m0005_voted::Migration),
             Box::new(m0006_away::Migration),
+            Box::new(m0007_suspects::Migration),
         ]
     }
 }

@@ -2,7 +2,7 @@
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{
-    big_integer, string, text, timestamp_with_time_zone, timestamp_with_time_zone_null,
+    big_integer, integer, string, text, timestamp_with_time_zone, timestamp_with_time_zone_null,
 };
 use sea_orm_migration::sea_orm::DbBackend;
 
@@ -81,4 +81,33 @@ pub(crate) async fn ground(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
             .await?;
     }
     Ok(())
+}
+
+/// Which kernels run, which inputs may have ended their process, and by which digest a dead letter is known.
+pub(crate) async fn suspects(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    manager
+        .create_table(
+            Table::create()
+                .table("kernels")
+                .col(string("name").primary_key())
+                .col(integer("deaths"))
+                .col(timestamp_with_time_zone("started_at"))
+                .to_owned(),
+        )
+        .await?;
+    manager
+        .create_table(
+            Table::create()
+                .table("suspects")
+                .col(string("digest").primary_key())
+                .col(integer("begun"))
+                .col(timestamp_with_time_zone("noted_at"))
+                .to_owned(),
+        )
+        .await?;
+    let digest = string("digest").default("").take();
+    let mut dead = Table::alter();
+    manager
+        .alter_table(dead.table("dead_letters").add_column(digest).to_owned())
+        .await
 }

@@ -11,6 +11,7 @@ mod m0008_digests;
 mod m0009_news;
 mod m0010_watches;
 mod m0011_ends;
+mod m0012_suspects;
 
 use sea_orm_migration::prelude::*;
 
@@ -37,6 +38,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0009_news::Migration),
             Box::new(m0010_watches::Migration),
             Box::new(m0011_ends::Migration),
+            Box::new(m0012_suspects::Migration),
         ]
     }
 }

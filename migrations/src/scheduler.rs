@@ -3,6 +3,7 @@
 mod m0001_first;
 mod m0002_ground;
 mod m0003_forget;
+mod m0004_suspects;
 
 use sea_orm_migration::prelude::*;
 
@@ -21,6 +22,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0001_first::Migration),
             Box::new(m0002_ground::Migration),
             Box::new(m0003_forget::Migration),
+            Box::new(m0004_suspects::Migration),
         ]
     }
 }

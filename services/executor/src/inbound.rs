@@ -336,6 +336,11 @@ fn beat(envelope: Envelope<Beat>) -> Result<Request<Input>, Problem> {
 
 /// Which runs a buried message speaks of: their histories say so.
 pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
+    if let Some(about) = wished(subject) {
+        let (workspace, id) = about;
+        let reason = reason.to_owned();
+        return vec![run(&workspace, id, RunInput::Incident { reason })];
+    }
     let Some(parts) = subject::parse(subject) else {
         return Vec::new();
     };
@@ -361,6 +366,35 @@ pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
             )
         })
         .collect()
+}
+
+/// The run that a buried input is for.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "an incident is of a run; no other input has one"
+)]
+pub(crate) fn incident_of(input: &Input, reason: &str) -> Option<Input> {
+    match input {
+        Input::Vouched { input, .. } => incident_of(input, reason),
+        Input::Run {
+            workspace,
+            run: id,
+            input: given,
+        } if !matches!(given, RunInput::Start { .. }) => {
+            let reason = reason.to_owned();
+            Some(run(workspace, *id, RunInput::Incident { reason }))
+        }
+        _ => None,
+    }
+}
+
+/// The run of a desired state that no message can carry: `wish.<workspace>.<kind>.<id>`.
+fn wished(subject: &str) -> Option<(Workspace, RunId)> {
+    let mut tokens = subject.strip_prefix("wish.")?.splitn(3, '.');
+    let workspace = tokens.next()?.parse().ok()?;
+    let id = tokens.nth(1)?;
+    let by_hold = || id.parse::<HoldId>().ok().map(|hold| hold.run);
+    Some((workspace, id.parse().ok().or_else(by_hold)?))
 }
 
 fn run_of(item: &Value) -> Option<RunId> {

@@ -12,17 +12,20 @@ use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::SERVICE;
 use holdpoint_contracts::handoff::SetHolds;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
-use holdpoint_contracts::message::{Command, Envelope};
+use holdpoint_contracts::hold::HoldOutcome;
+use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::{EndNoted, NoteEnds};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::steps::{HTTP_QUEUE, HandOut};
 use holdpoint_contracts::subject;
-use holdpoint_ids::Workspace;
-use holdpoint_kernel::{Confirmed, Wish};
+use holdpoint_ids::{HoldId, Workspace};
+use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, rows_as_command};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
-use crate::domain::{Effect, Input};
+use crate::domain::run::people::Closing;
+use crate::domain::{Effect, Input, RunInput};
 
 /// How long a step may speak for itself: longer than any tool runs.
 const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
@@ -160,26 +163,26 @@ pub(crate) fn wish_message(
     bodies: &[&str],
 ) -> Result<Outgoing, serde_json::Error> {
     match kind {
-        TIMER => command(
-            workspace,
-            SetTimers {
+        TIMER => {
+            let first = SetTimers {
                 owner: SERVICE.to_owned(),
-                timers: read_all(bodies)?,
-            },
-        ),
-        HOLD => command(
-            workspace,
-            SetHolds {
+                timers: read_first(bodies)?,
+            };
+            rows_as_command(SERVICE, workspace, &first, ("timers", bodies))
+        }
+        HOLD => {
+            let first = SetHolds {
                 owner: SERVICE.to_owned(),
-                holds: read_all(bodies)?,
-            },
-        ),
-        ENDED => command(
-            workspace,
-            NoteEnds {
-                ends: read_all(bodies)?,
-            },
-        ),
+                holds: read_first(bodies)?,
+            };
+            rows_as_command(SERVICE, workspace, &first, ("holds", bodies))
+        }
+        ENDED => {
+            let first = NoteEnds {
+                ends: read_first(bodies)?,
+            };
+            rows_as_command(SERVICE, workspace, &first, ("ends", bodies))
+        }
         other => Err(serde::ser::Error::custom(format!(
             "no wish is of kind `{other}`"
         ))),
@@ -201,21 +204,45 @@ pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
     }
 }
 
-fn read_all<T: DeserializeOwned>(bodies: &[&str]) -> Result<Vec<T>, serde_json::Error> {
-    bodies
-        .iter()
-        .map(|body| serde_json::from_str(body))
-        .collect()
+/// What a refused desired state means for its run. A question that nobody takes ends as one that was
+/// withdrawn: its step fails. An alarm that is not set is an incident on the run.
+pub(crate) fn refused(wish: &RefusedWish<'_>, now: DateTime<Utc>) -> AfterRefusal<Input> {
+    let Ok(hold) = wish.id.parse::<HoldId>() else {
+        return AfterRefusal::Keep;
+    };
+    let problem = wish.problem;
+    let input = match wish.kind {
+        HOLD => RunInput::HoldClosed {
+            hold,
+            closing: Closing {
+                outcome: HoldOutcome::Cancelled,
+                data: json!({
+                    "code": "request_refused",
+                    "message": format!("The request was refused: {problem}"),
+                }),
+                by: Actor::service(holdpoint_contracts::handoff::SERVICE).to_string(),
+                at: now,
+                deeds: Vec::new(),
+                by_rung: None,
+            },
+        },
+        TIMER => RunInput::Incident {
+            reason: format!("the scheduler refused the alarm of {hold}: {problem}"),
+        },
+        _ => return AfterRefusal::Keep,
+    };
+    AfterRefusal::Decide(Input::Run {
+        workspace: wish.workspace.clone(),
+        run: hold.run,
+        input,
+    })
 }
 
-fn command<C: Command>(workspace: &Workspace, command: C) -> Result<Outgoing, serde_json::Error> {
-    let subject = command.subject(workspace);
-    let body = serde_json::to_string(&Envelope::of_service(SERVICE, command))?;
-    Ok(Outgoing {
-        subject,
-        body,
-        headers: Vec::new(),
-    })
+/// The first of the items: it says which aggregate the command is for. The items themselves are sent as
+/// their rows have them.
+fn read_first<T: DeserializeOwned>(bodies: &[&str]) -> Result<Vec<T>, serde_json::Error> {
+    let first = bodies.iter().take(1);
+    first.map(|body| serde_json::from_str(body)).collect()
 }
 
 /// One nudge a workspace: whose history has grown, and up to which number. And who is to beat.

@@ -12,7 +12,8 @@ use holdpoint_contracts::run::RunStatus;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{
-    Changed, Confirmed, Decision, Facts, Found, Outcome, Request, Service, Wish,
+    AfterRefusal, Changed, Confirmed, Decision, Facts, Found, Outcome, RefusedWish, Request,
+    Service, Wish,
 };
 use holdpoint_store::{StoreError, Transaction};
 
@@ -254,8 +255,16 @@ impl Service for Executor {
         outbound::confirmed(wish)
     }
 
+    fn refused(&self, wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
+        outbound::refused(wish, self.clock.now())
+    }
+
     fn incident(&self, subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
         inbound::incident(subject, body, reason)
+    }
+
+    fn incident_of(&self, input: &Input, reason: &str) -> Option<Input> {
+        inbound::incident_of(input, reason)
     }
 
     fn nudges(&self, effects: &[Effect]) -> Vec<(String, Bytes)> {

@@ -7,12 +7,11 @@ use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::{HoldsClosed, HoldsHandled};
 use holdpoint_contracts::handoff::{RequestNudge, SERVICE};
 use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldHandled};
-use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{NoteRequests, RequestFact};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_kernel::{Confirmed, Wish};
+use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, rows_as_command};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -124,47 +123,51 @@ pub(crate) fn wish_message(
     bodies: &[&str],
 ) -> Result<Outgoing, serde_json::Error> {
     match kind {
-        TIMER => command(
-            workspace,
-            SetTimers {
+        TIMER => {
+            let first = SetTimers {
                 owner: SERVICE.to_owned(),
-                timers: items::<SetTimer>(bodies)?,
-            },
-        ),
-        CLOSED => command(
-            workspace,
-            HoldsClosed {
-                closed: items::<HoldClosed>(bodies)?,
-            },
-        ),
-        HANDLED => command(
-            workspace,
-            HoldsHandled {
-                handled: items::<HoldHandled>(bodies)?,
-            },
-        ),
-        FACT => command(
-            workspace,
-            NoteRequests {
-                facts: items::<RequestFact>(bodies)?,
-            },
-        ),
+                timers: read_first::<SetTimer>(bodies)?,
+            };
+            rows_as_command(SERVICE, workspace, &first, ("timers", bodies))
+        }
+        CLOSED => {
+            let closed = read_first::<HoldClosed>(bodies)?;
+            let first = HoldsClosed { closed };
+            rows_as_command(SERVICE, workspace, &first, ("closed", bodies))
+        }
+        HANDLED => {
+            let handled = read_first::<HoldHandled>(bodies)?;
+            let first = HoldsHandled { handled };
+            rows_as_command(SERVICE, workspace, &first, ("handled", bodies))
+        }
+        FACT => {
+            let facts = read_first::<RequestFact>(bodies)?;
+            let first = NoteRequests { facts };
+            rows_as_command(SERVICE, workspace, &first, ("facts", bodies))
+        }
         other => Err(serde::ser::Error::custom(format!(
             "no wish is of kind `{other}`"
         ))),
     }
 }
 
-fn items<T: DeserializeOwned>(bodies: &[&str]) -> Result<Vec<T>, serde_json::Error> {
-    bodies
-        .iter()
-        .map(|body| serde_json::from_str(body))
-        .collect()
+/// The first of the items: it says which aggregate the command is for. The items themselves are sent as
+/// their rows have them.
+fn read_first<T: DeserializeOwned>(bodies: &[&str]) -> Result<Vec<T>, serde_json::Error> {
+    let first = bodies.iter().take(1);
+    first.map(|body| serde_json::from_str(body)).collect()
 }
 
-fn command<C: Command>(workspace: &Workspace, command: C) -> Result<Outgoing, serde_json::Error> {
-    let subject = command.subject(workspace);
-    Outgoing::json(subject, &Envelope::of_service(SERVICE, command))
+/// Status of a refusal because the receiver does not have the aggregate.
+const GONE: u16 = 404;
+
+/// The executor does not know the run: nothing waits for its word. Everything else stays until the
+/// receiver takes it, for a request whose alarm or close is lost would wait for ever.
+pub(crate) fn refused(wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
+    match (wish.kind, wish.problem.status) {
+        (CLOSED | HANDLED, GONE) => AfterRefusal::LetGo,
+        _ => AfterRefusal::Keep,
+    }
 }
 
 /// What a confirmed wish means for its request: the executor's word on a close, that it knows what was

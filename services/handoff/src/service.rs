@@ -9,7 +9,8 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{
-    Changed, Confirmed, Decision, Facts, Found, Outcome, Request, Service, Wish,
+    AfterRefusal, Changed, Confirmed, Decision, Facts, Found, Outcome, RefusedWish, Request,
+    Service, Wish,
 };
 use holdpoint_store::{StoreError, Transaction};
 
@@ -191,6 +192,10 @@ impl Service for Handoff {
 
     fn confirmed(&self, wish: &Confirmed<'_>) -> Option<Input> {
         outbound::confirmed(wish)
+    }
+
+    fn refused(&self, wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
+        outbound::refused(wish)
     }
 
     fn told_as_problem(answer: &Answer) -> Option<Problem> {

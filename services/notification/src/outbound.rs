@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::{EndWatched, WatchEnds};
-use holdpoint_contracts::message::{Command as _, Envelope};
 use holdpoint_contracts::notification::{NotificationNudge, SERVICE};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_kernel::{Confirmed, Wish};
+use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, rows_as_command};
 
 use crate::domain::{Effect, Input};
 
@@ -115,18 +114,23 @@ pub(crate) fn wish_message(
         let unknown = format!("no wish is of kind `{kind}`");
         return Err(serde::ser::Error::custom(unknown));
     }
-    let of: Result<_, _> = bodies
-        .iter()
-        .map(|body| serde_json::from_str(body))
-        .collect();
-    let command = WatchEnds { of: of? };
-    let subject = command.subject(workspace);
-    let body = serde_json::to_string(&Envelope::of_service(SERVICE, command))?;
-    Ok(Outgoing {
-        subject,
-        body,
-        headers: Vec::new(),
-    })
+    let first = bodies.iter().take(1).map(|body| serde_json::from_str(body));
+    let first = WatchEnds {
+        of: first.collect::<Result<_, _>>()?,
+    };
+    rows_as_command(SERVICE, workspace, &first, ("of", bodies))
+}
+
+/// Status of a refusal because the executor does not have the run or agent.
+const GONE: u16 = 404;
+
+/// What does not exist never ends: nobody has to be told. Everything else stays until the executor
+/// takes it.
+pub(crate) fn refused(wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
+    match wish.problem.status {
+        GONE => AfterRefusal::LetGo,
+        _ => AfterRefusal::Keep,
+    }
 }
 
 /// What the answer means: the run had ended before somebody began to watch it.

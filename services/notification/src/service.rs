@@ -12,7 +12,8 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{
-    Changed, Confirmed, Decision, Facts, Found, Outcome, Request, Service, Wish,
+    AfterRefusal, Changed, Confirmed, Decision, Facts, Found, Outcome, RefusedWish, Request,
+    Service, Wish,
 };
 use holdpoint_store::{StoreError, Transaction};
 use holdpoint_targets::TargetPolicy;
@@ -209,6 +210,10 @@ impl Service for Notification {
 
     fn confirmed(&self, wish: &Confirmed<'_>) -> Option<Input> {
         outbound::confirmed(wish)
+    }
+
+    fn refused(&self, wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
+        outbound::refused(wish)
     }
 
     /// Called after the commit: whoever has more to do begins at once.

@@ -4,13 +4,12 @@ use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::executor::{TimerFired, TimersFired};
 use holdpoint_contracts::handoff::RequestTimersFired;
-use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::scheduler::SERVICE;
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::Wish;
+use holdpoint_kernel::{AfterRefusal, RefusedWish, Wish, rows_as_command};
 use serde::ser::Error as _;
 
-use crate::domain::{Effect, Owner};
+use crate::domain::{Effect, Input, Owner};
 
 /// Kind of the wishes that tell an owner what has fired. Each owner has its own command.
 const fn kind(owner: Owner) -> &'static str {
@@ -55,14 +54,20 @@ pub(crate) fn wish_message(
     workspace: &Workspace,
     bodies: &[&str],
 ) -> Result<Outgoing, serde_json::Error> {
-    let fired = bodies
-        .iter()
-        .map(|body| serde_json::from_str(body))
-        .collect::<Result<Vec<TimerFired>, _>>()?;
+    let first = bodies.iter().take(1).map(|body| serde_json::from_str(body));
+    let fired = first.collect::<Result<Vec<TimerFired>, _>>()?;
     let owner = Owner::ALL.into_iter().find(|owner| kind(*owner) == wanted);
     match owner {
-        Some(Owner::Executor) => command(workspace, TimersFired { fired }),
-        Some(Owner::Handoff) => command(workspace, RequestTimersFired { fired }),
+        Some(Owner::Executor) => rows_as_command(
+            SERVICE,
+            workspace,
+            &TimersFired { fired },
+            ("fired", bodies),
+        ),
+        Some(Owner::Handoff) => {
+            let first = RequestTimersFired { fired };
+            rows_as_command(SERVICE, workspace, &first, ("fired", bodies))
+        }
         None => {
             let text = format!("no wish of the scheduler is of kind `{wanted}`");
             Err(serde_json::Error::custom(text))
@@ -70,9 +75,16 @@ pub(crate) fn wish_message(
     }
 }
 
-fn command<C: Command>(workspace: &Workspace, command: C) -> Result<Outgoing, serde_json::Error> {
-    let subject = command.subject(workspace);
-    Outgoing::json(subject, &Envelope::of_service(SERVICE, command))
+/// Status of a refusal because the owner does not have what the alarm is for.
+const GONE: u16 = 404;
+
+/// An alarm of a run or request that does not exist wakes nothing. Everything else stays until its owner
+/// takes it, for somebody waits for it.
+pub(crate) fn refused(wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
+    match wish.problem.status {
+        GONE => AfterRefusal::LetGo,
+        _ => AfterRefusal::Keep,
+    }
 }
 
 /// Shard and due time of the alarms whose buckets have to be armed.
@@ -93,6 +105,8 @@ pub(crate) fn json<T: serde::Serialize>(subject: String, body: &T) -> Option<Out
 #[cfg(test)]
 mod tests {
     use holdpoint_ids::partition;
+
+    use holdpoint_contracts::message::Envelope;
 
     use super::*;
     use crate::domain::Key;

@@ -10,7 +10,9 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::{Changed, Decision, Facts, Outcome, Request, Service, Wish};
+use holdpoint_kernel::{
+    AfterRefusal, Changed, Decision, Facts, Outcome, RefusedWish, Request, Service, Wish,
+};
 use holdpoint_store::{StoreError, Transaction};
 
 use crate::arming::Arming;
@@ -146,6 +148,10 @@ impl Service for Scheduler {
         bodies: &[&str],
     ) -> Result<Outgoing, serde_json::Error> {
         outbound::wish_message(kind, workspace, bodies)
+    }
+
+    fn refused(&self, wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
+        outbound::refused(wish)
     }
 
     /// Sends nothing. It is called after the commit, when the outbox has the schedules for good:

@@ -258,7 +258,6 @@ pub struct ChangedScope {
 
 /// How holds on people were closed; one message a batch of the handoff service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HoldsClosed {
     /// At least one.
     pub closed: Vec<crate::hold::HoldClosed>,
@@ -277,7 +276,6 @@ command!(
 /// What was done with handoffs that stand, for the histories of their runs; one message a batch of the
 /// handoff service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HoldsHandled {
     /// At least one.
     pub handled: Vec<crate::hold::HoldHandled>,
@@ -316,7 +314,6 @@ command!(DeleteTool, "delete_tool", (), |it| it.name.to_string());
 
 /// Alarms that have come due; one message a batch of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct TimersFired {
     /// At least one.
     pub fired: Vec<TimerFired>,
@@ -334,7 +331,6 @@ command!(
 
 /// One alarm that has come due.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct TimerFired {
     /// The owner's id for it: a hold's id, or `node_` and a node's name.
     pub id: String,

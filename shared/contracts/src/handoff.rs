@@ -32,7 +32,6 @@ pub const SERVICE: &str = "handoff";
 
 /// The holds on people that are wanted; one message a batch of the service that wants them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SetHolds {
     /// The service that is told when they are closed.
     pub owner: String,
@@ -47,7 +46,6 @@ command!(SetHolds, "set_holds", Vec<Reply<WishAnswer>>, |it| it
 
 /// Alarms of requests that have come due; one message a batch of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RequestTimersFired {
     /// At least one.
     pub fired: Vec<crate::executor::TimerFired>,

@@ -21,7 +21,6 @@ pub use deeds::{Deed, DeedKind, HandledAnswer, HoldHandled};
 
 /// One hold as it is wanted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HoldWish {
     /// Which; also the request's id.
     pub id: HoldId,
@@ -33,7 +32,7 @@ pub struct HoldWish {
 
 /// The state that is wanted of a hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Want {
     /// Ask, until the deadline.
     Open {
@@ -66,7 +65,6 @@ pub const BARGE_IN: &str = "barge_in";
 
 /// What is asked of people; does not change while the hold lives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HoldSpec {
     /// `approval`, `input`, `handoff` or, standing alone, `timer`.
     pub kind: HoldKind,
@@ -342,7 +340,6 @@ impl Policy {
 
 /// One rung of a ladder: what happens if nobody has acted by then (S4-R15). Fires once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Rung {
     /// Time from when it was asked, in milliseconds; a pause stops this clock too.
     pub after_ms: u64,

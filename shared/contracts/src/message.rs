@@ -69,7 +69,6 @@ pub trait Query: Serialize + DeserializeOwned + Send {
 
 /// The body of a command on the bus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Envelope<C> {
     /// On whose behalf.
     pub actor: Actor,
@@ -111,7 +110,6 @@ pub fn command_text(body: &[u8]) -> Option<&str> {
 
 /// An idempotency key in the caller's scope, and what was asked under it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Asked {
     /// Digest of workspace, actor, route and the caller's `Idempotency-Key`.
     pub key: String,

@@ -41,7 +41,6 @@ pub const SERVICE: &str = "notification";
 /// What became of requests; one message a batch of the handoff service, sent again until it is
 /// confirmed (M-5).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct NoteRequests {
     /// At least one.
     pub facts: Vec<RequestFact>,
@@ -54,7 +53,6 @@ command!(NoteRequests, "note_requests", Vec<Reply<Noted>>, |it| it
 
 /// One thing that happened to one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RequestFact {
     /// Of which request.
     pub id: HoldId,

@@ -10,7 +10,6 @@ pub const SERVICE: &str = "scheduler";
 
 /// The alarms that are wanted; one message a batch of the service that wants them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SetTimers {
     /// The service that is told when they are due.
     pub owner: String,
@@ -20,7 +19,6 @@ pub struct SetTimers {
 
 /// One alarm as it is wanted: level, not edge. A lower or equal `rev` changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SetTimer {
     /// The owner's id for it; a hold's id, for instance.
     pub id: String,

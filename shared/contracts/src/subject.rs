@@ -45,6 +45,10 @@ pub fn is_inbox(subject: &str) -> bool {
     rest.is_some_and(|rest| rest.split('.').all(is_plain))
 }
 
+/// Header of a message that its sender keeps and sends again until the receiver has accepted it: a
+/// receiver that cannot read it answers, and keeps no dead letter.
+pub const KEPT_HEADER: &str = "hp-kept";
+
 /// The stream of one service's commands.
 #[must_use]
 pub fn commands_stream(service: &str) -> String {

@@ -16,7 +16,7 @@ use crate::idempotency::{self, Seen};
 use crate::publisher::Through;
 use crate::task::Task;
 use crate::wishes::Unconfirmed;
-use crate::{Changed, Service, outbox, wishes};
+use crate::{Changed, Service, care, outbox, wishes};
 
 /// Aggregates that are kept in memory between batches.
 const HOT_STATES_MAX: usize = 50_000;
@@ -90,6 +90,8 @@ pub(crate) struct Bundle<'b, S: Service> {
     pub(crate) owner: &'b str,
     /// Largest message that the bus takes.
     pub(crate) message_bytes_max: usize,
+    /// The digest under which the one input is noted as a suspect: not any more once it is committed.
+    pub(crate) suspect: Option<&'b str>,
     /// For crash points only.
     pub(crate) verbs: &'b [String],
 }
@@ -107,10 +109,11 @@ pub(crate) async fn commit<S: Service>(
         now,
         owner,
         message_bytes_max,
+        suspect,
         verbs,
     } = *bundle;
     let tx = db.begin().await?;
-    forget(&tx, through).await?;
+    forget(&tx, through, suspect).await?;
     let seen = idempotency::seen(&tx, tasks.iter().filter_map(|task| task.asked.as_ref())).await?;
     let Memory {
         hot,
@@ -191,7 +194,14 @@ fn all_or_none<S: Service>(
 }
 
 /// Deletes what has done its work.
-async fn forget(tx: &Transaction, through: &Through) -> Result<(), StoreError> {
+async fn forget(
+    tx: &Transaction,
+    through: &Through,
+    suspect: Option<&str>,
+) -> Result<(), StoreError> {
+    if let Some(digest) = suspect {
+        care::forget(tx, digest).await?;
+    }
     outbox::forget(tx, &through.outbox).await?;
     wishes::forget(tx, &through.wishes).await
 }
@@ -199,7 +209,7 @@ async fn forget(tx: &Transaction, through: &Through) -> Result<(), StoreError> {
 /// Deletes what has done its work, in a commit of its own.
 pub(crate) async fn forget_alone(db: &TableWriter, through: &Through) -> Result<(), StoreError> {
     let tx = db.begin().await?;
-    forget(&tx, through).await?;
+    forget(&tx, through, None).await?;
     tx.commit().await
 }
 

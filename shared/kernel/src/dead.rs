@@ -25,25 +25,36 @@ mod row {
         pub body: String,
         pub reason: String,
         pub created_at: DateTimeUtc,
+        /// Of the input that must not be decided again; empty: none.
+        pub digest: String,
     }
 
     impl ActiveModelBehavior for ActiveModel {}
 }
 
+/// A message that cannot be handled.
+pub(crate) struct Letter {
+    pub(crate) raw: Raw,
+    pub(crate) reason: String,
+    /// Of the input that must not be decided again; empty: none.
+    pub(crate) digest: String,
+}
+
 /// Keeps messages that cannot be handled, each with the reason.
 pub(crate) async fn bury(
     db: &TableWriter,
-    letters: &[(&Raw, String)],
+    letters: &[Letter],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let tx = db.begin().await?;
     for chunk in letters.chunks(ROWS_PER_STATEMENT) {
-        let rows = chunk.iter().map(|(raw, reason)| row::ActiveModel {
-            subject: Set(raw.subject.clone()),
+        let rows = chunk.iter().map(|letter| row::ActiveModel {
+            subject: Set(letter.raw.subject.clone()),
             // Postgres takes no NUL in a text.
-            body: Set(String::from_utf8_lossy(&raw.body).replace('\0', "\u{fffd}")),
-            reason: Set(reason.replace('\0', "\u{fffd}")),
+            body: Set(String::from_utf8_lossy(&letter.raw.body).replace('\0', "\u{fffd}")),
+            reason: Set(letter.reason.replace('\0', "\u{fffd}")),
             created_at: Set(now),
+            digest: Set(letter.digest.clone()),
             ..Default::default()
         });
         row::Entity::insert_many(rows)

@@ -16,9 +16,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::activity::Activity;
 use crate::commit::write;
-use crate::start::{Activity, vital};
-use crate::task::{Origin, Raw, Task, answer};
+use crate::start::vital;
+use crate::task::{Origin, Raw, Settlement, Task};
 use crate::{Request, Service};
 
 /// How long a delivery may take until the bus gives it out again: what was in flight at a kill waits
@@ -127,6 +128,7 @@ impl<S: Service> Intake<S> {
                     let reply = reply_inbox(message.headers.as_ref());
                     let origin = Origin::Stream {
                         acker: Box::new(acker),
+                        is_kept: reply.is_some() && is_kept(message.headers.as_ref()),
                         reply,
                     };
                     self.take(message.subject.to_string(), message.payload, origin)
@@ -140,45 +142,25 @@ impl<S: Service> Intake<S> {
     }
 
     async fn take(&self, subject: String, body: Bytes, origin: Origin) {
-        let decoded = subject::parse(&subject)
-            .ok_or_else(|| {
-                Problem::new(400, "invalid_subject", format!("`{subject}` is no command"))
-            })
-            .and_then(|parts| {
-                let request = self.service.decode(&parts, &body)?;
-                Ok(within(&parts, request))
-            });
         let room = self.room_for(body.len()).await;
-        let raw = Raw { subject, body };
-        let task = match (decoded, origin) {
-            (Ok(request), origin) => Task {
-                inputs: request.inputs,
-                many: request.many,
-                whole: request.whole,
-                asked: request.asked,
-                origin,
-                poison: None,
-                raw,
-                room,
-            },
-            // Who waits is told and can mend it; nothing has to be kept.
-            (Err(problem), Origin::Ask { reply }) => {
-                tracing::info!(service = S::NAME, subject = raw.subject, %problem, "refused");
-                let body = write(&Reply::<()>::Problem(problem));
-                return answer(&self.bus, reply, Some(body)).await;
-            }
-            (Err(problem), origin) => Task {
-                inputs: Vec::new(),
-                many: false,
-                whole: false,
-                asked: None,
-                origin,
-                poison: Some(problem),
-                raw,
-                room,
-            },
+        let caution = &self.activity.caution;
+        let unread = Unread {
+            origin,
+            raw: Raw { subject, body },
+            room,
+            is_careful: caution.is_careful(),
         };
-        self.submit(task).await;
+        // After an unclean exit reading may be what ends the process: the writer notes it before.
+        if caution.is_on() {
+            return self.submit(unread.into_task()).await;
+        }
+        match read(&*self.service, unread) {
+            Ok(task) => self.submit(task).await,
+            Err((mut origin, body)) => {
+                origin.answer(&self.bus, Some(body)).await;
+                origin.settle(&self.bus, Settlement::Done).await;
+            }
+        }
     }
 
     /// Waits until a message of this size may wait for the writer.
@@ -203,6 +185,70 @@ impl<S: Service> Intake<S> {
     }
 }
 
+/// A message as it came in.
+pub(crate) struct Unread {
+    pub(crate) origin: Origin,
+    pub(crate) raw: Raw,
+    pub(crate) room: Option<OwnedSemaphorePermit>,
+    pub(crate) is_careful: bool,
+}
+
+impl Unread {
+    /// For the writer, who reads it.
+    fn into_task<S: Service>(self) -> Task<S> {
+        Task {
+            inputs: Vec::new(),
+            many: false,
+            whole: false,
+            asked: None,
+            origin: self.origin,
+            poison: None,
+            raw: self.raw,
+            is_unread: true,
+            is_careful: self.is_careful,
+            room: self.room,
+        }
+    }
+}
+
+/// Reads a message. An error is the answer to a sender that can mend it, or that keeps it: then there is
+/// nothing else to do.
+pub(crate) fn read<S: Service>(service: &S, unread: Unread) -> Result<Task<S>, (Origin, Bytes)> {
+    let subject = &unread.raw.subject;
+    let unknown = || Problem::new(400, "invalid_subject", format!("`{subject}` is no command"));
+    let decoded = subject::parse(subject)
+        .ok_or_else(unknown)
+        .and_then(|parts| {
+            let request = service.decode(&parts, &unread.raw.body)?;
+            Ok(within(&parts, request))
+        });
+    match (decoded, &unread.origin) {
+        (Ok(request), _) => Ok(Task {
+            inputs: request.inputs,
+            many: request.many,
+            whole: request.whole,
+            asked: request.asked,
+            is_unread: false,
+            ..unread.into_task()
+        }),
+        // Who waits is told and can mend it; nothing has to be kept.
+        (Err(problem), Origin::Ask { .. }) => {
+            tracing::info!(service = S::NAME, subject, %problem, "refused");
+            Err((unread.origin, write(&Reply::<()>::Problem(problem))))
+        }
+        // Its sender keeps it and sends it again; perhaps a later version of this service can read it.
+        (Err(problem), Origin::Stream { is_kept: true, .. }) => {
+            tracing::warn!(service = S::NAME, subject, %problem, "a message of another service cannot be read; its sender keeps it");
+            Err((unread.origin, write(&Reply::<()>::Problem(problem))))
+        }
+        (Err(problem), _) => Ok(Task {
+            poison: Some(problem),
+            is_unread: false,
+            ..unread.into_task()
+        }),
+    }
+}
+
 /// A caller's key is its own within one workspace and command: nobody is answered with what somebody
 /// else was told, and no command is taken for the repetition of another.
 fn within<I>(parts: &Parts, mut request: Request<I>) -> Request<I> {
@@ -222,6 +268,11 @@ async fn give_back(mut messages: async_nats::jetstream::consumer::pull::Stream) 
             tracing::debug!(%error, "while stopping: a message comes again later");
         }
     }
+}
+
+/// Whether the sender sends the message again until it is accepted.
+fn is_kept(headers: Option<&HeaderMap>) -> bool {
+    headers.is_some_and(|headers| headers.get(subject::KEPT_HEADER).is_some())
 }
 
 fn reply_inbox(headers: Option<&HeaderMap>) -> Option<String> {

@@ -9,6 +9,8 @@
 //! its commit; what cannot be handled becomes a dead letter; of two writers of one aggregate one
 //! wins and the other decides again.
 
+mod activity;
+mod care;
 mod commit;
 pub mod crash;
 mod dead;
@@ -44,11 +46,13 @@ use holdpoint_ids::Workspace;
 use holdpoint_store::{StoreError, Transaction};
 use serde::Serialize;
 
+pub use activity::Activity;
 pub use facts::{Facts, Found, GivenFacts};
 pub use queries::{Queries, serve_queries};
-pub use start::{Activity, Deps, Handle, KernelError, start};
+pub use start::{Deps, Handle, KernelError, start};
 pub use sweep::{Sweep, SweepNudge, SweepPage, start_sweep};
 pub use vital::Vital;
+pub use wishes::rows_as_command;
 
 /// A service: a pure core, its rows, and the translation of both to and from messages.
 #[expect(
@@ -183,6 +187,13 @@ pub trait Service: Send + Sync + Sized + 'static {
         None
     }
 
+    /// What becomes of a wish that its receiver understood and refused. The default keeps the row: it is
+    /// sent again rarely and reported until the receiver takes it.
+    fn refused(&self, wish: &RefusedWish<'_>) -> AfterRefusal<Self::Input> {
+        let _unused = wish;
+        AfterRefusal::Keep
+    }
+
     /// An answer that is told as a problem although the state has changed: what the loser of a race
     /// said was kept, and it is told that it has lost.
     fn told_as_problem(answer: &Self::Answer) -> Option<Problem> {
@@ -195,6 +206,13 @@ pub trait Service: Send + Sync + Sized + 'static {
     fn incident(&self, subject: &str, body: &[u8], reason: &str) -> Vec<Self::Input> {
         let _unused = (subject, body, reason);
         Vec::new()
+    }
+
+    /// The same where the input is known that had to be buried, so that no neighbour in its message is
+    /// blamed. None: what [`Self::incident`] says of the message.
+    fn incident_of(&self, input: &Self::Input, reason: &str) -> Option<Self::Input> {
+        let _unused = (input, reason);
+        None
     }
 
     /// Core messages that may be lost: subject and body.
@@ -229,6 +247,32 @@ pub struct Confirmed<'a> {
     pub rev: u64,
     /// The receiver's reply to this one item.
     pub answer: &'a serde_json::Value,
+}
+
+/// A wish that its receiver understood and refused.
+#[derive(Debug)]
+pub struct RefusedWish<'a> {
+    /// As in [`Wish::kind`].
+    pub kind: &'a str,
+    /// Whose.
+    pub workspace: &'a Workspace,
+    /// As in [`Wish::id`].
+    pub id: &'a str,
+    /// As in [`Wish::rev`].
+    pub rev: u64,
+    /// Why the receiver refused.
+    pub problem: &'a Problem,
+}
+
+/// What becomes of a wish that was refused.
+#[derive(Debug, PartialEq, Eq)]
+pub enum AfterRefusal<I> {
+    /// The row stays. The kernel sends it again rarely and reports it.
+    Keep,
+    /// The aggregate at the receiver is gone, so that nothing waits for the wish: its row goes.
+    LetGo,
+    /// The service decides about the refusal; the row goes once that is committed.
+    Decide(I),
 }
 
 /// What a decision came to.

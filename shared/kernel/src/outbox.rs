@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 use chrono::{DateTime, Utc};
 use holdpoint_bus::{Bus, Outgoing};
-use holdpoint_store::{StoreError, Transaction};
+use holdpoint_store::{StoreError, TableWriter, Transaction};
 use sea_orm::entity::prelude::*;
-use sea_orm::{ActiveValue::Set, QueryResult, QueryTrait, Statement};
+use sea_orm::{ActiveValue::Set, QueryOrder, QueryResult, QuerySelect, QueryTrait, Statement};
 use serde::{Deserialize, Serialize};
 
 use crate::writer::chain;
@@ -53,7 +53,7 @@ pub(crate) fn message_bytes_max(bus: &Bus) -> usize {
 const LEASE: &str = "30 seconds";
 
 /// Rows that are taken over at once.
-const TAKEN_OVER_MAX: usize = 100;
+const TAKEN_OVER_MAX: u64 = 100;
 
 /// Keeps messages until they are published, and commits; returns the row's id.
 pub(crate) async fn commit_with(
@@ -155,16 +155,48 @@ pub(crate) async fn read_again(
 /// Outbox rows with their messages.
 pub(crate) type LeftBehind = Vec<(i64, Vec<Outgoing>)>;
 
-/// Takes over the rows of other kernels whose lease is over, oldest first; those that can be read. A
+/// Rows of a kernel that it does not know of, oldest first; those that can be read. See `in_hand` of
+/// [`Published`](crate::publisher::Published).
+pub(crate) async fn unknown(
+    db: &TableWriter,
+    owner: &str,
+    in_hand: &[i64],
+) -> Result<LeftBehind, StoreError> {
+    let tx = db.begin().await?;
+    let own = row::Entity::find()
+        .filter(row::COLUMN.owner.eq(owner))
+        .filter(row::COLUMN.id.is_not_in(in_hand.iter().copied()))
+        .order_by_asc(row::Column::Id)
+        .limit(TAKEN_OVER_MAX);
+    let rows = own.all(&tx).await?;
+    tx.commit().await?;
+    let mut found = Vec::new();
+    for row in rows {
+        match read(row.id, &row.messages) {
+            Ok(row) => found.push(row),
+            Err(error) => unreadable(row.id, &error),
+        }
+    }
+    Ok(found)
+}
+
+/// Takes over the rows whose lease is over, oldest first; those that can be read: of other kernels, and
+/// this kernel's own that it does not know of, because the answer to their commit was lost. A
 /// lease is never renewed: a row lives for milliseconds, and one that lives longer may well be published
 /// twice. Leases are compared by the database's clock, which is the one that all replicas share.
 pub(crate) async fn take_over(
     db: &impl ConnectionTrait,
     owner: &str,
+    in_hand: &[i64],
 ) -> Result<LeftBehind, StoreError> {
+    let known: Vec<_> = in_hand.iter().map(i64::to_string).collect();
+    // Zero is the id of no row, and a list may not be empty.
+    let known = format!("0,{}", known.join(","))
+        .trim_end_matches(',')
+        .to_owned();
     let sql = format!(
         "UPDATE outbox SET owner = $1, leased_until = now() + interval '{LEASE}' \
-         WHERE id IN (SELECT id FROM outbox WHERE owner <> $1 \
+         WHERE id IN (SELECT id FROM outbox WHERE (owner <> $1 OR id NOT IN ({known})) \
          AND coalesce(leased_until, created_at) < now() ORDER BY id LIMIT {TAKEN_OVER_MAX} \
          FOR UPDATE SKIP LOCKED) RETURNING id, messages"
     );

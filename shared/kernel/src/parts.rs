@@ -37,11 +37,7 @@ impl Whole {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let body = match settlement {
             // Asking again cannot help: said so that the sender can let go of this one.
-            Settlement::Buried => Some(write(&Reply::<()>::Problem(Problem::new(
-                422,
-                "dead_letter",
-                "this cannot be stored; it is kept among the service's dead letters",
-            )))),
+            Settlement::Buried => Some(write(&Reply::<()>::Problem(buried()))),
             Settlement::Done => body,
             // What is done already is done once, however often it comes.
             Settlement::Again => {
@@ -59,6 +55,15 @@ impl Whole {
         let origin = open.origin.take()?;
         Some((origin, list(&open.answers), open.settlement))
     }
+}
+
+/// What the sender of a dead letter is told: asking again cannot help.
+pub(crate) fn buried() -> Problem {
+    Problem::new(
+        422,
+        "dead_letter",
+        "this cannot be handled; it is kept among the service's dead letters, and an operator can replay it",
+    )
 }
 
 /// What is to be told and acked: in place of parts the messages whose last part is among them.
@@ -117,6 +122,8 @@ pub(crate) fn part<S: Service>(task: Task<S>) -> Vec<Task<S>> {
                 place,
             },
             poison: None,
+            is_unread: false,
+            is_careful: false,
             raw: raw.clone(),
             room: None,
         })

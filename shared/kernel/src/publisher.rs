@@ -1,6 +1,6 @@
 //! Sends what was committed: messages, answers, acks. In this order, and never before the commit.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -88,11 +88,38 @@ struct Inner {
     some: Notify,
     open: AtomicUsize,
     idle: Notify,
+    /// Outbox rows that are published now, or wait for it, or to be deleted.
+    in_hand: Mutex<BTreeSet<i64>>,
 }
 
 impl Published {
-    pub(crate) fn begin(&self) {
+    /// Something is given to the publisher; which outbox row keeps its messages.
+    pub(crate) fn begin(&self, row: Option<i64>) {
+        self.in_hand_mut().extend(row);
         self.0.open.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Rows are deleted.
+    pub(crate) fn forgotten(&self, through: &Through) {
+        if through.outbox.is_empty() {
+            return;
+        }
+        let mut in_hand = self.in_hand_mut();
+        for row in &through.outbox {
+            in_hand.remove(row);
+        }
+    }
+
+    /// Outbox rows that this kernel knows of.
+    pub(crate) fn in_hand(&self) -> Vec<i64> {
+        self.in_hand_mut().iter().copied().collect()
+    }
+
+    fn in_hand_mut(&self) -> MutexGuard<'_, BTreeSet<i64>> {
+        self.0
+            .in_hand
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An outbox row has done its work.

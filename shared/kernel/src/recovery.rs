@@ -41,13 +41,16 @@ pub(crate) async fn take_over<S: Service>(
         if !bus.is_connected() || activity.is_behind() {
             continue;
         }
-        match outbox::take_over(&db, &owner).await {
+        match outbox::take_over(&db, &owner, &published.in_hand()).await {
             Ok(rows) => {
                 if !rows.is_empty() {
-                    tracing::info!(batches = rows.len(), "publishing what another process left");
+                    tracing::info!(
+                        batches = rows.len(),
+                        "publishing what a process left in the outbox"
+                    );
                 }
                 for (row, outgoing) in rows {
-                    published.begin();
+                    published.begin(Some(row));
                     let taken = Publishing {
                         outbox: Some(row),
                         outgoing,

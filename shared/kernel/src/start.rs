@@ -1,11 +1,10 @@
 //! Puts the pieces together and starts them.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use holdpoint_auth::Keys;
 use holdpoint_bus::{Bus, BusError, StreamUse};
@@ -15,6 +14,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::activity::Activity;
+use crate::care::{Care, Caution};
 use crate::commit::Memory;
 use crate::intake::{BYTES_MAX, Intake};
 use crate::outbox::Kept;
@@ -79,126 +80,6 @@ pub enum KernelError {
     },
 }
 
-/// How busy a kernel is; all clones share the counts.
-#[derive(Debug, Clone, Default)]
-pub struct Activity {
-    /// Tasks that were taken in and are not yet committed, published and answered.
-    pub(crate) in_flight: Arc<AtomicUsize>,
-    /// Tasks that are through, since the start.
-    pub(crate) handled: Arc<AtomicUsize>,
-    /// Whether the database did not answer the last time it was asked.
-    pub(crate) is_database_away: Arc<AtomicBool>,
-    /// Whether committed messages wait for the bus, because it is away or refuses them.
-    is_behind: Arc<AtomicBool>,
-    /// Whether the bus said nothing to the oldest message of the outbox when it was tried last.
-    is_outbox_silent: Arc<AtomicBool>,
-    /// Whether the bus did not store the last wishes of some kind.
-    are_wishes_refused: Arc<AtomicBool>,
-    /// Whether it said nothing to them.
-    are_wishes_silent: Arc<AtomicBool>,
-    /// Since when the database thread has one batch in its hands.
-    at_work_since: Arc<Mutex<Option<Instant>>>,
-}
-
-/// How long the database thread may have one batch in its hands and be ready: it takes milliseconds.
-const BATCH_WITHIN: Duration = Duration::from_secs(10);
-
-impl Activity {
-    /// Counts something in that no message stands for: pages of a sweep that are known to come.
-    pub fn begin(&self) {
-        self.in_flight.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// The end of what was begun.
-    pub fn end(&self) {
-        self.in_flight.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Tasks on their way through.
-    #[must_use]
-    pub fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn database_answers(&self) -> bool {
-        !self.is_database_away.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_database_answers(&self, answers: bool) {
-        self.is_database_away.store(!answers, Ordering::Release);
-    }
-
-    /// The database thread takes a batch in hand, or has none any more.
-    pub(crate) fn set_at_work(&self, is_at_work: bool) {
-        let mut since = self
-            .at_work_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *since = is_at_work.then(Instant::now);
-    }
-
-    /// Whether the database thread had one batch in its hands for too long at this moment.
-    fn stands_still(&self, now: Instant) -> bool {
-        let since = *self
-            .at_work_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        since.is_some_and(|since| now.saturating_duration_since(since) > BATCH_WITHIN)
-    }
-
-    /// What a kernel lacks to do work, the connection to the bus aside: its database has not answered
-    /// last time, its database thread stands still, or JetStream does not take what is to be published.
-    #[must_use]
-    pub fn not_ready(&self) -> Option<&'static str> {
-        if !self.database_answers() {
-            return Some("the database does not answer, or takes nothing");
-        }
-        if self.stands_still(Instant::now()) {
-            return Some("the database thread stands still");
-        }
-        (self.is_behind() || self.are_wishes_refused.load(Ordering::Acquire))
-            .then_some("JetStream does not take what is to be published; is its disk full?")
-    }
-
-    /// Whether JetStream, though it is there, says nothing to what it is to store.
-    #[must_use]
-    pub fn is_bus_silent(&self) -> bool {
-        self.is_outbox_silent.load(Ordering::Acquire)
-            || self.are_wishes_silent.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_outbox_silent(&self, is_silent: bool) {
-        self.is_outbox_silent.store(is_silent, Ordering::Release);
-    }
-
-    pub(crate) fn set_wishes_refused(&self, are_refused: bool, by_silence: bool) {
-        self.are_wishes_refused
-            .store(are_refused, Ordering::Release);
-        self.are_wishes_silent.store(by_silence, Ordering::Release);
-    }
-
-    /// Whether something that was committed waits for the bus.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.is_behind.load(Ordering::Acquire)
-    }
-
-    /// While something is behind the kernel is not at rest.
-    pub(crate) fn set_behind(&self, is_behind: bool) {
-        let was_behind = self.is_behind.swap(is_behind, Ordering::AcqRel);
-        match (was_behind, is_behind) {
-            (false, true) => self.begin(),
-            (true, false) => self.end(),
-            (true, true) | (false, false) => {}
-        }
-    }
-
-    /// Tasks that are through, since the start; only rises.
-    #[must_use]
-    pub fn handled(&self) -> usize {
-        self.handled.load(Ordering::Acquire)
-    }
-}
-
 /// How a service's own wheels and sweepers reach its kernel. Cheap to clone.
 pub struct Handle<S: Service>(Intake<S>);
 
@@ -233,6 +114,8 @@ impl<S: Service> Handle<S> {
                 asked: None,
                 origin,
                 poison: None,
+                is_unread: false,
+                is_careful: self.0.activity.caution.is_careful(),
                 raw,
                 room: None,
             })
@@ -407,7 +290,9 @@ impl<S: Service> Thread<S> {
         store: &Location,
         ready: oneshot::Sender<Result<VecDeque<Kept>, StoreError>>,
     ) {
-        let (db, checkpoints, left_behind) = match open(store).await {
+        let named = (self.owner.clone(), self.activity.caution.clone());
+        let opened = open(store, named, self.clock.now()).await;
+        let (db, checkpoints, left_behind, care) = match opened {
             Ok(opened) => opened,
             Err(error) => return drop(ready.send(Err(error))),
         };
@@ -437,6 +322,9 @@ impl<S: Service> Thread<S> {
             published,
             owner,
             activity,
+            care,
+            suspect: None,
+            may_have_committed: false,
             next_trim: None,
             incidents: Vec::new(),
         }
@@ -447,7 +335,14 @@ impl<S: Service> Thread<S> {
     }
 }
 
-async fn open(store: &Location) -> Result<(TableWriter, Checkpoints, VecDeque<Kept>), StoreError> {
+/// What the database thread opens.
+type Opened = (TableWriter, Checkpoints, VecDeque<Kept>, Care);
+
+async fn open(
+    store: &Location,
+    named: (String, Caution),
+    now: DateTime<Utc>,
+) -> Result<Opened, StoreError> {
     let db = TableWriter::open(store).await?;
     let checkpoints = Checkpoints::start(store).await?;
     // Where several kernels share the tables, a row may still be in its owner's hands.
@@ -455,7 +350,8 @@ async fn open(store: &Location) -> Result<(TableWriter, Checkpoints, VecDeque<Ke
         true => left_behind(&db).await?,
         false => VecDeque::new(),
     };
-    Ok((db, checkpoints, left_behind))
+    let care = Care::enter(&db, store, named, now).await?;
+    Ok((db, checkpoints, left_behind, care))
 }
 
 async fn left_behind(db: &TableWriter) -> Result<VecDeque<Kept>, StoreError> {
@@ -463,24 +359,4 @@ async fn left_behind(db: &TableWriter) -> Result<VecDeque<Kept>, StoreError> {
     let kept = outbox::left_behind(&tx).await?;
     tx.commit().await?;
     Ok(kept)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Mend B-12: a thread that does not come back from a batch is not ready; one that does is.
-    #[test]
-    fn a_thread_that_stands_still_is_noticed() {
-        let activity = Activity::default();
-        let later = || Instant::now() + BATCH_WITHIN + Duration::from_secs(1);
-        assert!(!activity.stands_still(later()), "idle");
-        activity.set_at_work(true);
-        assert!(!activity.stands_still(Instant::now()), "at work");
-        assert!(activity.stands_still(later()));
-        activity.set_at_work(true);
-        assert!(!activity.stands_still(Instant::now() + BATCH_WITHIN / 2));
-        activity.set_at_work(false);
-        assert!(!activity.stands_still(later()), "idle again");
-    }
 }

@@ -17,6 +17,10 @@ use crate::publisher::Published;
 use crate::wishes::Sent;
 
 /// A decoded message and where it came from.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four independent properties of a message, each read by name"
+)]
 pub(crate) struct Task<S: Service> {
     pub(crate) inputs: Vec<S::Input>,
     pub(crate) many: bool,
@@ -28,8 +32,11 @@ pub(crate) struct Task<S: Service> {
     pub(crate) poison: Option<Problem>,
     /// As it came, for the dead letter.
     pub(crate) raw: Raw,
+    /// Whether the writer has to read it: reading may be what ends the process.
+    pub(crate) is_unread: bool,
+    /// Whether it is decided alone: it came in while the kernel was careful.
+    pub(crate) is_careful: bool,
     /// Its share of what may wait; free once it is committed.
-    #[expect(dead_code, reason = "held for its drop")]
     pub(crate) room: Option<OwnedSemaphorePermit>,
 }
 
@@ -53,6 +60,8 @@ pub(crate) enum Origin {
         acker: Box<Acker>,
         /// The sender's inbox, from the header `hp-reply`.
         reply: Option<String>,
+        /// Whether the sender sends it again until it is accepted.
+        is_kept: bool,
     },
     /// The service itself: a wheel, a sweeper.
     Internal {

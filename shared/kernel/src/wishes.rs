@@ -1,6 +1,8 @@
 //! Wishes that no receiver has confirmed: a row each, and the only queries on them. The row is the
 //! wish's outbox; its confirmation deletes it.
 
+mod aside;
+mod carry;
 mod courier;
 mod letters;
 mod open;
@@ -18,6 +20,7 @@ use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect, Statement, Value};
 use crate::Wish;
 use crate::outbox::MESSAGE_BYTES_MAX;
 
+pub use carry::rows_as_command;
 pub(crate) use courier::Courier;
 pub(crate) use resend::resend;
 

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_store::{StoreError, TableWriter};
 use sea_orm::{DbErr, RuntimeErr};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use crate::commit::{Bundle, Committed, Fault, Memory, commit, forget_alone, write};
+use crate::activity::Activity;
+use crate::care::Care;
+use crate::commit::{Bundle, Committed, Fault, Memory, commit, forget_alone};
 use crate::crash::{self, Point};
 use crate::publisher::{Published, Publishing, Settled};
-use crate::start::Activity;
-use crate::task::{Origin, Raw, Settlement, Task};
-use crate::{Service, dead, idempotency, outbox, parts};
+use crate::task::{Settlement, Task};
+use crate::{Service, idempotency, outbox, parts};
 
 /// Commands of one batch; counted in commands, for one message may bring many.
 const BATCH_COMMANDS_MAX: usize = 1_000;
@@ -41,6 +41,10 @@ const TRIM_EVERY: TimeDelta = TimeDelta::hours(1);
 const TRIES_MAX: u32 = 6;
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
+mod alone;
+mod burying;
+mod uncertain;
+
 /// Everything the database thread works with.
 pub(crate) struct Writer<S: Service> {
     pub(crate) service: Arc<S>,
@@ -55,6 +59,12 @@ pub(crate) struct Writer<S: Service> {
     /// This kernel's name on its outbox rows.
     pub(crate) owner: String,
     pub(crate) activity: Activity,
+    /// What may have ended the process before.
+    pub(crate) care: Care,
+    /// The digest of the input that is decided alone.
+    pub(crate) suspect: Option<String>,
+    /// The answer to a commit was lost: its outbox row may be there.
+    pub(crate) may_have_committed: bool,
     /// When old idempotency keys are forgotten next.
     pub(crate) next_trim: Option<DateTime<Utc>>,
     /// What dead letters do to their aggregates: decided with the next batch.
@@ -77,18 +87,23 @@ impl<S: Service> Writer<S> {
                 break;
             }
             self.activity.set_at_work(true);
+            self.sift(&mut backlog).await;
             let tasks = first_batch(&mut backlog);
             crash::pass(S::NAME, Point::Fetched, &verbs(&tasks));
             let (poison, tasks) = tasks.into_iter().partition(|task| task.poison.is_some());
-            self.bury(poison, "the message cannot be read").await;
+            self.bury(poison, "the message cannot be read", None).await;
             self.process(tasks).await;
             self.trim_keys().await;
+            self.care.tick(&self.db, self.clock.now()).await;
             self.activity.set_at_work(false);
         }
         // The publisher ends when nobody can send to it any more.
         self.publishing = mpsc::channel(1).0;
         self.published.wait_until_idle().await;
         self.forget().await;
+        if let Err(error) = self.care.leave(&self.db).await {
+            tracing::warn!(error = %chain(&error), "the next start will take this stop for an unclean exit");
+        }
         if let Err(error) = self.db.close().await {
             tracing::warn!(%error, "the database was not closed cleanly");
         }
@@ -97,6 +112,7 @@ impl<S: Service> Writer<S> {
     /// Waits for tasks; false once there will be no more.
     async fn take(&mut self, backlog: &mut Vec<Task<S>>) -> bool {
         loop {
+            let care_due = self.care.due();
             let overdue = async {
                 self.published.some().await;
                 let is_away = !self.activity.database_answers();
@@ -115,6 +131,7 @@ impl<S: Service> Writer<S> {
                     self.forget().await;
                     self.activity.set_at_work(false);
                 }
+                () = sleep_until(care_due) => self.care.tick(&self.db, self.clock.now()).await,
                 () = tokio::time::sleep(LOOK_AGAIN_AFTER), if !self.activity.database_answers() => {
                     self.activity.set_database_answers(self.db.takes_writes().await);
                 }
@@ -130,6 +147,7 @@ impl<S: Service> Writer<S> {
             if group.tasks.is_empty() {
                 continue;
             }
+            self.find_uncertain().await;
             let through = self.published.drain();
             let verbs = verbs(&group.tasks);
             let bundle = Bundle {
@@ -138,17 +156,23 @@ impl<S: Service> Writer<S> {
                 now: self.clock.now(),
                 owner: &self.owner,
                 message_bytes_max: outbox::message_bytes_max(&self.bus),
+                suspect: self.suspect.as_deref(),
                 verbs: &verbs,
             };
             let committed = commit(&self.db, &*self.service, &mut self.memory, &bundle);
             match committed.await {
                 Ok(committed) => {
                     self.activity.set_database_answers(true);
+                    if let Some(digest) = self.suspect.take() {
+                        self.care.committed(&digest);
+                    }
+                    self.published.forgotten(&through);
                     self.hand_over(group.tasks, committed, verbs).await;
                 }
                 Err(fault) => {
                     self.published.put_back(through);
                     self.memory.hot.clear();
+                    self.may_have_committed |= is_lost_answer(&fault);
                     self.part(group, fault, &mut groups).await;
                 }
             }
@@ -201,7 +225,7 @@ impl<S: Service> Writer<S> {
                     groups.push(Group { tasks, tries: 0 });
                 }
             }
-            Fault::Store(error) => self.bury(group.tasks, &chain(&error)).await,
+            Fault::Store(error) => self.bury(group.tasks, &chain(&error), None).await,
         }
     }
 
@@ -240,48 +264,6 @@ impl<S: Service> Writer<S> {
         self.settle_all(tasks, &problem, Settlement::Again).await;
     }
 
-    /// Trying again cannot help: keep the messages with the reason, and tell the callers. Where not
-    /// even that succeeds, the messages come again.
-    async fn bury(&mut self, tasks: Vec<Task<S>>, reason: &str) {
-        if tasks.is_empty() {
-            return;
-        }
-        // What the service gave itself it gives itself again; there is no message to keep.
-        let letters: Vec<_> = tasks
-            .iter()
-            .filter(|task| !matches!(task.origin, Origin::Internal { .. }))
-            .map(|task| match &task.poison {
-                Some(problem) => (&task.raw, format!("{reason}: {problem}")),
-                None => (&task.raw, reason.to_owned()),
-            })
-            .collect();
-        for (raw, reason) in &letters {
-            tracing::error!(
-                service = S::NAME,
-                subject = raw.subject,
-                reason,
-                "a dead letter"
-            );
-        }
-        match dead::bury(&self.db, &letters, self.clock.now()).await {
-            Ok(()) => {
-                let incidents: Vec<_> = letters
-                    .iter()
-                    .map(|(raw, reason)| self.service.incident(&raw.subject, &raw.body, reason))
-                    .filter(|inputs| !inputs.is_empty())
-                    .map(incident::<S>)
-                    .collect();
-                self.activity
-                    .in_flight
-                    .fetch_add(incidents.len(), Ordering::AcqRel);
-                self.incidents.extend(incidents);
-                self.settle_all(tasks, &Problem::internal(), Settlement::Buried)
-                    .await;
-            }
-            Err(error) => self.give_up(tasks, &chain(&error)).await,
-        }
-    }
-
     /// Forgets idempotency keys that are too old, now and then.
     async fn trim_keys(&mut self) {
         let now = self.clock.now();
@@ -294,34 +276,13 @@ impl<S: Service> Writer<S> {
         }
     }
 
-    async fn settle_all(&self, tasks: Vec<Task<S>>, problem: &Problem, settlement: Settlement) {
-        let body: Bytes = write(&Reply::<()>::Problem(problem.clone()));
-        let answer = |task: &Task<S>| match &task.poison {
-            // Its sender can mend it, or knows at least not to send it again.
-            Some(poison) if settlement == Settlement::Buried => {
-                write(&Reply::<()>::Problem(poison.clone()))
-            }
-            Some(_) | None => body.clone(),
-        };
-        let settled = tasks
-            .into_iter()
-            .map(|task| Settled {
-                body: Some(answer(&task)),
-                origin: task.origin,
-                settlement,
-            })
-            .collect();
-        self.publish(Publishing {
-            settled,
-            ..Publishing::default()
-        })
-        .await;
-    }
-
     /// Deletes rows that have done their work.
     async fn forget(&self) {
         let through = self.published.drain();
         let forgotten = forget_alone(&self.db, &through).await;
+        if forgotten.is_ok() {
+            self.published.forgotten(&through);
+        }
         self.activity.set_database_answers(forgotten.is_ok());
         if let Err(error) = forgotten {
             tracing::warn!(error = %chain(&error), "rows that have done their work could not be deleted; trying again");
@@ -330,7 +291,7 @@ impl<S: Service> Writer<S> {
     }
 
     async fn publish(&self, publishing: Publishing) {
-        self.published.begin();
+        self.published.begin(publishing.outbox);
         let tasks = publishing.settled.len();
         if self.publishing.send(publishing).await.is_err() {
             // Only while the process ends; the outbox row is published by the next one.
@@ -344,28 +305,25 @@ impl<S: Service> Writer<S> {
     }
 }
 
+/// Ends at an instant; never where there is none.
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the batch may be committed all the same: the database did not answer.
+fn is_lost_answer<K>(fault: &Fault<K>) -> bool {
+    match fault {
+        Fault::Store(error) => is_transient(error),
+        Fault::Lost(_) | Fault::Taken => false,
+    }
+}
+
 /// The verbs of a batch's commands, for crash points.
 fn verbs<S: Service>(tasks: &[Task<S>]) -> Vec<String> {
     crash::verbs(tasks.iter().map(|task| task.raw.subject.as_str()))
-}
-
-/// What becomes of an aggregate whose message was buried. Nobody waits for it; where it fails itself
-/// it is not told again.
-fn incident<S: Service>(inputs: Vec<S::Input>) -> Task<S> {
-    let (done, _nobody_waits) = oneshot::channel();
-    Task {
-        inputs,
-        many: true,
-        whole: false,
-        asked: None,
-        origin: Origin::Internal { done },
-        poison: None,
-        raw: Raw {
-            subject: format!("incident.{}", S::NAME),
-            body: Bytes::new(),
-        },
-        room: None,
-    }
 }
 
 /// Whether its inputs may go on alone.

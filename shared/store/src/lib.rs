@@ -6,6 +6,7 @@
 mod checkpoint;
 mod guard;
 mod rows;
+mod session;
 mod transaction;
 mod writer;
 
@@ -27,6 +28,7 @@ use sea_orm_migration::MigratorTrait;
 pub use checkpoint::Checkpoints;
 pub use guard::guarded;
 pub use rows::{insert_returning, insert_rows};
+pub use session::HeldName;
 pub use transaction::Transaction;
 pub use writer::TableWriter;
 

@@ -222,6 +222,22 @@ fn a_buried_message_is_told_to_the_runs_it_names() {
         .collect();
     assert_eq!(found, [one, two]);
     assert!(incident(subject, b"no json", "unreadable").is_empty());
+    // A desired state that no message can carry is about a run, too.
+    let hold = HoldId {
+        run: one,
+        number: 2,
+    };
+    for subject in [
+        format!("wish.acme.hold.{hold}"),
+        format!("wish.acme.ended.{one}"),
+    ] {
+        let inputs = incident(&subject, b"{}", "too large");
+        assert!(
+            matches!(inputs.as_slice(), [Input::Run { run, .. }] if *run == one),
+            "{subject}: {inputs:?}"
+        );
+    }
+    assert!(incident("wish.sys.timer.node_a", b"{}", "too large").is_empty());
 }
 
 /// S3-R2: a step token alone says which hand-out asks; to it another run does not exist. Whoever has

@@ -2,6 +2,8 @@
 
 use holdpoint_auth::Secrets;
 use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::message::Envelope;
+use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::tool::HttpCall;
 use holdpoint_ids::{HoldId, RunId};
 use serde_json::json;
@@ -125,4 +127,77 @@ fn alarms_are_wishes_of_the_scheduler() {
     assert_eq!(sent.command.timers.len(), 2);
     assert_eq!(sent.command.timers[0].due, Some(DateTime::UNIX_EPOCH));
     assert!(wish_message("nonsense", &acme(), &[]).is_err());
+}
+
+/// Mend B-3: what a replica of another version wrote reaches the receiver as it was written.
+#[test]
+fn rows_of_a_newer_version_are_sent_as_they_are() {
+    let run = RunId::fresh();
+    let rows: Vec<_> = (1..=2)
+        .map(|number| {
+            let id = HoldId { run, number };
+            format!(r#"{{"id":"{id}","rev":{number},"due":null,"newer":[1,2]}}"#)
+        })
+        .collect();
+    let rows: Vec<_> = rows.iter().map(String::as_str).collect();
+    let message = wish_message("timer", &acme(), &rows).unwrap();
+    assert!(message.subject.ends_with(".set_timers"));
+    let body: serde_json::Value = serde_json::from_str(&message.body).unwrap();
+    assert_eq!(body["actor"], "service:executor");
+    assert_eq!(body["command"]["owner"], "executor");
+    let sent = body["command"]["timers"].as_array().unwrap();
+    let written: Vec<serde_json::Value> = rows
+        .iter()
+        .map(|row| serde_json::from_str(row).unwrap())
+        .collect();
+    assert_eq!(*sent, written);
+    // The receiver of today reads it, and ignores what it does not know.
+    let read: Envelope<SetTimers> = serde_json::from_str(&message.body).unwrap();
+    assert_eq!(read.command.timers.len(), 2);
+    assert!(wish_message("timer", &acme(), &[rows[0], "{"]).is_err());
+}
+
+/// Mend B-3: a question that its owner refuses fails its step; a refused alarm is an incident.
+#[test]
+fn a_refused_wish_reaches_its_run() {
+    let hold = HoldId {
+        run: RunId::fresh(),
+        number: 3,
+    };
+    let problem = Problem::new(422, "too_many", "no room");
+    let (workspace, id, now) = (acme(), hold.to_string(), DateTime::UNIX_EPOCH);
+    let after = |kind, id| {
+        let wish = RefusedWish {
+            kind,
+            workspace: &workspace,
+            id,
+            rev: 1,
+            problem: &problem,
+        };
+        refused(&wish, now)
+    };
+    let AfterRefusal::Decide(Input::Run { run, input, .. }) = after("hold", &id) else {
+        panic!()
+    };
+    assert_eq!(run, hold.run);
+    let RunInput::HoldClosed { closing, .. } = input else {
+        panic!("{input:?}")
+    };
+    assert_eq!(closing.outcome, HoldOutcome::Cancelled);
+    assert_eq!(closing.data["code"], "request_refused");
+    assert!(
+        closing.data["message"]
+            .as_str()
+            .unwrap()
+            .contains("no room")
+    );
+    assert!(matches!(
+        after("timer", &id),
+        AfterRefusal::Decide(Input::Run {
+            input: RunInput::Incident { .. },
+            ..
+        })
+    ));
+    assert_eq!(after("timer", "node_a"), AfterRefusal::Keep);
+    assert_eq!(after("ended", &hold.run.to_string()), AfterRefusal::Keep);
 }

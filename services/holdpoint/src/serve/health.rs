@@ -27,6 +27,15 @@ impl Watched {
         }
         self.activity.as_ref().and_then(Activity::not_ready)
     }
+
+    /// What `/readyz` answers while it is ready: that, and what an operator should know.
+    fn ready(&self) -> String {
+        let warning = self.activity.as_ref().and_then(Activity::warning);
+        warning.map_or_else(
+            || "ready\n".to_owned(),
+            |warning| format!("ready\nwarning: {warning}\n"),
+        )
+    }
 }
 
 /// Answers until `stop`; returns where. Ready means that the bus is there and takes what is published,
@@ -42,10 +51,10 @@ pub(super) async fn start(
         .with_context(|| format!("cannot listen on {address}: give another --health"))?;
     let address = listener.local_addr()?;
     let readyz = move || {
-        let lacks = watched.not_ready();
+        let (lacks, ready) = (watched.not_ready(), watched.ready());
         async move {
             match lacks {
-                None => (StatusCode::OK, "ready\n".to_owned()),
+                None => (StatusCode::OK, ready),
                 Some(lacks) => (StatusCode::SERVICE_UNAVAILABLE, format!("{lacks}\n")),
             }
         }

@@ -10,7 +10,6 @@ use crate::notification::{RunEnded, Watched};
 /// commit of this on. Again changes nothing that anybody sees. 404 for what is not there, 422 for a
 /// request: its end is not the executor's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct WatchEnds {
     /// At least one.
     pub of: Vec<Watched>,

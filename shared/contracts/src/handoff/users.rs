@@ -72,7 +72,6 @@ query!(ListUsers, "users", Page<UserView>);
 /// Changes of users of all workspaces after a number: how readers keep their copies. Asked under
 /// the workspace [`crate::subject::SYSTEM_WORKSPACE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct UserFacts {
     /// Facts with a greater number; 0 is the beginning.
     pub after: u64,

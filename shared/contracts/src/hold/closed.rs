@@ -9,7 +9,6 @@ use super::{Deed, HoldOutcome};
 
 /// How a hold was closed; sent again until the executor has confirmed it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HoldClosed {
     /// Which.
     pub id: HoldId,
@@ -37,7 +36,6 @@ pub struct HoldClosed {
 
 /// Which rung ended a hold, and what it knew of the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct EndedByRung {
     /// Time from when it was asked, in milliseconds.
     pub after_ms: u64,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 /// What was done with a run's handoff that stands, for the history of the run; sent again until the
 /// executor has confirmed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HoldHandled {
     /// Which.
     pub id: HoldId,
@@ -19,7 +18,6 @@ pub struct HoldHandled {
 
 /// One thing that was done with a handoff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Deed {
     /// Version of the request that it made: rises, and tells it apart from any other.
     pub rev: u64,

@@ -10,7 +10,6 @@ use crate::run::RunStatus;
 
 /// Runs that have ended; one message a batch of the executor, sent again until it is confirmed (S0-T4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct NoteEnds {
     /// At least one.
     pub ends: Vec<RunEnded>,
@@ -23,7 +22,6 @@ command!(NoteEnds, "note_ends", Vec<Reply<EndNoted>>, |it| it
 
 /// How one run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RunEnded {
     /// Which.
     pub run: RunId,

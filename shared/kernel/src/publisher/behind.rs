@@ -8,8 +8,8 @@ use holdpoint_bus::{Bus, BusError, Outgoing};
 use tokio::time::Instant;
 
 use crate::Service;
+use crate::activity::Activity;
 use crate::outbox::Kept;
-use crate::start::Activity;
 use crate::writer::chain;
 
 /// Bytes of messages that may stay behind, a row counted with [`ROW_BYTES`] at the least. Beyond it

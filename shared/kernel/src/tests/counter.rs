@@ -11,7 +11,7 @@ use holdpoint_store::{StoreError, Transaction};
 use sea_orm::{ConnectionTrait, Statement, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::{Changed, Decision, Facts, Outcome, Request, Service, Wish};
+use crate::{AfterRefusal, Changed, Decision, Facts, Outcome, RefusedWish, Request, Service, Wish};
 
 pub(super) const TABLE: &str =
     "CREATE TABLE counters (name TEXT PRIMARY KEY, version BIGINT NOT NULL, value BIGINT NOT NULL)";
@@ -48,6 +48,15 @@ pub(super) const HUGE: &str = "ear-huge";
 
 /// The wish that cannot be written.
 pub(super) const UNWRITABLE: &str = "ear-unwritable";
+
+/// The wish for which nothing waits when it is refused.
+pub(super) const GONE: &str = "ear-gone";
+
+/// The wish whose refusal is counted.
+pub(super) const DECIDED: &str = "ear-decided";
+
+/// Counts refusals of wishes.
+pub(super) const REFUSALS: &str = "refusals";
 
 pub(super) fn acme() -> Workspace {
     "acme".parse().unwrap()
@@ -308,6 +317,17 @@ impl Service for Counter {
             body: format!("[{}]", bodies.join(",")),
             headers: Vec::new(),
         })
+    }
+
+    fn refused(&self, wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
+        match wish.id {
+            GONE => AfterRefusal::LetGo,
+            DECIDED => AfterRefusal::Decide(Input {
+                name: REFUSALS.to_owned(),
+                by: 1,
+            }),
+            _ => AfterRefusal::Keep,
+        }
     }
 
     fn incident(&self, _: &str, body: &[u8], reason: &str) -> Vec<Input> {

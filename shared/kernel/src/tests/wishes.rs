@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use async_nats::jetstream::consumer::pull;
 use futures_util::StreamExt;
-use holdpoint_bus::StreamUse;
+use holdpoint_bus::{Outgoing, StreamUse};
+use holdpoint_contracts::message::Command as _;
 use holdpoint_testkit::until;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::counter::{Count, HUGE, Input, UNWRITABLE};
-use super::{Kernel, PATIENCE, World, replicas, start_on};
+use super::counter::{Count, DECIDED, GONE, HUGE, Input, REFUSALS, UNWRITABLE, acme};
+use super::{Kernel, PATIENCE, World, envelope, replicas, start_on};
 
 const EAR: StreamUse<'_> = StreamUse::Commands("ear");
 
@@ -199,28 +200,71 @@ async fn what_a_dead_kernel_wished_is_sent_by_the_next() {
     kernel.stop().await;
 }
 
+/// Mend B-3: a receiver that cannot read a wish is of another version. The wish stays, is reported, holds up
+/// no other one, and is taken as soon as the receiver can read it.
 #[tokio::test]
-async fn a_refused_wish_is_let_go_and_holds_up_no_other() {
+async fn a_wish_that_its_receiver_cannot_read_stays_and_holds_up_no_other() {
     let world = World::with_stream().await;
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
     let names: Vec<_> = (0..40).map(|n| format!("ear-{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     count(&kernel, &names).await;
-    // It refuses every message that has a certain wish in it, and has no more to say.
-    while world.number_of("wishes").await > 0 {
+    // It refuses every message that has a certain wish in it.
+    let mut refusals = 0;
+    while refusals < 4 || world.number_of("wishes").await > 1 {
         let next = tokio::time::timeout(ROUNDS, ear.hear());
         let Ok(heard) = next.await else { continue };
         match heard.revs().contains_key("ear-7") {
-            true => ear.answer(&heard, &problem(422)).await,
+            true => {
+                ear.answer(&heard, &problem(422)).await;
+                refusals += 1;
+            }
             false => ear.confirm(&heard).await,
         }
     }
+    assert_eq!(world.wishes().await, BTreeMap::from([("ear-7".into(), 1)]));
+    let activity = kernel.handle.activity();
+    assert!(activity.warning().unwrap().starts_with("1 desired"));
+    assert!(kernel.handle.is_ready(), "it does its work");
+    // Its back-off is longer than any other's and does not grow without an end.
+    let heard = ear.hear().await;
+    ear.confirm(&heard).await;
+    world.no_wish_is_left().await;
+    let silent = async || activity.warning().is_none().then_some(());
+    until(PATIENCE, "the end of the warning", silent)
+        .await
+        .unwrap();
     kernel.stop().await;
 }
 
+/// Mend B-3: what the receiver's core refuses goes to the service that wished it.
 #[tokio::test]
-async fn a_wish_that_cannot_be_sent_becomes_a_dead_letter_and_holds_up_no_other() {
+async fn a_wish_that_its_receiver_refuses_is_decided_by_its_service() {
+    let world = World::with_stream().await;
+    let mut ear = Ear::of(&world).await;
+    let kernel = world.start().await;
+    count(&kernel, &["ear-kept", GONE, DECIDED, "ear-fine"]).await;
+    while world.number_of("wishes").await > 1 {
+        let heard = ear.hear().await;
+        let items = heard.wishes.iter().map(|wish| match wish.name.as_str() {
+            "ear-fine" => json!({"ok": "set"}),
+            _ => problem(409),
+        });
+        let items: Vec<_> = items.collect();
+        ear.answer(&heard, &json!({ "ok": items })).await;
+    }
+    let left = BTreeMap::from([("ear-kept".into(), 1)]);
+    assert_eq!(world.wishes().await, left);
+    assert_eq!(world.counts().await.get(REFUSALS), Some(&1));
+    assert!(kernel.handle.activity().warning().is_some());
+    assert_eq!(world.number_of("dead_letters").await, 0);
+    kernel.stop().await;
+}
+
+/// Mend B-3: a row that this version cannot read was written by a newer replica, which can.
+#[tokio::test]
+async fn a_wish_that_this_version_cannot_read_stays_and_holds_up_no_other() {
     let world = World::with_stream().await;
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
@@ -229,7 +273,7 @@ async fn a_wish_that_cannot_be_sent_becomes_a_dead_letter_and_holds_up_no_other(
     let too_large = world.add(HUGE, 1, None).await.unwrap_err();
     assert_eq!(too_large.status, 500);
     let mut heard_names = Vec::new();
-    while world.number_of("wishes").await > 0 {
+    while world.number_of("wishes").await > 1 {
         let next = tokio::time::timeout(ROUNDS, ear.hear());
         let Ok(heard) = next.await else { continue };
         heard_names.extend(heard.wishes.iter().map(|wish| wish.name.clone()));
@@ -238,12 +282,38 @@ async fn a_wish_that_cannot_be_sent_becomes_a_dead_letter_and_holds_up_no_other(
     heard_names.sort();
     heard_names.dedup();
     assert_eq!(heard_names, ["ear-a", "ear-b"]);
-    let dead = world
-        .rows("SELECT subject, 1 FROM dead_letters ORDER BY 1")
-        .await;
-    assert_eq!(dead.len(), 2, "{dead:?}");
-    assert_eq!(dead[1].0, "wish.acme.heard.ear-unwritable");
+    assert!(ear.hears_nothing().await);
+    let left = BTreeMap::from([(UNWRITABLE.to_owned(), 1)]);
+    assert_eq!(world.wishes().await, left);
+    assert!(kernel.handle.activity().warning().is_some());
+    let dead = world.rows("SELECT subject, 1 FROM dead_letters").await;
+    assert_eq!(dead.len(), 1, "the one that was too large: {dead:?}");
     assert!(!world.counts().await.contains_key(HUGE));
+    kernel.stop().await;
+}
+
+/// Mend B-3: a message that its sender keeps is answered where it cannot be read, and leaves no dead letter
+/// each time that it comes.
+#[tokio::test]
+async fn a_kept_message_that_cannot_be_read_is_answered_and_leaves_no_dead_letter() {
+    let world = World::with_stream().await;
+    let kernel = world.start().await;
+    let client = world.deps.bus.client();
+    let inbox = client.new_inbox();
+    let mut answers = client.subscribe(inbox.clone()).await.unwrap();
+    let add = envelope("a", 1, None);
+    let unreadable = Outgoing {
+        subject: add.command.subject(&acme()),
+        body: "{\"newer\": true}".to_owned(),
+        headers: Vec::new(),
+    };
+    let kept = unreadable.header("hp-reply", inbox).header("hp-kept", "1");
+    world.deps.bus.publish_all(vec![kept]).await.unwrap();
+    let answer = tokio::time::timeout(PATIENCE, answers.next()).await;
+    let answer: Value = serde_json::from_slice(&answer.unwrap().unwrap().payload).unwrap();
+    assert_eq!(answer["problem"]["code"], "invalid_body", "{answer}");
+    world.all_acked().await;
+    assert_eq!(world.number_of("dead_letters").await, 0);
     kernel.stop().await;
 }
 

@@ -9,21 +9,23 @@ use futures_util::StreamExt;
 use holdpoint_bus::{Bus, BusError};
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::subject::REPLY_HEADER;
+use holdpoint_contracts::subject::{KEPT_HEADER, REPLY_HEADER};
 use holdpoint_ids::Workspace;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::letters::pack;
+use super::aside::Aside;
+use super::letters::{Unsendable, pack};
 use super::open::Open;
 use super::{Sent, Unconfirmed, WishKey};
+use crate::activity::Activity;
+use crate::commit::write;
 use crate::outbox::message_bytes_max;
 use crate::publisher::Published;
-use crate::start::Activity;
 use crate::task::{Origin, Raw, Task};
 use crate::writer::chain;
-use crate::{Confirmed, Service};
+use crate::{AfterRefusal, Confirmed, RefusedWish, Service};
 
 /// Wishes known to need a message of their own; beyond it they are found out again.
 const ALONE_MAX: usize = 10_000;
@@ -50,9 +52,20 @@ struct Post {
     open: Open,
     /// Their message was refused whole: each is sent by itself, so that none holds up another.
     alone: HashSet<WishKey>,
+    /// No receiver has accepted these: they are sent again rarely.
+    aside: Aside,
     /// Kinds of which the bus did not store the last ones, and whether it said nothing to them: each kind has its
     /// own receiver, and so its own stream.
     refused: BTreeMap<String, bool>,
+}
+
+/// What the bus made of the letters of one kind.
+#[derive(Default)]
+struct Outcomes {
+    any_stored: bool,
+    refused: Vec<Sent>,
+    /// Why the last of them was refused.
+    why: Option<BusError>,
 }
 
 impl<S: Service> Clone for Courier<S> {
@@ -152,30 +165,75 @@ impl<S: Service> Courier<S> {
             return;
         }
         let bytes_max = message_bytes_max(&self.bus);
-        let (mut messages, mut kinds) = (Vec::new(), Vec::new());
+        let (mut messages, mut sent) = (Vec::new(), Vec::new());
         let unsendable = {
             let mut post = self.post();
             let packed = pack(&*self.service, wishes, &post.alone, bytes_max);
             for letter in packed.letters {
-                kinds.extend(letter.carried.first().map(|sent| sent.key.kind.clone()));
+                sent.push(letter.carried.clone());
                 let token = post.open.note(letter.carried);
                 let inbox = format!("{}.{token}", self.inbox);
-                messages.push(letter.message.header(REPLY_HEADER, inbox));
+                let message = letter.message.header(REPLY_HEADER, inbox);
+                messages.push(message.header(KEPT_HEADER, "1"));
             }
             packed.unsendable
         };
-        for (wish, reason) in unsendable {
-            self.bury(wish, reason);
+        for (wish, why) in unsendable {
+            match why {
+                Unsendable::TooLarge(reason) => self.bury(wish, reason),
+                Unsendable::Unreadable(reason) => {
+                    let problem = Problem::new(422, "unreadable", reason);
+                    self.set_aside(wish.sent, &problem);
+                }
+            }
         }
         let stored = self.bus.publish_each(&messages).await;
-        let mut outcomes: BTreeMap<Cow<'static, str>, Option<BusError>> = BTreeMap::new();
-        for (kind, stored) in kinds.into_iter().zip(stored) {
-            let why = outcomes.entry(kind).or_default();
-            *why = why.take().or(stored.err());
+        self.judge(sent, stored);
+    }
+
+    /// Sends wishes once, each in a message of its own.
+    pub(super) async fn try_each(&self, wishes: Vec<Unconfirmed>) {
+        self.send_alone(wishes.iter().map(|wish| wish.sent.clone()).collect());
+        self.try_to_send(wishes).await;
+    }
+
+    /// What the bus made of letters. A kind is refused where the bus stored none of its letters. Where it
+    /// stored others, the refused letters have something wrong themselves: their wishes go alone.
+    fn judge(&self, sent: Vec<Vec<Sent>>, stored: Vec<Result<(), BusError>>) {
+        let mut outcomes: BTreeMap<Cow<'static, str>, Outcomes> = BTreeMap::new();
+        for (carried, stored) in sent.into_iter().zip(stored) {
+            let Some(first) = carried.first() else {
+                continue;
+            };
+            let of_kind = outcomes.entry(first.key.kind.clone()).or_default();
+            match stored {
+                Ok(()) => of_kind.any_stored = true,
+                Err(why) => {
+                    of_kind.refused.extend(carried);
+                    of_kind.why = Some(why);
+                }
+            }
         }
-        for (kind, why) in outcomes {
-            self.note(&kind, why.as_ref());
+        for (kind, outcome) in outcomes {
+            if !outcome.any_stored {
+                self.note(&kind, outcome.why.as_ref());
+                continue;
+            }
+            self.note(&kind, None);
+            if let Some(error) = outcome.why {
+                tracing::warn!(service = S::NAME, %kind, error = %chain(&error), wishes = outcome.refused.len(), "some wishes were not stored; each is sent again by itself");
+                self.send_alone(outcome.refused);
+            }
         }
+    }
+
+    /// Has wishes sent each in a message of its own from now on.
+    fn send_alone(&self, wishes: Vec<Sent>) {
+        let mut post = self.post();
+        if post.alone.len() > ALONE_MAX {
+            post.alone.clear();
+        }
+        post.alone.extend(wishes.into_iter().map(|sent| sent.key));
     }
 
     /// Takes confirmations until it is told to stop.
@@ -207,7 +265,7 @@ impl<S: Service> Courier<S> {
                 let told = carried.into_iter().zip(answers);
                 let confirmed = told.filter_map(|(sent, answer)| match answer {
                     Reply::Ok(answer) => self.heard(sent, &answer),
-                    Reply::Problem(problem) => is_final(&sent, &problem).then_some(sent),
+                    Reply::Problem(problem) => self.refusal(sent, &problem),
                 });
                 self.confirm(confirmed.collect());
             }
@@ -216,22 +274,81 @@ impl<S: Service> Courier<S> {
             }
             Reply::Problem(problem) if carried.len() > 1 => {
                 tracing::warn!(service = S::NAME, %problem, wishes = carried.len(), "refused together; each is sent by itself");
-                let mut post = self.post();
-                if post.alone.len() > ALONE_MAX {
-                    post.alone.clear();
-                }
-                post.alone.extend(carried.into_iter().map(|sent| sent.key));
+                self.send_alone(carried);
             }
+            // The receiver could not read it: a later version of it may.
             Reply::Problem(problem) => {
-                let confirmed = carried.into_iter().filter(|sent| is_final(sent, &problem));
-                self.confirm(confirmed.collect());
+                for sent in carried {
+                    self.set_aside(sent, &problem);
+                }
             }
         }
+    }
+
+    /// Has the service say what becomes of a wish whose receiver has refused it; gives back what is to
+    /// be let go.
+    fn refusal(&self, sent: Sent, problem: &Problem) -> Option<Sent> {
+        if problem.status == UNAVAILABLE {
+            return None;
+        }
+        let workspace: Option<Workspace> = sent.key.workspace.parse().ok();
+        let known = workspace.zip(u64::try_from(sent.rev).ok());
+        let after = known.map_or(AfterRefusal::Keep, |(workspace, rev)| {
+            self.service.refused(&RefusedWish {
+                kind: &sent.key.kind,
+                workspace: &workspace,
+                id: &sent.key.id,
+                rev,
+                problem,
+            })
+        });
+        let (kind, id) = (&sent.key.kind, &sent.key.id);
+        match after {
+            AfterRefusal::Keep => {
+                self.set_aside(sent, problem);
+                None
+            }
+            AfterRefusal::LetGo => {
+                tracing::warn!(service = S::NAME, %kind, id, rev = sent.rev, %problem, "a desired state was refused, and nothing waits for it; it is let go");
+                Some(sent)
+            }
+            AfterRefusal::Decide(input) => {
+                tracing::warn!(service = S::NAME, %kind, id, rev = sent.rev, %problem, "a desired state was refused; its service decides what follows");
+                let subject = format!("wish.{id}.refused");
+                let body = write(&Reply::<()>::Problem(problem.clone()));
+                self.submit(sent, vec![input], None, Raw { subject, body });
+                None
+            }
+        }
+    }
+
+    /// Keeps a wish that was not accepted: it is sent again rarely.
+    fn set_aside(&self, sent: Sent, problem: &Problem) {
+        let mut post = self.post();
+        post.aside.add(S::NAME, sent, problem);
+        post.aside.report(S::NAME, &self.activity);
+    }
+
+    /// Whether this wish was not accepted when it was sent last.
+    pub(super) fn is_aside(&self, sent: &Sent) -> bool {
+        self.post().aside.contains(sent)
+    }
+
+    /// Forgets of the wishes that were not accepted those whose rows are gone.
+    pub(super) fn keep_aside(&self, is_there: impl Fn(&WishKey) -> bool) {
+        let mut post = self.post();
+        post.aside.retain(is_there);
+        post.aside.report(S::NAME, &self.activity);
     }
 
     /// Has the service decide what an answer means to it, where it means anything: the wish's row goes
     /// once that is committed, so that the answer is not lost with this process. Gives the others back.
     fn heard(&self, sent: Sent, answer: &Value) -> Option<Sent> {
+        {
+            let mut post = self.post();
+            post.aside.remove(&sent.key);
+            post.aside.report(S::NAME, &self.activity);
+        }
         let workspace: Option<Workspace> = sent.key.workspace.parse().ok();
         let input = workspace.zip(u64::try_from(sent.rev).ok());
         let input = input.and_then(|(workspace, rev)| {
@@ -254,11 +371,11 @@ impl<S: Service> Courier<S> {
 
     fn confirm(&self, confirmed: Vec<Sent>) {
         let mut post = self.post();
-        if !post.alone.is_empty() {
-            for sent in &confirmed {
-                post.alone.remove(&sent.key);
-            }
+        for sent in &confirmed {
+            post.alone.remove(&sent.key);
+            post.aside.remove(&sent.key);
         }
+        post.aside.report(S::NAME, &self.activity);
         drop(post);
         self.published.confirmed(confirmed);
     }
@@ -292,6 +409,8 @@ impl<S: Service> Courier<S> {
                 published: self.published.clone(),
             },
             poison,
+            is_unread: false,
+            is_careful: self.activity.caution.is_careful(),
             raw,
             room: None,
         };
@@ -306,18 +425,4 @@ impl<S: Service> Courier<S> {
     fn post(&self) -> MutexGuard<'_, Post> {
         self.post.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether a wish is done with though it was not granted: sending it again would be refused again.
-fn is_final(sent: &Sent, problem: &Problem) -> bool {
-    let is_final = problem.status < 500;
-    if is_final {
-        let WishKey {
-            kind,
-            workspace,
-            id,
-        } = &sent.key;
-        tracing::warn!(%kind, workspace, id, rev = sent.rev, %problem, "a wish was refused");
-    }
-    is_final
 }

@@ -23,7 +23,16 @@ pub(crate) struct Letter {
 pub(crate) struct Packed {
     pub(crate) letters: Vec<Letter>,
     /// No message can carry these, with the reason.
-    pub(crate) unsendable: Vec<(Unconfirmed, String)>,
+    pub(crate) unsendable: Vec<(Unconfirmed, Unsendable)>,
+}
+
+/// Why no message can carry a wish.
+#[derive(Debug, Clone)]
+pub(crate) enum Unsendable {
+    /// The bus does not take a message of its size.
+    TooLarge(String),
+    /// This version cannot read the row; the version that wrote it can.
+    Unreadable(String),
 }
 
 /// Packs wishes; those in `alone` each into a message of their own.
@@ -79,8 +88,8 @@ fn write<S: Service>(service: &S, first: Vec<Unconfirmed>, bytes_max: usize, pac
                 chunks.push(chunk.split_off(chunk.len() / 2));
                 chunks.push(chunk);
             }
-            Err(reason) => {
-                let alone = chunk.into_iter().map(|wish| (wish, reason.clone()));
+            Err(why) => {
+                let alone = chunk.into_iter().map(|wish| (wish, why.clone()));
                 packed.unsendable.extend(alone);
             }
         }
@@ -91,21 +100,25 @@ fn message<S: Service>(
     service: &S,
     chunk: &[Unconfirmed],
     bytes_max: usize,
-) -> Result<Outgoing, String> {
-    let first = &chunk.first().ok_or("nothing to send")?.sent.key;
+) -> Result<Outgoing, Unsendable> {
+    let unreadable = |error: &dyn std::fmt::Display| Unsendable::Unreadable(error.to_string());
+    let first = chunk
+        .first()
+        .ok_or_else(|| unreadable(&"nothing to send"))?;
+    let first = &first.sent.key;
     let workspace: Workspace = first
         .workspace
         .parse()
-        .map_err(|error| format!("workspace `{}`: {error}", first.workspace))?;
+        .map_err(|error| unreadable(&format!("workspace `{}`: {error}", first.workspace)))?;
     let bodies: Vec<_> = chunk.iter().map(|wish| wish.body.as_str()).collect();
     let message = service
         .wish_message(&first.kind, &workspace, &bodies)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| unreadable(&error))?;
     let bytes = message.subject.len() + message.body.len();
     if bytes > bytes_max {
-        return Err(format!(
+        return Err(Unsendable::TooLarge(format!(
             "its message has {bytes} bytes, and the bus takes {bytes_max}"
-        ));
+        )));
     }
     Ok(message)
 }

@@ -26,6 +26,12 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// Rounds that a wish waits at most between two sendings: a minute.
 const WAIT_MAX: u32 = 12;
 
+/// The same for a wish that its receiver has not accepted: ten minutes.
+const ASIDE_WAIT_MAX: u32 = 120;
+
+/// Wishes of a refused kind that are tried at once; the next try takes those behind them.
+const TRIED_AT_ONCE: u64 = 10;
+
 /// Rows that are read at once; fewer in this crate's own tests.
 const PAGE: u64 = if cfg!(test) { 4 } else { 1_000 };
 
@@ -74,6 +80,8 @@ struct Rounds {
     seen: HashMap<WishKey, Seen>,
     /// Kinds that the bus stores again, until all their rows were seen.
     stored_again: HashSet<String>,
+    /// Where the last try of a refused kind ended.
+    tried: HashMap<String, WishKey>,
     /// Where the last round had to stop; none: it saw all.
     behind: Option<WishKey>,
     /// Number of times that the whole table was seen.
@@ -107,7 +115,12 @@ impl Rounds {
             let refused = courier.refused();
             let due = rows.into_iter().filter(|row| {
                 let is_refused = refused.iter().any(|kind| *kind == row.sent.key.kind);
-                self.is_due(row, most == u64::MAX, is_refused)
+                let most_wait = if courier.is_aside(&row.sent) {
+                    ASIDE_WAIT_MAX
+                } else {
+                    WAIT_MAX
+                };
+                self.is_due(row, (most == u64::MAX, is_refused), most_wait)
             });
             let due = due.collect();
             courier.try_to_send(due).await;
@@ -119,6 +132,7 @@ impl Rounds {
             self.stored_again.clear();
             let turn = self.turn;
             self.seen.retain(|_, seen| seen.turn == turn);
+            courier.keep_aside(|key| self.seen.contains_key(key));
             self.turn = turn.wrapping_add(1);
             break;
         }
@@ -145,8 +159,9 @@ impl Rounds {
         Ok(())
     }
 
-    /// Sends the first wish of each kind that the bus did not store, to find out whether it does again: what
-    /// waited meanwhile is due then. Tells whether it does.
+    /// Sends a few wishes of each kind that the bus did not store, to find out whether it does again: what
+    /// waited meanwhile is due then. Each try takes the next few, so that wishes that the bus will never
+    /// store hold up no other one. Tells whether the bus stores the kind.
     async fn try_refused<S: Service>(
         &mut self,
         courier: &Courier<S>,
@@ -154,18 +169,24 @@ impl Rounds {
     ) -> Result<bool, StoreError> {
         let mut any = false;
         for kind in courier.refused() {
-            let before = WishKey {
+            let begin = WishKey {
                 kind: Cow::Owned(kind.clone()),
                 workspace: String::new(),
                 id: String::new(),
             };
-            let mut first = page(db, Some(&before), 1).await?;
-            first.retain(|row| row.sent.key.kind == kind);
-            if first.is_empty() {
+            let behind = self.tried.remove(&kind);
+            let is_begin = behind.is_none();
+            let behind = behind.unwrap_or(begin);
+            let mut few = page(db, Some(&behind), TRIED_AT_ONCE).await?;
+            few.retain(|row| row.sent.key.kind == kind);
+            if let Some(last) = few.last() {
+                self.tried.insert(kind.clone(), last.sent.key.clone());
+            } else if is_begin {
                 courier.note(&kind, None);
             }
-            courier.try_to_send(first).await;
+            courier.try_each(few).await;
             if !courier.is_refused(&kind) {
+                self.tried.remove(&kind);
                 self.stored_again.insert(kind);
                 self.behind = None;
                 any = true;
@@ -176,7 +197,12 @@ impl Rounds {
 
     /// Whether a row is sent in this round: at the start each, later what was there before, or could not be
     /// sent.
-    fn is_due(&mut self, row: &Unconfirmed, is_start: bool, is_refused: bool) -> bool {
+    fn is_due(
+        &mut self,
+        row: &Unconfirmed,
+        (is_start, is_refused): (bool, bool),
+        wait_max: u32,
+    ) -> bool {
         let turn = self.turn;
         let seen = self.seen.get_mut(&row.sent.key);
         let Some(seen) = seen.filter(|seen| seen.rev == row.sent.rev) else {
@@ -200,7 +226,7 @@ impl Rounds {
         if seen.left > 0 {
             return false;
         }
-        seen.wait = (seen.wait * 2).min(WAIT_MAX);
+        seen.wait = (seen.wait * 2).min(wait_max);
         seen.left = seen.wait;
         true
     }

@@ -26,7 +26,7 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, tool_row::Entity).await;
     let owned = "agents agent_versions contact_activities contacts handovers history leases nodes runs run_values \
                  steps tools workspace_scopes users user_roles fact_positions";
-    let of_kernel = "outbox idempotency dead_letters wishes executor_migrations";
+    let of_kernel = "outbox idempotency dead_letters wishes kernels suspects executor_migrations";
     let expected = owned.split(' ').chain(of_kernel.split(' '));
     let sql = if is_sqlite(db) {
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"

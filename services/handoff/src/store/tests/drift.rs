@@ -25,7 +25,7 @@ pub(super) async fn columns(db: &DatabaseConnection) {
         .map(|row| row.try_get("", "name").unwrap())
         .collect();
     let owned = "requests users policies user_facts user_fact_counter";
-    let of_kernel = "outbox idempotency dead_letters wishes handoff_migrations";
+    let of_kernel = "outbox idempotency dead_letters wishes kernels suspects handoff_migrations";
     let expected = owned.split(' ').chain(of_kernel.split(' '));
     let expected: BTreeSet<_> = expected.map(str::to_owned).collect();
     assert_eq!(found, expected, "a table without an entity");

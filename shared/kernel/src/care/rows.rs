@@ -1,0 +1,149 @@
+//! The rows of [`super::Care`] and the only queries on them.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use holdpoint_store::{StoreError, TableWriter, Transaction, is_sqlite};
+use sea_orm::{ConnectionTrait as _, Statement, Value};
+
+use super::ALONE_MAX;
+
+/// A statement whose text is the same on both databases.
+fn statement(tx: &Transaction, sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {
+    Statement::from_sql_and_values(tx.get_database_backend(), sql, values)
+}
+
+/// Notes that a kernel runs; returns those that are gone, with the deaths before theirs.
+pub(super) async fn enter(
+    db: &TableWriter,
+    name: &str,
+    now: DateTime<Utc>,
+) -> Result<Vec<(String, i32)>, StoreError> {
+    let tx = db.begin().await?;
+    let sql = "INSERT INTO kernels (name, deaths, started_at) VALUES ($1, 0, $2)";
+    tx.execute_raw(statement(&tx, sql, [name.into(), now.into()]))
+        .await?;
+    let gone = gone_in(&tx, name).await?;
+    tx.commit().await?;
+    Ok(gone)
+}
+
+/// Kernels that are gone and did not stop, with the deaths before theirs.
+pub(super) async fn gone(db: &TableWriter, name: &str) -> Result<Vec<(String, i32)>, StoreError> {
+    let tx = db.begin().await?;
+    let gone = gone_in(&tx, name).await?;
+    tx.commit().await?;
+    Ok(gone)
+}
+
+async fn gone_in(tx: &Transaction, name: &str) -> Result<Vec<(String, i32)>, StoreError> {
+    // On SQLite no other process has the tables open. On Postgres a process holds its name while it lives.
+    let sql = if is_sqlite(tx) {
+        "SELECT name, deaths FROM kernels WHERE name <> $1"
+    } else {
+        "SELECT name, deaths FROM kernels WHERE name <> $1 \
+         AND pg_try_advisory_xact_lock(hashtextextended(name, 0))"
+    };
+    let rows = tx.query_all_raw(statement(tx, sql, [name.into()])).await?;
+    let read = rows
+        .into_iter()
+        .map(|row| Ok((row.try_get_by_index(0)?, row.try_get_by_index(1)?)));
+    read.collect()
+}
+
+/// How often the process of this kernel's service has died before.
+pub(super) async fn set_deaths(
+    db: &TableWriter,
+    name: &str,
+    deaths: i32,
+) -> Result<(), StoreError> {
+    let tx = db.begin().await?;
+    let sql = "UPDATE kernels SET deaths = $1 WHERE name = $2";
+    tx.execute_raw(statement(&tx, sql, [deaths.into(), name.into()]))
+        .await?;
+    tx.commit().await
+}
+
+/// Removes the rows of kernels.
+pub(super) async fn leave(
+    db: &TableWriter,
+    names: impl IntoIterator<Item = &String>,
+) -> Result<(), StoreError> {
+    let tx = db.begin().await?;
+    for name in names {
+        let sql = "DELETE FROM kernels WHERE name = $1";
+        tx.later(statement(&tx, sql, [name.clone().into()])).await?;
+    }
+    tx.commit().await
+}
+
+/// How often an input was noted.
+pub(super) async fn begun(tx: &Transaction, digest: &str) -> Result<i32, StoreError> {
+    let sql = "SELECT begun FROM suspects WHERE digest = $1";
+    let rows = tx
+        .query_all_raw(statement(tx, sql, [digest.into()]))
+        .await?;
+    let begun = rows
+        .first()
+        .map(|row| row.try_get_by_index(0))
+        .transpose()?;
+    Ok(begun.unwrap_or(0))
+}
+
+pub(super) async fn note(
+    tx: &Transaction,
+    digest: &str,
+    begun: i32,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO suspects (digest, begun, noted_at) VALUES ($1, $2, $3) \
+               ON CONFLICT (digest) DO UPDATE SET begun = excluded.begun, noted_at = excluded.noted_at";
+    let values = [digest.into(), begun.into(), now.into()];
+    tx.execute_raw(statement(tx, sql, values)).await?;
+    Ok(())
+}
+
+/// Removes the note of an input, with whatever else the transaction does.
+pub(crate) async fn forget(tx: &Transaction, digest: &str) -> Result<(), StoreError> {
+    // Without a number it goes to SQLite together with other statements.
+    let sql = if is_sqlite(tx) {
+        "DELETE FROM suspects WHERE digest = ?"
+    } else {
+        "DELETE FROM suspects WHERE digest = $1"
+    };
+    tx.later(statement(tx, sql, [digest.into()])).await?;
+    Ok(())
+}
+
+pub(super) async fn forget_alone(db: &TableWriter, digest: &str) -> Result<(), StoreError> {
+    let tx = db.begin().await?;
+    forget(&tx, digest).await?;
+    tx.commit().await
+}
+
+/// Forgets suspects that were noted before an instant and never came again.
+pub(super) async fn trim(db: &TableWriter, before: DateTime<Utc>) -> Result<(), StoreError> {
+    let tx = db.begin().await?;
+    let sql = "DELETE FROM suspects WHERE noted_at < $1";
+    tx.execute_raw(statement(&tx, sql, [before.into()])).await?;
+    tx.commit().await
+}
+
+/// Inputs that must not be decided, and whether each has its dead letter.
+pub(super) async fn banned(db: &TableWriter) -> Result<HashMap<String, bool>, StoreError> {
+    let tx = db.begin().await?;
+    let mut banned = HashMap::new();
+    let sql = "SELECT digest FROM suspects WHERE begun >= $1";
+    for row in tx
+        .query_all_raw(statement(&tx, sql, [ALONE_MAX.into()]))
+        .await?
+    {
+        banned.insert(row.try_get_by_index(0)?, false);
+    }
+    let sql = "SELECT digest FROM dead_letters WHERE digest <> $1";
+    for row in tx.query_all_raw(statement(&tx, sql, ["".into()])).await? {
+        banned.insert(row.try_get_by_index(0)?, true);
+    }
+    tx.commit().await?;
+    Ok(banned)
+}

@@ -1,0 +1,39 @@
+//! Writes the command that carries rows of wishes. The rows go as they are: a replica of another
+//! version may have written them, and its fields must reach the receiver.
+
+use holdpoint_bus::Outgoing;
+use holdpoint_contracts::message::{Actor, Command};
+use holdpoint_ids::Workspace;
+use serde::de::{Error as _, IgnoredAny};
+
+/// The command of a service whose member `list` has the given bodies, each as it is in its row.
+/// `first` is the same command with the first of them alone: it gives the subject and the other members.
+///
+/// # Errors
+/// When a body is not JSON, or `first` is not an object with that member.
+pub fn rows_as_command<C: Command>(
+    service: &str,
+    workspace: &Workspace,
+    first: &C,
+    (list, bodies): (&str, &[&str]),
+) -> Result<Outgoing, serde_json::Error> {
+    for body in bodies {
+        serde_json::from_str::<IgnoredAny>(body)?;
+    }
+    let mut others = serde_json::to_value(first)?;
+    let members = others.as_object_mut();
+    if members.and_then(|members| members.remove(list)).is_none() {
+        let text = format!("the command `{}` has no member `{list}`", C::VERB);
+        return Err(serde_json::Error::custom(text));
+    }
+    let others = serde_json::to_string(&others)?;
+    let others = others.trim_end_matches('}');
+    let comma = if others.len() > 1 { "," } else { "" };
+    let actor = serde_json::to_string(&Actor::service(service))?;
+    let items = bodies.join(",");
+    Ok(Outgoing {
+        subject: first.subject(workspace),
+        body: format!(r#"{{"actor":{actor},"command":{others}{comma}"{list}":[{items}]}}}}"#),
+        headers: Vec::new(),
+    })
+}
