@@ -83,7 +83,8 @@ pub(crate) async fn ground(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     Ok(())
 }
 
-/// Which kernels run, which inputs may have ended their process, and by which digest a dead letter is known.
+/// Which kernels run, which inputs may have ended their process, by which digest a dead letter is known, and
+/// whose it is.
 pub(crate) async fn suspects(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager
         .create_table(
@@ -105,9 +106,21 @@ pub(crate) async fn suspects(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
                 .to_owned(),
         )
         .await?;
-    let digest = string("digest").default("").take();
-    let mut dead = Table::alter();
+    // SQLite adds one column a statement.
+    for column in ["digest", "workspace"] {
+        let mut dead = Table::alter();
+        dead.table("dead_letters")
+            .add_column(string(column).default(""));
+        manager.alter_table(dead).await?;
+    }
     manager
-        .alter_table(dead.table("dead_letters").add_column(digest).to_owned())
+        .create_index(
+            Index::create()
+                .name("dead_letters_by_workspace")
+                .table("dead_letters")
+                .col("workspace")
+                .col("id")
+                .to_owned(),
+        )
         .await
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use holdpoint_testkit::{Up, UpOptions, until};
+use holdpoint_testkit::{Up, UpOptions, holdpoint_binary, until};
 use serde_json::{Value, json};
 
 use crate::world::{PATIENCE, at_rest, log, rows};
@@ -73,6 +73,39 @@ async fn an_input_that_kills_is_a_dead_letter_after_three_deaths() {
         items.iter().any(|item| item["type"] == "run.incident"),
         "the run says what happened: {events}"
     );
+    the_letter_is_replayed(&mut up, &run).await;
+}
+
+/// Mend 6: once its cause is mended an operator replays the letter, and the run goes on.
+async fn the_letter_is_replayed(up: &mut Up, run: &str) {
+    up.options_mut().env.clear();
+    up.restart().await.unwrap();
+    let listed = typed(up, &["dead", "list"]).await;
+    let line = listed.lines().find(|line| line.contains("timers_fired"));
+    let id = line.unwrap().split_whitespace().next().unwrap().to_owned();
+    assert!(id.starts_with("executor-"), "{listed}");
+    let shown = typed(up, &["dead", "show", &id]).await;
+    assert!(shown.contains("\"ended_the_process\": true"), "{shown}");
+    typed(up, &["dead", "replay", &id]).await;
+    done(up, run).await;
+    let (_, left) = up.get("/dead").await.unwrap();
+    assert_eq!(left["items"], json!([]), "{left}");
+    let (status, gone) = up.get(&format!("/dead/{id}")).await.unwrap();
+    assert_eq!(status, 404, "{gone}");
+}
+
+/// What a command prints.
+async fn typed(up: &Up, args: &[&str]) -> String {
+    let output = tokio::process::Command::new(holdpoint_binary().unwrap())
+        .args(args)
+        .arg("--data")
+        .arg(up.data_dir())
+        .output()
+        .await
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {told}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Mend 3: twenty kills under load put nothing aside.

@@ -8,9 +8,9 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
 use crate::routes::{
-    agents, asking, clock, commands, contacts, health, holds, hooks, mails, notifications,
-    policies, preferences, requests, runs, scopes, tokens, tools, users, watches, webhooks,
-    workspaces,
+    agents, asking, clock, commands, contacts, dead_letters, health, holds, hooks, mails,
+    notifications, policies, preferences, requests, runs, scopes, tokens, tools, users, watches,
+    webhooks, workspaces,
 };
 use crate::{access, arrival, pages, problem};
 
@@ -23,6 +23,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(contacts::routes())
         .merge(holds::routes())
         .merge(hooks::routes())
+        .merge(dead_letters::routes())
         .merge(mails::routes())
         .merge(notifications::routes())
         .merge(policies::routes())

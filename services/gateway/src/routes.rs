@@ -5,6 +5,7 @@ pub(crate) mod asking;
 pub(crate) mod clock;
 pub(crate) mod commands;
 pub(crate) mod contacts;
+pub(crate) mod dead_letters;
 pub(crate) mod health;
 pub(crate) mod holds;
 pub(crate) mod hooks;

@@ -1,5 +1,6 @@
 //! What can be typed: commands, options and their help. It holds no behaviour.
 
+mod dead_letters;
 mod people;
 mod processes;
 mod telling;
@@ -16,6 +17,7 @@ use serde_json::Value;
 use crate::serve::tables::Tables;
 use crate::value;
 
+pub(crate) use dead_letters::DeadCommand;
 pub(crate) use people::{
     ActCommand, ApproveArgs, AskAgainArgs, AskArgs, HowArgs, InboxArgs, OneArgs, PauseArgs,
     RequestCommand, StepAskArgs, ToArgs, TokenCommand, ToolCommand, UserCommand, WhichArgs,
@@ -162,6 +164,9 @@ pub(crate) enum Command {
     Nodes,
     /// Show which node works on which step
     Claims,
+    /// Inspect messages that could not be handled, decide them again, or remove them
+    #[command(subcommand)]
+    Dead(DeadCommand),
     /// Read the clock, or move it where it is a test clock
     #[command(subcommand)]
     Clock(ClockCommand),

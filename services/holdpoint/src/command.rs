@@ -3,6 +3,7 @@
 mod agent;
 mod clock;
 mod contact;
+mod dead_letters;
 mod notifications;
 mod people;
 mod policy;

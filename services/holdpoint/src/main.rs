@@ -103,6 +103,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Preferences(command) => command::client(&global, command).await,
         Command::Webhooks(command) => command::client(&global, command).await,
         Command::Policies(command) => command::client(&global, command).await,
+        Command::Dead(command) => command::client(&global, command).await,
         Command::Space(command) => command::client(&global, command).await,
         Command::Nodes => command::client(&global, command::Nodes).await,
         Command::Claims => command::client(&global, command::Claims).await,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_nats::client::{RequestError, RequestErrorKind};
 use bytes::Bytes;
+use holdpoint_contracts::dead_letter::DeadLetterRequest;
 use holdpoint_contracts::message::{Command, Envelope, Query, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::scheduler::{AdvanceClock, AdvancedClock};
@@ -50,6 +51,21 @@ impl Bus {
                 answer => return answer.map_err(Problem::from),
             }
         }
+    }
+
+    /// Asks a service about its dead letters of one workspace.
+    ///
+    /// # Errors
+    /// The service's refusal (`not_found`, for instance), or a 503 [`Problem`].
+    pub async fn dead_letters<A: DeserializeOwned>(
+        &self,
+        workspace: &Workspace,
+        service: &str,
+        request: &DeadLetterRequest,
+    ) -> Result<A, Problem> {
+        let subject = subject::dead_letters(workspace, service);
+        let answer = self.request(subject, request, service, REQUEST_TIMEOUT);
+        Ok(answer.await?)
     }
 
     /// Moves the test clock; answers when what it woke has come to rest, or the cap is reached.

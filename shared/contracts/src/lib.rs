@@ -12,6 +12,7 @@ pub mod asking;
 #[cfg(test)]
 mod catalogue;
 pub mod contact;
+pub mod dead_letter;
 pub mod duration;
 pub mod executor;
 pub mod form;

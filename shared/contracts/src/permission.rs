@@ -26,8 +26,8 @@ use crate::notification::{
 };
 use crate::scheduler::SetTimers;
 use crate::steps::{Beat, Goodbye, StartSteps, StepResults};
-use crate::subject::{STEPS, TIMERS, commands_stream};
-use crate::{executor, handoff, notification, scheduler};
+use crate::subject::{self, STEPS, TIMERS, commands_stream};
+use crate::{dead_letter, executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
 
 /// A kind of client of the bus.
@@ -87,7 +87,7 @@ pub struct Permissions {
 }
 
 /// What a client may. `inboxes` is the prefix of its inboxes, which no other client may share:
-/// [`inboxes_of`](crate::subject::inboxes_of) makes it from the public half of the client's key.
+/// [`inboxes_of`](subject::inboxes_of) makes it from the public half of the client's key.
 #[must_use]
 pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
     let mut publish = Vec::new();
@@ -112,7 +112,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
             publish.push("hp.timers.>".into());
             publish.extend(stream_owner(TIMERS));
             publish.extend(stream_reader(TIMERS));
-            subscribe.push(crate::subject::CLOCK_ADVANCE.into());
+            subscribe.push(subject::CLOCK_ADVANCE.into());
         }
         Client::Handoff => {
             serves(handoff::SERVICE, &mut publish, &mut subscribe);
@@ -132,7 +132,8 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
         Client::Gateway => {
             publish.extend(of_gateway());
             publish.push("hp.*.get.>".into());
-            publish.push(crate::subject::CLOCK_ADVANCE.into());
+            publish.extend(dead_letter::SERVICES.map(subject::dead_letters_filter));
+            publish.push(subject::CLOCK_ADVANCE.into());
             subscribe.push("hp.*.live.>".into());
         }
         Client::Worker => {
@@ -267,8 +268,9 @@ fn built_in_tools() -> [String; 2] {
 
 /// What a service on the kernel needs: its own commands and queries, answers, and its stream.
 fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
-    subscribe.push(crate::subject::asks_filter(service));
-    subscribe.push(crate::subject::queries_filter(service));
+    subscribe.push(subject::asks_filter(service));
+    subscribe.push(subject::queries_filter(service));
+    subscribe.push(subject::dead_letters_filter(service));
     // Callers wait at inboxes of their own.
     publish.push("_INBOX.>".into());
     publish.push(format!("hp.*.live.{service}"));
@@ -279,7 +281,7 @@ fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>)
 /// A copy of the users: what changed, and that something did.
 fn knows_users(publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
     publish.push(format!("hp.sys.get.{}.user_facts", handoff::SERVICE));
-    subscribe.push(crate::subject::live_users());
+    subscribe.push(subject::live_users());
 }
 
 /// One command of another service, put into its stream.

@@ -97,6 +97,25 @@ pub fn queries_filter(service: &str) -> String {
     format!("hp.*.get.{service}.*")
 }
 
+/// What an operator asks a service about its dead letters, by core request (`dead_letter.rs`).
+#[must_use]
+pub fn dead_letters(workspace: &Workspace, service: &str) -> String {
+    format!("hp.{workspace}.dead.{service}")
+}
+
+/// All that operators ask one service about its dead letters.
+#[must_use]
+pub fn dead_letters_filter(service: &str) -> String {
+    format!("hp.*.dead.{service}")
+}
+
+/// The workspace of a subject made by [`dead_letters`].
+#[must_use]
+pub fn dead_letters_workspace(subject: &str) -> Option<Workspace> {
+    let workspace = subject.strip_prefix("hp.")?.split_once('.')?.0;
+    workspace.parse().ok()
+}
+
 /// One core message a batch of a service: whose history has grown (`history::Nudge`), which requests
 /// have changed (`handoff::RequestNudge`), whose notifications have.
 #[must_use]

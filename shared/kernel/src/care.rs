@@ -86,6 +86,15 @@ impl Caution {
         self.0.has_banned.store(true, Ordering::Release);
     }
 
+    /// An input may be decided again.
+    pub(crate) fn lift(&self, digest: &str) {
+        let mut banned = self.banned();
+        banned.remove(digest);
+        let has_banned = !banned.is_empty();
+        drop(banned);
+        self.0.has_banned.store(has_banned, Ordering::Release);
+    }
+
     fn set(&self, now: HashMap<String, bool>) {
         let mut banned = self.banned();
         *banned = now;
@@ -276,6 +285,17 @@ impl Care {
                 tracing::warn!(error = %chain(&error), "a suspect stays noted for now");
             }
         }
+    }
+
+    /// An input starts again without deaths.
+    pub(crate) async fn forget(
+        &mut self,
+        db: &TableWriter,
+        digest: &str,
+    ) -> Result<(), StoreError> {
+        rows::forget_alone(db, digest).await?;
+        self.committed(digest);
+        Ok(())
     }
 
     /// The kernel stops: nobody has to be careful because of it.

@@ -16,7 +16,7 @@ use crate::idempotency::{self, Seen};
 use crate::publisher::Through;
 use crate::task::Task;
 use crate::wishes::Unconfirmed;
-use crate::{Changed, Service, care, outbox, wishes};
+use crate::{Changed, Service, care, dead, outbox, wishes};
 
 /// Aggregates that are kept in memory between batches.
 const HOT_STATES_MAX: usize = 50_000;
@@ -92,6 +92,8 @@ pub(crate) struct Bundle<'b, S: Service> {
     pub(crate) message_bytes_max: usize,
     /// The digest under which the one input is noted as a suspect: not any more once it is committed.
     pub(crate) suspect: Option<&'b str>,
+    /// The dead letter that is decided again: it is gone once that is committed.
+    pub(crate) replayed: Option<i64>,
     /// For crash points only.
     pub(crate) verbs: &'b [String],
 }
@@ -110,10 +112,11 @@ pub(crate) async fn commit<S: Service>(
         owner,
         message_bytes_max,
         suspect,
+        replayed,
         verbs,
     } = *bundle;
     let tx = db.begin().await?;
-    forget(&tx, through, suspect).await?;
+    forget(&tx, through, (suspect, replayed)).await?;
     let seen = idempotency::seen(&tx, tasks.iter().filter_map(|task| task.asked.as_ref())).await?;
     let Memory {
         hot,
@@ -197,8 +200,11 @@ fn all_or_none<S: Service>(
 async fn forget(
     tx: &Transaction,
     through: &Through,
-    suspect: Option<&str>,
+    (suspect, replayed): (Option<&str>, Option<i64>),
 ) -> Result<(), StoreError> {
+    if let Some(letter) = replayed {
+        dead::remove(tx, letter).await?;
+    }
     if let Some(digest) = suspect {
         care::forget(tx, digest).await?;
     }
@@ -209,7 +215,7 @@ async fn forget(
 /// Deletes what has done its work, in a commit of its own.
 pub(crate) async fn forget_alone(db: &TableWriter, through: &Through) -> Result<(), StoreError> {
     let tx = db.begin().await?;
-    forget(&tx, through, None).await?;
+    forget(&tx, through, (None, None)).await?;
     tx.commit().await
 }
 

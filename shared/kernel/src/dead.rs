@@ -1,11 +1,23 @@
-//! Dead letters: messages that cannot be handled, kept with the reason.
+//! Dead letters: messages that cannot be handled, kept with the reason until an operator replays or drops
+//! them.
+
+pub(crate) mod requests;
+
+use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, TableWriter};
+use holdpoint_contracts::dead_letter::{DeadLetter, DeadLetterSummary, workspace_of};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_ids::Workspace;
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, TableWriter, Transaction};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
+use sea_orm::{ConnectionTrait, QueryOrder as _, QuerySelect as _};
 
 use crate::task::Raw;
+
+/// Letters that a service keeps of one workspace; of more the oldest are dropped.
+pub(crate) const LETTERS_MAX: u64 = 1_000;
 
 mod row {
     #![expect(
@@ -27,9 +39,19 @@ mod row {
         pub created_at: DateTimeUtc,
         /// Of the input that must not be decided again; empty: none.
         pub digest: String,
+        /// Empty: the letter is older than this column.
+        pub workspace: String,
     }
 
     impl ActiveModelBehavior for ActiveModel {}
+}
+
+/// Of a reason, so that a page of letters is an answer that the bus takes.
+const REASON_BYTES_MAX: usize = 2_000;
+
+/// The beginning of a text, at most so many bytes.
+fn beginning(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
 }
 
 /// A message that cannot be handled.
@@ -52,14 +74,116 @@ pub(crate) async fn bury(
             subject: Set(letter.raw.subject.clone()),
             // Postgres takes no NUL in a text.
             body: Set(String::from_utf8_lossy(&letter.raw.body).replace('\0', "\u{fffd}")),
-            reason: Set(letter.reason.replace('\0', "\u{fffd}")),
+            reason: Set(beginning(&letter.reason, REASON_BYTES_MAX).replace('\0', "\u{fffd}")),
             created_at: Set(now),
             digest: Set(letter.digest.clone()),
+            workspace: Set(workspace_of(&letter.raw.subject).to_owned()),
             ..Default::default()
         });
         row::Entity::insert_many(rows)
             .exec_without_returning(&tx)
             .await?;
     }
+    let workspaces: BTreeSet<_> = letters
+        .iter()
+        .map(|letter| workspace_of(&letter.raw.subject))
+        .collect();
+    for workspace in workspaces {
+        drop_oldest(&tx, workspace).await?;
+    }
     tx.commit().await
+}
+
+/// Drops the oldest letters of a workspace above [`LETTERS_MAX`].
+async fn drop_oldest(tx: &Transaction, workspace: &str) -> Result<(), StoreError> {
+    let of_workspace = || row::Entity::find().filter(row::COLUMN.workspace.eq(workspace));
+    let newest_above = of_workspace()
+        .select_only()
+        .column(row::Column::Id)
+        .order_by_desc(row::Column::Id)
+        .offset(LETTERS_MAX)
+        .limit(1)
+        .into_tuple::<i64>()
+        .one(tx)
+        .await?;
+    let Some(newest_above) = newest_above else {
+        return Ok(());
+    };
+    let dropped = row::Entity::delete_many()
+        .filter(row::COLUMN.workspace.eq(workspace))
+        .filter(row::COLUMN.id.lte(newest_above))
+        .exec(tx)
+        .await?;
+    tracing::error!(
+        workspace,
+        dropped = dropped.rows_affected,
+        most = LETTERS_MAX,
+        "too many dead letters; the oldest are dropped"
+    );
+    Ok(())
+}
+
+/// The newest letters of a workspace, newest first.
+async fn list(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    before: Option<i64>,
+    limit: u64,
+) -> Result<Vec<DeadLetterSummary>, StoreError> {
+    let rows = row::Entity::find()
+        .filter(row::COLUMN.workspace.is_in(named(workspace)))
+        .filter(row::COLUMN.id.lt(before.unwrap_or(i64::MAX)))
+        .order_by_desc(row::Column::Id)
+        .limit(limit)
+        .all(db)
+        .await?;
+    Ok(rows.iter().map(summary).collect())
+}
+
+/// One letter of a workspace with its digest.
+pub(crate) async fn read(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    id: i64,
+) -> Result<Option<(DeadLetter, String)>, StoreError> {
+    let row = row::Entity::find_by_id(id)
+        .filter(row::COLUMN.workspace.is_in(named(workspace)))
+        .one(db)
+        .await?;
+    Ok(row.map(|row| {
+        let letter = DeadLetter {
+            summary: summary(&row),
+            body: row.body,
+            truncated: false,
+        };
+        (letter, row.digest)
+    }))
+}
+
+/// Removes a letter, with whatever else the transaction does.
+pub(crate) async fn remove(tx: &Transaction, id: i64) -> Result<(), StoreError> {
+    row::Entity::delete_by_id(id).exec(tx).await?;
+    Ok(())
+}
+
+/// What the rows of a workspace's letters say.
+fn named(workspace: &Workspace) -> Vec<String> {
+    let older = (workspace.as_str() == workspace_of("")).then(String::new);
+    [workspace.to_string()].into_iter().chain(older).collect()
+}
+
+fn summary(row: &row::Model) -> DeadLetterSummary {
+    DeadLetterSummary {
+        id: row.id,
+        subject: row.subject.clone(),
+        reason: row.reason.clone(),
+        created_at: row.created_at,
+        bytes: row.body.len() as u64,
+        ended_the_process: !row.digest.is_empty(),
+    }
+}
+
+/// What is answered where a workspace has no such letter.
+pub(crate) fn unknown(id: i64) -> Problem {
+    Problem::not_found(format!("the service has no dead letter {id}"))
 }

@@ -195,7 +195,7 @@ pub(crate) struct Unread {
 
 impl Unread {
     /// For the writer, who reads it.
-    fn into_task<S: Service>(self) -> Task<S> {
+    pub(crate) fn into_task<S: Service>(self) -> Task<S> {
         Task {
             inputs: Vec::new(),
             many: false,

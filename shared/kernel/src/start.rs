@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::activity::Activity;
 use crate::care::{Care, Caution};
 use crate::commit::Memory;
+use crate::dead::requests::{LetterCommand, Requests, WAITING_MAX};
 use crate::intake::{BYTES_MAX, Intake};
 use crate::outbox::Kept;
 use crate::publisher::{Published, Publisher, Publishing, UNPUBLISHED_MAX};
@@ -163,10 +164,7 @@ pub async fn start<S: Service>(
     stop: CancellationToken,
     tracker: &TaskTracker,
 ) -> Result<Handle<S>, KernelError> {
-    let on_bus = |source| KernelError::Bus {
-        service: S::NAME,
-        source,
-    };
+    let on_bus = on_bus::<S>;
     deps.bus
         .provide_stream(StreamUse::Commands(S::NAME))
         .await
@@ -176,6 +174,7 @@ pub async fn start<S: Service>(
     let (tasks, inbox) = mpsc::channel(TASKS_MAX);
     let (publishing, batches) = mpsc::channel(UNPUBLISHED_MAX);
     let (ended, end) = oneshot::channel();
+    let (letter_commands, letters) = mpsc::channel(WAITING_MAX);
     let owner = deps.bus.client().new_inbox();
     let writer = Thread {
         service: Arc::clone(&service),
@@ -186,14 +185,12 @@ pub async fn start<S: Service>(
         published: published.clone(),
         owner: owner.clone(),
         activity: activity.clone(),
+        letters,
         ended,
     };
     let left_behind = writer.start(deps.store.clone()).await?;
     let readers = open_readers(&deps.store, 1).await;
-    let readers = readers.map_err(|source| KernelError::Store {
-        service: S::NAME,
-        source,
-    })?;
+    let readers = readers.map_err(on_store::<S>)?;
     // The process must not end before the thread has closed its tables.
     tracker.spawn(end.map(drop));
     let courier = Courier::new(
@@ -204,19 +201,21 @@ pub async fn start<S: Service>(
         tasks.downgrade(),
     );
     let owned = (!deps.store.is_exclusive()).then(|| owner.clone());
-    let publisher = Publisher::new(
-        courier.clone(),
-        readers.clone(),
-        owned,
-        left_behind,
-        stop.clone(),
-    );
+    let (db, on) = (readers.clone(), stop.clone());
+    let publisher = Publisher::new(courier.clone(), db, owned, left_behind, on);
     tracker.spawn(vital::<S>("publisher").run(publisher.run(batches)));
     if !deps.store.is_exclusive() {
         let (db, on) = (readers.clone(), stop.clone());
         let taking = recovery::take_over(publishing, courier.clone(), db, owner, on);
         tracker.spawn(vital::<S>("recovery").run(taking));
     }
+    let requests = Requests {
+        bus: deps.bus.clone(),
+        db: readers.clone(),
+        commands: letter_commands,
+        stop: stop.clone(),
+    };
+    requests.open(S::NAME, tracker).await.map_err(on_bus)?;
     let confirmations = courier.subscribe().await.map_err(on_bus)?;
     let heard = courier.clone().confirmations(confirmations, stop.clone());
     tracker.spawn(vital::<S>("confirmations").run(heard));
@@ -232,6 +231,20 @@ pub async fn start<S: Service>(
     let opened = intake.open(deps.store.is_exclusive(), tracker).await;
     opened.map_err(on_bus)?;
     Ok(Handle(intake))
+}
+
+const fn on_bus<S: Service>(source: BusError) -> KernelError {
+    KernelError::Bus {
+        service: S::NAME,
+        source,
+    }
+}
+
+const fn on_store<S: Service>(source: StoreError) -> KernelError {
+    KernelError::Store {
+        service: S::NAME,
+        source,
+    }
 }
 
 /// A part whose panic ends the process.
@@ -252,6 +265,7 @@ struct Thread<S: Service> {
     published: Published,
     owner: String,
     activity: Activity,
+    letters: mpsc::Receiver<LetterCommand>,
     /// Gone when the thread has closed the tables.
     ended: oneshot::Sender<()>,
 }
@@ -279,10 +293,7 @@ impl<S: Service> Thread<S> {
         started
             .await
             .map_err(|_gone| KernelError::Ended { service: S::NAME })?
-            .map_err(|source| KernelError::Store {
-                service: S::NAME,
-                source,
-            })
+            .map_err(on_store::<S>)
     }
 
     async fn run(
@@ -308,6 +319,7 @@ impl<S: Service> Thread<S> {
             published,
             owner,
             activity,
+            letters,
             ended,
         } = self;
         let memory = Memory::new(store.is_exclusive());
@@ -324,6 +336,8 @@ impl<S: Service> Thread<S> {
             activity,
             care,
             suspect: None,
+            letters,
+            replayed: None,
             may_have_committed: false,
             next_trim: None,
             incidents: Vec::new(),

@@ -2,6 +2,7 @@
 
 mod away;
 mod counter;
+mod dead_letters;
 mod faults;
 mod inboxes;
 mod lost_commit;
@@ -376,7 +377,10 @@ async fn the_kernels_tables_have_the_columns_of_its_entities() {
     let expected = [
         ("outbox", "id messages created_at owner leased_until"),
         ("idempotency", "key digest answer created_at"),
-        ("dead_letters", "id subject body reason created_at digest"),
+        (
+            "dead_letters",
+            "id subject body reason created_at digest workspace",
+        ),
         ("kernels", "name deaths started_at"),
         ("suspects", "digest begun noted_at"),
         ("wishes", "kind workspace id rev body created_at"),

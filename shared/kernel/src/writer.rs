@@ -18,6 +18,7 @@ use crate::activity::Activity;
 use crate::care::Care;
 use crate::commit::{Bundle, Committed, Fault, Memory, commit, forget_alone};
 use crate::crash::{self, Point};
+use crate::dead::requests::LetterCommand;
 use crate::publisher::{Published, Publishing, Settled};
 use crate::task::{Settlement, Task};
 use crate::{Service, idempotency, outbox, parts};
@@ -43,6 +44,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 mod alone;
 mod burying;
+mod replaying;
 mod uncertain;
 
 /// Everything the database thread works with.
@@ -63,6 +65,10 @@ pub(crate) struct Writer<S: Service> {
     pub(crate) care: Care,
     /// The digest of the input that is decided alone.
     pub(crate) suspect: Option<String>,
+    /// What operators have done with dead letters.
+    pub(crate) letters: mpsc::Receiver<LetterCommand>,
+    /// The dead letter that is decided again.
+    pub(crate) replayed: Option<i64>,
     /// The answer to a commit was lost: its outbox row may be there.
     pub(crate) may_have_committed: bool,
     /// When old idempotency keys are forgotten next.
@@ -94,6 +100,7 @@ impl<S: Service> Writer<S> {
             self.bury(poison, "the message cannot be read", None).await;
             self.process(tasks).await;
             self.trim_keys().await;
+            self.handle_letters().await;
             self.care.tick(&self.db, self.clock.now()).await;
             self.activity.set_at_work(false);
         }
@@ -131,6 +138,11 @@ impl<S: Service> Writer<S> {
                     self.forget().await;
                     self.activity.set_at_work(false);
                 }
+                Some(command) = self.letters.recv() => {
+                    self.activity.set_at_work(true);
+                    self.handle_letter(command).await;
+                    self.activity.set_at_work(false);
+                }
                 () = sleep_until(care_due) => self.care.tick(&self.db, self.clock.now()).await,
                 () = tokio::time::sleep(LOOK_AGAIN_AFTER), if !self.activity.database_answers() => {
                     self.activity.set_database_answers(self.db.takes_writes().await);
@@ -157,12 +169,14 @@ impl<S: Service> Writer<S> {
                 owner: &self.owner,
                 message_bytes_max: outbox::message_bytes_max(&self.bus),
                 suspect: self.suspect.as_deref(),
+                replayed: self.replayed,
                 verbs: &verbs,
             };
             let committed = commit(&self.db, &*self.service, &mut self.memory, &bundle);
             match committed.await {
                 Ok(committed) => {
                     self.activity.set_database_answers(true);
+                    self.replayed = None;
                     if let Some(digest) = self.suspect.take() {
                         self.care.committed(&digest);
                     }

@@ -132,6 +132,7 @@ pub(super) fn may_publish(key: &str, subject: &str) -> bool {
         }
         ["hp", workspace, "get", service, name] => asks(key, workspace, (service, name)),
         ["hp", _, "live", service] => key == *service,
+        ["hp", _, "dead", _] => key == "gateway",
         ["hp", _, "steps", _] | ["hp", "sys", "node", _] => key == "executor",
         ["hp", "timers", ..] => key == "scheduler",
         ["hp", "sys", "clock", "advance"] => key == "gateway",
@@ -202,6 +203,7 @@ pub(super) fn filters() -> Vec<String> {
         "$SYS.>",
         "hp.*.ask.>",
         "hp.*.get.>",
+        "hp.*.dead.>",
         "hp.*.cmd.>",
         "hp.*.steps.>",
         "hp.timers.>",
@@ -219,6 +221,7 @@ pub(super) fn filters() -> Vec<String> {
             format!("hp.*.ask.{service}.>"),
             format!("hp.default.ask.{service}.3.*"),
             format!("hp.*.get.{service}.*"),
+            format!("hp.*.dead.{service}"),
         ]
     });
     named
@@ -237,7 +240,7 @@ pub(super) fn may_hear(key: &str, filter: &str) -> bool {
         ("program", ["hp", workspace, "live", ..]) => key == format!("program-{workspace}"),
         ("executor" | "notification", ["hp", "sys", "live", "handoff"]) => true,
         ("scheduler", ["hp", "sys", "clock", "advance"]) => true,
-        (service, ["hp", _, "ask" | "get", of, ..]) => service == *of,
+        (service, ["hp", _, "ask" | "get" | "dead", of, ..]) => service == *of,
         _ => false,
     }
 }

@@ -159,7 +159,7 @@ impl System {
             url: settings.nats_url.clone(),
         };
         let nats = server::provide(wanted).await?;
-        match Self::start_on(&settings, &nats.url).await {
+        match Box::pin(Self::start_on(&settings, &nats.url)).await {
             Ok(started) => Ok(started.on(nats, settings.data, locks)),
             Err(error) => {
                 nats.stop().await;

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::samples::{at, run_id};
 use super::{Entry, acme, message};
+use crate::dead_letter::DeadLetterRequest;
 use crate::history::Nudge;
 use crate::message::{Actor, Reply};
 use crate::scheduler::{AdvanceClock, AdvancedClock, DueBucket};
@@ -51,6 +52,8 @@ pub(super) fn messages() -> Vec<Entry> {
     let moved = subject::CLOCK_ADVANCE.to_owned();
     let mut clock = message(scheduler::SERVICE, "advance_clock", moved, &advance);
     clock.answer = Some(super::body(&advanced));
+    let letters = subject::dead_letters(&acme(), executor::SERVICE);
+    let replay = DeadLetterRequest::Replay { id: 12 };
     let due = subject::timer_due(0);
     let mut buckets = message(scheduler::SERVICE, "due_bucket", due, &bucket);
     buckets
@@ -59,6 +62,7 @@ pub(super) fn messages() -> Vec<Entry> {
     vec![
         message(executor::SERVICE, "hand_out", queue, &hand_out),
         message(executor::SERVICE, "nudge", live, &nudge),
+        message(executor::SERVICE, "dead_letters", letters, &replay),
         buckets,
         clock,
     ]

@@ -172,7 +172,7 @@ fn the_built_in_tools_reach_what_they_change() {
 fn each_service_nudges_for_itself_and_pages_hear_all() {
     let live = "hp.acme.live.handoff";
     assert!(may_publish(&Client::Handoff, live));
-    assert!(may_publish(&Client::Handoff, &crate::subject::live_users()));
+    assert!(may_publish(&Client::Handoff, &subject::live_users()));
     for client in [Client::Executor, Client::Gateway, Client::Worker] {
         assert!(!may_publish(&client, live), "{client:?}");
     }

@@ -62,7 +62,7 @@ impl<S: Service> Writer<S> {
     }
 
     /// Decides a message alone in the process, input by input.
-    async fn decide_alone(&mut self, mut task: Task<S>) {
+    pub(super) async fn decide_alone(&mut self, mut task: Task<S>) {
         let _alone = ALONE.lock().await;
         let mut message = None;
         if task.is_unread {

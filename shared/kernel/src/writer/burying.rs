@@ -21,6 +21,14 @@ impl<S: Service> Writer<S> {
         if tasks.is_empty() {
             return;
         }
+        let told = match digest {
+            Some(_) => parts::buried(),
+            None => Problem::internal(),
+        };
+        // It is a dead letter already, and stays one.
+        if self.replayed.take().is_some() {
+            return self.settle_all(tasks, &told, Settlement::Buried).await;
+        }
         // What the service gave itself it gives itself again; there is no message to keep, only the word
         // that it must not be decided.
         let is_kept =
@@ -56,10 +64,6 @@ impl<S: Service> Writer<S> {
             .in_flight
             .fetch_add(incidents.len(), Ordering::AcqRel);
         self.incidents.extend(incidents);
-        let told = match digest {
-            Some(_) => parts::buried(),
-            None => Problem::internal(),
-        };
         self.settle_all(tasks, &told, Settlement::Buried).await;
     }
 
