@@ -208,13 +208,48 @@ async fn completing_by_the_run_ends_it() {
         again["detail"],
         "Cannot complete handoff: Execution not in waiting state"
     );
-    let nobody = "/runs/run_0193aaaabbbb7ccc8dddeeeeeeeeeeee/complete-handoff";
-    let (status, unknown) = world.up.put(nobody, &body).await.unwrap();
-    assert_eq!(status, 404);
-    assert_eq!(
-        unknown["detail"],
-        "Cannot complete handoff: Execution not found"
-    );
+    // Mend C-4: also of what cannot be the id of a run.
+    for nobody in ["run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "execution-12"] {
+        let path = format!("/runs/{nobody}/complete-handoff");
+        let (status, unknown) = world.up.put(&path, &body).await.unwrap();
+        assert_eq!(status, 404, "{unknown}");
+        let words = "Cannot complete handoff: Execution not found";
+        assert_eq!(unknown["detail"], words);
+    }
+}
+
+/// Mend C-3: a run that shows `waiting` can be completed at once, twelve times out of twelve. Mend C-4: there
+/// are `warnings`, and none in it. Mend C-6: who comes after a cancellation is told by whom it was.
+#[tokio::test]
+async fn a_waiting_run_is_completed_at_once() {
+    let world = World::with_real_time().await;
+    let step = json!({ "handoff": { "to": "@user.owner" } });
+    world.agent("hands", json!([step])).await;
+    for _try in 0..12 {
+        let run = world.start_run("hands", json!({})).await;
+        loop {
+            let (_, shown) = world.up.get(&format!("/runs/{run}")).await.unwrap();
+            if shown["status"] == "waiting" {
+                break;
+            }
+        }
+        let path = format!("/runs/{run}/complete-handoff");
+        let (status, done) = world.up.put(&path, &json!({})).await.unwrap();
+        assert_eq!((status, &done["warnings"]), (200, &json!([])), "{done}");
+    }
+    let run = world.start_run("hands", json!({})).await;
+    let shown = world.until_status(&run, "waiting").await;
+    let id = shown["waiting_on"][0]["id"].as_str().unwrap().to_owned();
+    let path = format!("/runs/{run}/cancel");
+    let (status, cancelled) = world.up.post(&path, &json!({})).await.unwrap();
+    assert_eq!(status, 200, "{cancelled}");
+    let accept = format!("/requests/{id}/accept");
+    let told = until(PATIENCE, "the request to be over", async || {
+        let (status, told) = world.up.post(&accept, &json!({})).await.unwrap();
+        (status == 409).then_some(told)
+    });
+    let told = told.await.unwrap();
+    assert_eq!(told["winner"]["by"], "owner", "{told}");
 }
 
 /// S0-AC6, S0-T1: nobody acts, and the run goes on by itself at the due time.

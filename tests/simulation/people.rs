@@ -249,6 +249,7 @@ impl World {
             Want::Gone { .. } => return,
             _ if self.chance.one_in(8) => Want::Gone {
                 reason: "The run has ended.".to_owned(),
+                by: None,
             },
             Want::Open { spec, deadline } => {
                 let left = (deadline.unwrap() - now).num_milliseconds();

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::domain::tool::BUILT_IN;
 use crate::domain::view::INLINE_NODE;
-use crate::domain::{Input, RunInput};
+use crate::domain::{Input, RunInput, StepRow};
 use crate::sweeps::hand_outs;
 use crate::{Executor, outbound, store};
 
@@ -30,8 +30,11 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long a step is left to the workers.
 const LEFT_TO_WORKERS: Duration = Duration::from_secs(5);
 
-/// Queued steps that are looked at.
-const LOOKED_AT_MAX: u64 = 1_000;
+/// Queued steps of one round; the next one goes on behind them.
+const PAGE: u64 = 1_000;
+
+/// Hand-outs of which it is known how long they have been left; those of further ones are looked at later.
+const LEFT_MAX: usize = 100_000;
 
 /// Steps that run at the same time.
 const AT_ONCE_MAX: usize = 16;
@@ -61,8 +64,11 @@ pub(crate) struct Inline {
     pub(crate) handle: Handle<Executor>,
     pub(crate) db: DatabaseConnection,
     pub(crate) tools: Arc<dyn InlineTools>,
-    /// Since when a hand-out is known to be left.
-    left: HashMap<Place, Instant>,
+    /// Since when a hand-out is known to be left, and the pass that has seen it last.
+    left: HashMap<Place, (Instant, u64)>,
+    /// The last step of the round before; none: a pass begins.
+    after: Option<(RunId, String)>,
+    pass: u64,
 }
 
 impl Inline {
@@ -78,6 +84,8 @@ impl Inline {
             db: db.clone(),
             tools,
             left: HashMap::new(),
+            after: None,
+            pass: 0,
         }
     }
 
@@ -136,28 +144,45 @@ impl Inline {
         Ok(())
     }
 
-    /// Steps that have been queued for long and that may run here.
+    /// Steps that have been queued for long and that may run here. Pages follow each other, so that those
+    /// that may not run here hold up no others.
     async fn left_over(&mut self) -> Result<Vec<HandOut>, StoreError> {
         let now = Instant::now();
-        let rows = store::queued_steps(&self.db, None, &BUILT_IN, LOOKED_AT_MAX).await?;
-        let before = std::mem::take(&mut self.left);
+        let after = self.after.as_ref().map(|(run, step)| (*run, step.as_str()));
+        let rows = store::queued_steps(&self.db, after, &BUILT_IN, PAGE).await?;
+        let is_full = u64::try_from(rows.len()).is_ok_and(|found| found >= PAGE);
+        let mut next = rows.last().map(|row| (row.run, row.step.clone()));
         let mut long = Vec::new();
         for row in rows {
             let name = row.tool.as_deref().and_then(|tool| tool.parse().ok());
-            if !name.is_some_and(|name| self.tools.knows(&name)) {
-                continue;
-            }
-            let place = (row.run, row.step.clone(), row.dispatch);
-            let since = before.get(&place).copied().unwrap_or(now);
-            self.left.insert(place, since);
-            if now.duration_since(since) >= LEFT_TO_WORKERS {
+            if name.is_some_and(|name| self.tools.knows(&name)) && self.is_left(&row, now) {
                 long.push(row);
             }
         }
         let mut found = hand_outs(&self.db, long).await?;
         found.retain(|out| out.idempotent);
-        found.truncate(AT_ONCE_MAX);
+        if found.len() > AT_ONCE_MAX {
+            // The next round begins with the first one that had no place.
+            found.truncate(AT_ONCE_MAX);
+            next = found.last().map(|out| (out.run, out.step.clone()));
+        } else if !is_full {
+            next = None;
+            self.left.retain(|_, (_, pass)| *pass == self.pass);
+            self.pass += 1;
+        }
+        self.after = next;
         Ok(found)
+    }
+
+    /// Whether the workers have had their time with a step.
+    fn is_left(&mut self, row: &StepRow, now: Instant) -> bool {
+        let place = (row.run, row.step.clone(), row.dispatch);
+        if self.left.len() >= LEFT_MAX && !self.left.contains_key(&place) {
+            return false;
+        }
+        let (since, pass) = self.left.entry(place).or_insert((now, self.pass));
+        *pass = self.pass;
+        now.duration_since(*since) >= LEFT_TO_WORKERS
     }
 
     /// Calls the tool for as long as the lease lasts: nobody beats for it.

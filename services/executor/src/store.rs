@@ -39,7 +39,9 @@ pub(crate) use history_row::after as history_after;
 pub(crate) use lease_row::{
     due as due_leases, id as lease_id, list as list_leases, load as leases,
 };
-pub(crate) use node_row::{list as list_nodes, load as nodes, suspects};
+pub(crate) use node_row::{
+    forgettable as forgettable_nodes, list as list_nodes, load as nodes, suspects,
+};
 pub(crate) use run_row::{Filter, list as list_runs, load as runs, one as run, open as open_runs};
 pub(crate) use run_value_row::{find as values, input_of};
 pub(crate) use step_row::{of_run as steps_of, queued as queued_steps};

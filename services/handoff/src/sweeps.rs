@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::message::Actor;
+use holdpoint_ids::{HoldId, UserName, Workspace};
 use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
@@ -19,8 +20,15 @@ use crate::store;
 /// Most requests of one page.
 const PAGE_REQUESTS: u64 = 500;
 
-/// The sweep of users who leave.
-pub(crate) struct Leaving;
+/// The sweep of users who leave, and how far it has come. What does not move is passed over until the
+/// next round: a request whose row cannot be read holds up no other.
+#[derive(Debug, Default)]
+pub(crate) struct Leaving {
+    /// The user who is done in this round.
+    user: Option<(Workspace, UserName)>,
+    /// The last request of the page before, and who it was put to.
+    request: Option<(Party, HoldId)>,
+}
 
 impl Sweep<Handoff> for Leaving {
     const NAME: &'static str = "leaving";
@@ -31,10 +39,10 @@ impl Sweep<Handoff> for Leaving {
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Handoff>, StoreError>> {
         async move {
-            let inputs = page(db).await?;
+            let page = self.next(db).await?;
             Ok(SweepPage {
-                more: !inputs.is_empty(),
-                inputs,
+                more: page.is_some(),
+                inputs: page.unwrap_or_default(),
                 messages: Vec::new(),
             })
         }
@@ -42,23 +50,43 @@ impl Sweep<Handoff> for Leaving {
     }
 }
 
-/// One page of the first user who leaves, or has left a role; their row says so when none is left.
-pub(crate) async fn page(db: &DatabaseConnection) -> Result<Vec<Input>, StoreError> {
-    let Some(user) = store::leaving(db).await? else {
-        return Ok(Vec::new());
-    };
-    for gone in gone(db, &user).await? {
-        let theirs = store::requests_of(db, &user.workspace, &gone, PAGE_REQUESTS).await?;
-        if !theirs.is_empty() {
+impl Leaving {
+    /// The next page of a round; none: the round is over.
+    async fn next(&mut self, db: &DatabaseConnection) -> Result<Option<Vec<Input>>, StoreError> {
+        let Some(user) = store::leaving(db, self.user.as_ref()).await? else {
+            *self = Self::default();
+            return Ok(None);
+        };
+        let parties = gone(db, &user).await?;
+        let is_at = |(party, _): &(Party, HoldId)| parties.iter().position(|one| one == party);
+        let begin = self.request.as_ref().and_then(is_at).unwrap_or(0);
+        for gone in parties.iter().skip(begin) {
+            let before = self.request.as_ref().filter(|(party, _)| party == gone);
+            let page = (before.map(|(_, id)| *id), PAGE_REQUESTS);
+            let theirs = store::requests_of(db, &user.workspace, gone, page).await?;
+            let Some(last) = theirs.last() else {
+                continue;
+            };
+            self.request = Some((gone.clone(), *last));
             let orphaned = |id| Input::Request {
                 workspace: user.workspace.clone(),
                 id,
                 input: RequestInput::Orphaned { gone: gone.clone() },
             };
-            return Ok(theirs.into_iter().map(orphaned).collect());
+            return Ok(Some(theirs.into_iter().map(orphaned).collect()));
         }
+        self.user = Some((user.workspace.clone(), user.name.clone()));
+        // Something of theirs may be left behind the cursor: the next round looks.
+        if self.request.take().is_some() {
+            return Ok(Some(Vec::new()));
+        }
+        Ok(Some(vec![left(user)]))
     }
-    Ok(vec![Input::User {
+}
+
+/// Nothing is put to the user any more; their row says so.
+fn left(user: User) -> Input {
+    Input::User {
         workspace: user.workspace,
         name: user.name,
         caller: Caller {
@@ -68,7 +96,7 @@ pub(crate) async fn page(db: &DatabaseConnection) -> Result<Vec<Input>, StoreErr
         input: UserInput::Left {
             roles: user.left_roles,
         },
-    }])
+    }
 }
 
 /// Who is not there any more: the user, and roles that were theirs and have no active member.

@@ -319,7 +319,7 @@ async fn what_was_gone_before_it_was_known_stays_gone() {
     let id = hold();
     let reason = "the run was cancelled".to_owned();
     assert_eq!(
-        bench.wish(id, 5, Want::Gone { reason }).await,
+        bench.wish(id, 5, Want::Gone { reason, by: None }).await,
         WishAnswer::Set
     );
     assert_eq!(bench.wish(id, 4, open()).await, WishAnswer::Stale);

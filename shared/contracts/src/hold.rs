@@ -57,6 +57,9 @@ pub enum Want {
     Gone {
         /// Why, for people.
         reason: String,
+        /// Who ended the run; none: the run ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
 }
 

@@ -264,6 +264,11 @@ pub enum NodeInput {
         /// As for [`NodeInput::Silent`].
         rev: u64,
     },
+    /// It has been down for a day and holds no lease: its row goes.
+    Forget {
+        /// As for [`NodeInput::Silent`].
+        rev: u64,
+    },
 }
 
 /// What can happen to a tool.

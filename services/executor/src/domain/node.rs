@@ -40,6 +40,24 @@ pub struct Node {
     pub queue_depth: u64,
     /// How long it may be silent: the shortest of its leases, in milliseconds.
     pub lease_ms: u64,
+    /// Whether its row is to be removed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub forgotten: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+/// Versions of a node that is new begin with the time in milliseconds. A node of that name may have been
+/// forgotten, and its alarms are still compared with the last number that it had.
+fn version_before(known: Option<&Node>, now: DateTime<Utc>) -> u64 {
+    let begin = || u64::try_from(now.timestamp_millis()).unwrap_or(0);
+    known.map_or_else(begin, |node| node.version)
 }
 
 /// Decides what an input does to a node.
@@ -62,7 +80,7 @@ pub(crate) fn decide(
         ) => {
             let fresh = Node {
                 name: name.clone(),
-                version: known.map_or(0, |node| node.version) + 1,
+                version: version_before(known, now) + 1,
                 status: NodeStatus::Up,
                 last_seen: now,
                 changed_at: known
@@ -71,6 +89,7 @@ pub(crate) fn decide(
                 tools: tools.clone(),
                 queue_depth: *queue_depth,
                 lease_ms: (*lease_ms).clamp(LEASE_MIN_MS, LEASE_MAX_MS),
+                forgotten: false,
             };
             beat(fresh, working, look)
         }
@@ -105,11 +124,24 @@ pub(crate) fn decide(
                 Verdict::Unchanged(Answer::Nothing(()))
             }
         },
+        (Some(node), NodeInput::Forget { rev }) => forget(node, *rev, now),
         (None, NodeInput::Silent { .. }) => Verdict::Unchanged(Answer::Timer(TimerAnswer::Stale)),
-        (None, NodeInput::Goodbye | NodeInput::Unheard { .. }) => {
+        (None, NodeInput::Goodbye | NodeInput::Unheard { .. } | NodeInput::Forget { .. }) => {
             Verdict::Unchanged(Answer::Nothing(()))
         }
     }
+}
+
+/// Has the row of a node removed that is down and was not seen since.
+fn forget(node: &Node, rev: u64, now: DateTime<Utc>) -> Verdict {
+    if node.status != NodeStatus::Down || node.version != rev || node.forgotten {
+        return Verdict::Unchanged(Answer::Nothing(()));
+    }
+    let next = Node {
+        forgotten: true,
+        ..moved(node, NodeStatus::Down, now)
+    };
+    decided(next, Vec::new(), Answer::Nothing(()))
 }
 
 /// Takes a beat in, and tells the node what is not its own any more.

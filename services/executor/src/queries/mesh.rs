@@ -34,7 +34,7 @@ impl ExecutorQueries {
         workspace: &Workspace,
         ListNodes {}: ListNodes,
     ) -> Result<Page<NodeView>, Problem> {
-        let nodes = store::list_nodes(&self.db, LIMIT_MAX + 1)
+        let nodes = store::list_nodes(&self.db, LIMIT_MAX)
             .await
             .map_err(|error| failed(&error))?;
         let leases = store::list_leases(&self.db, workspace, LIMIT_MAX)
@@ -53,9 +53,11 @@ impl ExecutorQueries {
             tools: node.tools,
             queue_depth: node.queue_depth,
         });
-        Ok(page(views.collect(), LIMIT_MAX, |view: &NodeView| {
-            view.node.to_string()
-        }))
+        // One page: those that live come first, and one that is down is forgotten after a day.
+        Ok(Page {
+            items: views.collect(),
+            next_cursor: None,
+        })
     }
 
     pub(super) async fn claims(

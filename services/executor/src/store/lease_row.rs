@@ -10,6 +10,7 @@ use holdpoint_ids::{RunId, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::SelectStatement;
 use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait};
 
@@ -91,6 +92,14 @@ pub(crate) async fn upsert(db: &Transaction, leases: &[&Lease]) -> Result<(), St
         ])
         .to_owned();
     insert_rows(db, rows.collect::<Result<Vec<_>, _>>()?, Some(&newest)).await
+}
+
+/// Names of the nodes that hold leases.
+pub(super) fn names_of_nodes() -> SelectStatement {
+    Entity::find()
+        .select_only()
+        .column(Column::Node)
+        .into_query()
 }
 
 /// Forgets leases by their ids.

@@ -12,10 +12,11 @@ use holdpoint_ids::NodeName;
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::SelectStatement;
+use sea_orm::sea_query::{ExprTrait, SelectStatement};
 use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
 
 use crate::domain::{Key, Node};
+use crate::store::lease_row;
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -64,9 +65,12 @@ pub(crate) async fn load(
     Ok(nodes)
 }
 
-/// Nodes by name.
+/// Nodes: those that live first, and of the others those that were seen last.
 pub(crate) async fn list(db: &impl ConnectionTrait, limit: u64) -> Result<Vec<Node>, StoreError> {
+    let is_down = ExprTrait::eq(Expr::col(Column::Status), word(NodeStatus::Down));
     let rows = Entity::find()
+        .order_by_asc(is_down)
+        .order_by_desc(Column::LastSeen)
         .order_by_asc(Column::Name)
         .limit(limit)
         .all(db)
@@ -87,6 +91,22 @@ pub(crate) async fn suspects(
     rows.iter().map(read).collect()
 }
 
+/// Nodes that were down before an instant and hold no lease.
+pub(crate) async fn forgettable(
+    db: &impl ConnectionTrait,
+    before: DateTimeUtc,
+    limit: u64,
+) -> Result<Vec<Node>, StoreError> {
+    let rows = Entity::find()
+        .filter(COLUMN.status.eq(word(NodeStatus::Down)))
+        .filter(COLUMN.last_seen.lt(before))
+        .filter(COLUMN.name.not_in_subquery(lease_row::names_of_nodes()))
+        .limit(limit)
+        .all(db)
+        .await?;
+    rows.iter().map(read).collect()
+}
+
 /// Names of the nodes that are down.
 pub(super) fn names_of_down() -> SelectStatement {
     Entity::find()
@@ -100,8 +120,9 @@ pub(crate) async fn save(
     db: &impl ConnectionTrait,
     nodes: &[(&Node, u64)],
 ) -> Result<Vec<Key>, StoreError> {
-    let mut losers = Vec::new();
-    for chunk in nodes.chunks(ROWS_PER_STATEMENT) {
+    let (forgotten, kept): (Vec<_>, Vec<_>) = nodes.iter().partition(|(node, _)| node.forgotten);
+    let mut losers = forget(db, &forgotten).await?;
+    for chunk in kept.chunks(ROWS_PER_STATEMENT) {
         let rows = chunk.iter().map(|(node, read)| active(node, *read));
         let won: HashSet<String> = Entity::insert_many(rows.collect::<Result<Vec<_>, _>>()?)
             .on_conflict(guarded(
@@ -117,6 +138,24 @@ pub(crate) async fn save(
             .iter()
             .filter(|(node, _)| !won.contains(node.name.as_str()));
         losers.extend(lost.map(|(node, _)| Key::Node(node.name.clone())));
+    }
+    Ok(losers)
+}
+
+/// Removes the rows of nodes that nobody has changed meanwhile; returns the others.
+async fn forget(
+    db: &impl ConnectionTrait,
+    nodes: &[&(&Node, u64)],
+) -> Result<Vec<Key>, StoreError> {
+    let mut losers = Vec::new();
+    for (node, read) in nodes.iter().copied() {
+        let deleted = Entity::delete_by_id(node.name.to_string())
+            .filter(COLUMN.version.eq(i64::try_from(*read).map_err(broken)?))
+            .exec(db)
+            .await?;
+        if deleted.rows_affected == 0 {
+            losers.push(Key::Node(node.name.clone()));
+        }
     }
     Ok(losers)
 }

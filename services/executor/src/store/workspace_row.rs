@@ -5,13 +5,16 @@
 )]
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
+use std::collections::BTreeSet;
+
 use holdpoint_ids::Workspace;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, is_sqlite};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::ExprTrait as _;
 use sea_orm::{QueryOrder, QuerySelect};
 
+use crate::domain::scope::Scope;
 use crate::domain::{Key, WorkspaceScope};
 
 #[sea_orm::model]
@@ -45,14 +48,44 @@ pub(crate) async fn load(
     if workspaces.is_empty() {
         return Ok(Vec::new());
     }
+    let rows = lock_shared(db, workspaces).await?;
+    if is_sqlite(db) || rows.len() == workspaces.len() {
+        return rows.iter().map(read).collect();
+    }
+    // A row that is not there cannot be locked: the first command for the workspace would pass by.
+    let is_there =
+        |workspace: &Workspace| rows.iter().any(|row| row.workspace == workspace.as_str());
+    let missing: BTreeSet<_> = workspaces
+        .iter()
+        .copied()
+        .filter(|workspace| !is_there(workspace))
+        .collect();
+    let fresh = missing.into_iter().map(|workspace| {
+        let fresh = WorkspaceScope {
+            workspace: workspace.clone(),
+            version: 0,
+            scope: Scope::default(),
+        };
+        active(&fresh, 0)
+    });
+    Entity::insert_many(fresh.collect::<Result<Vec<_>, _>>()?)
+        .on_conflict_do_nothing()
+        .exec_without_returning(db)
+        .await?;
+    let rows = lock_shared(db, workspaces).await?;
+    rows.iter().map(read).collect()
+}
+
+async fn lock_shared(
+    db: &impl ConnectionTrait,
+    workspaces: &[&Workspace],
+) -> Result<Vec<Model>, StoreError> {
     let names = workspaces.iter().map(|workspace| workspace.as_str());
-    let rows = Entity::find()
+    let query = Entity::find()
         .filter(COLUMN.workspace.is_in(names))
         .order_by_asc(Column::Workspace)
-        .lock_shared()
-        .all(db)
-        .await?;
-    rows.iter().map(read).collect()
+        .lock_shared();
+    Ok(query.all(db).await?)
 }
 
 /// For a read.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_bus::Bus;
@@ -28,6 +28,11 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// Real time after the bus is back within which live nodes have beaten: they try each second.
 pub(super) const HEARD_AGAIN_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long a node that is down is remembered, how often such ones are looked for, and how many at once.
+const KEPT_WHEN_DOWN: TimeDelta = TimeDelta::days(1);
+const FORGET_EVERY: Duration = Duration::from_secs(60);
+const FORGET_PAGE: u64 = 100;
+
 /// The sweep of leases.
 #[derive(Debug)]
 pub(super) struct Leases {
@@ -39,6 +44,8 @@ pub(super) struct Leases {
     /// While the bus is away no node can be heard; after it they have this long to be.
     bus: Bus,
     deaf_until: Option<Instant>,
+    /// When nodes that are long down are looked for again.
+    forget_at: Instant,
 }
 
 impl Leases {
@@ -46,6 +53,7 @@ impl Leases {
         Self {
             bus,
             deaf_until: None,
+            forget_at: Instant::now(),
             clock,
             after: String::new(),
             asked: HashMap::new(),
@@ -83,6 +91,27 @@ impl Leases {
         is_deaf
     }
 
+    /// Nodes that were down for a day: a worker has a new name at each start.
+    async fn forget(
+        &mut self,
+        db: &DatabaseConnection,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Input>, StoreError> {
+        if Instant::now() < self.forget_at {
+            return Ok(Vec::new());
+        }
+        let nodes = store::forgettable_nodes(db, now - KEPT_WHEN_DOWN, FORGET_PAGE).await?;
+        // A full page is followed by the next one at once.
+        if nodes.len() < usize::try_from(FORGET_PAGE).unwrap_or(usize::MAX) {
+            self.forget_at = Instant::now() + FORGET_EVERY;
+        }
+        let inputs = nodes.into_iter().map(|node| Input::Node {
+            node: node.name,
+            input: NodeInput::Forget { rev: node.version },
+        });
+        Ok(inputs.collect())
+    }
+
     async fn look(&mut self, db: &DatabaseConnection) -> Result<SweepPage<Executor>, StoreError> {
         if self.is_deaf(Instant::now()) {
             return Ok(SweepPage {
@@ -97,6 +126,7 @@ impl Leases {
             inputs = self.unheard(&suspects, Instant::now());
         }
         let now = self.clock.now();
+        inputs.extend(self.forget(db, now).await?);
         let leases = store::due_leases(db, now, (&self.after, PAGE)).await?;
         let names: BTreeSet<&str> = leases.iter().map(|lease| lease.node.as_str()).collect();
         let names: Vec<_> = names.into_iter().collect();

@@ -40,6 +40,7 @@ fn node(status: NodeStatus, last_seen: i64, changed_at: i64) -> Node {
         tools: Vec::new(),
         queue_depth: 0,
         lease_ms: 30_000,
+        forgotten: false,
     }
 }
 

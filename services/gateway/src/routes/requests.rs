@@ -12,6 +12,7 @@ use axum::extract::State;
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
+use holdpoint_contracts::executor::GetRun;
 use holdpoint_contracts::handoff::{
     DecideRequest, Decided, Decision, Effect, ListRequests, RequestStatus, RequestView,
 };
@@ -34,6 +35,9 @@ use axum::response::Response;
 
 /// However many nudges come, the owner is asked no more often than this.
 const LOOK_AT_MOST: Duration = Duration::from_millis(50);
+
+/// How long a decision waits for a request that is on its way.
+const ARRIVAL_WAIT: Duration = Duration::from_secs(5);
 /// How long a decision waits for the executor's word.
 const EFFECT_WAIT: Duration = Duration::from_secs(2);
 /// Longest comment or reason, in characters.
@@ -248,12 +252,43 @@ pub(crate) async fn decided(
     key: Option<Asked>,
     command: DecideRequest,
 ) -> Result<Answered<Decided>, Problem> {
-    match app.command(caller, key, command.clone()).await? {
+    match when_there(app, caller, key, &command).await? {
         Answered::Done(decided) => {
             let decided = effect(app, caller, command, decided).await;
             Ok(Answered::Done(decided))
         }
         later @ Answered::Accepted(_) => Ok(later),
+    }
+}
+
+/// A run says that it waits a moment before its request has reached the people's side. A decision of one
+/// that is on its way waits for it.
+async fn when_there(
+    app: &App,
+    caller: &Caller,
+    key: Option<Asked>,
+    command: &DecideRequest,
+) -> Result<Answered<Decided>, Problem> {
+    let by = Instant::now() + ARRIVAL_WAIT;
+    loop {
+        match app.command(caller, key.clone(), command.clone()).await {
+            Err(problem) if problem.status == 404 && Instant::now() < by => {
+                if !is_on_its_way(app, caller, command.id).await {
+                    return Err(problem);
+                }
+            }
+            answered => return answered,
+        }
+        tokio::time::sleep(LOOK_AT_MOST).await;
+    }
+}
+
+/// Whether the run of a request waits for it.
+async fn is_on_its_way(app: &App, caller: &Caller, id: HoldId) -> bool {
+    let query = GetRun { run: id.run };
+    match app.bus.query(&caller.workspace, &query).await {
+        Ok(run) => run.waiting_on.iter().any(|on| on.id == id),
+        Err(_no_such_run) => false,
     }
 }
 

@@ -118,6 +118,9 @@ pub enum Phase {
     Gone {
         /// Why, for people.
         reason: String,
+        /// Who ended it; none: its owner by itself.
+        #[serde(default)]
+        by: Option<String>,
         /// Since when.
         at: DateTime<Utc>,
     },
@@ -199,12 +202,13 @@ impl Request {
                 at: *at,
             }),
             Phase::TimedOut { at } => Some(self.time_out(*at)),
-            Phase::Gone { reason, at } => Some(End {
+            Phase::Gone { reason, by, at } => Some(End {
                 outcome: HoldOutcome::Cancelled,
                 data: json!(reason),
-                by: match self.owner {
-                    Some(Owner::Executor) => "service:executor".to_owned(),
-                    None => self.opened_by.clone().unwrap_or_default(),
+                by: match (by, self.owner) {
+                    (Some(by), _) => by.clone(),
+                    (None, Some(Owner::Executor)) => "service:executor".to_owned(),
+                    (None, None) => self.opened_by.clone().unwrap_or_default(),
                 },
                 at: *at,
             }),

@@ -285,6 +285,7 @@ pub(crate) fn withdraw(
             let mut turn = Turn::on(request);
             turn.request.phase = Phase::Gone {
                 reason: format!("withdrawn by {by}"),
+                by: Some(by.clone()),
                 at: scene.now,
             };
             turn.close();

@@ -116,8 +116,9 @@ fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnsw
             since: *since,
             remaining_ms: remaining_ms.filter(|_| !is_owned),
         },
-        Want::Gone { reason } => Phase::Gone {
+        Want::Gone { reason, by } => Phase::Gone {
             reason: reason.clone(),
+            by: by.clone(),
             at: scene.now,
         },
     };
@@ -135,9 +136,9 @@ fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnsw
                 reopened(turn, scene);
             }
         }
-        Want::Gone { reason } => {
+        Want::Gone { reason, by } => {
             let to = turn.request.deciders();
-            let by = "service:executor";
+            let by = by.as_deref().unwrap_or("service:executor");
             turn.note("withdrawn", by, scene.now, Some(reason.clone()));
             // Who was told that time is up is told that it did not count.
             if !was_gone {
@@ -297,6 +298,7 @@ fn over_before(request: &Request, scene: &Scene<'_>) -> Step {
     turn.tell_people(FactKind::Withdrawn, Some(by), scene.now, to);
     turn.request.phase = Phase::Gone {
         reason,
+        by: None,
         at: scene.now,
     };
     turn.end(|_| Answer::Noted)

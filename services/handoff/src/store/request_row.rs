@@ -289,7 +289,7 @@ pub(crate) async fn of_party(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     gone: &Party,
-    limit: u64,
+    (after, limit): (Option<HoldId>, u64),
 ) -> Result<Vec<HoldId>, StoreError> {
     let is_put_to = has_word(Column::Audience, &gone.to_string());
     let is_theirs = match gone {
@@ -304,8 +304,14 @@ pub(crate) async fn of_party(
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.status.eq("open"))
         .filter(is_theirs)
+        .filter(
+            COLUMN
+                .id
+                .gt(after.map(|id| id.to_string()).unwrap_or_default()),
+        )
         .select_only()
         .column(Column::Id)
+        .order_by_asc(Column::Id)
         .limit(limit)
         .into_tuple::<String>()
         .all(db)

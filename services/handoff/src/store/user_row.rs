@@ -154,10 +154,24 @@ pub(crate) async fn members(
 }
 
 /// The first user whose requests, or whose role's, are on their way to others.
-pub(crate) async fn leaving(db: &impl ConnectionTrait) -> Result<Option<User>, StoreError> {
+pub(crate) async fn leaving(
+    db: &impl ConnectionTrait,
+    after: Option<&(Workspace, UserName)>,
+) -> Result<Option<User>, StoreError> {
+    let mut later = Condition::all();
+    if let Some((workspace, name)) = after {
+        let of_workspace = Condition::all()
+            .add(COLUMN.workspace.eq(workspace.as_str()))
+            .add(COLUMN.name.gt(name.as_str()));
+        let behind = Condition::any()
+            .add(COLUMN.workspace.gt(workspace.as_str()))
+            .add(of_workspace);
+        later = later.add(behind);
+    }
     let row = Entity::find()
         // In the words of its index.
         .filter(Expr::col(Column::IsLeaving))
+        .filter(later)
         .order_by_asc(Column::Workspace)
         .order_by_asc(Column::Name)
         .one(db)

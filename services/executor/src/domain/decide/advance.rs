@@ -24,7 +24,7 @@ use crate::domain::tool::{Tool, is_built_in};
 
 use super::people::opening::{self, Story};
 use super::people::{ASSIGNEE_INACTIVE, HUMAN_TIMEOUT, asking, handing};
-use super::turn::{RowData, Stop, Turn};
+use super::turn::{RowData, Stop, Turn, begun, failed};
 
 /// What one step can see.
 #[derive(Default)]
@@ -450,10 +450,12 @@ pub(super) fn fail_step(
     let Some(step) = turn.step_mut(index) else {
         return;
     };
+    // One that fails before its tool runs has a response too.
+    let begun = begun(&step.phase).unwrap_or(now);
     step.phase = StepPhase::Failed { at: now };
     let id = step.id.clone();
     let data = RowData {
-        response,
+        response: response.or_else(|| Some(failed(message, begun, now))),
         error_code: Some(code.to_owned()),
         ..RowData::default()
     };

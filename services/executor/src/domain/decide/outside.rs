@@ -150,6 +150,7 @@ pub(super) fn questions(turn: &Turn<'_>) -> Result<Vec<Effect>, Stop> {
         };
         let want = Want::Gone {
             reason: reason.to_owned(),
+            by: turn.ended_by.clone(),
         };
         wishes.push(wish(turn, asked.hold, want));
     }
@@ -218,8 +219,11 @@ pub(super) fn people(turn: &Turn<'_>) -> Result<Vec<Effect>, Stop> {
             true => "The run has ended.",
             false => "It is not asked any more.",
         };
-        let reason = reason.to_owned();
-        wishes.push(wish(turn, on.id, Want::Gone { reason }));
+        let want = Want::Gone {
+            reason: reason.to_owned(),
+            by: turn.ended_by.clone(),
+        };
+        wishes.push(wish(turn, on.id, want));
     }
     Ok(wishes)
 }

@@ -238,6 +238,7 @@ impl<'a> Turn<'a> {
         // One that was queued before a pause has a row, though its turn is to come again.
         let is_skipped = matches!(ended, StepPhase::Skipped { .. });
         let has_row = is_skipped || !matches!(step.phase, StepPhase::Planned) || step.dispatch > 0;
+        let begun = begun(&step.phase);
         let hold = match &step.phase {
             StepPhase::Waiting(hold) => Some(hold.id),
             StepPhase::Planned
@@ -264,7 +265,15 @@ impl<'a> Turn<'a> {
             });
         }
         if has_row {
-            self.row(index, RowData::default());
+            let why = match is_skipped {
+                true => "The step was skipped before it ended.",
+                false => "The step was cancelled before it ended.",
+            };
+            let data = RowData {
+                response: begun.map(|begun| failed(why, begun, self.now)),
+                ..RowData::default()
+            };
+            self.row(index, data);
         }
     }
 
@@ -340,5 +349,35 @@ impl<'a> Turn<'a> {
             facts,
             answer,
         }))
+    }
+}
+
+/// Since when a step has been at work: its tool was called, or it asks or waits.
+pub(super) const fn begun(phase: &StepPhase) -> Option<DateTime<Utc>> {
+    match phase {
+        StepPhase::Waiting(hold) => Some(hold.since),
+        StepPhase::Asked(on) => Some(on.since),
+        StepPhase::Working(working) => Some(working.since),
+        StepPhase::Uncertain(asked) => Some(asked.working.since),
+        StepPhase::Planned
+        | StepPhase::Queued(_)
+        | StepPhase::Parked(_)
+        | StepPhase::Completed { .. }
+        | StepPhase::Failed { .. }
+        | StepPhase::Skipped { .. }
+        | StepPhase::Cancelled { .. } => None,
+    }
+}
+
+/// What a step that did not succeed has brought, where no tool said so (S0-R5): it replaces what was said
+/// when the step began to wait or to ask.
+pub(super) fn failed(why: &str, begun: DateTime<Utc>, now: DateTime<Utc>) -> ActionResult {
+    let took = (now - begun).num_milliseconds();
+    ActionResult {
+        success: false,
+        description: why.to_owned(),
+        error: Some(why.to_owned()),
+        data: Value::Null,
+        duration_ms: u64::try_from(took).unwrap_or(0),
     }
 }

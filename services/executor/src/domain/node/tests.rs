@@ -48,7 +48,8 @@ impl Mesh {
                 let Aggregate::Node(next) = decision.state else {
                     panic!("a node became something else")
                 };
-                let before = self.node.as_ref().map_or(0, |node| node.version);
+                let begin = || u64::try_from(at(now).timestamp_millis()).unwrap();
+                let before = self.node.as_ref().map_or_else(begin, |node| node.version);
                 assert_eq!(next.version, before + 1);
                 self.node = Some(next);
                 self.effects = decision.effects;
@@ -107,9 +108,9 @@ fn a_beat_sets_the_alarm_of_its_node() {
     let mut mesh = Mesh::new();
     let answer = mesh.beat(Vec::new(), 30_000, 5);
     assert_eq!((answer.stop.len(), answer.again_ms), (0, 10_000));
-    assert_eq!(mesh.alarm(), Some((1, Some(at(35)))));
+    assert_eq!(mesh.alarm(), Some((5_001, Some(at(35)))));
     assert_eq!(mesh.beat(Vec::new(), 1_000, 6).again_ms, 333);
-    assert_eq!(mesh.alarm(), Some((2, Some(at(7)))));
+    assert_eq!(mesh.alarm(), Some((5_002, Some(at(7)))));
     // Shorter than any lease: taken as the shortest there is.
     assert_eq!(mesh.beat(Vec::new(), 0, 6).again_ms, 333);
 }
@@ -183,4 +184,27 @@ fn a_node_that_says_goodbye_is_down_at_once() {
     );
     mesh.give(&NodeInput::Goodbye, 2);
     assert!(mesh.effects.is_empty());
+}
+
+/// Mend B-10: a node that is down is forgotten once, by the version that was seen; one of its name begins
+/// with a higher number, for the scheduler knows the last alarm.
+#[test]
+fn a_node_that_is_down_is_forgotten() {
+    let mut mesh = Mesh::new();
+    mesh.beat(Vec::new(), 30_000, 5);
+    let forget = |mesh: &mut Mesh, rev| {
+        mesh.give(&NodeInput::Forget { rev }, 90_000);
+        mesh.node.as_ref().unwrap().forgotten
+    };
+    let rev = mesh.version();
+    assert!(!forget(&mut mesh, rev), "it lives");
+    mesh.give(&NodeInput::Goodbye, 6);
+    let rev = mesh.version();
+    assert!(!forget(&mut mesh, rev - 1), "it was seen since");
+    assert!(forget(&mut mesh, rev));
+    let last = mesh.version();
+    mesh.node = None;
+    mesh.beat(Vec::new(), 30_000, 90_001);
+    assert!(mesh.version() > last);
+    assert!(!mesh.node.as_ref().unwrap().forgotten);
 }

@@ -9,8 +9,11 @@ use serde_json::json;
 
 use super::samples::{acme, node, now};
 use super::{record_all, save_all, sqlite};
-use crate::domain::{Aggregate, Effect, Lease, Node, StepRow};
-use crate::store::{due_leases, handovers_of, leases, list_leases, queued_steps};
+use crate::domain::{Aggregate, Effect, Key, Lease, Node, StepRow};
+use crate::store::{
+    due_leases, forgettable_nodes, handovers_of, leases, list_leases, list_nodes, node_row,
+    queued_steps,
+};
 
 fn a_lease(run: RunId, step: &str, node: &str) -> Lease {
     Lease {
@@ -192,4 +195,44 @@ pub(super) async fn queued_in_pages(db: &DatabaseConnection) {
     assert_eq!(names(&first), ["a", "c"]);
     let rest = queued_steps(db, Some((run, "c")), &[], 2).await.unwrap();
     assert_eq!(names(&rest), ["d"]);
+}
+
+/// Mend B-10: live nodes come first in the list, and one that is long down goes unless it holds a lease.
+pub(in crate::store) async fn nodes_go(db: &DatabaseConnection) {
+    let down = |name: &str, days: i64| Node {
+        name: name.parse().unwrap(),
+        status: NodeStatus::Down,
+        last_seen: now() - TimeDelta::days(days),
+        ..node("a")
+    };
+    let live = Node {
+        name: "z-lives".parse().unwrap(),
+        last_seen: now() - TimeDelta::days(9),
+        ..node("a")
+    };
+    let (long, just) = (down("a-long", 2), down("b-just", 0));
+    let all = [(&long, 0), (&just, 0), (&live, 0)];
+    assert_eq!(node_row::save(db, &all).await.unwrap(), []);
+    let listed = list_nodes(db, 2).await.unwrap();
+    let names: Vec<_> = listed.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["z-lives", "b-just"]);
+    let before = now() - TimeDelta::days(1);
+    let found = forgettable_nodes(db, before, 10).await.unwrap();
+    assert_eq!(found, std::slice::from_ref(&long));
+    let gone = Node {
+        version: long.version + 1,
+        forgotten: true,
+        ..long.clone()
+    };
+    let stale = node_row::save(db, &[(&gone, long.version + 5)]).await;
+    assert_eq!(stale.unwrap(), [Key::Node(long.name.clone())]);
+    let saved = node_row::save(db, &[(&gone, long.version)]).await;
+    assert_eq!(saved.unwrap(), []);
+    assert_eq!(list_nodes(db, 10).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn nodes_that_are_long_down_go() {
+    let (_dir, db) = sqlite().await;
+    nodes_go(&db).await;
 }

@@ -115,6 +115,7 @@ pub(super) fn node(name: &str) -> Node {
         tools: vec!["log".parse().unwrap()],
         queue_depth: 2,
         lease_ms: 30_000,
+        forgotten: false,
     }
 }
 

@@ -69,7 +69,6 @@ struct CompletedHandoff {
     success: bool,
     execution: Execution,
     message: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<&'static str>,
 }
 
@@ -106,12 +105,16 @@ pub(super) async fn complete(
 pub(super) async fn complete_run(
     State(app): State<App>,
     caller: Caller,
-    Named(run): Named<RunId>,
+    Named(run): Named<String>,
     params: Params,
     body: Body,
 ) -> Result<Response, Refused> {
     params.only(&[])?;
     caller.may(Right::Decide)?;
+    // The words are fixed (S0-R4), also for what cannot be the id of a run.
+    let run: RunId = run
+        .parse()
+        .map_err(|_error| Problem::not_found(NOT_FOUND))?;
     let it: CompleteRunBody = body.json_or_empty()?;
     short("/notes", &it.notes)?;
     let id = open_handoff(&app, &caller, run).await?;
@@ -161,7 +164,13 @@ async fn open_handoff(app: &App, caller: &Caller, run: RunId) -> Result<HoldId, 
         }
     }
     match app.bus.query(&caller.workspace, &GetRun { run }).await {
-        Ok(_) => Err(Problem::new(409, "not_waiting", NOT_WAITING)),
+        // The request may be on its way: the decision waits for it.
+        Ok(run) => run
+            .waiting_on
+            .iter()
+            .find(|on| on.kind == HoldKind::Handoff)
+            .map(|on| on.id)
+            .ok_or_else(|| Problem::new(409, "not_waiting", NOT_WAITING)),
         Err(problem) if problem.status == 404 => Err(Problem::not_found(NOT_FOUND)),
         Err(problem) => Err(problem),
     }

@@ -84,8 +84,9 @@ fn apply(world: &mut World, wants: &[Want], event: &Event) {
 fn seen(world: &World) -> Option<(Phase, u64)> {
     let request = world.request.as_ref()?;
     let phase = match request.phase.clone() {
-        Phase::Gone { reason, .. } => Phase::Gone {
+        Phase::Gone { reason, by, .. } => Phase::Gone {
             reason,
+            by,
             at: super::world::minute(0),
         },
         phase @ (Phase::Open { .. }

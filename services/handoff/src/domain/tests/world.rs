@@ -83,6 +83,7 @@ pub(super) fn frozen(since: i64, remaining_ms: u64) -> Want {
 pub(super) fn gone() -> Want {
     Want::Gone {
         reason: "the run was cancelled".to_owned(),
+        by: None,
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn want(world: &World, id: HoldId) -> &Want {
 pub(super) fn spec(world: &World) -> &HoldSpec {
     match want(world, hold(world)) {
         Want::Open { spec, .. } | Want::Frozen { spec, .. } => spec,
-        Want::Gone { reason } => panic!("gone: {reason}"),
+        Want::Gone { reason, .. } => panic!("gone: {reason}"),
     }
 }
 
@@ -107,6 +107,10 @@ fn time_up_fails_skips_or_takes_the_default() {
     let failure = world.view().failure.unwrap();
     assert_eq!(failure.class, FailureClass::HumanTimeout);
     assert_eq!(failure.code, "human_timeout");
+    // Mend C-1: the end replaces what was said when the question was put.
+    let response = world.rows["q"].response.as_ref().unwrap();
+    assert_eq!((response.success, response.duration_ms), (false, 300_000));
+    assert!(response.error.is_some(), "{response:?}");
     assert!(
         failure
             .message
@@ -119,6 +123,7 @@ fn time_up_fails_skips_or_takes_the_default() {
     );
     time_out(&mut world);
     assert_eq!(world.rows["q"].status, StepStatus::Skipped);
+    assert!(!world.rows["q"].response.as_ref().unwrap().success, "C-1");
     assert_eq!(world.status(), RunStatus::Waiting);
     let mut world = ask(", on_timeout: default, default: \"yes\"");
     time_out(&mut world);
@@ -262,7 +267,10 @@ fn a_cancelled_run_asks_nothing() {
     let mut world = World::started(ASK);
     let id = hold(&world);
     world.cancel();
-    assert!(matches!(want(&world, id), Want::Gone { .. }));
+    // Mend C-6: whoever comes too late is told who it was.
+    let by_owner = |by: &Option<String>| by.as_deref() == Some("owner");
+    assert!(matches!(want(&world, id), Want::Gone { by, .. } if by_owner(by)));
+    assert!(!world.rows["q"].response.as_ref().unwrap().success, "C-1");
     let late = world.close_as(id, HoldOutcome::Answered, json!("yes"));
     assert_eq!(late, ClosedAnswer::RunEnded);
 }

@@ -35,7 +35,7 @@ fn want(world: &World) -> &Want {
 fn spec(world: &World) -> &HoldSpec {
     match want(world) {
         Want::Open { spec, .. } | Want::Frozen { spec, .. } => spec,
-        Want::Gone { reason } => panic!("gone: {reason}"),
+        Want::Gone { reason, .. } => panic!("gone: {reason}"),
     }
 }
 
@@ -158,7 +158,7 @@ fn the_true_result_of_an_uncertain_step_is_applied_and_ends_the_question() {
     let mut world = lost();
     let id = hold(&world);
     assert_eq!(world.report("send", done(json!({}))), ResultAnswer::Applied);
-    let Want::Gone { reason } = want(&world) else {
+    let Want::Gone { reason, .. } = want(&world) else {
         panic!("still asked")
     };
     assert!(reason.contains("reported"), "{reason}");
@@ -175,7 +175,7 @@ fn a_cancelled_run_asks_nothing() {
     let mut world = lost();
     let id = hold(&world);
     world.cancel();
-    assert!(matches!(want(&world), Want::Gone { reason } if reason.contains("ended")));
+    assert!(matches!(want(&world), Want::Gone { reason, .. } if reason.contains("ended")));
     assert_eq!(
         world.close(id, Some(Choice::RunAgain)),
         ClosedAnswer::RunEnded
