@@ -4,6 +4,7 @@ mod activities;
 mod drift;
 mod leases;
 mod page_order;
+mod pauses;
 mod samples;
 
 use std::collections::BTreeMap;
@@ -65,34 +66,7 @@ async fn postgres_behaves_as_sqlite_does() {
         url: postgres.url.clone(),
         schema: "pauses".to_owned(),
     };
-    a_first_pause_waits_for_a_start(&prepared(&location).await, &prepared(&location).await).await;
-}
-
-/// Mend B-8: a start that found no row of its workspace is over before the workspace is paused, so that the
-/// pages of the pause see its run.
-async fn a_first_pause_waits_for_a_start(one: &DatabaseConnection, other: &DatabaseConnection) {
-    let acme = acme();
-    let key = Key::Workspace(acme.clone());
-    let start = begin_write(one).await.unwrap();
-    let found = load(&start, std::slice::from_ref(&key)).await.unwrap();
-    assert_eq!(found.len(), 1, "a row that can be locked");
-    let pause = async {
-        let tx = begin_write(other).await.unwrap();
-        let found = load(&tx, std::slice::from_ref(&key)).await.unwrap();
-        let Aggregate::Workspace(scope) = &found[0].1 else {
-            panic!("{found:?}");
-        };
-        let mut next = scope.clone();
-        next.version += 1;
-        let losers = workspace_row::save(&tx, &[(&next, scope.version)]).await;
-        assert_eq!(losers.unwrap(), []);
-        tx.commit().await.unwrap();
-    };
-    let mut pause = std::pin::pin!(pause);
-    let early = tokio::time::timeout(std::time::Duration::from_millis(300), &mut pause).await;
-    assert!(early.is_err(), "the pause went past the start");
-    start.commit().await.unwrap();
-    pause.await;
+    pauses::wait_for_starts(&prepared(&location).await, &prepared(&location).await).await;
 }
 
 #[tokio::test]
