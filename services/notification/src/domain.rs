@@ -246,6 +246,8 @@ pub enum Effect {
         read_at: Option<DateTime<Utc>>,
         /// They are told because they watch.
         watching: bool,
+        /// A reminder, which takes the place of an earlier one of its request.
+        renews: bool,
     },
     /// These people are told of something that is of no request.
     Notice {

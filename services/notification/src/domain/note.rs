@@ -339,6 +339,7 @@ fn copies(note: &Note, people: Vec<Person>, (is_over, watching): (bool, bool)) -
         at: note.fact.at,
         read_at: (!has_to_act).then_some(note.fact.at),
         watching,
+        renews: note.fact.kind == FactKind::Escalated,
     })
 }
 

@@ -14,6 +14,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func, OnConflict, Query};
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect};
 
+use super::note_row::reminders;
 use super::old::Request;
 use super::told_rev;
 
@@ -86,6 +87,8 @@ pub(super) struct Copies<'c> {
     pub(super) seq: i64,
     /// They are told because they watch.
     pub(super) watching: bool,
+    /// It takes the place of an earlier reminder of the request.
+    pub(super) renews: bool,
     pub(super) people: &'c [UserName],
 }
 
@@ -192,7 +195,42 @@ pub(super) async fn insert(db: &Transaction, all: &[Copies<'_>]) -> Result<(), S
     let kept = OnConflict::columns([Column::Workspace, Column::Person, Column::Hold, Column::Rev])
         .do_nothing()
         .to_owned();
-    insert_rows(db, rows, Some(&kept)).await
+    insert_rows(db, rows, Some(&kept)).await?;
+    for copies in all.iter().filter(|copies| copies.renews) {
+        keep_newest(db, copies).await?;
+    }
+    Ok(())
+}
+
+/// Removes all reminders of a request but the newest, for the people of these copies. Reminders may be
+/// told in another order than they were sent: an older one that arrives later is removed too.
+async fn keep_newest(db: &Transaction, copies: &Copies<'_>) -> Result<(), StoreError> {
+    let rev = number(told_rev(copies.id))?;
+    let reminders = Condition::all()
+        .add(COLUMN.workspace.eq(copies.workspace.as_str()))
+        .add(COLUMN.hold.eq(copies.id.hold.to_string()))
+        .add(Expr::col(Column::Rev).in_subquery(reminders(copies.workspace, copies.id.hold)));
+    for people in copies.people.chunks(ROWS_PER_STATEMENT) {
+        let of_these = COLUMN.person.is_in(people.iter().map(UserName::as_str));
+        Entity::delete_many()
+            .filter(reminders.clone())
+            .filter(of_these)
+            .filter(COLUMN.rev.lt(rev))
+            .exec(db)
+            .await?;
+    }
+    let have_newer = Query::select()
+        .column(Column::Person)
+        .from(Entity)
+        .cond_where(reminders.clone().add(COLUMN.rev.gt(rev)))
+        .to_owned();
+    Entity::delete_many()
+        .filter(reminders)
+        .filter(COLUMN.rev.eq(rev))
+        .filter(Expr::col(Column::Person).in_subquery(have_newer))
+        .exec(db)
+        .await?;
+    Ok(())
 }
 
 /// The copies that changed after a mark, in the order of that.

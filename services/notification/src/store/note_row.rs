@@ -13,7 +13,7 @@ use holdpoint_ids::{HoldId, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::sea_query::{Expr, ExprTrait as _, Query, SelectStatement};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use super::old::Request;
@@ -137,6 +137,17 @@ pub(super) async fn courses(
         }
     }
     Ok(found)
+}
+
+/// Versions of a request at which people were reminded of it.
+pub(super) fn reminders(workspace: &Workspace, hold: HoldId) -> SelectStatement {
+    Query::select()
+        .column(Column::Rev)
+        .from(Entity)
+        .and_where(COLUMN.workspace.eq(workspace.as_str()))
+        .and_where(COLUMN.hold.eq(hold.to_string()))
+        .and_where(COLUMN.kind.eq(FactKind::Escalated.as_str()))
+        .to_owned()
 }
 
 impl Fanning for NoteKey {

@@ -122,12 +122,14 @@ impl<'e> New<'e> {
                     at,
                     read_at,
                     watching,
+                    renews,
                 } => new.copies.push(copy_row::Copies {
                     workspace,
                     id: *id,
                     at: *at,
                     read_at: *read_at,
                     watching: *watching,
+                    renews: *renews,
                     seq: seq(seqs, workspace),
                     people,
                 }),
@@ -143,6 +145,7 @@ impl<'e> New<'e> {
                         at: notice.at,
                         read_at: None,
                         watching: false,
+                        renews: false,
                         seq: seq(seqs, workspace),
                         people,
                     });

@@ -75,6 +75,7 @@ async fn all(location: &Location) {
     same_columns(&db, end_row::Entity).await;
     watches(&db).await;
     copies::change_in_order(&db).await;
+    copies::reminders_are_renewed(&db).await;
     each_fact_has_its_turn(&db).await;
     ends::ends(&db).await;
     ends::each_has_its_turn(&db).await;

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::notification::Mark;
+use holdpoint_contracts::notification::{FactKind, Mark};
 use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::begin_write;
 use sea_orm::DatabaseConnection;
 
 use super::super::copy_row::{self, After, Copies, Filter};
-use super::super::{change_row, copy_row::Behind};
+use super::super::{change_row, copy_row::Behind, note_row};
+use crate::domain::tests::fact;
+use crate::domain::{Fan, Note};
 
 /// Who is told of what, on which tables.
 struct Desk<'d> {
@@ -52,6 +54,7 @@ impl Desk<'_> {
                 at: self.now + TimeDelta::minutes(i64::from(number)),
                 read_at: None,
                 watching: false,
+                renews: false,
                 seq,
                 people: &people,
             };
@@ -184,4 +187,63 @@ pub(super) async fn change_in_order(db: &DatabaseConnection) {
     assert_eq!(desk.unread("bob", None).await, 1, "the other request");
     let some = copy_row::some_unread(db, &other, &ada, 9).await.unwrap();
     assert_eq!(some, 1, "in the other workspace nothing has happened");
+}
+
+/// Mend D-9: reminders of one request are one notification for a person, whatever their order. Other
+/// notifications of the request stay, and so do reminders of other people.
+pub(super) async fn reminders_are_renewed(db: &DatabaseConnection) {
+    let workspace: Workspace = "reminded".parse().unwrap();
+    let now: DateTime<Utc> = "2026-01-01T00:00:00Z".parse().unwrap();
+    let desk = Desk {
+        db,
+        workspace: workspace.clone(),
+        now,
+    };
+    let told = [
+        (1, FactKind::Opened, &["ada", "bob"][..]),
+        (2, FactKind::Assigned, &["ada"]),
+        (3, FactKind::Escalated, &["ada", "bob"]),
+        (7, FactKind::Escalated, &["ada"]),
+        (5, FactKind::Escalated, &["ada", "eve"]),
+    ];
+    for (rev, kind, people) in told {
+        let told = Note {
+            workspace: workspace.clone(),
+            fact: fact(rev, kind, &[]),
+            again: false,
+            fan: Fan::Done,
+            told: 0,
+            version: 1,
+        };
+        let people: Vec<_> = people.iter().map(|name| person(name)).collect();
+        desk.commit(&workspace, async |tx, seq| {
+            let lost = note_row::save(tx, &[(&told, 0)], now).await;
+            assert_eq!(lost.unwrap(), []);
+            let copies = Copies {
+                workspace: &workspace,
+                id: told.id(),
+                at: now,
+                read_at: None,
+                watching: false,
+                renews: kind == FactKind::Escalated,
+                seq,
+                people: &people,
+            };
+            copy_row::insert(tx, &[copies]).await.unwrap();
+        })
+        .await;
+    }
+    for (name, expected) in [("ada", &[7, 2, 0][..]), ("bob", &[3, 0]), ("eve", &[5])] {
+        let person = person(name);
+        let filter = Filter {
+            workspace: &workspace,
+            person: &person,
+            unread: true,
+            behind: None,
+            limit: 10,
+        };
+        let rows = copy_row::list(db, &filter).await.unwrap();
+        let revs: Vec<_> = rows.iter().map(|row| row.rev).collect();
+        assert_eq!(revs, expected, "{name}");
+    }
 }
