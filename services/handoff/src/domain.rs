@@ -443,6 +443,7 @@ fn decide_request(
                 spec,
                 timeout_ms: *timeout_ms,
                 is_again: false,
+                earlier_openers: Vec::new(),
             };
             standalone::open(request, caller, &opening, scene)
         }

@@ -44,11 +44,12 @@ pub(crate) fn ask(
         spec: &again,
         timeout_ms: lasts,
         is_again: true,
+        earlier_openers: earlier_openers(&old, caller),
     };
     let open = || standalone::open(None, caller, &opening, scene);
     // Its policies mostly say what they said then: whom it was put to is looked up beside them, and not
     // only once they are known.
-    let as_then = standalone::look_up(spec, &caller.name(), scene);
+    let as_then = standalone::look_up(spec, [caller.name().as_str()], scene);
     at_once([as_then, open().map(drop)])?;
     open()
 }
@@ -116,6 +117,18 @@ pub(crate) fn is_unanswered(old: &Request, kind: HoldKind) -> Result<(), Refusal
             Err(Refusal::NotAgain(id, WhyNotAgain::Decided(winner)))
         }
     }
+}
+
+/// Who opened what is asked again, however often that was, but for who asks it now.
+fn earlier_openers(old: &Request, caller: &Caller) -> Vec<String> {
+    let by_caller = caller.name();
+    let mut all: Vec<String> = Vec::new();
+    for name in old.openers().filter(|name| *name != by_caller) {
+        if !all.iter().any(|known| known == name) {
+            all.push(name.to_owned());
+        }
+    }
+    all
 }
 
 /// What is asked: as it was written, so that the policies that it names are looked up anew.

@@ -44,14 +44,17 @@ fn read(to: &str) -> Option<Party> {
 pub(crate) struct Barred(Vec<String>);
 
 impl Barred {
-    /// The opener and the requester of a hold; nobody where its policy does not say so.
-    pub(crate) fn of(spec: &HoldSpec, opened_by: Option<&str>) -> Self {
+    /// The requester and the openers of a hold; nobody where its policy does not say so.
+    pub(crate) fn of<'n>(spec: &'n HoldSpec, openers: impl IntoIterator<Item = &'n str>) -> Self {
         if !spec.policy.not_requester {
             return Self::default();
         }
-        let names = [spec.requester.as_deref(), opened_by];
-        let mut names: Vec<String> = names.into_iter().flatten().map(str::to_owned).collect();
-        names.dedup();
+        let mut names: Vec<String> = Vec::new();
+        for name in spec.requester.as_deref().into_iter().chain(openers) {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
         Self(names)
     }
 

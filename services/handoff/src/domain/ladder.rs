@@ -106,8 +106,12 @@ fn written(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
     rungs
 }
 
-/// The next rung and its instant; none: the ladder is at its end, or does not run.
+/// The next rung and its instant; none: the ladder is at its end, or does not run. It stops while a person
+/// owns the run (C-13).
 pub(crate) fn next(request: &Request) -> Option<(Rung, DateTime<Utc>)> {
+    if request.is_owned() {
+        return None;
+    }
     let spec = request.spec.as_ref()?;
     let since = request.handling.ladder.since?;
     let rung = rungs(request, spec)

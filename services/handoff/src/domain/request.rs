@@ -64,6 +64,9 @@ pub struct Request {
     pub late: Vec<LateAnswer>,
     /// Who opened it, where it stands alone.
     pub opened_by: Option<String>,
+    /// Who opened the requests that this one repeats, where it was asked again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_openers: Vec<String>,
     /// How long it was given, in milliseconds, where it stands alone; 0: the row is older than this field.
     #[serde(default, skip_serializing_if = "is_none_given")]
     pub lasts_ms: u64,
@@ -165,6 +168,7 @@ impl Request {
             effect: None,
             late: Vec::new(),
             opened_by: None,
+            earlier_openers: Vec::new(),
             lasts_ms: 0,
             created_at: scene.now,
             handling: Handling::default(),
@@ -277,6 +281,12 @@ impl Request {
         }
     }
 
+    /// Whether a person has taken the run over and still has it. A run that was passed on to a role, or
+    /// whose owner has left, has no such person: its ladder runs again.
+    pub(crate) const fn is_owned(&self) -> bool {
+        self.handling.taken_over.is_some() && self.handling.assignee.is_some()
+    }
+
     /// Whether it stands: nobody has decided, and time is not up.
     pub(crate) const fn is_standing(&self) -> bool {
         matches!(self.phase, Phase::Open { .. } | Phase::Frozen { .. })
@@ -337,9 +347,13 @@ impl Request {
     /// Who is not to get it: may not decide it.
     pub(crate) fn barred(&self) -> Barred {
         let spec = self.spec.as_ref();
-        spec.map_or_else(Barred::default, |spec| {
-            Barred::of(spec, self.opened_by.as_deref())
-        })
+        spec.map_or_else(Barred::default, |spec| Barred::of(spec, self.openers()))
+    }
+
+    /// Who opened it, and the requests that it repeats.
+    pub(crate) fn openers(&self) -> impl Iterator<Item = &str> {
+        let all = self.opened_by.iter().chain(&self.earlier_openers);
+        all.map(String::as_str)
     }
 
     /// Whether it is as somebody has seen it, if that matters to them.

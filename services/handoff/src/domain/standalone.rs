@@ -29,6 +29,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) timeout_ms: u64,
     /// It was asked before: who wanted it is known, and still barred where they have left meanwhile.
     pub(crate) is_again: bool,
+    /// Who opened the requests that it repeats: barred as its opener is.
+    pub(crate) earlier_openers: Vec<String>,
 }
 
 /// Opens one; asking again with the same id and content opens nothing twice.
@@ -44,7 +46,7 @@ pub(crate) fn open(
     let looks = [
         may(),
         settle(&spec, scene).map(drop),
-        look_up(&spec, &by, scene),
+        look_up(&spec, opening.openers(&by), scene),
         opening.requester_fault(&spec, scene).map(drop),
     ];
     at_once(looks)?;
@@ -68,7 +70,7 @@ pub(crate) fn open(
     };
     let spec = settled.applied(spec);
     let looks = [
-        look_up(&spec, &by, scene),
+        look_up(&spec, opening.openers(&by), scene),
         opening.requester_fault(&spec, scene).map(drop),
     ];
     at_once(looks)?;
@@ -81,7 +83,7 @@ pub(crate) fn open(
     }
     errors.extend(opening.requester_fault(&spec, scene)?);
     if errors.is_empty() {
-        let few = few::look(&spec, &Barred::of(&spec, Some(&by)), scene)?;
+        let few = few::look(&spec, &Barred::of(&spec, opening.openers(&by)), scene)?;
         errors.extend(few.map(|few| few.fault(settled.votes.is_some())));
     }
     if !errors.is_empty() {
@@ -94,6 +96,7 @@ pub(crate) fn open(
             deadline: Some(scene.now + timeout),
         },
         opened_by: Some(by),
+        earlier_openers: opening.earlier_openers.clone(),
         lasts_ms: timeout_ms,
         handling: Handling {
             settled,
@@ -106,7 +109,11 @@ pub(crate) fn open(
 }
 
 /// Who there is of those that a hold names: all that is not known is asked for at once.
-pub(crate) fn look_up(spec: &HoldSpec, by: &str, scene: &Scene<'_>) -> Result<(), Stop> {
+pub(crate) fn look_up<'n>(
+    spec: &'n HoldSpec,
+    openers: impl IntoIterator<Item = &'n str>,
+    scene: &Scene<'_>,
+) -> Result<(), Stop> {
     let rules = Rules {
         assign: spec.assign,
         barred: Barred::default(),
@@ -115,12 +122,18 @@ pub(crate) fn look_up(spec: &HoldSpec, by: &str, scene: &Scene<'_>) -> Result<()
     let rungs = spec.ladder.iter().map(|rung| of_rung(rung).map(drop));
     let others = [
         audience::plan(&spec.to, &rules, scene).map(drop),
-        few::look(spec, &Barred::of(spec, Some(by)), scene).map(drop),
+        few::look(spec, &Barred::of(spec, openers), scene).map(drop),
     ];
     at_once(rungs.chain(others))
 }
 
 impl Opening<'_> {
+    /// Who opens it now, and who opened the requests that it repeats.
+    fn openers<'n>(&'n self, by: &'n str) -> impl Iterator<Item = &'n str> {
+        let earlier = self.earlier_openers.iter().map(String::as_str);
+        std::iter::once(by).chain(earlier)
+    }
+
     /// Who is barred by name is somebody: a name that nobody has would bar nobody.
     fn requester_fault(
         &self,

@@ -191,6 +191,8 @@ pub(crate) fn timer_fired(
             ladder::fire(&mut turn, &rung, at, scene)?;
         }
         (None, Some((rung, _))) => ladder::fire(&mut turn, &rung, at, scene)?,
+        // The alarm was set before take-over stopped the ladder.
+        (None, None) if turn.request.is_owned() => {}
         (Some(_), _) | (None, None) => time_is_up(&mut turn, at, scene)?,
     }
     Ok(turn.end(|_| Answer::Timer(TimerAnswer::Applied)))

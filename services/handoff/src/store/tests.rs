@@ -176,6 +176,7 @@ fn request(workspace: &str, number: u32, phase: Phase) -> Request {
         closed_rev: None,
         effect: Some(holdpoint_contracts::handoff::Effect::OnResume),
         late: Vec::new(),
+        earlier_openers: Vec::new(),
         lasts_ms: 0,
         opened_by: None,
         handling: crate::domain::Handling::default(),

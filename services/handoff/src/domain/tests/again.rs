@@ -1,6 +1,6 @@
 //! Asking again (issue 4): a new request that names the old one, once nobody has answered that.
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::{AskAgain, RequestStatus, RequestView};
+use holdpoint_contracts::handoff::{AskAgain, Decision, RequestStatus, RequestView};
 use holdpoint_contracts::hold::{Assign, HoldOutcome, HoldSpec, OnTimeout, Policy};
 use holdpoint_contracts::run::HoldKind;
 
@@ -180,7 +180,7 @@ fn who_opens_for_another_decides_as_little_as_the_requester() {
         ..spec(HoldKind::Approval)
     });
     world.user("bob", &["operator"]);
-    let approve = holdpoint_contracts::handoff::Decision::Approve { comment: None };
+    let approve = Decision::Approve { comment: None };
     for barred in ["oscar", "bob"] {
         let refused = world.say(barred, approve.clone()).unwrap_err();
         assert_eq!(refused.code, "not_requester", "{barred}");
@@ -203,7 +203,7 @@ fn asking_again_for_somebody_lets_them_not_decide_it() {
     world.user("bob", &["operator"]);
     let mut next = again(&world, "bob", |_| ()).unwrap();
     assert_eq!(view(&next).asked_by, ["bob", "oscar"]);
-    let approve = holdpoint_contracts::handoff::Decision::Approve { comment: None };
+    let approve = Decision::Approve { comment: None };
     assert_eq!(
         next.say("oscar", approve.clone()).unwrap_err().code,
         "not_requester"
@@ -285,7 +285,7 @@ fn whoever_wanted_it_may_be_disabled_when_it_is_asked_again() {
     let mut next = again(&world, "bob", |_| ()).unwrap();
     assert_eq!(view(&next).asked_by, ["bob", "oscar"]);
     next.users.get_mut("oscar").unwrap().active = true;
-    let approve = holdpoint_contracts::handoff::Decision::Approve { comment: None };
+    let approve = Decision::Approve { comment: None };
     assert_eq!(
         next.say("oscar", approve).unwrap_err().code,
         "not_requester"
@@ -311,4 +311,51 @@ fn asking_again_by_a_policy_is_decided_in_few_rounds() {
     world.user("anna", &["ops"]);
     let next = again(&world, "bob", |_| ()).unwrap();
     assert_eq!(view(&next).assignee.as_deref(), Some("anna"));
+}
+
+/// Mend A-H5: who asks again for another opener does not free that opener to decide.
+#[test]
+fn the_first_opener_stays_barred_when_another_asks_again() {
+    let mut world = World::alone();
+    // Operators may ask again what another opened.
+    for name in ["ada", "otto"] {
+        world.user(name, &["operator"]);
+    }
+    let asked = HoldSpec {
+        policy: Policy {
+            need: 1,
+            not_requester: true,
+        },
+        requester: Some("bob".to_owned()),
+        to: vec![
+            "@user.oscar".to_owned(),
+            "@user.ada".to_owned(),
+            "@user.otto".to_owned(),
+            "@role.owner".to_owned(),
+        ],
+        ..spec(HoldKind::Approval)
+    };
+    let mut world = opened_in(world, asked);
+    for by in ["ada", "otto"] {
+        world.now += chrono::TimeDelta::hours(1);
+        world.fire();
+        assert_eq!(view(&world).status, RequestStatus::Expired);
+        let caller = world.caller(by);
+        let mut next = world.clone();
+        next.others.insert(world.id, world.request.clone().unwrap());
+        next.id = world.id.asked_again();
+        next.request = None;
+        let wanted = AskAgain {
+            id: next.id,
+            again: world.id,
+            to: None,
+            timeout_ms: None,
+        };
+        next.put(RequestInput::AskAgain { caller, wanted }).unwrap();
+        world = next;
+    }
+    for name in ["oscar", "ada", "otto"] {
+        let said = world.say(name, Decision::Approve { comment: None });
+        assert_eq!(said.unwrap_err().code, "not_requester", "{name}");
+    }
 }

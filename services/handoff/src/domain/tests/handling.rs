@@ -97,11 +97,7 @@ fn a_handoff_goes_its_way_and_the_executor_hears_of_both() {
         (taken.outcome, taken.by.as_str()),
         (HoldOutcome::TakenOver, "ada")
     );
-    assert_eq!(
-        world.due(),
-        Some(minute(10 + 24 * 60)),
-        "a reminder, and no time-out"
-    );
+    assert_eq!(world.due(), None, "no reminder, and no time-out");
     world.told(ClosedAnswer::Applied);
     assert_eq!(world.view().effect, Some(Word::Applied));
     assert_eq!(world.view().outcome, None, "it has not ended");

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use holdpoint_contracts::handoff::{
     Completion, Decision, Disposition, Effect, OutcomeType, RequestAction, RequestStatus,
 };
-use holdpoint_contracts::hold::{ClosedAnswer, HoldSpec, Policy, Want};
+use holdpoint_contracts::hold::{BARGE_IN, ClosedAnswer, HoldSpec, Policy, Want};
 use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::run::HoldKind;
 
@@ -249,4 +249,26 @@ fn an_accepted_vote_stays_with_all_who_may_vote() {
         }
         assert_eq!(world.view().status, RequestStatus::Decided);
     }
+}
+
+/// Mend C-13: nobody is reminded of a run that a person has taken over. Where no person has it any more,
+/// the ladder runs again.
+#[test]
+fn taking_over_stops_the_ladder() {
+    let mut world = asked(put_to(HoldKind::Handoff, &["@role.ops"]));
+    assert!(world.due().is_some());
+    world.act("oscar", RequestAction::TakeOver).unwrap();
+    assert_eq!(world.due(), None, "no rung, no deadline");
+    world.act("oscar", reassign("@user.ada")).unwrap();
+    assert_eq!(world.due(), None, "another person has it");
+    world.act("ada", reassign("@role.ops")).unwrap();
+    assert!(world.due().is_some(), "nobody in particular has it");
+
+    let barge = HoldSpec {
+        reason: Some(BARGE_IN.to_owned()),
+        ..put_to(HoldKind::Handoff, &["@user.oscar"])
+    };
+    let world = asked(barge);
+    assert_eq!(world.view().status, RequestStatus::TakenOver);
+    assert_eq!(world.due(), None);
 }

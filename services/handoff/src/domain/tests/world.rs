@@ -444,8 +444,9 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
         let said = next.handling.history.iter().rev();
         let mut since = said.take_while(|one| one.action != "reassigned" || owners_were(one));
         let is_known = since.any(|one| owners_were(&one));
+        // Whoever took the run over has it: the sweep of users who leave wakes others.
         assert!(
-            next.alarm.due.is_some() || (is_known && !is_timer),
+            next.alarm.due.is_some() || next.is_owned() || (is_known && !is_timer),
             "{next:?}"
         );
         let is_escalated = next
