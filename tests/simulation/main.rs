@@ -19,6 +19,7 @@ mod chance;
 mod checks;
 mod conformance;
 mod histories;
+mod parsers;
 mod people;
 mod plans;
 mod planted;
