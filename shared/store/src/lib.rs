@@ -27,7 +27,7 @@ use sea_orm_migration::MigratorTrait;
 
 pub use checkpoint::Checkpoints;
 pub use guard::guarded;
-pub use rows::{insert_returning, insert_rows};
+pub use rows::{SPARE_ROWS, insert_returning, insert_rows, readable};
 pub use session::HeldName;
 pub use transaction::Transaction;
 pub use writer::TableWriter;

@@ -149,6 +149,28 @@ fn text<A: ActiveModelTrait + 'static>(
     Ok(text)
 }
 
+/// Rows that a page asks for beyond those it wants: so many may be passed over before it is short.
+pub const SPARE_ROWS: u64 = 16;
+
+/// Reads the rows of a page, at most `limit`. A row that cannot be read stops nothing but itself: it is
+/// passed over, and the log has its name (B-2).
+pub fn readable<R, T>(
+    rows: impl IntoIterator<Item = R>,
+    limit: u64,
+    name: impl Fn(&R) -> String,
+    read: impl Fn(R) -> Result<T, StoreError>,
+) -> Vec<T> {
+    let read = |row: R| {
+        let name = name(&row);
+        let unreadable = |error: &StoreError| {
+            tracing::error!(row = name, %error, "a row cannot be read; it is passed over");
+        };
+        read(row).inspect_err(unreadable).ok()
+    };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    rows.into_iter().filter_map(read).take(limit).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

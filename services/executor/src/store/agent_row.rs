@@ -6,7 +6,7 @@
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
 use holdpoint_ids::{AgentName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::ExprTrait as _;
@@ -77,10 +77,15 @@ pub(crate) async fn to_follow(
         .filter(Expr::col(Column::IsFollowed).not())
         .order_by_asc(Column::Workspace)
         .order_by_asc(Column::Name)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        limit,
+        |row| row.name.clone(),
+        |row| read(&row),
+    ))
 }
 
 /// Whether any agent of a workspace has pages to come.
@@ -109,10 +114,15 @@ pub(crate) async fn list(
         .filter(COLUMN.status.ne("deleted"))
         .filter(COLUMN.name.gt(after.unwrap_or_default()))
         .order_by_asc(Column::Name)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        limit,
+        |row| row.name.clone(),
+        |row| read(&row),
+    ))
 }
 
 pub(crate) async fn save(

@@ -7,7 +7,7 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{ContactId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
@@ -79,8 +79,17 @@ pub(crate) async fn list(
     if let Some(email) = email {
         query = query.filter(COLUMN.email.eq(address(email)));
     }
-    let rows = query.order_by_asc(Column::Id).limit(limit).all(db).await?;
-    rows.iter().map(read).collect()
+    let rows = query
+        .order_by_asc(Column::Id)
+        .limit(limit.saturating_add(SPARE_ROWS))
+        .all(db)
+        .await?;
+    Ok(readable(
+        rows,
+        limit,
+        |row| row.id.clone(),
+        |row| read(&row),
+    ))
 }
 
 pub(crate) async fn save(

@@ -7,7 +7,9 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{RunId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
+use holdpoint_store::{
+    ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, insert_rows, readable,
+};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::SelectStatement;
@@ -143,10 +145,10 @@ pub(crate) async fn due(
         .filter(any)
         .filter(COLUMN.id.gt(after))
         .order_by_asc(Column::Id)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.into_iter().map(read).collect()
+    Ok(readable(rows, limit, |row| row.id.clone(), read))
 }
 
 /// Leases of a workspace, oldest first.
@@ -159,10 +161,10 @@ pub(crate) async fn list(
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .order_by_asc(Column::ClaimedAt)
         .order_by_asc(Column::Id)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.into_iter().map(read).collect()
+    Ok(readable(rows, limit, |row| row.id.clone(), read))
 }
 
 /// Leases by their ids.

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::NodeName;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{ExprTrait, SelectStatement};
@@ -72,10 +72,15 @@ pub(crate) async fn list(db: &impl ConnectionTrait, limit: u64) -> Result<Vec<No
         .order_by_asc(is_down)
         .order_by_desc(Column::LastSeen)
         .order_by_asc(Column::Name)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        limit,
+        |row| row.name.clone(),
+        |row| read(&row),
+    ))
 }
 
 /// Nodes that were asked to beat.
@@ -85,10 +90,15 @@ pub(crate) async fn suspects(
 ) -> Result<Vec<Node>, StoreError> {
     let rows = Entity::find()
         .filter(COLUMN.status.eq(word(NodeStatus::Suspect)))
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        limit,
+        |row| row.name.clone(),
+        |row| read(&row),
+    ))
 }
 
 /// Nodes that were down before an instant and hold no lease.
@@ -101,10 +111,15 @@ pub(crate) async fn forgettable(
         .filter(COLUMN.status.eq(word(NodeStatus::Down)))
         .filter(COLUMN.last_seen.lt(before))
         .filter(COLUMN.name.not_in_subquery(lease_row::names_of_nodes()))
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        limit,
+        |row| row.name.clone(),
+        |row| read(&row),
+    ))
 }
 
 /// Names of the nodes that are down.

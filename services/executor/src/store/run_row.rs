@@ -11,7 +11,8 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, RunId, Workspace};
 use holdpoint_store::{
-    ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_returning, is_sqlite,
+    ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, guarded, insert_returning, is_sqlite,
+    readable,
 };
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -116,10 +117,15 @@ pub(crate) async fn list(
     }
     let rows = query
         .order_by_desc(Column::Id)
-        .limit(filter.limit)
+        .limit(filter.limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        filter.limit,
+        |row| row.id.to_string(),
+        |row| read(&row),
+    ))
 }
 
 /// Runs of a workspace, or of one agent in it, that have not ended: by agent, then by id, after one.

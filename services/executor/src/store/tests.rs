@@ -6,6 +6,7 @@ mod leases;
 mod page_order;
 mod pauses;
 mod samples;
+mod unreadable;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,11 +63,7 @@ async fn postgres_behaves_as_sqlite_does() {
     leases::handed_over(&database("handovers").await).await;
     leases::queued_in_pages(&database("queued").await).await;
     leases::nodes_go(&database("nodes").await).await;
-    let location = Location::Postgres {
-        url: postgres.url.clone(),
-        schema: "pauses".to_owned(),
-    };
-    pauses::wait_for_starts(&prepared(&location).await, &prepared(&location).await).await;
+    pauses::wait_for_starts(&database("pauses").await, &database("pauses").await).await;
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{ToolName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
@@ -73,10 +73,15 @@ pub(crate) async fn list(
         .filter(COLUMN.deleted_at.is_null())
         .filter(COLUMN.name.gt(after.unwrap_or_default()))
         .order_by_asc(Column::Name)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        limit,
+        |row| row.name.clone(),
+        |row| read(&row),
+    ))
 }
 
 pub(crate) async fn save(

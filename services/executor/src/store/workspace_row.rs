@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use holdpoint_ids::Workspace;
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, is_sqlite};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, is_sqlite, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::ExprTrait as _;
@@ -106,10 +106,15 @@ pub(crate) async fn to_follow(
         // In the words of its index.
         .filter(Expr::col(Column::IsFollowed).not())
         .order_by_asc(Column::Workspace)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        limit,
+        |row| row.workspace.clone(),
+        |row| read(&row),
+    ))
 }
 
 pub(crate) async fn save(

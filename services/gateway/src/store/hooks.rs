@@ -7,7 +7,7 @@ pub(super) mod tests;
 use chrono::{DateTime, Utc};
 use holdpoint_auth::WebhookSecret;
 use holdpoint_ids::{HookName, UserName, Workspace};
-use holdpoint_store::StoreError;
+use holdpoint_store::{StoreError, readable};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, DatabaseConnection, EntityTrait, PaginatorTrait, QueryFilter,
     QueryOrder, TryInsertResult,
@@ -90,7 +90,12 @@ pub(crate) async fn list(
         .order_by_asc(row::Column::Name)
         .all(readers)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        u64::MAX,
+        |row| row.name.clone(),
+        |row| read(&row),
+    ))
 }
 
 pub(crate) async fn find(

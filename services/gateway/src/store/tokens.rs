@@ -13,7 +13,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::Role;
 use holdpoint_contracts::Asked;
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::StoreError;
+use holdpoint_store::{SPARE_ROWS, StoreError, readable};
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, Condition, DatabaseConnection, DbErr, EntityTrait, QueryFilter,
@@ -247,10 +247,15 @@ pub(crate) async fn list(
         .filter(row::Column::Id.gt(after.map_or(0, |id| id.0)))
         .filter(alive)
         .order_by_asc(row::Column::Id)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(readers)
         .await?;
-    rows.iter().map(view).collect()
+    Ok(readable(
+        rows,
+        limit,
+        |row| row.id.to_string(),
+        |row| view(&row),
+    ))
 }
 
 /// Whose token it is; none: there is no such token in this workspace.

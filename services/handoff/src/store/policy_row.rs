@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{PolicyName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect};
@@ -73,7 +73,12 @@ pub(crate) async fn list(
         .order_by_asc(Column::Name)
         .all(db)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        u64::MAX,
+        |row| row.name.clone(),
+        |row| read(&row),
+    ))
 }
 
 /// The names of those that can be named; a workspace without any is there with none.

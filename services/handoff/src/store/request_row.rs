@@ -12,7 +12,7 @@ use holdpoint_contracts::handoff::{Effect as Word, RequestStatus};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, DbBackend, QueryOrder, QuerySelect, Select};
@@ -180,8 +180,16 @@ pub(crate) async fn list(
         Order::Newest { behind } => newest_first(query, behind),
         Order::Urgency { skip } => most_urgent_first(query).offset(skip),
     };
-    let rows = query.limit(filter.limit).all(db).await?;
-    rows.iter().map(read).collect()
+    let rows = query
+        .limit(filter.limit.saturating_add(SPARE_ROWS))
+        .all(db)
+        .await?;
+    Ok(readable(
+        rows,
+        filter.limit,
+        |row| row.id.clone(),
+        |row| read(&row),
+    ))
 }
 
 fn put_away(snoozed: Snoozed<'_>, is_sqlite: bool) -> Condition {

@@ -2,6 +2,7 @@
 
 mod drift;
 mod inboxes;
+mod unreadable;
 mod votes;
 
 use std::collections::BTreeSet;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{RoleName, UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
@@ -77,10 +77,15 @@ pub(crate) async fn list(
         .filter(COLUMN.workspace.eq(workspace.as_str()))
         .filter(COLUMN.name.gt(after.unwrap_or_default()))
         .order_by_asc(Column::Name)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        limit,
+        |row| row.name.clone(),
+        |row| read(&row),
+    ))
 }
 
 /// The active owners of workspaces; one without any is there with none.

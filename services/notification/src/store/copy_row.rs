@@ -8,7 +8,9 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::Mark;
 use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
+use holdpoint_store::{
+    ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, insert_rows, readable,
+};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func, OnConflict, Query};
@@ -170,10 +172,15 @@ pub(super) async fn list(
         .order_by_desc(Column::At)
         .order_by_desc(Column::Hold)
         .order_by_desc(Column::Rev)
-        .limit(filter.limit)
+        .limit(filter.limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.iter().map(as_row).collect()
+    Ok(readable(
+        rows,
+        filter.limit,
+        |row| row.hold.clone(),
+        |row| as_row(&row),
+    ))
 }
 
 /// Gives people their copies; who has one keeps it as it is.
@@ -264,10 +271,15 @@ pub(super) async fn after(
         .order_by_asc(Column::Seq)
         .order_by_asc(Column::Hold)
         .order_by_asc(Column::Rev)
-        .limit(filter.limit)
+        .limit(filter.limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.iter().map(as_row).collect()
+    Ok(readable(
+        rows,
+        filter.limit,
+        |row| row.hold.clone(),
+        |row| as_row(&row),
+    ))
 }
 
 fn unread_of(workspace: &Workspace, person: &UserName) -> Condition {

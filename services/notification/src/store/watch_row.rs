@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::Watched;
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
@@ -118,7 +118,12 @@ pub(super) async fn list(
         .order_by_asc(Column::Target)
         .all(db)
         .await?;
-    rows.iter().map(read).collect()
+    Ok(readable(
+        rows,
+        u64::MAX,
+        |row| row.target.clone(),
+        |row| read(&row),
+    ))
 }
 
 /// How much a person watches.

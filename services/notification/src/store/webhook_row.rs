@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{WebhookFormat, WebhookStatus};
 use holdpoint_ids::{WebhookId, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
@@ -110,8 +110,12 @@ pub(super) async fn list(
     if let Some(after) = after {
         query = query.filter(COLUMN.id.gt(after.to_string()));
     }
-    let rows = query.order_by_asc(Column::Id).limit(limit).all(db).await?;
-    rows.into_iter().map(read).collect()
+    let rows = query
+        .order_by_asc(Column::Id)
+        .limit(limit.saturating_add(SPARE_ROWS))
+        .all(db)
+        .await?;
+    Ok(readable(rows, limit, |row| row.id.clone(), read))
 }
 
 /// Saves them under their guards; returns those that lost.

@@ -1,7 +1,7 @@
 //! Deliveries as lists show them, page by page.
 
 use holdpoint_ids::{HoldId, WebhookId, Workspace};
-use holdpoint_store::StoreError;
+use holdpoint_store::{SPARE_ROWS, StoreError, readable};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::ExprTrait as _;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
@@ -41,10 +41,15 @@ pub(crate) async fn of_request(
         .order_by_asc(Column::Rev)
         .order_by_asc(Column::Channel)
         .order_by_asc(Column::Target)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.into_iter().map(read).collect()
+    Ok(readable(
+        rows,
+        limit,
+        |row| format!("{} {}", row.hold, row.rev),
+        read,
+    ))
 }
 
 /// All deliveries to one webhook, newest first.
@@ -74,8 +79,13 @@ pub(crate) async fn of_webhook(
         .order_by_desc(Column::CreatedAt)
         .order_by_desc(Column::Hold)
         .order_by_desc(Column::Rev)
-        .limit(limit)
+        .limit(limit.saturating_add(SPARE_ROWS))
         .all(db)
         .await?;
-    rows.into_iter().map(read).collect()
+    Ok(readable(
+        rows,
+        limit,
+        |row| format!("{} {}", row.hold, row.rev),
+        read,
+    ))
 }
