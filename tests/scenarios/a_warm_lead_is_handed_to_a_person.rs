@@ -311,3 +311,48 @@ async fn a_paused_handoff_keeps_its_remaining_time() {
     world.advance("1 hour").await;
     world.until_status(&run, "completed").await;
 }
+
+/// Mend C-8: one run is paused with the words of many, runs are found by what they wait for, and a hold that
+/// was just opened is open.
+#[tokio::test]
+async fn routes_take_what_the_page_of_the_api_says() {
+    let world = World::with_test_clock().await;
+    let agent = json!({ "agent": "waiting", "steps": [{ "wait": "2 days" }] });
+    world.up.post("/agents", &agent).await.unwrap();
+    let (_, run) = world
+        .up
+        .post("/agents/waiting/runs", &json!({}))
+        .await
+        .unwrap();
+    let id = run["id"].as_str().unwrap();
+    let found = async |hold: &str| {
+        let (_, list) = world.up.get(&format!("/runs?hold={hold}")).await.unwrap();
+        list["items"].as_array().map(Vec::len)
+    };
+    assert_eq!(
+        (found("timer").await, found("handoff").await),
+        (Some(1), Some(0))
+    );
+    let pause = format!("/runs/{id}/pause");
+    let (status, _) = world
+        .up
+        .post(&pause, &json!({ "waiting": "soon" }))
+        .await
+        .unwrap();
+    assert_eq!(status, 422);
+    let both = json!({ "waiting": "cancel", "new": "accept" });
+    let (status, paused) = world.up.post(&pause, &both).await.unwrap();
+    assert_eq!(
+        (status, &paused["status"]),
+        (200, &json!("cancelled")),
+        "{paused}"
+    );
+    let hold = json!({ "kind": "handoff", "question": "Call her", "timeout": 0 });
+    let (status, opened) = world.up.post("/holds", &hold).await.unwrap();
+    assert_eq!(
+        (status, &opened["status"]),
+        (201, &json!("open")),
+        "{opened}"
+    );
+    assert_eq!(opened["deadline"], json!(null));
+}

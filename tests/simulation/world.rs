@@ -2,7 +2,9 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_clock::Clock;
-use holdpoint_contracts::executor::{ApplyAgent, CancelRun, PauseRun, ResumeRun, StartRun};
+use holdpoint_contracts::executor::{
+    ApplyAgent, CancelRun, PauseRun, PauseWaiting, ResumeRun, StartRun,
+};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::run::ResumeMode;
 use holdpoint_contracts::{notification, subject};
@@ -235,7 +237,10 @@ impl World {
         match self.chance.below(10) {
             0 => self.tell(CancelRun { run, reason: None }),
             9 => self.take_over_run(run),
-            1..=4 => self.tell(PauseRun { run }),
+            1..=4 => self.tell(PauseRun {
+                run,
+                waiting: PauseWaiting::Hold,
+            }),
             5..=8 => {
                 let modes = [
                     ResumeMode::Continue,

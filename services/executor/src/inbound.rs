@@ -177,7 +177,8 @@ fn by_people(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Inp
         }
         PauseRun::VERB => {
             let it: Envelope<PauseRun> = caller.read(body, Some(Right::Operate))?;
-            (it.command.run, RunInput::Pause { by: it.actor }, it.key)
+            let (by, waiting) = (it.actor, it.command.waiting);
+            (it.command.run, RunInput::Pause { by, waiting }, it.key)
         }
         ResumeRun::VERB => {
             let it: Envelope<ResumeRun> = caller.read(body, Some(Right::Operate))?;

@@ -308,15 +308,22 @@ impl ExecutorQueries {
             workspace,
             status: query.status,
             or_open: false,
+            hold: query.hold,
             agent: query.agent.as_ref(),
             label: label.transpose()?,
             created_after: query.created_after,
             before,
             limit: limit + 1,
         };
-        let runs = overlay::list(&self.db, filter).await?;
+        let (runs, stopped_at) = overlay::list(&self.db, filter).await?;
         let views = runs.iter().map(Run::view).collect();
-        Ok(page(views, limit, |view: &RunView| view.id.to_string()))
+        let page = page(views, limit, |view: &RunView| view.id.to_string());
+        // A filter that few runs fit ends the look early: the caller asks on from there.
+        let stopped_at = stopped_at.map(|run| run.to_string());
+        Ok(Page {
+            next_cursor: page.next_cursor.or(stopped_at),
+            ..page
+        })
     }
 
     async fn history(

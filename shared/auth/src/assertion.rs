@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn an_envelope_is_vouched_for_as_it_is_sent() {
         use holdpoint_contracts::Actor;
-        use holdpoint_contracts::executor::PauseRun;
+        use holdpoint_contracts::executor::{PauseRun, PauseWaiting};
         use holdpoint_ids::RunId;
 
         let signer = Signer::fresh();
@@ -315,7 +315,10 @@ mod tests {
             actor: Actor("ada".to_owned()),
             assertion: None,
             key: None,
-            command: PauseRun { run },
+            command: PauseRun {
+                run,
+                waiting: PauseWaiting::Hold,
+            },
         };
         let now = DateTime::UNIX_EPOCH;
         let bare = envelope(RunId::fresh());

@@ -11,10 +11,12 @@ use crate::agent::{AgentView, PlannedStepView};
 use crate::contact::{Activity, ContactView};
 use crate::history::HistoryItem;
 use crate::message::{Command, Query};
-use crate::run::{ChangedRun, Page, ResumeMode, RunStatus, RunView};
+use crate::run::{ChangedRun, HoldKind, Page, ResumeMode, RunStatus, RunView};
 
+mod pauses;
 mod watching;
 
+pub use pauses::{PauseNew, PauseWaiting};
 pub use watching::{EndWatched, WatchEnds};
 
 /// Name of the service, as in subjects.
@@ -135,6 +137,9 @@ command!(StartRun, "start_run", RunView, |it| it.run.to_string());
 pub struct PauseRun {
     /// Which.
     pub run: RunId,
+    /// Whether a run that waits is held or cancelled.
+    #[serde(default, skip_serializing_if = "PauseWaiting::is_hold")]
+    pub waiting: PauseWaiting,
 }
 command!(PauseRun, "pause_run", ChangedRun, |it| it.run.to_string());
 
@@ -219,28 +224,6 @@ command!(DeleteAgent, "delete_agent", ChangedScope, |it| scope_id(
 
 fn scope_id(agent: Option<&AgentName>) -> String {
     agent.map_or_else(|| "*".to_owned(), ToString::to_string)
-}
-
-/// What a pause of many does to those that wait.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PauseWaiting {
-    /// They stay `waiting`, with their clocks stopped.
-    #[default]
-    Hold,
-    /// They are cancelled: `Agent paused manually` (S0-T6.3).
-    Cancel,
-}
-
-/// What a pause of many does to runs that are started meanwhile.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PauseNew {
-    /// Accepted, and stand paused.
-    #[default]
-    Accept,
-    /// Refused with 409 `agent_paused`.
-    Refuse,
 }
 
 /// A scope after a command.
@@ -464,6 +447,9 @@ pub struct ListRuns {
     /// Only later ones.
     #[serde(default, with = "crate::instant::option")]
     pub created_after: Option<DateTime<Utc>>,
+    /// Only those that wait on a hold of this kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<HoldKind>,
 }
 query!(ListRuns, "runs", Page<RunView>);
 

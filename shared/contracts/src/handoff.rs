@@ -70,7 +70,8 @@ pub struct OpenHold {
     /// What is asked.
     pub spec: HoldSpec,
     /// How long until time is up, in milliseconds: 1 s to 90 days. A timer fires then. 0 where it names
-    /// policies: as one of them says, else 5 minutes for an input and 7 days for anything else.
+    /// policies: as one of them says, else 5 minutes for an input and 7 days for anything else. 0 of a
+    /// handoff: no automatic end, unless its `time_by_policy` is set.
     pub timeout_ms: u64,
 }
 command!(OpenHold, "open_hold", RequestView, |it| it.id.to_string());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::asking::ToolQuestion;
+use holdpoint_contracts::executor::PauseWaiting;
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::hold::Deed;
 use holdpoint_contracts::message::Actor;
@@ -130,6 +131,8 @@ pub enum RunInput {
     Pause {
         /// Who.
         by: Actor,
+        /// Whether it is cancelled instead if it waits.
+        waiting: PauseWaiting,
     },
     /// A person lets it go on.
     Resume {

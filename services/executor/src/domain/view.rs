@@ -158,6 +158,12 @@ impl Run {
         }
     }
 
+    /// Whether the run waits on a hold of this kind.
+    #[must_use]
+    pub fn waits_on(&self, kind: HoldKind) -> bool {
+        self.waiting_on().iter().any(|on| on.kind == kind)
+    }
+
     fn waiting_on(&self) -> Vec<WaitingOn> {
         let questions = self.questions().map(|(step, asked)| WaitingOn {
             id: asked.hold,

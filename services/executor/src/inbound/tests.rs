@@ -11,6 +11,7 @@
 use chrono::TimeDelta;
 use holdpoint_auth::{Claims, Secrets, StepClaims};
 use holdpoint_contracts::asking::ToolQuestion;
+use holdpoint_contracts::executor::PauseWaiting;
 use holdpoint_contracts::executor::{StartRun, TimerFired};
 use holdpoint_contracts::message::Actor;
 use serde_json::json;
@@ -63,6 +64,7 @@ fn give<C: Command>(
 fn pause() -> PauseRun {
     PauseRun {
         run: RunId::fresh(),
+        waiting: PauseWaiting::Hold,
     }
 }
 
@@ -86,7 +88,7 @@ fn actor(request: &Request<Input>) -> String {
     };
     match input {
         Input::Run {
-            input: RunInput::Pause { by } | RunInput::Start { by, .. },
+            input: RunInput::Pause { by, .. } | RunInput::Start { by, .. },
             ..
         } => by.0.clone(),
         other => panic!("{other:?}"),

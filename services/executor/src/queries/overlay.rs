@@ -59,12 +59,18 @@ impl Overlay {
 
 /// Runs as they are to be read, newest first. While pages are still to come, a row's status may
 /// not be the run's: then every open run is looked at.
-pub(super) async fn list(db: &DatabaseConnection, filter: Filter<'_>) -> Result<Vec<Run>, Problem> {
+///
+/// Besides the runs it returns where it gave up looking: a page goes on from there.
+pub(super) async fn list(
+    db: &DatabaseConnection,
+    filter: Filter<'_>,
+) -> Result<(Vec<Run>, Option<RunId>), Problem> {
     let unsettled = store::has_pages_to_come(db, filter.workspace).await;
     let or_open = unsettled.map_err(|error| failed(&error))? && filter.status.is_some();
     let wanted = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     let mut runs: Vec<Run> = Vec::new();
     let mut before: Option<RunId> = filter.before;
+    let mut is_all = false;
     for _ in 0..ROUNDS_MAX {
         let asked = Filter {
             before,
@@ -80,11 +86,14 @@ pub(super) async fn list(db: &DatabaseConnection, filter: Filter<'_>) -> Result<
         agents.dedup();
         let overlay = Overlay::read(db, filter.workspace, &agents).await?;
         let shown = rows.into_iter().map(|run| overlay.show(run));
-        runs.extend(shown.filter(|run| filter.status.is_none_or(|status| run.status() == status)));
+        let has_hold = |run: &Run| filter.hold.is_none_or(|kind| run.waits_on(kind));
+        let has_status = |run: &Run| filter.status.is_none_or(|status| run.status() == status);
+        runs.extend(shown.filter(|run| has_status(run) && has_hold(run)));
         if is_last || runs.len() >= wanted {
+            is_all = true;
             break;
         }
     }
     runs.truncate(wanted);
-    Ok(runs)
+    Ok((runs, before.filter(|_| !is_all)))
 }

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::run::RunStatus;
+use holdpoint_contracts::run::{HoldKind, RunStatus};
 use holdpoint_ids::{AgentName, RunId, Workspace};
 use holdpoint_store::{
     ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, guarded, insert_returning, is_sqlite,
@@ -49,6 +49,8 @@ pub(crate) struct Filter<'f> {
     pub(crate) status: Option<RunStatus>,
     /// Every run that has not ended, too: its row may not say what it is.
     pub(crate) or_open: bool,
+    /// Only those that wait on a hold of this kind; the caller looks into each run that is open.
+    pub(crate) hold: Option<HoldKind>,
     pub(crate) agent: Option<&'f AgentName>,
     /// Name and value.
     pub(crate) label: Option<(&'f str, &'f str)>,
@@ -102,6 +104,9 @@ pub(crate) async fn list(
             any = any.add(COLUMN.ended_at.is_null());
         }
         query = query.filter(any);
+    }
+    if filter.hold.is_some() {
+        query = query.filter(COLUMN.ended_at.is_null());
     }
     if let Some(agent) = filter.agent {
         query = query.filter(COLUMN.agent.eq(agent.as_str()));

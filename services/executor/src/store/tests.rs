@@ -421,6 +421,7 @@ fn filter(workspace: &Workspace) -> Filter<'_> {
         agent: None,
         label: None,
         created_after: None,
+        hold: None,
         before: None,
         limit: 100,
     }

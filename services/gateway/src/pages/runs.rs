@@ -104,6 +104,7 @@ async fn load(app: &App, person: &Person, filter: &Filter) -> Result<Page<RunVie
         agent: filter.agent.clone(),
         label: None,
         created_after: None,
+        hold: None,
     };
     app.bus.query(&person.caller.workspace, &query).await
 }

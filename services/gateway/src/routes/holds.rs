@@ -15,7 +15,8 @@ use holdpoint_contracts::link::Link;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_contracts::{Problem, duration};
 use holdpoint_ids::{HoldId, PolicyName};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::requests;
@@ -31,6 +32,8 @@ use crate::problem::Refused;
 const INPUT_TIMEOUT: Duration = Duration::from_mins(5);
 /// Everybody else's (S0-T1).
 const TIMEOUT: Duration = Duration::from_hours(7 * 24);
+/// A handoff may wait without an automatic end (S0-T1).
+const NO_END: Duration = Duration::ZERO;
 /// Shorter is refused (S3-R7).
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// Longest question, in characters.
@@ -54,6 +57,7 @@ struct HoldBody {
     #[serde(default)]
     to: Option<OneOrMany>,
     wait: Option<String>,
+    #[serde(default, deserialize_with = "text_or_zero")]
     timeout: Option<String>,
     on_timeout: Option<OnTimeout>,
     default: Option<Value>,
@@ -72,6 +76,18 @@ struct HoldBody {
     ladder: Vec<RungBody>,
     requester: Option<String>,
     asks_again: Option<HoldId>,
+}
+
+/// A duration has a unit; only 0 needs none, and may be a number.
+fn text_or_zero<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    match Option::<Value>::deserialize(from)? {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(Value::Number(zero)) if zero.as_u64() == Some(0) => Ok(Some("0".to_owned())),
+        Some(other) => Err(D::Error::custom(format!(
+            "invalid duration `{other}`; expected a text such as \"5 days\", or 0"
+        ))),
+    }
 }
 
 /// `{after: "30m", do: "notify", to: ["@role.ops"]}`.
@@ -130,7 +146,11 @@ pub(super) fn opened(answered: Answered<RequestView>) -> Response {
         let opened = OpenedHold {
             id: request.id,
             kind: request.kind,
-            status: request.status,
+            // A hold that was just opened is open, whatever its kind calls that later.
+            status: match request.status.is_open() {
+                true => RequestStatus::Open,
+                false => request.status,
+            },
             deadline: request.deadline,
         };
         (StatusCode::CREATED, Json(opened)).into_response()
@@ -197,6 +217,8 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
         return Err(invalid_field("/data", &message));
     }
     let (policy, policies) = named(body.policy)?;
+    // What its policies may say, its owner knows.
+    let says_nothing = body.timeout.is_none() && !policies.is_empty();
     let spec = HoldSpec {
         options: body.options,
         to: OneOrMany::all(body.to),
@@ -214,10 +236,9 @@ fn read(body: HoldBody) -> Result<OpenHold, Problem> {
         ladder: rungs(body.ladder)?,
         asks_again: body.asks_again,
         callback: body.callback,
+        time_by_policy: says_nothing && kind == HoldKind::Handoff,
         ..HoldSpec::asking(kind, question(kind, body.question, timeout)?)
     };
-    // What its policies may say, its owner knows.
-    let says_nothing = body.timeout.is_none() && !spec.policies.is_empty();
     let timeout_ms = match says_nothing && kind != HoldKind::Timer {
         true => 0,
         false => u64::try_from(timeout.as_millis())
@@ -295,15 +316,21 @@ fn timeout(kind: HoldKind, wait: Option<&str>, most: Option<&str>) -> Result<Dur
                 "`wait` is for timers; give `timeout`",
             ));
         }
+        (HoldKind::Handoff, None, Some("0")) => return Ok(NO_END),
         (_, None, Some(most)) => ("/timeout", most),
         (HoldKind::Input, None, None) => return Ok(INPUT_TIMEOUT),
         (HoldKind::Approval | HoldKind::Handoff, None, None) => return Ok(TIMEOUT),
     };
     let time = duration::parse(text).map_err(|error| invalid_field(pointer, &error.to_string()))?;
-    if (TIMEOUT_MIN..=duration::MAX_WAIT).contains(&time) {
+    let is_endless = kind == HoldKind::Handoff && time == NO_END;
+    if is_endless || (TIMEOUT_MIN..=duration::MAX_WAIT).contains(&time) {
         return Ok(time);
     }
-    Err(invalid_field(pointer, "it is from 1 second to 90 days"))
+    let message = match kind {
+        HoldKind::Handoff => "it is from 1 second to 90 days, or 0 for no automatic end",
+        HoldKind::Timer | HoldKind::Approval | HoldKind::Input => "it is from 1 second to 90 days",
+    };
+    Err(invalid_field(pointer, message))
 }
 
 #[cfg(test)]
@@ -313,6 +340,33 @@ mod tests {
 
     fn read_as(body: &str) -> Result<OpenHold, Problem> {
         read(from_json(body.as_bytes())?)
+    }
+
+    /// Mend C-8: a handoff takes 0, as a number or a text.
+    #[test]
+    fn a_handoff_may_have_no_automatic_end() {
+        for zero in ["0", r#""0""#, r#""0s""#] {
+            let body =
+                |kind| format!(r#"{{"kind": "{kind}", "question": "Now?", "timeout": {zero}}}"#);
+            let endless = read_as(&body("handoff")).unwrap();
+            assert_eq!(
+                (endless.timeout_ms, endless.spec.time_by_policy),
+                (0, false)
+            );
+            let refused = read_as(&body("input")).unwrap_err();
+            assert_eq!(
+                refused.errors[0].pointer.as_deref(),
+                Some("/timeout"),
+                "{zero}"
+            );
+        }
+        let named = r#"{"kind": "handoff", "question": "Now?", "policy": "day"}"#;
+        assert!(
+            read_as(named).unwrap().spec.time_by_policy,
+            "the policy says how long"
+        );
+        let number = read_as(r#"{"kind": "handoff", "question": "Now?", "timeout": 5}"#);
+        assert!(number.is_err(), "5 of which unit?");
     }
 
     /// M-6, S3-R7, S0-AC8

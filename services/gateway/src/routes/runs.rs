@@ -12,7 +12,7 @@ use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::executor::{
-    CancelRun, GetRun, ListRuns, PauseRun, ResumeRun, TakeOverRun,
+    CancelRun, GetRun, ListRuns, PauseNew, PauseRun, PauseWaiting, ResumeRun, TakeOverRun,
 };
 use holdpoint_contracts::handoff::{
     Decision, GetRequest, ListRequests, RequestStatus, RequestView,
@@ -54,7 +54,13 @@ pub(crate) fn routes() -> Router<App> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PauseBody {}
+struct PauseBody {
+    #[serde(default)]
+    waiting: Option<PauseWaiting>,
+    /// A pause of an agent says it of runs to come; of one run there is none.
+    #[serde(default)]
+    new: Option<PauseNew>,
+}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,6 +97,7 @@ async fn list(
     let known = [
         "status",
         "agent",
+        "hold",
         "label",
         "created_after",
         "limit",
@@ -111,6 +118,7 @@ async fn list(
         agent: params.read_as("agent")?,
         label,
         created_after,
+        hold: params.read_word("hold")?,
     };
     Ok(Json(app.bus.query(&caller.workspace, &query).await?))
 }
@@ -135,8 +143,12 @@ async fn pause(
 ) -> Result<Response, Refused> {
     caller.may(Right::Operate)?;
     params.only(&[])?;
-    let PauseBody {} = body.json_or_empty()?;
-    let answered = app.command(&caller, body.key, PauseRun { run }).await?;
+    // A run that is there already is not a new one: `new` is checked, and has nothing to do.
+    let PauseBody { waiting, new } = body.json_or_empty()?;
+    let _unused = new;
+    let waiting = waiting.unwrap_or_default();
+    let pause = PauseRun { run, waiting };
+    let answered = app.command(&caller, body.key, pause).await?;
     Ok(answered.with_status(StatusCode::OK))
 }
 

@@ -35,11 +35,18 @@ pub(crate) fn ask(
         return asked_before(there, wanted);
     }
     let again = spec_of(&old, spec, wanted, caller);
-    let by_policy = !again.policies.is_empty();
+    // 0 is the policies' time, and of a handoff no automatic end.
+    let may_be_zero = !again.policies.is_empty() || spec.kind == HoldKind::Handoff;
     let lasts = wanted
         .timeout_ms
         .or(Some(old.lasts_ms).filter(|ms| *ms > 0));
-    let lasts = lasts.unwrap_or_else(|| if by_policy { 0 } else { timeout_ms(spec.kind) });
+    let lasts = lasts.unwrap_or_else(|| {
+        if may_be_zero {
+            0
+        } else {
+            timeout_ms(spec.kind)
+        }
+    });
     let opening = standalone::Opening {
         spec: &again,
         timeout_ms: lasts,

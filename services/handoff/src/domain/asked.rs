@@ -55,15 +55,16 @@ impl Faults {
 /// Everything that is wrong with what is asked.
 pub(crate) fn faults(id: HoldId, spec: &HoldSpec, timeout_ms: u64) -> Vec<FieldError> {
     let mut faults = Faults::default();
+    let is_endless = timeout_ms == 0 && spec.kind == HoldKind::Handoff;
     faults.if_so(
         !id.is_standalone(),
         "/id",
         "a hold that stands alone has the number 0",
     );
     faults.if_so(
-        !TIMEOUT_MS.contains(&timeout_ms),
+        !(is_endless || TIMEOUT_MS.contains(&timeout_ms)),
         "/timeout_ms",
-        "1 second to 90 days",
+        "expected 1 second to 90 days; a handoff also takes 0: no automatic end",
     );
     faults.if_so(
         spec.step.is_some() || spec.reason.is_some(),

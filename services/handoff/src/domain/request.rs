@@ -67,7 +67,8 @@ pub struct Request {
     /// Who opened the requests that this one repeats, where it was asked again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_openers: Vec<String>,
-    /// How long it was given, in milliseconds, where it stands alone; 0: the row is older than this field.
+    /// How long it was given, in milliseconds, where it stands alone; 0: no automatic end, or the row is
+    /// older than this field.
     #[serde(default, skip_serializing_if = "is_none_given")]
     pub lasts_ms: u64,
     /// When it was first heard of.

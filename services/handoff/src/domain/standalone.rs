@@ -63,7 +63,7 @@ pub(crate) fn open(
     }
     let (settled, mut errors) = settle(&spec, scene)?;
     let timeout_ms = match opening.timeout_ms {
-        0 if !spec.policies.is_empty() => settled
+        0 if !spec.policies.is_empty() && !is_endless(&spec) => settled
             .decide_within_ms
             .unwrap_or_else(|| default_timeout_ms(spec.kind)),
         said => said,
@@ -93,7 +93,7 @@ pub(crate) fn open(
     let mut turn = Turn::of(Request {
         spec: Some(spec),
         phase: Phase::Open {
-            deadline: Some(scene.now + timeout),
+            deadline: (timeout_ms > 0).then(|| scene.now + timeout),
         },
         opened_by: Some(by),
         earlier_openers: opening.earlier_openers.clone(),
@@ -106,6 +106,11 @@ pub(crate) fn open(
     });
     begin(&mut turn, scene)?;
     Ok(turn.end(shown))
+}
+
+/// Whether a time of 0 means that it never ends by itself: only a handoff can be asked so.
+fn is_endless(spec: &HoldSpec) -> bool {
+    spec.kind == HoldKind::Handoff && !spec.time_by_policy
 }
 
 /// Who there is of those that a hold names: all that is not known is asked for at once.

@@ -14,8 +14,8 @@ use crate::executor;
 use crate::executor::{
     AddActivity, AppliedAgent, ApplyAgent, CancelRun, DeleteContact, GetAgent, GetContact,
     GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListContacts, ListRuns,
-    PatchContact, PauseRun, PlanAgent, PlannedAgent, PutContact, ResumeRun, StartRun, TakeOverRun,
-    TimerAnswer, TimerFired, TimersFired,
+    PatchContact, PauseRun, PauseWaiting, PlanAgent, PlannedAgent, PutContact, ResumeRun, StartRun,
+    TakeOverRun, TimerAnswer, TimerFired, TimersFired,
 };
 use crate::handoff::RequestTimersFired;
 use crate::history::{EventType, HistoryItem};
@@ -286,7 +286,14 @@ pub(super) fn runs() -> Vec<Entry> {
             },
             run(),
         ),
-        command("owner", PauseRun { run: run_id() }, changed(paused())),
+        command(
+            "owner",
+            PauseRun {
+                run: run_id(),
+                waiting: PauseWaiting::Hold,
+            },
+            changed(paused()),
+        ),
         command(
             "owner",
             ResumeRun {
@@ -455,6 +462,7 @@ pub(super) fn queries() -> Vec<Entry> {
         agent: Some("outreach".parse().unwrap()),
         label: Some("campaign=spring".to_owned()),
         created_after: Some(at("01T00:00:00")),
+        hold: None,
     };
     let history = GetHistory {
         run: run_id(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
-use holdpoint_contracts::executor::TimerAnswer;
+use holdpoint_contracts::executor::{PauseWaiting, TimerAnswer};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::message::Actor;
@@ -20,7 +20,7 @@ use crate::domain::run::people::Clock;
 use crate::domain::run::{Alarm, Hold, INCIDENTS_MAX, Phase, StepPhase, after, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
-use super::{Verdict, advance, stale_timer, uncertain};
+use super::{Verdict, advance, follow, stale_timer, uncertain};
 
 pub(super) fn unchanged(turn: &Turn<'_>) -> Verdict {
     // The version rose only in the making; nothing of this turn is kept.
@@ -41,9 +41,19 @@ fn refuse_final(turn: &Turn<'_>) -> Result<(), Stop> {
 
 /// Freezes the run (S0-AC4): its alarms are cleared and what was left of them is kept; queued
 /// steps do not start; running ones finish and are kept.
-pub(super) fn pause(mut turn: Turn<'_>, by: &Actor) -> Result<Verdict, Stop> {
+///
+/// A caller who wants no waiting run cancels one that waits, as a pause of its agent would (S0-T6.3).
+pub(super) fn pause(
+    mut turn: Turn<'_>,
+    by: &Actor,
+    waiting: PauseWaiting,
+) -> Result<Verdict, Stop> {
     refuse_final(&turn)?;
     uncertain::prepare(&turn, &[])?;
+    if waiting == PauseWaiting::Cancel && follow::waits(turn.run.status()) {
+        follow::cancel(&mut turn, PauseScope::Run, by);
+        return Ok(turn.changed());
+    }
     if turn
         .run
         .pauses

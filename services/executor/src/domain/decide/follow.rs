@@ -374,7 +374,7 @@ fn lift(turn: &mut Turn<'_>, kind: PauseScope, by: &Actor, mode: ResumeMode) {
 }
 
 /// Whether a run of that status stands because of a hold or a person.
-const fn waits(status: RunStatus) -> bool {
+pub(super) const fn waits(status: RunStatus) -> bool {
     match status {
         RunStatus::Waiting
         | RunStatus::AwaitingApproval
@@ -389,7 +389,7 @@ const fn waits(status: RunStatus) -> bool {
 }
 
 /// S0-T6.3: the words are fixed.
-fn cancel(turn: &mut Turn<'_>, kind: PauseScope, by: &Actor) {
+pub(super) fn cancel(turn: &mut Turn<'_>, kind: PauseScope, by: &Actor) {
     let message = "Agent paused manually".to_owned();
     let failure = Failure {
         class: FailureClass::Cancelled,

@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::{CancelRun, PauseRun, ResumeRun};
+use holdpoint_contracts::executor::{CancelRun, PauseRun, PauseWaiting, ResumeRun};
 use holdpoint_contracts::run::{PauseScope, ResumeMode, RunView};
 use holdpoint_ids::RunId;
 use maud::{Markup, html};
@@ -96,7 +96,11 @@ async fn control(app: &App, person: &Person, run: RunId, fields: &Fields) -> Res
     // An accepted command of a service that is away is stored: the page shows its effect later.
     match fields.get("do") {
         Some("take_over") => super::taking::take_over(app, person, run).await,
-        Some("pause") => app.command(caller, None, PauseRun { run }).await.map(drop),
+        Some("pause") => {
+            let waiting = PauseWaiting::Hold;
+            let pause = PauseRun { run, waiting };
+            app.command(caller, None, pause).await.map(drop)
+        }
         Some("resume") => {
             let mode = mode(fields)?;
             let resume = ResumeRun { run, mode };

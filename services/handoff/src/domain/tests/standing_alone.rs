@@ -216,6 +216,30 @@ fn asking_again_opens_nothing_twice() {
     );
 }
 
+/// Mend C-8: a handoff may be asked without an automatic end, nothing else.
+#[test]
+fn only_a_handoff_may_have_no_end() {
+    let mut world = World::alone();
+    let handoff = HoldSpec {
+        kind: HoldKind::Handoff,
+        options: Vec::new(),
+        ..input_spec()
+    };
+    let bob = world.caller("bob");
+    let view = open(&mut world, bob, handoff, 0).unwrap();
+    assert_eq!((view.deadline, view.status.is_open()), (None, true));
+    let mut world = World::alone();
+    let bob = world.caller("bob");
+    let refused = open(&mut world, bob, input_spec(), 0).unwrap_err();
+    assert_eq!(
+        (refused.status, &*refused.errors[0].message),
+        (
+            422,
+            "expected 1 second to 90 days; a handoff also takes 0: no automatic end",
+        )
+    );
+}
+
 /// Issue 4, a version on everything that ends it: what was meant was another state.
 #[test]
 fn whoever_takes_it_back_may_say_what_they_have_seen() {

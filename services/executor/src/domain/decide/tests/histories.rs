@@ -10,7 +10,7 @@ use holdpoint_contracts::run::{HoldKind, ResumeMode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::world::{Heard, World, broken, closing, done, owner, start_input};
+use super::world::{Heard, World, broken, closing, done, owner, pause_input, start_input};
 use crate::domain::RunInput;
 use crate::domain::plan::Plan;
 use crate::domain::run::Choice;
@@ -172,7 +172,7 @@ fn place(world: &World, step: usize, dispatch: Dispatch) -> Option<(String, u64)
 pub(super) fn input(world: &mut World, next: &Move) -> Option<RunInput> {
     match next {
         Move::Start => Some(start_input()),
-        Move::Pause => Some(RunInput::Pause { by: owner() }),
+        Move::Pause => Some(pause_input()),
         Move::Resume(mode) => Some(RunInput::Resume {
             by: owner(),
             mode: *mode,

@@ -1,6 +1,7 @@
 //! Pause and resume: clocks stop, nothing starts, nothing is lost (S0-AC4).
 
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::executor::PauseWaiting;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::{ResumeMode, RunStatus};
 use holdpoint_contracts::steps::{Grant, ResultAnswer};
@@ -261,4 +262,22 @@ fn a_final_run_can_be_neither_paused_nor_resumed() {
             panic!("{heard:?}");
         };
     }
+}
+
+/// Mend C-8: a pause of one run takes the words of a pause of many.
+#[test]
+fn a_pause_may_cancel_a_run_that_waits_and_no_other() {
+    let mut world = World::started("  - id: w\n    wait: 2 days\n");
+    world.pause_as(PauseWaiting::Cancel);
+    assert_eq!(world.status(), RunStatus::Cancelled);
+    let failure = world.view().failure.unwrap();
+    assert_eq!(failure.message, "Agent paused manually", "S0-T6.3");
+    let mut world = World::started("  - id: l\n    tool: log\n    args: { message: hi }\n");
+    world.pause_as(PauseWaiting::Cancel);
+    assert_ne!(
+        world.status(),
+        RunStatus::Cancelled,
+        "it works and does not wait"
+    );
+    assert_eq!(world.view().paused_by.len(), 1);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use holdpoint_contracts::executor::PauseWaiting;
 use holdpoint_contracts::history::EventType;
 use serde_json::json;
 
@@ -66,7 +67,10 @@ fn a_run_of_another_workspace_is_not_found() {
     let before = world.run().clone();
     let other = || "umbrella".parse().unwrap();
     for input in [
-        RunInput::Pause { by: owner() },
+        RunInput::Pause {
+            by: owner(),
+            waiting: PauseWaiting::Hold,
+        },
         RunInput::Cancel {
             by: owner(),
             reason: None,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::contact::Activity;
-use holdpoint_contracts::executor::TimerAnswer;
+use holdpoint_contracts::executor::{PauseWaiting, TimerAnswer};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::hold::{ClosedAnswer, Deed, DeedKind, HoldOutcome, Want};
 use holdpoint_contracts::message::Actor;
@@ -196,7 +196,12 @@ impl World {
     }
 
     pub(super) fn pause(&mut self) -> Heard {
-        self.give(RunInput::Pause { by: owner() })
+        self.give(pause_input())
+    }
+
+    pub(super) fn pause_as(&mut self, waiting: PauseWaiting) -> Heard {
+        let by = owner();
+        self.give(RunInput::Pause { by, waiting })
     }
 
     pub(super) fn resume(&mut self, mode: ResumeMode) -> Heard {
@@ -481,5 +486,12 @@ pub(super) fn start_input() -> RunInput {
         contact: Some("ada".parse().unwrap()),
         labels: BTreeMap::new(),
         by: owner(),
+    }
+}
+
+pub(super) fn pause_input() -> RunInput {
+    RunInput::Pause {
+        by: owner(),
+        waiting: PauseWaiting::Hold,
     }
 }

@@ -6,7 +6,9 @@ use holdpoint_contracts::run::ResumeMode;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use super::super::world::{World, broken, closing, deed, done, owner, run_id, start_input};
+use super::super::world::{
+    World, broken, closing, deed, done, owner, pause_input, run_id, start_input,
+};
 use super::STEP;
 use crate::domain::RunInput;
 use crate::domain::run::{Alarm, Choice, StepPhase};
@@ -154,7 +156,7 @@ pub(super) fn columns() -> Vec<Column> {
     };
     let mut columns = vec![
         on(false, "start again, same id", |_| start_input()),
-        on(false, "pause", |_| RunInput::Pause { by: owner() }),
+        on(false, "pause", |_| pause_input()),
         on(false, "resume `continue`", |_| resume(ResumeMode::Continue)),
         on(false, "resume `now`", |_| resume(ResumeMode::Now)),
         on(false, "cancel", |_| RunInput::Cancel {
