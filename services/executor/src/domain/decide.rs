@@ -2,6 +2,7 @@
 
 mod advance;
 mod control;
+mod ended_result;
 mod ending;
 mod follow;
 mod outside;

@@ -24,7 +24,7 @@ use crate::domain::tool::{Tool, is_built_in};
 
 use super::people::opening::{self, Story};
 use super::people::{ASSIGNEE_INACTIVE, HUMAN_TIMEOUT, asking, handing};
-use super::turn::{RowData, Stop, Turn, begun, failed};
+use super::turn::{RowData, Stop, Turn};
 
 /// What one step can see.
 #[derive(Default)]
@@ -263,11 +263,16 @@ fn skip(turn: &mut Turn<'_>, index: usize, when: &str, condition: &Condition) {
     };
     step.phase = StepPhase::Skipped { at: now };
     let id = step.id.clone();
-    turn.row(index, RowData::default());
+    let message = format!("Skipped: `{when}` does not hold.");
+    let data = RowData {
+        why: Some(message.clone()),
+        ..RowData::default()
+    };
+    turn.row(index, data);
     turn.event(
         EventType::StepSkipped,
         Some(&id),
-        format!("Skipped: `{when}` does not hold."),
+        message,
         json!({ "condition": when, "values": condition.values }),
     );
 }
@@ -450,13 +455,16 @@ pub(super) fn fail_step(
     let Some(step) = turn.step_mut(index) else {
         return;
     };
-    // One that fails before its tool runs has a response too.
-    let begun = begun(&step.phase).unwrap_or(now);
     step.phase = StepPhase::Failed { at: now };
     let id = step.id.clone();
+    let response = response.map(|response| ActionResult {
+        error: response.error.or_else(|| Some(message.to_owned())),
+        ..response
+    });
     let data = RowData {
-        response: response.or_else(|| Some(failed(message, begun, now))),
+        response,
         error_code: Some(code.to_owned()),
+        why: Some(message.to_owned()),
         ..RowData::default()
     };
     turn.row(index, data);

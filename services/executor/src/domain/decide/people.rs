@@ -25,7 +25,7 @@ use crate::domain::refusal::Refusal;
 use crate::domain::run::people::{Closing, OnPeople, spec_name};
 use crate::domain::run::{Choice, Run, StepPhase, millis_between};
 
-use super::turn::{RowData, Stop, Turn, failed};
+use super::turn::{RowData, Stop, Turn};
 use super::{Verdict, advance, uncertain};
 
 /// Code of a step whose person is not there (S0-R1).
@@ -391,12 +391,12 @@ fn skipped(turn: &mut Turn<'_>, index: usize, on: &OnPeople) {
     };
     step.phase = StepPhase::Skipped { at: now };
     let id = step.id.clone();
+    let message = format!("Skipped: {}", words::nobody(on));
     let row = RowData {
-        response: Some(failed(&words::nobody(on), on.since, now)),
+        why: Some(message.clone()),
         ..RowData::default()
     };
     turn.row(index, row);
-    let message = format!("Skipped: {}", words::nobody(on));
     turn.event(
         EventType::StepSkipped,
         Some(&id),

@@ -13,6 +13,7 @@ use crate::domain::need::{Aggregate, Fact, Found, Lookup, Need, PlanFact};
 use crate::domain::refusal::Refusal;
 use crate::domain::run::{Phase, Run, Step, StepPhase};
 
+use super::ended_result::ended_result;
 use super::{Decision, Verdict, ending, outside};
 
 /// Why a decision cannot be finished now.
@@ -31,6 +32,8 @@ pub(super) struct RowData {
     pub(super) request: Option<Value>,
     pub(super) response: Option<ActionResult>,
     pub(super) error_code: Option<String>,
+    /// Why the step ended without a result; its response says so.
+    pub(super) why: Option<String>,
 }
 
 /// One decision in the making.
@@ -173,13 +176,16 @@ impl<'a> Turn<'a> {
             | StepPhase::Skipped { .. }
             | StepPhase::Cancelled { .. } => None,
         };
+        // What failed, was skipped or was cancelled says so: the row keeps no response of its opening.
+        let ended = || Some(ended_result(self, index, data.why.as_deref()?));
+        let response = data.response.or_else(ended);
         let row = StepRow {
             run: self.run.id,
             step: step.id.clone(),
             status: step.phase.status(),
             tool: data.tool,
             request: data.request,
-            response: data.response,
+            response,
             error_code: data.error_code,
             claimed_by: working.map(|working| working.node.clone()),
             claimed_at: working.map(|working| working.since),
@@ -194,8 +200,13 @@ impl<'a> Turn<'a> {
     /// Ends the run: everything that is left of it is revoked, its holds are closed.
     pub(super) fn end(&mut self, phase: Phase) {
         let cancelled = StepPhase::Cancelled { at: self.now };
+        let why = match &phase {
+            Phase::Failed { failure, .. } | Phase::Cancelled { failure, .. } => &failure.message,
+            Phase::Completed { summary, .. } => summary,
+            Phase::Live => "",
+        };
         for index in 0..self.run.steps.len() {
-            self.revoke(index, &cancelled);
+            self.revoke(index, &cancelled, why);
         }
         self.run.phase = phase;
         self.run.pauses.clear();
@@ -212,7 +223,7 @@ impl<'a> Turn<'a> {
             let Some(id) = left.map(|step| step.id.clone()) else {
                 continue;
             };
-            self.revoke(index, &skipped);
+            self.revoke(index, &skipped, message);
             let data = serde_json::json!({ "reason": "handoff_completed", "by": by });
             self.event(EventType::StepSkipped, Some(&id), message.to_owned(), data);
         }
@@ -224,7 +235,7 @@ impl<'a> Turn<'a> {
     }
 
     /// A step that has not ended ends so; its hand-out is fenced off.
-    fn revoke(&mut self, index: usize, ended: &StepPhase) {
+    fn revoke(&mut self, index: usize, ended: &StepPhase, why: &str) {
         let rev = self.run.version;
         let workspace = self.run.workspace.clone();
         let Some(step) = self
@@ -238,7 +249,6 @@ impl<'a> Turn<'a> {
         // One that was queued before a pause has a row, though its turn is to come again.
         let is_skipped = matches!(ended, StepPhase::Skipped { .. });
         let has_row = is_skipped || !matches!(step.phase, StepPhase::Planned) || step.dispatch > 0;
-        let begun = begun(&step.phase);
         let hold = match &step.phase {
             StepPhase::Waiting(hold) => Some(hold.id),
             StepPhase::Planned
@@ -265,12 +275,8 @@ impl<'a> Turn<'a> {
             });
         }
         if has_row {
-            let why = match is_skipped {
-                true => "The step was skipped before it ended.",
-                false => "The step was cancelled before it ended.",
-            };
             let data = RowData {
-                response: begun.map(|begun| failed(why, begun, self.now)),
+                why: Some(why.to_owned()),
                 ..RowData::default()
             };
             self.row(index, data);
@@ -349,35 +355,5 @@ impl<'a> Turn<'a> {
             facts,
             answer,
         }))
-    }
-}
-
-/// Since when a step has been at work: its tool was called, or it asks or waits.
-pub(super) const fn begun(phase: &StepPhase) -> Option<DateTime<Utc>> {
-    match phase {
-        StepPhase::Waiting(hold) => Some(hold.since),
-        StepPhase::Asked(on) => Some(on.since),
-        StepPhase::Working(working) => Some(working.since),
-        StepPhase::Uncertain(asked) => Some(asked.working.since),
-        StepPhase::Planned
-        | StepPhase::Queued(_)
-        | StepPhase::Parked(_)
-        | StepPhase::Completed { .. }
-        | StepPhase::Failed { .. }
-        | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => None,
-    }
-}
-
-/// What a step that did not succeed has brought, where no tool said so (S0-R5): it replaces what was said
-/// when the step began to wait or to ask.
-pub(super) fn failed(why: &str, begun: DateTime<Utc>, now: DateTime<Utc>) -> ActionResult {
-    let took = (now - begun).num_milliseconds();
-    ActionResult {
-        success: false,
-        description: why.to_owned(),
-        error: Some(why.to_owned()),
-        data: Value::Null,
-        duration_ms: u64::try_from(took).unwrap_or(0),
     }
 }

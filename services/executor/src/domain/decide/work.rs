@@ -12,12 +12,10 @@ use crate::domain::effect::{Answer, Effect};
 use crate::domain::plan::Action;
 use crate::domain::run::{LATE_RESULTS_MAX, StepPhase, Working, millis_between};
 
+use super::ended_result::ERROR_CHARS_MAX;
 use super::people::asking;
 use super::turn::{RowData, Stop, Turn};
 use super::{Verdict, advance, granted, known_result, uncertain};
-
-/// Longest failure text that a run keeps, in characters; the step's response has all of it.
-const ERROR_CHARS_MAX: usize = 2_000;
 
 /// Longest address that is kept of what a worker says of a mail, in characters.
 const TO_CHARS_MAX: usize = 1_000;

@@ -37,6 +37,9 @@ pub struct OnPeople {
     pub form: Option<Value>,
     /// What happens when time is up.
     pub on_timeout: OnTimeout,
+    /// A handoff about somebody who is interested (S0-AC7).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub warm_lead: bool,
     /// How long it was given, in milliseconds; none: no deadline.
     pub length_ms: Option<u64>,
     /// When time is up.
@@ -169,6 +172,7 @@ impl OnPeople {
             closing: None,
             taken: None,
             told: 0,
+            warm_lead: false,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::domain::run::{StepPhase, millis_between};
 
 use super::super::turn::{RowData, Stop, Turn};
 use super::super::{Verdict, advance, uncertain};
-use super::{complete, completion, refused, skipped, spec, step_of, timed_out};
+use super::{complete, completion, refused, skipped, step_of, timed_out};
 
 /// Longest notes of whoever hands a run back that its steps can read, in characters; longer ones are cut
 /// for them, and stand in full in the run's history.
@@ -166,7 +166,7 @@ pub(super) fn over(
             let Some(done) = completion(closing) else {
                 return Ok(());
             };
-            let mut data = result(turn, on)?;
+            let mut data = super::opening::offered(on);
             completed(turn, on, closing, &done);
             put(&mut data, &done, closing);
             let description = handed_back(&done, &closing.by);
@@ -182,7 +182,7 @@ pub(super) fn over(
             turn.event(EventType::HandoffExpired, step.as_deref(), message, data);
             match on.on_timeout {
                 OnTimeout::Continue | OnTimeout::Default => {
-                    let mut data = result(turn, on)?;
+                    let mut data = super::opening::offered(on);
                     if let Some(fields) = data.as_object_mut() {
                         fields.insert("outcome".to_owned(), "timeout".into());
                         fields.insert("notes".to_owned(), "".into());
@@ -285,12 +285,6 @@ fn handed_back(done: &Completion, by: &str) -> String {
         Disposition::Finish => format!("{by} has done it and ended the run."),
         Disposition::ReturnToAgent => format!("{by} has done it; the agent goes on."),
     }
-}
-
-/// What a step learnt when it was opened; the outcome is added (S0-T1).
-fn result(turn: &Turn<'_>, on: &OnPeople) -> Result<Value, Stop> {
-    let spec = spec(turn, on.id)?;
-    Ok(super::opening::offered(on, &spec))
 }
 
 fn put(data: &mut Value, done: &Completion, closing: &Closing) {

@@ -17,6 +17,7 @@ use crate::domain::plan::{Action, PlannedStep};
 use crate::domain::run::people::{Clock, OnPeople, Opened, condition_name, spec_name};
 use crate::domain::run::{Run, Step, StepPhase};
 
+use super::super::ended_result::asked;
 use super::super::turn::{RowData, Stop, Turn};
 
 mod filled;
@@ -174,6 +175,7 @@ pub(super) fn barge(turn: &mut Turn<'_>, by: &str) -> Result<OnPeople, Stop> {
 /// Opens a hold: what it asks is kept as a value, so that every wish of it says the same.
 pub(super) fn open(turn: &mut Turn<'_>, opened: Opened, spec: &HoldSpec, id: HoldId) -> OnPeople {
     let mut on = OnPeople::new(id, opened, turn.now);
+    on.warm_lead = spec.warm_lead;
     if !turn.run.pauses.is_empty() {
         on.freeze(turn.now);
     }
@@ -255,7 +257,7 @@ pub(in crate::domain::decide) fn ask(
         success: true,
         description: description.clone(),
         error: None,
-        data: json!({ "question_id": id, "deadline": on.deadline().map(instant::write) }),
+        data: asked(&on),
         duration_ms: 0,
     };
     stand(turn, index, on, (request, response));
@@ -318,7 +320,7 @@ pub(in crate::domain::decide) fn handoff(
         "to": to, "message": message, "priority": spec.priority, "warm_lead": spec.warm_lead,
         "timeout_ms": handoff.timeout_ms, "on_timeout": handoff.on_timeout,
     });
-    let data = offered(&on, &spec);
+    let data = offered(&on);
     let description = format!("Handed off to {}.", whom(&to));
     let response = ActionResult {
         success: true,
@@ -348,7 +350,7 @@ pub(in crate::domain::decide) fn handoff(
 }
 
 /// What a handoff step knows of itself from the beginning (S0-T1).
-pub(super) fn offered(on: &OnPeople, spec: &HoldSpec) -> Value {
+pub(in crate::domain::decide) fn offered(on: &OnPeople) -> Value {
     let resume_at = match on.clock {
         Clock::Set { due } | Clock::Frozen { due, .. } if on.goes_on() => Some(due),
         Clock::Set { .. } | Clock::Frozen { .. } | Clock::None => None,
@@ -357,7 +359,7 @@ pub(super) fn offered(on: &OnPeople, spec: &HoldSpec) -> Value {
         "scheduled": resume_at.is_some(),
         "resume_at": resume_at.map(instant::write),
         "task_id": on.id,
-        "is_warm_lead": spec.warm_lead,
+        "is_warm_lead": on.warm_lead,
     })
 }
 

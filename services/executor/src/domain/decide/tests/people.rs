@@ -2,6 +2,7 @@
 
 mod asking;
 mod handing;
+mod responses;
 
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;

@@ -19,6 +19,9 @@ impl World {
                     row.request = row
                         .request
                         .or_else(|| old.and_then(|it| it.request.clone()));
+                    row.response = row
+                        .response
+                        .or_else(|| old.and_then(|it| it.response.clone()));
                     self.rows.insert(row.step.clone(), *row);
                 }
                 Effect::Activity { id, activity, .. } => {
