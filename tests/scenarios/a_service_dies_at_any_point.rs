@@ -304,8 +304,8 @@ impl Scene<'_> {
         let all = [("run.cancelled", 1), ("step.succeeded", 0)];
         self.history(other, &all).await?;
         self.is_told(request, &["input_requested"]).await?;
-        // How it ended as well: the owner follows, and it was not the owner who took it back.
-        self.is_told(others, &["custom", "input_requested"]).await?;
+        // Not how it ended: the owner cancelled it, and knows (C-6).
+        self.is_told(others, &["input_requested"]).await?;
         self.end_is_told_once(run).await
     }
 
