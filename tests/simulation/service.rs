@@ -289,8 +289,9 @@ impl<S: Tables> SimService<S> {
                 Outcome::Decided(mut decision) => {
                     let rewrite = self.rewrite.unwrap_or(|_, _, _| ());
                     rewrite(known.as_ref(), input, &mut decision);
-                    let before = known.as_ref().map_or(0, S::version);
                     let version = S::version(&decision.state);
+                    // A node that is new begins with the time (`domain/node.rs`).
+                    let before = known.as_ref().map_or(version - 1, S::version);
                     assert_eq!(version, before + 1, "{key:?}: the version rises by one");
                     given.aggregate(key.clone(), Some(decision.state.clone()));
                     states.insert(key, decision.state);
