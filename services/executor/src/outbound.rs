@@ -19,9 +19,8 @@ use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::steps::{HTTP_QUEUE, HandOut};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, rows_as_command};
+use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, read_first, rows_as_command};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::domain::run::people::Closing;
@@ -236,13 +235,6 @@ pub(crate) fn refused(wish: &RefusedWish<'_>, now: DateTime<Utc>) -> AfterRefusa
         run: hold.run,
         input,
     })
-}
-
-/// The first of the items: it says which aggregate the command is for. The items themselves are sent as
-/// their rows have them.
-fn read_first<T: DeserializeOwned>(bodies: &[&str]) -> Result<Vec<T>, serde_json::Error> {
-    let first = bodies.iter().take(1);
-    first.map(|body| serde_json::from_str(body)).collect()
 }
 
 /// One nudge a workspace: whose history has grown, and up to which number. And who is to beat.

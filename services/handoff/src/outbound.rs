@@ -11,9 +11,8 @@ use holdpoint_contracts::notification::{NoteRequests, RequestFact};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, rows_as_command};
+use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, read_first, rows_as_command};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::domain::{Effect, Input, RequestInput};
 
@@ -151,21 +150,11 @@ pub(crate) fn wish_message(
     }
 }
 
-/// The first of the items: it says which aggregate the command is for. The items themselves are sent as
-/// their rows have them.
-fn read_first<T: DeserializeOwned>(bodies: &[&str]) -> Result<Vec<T>, serde_json::Error> {
-    let first = bodies.iter().take(1);
-    first.map(|body| serde_json::from_str(body)).collect()
-}
-
-/// Status of a refusal because the receiver does not have the aggregate.
-const GONE: u16 = 404;
-
 /// The executor does not know the run: nothing waits for its word. Everything else stays until the
 /// receiver takes it, for a request whose alarm or close is lost would wait for ever.
 pub(crate) fn refused(wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
-    match (wish.kind, wish.problem.status) {
-        (CLOSED | HANDLED, GONE) => AfterRefusal::LetGo,
+    match wish.kind {
+        CLOSED | HANDLED if wish.is_about_nothing() => AfterRefusal::LetGo,
         _ => AfterRefusal::Keep,
     }
 }

@@ -8,7 +8,7 @@ use holdpoint_contracts::executor::{EndWatched, WatchEnds};
 use holdpoint_contracts::notification::{NotificationNudge, SERVICE};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, rows_as_command};
+use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, read_first, rows_as_command};
 
 use crate::domain::{Effect, Input};
 
@@ -114,22 +114,18 @@ pub(crate) fn wish_message(
         let unknown = format!("no wish is of kind `{kind}`");
         return Err(serde::ser::Error::custom(unknown));
     }
-    let first = bodies.iter().take(1).map(|body| serde_json::from_str(body));
     let first = WatchEnds {
-        of: first.collect::<Result<_, _>>()?,
+        of: read_first(bodies)?,
     };
     rows_as_command(SERVICE, workspace, &first, ("of", bodies))
 }
 
-/// Status of a refusal because the executor does not have the run or agent.
-const GONE: u16 = 404;
-
 /// What does not exist never ends: nobody has to be told. Everything else stays until the executor
 /// takes it.
 pub(crate) fn refused(wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
-    match wish.problem.status {
-        GONE => AfterRefusal::LetGo,
-        _ => AfterRefusal::Keep,
+    match wish.is_about_nothing() {
+        true => AfterRefusal::LetGo,
+        false => AfterRefusal::Keep,
     }
 }
 

@@ -6,7 +6,7 @@ use holdpoint_contracts::executor::{TimerFired, TimersFired};
 use holdpoint_contracts::handoff::RequestTimersFired;
 use holdpoint_contracts::scheduler::SERVICE;
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::{AfterRefusal, RefusedWish, Wish, rows_as_command};
+use holdpoint_kernel::{AfterRefusal, RefusedWish, Wish, read_first, rows_as_command};
 use serde::ser::Error as _;
 
 use crate::domain::{Effect, Input, Owner};
@@ -54,8 +54,7 @@ pub(crate) fn wish_message(
     workspace: &Workspace,
     bodies: &[&str],
 ) -> Result<Outgoing, serde_json::Error> {
-    let first = bodies.iter().take(1).map(|body| serde_json::from_str(body));
-    let fired = first.collect::<Result<Vec<TimerFired>, _>>()?;
+    let fired = read_first::<TimerFired>(bodies)?;
     let owner = Owner::ALL.into_iter().find(|owner| kind(*owner) == wanted);
     match owner {
         Some(Owner::Executor) => rows_as_command(
@@ -75,15 +74,12 @@ pub(crate) fn wish_message(
     }
 }
 
-/// Status of a refusal because the owner does not have what the alarm is for.
-const GONE: u16 = 404;
-
 /// An alarm of a run or request that does not exist wakes nothing. Everything else stays until its owner
 /// takes it, for somebody waits for it.
 pub(crate) fn refused(wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
-    match wish.problem.status {
-        GONE => AfterRefusal::LetGo,
-        _ => AfterRefusal::Keep,
+    match wish.is_about_nothing() {
+        true => AfterRefusal::LetGo,
+        false => AfterRefusal::Keep,
     }
 }
 

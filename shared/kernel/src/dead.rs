@@ -12,7 +12,7 @@ use holdpoint_ids::Workspace;
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, TableWriter, Transaction};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{ConnectionTrait, QueryOrder as _, QuerySelect as _};
+use sea_orm::{ConnectionTrait, FromQueryResult, QueryOrder as _, QuerySelect as _};
 
 use crate::task::Raw;
 
@@ -130,14 +130,49 @@ async fn list(
     before: Option<i64>,
     limit: u64,
 ) -> Result<Vec<DeadLetterSummary>, StoreError> {
-    let rows = row::Entity::find()
+    // Without the bodies, which may be a mebibyte each.
+    let rows: Vec<Line> = row::Entity::find()
+        .select_only()
+        .columns([
+            row::Column::Id,
+            row::Column::Subject,
+            row::Column::Reason,
+            row::Column::CreatedAt,
+            row::Column::Digest,
+        ])
+        .expr_as(Expr::cust("octet_length(body)"), "bytes")
         .filter(row::COLUMN.workspace.is_in(named(workspace)))
         .filter(row::COLUMN.id.lt(before.unwrap_or(i64::MAX)))
         .order_by_desc(row::Column::Id)
         .limit(limit)
+        .into_model()
         .all(db)
         .await?;
-    Ok(rows.iter().map(summary).collect())
+    Ok(rows.into_iter().map(Line::summary).collect())
+}
+
+/// A row without its body.
+#[derive(FromQueryResult)]
+struct Line {
+    id: i64,
+    subject: String,
+    reason: String,
+    created_at: DateTime<Utc>,
+    digest: String,
+    bytes: i32,
+}
+
+impl Line {
+    fn summary(self) -> DeadLetterSummary {
+        DeadLetterSummary {
+            id: self.id,
+            subject: self.subject,
+            reason: self.reason,
+            created_at: self.created_at,
+            bytes: u64::try_from(self.bytes).unwrap_or(0),
+            ended_the_process: !self.digest.is_empty(),
+        }
+    }
 }
 
 /// One letter of a workspace with its digest.
@@ -152,7 +187,14 @@ pub(crate) async fn read(
         .await?;
     Ok(row.map(|row| {
         let letter = DeadLetter {
-            summary: summary(&row),
+            summary: DeadLetterSummary {
+                id: row.id,
+                subject: row.subject,
+                reason: row.reason,
+                created_at: row.created_at,
+                bytes: row.body.len() as u64,
+                ended_the_process: !row.digest.is_empty(),
+            },
             body: row.body,
             truncated: false,
         };
@@ -170,17 +212,6 @@ pub(crate) async fn remove(tx: &Transaction, id: i64) -> Result<(), StoreError> 
 fn named(workspace: &Workspace) -> Vec<String> {
     let older = (workspace.as_str() == workspace_of("")).then(String::new);
     [workspace.to_string()].into_iter().chain(older).collect()
-}
-
-fn summary(row: &row::Model) -> DeadLetterSummary {
-    DeadLetterSummary {
-        id: row.id,
-        subject: row.subject.clone(),
-        reason: row.reason.clone(),
-        created_at: row.created_at,
-        bytes: row.body.len() as u64,
-        ended_the_process: !row.digest.is_empty(),
-    }
 }
 
 /// What is answered where a workspace has no such letter.

@@ -52,7 +52,7 @@ pub use queries::{Queries, serve_queries};
 pub use start::{Deps, Handle, KernelError, start};
 pub use sweep::{Sweep, SweepNudge, SweepPage, start_sweep};
 pub use vital::Vital;
-pub use wishes::rows_as_command;
+pub use wishes::{read_first, rows_as_command};
 
 /// A service: a pure core, its rows, and the translation of both to and from messages.
 #[expect(
@@ -262,6 +262,14 @@ pub struct RefusedWish<'a> {
     pub rev: u64,
     /// Why the receiver refused.
     pub problem: &'a Problem,
+}
+
+impl RefusedWish<'_> {
+    /// Whether the receiver refused because it does not have what the wish is about.
+    #[must_use]
+    pub const fn is_about_nothing(&self) -> bool {
+        self.problem.status == 404
+    }
 }
 
 /// What becomes of a wish that was refused.

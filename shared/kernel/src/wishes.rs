@@ -20,7 +20,7 @@ use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect, Statement, Value};
 use crate::Wish;
 use crate::outbox::MESSAGE_BYTES_MAX;
 
-pub use carry::rows_as_command;
+pub use carry::{read_first, rows_as_command};
 pub(crate) use courier::Courier;
 pub(crate) use resend::resend;
 

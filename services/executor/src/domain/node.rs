@@ -41,16 +41,8 @@ pub struct Node {
     /// How long it may be silent: the shortest of its leases, in milliseconds.
     pub lease_ms: u64,
     /// Whether its row is to be removed.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forgotten: bool,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_false(flag: &bool) -> bool {
-    !*flag
 }
 
 /// Versions of a node that is new begin with the time in milliseconds. A node of that name may have been

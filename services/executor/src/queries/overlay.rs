@@ -60,7 +60,8 @@ impl Overlay {
 /// Runs as they are to be read, newest first. While pages are still to come, a row's status may
 /// not be the run's: then every open run is looked at.
 ///
-/// Besides the runs it returns where it gave up looking: a page goes on from there.
+/// It also returns the last run that was looked at, where it stopped before the end: the next page goes on
+/// behind it.
 pub(super) async fn list(
     db: &DatabaseConnection,
     filter: Filter<'_>,
@@ -70,7 +71,7 @@ pub(super) async fn list(
     let wanted = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     let mut runs: Vec<Run> = Vec::new();
     let mut before: Option<RunId> = filter.before;
-    let mut is_all = false;
+    let mut is_done = false;
     for _ in 0..ROUNDS_MAX {
         let asked = Filter {
             before,
@@ -90,10 +91,10 @@ pub(super) async fn list(
         let has_status = |run: &Run| filter.status.is_none_or(|status| run.status() == status);
         runs.extend(shown.filter(|run| has_status(run) && has_hold(run)));
         if is_last || runs.len() >= wanted {
-            is_all = true;
+            is_done = true;
             break;
         }
     }
     runs.truncate(wanted);
-    Ok((runs, before.filter(|_| !is_all)))
+    Ok((runs, before.filter(|_| !is_done)))
 }

@@ -13,7 +13,7 @@ use holdpoint_store::{ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, guarded, reada
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{ExprTrait, SelectStatement};
-use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
+use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait};
 
 use crate::domain::{Key, Node};
 use crate::store::lease_row;
@@ -157,20 +157,26 @@ pub(crate) async fn save(
     Ok(losers)
 }
 
-/// Removes the rows of nodes that nobody has changed meanwhile; returns the others.
+/// Removes the rows of nodes that still have the version that was read; returns the other nodes.
 async fn forget(
     db: &impl ConnectionTrait,
     nodes: &[&(&Node, u64)],
 ) -> Result<Vec<Key>, StoreError> {
     let mut losers = Vec::new();
-    for (node, read) in nodes.iter().copied() {
-        let deleted = Entity::delete_by_id(node.name.to_string())
-            .filter(COLUMN.version.eq(i64::try_from(*read).map_err(broken)?))
-            .exec(db)
-            .await?;
-        if deleted.rows_affected == 0 {
-            losers.push(Key::Node(node.name.clone()));
+    for chunk in nodes.chunks(ROWS_PER_STATEMENT) {
+        let mut any = Condition::any();
+        for (node, read) in chunk.iter().copied() {
+            let version = i64::try_from(*read).map_err(broken)?;
+            let as_read = COLUMN.name.eq(node.name.as_str());
+            any = any.add(as_read.and(COLUMN.version.eq(version)));
         }
+        let removed = Entity::delete_many()
+            .filter(any)
+            .exec_with_returning(db)
+            .await?;
+        let is_left = |node: &Node| !removed.iter().any(|row| row.name == node.name.as_str());
+        let left = chunk.iter().filter(|(node, _)| is_left(node));
+        losers.extend(left.map(|(node, _)| Key::Node(node.name.clone())));
     }
     Ok(losers)
 }

@@ -49,9 +49,6 @@ pub(crate) async fn load(
         return Ok(Vec::new());
     }
     let rows = lock_shared(db, workspaces).await?;
-    if is_sqlite(db) || rows.len() == workspaces.len() {
-        return rows.iter().map(read).collect();
-    }
     // A row that is not there cannot be locked: the first command for the workspace would pass by.
     let is_there =
         |workspace: &Workspace| rows.iter().any(|row| row.workspace == workspace.as_str());
@@ -60,6 +57,9 @@ pub(crate) async fn load(
         .copied()
         .filter(|workspace| !is_there(workspace))
         .collect();
+    if is_sqlite(db) || missing.is_empty() {
+        return rows.iter().map(read).collect();
+    }
     let fresh = missing.into_iter().map(|workspace| {
         let fresh = WorkspaceScope {
             workspace: workspace.clone(),

@@ -15,7 +15,7 @@ use holdpoint_contracts::asking::{RequestInput, ToolQuestion};
 use holdpoint_contracts::executor::GetRun;
 use holdpoint_contracts::handoff::{Effect, GetRequest, RequestStatus, RequestView};
 use holdpoint_contracts::{Actor, Envelope, Problem};
-use holdpoint_ids::{HoldId, RunId};
+use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -110,7 +110,7 @@ pub(super) async fn show_to_step(
         .query(&reader.workspace, &GetRun { run: id.run })
         .await?;
     let is_asked = run.waiting_on.iter().any(|on| on.id == id);
-    let request = once_there(app, reader, id, is_asked).await?;
+    let request = once_there(app, &reader.workspace, id, is_asked).await?;
     if !reader.asked(request.step.as_deref()) {
         return Err(Problem::not_found(format!("there is no request `{id}`")).into());
     }
@@ -141,15 +141,15 @@ async fn is_kept(app: &App, reader: &Reader, id: HoldId, by: Instant) -> Result<
 }
 
 /// What the executor has asked a moment ago may be on its way.
-async fn once_there(
+pub(super) async fn once_there(
     app: &App,
-    reader: &Reader,
+    workspace: &Workspace,
     id: HoldId,
     is_asked: bool,
 ) -> Result<RequestView, Problem> {
     let by = Instant::now() + ON_ITS_WAY;
     loop {
-        match app.bus.query(&reader.workspace, &GetRequest { id }).await {
+        match app.bus.query(workspace, &GetRequest { id }).await {
             Err(problem) if problem.status == 404 && is_asked && Instant::now() < by => {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }

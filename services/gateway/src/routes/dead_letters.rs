@@ -13,6 +13,7 @@ use holdpoint_contracts::dead_letter::{
     DeadLetter, DeadLetterRequest, DeadLetterSummary, SERVICES,
 };
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -41,7 +42,7 @@ impl std::str::FromStr for Letter {
         let unknown = || {
             let services = SERVICES.join(", ");
             format!(
-                "`{text}` is not the id of a dead letter, which is SERVICE-NUMBER with one of {services}"
+                "`{text}` is not the id of a dead letter; expected SERVICE-NUMBER with one of the services {services}"
             )
         };
         let (service, id) = text.rsplit_once('-').ok_or_else(unknown)?;
@@ -177,13 +178,9 @@ async fn show(
     Named(letter): Named<Letter>,
     params: Params,
 ) -> Result<Json<Value>, Refused> {
-    caller.may(Right::Administer)?;
     params.only(&[])?;
     let request = DeadLetterRequest::Show { id: letter.id };
-    let found: DeadLetter = app
-        .bus
-        .dead_letters(&caller.workspace, letter.service, &request)
-        .await?;
+    let found: DeadLetter = ask(&app, &caller, &letter, request).await?;
     Ok(Json(item(letter.service, found)))
 }
 
@@ -194,14 +191,9 @@ async fn replay(
     Named(letter): Named<Letter>,
     params: Params,
 ) -> Result<Json<Value>, Refused> {
-    caller.may(Right::Administer)?;
     params.only(&[])?;
-    note(&caller, "replays", &letter);
     let request = DeadLetterRequest::Replay { id: letter.id };
-    let answer: Value = app
-        .bus
-        .dead_letters(&caller.workspace, letter.service, &request)
-        .await?;
+    let answer: Value = ask(&app, &caller, &letter, request).await?;
     let id = format!("{}-{}", letter.service, letter.id);
     Ok(Json(json!({ "id": id, "answer": answer })))
 }
@@ -212,21 +204,24 @@ async fn remove(
     Named(letter): Named<Letter>,
     params: Params,
 ) -> Result<Json<Value>, Refused> {
-    caller.may(Right::Administer)?;
     params.only(&[])?;
-    note(&caller, "drops", &letter);
     let request = DeadLetterRequest::Drop { id: letter.id };
-    let dropped: DeadLetterSummary = app
-        .bus
-        .dead_letters(&caller.workspace, letter.service, &request)
-        .await?;
+    let dropped: DeadLetterSummary = ask(&app, &caller, &letter, request).await?;
     Ok(Json(item(letter.service, dropped)))
 }
 
-fn note(caller: &Caller, does: &str, letter: &Letter) {
-    let Letter { service, id } = letter;
+/// Asks the service that keeps a letter. The log says who did, for a letter may hold secrets.
+async fn ask<A: DeserializeOwned>(
+    app: &App,
+    caller: &Caller,
+    letter: &Letter,
+    request: DeadLetterRequest,
+) -> Result<A, Refused> {
+    caller.may(Right::Administer)?;
     let (user, workspace) = (&caller.claims.user, &caller.workspace);
-    tracing::info!(%user, %workspace, service, id, "{does} a dead letter");
+    tracing::info!(%user, %workspace, service = letter.service, ?request, "dead letters");
+    let answer = app.bus.dead_letters(workspace, letter.service, &request);
+    Ok(answer.await?)
 }
 
 #[cfg(test)]

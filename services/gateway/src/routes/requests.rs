@@ -24,6 +24,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::asking::once_there;
 use crate::answered::Answered;
 use crate::app::App;
 use crate::body::{Body, in_body, invalid_field};
@@ -35,9 +36,6 @@ use axum::response::Response;
 
 /// However many nudges come, the owner is asked no more often than this.
 const LOOK_AT_MOST: Duration = Duration::from_millis(50);
-
-/// How long a decision waits for a request that is on its way.
-const ARRIVAL_WAIT: Duration = Duration::from_secs(5);
 /// How long a decision waits for the executor's word.
 const EFFECT_WAIT: Duration = Duration::from_secs(2);
 /// Longest comment or reason, in characters.
@@ -252,7 +250,7 @@ pub(crate) async fn decided(
     key: Option<Asked>,
     command: DecideRequest,
 ) -> Result<Answered<Decided>, Problem> {
-    match when_there(app, caller, key, &command).await? {
+    match when_there(app, caller, key, command.clone()).await? {
         Answered::Done(decided) => {
             let decided = effect(app, caller, command, decided).await;
             Ok(Answered::Done(decided))
@@ -261,30 +259,29 @@ pub(crate) async fn decided(
     }
 }
 
-/// A run says that it waits a moment before its request has reached the people's side. A decision of one
-/// that is on its way waits for it.
+/// Records a decision. A run shows its request a moment before the handoff service has it: then the decision
+/// waits for the request (C-3).
 async fn when_there(
     app: &App,
     caller: &Caller,
     key: Option<Asked>,
-    command: &DecideRequest,
+    command: DecideRequest,
 ) -> Result<Answered<Decided>, Problem> {
-    let by = Instant::now() + ARRIVAL_WAIT;
-    loop {
-        match app.command(caller, key.clone(), command.clone()).await {
-            Err(problem) if problem.status == 404 && Instant::now() < by => {
-                if !is_on_its_way(app, caller, command.id).await {
-                    return Err(problem);
-                }
+    let id = command.id;
+    match app.command(caller, key.clone(), command.clone()).await {
+        Err(problem) if problem.status == 404 => {
+            if !is_waited_for(app, caller, id).await {
+                return Err(problem);
             }
-            answered => return answered,
+            once_there(app, &caller.workspace, id, true).await?;
+            app.command(caller, key, command).await
         }
-        tokio::time::sleep(LOOK_AT_MOST).await;
+        answered => answered,
     }
 }
 
-/// Whether the run of a request waits for it.
-async fn is_on_its_way(app: &App, caller: &Caller, id: HoldId) -> bool {
+/// Whether a run waits for this request.
+async fn is_waited_for(app: &App, caller: &Caller, id: HoldId) -> bool {
     let query = GetRun { run: id.run };
     match app.bus.query(&caller.workspace, &query).await {
         Ok(run) => run.waiting_on.iter().any(|on| on.id == id),

@@ -1,12 +1,13 @@
 //! Dead letters: listed, shown, replayed and dropped (Mend 6).
 
+use holdpoint_bus::StreamUse;
 use holdpoint_contracts::dead_letter::{DeadLetter, DeadLetterRequest, DeadLetterSummary};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_ids::Workspace;
 use serde_json::Value;
 
 use super::counter::{POISON, acme};
-use super::{World, counts};
+use super::{World, counts, replicas};
 use crate::dead::LETTERS_MAX;
 
 const SUBJECT: &str = "hp.acme.cmd.counter.0.add";
@@ -40,23 +41,35 @@ async fn keep(world: &World, name: &str, by: i64) {
 
 #[tokio::test]
 async fn a_replayed_letter_is_decided_once_and_gone() {
-    let world = World::with_stream().await;
+    is_replayed_once(&World::with_stream().await).await;
+}
+
+#[tokio::test]
+async fn a_replayed_letter_is_decided_once_and_gone_on_postgres() {
+    if let Some((world, _postgres)) = replicas::world().await {
+        let bus = &world.deps.bus;
+        bus.provide_stream(StreamUse::Steps).await.unwrap();
+        is_replayed_once(&world).await;
+    }
+}
+
+async fn is_replayed_once(world: &World) {
     let kernel = world.start().await;
-    keep(&world, "a", 3).await;
-    let letters = list(&world, &acme()).await;
+    keep(world, "a", 3).await;
+    let letters = list(world, &acme()).await;
     assert_eq!(letters.len(), 1, "{letters:?}");
     let id = letters[0].id;
-    let shown: DeadLetter = ask(&world, &acme(), DeadLetterRequest::Show { id })
+    let shown: DeadLetter = ask(world, &acme(), DeadLetterRequest::Show { id })
         .await
         .unwrap();
     assert_eq!(shown.summary, letters[0]);
     assert!(shown.body.contains("\"by\":3"), "{shown:?}");
-    let answer: Value = ask(&world, &acme(), DeadLetterRequest::Replay { id })
+    let answer: Value = ask(world, &acme(), DeadLetterRequest::Replay { id })
         .await
         .unwrap();
     assert_eq!(answer["value"], 3, "the answer of the message");
     assert_eq!(world.counts().await, counts(&[("a", 3)]));
-    let again: Result<Value, _> = ask(&world, &acme(), DeadLetterRequest::Replay { id }).await;
+    let again: Result<Value, _> = ask(world, &acme(), DeadLetterRequest::Replay { id }).await;
     assert_eq!(again.unwrap_err().status, 404);
     assert_eq!(world.number_of("dead_letters").await, 0);
     assert_eq!(world.number_of("suspects").await, 0);

@@ -28,7 +28,7 @@ impl Aside {
             id,
         } = &sent.key;
         if self.told.insert(kind.to_string()) {
-            tracing::warn!(service, %kind, workspace, id, rev = sent.rev, %problem, "a desired state was not accepted; it is kept and sent again every few minutes");
+            tracing::warn!(service, %kind, workspace, id, rev = sent.rev, %problem, "a desired state was not accepted; it is kept and sent again after ten minutes at most");
         }
         if self.wishes.len() < ASIDE_MAX || self.wishes.contains_key(&sent.key) {
             self.wishes.insert(sent.key, sent.rev);

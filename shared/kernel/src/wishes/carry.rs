@@ -4,7 +4,17 @@
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::{Actor, Command};
 use holdpoint_ids::Workspace;
-use serde::de::{Error as _, IgnoredAny};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
+
+/// The first of the rows, which says which aggregate the command is for. The rows themselves are sent as
+/// they are.
+///
+/// # Errors
+/// When the row cannot be read.
+pub fn read_first<T: DeserializeOwned>(bodies: &[&str]) -> Result<Vec<T>, serde_json::Error> {
+    let first = bodies.iter().take(1);
+    first.map(|body| serde_json::from_str(body)).collect()
+}
 
 /// The command of a service whose member `list` has the given bodies, each as it is in its row.
 /// `first` is the same command with the first of them alone: it gives the subject and the other members.

@@ -99,8 +99,7 @@ impl<S: Service> Writer<S> {
         if subject::parse(&subject).is_none() {
             // The service gives itself such an input again as soon as it may.
             if digest.is_empty() {
-                let detail =
-                    "this letter is no command that could be decided again; it can be dropped";
+                let detail = "this letter is not a command, so it cannot be replayed; drop it";
                 return Err(Problem::new(409, "not_replayable", detail));
             }
             return self.drop_letter(&letter, digest, reply).await;

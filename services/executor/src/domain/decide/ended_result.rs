@@ -17,7 +17,7 @@ use super::turn::Turn;
 pub(super) const ERROR_CHARS_MAX: usize = 2_000;
 
 /// The response of a step that failed, was skipped or was cancelled. The phase before this decision says
-/// since when the step had stood and what its opening promised.
+/// when the step began to wait or work, and what its opening promised.
 pub(super) fn ended_result(turn: &Turn<'_>, index: usize, why: &str) -> ActionResult {
     let was = turn.before.steps.get(index).map(|step| &step.phase);
     let why: String = why.chars().take(ERROR_CHARS_MAX).collect();

@@ -37,7 +37,7 @@ pub struct OnPeople {
     pub form: Option<Value>,
     /// What happens when time is up.
     pub on_timeout: OnTimeout,
-    /// A handoff about somebody who is interested (S0-AC7).
+    /// Whether it is a handoff of a warm lead (S0-AC7).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warm_lead: bool,
     /// How long it was given, in milliseconds; none: no deadline.
