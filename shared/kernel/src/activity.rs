@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::care::Caution;
+use crate::suspects::Isolation;
 
 /// How busy a kernel is; all clones share the counts.
 #[derive(Debug, Clone, Default)]
@@ -26,7 +26,7 @@ pub struct Activity {
     /// Wishes that their receivers refused or could not read.
     not_accepted: Arc<AtomicUsize>,
     /// What intake has to know of an unclean exit.
-    pub(crate) caution: Caution,
+    pub(crate) isolation: Isolation,
     /// Since when the database thread has one batch in its hands.
     at_work_since: Arc<Mutex<Option<Instant>>>,
 }

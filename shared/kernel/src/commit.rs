@@ -16,7 +16,7 @@ use crate::idempotency::{self, Seen};
 use crate::publisher::Through;
 use crate::task::Task;
 use crate::wishes::Unconfirmed;
-use crate::{Changed, Service, care, dead, outbox, wishes};
+use crate::{Changed, Service, dead_letters, outbox, suspects, wishes};
 
 /// Aggregates that are kept in memory between batches.
 const HOT_STATES_MAX: usize = 50_000;
@@ -203,10 +203,10 @@ async fn forget(
     (suspect, replayed): (Option<&str>, Option<i64>),
 ) -> Result<(), StoreError> {
     if let Some(letter) = replayed {
-        dead::remove(tx, letter).await?;
+        dead_letters::remove(tx, letter).await?;
     }
     if let Some(digest) = suspect {
-        care::forget(tx, digest).await?;
+        suspects::forget(tx, digest).await?;
     }
     outbox::forget(tx, &through.outbox).await?;
     wishes::forget(tx, &through.wishes).await

@@ -143,15 +143,15 @@ impl<S: Service> Intake<S> {
 
     async fn take(&self, subject: String, body: Bytes, origin: Origin) {
         let room = self.room_for(body.len()).await;
-        let caution = &self.activity.caution;
+        let isolation = &self.activity.isolation;
         let unread = Unread {
             origin,
             raw: Raw { subject, body },
             room,
-            is_careful: caution.is_careful(),
+            is_isolated: isolation.is_isolated(),
         };
         // After an unclean exit reading may be what ends the process: the writer notes it before.
-        if caution.is_on() {
+        if isolation.is_on() {
             return self.submit(unread.into_task()).await;
         }
         match read(&*self.service, unread) {
@@ -190,7 +190,7 @@ pub(crate) struct Unread {
     pub(crate) origin: Origin,
     pub(crate) raw: Raw,
     pub(crate) room: Option<OwnedSemaphorePermit>,
-    pub(crate) is_careful: bool,
+    pub(crate) is_isolated: bool,
 }
 
 impl Unread {
@@ -205,7 +205,7 @@ impl Unread {
             poison: None,
             raw: self.raw,
             is_unread: true,
-            is_careful: self.is_careful,
+            is_isolated: self.is_isolated,
             room: self.room,
         }
     }

@@ -10,10 +10,9 @@
 //! wins and the other decides again.
 
 mod activity;
-mod care;
 mod commit;
 pub mod crash;
-mod dead;
+mod dead_letters;
 mod decide;
 mod facts;
 mod idempotency;
@@ -24,6 +23,7 @@ mod publisher;
 mod queries;
 mod recovery;
 mod start;
+mod suspects;
 mod sweep;
 mod task;
 mod vital;

@@ -123,7 +123,7 @@ pub(crate) fn part<S: Service>(task: Task<S>) -> Vec<Task<S>> {
             },
             poison: None,
             is_unread: false,
-            is_careful: false,
+            is_isolated: false,
             raw: raw.clone(),
             room: None,
         })

@@ -15,12 +15,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::activity::Activity;
-use crate::care::{Care, Caution};
 use crate::commit::Memory;
-use crate::dead::requests::{LetterCommand, Requests, WAITING_MAX};
+use crate::dead_letters::requests::{LetterCommand, Requests, WAITING_MAX};
 use crate::intake::{BYTES_MAX, Intake};
 use crate::outbox::Kept;
 use crate::publisher::{Published, Publisher, Publishing, UNPUBLISHED_MAX};
+use crate::suspects::{Isolation, Suspects};
 use crate::task::{Origin, Raw, Task};
 use crate::vital::Vital;
 use crate::wishes::Courier;
@@ -116,7 +116,7 @@ impl<S: Service> Handle<S> {
                 origin,
                 poison: None,
                 is_unread: false,
-                is_careful: self.0.activity.caution.is_careful(),
+                is_isolated: self.0.activity.isolation.is_isolated(),
                 raw,
                 room: None,
             })
@@ -301,9 +301,9 @@ impl<S: Service> Thread<S> {
         store: &Location,
         ready: oneshot::Sender<Result<VecDeque<Kept>, StoreError>>,
     ) {
-        let named = (self.owner.clone(), self.activity.caution.clone());
+        let named = (self.owner.clone(), self.activity.isolation.clone());
         let opened = open(store, named, self.clock.now()).await;
-        let (db, checkpoints, left_behind, care) = match opened {
+        let (db, checkpoints, left_behind, suspects) = match opened {
             Ok(opened) => opened,
             Err(error) => return drop(ready.send(Err(error))),
         };
@@ -334,7 +334,7 @@ impl<S: Service> Thread<S> {
             published,
             owner,
             activity,
-            care,
+            suspects,
             suspect: None,
             letters,
             replayed: None,
@@ -350,11 +350,11 @@ impl<S: Service> Thread<S> {
 }
 
 /// What the database thread opens.
-type Opened = (TableWriter, Checkpoints, VecDeque<Kept>, Care);
+type Opened = (TableWriter, Checkpoints, VecDeque<Kept>, Suspects);
 
 async fn open(
     store: &Location,
-    named: (String, Caution),
+    named: (String, Isolation),
     now: DateTime<Utc>,
 ) -> Result<Opened, StoreError> {
     let db = TableWriter::open(store).await?;
@@ -364,8 +364,8 @@ async fn open(
         true => left_behind(&db).await?,
         false => VecDeque::new(),
     };
-    let care = Care::enter(&db, store, named, now).await?;
-    Ok((db, checkpoints, left_behind, care))
+    let suspects = Suspects::enter(&db, store, named, now).await?;
+    Ok((db, checkpoints, left_behind, suspects))
 }
 
 async fn left_behind(db: &TableWriter) -> Result<VecDeque<Kept>, StoreError> {

@@ -34,8 +34,8 @@ pub(crate) struct Task<S: Service> {
     pub(crate) raw: Raw,
     /// Whether the writer has to read it: reading may be what ends the process.
     pub(crate) is_unread: bool,
-    /// Whether it is decided alone: it came in while the kernel was careful.
-    pub(crate) is_careful: bool,
+    /// Whether it is decided alone: it came in while the kernel isolated inputs.
+    pub(crate) is_isolated: bool,
     /// Its share of what may wait; free once it is committed.
     pub(crate) room: Option<OwnedSemaphorePermit>,
 }

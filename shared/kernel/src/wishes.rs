@@ -1,12 +1,12 @@
 //! Wishes that no receiver has confirmed: a row each, and the only queries on them. The row is the
 //! wish's outbox; its confirmation deletes it.
 
-mod aside;
-mod carry;
+mod command;
 mod courier;
 mod letters;
 mod open;
 mod resend;
+mod unaccepted;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect, Statement, Value};
 use crate::Wish;
 use crate::outbox::MESSAGE_BYTES_MAX;
 
-pub use carry::{read_first, rows_as_command};
+pub use command::{read_first, rows_as_command};
 pub(crate) use courier::Courier;
 pub(crate) use resend::resend;
 

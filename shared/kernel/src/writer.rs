@@ -15,11 +15,11 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::activity::Activity;
-use crate::care::Care;
 use crate::commit::{Bundle, Committed, Fault, Memory, commit, forget_alone};
 use crate::crash::{self, Point};
-use crate::dead::requests::LetterCommand;
+use crate::dead_letters::requests::LetterCommand;
 use crate::publisher::{Published, Publishing, Settled};
+use crate::suspects::Suspects;
 use crate::task::{Settlement, Task};
 use crate::{Service, idempotency, outbox, parts};
 
@@ -42,10 +42,10 @@ const TRIM_EVERY: TimeDelta = TimeDelta::hours(1);
 const TRIES_MAX: u32 = 6;
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-mod alone;
-mod burying;
-mod replaying;
-mod uncertain;
+mod dead_letter;
+mod isolation;
+mod lost_commit;
+mod replay;
 
 /// Everything the database thread works with.
 pub(crate) struct Writer<S: Service> {
@@ -62,7 +62,7 @@ pub(crate) struct Writer<S: Service> {
     pub(crate) owner: String,
     pub(crate) activity: Activity,
     /// What may have ended the process before.
-    pub(crate) care: Care,
+    pub(crate) suspects: Suspects,
     /// The digest of the input that is decided alone.
     pub(crate) suspect: Option<String>,
     /// What operators have done with dead letters.
@@ -93,7 +93,7 @@ impl<S: Service> Writer<S> {
                 break;
             }
             self.activity.set_at_work(true);
-            self.sift(&mut backlog).await;
+            self.decide_isolated_ones(&mut backlog).await;
             let tasks = first_batch(&mut backlog);
             crash::pass(S::NAME, Point::Fetched, &verbs(&tasks));
             let (poison, tasks) = tasks.into_iter().partition(|task| task.poison.is_some());
@@ -101,14 +101,14 @@ impl<S: Service> Writer<S> {
             self.process(tasks).await;
             self.trim_keys().await;
             self.handle_letters().await;
-            self.care.tick(&self.db, self.clock.now()).await;
+            self.suspects.tick(&self.db, self.clock.now()).await;
             self.activity.set_at_work(false);
         }
         // The publisher ends when nobody can send to it any more.
         self.publishing = mpsc::channel(1).0;
         self.published.wait_until_idle().await;
         self.forget().await;
-        if let Err(error) = self.care.leave(&self.db).await {
+        if let Err(error) = self.suspects.leave(&self.db).await {
             tracing::warn!(error = %chain(&error), "the next start will take this stop for an unclean exit");
         }
         if let Err(error) = self.db.close().await {
@@ -119,7 +119,7 @@ impl<S: Service> Writer<S> {
     /// Waits for tasks; false once there will be no more.
     async fn take(&mut self, backlog: &mut Vec<Task<S>>) -> bool {
         loop {
-            let care_due = self.care.due();
+            let isolation_due = self.suspects.due();
             let overdue = async {
                 self.published.some().await;
                 let is_away = !self.activity.database_answers();
@@ -143,7 +143,7 @@ impl<S: Service> Writer<S> {
                     self.handle_letter(command).await;
                     self.activity.set_at_work(false);
                 }
-                () = sleep_until(care_due) => self.care.tick(&self.db, self.clock.now()).await,
+                () = sleep_until(isolation_due) => self.suspects.tick(&self.db, self.clock.now()).await,
                 () = tokio::time::sleep(LOOK_AGAIN_AFTER), if !self.activity.database_answers() => {
                     self.activity.set_database_answers(self.db.takes_writes().await);
                 }
@@ -159,7 +159,7 @@ impl<S: Service> Writer<S> {
             if group.tasks.is_empty() {
                 continue;
             }
-            self.find_uncertain().await;
+            self.publish_lost_commits().await;
             let through = self.published.drain();
             let verbs = verbs(&group.tasks);
             let bundle = Bundle {
@@ -178,7 +178,7 @@ impl<S: Service> Writer<S> {
                     self.activity.set_database_answers(true);
                     self.replayed = None;
                     if let Some(digest) = self.suspect.take() {
-                        self.care.committed(&digest);
+                        self.suspects.committed(&digest);
                     }
                     self.published.forgotten(&through);
                     self.hand_over(group.tasks, committed, verbs).await;

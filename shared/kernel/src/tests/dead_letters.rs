@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::counter::{POISON, acme};
 use super::{World, counts, replicas};
-use crate::dead::LETTERS_MAX;
+use crate::dead_letters::LETTERS_MAX;
 
 const SUBJECT: &str = "hp.acme.cmd.counter.0.add";
 

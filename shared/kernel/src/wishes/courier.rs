@@ -15,9 +15,9 @@ use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::aside::Aside;
 use super::letters::{Unsendable, pack};
 use super::open::Open;
+use super::unaccepted::Unaccepted;
 use super::{Sent, Unconfirmed, WishKey};
 use crate::activity::Activity;
 use crate::commit::write;
@@ -53,7 +53,7 @@ struct Post {
     /// Their message was refused whole: each is sent by itself, so that none holds up another.
     alone: HashSet<WishKey>,
     /// No receiver has accepted these: they are sent again rarely.
-    aside: Aside,
+    unaccepted: Unaccepted,
     /// Kinds of which the bus did not store the last ones, and whether it said nothing to them: each kind has its
     /// own receiver, and so its own stream.
     refused: BTreeMap<String, bool>,
@@ -183,7 +183,7 @@ impl<S: Service> Courier<S> {
                 Unsendable::TooLarge(reason) => self.bury(wish, reason),
                 Unsendable::Unreadable(reason) => {
                     let problem = Problem::new(422, "unreadable", reason);
-                    self.set_aside(wish.sent, &problem);
+                    self.keep_unaccepted(wish.sent, &problem);
                 }
             }
         }
@@ -279,7 +279,7 @@ impl<S: Service> Courier<S> {
             // The receiver could not read it: a later version of it may.
             Reply::Problem(problem) => {
                 for sent in carried {
-                    self.set_aside(sent, &problem);
+                    self.keep_unaccepted(sent, &problem);
                 }
             }
         }
@@ -305,7 +305,7 @@ impl<S: Service> Courier<S> {
         let (kind, id) = (&sent.key.kind, &sent.key.id);
         match after {
             AfterRefusal::Keep => {
-                self.set_aside(sent, problem);
+                self.keep_unaccepted(sent, problem);
                 None
             }
             AfterRefusal::LetGo => {
@@ -323,22 +323,22 @@ impl<S: Service> Courier<S> {
     }
 
     /// Keeps a wish that was not accepted: it is sent again rarely.
-    fn set_aside(&self, sent: Sent, problem: &Problem) {
+    fn keep_unaccepted(&self, sent: Sent, problem: &Problem) {
         let mut post = self.post();
-        post.aside.add(S::NAME, sent, problem);
-        post.aside.report(S::NAME, &self.activity);
+        post.unaccepted.add(S::NAME, sent, problem);
+        post.unaccepted.report(S::NAME, &self.activity);
     }
 
     /// Whether this wish was not accepted when it was sent last.
-    pub(super) fn is_aside(&self, sent: &Sent) -> bool {
-        self.post().aside.contains(sent)
+    pub(super) fn is_unaccepted(&self, sent: &Sent) -> bool {
+        self.post().unaccepted.contains(sent)
     }
 
     /// Forgets of the wishes that were not accepted those whose rows are gone.
-    pub(super) fn keep_aside(&self, is_there: impl Fn(&WishKey) -> bool) {
+    pub(super) fn retain_unaccepted(&self, is_there: impl Fn(&WishKey) -> bool) {
         let mut post = self.post();
-        post.aside.retain(is_there);
-        post.aside.report(S::NAME, &self.activity);
+        post.unaccepted.retain(is_there);
+        post.unaccepted.report(S::NAME, &self.activity);
     }
 
     /// Has the service decide what an answer means to it, where it means anything: the wish's row goes
@@ -346,8 +346,8 @@ impl<S: Service> Courier<S> {
     fn heard(&self, sent: Sent, answer: &Value) -> Option<Sent> {
         {
             let mut post = self.post();
-            post.aside.remove(&sent.key);
-            post.aside.report(S::NAME, &self.activity);
+            post.unaccepted.remove(&sent.key);
+            post.unaccepted.report(S::NAME, &self.activity);
         }
         let workspace: Option<Workspace> = sent.key.workspace.parse().ok();
         let input = workspace.zip(u64::try_from(sent.rev).ok());
@@ -373,9 +373,9 @@ impl<S: Service> Courier<S> {
         let mut post = self.post();
         for sent in &confirmed {
             post.alone.remove(&sent.key);
-            post.aside.remove(&sent.key);
+            post.unaccepted.remove(&sent.key);
         }
-        post.aside.report(S::NAME, &self.activity);
+        post.unaccepted.report(S::NAME, &self.activity);
         drop(post);
         self.published.confirmed(confirmed);
     }
@@ -410,7 +410,7 @@ impl<S: Service> Courier<S> {
             },
             poison,
             is_unread: false,
-            is_careful: self.activity.caution.is_careful(),
+            is_isolated: self.activity.isolation.is_isolated(),
             raw,
             room: None,
         };

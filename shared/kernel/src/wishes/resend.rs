@@ -27,7 +27,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(500);
 const WAIT_MAX: u32 = 12;
 
 /// The same for a wish that its receiver has not accepted: ten minutes.
-const ASIDE_WAIT_MAX: u32 = 120;
+const UNACCEPTED_WAIT_MAX: u32 = 120;
 
 /// Wishes of a refused kind that are tried at once; the next try takes those behind them.
 const TRIED_AT_ONCE: u64 = 10;
@@ -115,8 +115,8 @@ impl Rounds {
             let refused = courier.refused();
             let due = rows.into_iter().filter(|row| {
                 let is_refused = refused.iter().any(|kind| *kind == row.sent.key.kind);
-                let most_wait = if courier.is_aside(&row.sent) {
-                    ASIDE_WAIT_MAX
+                let most_wait = if courier.is_unaccepted(&row.sent) {
+                    UNACCEPTED_WAIT_MAX
                 } else {
                     WAIT_MAX
                 };
@@ -132,7 +132,7 @@ impl Rounds {
             self.stored_again.clear();
             let turn = self.turn;
             self.seen.retain(|_, seen| seen.turn == turn);
-            courier.keep_aside(|key| self.seen.contains_key(key));
+            courier.retain_unaccepted(|key| self.seen.contains_key(key));
             self.turn = turn.wrapping_add(1);
             break;
         }

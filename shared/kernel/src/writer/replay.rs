@@ -11,10 +11,10 @@ use holdpoint_store::StoreError;
 
 use super::Writer;
 use crate::commit::write;
-use crate::dead::requests::{Action, LetterCommand, away, told};
+use crate::dead_letters::requests::{Action, LetterCommand, away, told};
 use crate::intake::Unread;
 use crate::task::{Origin, Raw, answer};
-use crate::{Service, care, dead};
+use crate::{Service, dead_letters, suspects};
 
 impl<S: Service> Writer<S> {
     /// Does what operators have asked for meanwhile.
@@ -39,7 +39,7 @@ impl<S: Service> Writer<S> {
                     replayed.await.err()
                 }
             },
-            Ok(None) => Some(dead::unknown(id)),
+            Ok(None) => Some(dead_letters::unknown(id)),
             Err(error) => Some(away(&error)),
         };
         if let Some(problem) = problem {
@@ -54,7 +54,7 @@ impl<S: Service> Writer<S> {
         id: i64,
     ) -> Result<Option<(DeadLetter, String)>, StoreError> {
         let tx = self.db.begin().await?;
-        let letter = dead::read(&tx, workspace, id).await?;
+        let letter = dead_letters::read(&tx, workspace, id).await?;
         tx.commit().await?;
         Ok(letter)
     }
@@ -68,7 +68,7 @@ impl<S: Service> Writer<S> {
     ) -> Result<(), Problem> {
         let removed = self.remove_letter(letter.summary.id, digest).await;
         removed.map_err(|error| away(&error))?;
-        self.activity.caution.lift(digest);
+        self.activity.isolation.release(digest);
         let (id, subject) = (letter.summary.id, &letter.summary.subject);
         tracing::info!(service = S::NAME, id, subject, "a dead letter was dropped");
         answer(
@@ -82,8 +82,8 @@ impl<S: Service> Writer<S> {
 
     async fn remove_letter(&self, id: i64, digest: &str) -> Result<(), StoreError> {
         let tx = self.db.begin().await?;
-        dead::remove(&tx, id).await?;
-        care::forget(&tx, digest).await?;
+        dead_letters::remove(&tx, id).await?;
+        suspects::forget(&tx, digest).await?;
         tx.commit().await
     }
 
@@ -106,9 +106,9 @@ impl<S: Service> Writer<S> {
         }
         tracing::info!(service = S::NAME, id, subject, "a dead letter is replayed");
         if !digest.is_empty() {
-            let forgotten = self.care.forget(&self.db, digest).await;
+            let forgotten = self.suspects.forget(&self.db, digest).await;
             forgotten.map_err(|error| away(&error))?;
-            self.activity.caution.lift(digest);
+            self.activity.isolation.release(digest);
         }
         let reply = Some(reply.to_owned());
         let unread = Unread {
@@ -118,17 +118,17 @@ impl<S: Service> Writer<S> {
                 body: letter.body.into(),
             },
             room: None,
-            is_careful: true,
+            is_isolated: true,
         };
         self.activity.in_flight.fetch_add(1, Ordering::AcqRel);
         self.replayed = Some(id);
-        self.decide_alone(unread.into_task()).await;
+        self.decide_isolated(unread.into_task()).await;
         self.replayed = None;
         if !digest.is_empty() {
             // While it is still there, its input must not be decided in another way.
             let left = self.letter(workspace, id).await;
             if !left.is_ok_and(|left| left.is_none()) {
-                self.activity.caution.buried(digest);
+                self.activity.isolation.buried(digest);
             }
         }
         Ok(())

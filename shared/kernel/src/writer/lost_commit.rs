@@ -7,7 +7,7 @@ use crate::{Service, outbox};
 impl<S: Service> Writer<S> {
     /// Publishes rows that this kernel has committed and does not know of: the answer to their commit was
     /// lost. Before anything else is committed, so that no row in other hands is among them.
-    pub(super) async fn find_uncertain(&mut self) {
+    pub(super) async fn publish_lost_commits(&mut self) {
         if !self.may_have_committed {
             return;
         }

@@ -1,10 +1,9 @@
-//! What a kernel does after an unclean exit: one of the inputs that were in its hands may have ended the
-//! process, and would end it again for ever.
+//! Finds the input that ends the process, after an unclean exit: it would end the next process, too.
 //!
 //! Each kernel has a row in `kernels` while it runs; a clean stop removes it. A kernel that finds the row
-//! of a process that is gone is careful for a while: it decides each input that comes in alone, with a row
+//! of a process that is gone isolates inputs for a while: it decides each one alone, with a row
 //! in `suspects` that is committed before and removed with the decision. An input that was alone at
-//! [`ALONE_MAX`] deaths is not decided any more. In normal running nothing is written.
+//! [`DEATHS_MAX`] deaths is quarantined: it is not decided any more. In normal running nothing is written.
 
 mod rows;
 
@@ -25,11 +24,11 @@ use crate::writer::chain;
 pub(crate) use rows::forget;
 
 /// Deaths at which an input was alone until it becomes a dead letter.
-const ALONE_MAX: i32 = 3;
+const DEATHS_MAX: i32 = 3;
 
-/// How long a kernel is careful after the first death: longer than the bus waits until it delivers again
+/// How long a kernel isolates inputs after the first death: longer than the bus waits until it delivers again
 /// what was in flight. Each further death doubles it.
-const CAREFUL_FOR: Duration = Duration::from_secs(20);
+const ISOLATED_FOR: Duration = Duration::from_secs(20);
 
 /// Doublings at most: ten minutes.
 const DOUBLINGS_MAX: u32 = 5;
@@ -43,72 +42,77 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// How long a suspect is remembered whose input never came again.
 const SUSPECTED_FOR: TimeDelta = TimeDelta::days(1);
 
-/// Only one input of a process is decided while any kernel of it is careful: `up` runs several, and only
+/// Only one input of a process is decided while any kernel of it isolates inputs: `up` runs several, and only
 /// an input that was alone in the process can be blamed.
-pub(crate) static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+pub(crate) static ISOLATED: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// What intake has to know. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Caution(Arc<Shared>);
+pub(crate) struct Isolation(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    is_careful: AtomicBool,
+    is_isolated: AtomicBool,
     /// Whether some input must not be decided.
-    has_banned: AtomicBool,
+    has_quarantined: AtomicBool,
     /// Digests of inputs that must not be decided, and whether each has its dead letter.
-    banned: Mutex<HashMap<String, bool>>,
+    quarantined: Mutex<HashMap<String, bool>>,
 }
 
-impl Caution {
+impl Isolation {
     /// Whether what comes in now is to be decided alone.
-    pub(crate) fn is_careful(&self) -> bool {
-        self.0.is_careful.load(Ordering::Acquire)
+    pub(crate) fn is_isolated(&self) -> bool {
+        self.0.is_isolated.load(Ordering::Acquire)
     }
 
     /// Whether what comes in now is left to the writer to read.
     pub(crate) fn is_on(&self) -> bool {
-        self.is_careful() || self.has_banned()
+        self.is_isolated() || self.has_quarantined()
     }
 
-    pub(crate) fn has_banned(&self) -> bool {
-        self.0.has_banned.load(Ordering::Acquire)
+    pub(crate) fn has_quarantined(&self) -> bool {
+        self.0.has_quarantined.load(Ordering::Acquire)
     }
 
     /// Whether an input must not be decided; if so, whether it has its dead letter.
-    pub(crate) fn ban(&self, digest: &str) -> Option<bool> {
-        self.banned().get(digest).copied()
+    pub(crate) fn quarantine_of(&self, digest: &str) -> Option<bool> {
+        self.quarantined().get(digest).copied()
     }
 
     /// An input has its dead letter.
     pub(crate) fn buried(&self, digest: &str) {
-        self.banned().insert(digest.to_owned(), true);
-        self.0.has_banned.store(true, Ordering::Release);
+        self.quarantined().insert(digest.to_owned(), true);
+        self.0.has_quarantined.store(true, Ordering::Release);
     }
 
     /// An input may be decided again.
-    pub(crate) fn lift(&self, digest: &str) {
-        let mut banned = self.banned();
-        banned.remove(digest);
-        let has_banned = !banned.is_empty();
-        drop(banned);
-        self.0.has_banned.store(has_banned, Ordering::Release);
+    pub(crate) fn release(&self, digest: &str) {
+        let mut quarantined = self.quarantined();
+        quarantined.remove(digest);
+        let has_quarantined = !quarantined.is_empty();
+        drop(quarantined);
+        self.0
+            .has_quarantined
+            .store(has_quarantined, Ordering::Release);
     }
 
     fn set(&self, now: HashMap<String, bool>) {
-        let mut banned = self.banned();
-        *banned = now;
+        let mut quarantined = self.quarantined();
+        *quarantined = now;
         self.0
-            .has_banned
-            .store(!banned.is_empty(), Ordering::Release);
+            .has_quarantined
+            .store(!quarantined.is_empty(), Ordering::Release);
     }
 
-    fn set_careful(&self, is_careful: bool) {
-        self.0.is_careful.store(is_careful, Ordering::Release);
+    fn set_isolated(&self, is_isolated: bool) {
+        self.0.is_isolated.store(is_isolated, Ordering::Release);
     }
 
-    fn banned(&self) -> MutexGuard<'_, HashMap<String, bool>> {
-        self.0.banned.lock().unwrap_or_else(PoisonError::into_inner)
+    fn quarantined(&self) -> MutexGuard<'_, HashMap<String, bool>> {
+        self.0
+            .quarantined
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,19 +121,19 @@ pub(crate) enum Begun {
     /// It is noted: it may be decided, alone.
     Alone,
     /// It must not be decided; whether it has its dead letter.
-    Banned(bool),
+    Quarantined(bool),
 }
 
 /// The writer's part: the rows.
-pub(crate) struct Care {
+pub(crate) struct Suspects {
     name: String,
-    caution: Caution,
+    isolation: Isolation,
     /// Held on Postgres only.
     held: Option<HeldName>,
     store: Location,
     /// Kernels that are gone and whose rows are still there.
     gone: HashSet<String>,
-    /// Until when this kernel is careful.
+    /// Until when this kernel isolates inputs.
     until: Option<Instant>,
     /// When its own deaths are forgiven.
     forgiven_at: Option<Instant>,
@@ -138,12 +142,12 @@ pub(crate) struct Care {
     before: HashMap<String, i32>,
 }
 
-impl Care {
-    /// Notes that this kernel runs; careful where another one is gone that did not stop.
+impl Suspects {
+    /// Notes that this kernel runs. It isolates inputs where another kernel is gone that did not stop.
     pub(crate) async fn enter(
         db: &TableWriter,
         store: &Location,
-        (name, caution): (String, Caution),
+        (name, isolation): (String, Isolation),
         now: DateTime<Utc>,
     ) -> Result<Self, StoreError> {
         // Before its row is there: nobody may take it for one that is gone.
@@ -151,10 +155,10 @@ impl Care {
         let gone = rows::enter(db, &name, now).await?;
         let deaths = gone.iter().map(|(_, deaths)| deaths + 1).max().unwrap_or(0);
         rows::set_deaths(db, &name, deaths).await?;
-        caution.set(rows::banned(db).await?);
-        let mut care = Self {
+        isolation.set(rows::quarantined(db).await?);
+        let mut suspects = Self {
             name,
-            caution,
+            isolation,
             look_at: held.is_some().then(|| Instant::now() + LOOK_EVERY),
             held,
             store: store.clone(),
@@ -163,26 +167,26 @@ impl Care {
             forgiven_at: None,
             before: HashMap::new(),
         };
-        care.be_careful(gone, deaths);
-        Ok(care)
+        suspects.isolate(gone, deaths);
+        Ok(suspects)
     }
 
-    fn be_careful(&mut self, gone: Vec<(String, i32)>, deaths: i32) {
+    fn isolate(&mut self, gone: Vec<(String, i32)>, deaths: i32) {
         let is_news = gone.iter().any(|(name, _)| !self.gone.contains(name));
         self.gone.extend(gone.into_iter().map(|(name, _)| name));
         if !is_news {
             return;
         }
         let doublings = u32::try_from(deaths.saturating_sub(1)).unwrap_or(0);
-        let careful_for = CAREFUL_FOR * 2_u32.pow(doublings.min(DOUBLINGS_MAX));
+        let isolated_for = ISOLATED_FOR * 2_u32.pow(doublings.min(DOUBLINGS_MAX));
         tracing::warn!(
             deaths,
-            seconds = careful_for.as_secs(),
+            seconds = isolated_for.as_secs(),
             "a process of this service ended without a stop; each input is decided alone for a while"
         );
-        self.until = Some(Instant::now() + careful_for);
-        self.forgiven_at = Some(Instant::now() + careful_for + FORGIVEN_AFTER);
-        self.caution.set_careful(true);
+        self.until = Some(Instant::now() + isolated_for);
+        self.forgiven_at = Some(Instant::now() + isolated_for + FORGIVEN_AFTER);
+        self.isolation.set_isolated(true);
     }
 
     /// When there is something to do; none: never.
@@ -193,7 +197,7 @@ impl Care {
             .min()
     }
 
-    /// Does what is due: ends the careful time, forgives, looks for other kernels that are gone.
+    /// Does what is due: ends the isolation, forgets deaths that are long past, looks for other kernels that are gone.
     pub(crate) async fn tick(&mut self, db: &TableWriter, now: DateTime<Utc>) {
         if self.due().is_none_or(|due| Instant::now() < due) {
             return;
@@ -217,8 +221,8 @@ impl Care {
             }
             let gone = rows::gone(db, &self.name).await?;
             let deaths = gone.iter().map(|(_, deaths)| deaths + 1).max().unwrap_or(0);
-            self.be_careful(gone, deaths);
-            self.caution.set(rows::banned(db).await?);
+            self.isolate(gone, deaths);
+            self.isolation.set(rows::quarantined(db).await?);
             self.look_at = Some(at + LOOK_EVERY);
         }
         if self.until.is_some_and(|due| due <= at) {
@@ -226,7 +230,7 @@ impl Care {
             rows::trim(db, now - SUSPECTED_FOR).await?;
             self.gone.clear();
             self.until = None;
-            self.caution.set_careful(false);
+            self.isolation.set_isolated(false);
             tracing::info!("inputs are decided together again");
         }
         if self.forgiven_at.is_some_and(|due| due <= at) {
@@ -244,17 +248,17 @@ impl Care {
         instead: Option<&str>,
         now: DateTime<Utc>,
     ) -> Result<Begun, StoreError> {
-        if let Some(is_buried) = self.caution.ban(digest) {
-            return Ok(Begun::Banned(is_buried));
+        if let Some(is_buried) = self.isolation.quarantine_of(digest) {
+            return Ok(Begun::Quarantined(is_buried));
         }
         let tx = db.begin().await?;
         let before = match self.before.get(digest) {
             Some(before) => *before,
             None => rows::begun(&tx, digest).await?,
         };
-        if before >= ALONE_MAX {
+        if before >= DEATHS_MAX {
             tx.rollback().await?;
-            return Ok(Begun::Banned(false));
+            return Ok(Begun::Quarantined(false));
         }
         rows::note(&tx, digest, before + 1, now).await?;
         if let Some(instead) = instead {
@@ -298,7 +302,7 @@ impl Care {
         Ok(())
     }
 
-    /// The kernel stops: nobody has to be careful because of it.
+    /// The kernel stops cleanly: no other one has to isolate inputs because of it.
     pub(crate) async fn leave(self, db: &TableWriter) -> Result<(), StoreError> {
         rows::leave(db, [&self.name]).await
     }

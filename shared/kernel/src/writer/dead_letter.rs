@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{Writer, chain};
 use crate::commit::write;
-use crate::dead::{self, Letter};
+use crate::dead_letters::{self, Letter};
 use crate::publisher::{Publishing, Settled};
 use crate::task::{Origin, Raw, Settlement, Task};
 use crate::{Service, parts};
@@ -49,7 +49,7 @@ impl<S: Service> Writer<S> {
             let subject = &raw.subject;
             tracing::error!(service = S::NAME, subject, reason, "a dead letter");
         }
-        if let Err(error) = dead::bury(&self.db, &letters, self.clock.now()).await {
+        if let Err(error) = dead_letters::bury(&self.db, &letters, self.clock.now()).await {
             return self.give_up(tasks, &chain(&error)).await;
         }
         let incidents: Vec<_> = tasks
@@ -140,7 +140,7 @@ fn incident<S: Service>(inputs: Vec<S::Input>) -> Task<S> {
         origin: Origin::Internal { done },
         poison: None,
         is_unread: false,
-        is_careful: false,
+        is_isolated: false,
         raw: Raw {
             subject: format!("incident.{}", S::NAME),
             body: Bytes::new(),

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::commit::write;
-use crate::dead;
+use crate::dead_letters;
 use crate::task::answer;
 
 /// Letters of one answer, and of each reason in it: the bus takes that in one message.
@@ -95,20 +95,21 @@ impl Requests {
             .map_err(|error| Problem::new(400, "invalid_body", error.to_string()))?;
         let (id, action) = match request {
             DeadLetterRequest::List { before, limit } => {
-                let letters = dead::list(&self.db, &workspace, before, limit.min(LIST_MAX)).await;
+                let letters =
+                    dead_letters::list(&self.db, &workspace, before, limit.min(LIST_MAX)).await;
                 let mut letters = letters.map_err(|error| away(&error))?;
                 for letter in &mut letters {
-                    let reason = dead::beginning(&letter.reason, LISTED_REASON_BYTES_MAX);
+                    let reason = dead_letters::beginning(&letter.reason, LISTED_REASON_BYTES_MAX);
                     letter.reason = reason.to_owned();
                 }
                 return Ok(Some(told(&letters)));
             }
             DeadLetterRequest::Show { id } => {
-                let letter = dead::read(&self.db, &workspace, id).await;
+                let letter = dead_letters::read(&self.db, &workspace, id).await;
                 let letter = letter.map_err(|error| away(&error))?;
-                let (mut letter, _) = letter.ok_or_else(|| dead::unknown(id))?;
+                let (mut letter, _) = letter.ok_or_else(|| dead_letters::unknown(id))?;
                 letter.truncated = letter.body.len() > BODY_BYTES_MAX;
-                letter.body = dead::beginning(&letter.body, BODY_BYTES_MAX).to_owned();
+                letter.body = dead_letters::beginning(&letter.body, BODY_BYTES_MAX).to_owned();
                 return Ok(Some(told(&letter)));
             }
             DeadLetterRequest::Replay { id } => (id, Action::Replay),

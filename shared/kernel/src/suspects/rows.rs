@@ -1,4 +1,4 @@
-//! The rows of [`super::Care`] and the only queries on them.
+//! The rows of [`super::Suspects`] and the only queries on them.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_store::{StoreError, TableWriter, Transaction, is_sqlite};
 use sea_orm::{ConnectionTrait as _, Statement, Value};
 
-use super::ALONE_MAX;
+use super::DEATHS_MAX;
 
 /// A statement whose text is the same on both databases.
 fn statement(tx: &Transaction, sql: &str, values: impl IntoIterator<Item = Value>) -> Statement {
@@ -130,20 +130,20 @@ pub(super) async fn trim(db: &TableWriter, before: DateTime<Utc>) -> Result<(), 
 }
 
 /// Inputs that must not be decided, and whether each has its dead letter.
-pub(super) async fn banned(db: &TableWriter) -> Result<HashMap<String, bool>, StoreError> {
+pub(super) async fn quarantined(db: &TableWriter) -> Result<HashMap<String, bool>, StoreError> {
     let tx = db.begin().await?;
-    let mut banned = HashMap::new();
+    let mut quarantined = HashMap::new();
     let sql = "SELECT digest FROM suspects WHERE begun >= $1";
     for row in tx
-        .query_all_raw(statement(&tx, sql, [ALONE_MAX.into()]))
+        .query_all_raw(statement(&tx, sql, [DEATHS_MAX.into()]))
         .await?
     {
-        banned.insert(row.try_get_by_index(0)?, false);
+        quarantined.insert(row.try_get_by_index(0)?, false);
     }
     let sql = "SELECT digest FROM dead_letters WHERE digest <> $1";
     for row in tx.query_all_raw(statement(&tx, sql, ["".into()])).await? {
-        banned.insert(row.try_get_by_index(0)?, true);
+        quarantined.insert(row.try_get_by_index(0)?, true);
     }
     tx.commit().await?;
-    Ok(banned)
+    Ok(quarantined)
 }

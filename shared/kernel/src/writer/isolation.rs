@@ -1,13 +1,13 @@
-//! Inputs that are decided alone after an unclean exit ([`crate::care`]), and those that must not be
+//! Inputs that are decided alone after an unclean exit ([`crate::suspects`]), and those that must not be
 //! decided any more.
 
 use std::sync::atomic::Ordering;
 
 use super::{Writer, chain, verbs};
-use crate::care::{ALONE, Begun, inputs_digest, message_digest};
 use crate::crash::{self, Point};
 use crate::intake::{Unread, read};
 use crate::publisher::{Publishing, Settled};
+use crate::suspects::{Begun, ISOLATED, inputs_digest, message_digest};
 use crate::task::{Settlement, Task};
 use crate::{Service, parts};
 
@@ -15,30 +15,30 @@ use crate::{Service, parts};
 const ENDED_THE_PROCESS: &str = "the process ended three times while this was decided alone; replay it once the cause is mended";
 
 impl<S: Service> Writer<S> {
-    /// Decides what came in while the kernel was careful, one input after the other; leaves in the backlog
+    /// Decides what came in while the kernel isolated inputs, one input after the other; leaves in the backlog
     /// what may be decided together. In normal running it only looks at flags.
-    pub(super) async fn sift(&mut self, backlog: &mut Vec<Task<S>>) {
-        let has_banned = self.activity.caution.has_banned();
-        let is_plain = |task: &Task<S>| !task.is_careful && !task.is_unread;
-        if !has_banned && backlog.iter().all(is_plain) {
+    pub(super) async fn decide_isolated_ones(&mut self, backlog: &mut Vec<Task<S>>) {
+        let has_quarantined = self.activity.isolation.has_quarantined();
+        let is_plain = |task: &Task<S>| !task.is_isolated && !task.is_unread;
+        if !has_quarantined && backlog.iter().all(is_plain) {
             return;
         }
         for task in std::mem::take(backlog) {
-            if task.is_careful {
-                self.decide_alone(task).await;
+            if task.is_isolated {
+                self.decide_isolated(task).await;
                 // Nothing else would do it while inputs keep coming.
-                self.care.tick(&self.db, self.clock.now()).await;
+                self.suspects.tick(&self.db, self.clock.now()).await;
             } else {
-                backlog.extend(self.let_through(task).await);
+                backlog.extend(self.without_quarantined(task).await);
             }
         }
     }
 
-    /// Reads a task, and sets aside what must not be decided.
-    async fn let_through(&mut self, mut task: Task<S>) -> Vec<Task<S>> {
+    /// Reads a task, and refuses what is quarantined.
+    async fn without_quarantined(&mut self, mut task: Task<S>) -> Vec<Task<S>> {
         if task.is_unread {
             let digest = message_digest(&task.raw);
-            if let Some(is_buried) = self.activity.caution.ban(&digest) {
+            if let Some(is_buried) = self.activity.isolation.quarantine_of(&digest) {
                 self.refuse(task, &digest, is_buried).await;
                 return Vec::new();
             }
@@ -50,20 +50,20 @@ impl<S: Service> Writer<S> {
         if task.poison.is_some() {
             return vec![task];
         }
-        let mut let_through = Vec::new();
+        let mut without_quarantined = Vec::new();
         for part in self.parts(task) {
             let digest = inputs_digest(&part);
-            match self.activity.caution.ban(&digest) {
+            match self.activity.isolation.quarantine_of(&digest) {
                 Some(is_buried) => self.refuse(part, &digest, is_buried).await,
-                None => let_through.push(part),
+                None => without_quarantined.push(part),
             }
         }
-        let_through
+        without_quarantined
     }
 
     /// Decides a message alone in the process, input by input.
-    pub(super) async fn decide_alone(&mut self, mut task: Task<S>) {
-        let _alone = ALONE.lock().await;
+    pub(super) async fn decide_isolated(&mut self, mut task: Task<S>) {
+        let _alone = ISOLATED.lock().await;
         let mut message = None;
         if task.is_unread {
             let digest = message_digest(&task.raw);
@@ -72,7 +72,7 @@ impl<S: Service> Writer<S> {
             };
             match self.read(begun).await {
                 Some(read) => task = read,
-                None => return self.care.end(&self.db, &digest).await,
+                None => return self.suspects.end(&self.db, &digest).await,
             }
             message = Some(digest);
         }
@@ -88,12 +88,12 @@ impl<S: Service> Writer<S> {
                     self.suspect = Some(digest.clone());
                     self.process(vec![part]).await;
                     self.suspect = None;
-                    self.care.end(&self.db, &digest).await;
+                    self.suspects.end(&self.db, &digest).await;
                 }
             }
         }
         if let Some(digest) = message {
-            self.care.end(&self.db, &digest).await;
+            self.suspects.end(&self.db, &digest).await;
         }
     }
 
@@ -105,9 +105,9 @@ impl<S: Service> Writer<S> {
         instead: Option<&str>,
     ) -> Option<Task<S>> {
         let now = self.clock.now();
-        match self.care.begin(&self.db, digest, instead, now).await {
+        match self.suspects.begin(&self.db, digest, instead, now).await {
             Ok(Begun::Alone) => Some(task),
-            Ok(Begun::Banned(is_buried)) => {
+            Ok(Begun::Quarantined(is_buried)) => {
                 self.refuse(task, digest, is_buried).await;
                 None
             }
@@ -128,8 +128,8 @@ impl<S: Service> Writer<S> {
                 .await;
         }
         self.bury(vec![task], ENDED_THE_PROCESS, Some(digest)).await;
-        self.activity.caution.buried(digest);
-        self.care.end(&self.db, digest).await;
+        self.activity.isolation.buried(digest);
+        self.suspects.end(&self.db, digest).await;
     }
 
     /// Reads a message; none: its sender was answered.
@@ -138,7 +138,7 @@ impl<S: Service> Writer<S> {
             origin: task.origin,
             raw: task.raw,
             room: task.room,
-            is_careful: task.is_careful,
+            is_isolated: task.is_isolated,
         };
         match read(&*self.service, unread) {
             Ok(task) => Some(task),

@@ -8,19 +8,19 @@ use holdpoint_contracts::problem::Problem;
 use super::{Sent, WishKey};
 use crate::activity::Activity;
 
-/// Most wishes that are known as set aside; more are sent again as often as any other.
-const ASIDE_MAX: usize = 10_000;
+/// Most wishes that are known as not accepted; more are sent again as often as any other.
+const UNACCEPTED_MAX: usize = 10_000;
 
-/// Which wishes are set aside, each with the `rev` that was not accepted.
+/// Which wishes were not accepted, each with the `rev` that was sent.
 #[derive(Debug, Default)]
-pub(super) struct Aside {
+pub(super) struct Unaccepted {
     wishes: HashMap<WishKey, i64>,
-    /// Kinds of which the log has said so, until nothing is set aside any more.
+    /// Kinds of which the log has said so, until all wishes are accepted.
     told: BTreeSet<String>,
 }
 
-impl Aside {
-    /// Sets a wish aside; the log says so once a kind.
+impl Unaccepted {
+    /// Notes that a wish was not accepted; the log says so once a kind.
     pub(super) fn add(&mut self, service: &str, sent: Sent, problem: &Problem) {
         let WishKey {
             kind,
@@ -30,7 +30,7 @@ impl Aside {
         if self.told.insert(kind.to_string()) {
             tracing::warn!(service, %kind, workspace, id, rev = sent.rev, %problem, "a desired state was not accepted; it is kept and sent again after ten minutes at most");
         }
-        if self.wishes.len() < ASIDE_MAX || self.wishes.contains_key(&sent.key) {
+        if self.wishes.len() < UNACCEPTED_MAX || self.wishes.contains_key(&sent.key) {
             self.wishes.insert(sent.key, sent.rev);
         }
     }
