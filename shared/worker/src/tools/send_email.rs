@@ -21,6 +21,9 @@ const MAX_SUBJECT: usize = 998;
 /// Longest text and longest HTML, in bytes.
 pub const MAX_BODY: usize = 1024 * 1024;
 
+/// Most of a text that the result repeats, in characters, for the activities of the contact.
+const RESULT_TEXT_CHARS_MAX: usize = 10_000;
+
 /// The tool `send_email`.
 #[derive(Debug, Clone)]
 pub struct SendEmail {
@@ -53,7 +56,7 @@ impl SendEmail {
             to,
             reply_to,
             subject: args.subject.clone(),
-            text: args.body,
+            text: args.body.clone(),
             html: args.html,
             workspace: call.workspace.clone(),
             person: None,
@@ -68,7 +71,12 @@ impl SendEmail {
         };
         Ok(ToolSuccess {
             description,
-            data: json!({ "message_id": message_id, "to": address, "subject": args.subject }),
+            data: json!({
+                "message_id": message_id,
+                "to": address,
+                "subject": args.subject,
+                "text": args.body.chars().take(RESULT_TEXT_CHARS_MAX).collect::<String>(),
+            }),
         })
     }
 }

@@ -20,6 +20,9 @@ use super::{Verdict, advance, granted, known_result, uncertain};
 /// Longest address that is kept of what a worker says of a mail, in characters.
 const TO_CHARS_MAX: usize = 1_000;
 
+/// Most of a mail's text that its activity keeps, in characters.
+const MAIL_TEXT_CHARS_MAX: usize = 10_000;
+
 /// The tool whose results are mails.
 const SEND_EMAIL: &str = "send_email";
 
@@ -229,7 +232,9 @@ fn tell_contact(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Resul
     let text = |name: &str| report.result.data.get(name).and_then(Value::as_str);
     let subject = text("subject").map(|subject| subject.chars().take(SUBJECT_CHARS_MAX).collect());
     let to = text("to").map(|to| to.chars().take(TO_CHARS_MAX).collect::<String>());
-    let to = to.map(|to| format!("To {to}.")).unwrap_or_default();
+    let to = to.map(|to| format!("To {to}."));
+    let body = text("text").map(|body| body.chars().take(MAIL_TEXT_CHARS_MAX).collect::<String>());
+    let said: Vec<String> = [to, body].into_iter().flatten().collect();
     turn.effect(Effect::Activity {
         workspace: turn.run.workspace.clone(),
         contact,
@@ -237,7 +242,7 @@ fn tell_contact(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Resul
         activity: contact::cleaned(&Activity {
             kind: ActivityKind::EmailOut,
             subject,
-            text: to,
+            text: said.join("\n\n"),
             at: turn.now,
         }),
     });

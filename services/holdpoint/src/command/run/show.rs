@@ -89,7 +89,12 @@ fn waits(hold: &WaitingOn, now: Option<DateTime<Utc>>) -> String {
         }
         (None, None) => "without a limit".to_owned(),
     };
-    format!("{} ({}), {left}; then: {}", hold.kind, hold.step, hold.then)
+    // A hold on the run as a whole, such as a take-over, belongs to no step.
+    let step = match hold.step.as_str() {
+        "" => String::new(),
+        step => format!(" ({step})"),
+    };
+    format!("{}{step}, {left}; then: {}", hold.kind, hold.then)
 }
 
 fn paused(pause: &PausedBy) -> String {

@@ -120,3 +120,17 @@ fn a_filter_asks_for_what_was_given() {
     assert_eq!(filter_query(&filter), expected);
     assert!(filter_query(&FilterArgs::default()).is_empty());
 }
+
+/// Mend C-13: a take-over belongs to no step.
+#[test]
+fn a_hold_without_a_step_has_no_empty_brackets() {
+    let taken = run(&json!({
+        "waiting_on": [{
+            "id": "hold_00000000000000000000000000000001-1", "kind": "handoff", "step": "",
+            "since": "2026-01-01T12:00:00Z", "until": null, "remaining_ms": null,
+            "then": "the run goes on",
+        }],
+    }));
+    let text = show::facts(&taken, None);
+    assert!(text.contains("handoff, without a limit"), "{text}");
+}

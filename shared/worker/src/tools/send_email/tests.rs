@@ -39,6 +39,7 @@ async fn without_a_mail_server_a_mail_is_kept_as_a_file_and_listed() {
             "message_id": "<run_1.step-01@holdpoint>",
             "to": "ann@example.org",
             "subject": "Introduction",
+            "text": "Hello Ann,\nnice to meet you.",
         })
     );
     let mails = list(dir.path()).unwrap();

@@ -14,7 +14,7 @@ use crate::domain::run::people::{Closing, INTERVENTION, OnPeople, Taken};
 use crate::domain::run::{StepPhase, millis_between};
 
 use super::super::turn::{RowData, Stop, Turn};
-use super::super::{Verdict, advance, uncertain};
+use super::super::{Verdict, advance, control, uncertain};
 use super::{complete, completion, refused, skipped, step_of, timed_out};
 
 /// Longest notes of whoever hands a run back that its steps can read, in characters; longer ones are cut
@@ -29,6 +29,7 @@ pub(super) fn taken_over(
     closing: &Closing,
 ) -> Result<Verdict, Stop> {
     fence(&mut turn)?;
+    control::stop_waits(&mut turn);
     let taken = Taken {
         by: closing.by.clone(),
         at: closing.at,
@@ -81,12 +82,13 @@ pub(in crate::domain::decide) fn take_over(
     if let Some(taken) = turn.run.taken() {
         let (run, who) = (turn.run.id, taken.by.clone());
         return match who == by.0 {
-            true => Ok(super::super::control::unchanged(&turn)),
+            true => Ok(control::unchanged(&turn)),
             false => Err(Stop::Refused(Refusal::AlreadyTaken(run, who))),
         };
     }
     let mut on = super::opening::barge(&mut turn, &by.0)?;
     fence(&mut turn)?;
+    control::stop_waits(&mut turn);
     on.taken = Some(Taken {
         by: by.0.clone(),
         at: turn.now,
