@@ -8,6 +8,7 @@ mod m0005_activities;
 mod m0006_contacts_by_mail;
 mod m0007_users;
 mod m0008_suspects;
+mod m0009_raw_errors;
 
 use sea_orm_migration::prelude::*;
 
@@ -31,6 +32,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0006_contacts_by_mail::Migration),
             Box::new(m0007_users::Migration),
             Box::new(m0008_suspects::Migration),
+            Box::new(m0009_raw_errors::Migration),
         ]
     }
 }

@@ -9,6 +9,7 @@ pub mod context;
 pub mod decide;
 pub mod definition;
 pub mod effect;
+mod error_text;
 pub mod expression;
 pub mod input;
 pub mod need;

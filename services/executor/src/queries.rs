@@ -273,9 +273,12 @@ impl ExecutorQueries {
         let overlay = Overlay::read(&self.db, workspace, &[&run.agent]).await?;
         let run = overlay.show(run);
         let plan = self.plan_of(workspace, &run.agent, run.plan).await?;
-        let rows = store::steps_of(&self.db, run.id)
+        let mut rows = store::steps_of(&self.db, run.id)
             .await
             .map_err(|error| failed(&error))?;
+        if !query.raw_errors {
+            rows.iter_mut().for_each(|row| row.raw_error = None);
+        }
         let handovers = store::handovers_of(&self.db, run.id)
             .await
             .map_err(|error| failed(&error))?;

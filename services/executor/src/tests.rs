@@ -129,7 +129,7 @@ async fn a_stored_run_completes_inline_while_the_bus_is_away() {
     until(PATIENCE, "the outbox to be published", told)
         .await
         .unwrap();
-    let view = bus.query(&acme, &GetRun { run }).await.unwrap();
+    let view = bus.query(&acme, &GetRun::of(run)).await.unwrap();
     assert_eq!(view.status, RunStatus::Completed);
     assert_eq!(view.steps.len(), 3);
     assert!(view.steps.iter().all(|step| step.inline), "{view:?}");

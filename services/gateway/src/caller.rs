@@ -15,7 +15,7 @@ use holdpoint_ids::{ContactId, RunId, Workspace};
 use crate::app::App;
 use crate::assertions::VALID_FOR;
 use crate::problem::{Refused, database_away};
-use crate::rights::{is_whole, narrowed};
+use crate::rights::{grants, is_whole, narrowed};
 use crate::store::tokens::{self, Holder};
 
 /// Longest bit of what was sent that is quoted back.
@@ -286,11 +286,7 @@ impl FromRequestParts<App> for Reader {
 async fn speaking(app: &App, own: &StepClaims) -> Result<RunView, Refused> {
     let ended =
         || unauthorized("this step token is of a step that has ended or was dispatched again");
-    let run = match app
-        .bus
-        .query(&own.workspace, &GetRun { run: own.run })
-        .await
-    {
+    let run = match app.bus.query(&own.workspace, &GetRun::of(own.run)).await {
         Ok(run) => run,
         Err(problem) if problem.status == 404 => return Err(ended()),
         Err(problem) => return Err(Refused(problem)),
@@ -340,6 +336,12 @@ impl Reader {
             Bearer::User(known) => Some(&known.claims),
             Bearer::Step(_) => None,
         }
+    }
+
+    /// Whether it is an operator, who also sees error texts as the tools said them (S0-R5).
+    pub(crate) fn operates(&self) -> bool {
+        self.user()
+            .is_some_and(|claims| grants(&claims.roles, Right::Operate))
     }
 
     /// Whose streams and long polls are counted together.

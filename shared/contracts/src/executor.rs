@@ -401,6 +401,20 @@ query!(ListContacts, "contacts", Page<ContactView>);
 pub struct GetRun {
     /// Which.
     pub run: RunId,
+    /// Whether error texts are shown as the tools said them, too: for operators only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub raw_errors: bool,
+}
+
+impl GetRun {
+    /// The run as everybody may see it who may look.
+    #[must_use]
+    pub const fn of(run: RunId) -> Self {
+        Self {
+            run,
+            raw_errors: false,
+        }
+    }
 }
 query!(GetRun, "run", RunView);
 

@@ -320,6 +320,10 @@ pub struct StepView {
     pub response: Option<ActionResult>,
     /// Stable code of a failure.
     pub error_code: Option<String>,
+    /// The error as the tool said it, at most 8,000 characters. Only operators see it: it may hold
+    /// secrets, paths, SQL or a stack (S0-R5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_error: Option<String>,
     /// Number of the current hand-out; only ever rises.
     pub dispatch: u64,
     /// Tries of the tool.

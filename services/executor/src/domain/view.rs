@@ -265,6 +265,7 @@ impl Run {
                     request: row.as_ref().and_then(|row| row.request.clone()),
                     response: row.as_ref().and_then(|row| row.response.clone()),
                     error_code: row.as_ref().and_then(|row| row.error_code.clone()),
+                    raw_error: row.as_ref().and_then(|row| row.raw_error.clone()),
                     dispatch: step.dispatch,
                     attempts: step.attempts,
                     claimed_by: row.as_ref().and_then(|row| row.claimed_by.clone()),

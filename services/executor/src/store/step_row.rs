@@ -31,6 +31,7 @@ pub struct Model {
     pub request: Option<String>,
     pub response: Option<String>,
     pub error_code: Option<String>,
+    pub raw_error: Option<String>,
     pub claimed_by: Option<String>,
     pub claimed_at: Option<DateTimeUtc>,
     pub started_at: Option<DateTimeUtc>,
@@ -75,6 +76,7 @@ impl<'r> Merged<'r> {
                 .transpose()
                 .map_err(json)?),
             error_code: Set(self.last(|row| row.error_code.clone())),
+            raw_error: Set(self.last(|row| row.raw_error.clone())),
             claimed_by: Set(self.last(|row| row.claimed_by.as_ref().map(ToString::to_string))),
             claimed_at: Set(self.last(|row| row.claimed_at)),
             started_at: Set(self.last(|row| row.started_at)),
@@ -116,6 +118,7 @@ fn read(row: Model) -> Result<StepRow, StoreError> {
         request: row.request.as_deref().map(parse).transpose()?,
         response: response.map_err(broken)?,
         error_code: row.error_code,
+        raw_error: row.raw_error,
         claimed_by: row
             .claimed_by
             .map(|node| node.parse())
@@ -244,6 +247,7 @@ fn keeping_what_is_not_set() -> OnConflict {
         Column::Request,
         Column::Response,
         Column::ErrorCode,
+        Column::RawError,
         Column::ClaimedBy,
         Column::ClaimedAt,
         Column::StartedAt,

@@ -295,6 +295,7 @@ async fn steps_keep(db: &DatabaseConnection) {
         request: None,
         response: None,
         error_code: None,
+        raw_error: None,
         claimed_by: None,
         claimed_at: None,
         started_at: None,
@@ -323,6 +324,7 @@ async fn steps_keep(db: &DatabaseConnection) {
     let failed = StepRow {
         response: Some(result),
         error_code: Some("http_status".to_owned()),
+        raw_error: Some("500 from /srv/crm/app.py".to_owned()),
         ended_at: Some(now()),
         ..bare(StepStatus::Failed, 2)
     };
@@ -333,6 +335,7 @@ async fn steps_keep(db: &DatabaseConnection) {
         claimed_at: granted.claimed_at,
         response: failed.response.clone(),
         error_code: failed.error_code.clone(),
+        raw_error: failed.raw_error.clone(),
         ended_at: failed.ended_at,
         ..queued.clone()
     };

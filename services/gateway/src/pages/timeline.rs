@@ -23,7 +23,10 @@ pub(super) fn steps(run: &RunView, zone: Tz) -> Markup {
 }
 
 fn one_step(step: &StepView, zone: Tz) -> Markup {
-    let has_more = step.request.is_some() || step.response.is_some() || step.claimed_by.is_some();
+    let has_more = step.request.is_some()
+        || step.response.is_some()
+        || step.raw_error.is_some()
+        || step.claimed_by.is_some();
     html! {
         li id={ "step-" (step.id) } {
             div.row {
@@ -41,6 +44,11 @@ fn one_step(step: &StepView, zone: Tz) -> Markup {
                     summary { "Request and response" }
                     @if let Some(request) = &step.request { h3 { "Request" } (context::value(request, 0)) }
                     @if let Some(response) = &step.response { (full(response)) }
+                    @if let Some(raw) = &step.raw_error {
+                        h3 { "Error as the tool said it" }
+                        p.muted { "Only operators see this." }
+                        pre { (clean(raw)) }
+                    }
                     @if let Some(node) = &step.claimed_by {
                         h3 { "Worker" }
                         p { (node) @if let Some(at) = step.claimed_at { ", since " (words::instant(at, zone)) } ", hand-out " (step.dispatch) }

@@ -107,7 +107,7 @@ pub(super) async fn show_to_step(
     reader.sees(id.run)?;
     let run = app
         .bus
-        .query(&reader.workspace, &GetRun { run: id.run })
+        .query(&reader.workspace, &GetRun::of(id.run))
         .await?;
     let is_asked = run.waiting_on.iter().any(|on| on.id == id);
     let request = once_there(app, &reader.workspace, id, is_asked).await?;
@@ -125,7 +125,7 @@ pub(super) async fn show_to_step(
 
 /// Whether the run is paused and keeps what was decided; looks until then whether it goes on.
 async fn is_kept(app: &App, reader: &Reader, id: HoldId, by: Instant) -> Result<bool, Problem> {
-    let query = GetRun { run: id.run };
+    let query = GetRun::of(id.run);
     let _permit = app.streams.take(&reader.workspace, &reader.name())?;
     loop {
         let run = app.bus.query(&reader.workspace, &query).await?;

@@ -282,7 +282,7 @@ async fn when_there(
 
 /// Whether a run waits for this request.
 async fn is_waited_for(app: &App, caller: &Caller, id: HoldId) -> bool {
-    let query = GetRun { run: id.run };
+    let query = GetRun::of(id.run);
     match app.bus.query(&caller.workspace, &query).await {
         Ok(run) => run.waiting_on.iter().any(|on| on.id == id),
         Err(_no_such_run) => false,

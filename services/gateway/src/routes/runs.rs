@@ -129,8 +129,11 @@ async fn show(
     Named(run): Named<RunId>,
 ) -> Result<Json<RunView>, Refused> {
     reader.sees(run)?;
-    let view = app.bus.query(&reader.workspace, &GetRun { run }).await?;
-    Ok(Json(view))
+    let query = GetRun {
+        run,
+        raw_errors: reader.operates(),
+    };
+    Ok(Json(app.bus.query(&reader.workspace, &query).await?))
 }
 
 /// Freezes the run (S0-AC4).
@@ -212,7 +215,7 @@ async fn confirm(
 
 /// The request for what a run lacks before its first step.
 async fn asked_first(app: &App, caller: &Caller, run: RunId) -> Result<HoldId, Problem> {
-    let view = app.bus.query(&caller.workspace, &GetRun { run }).await?;
+    let view = app.bus.query(&caller.workspace, &GetRun::of(run)).await?;
     // A question of a step names the step.
     let is_first = |on: &&WaitingOn| on.kind == HoldKind::Input && on.step.is_empty();
     let Some(first) = view.waiting_on.iter().find(is_first) else {

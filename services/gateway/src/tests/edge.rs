@@ -388,6 +388,11 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         "run" => {
             let mut view = run_view(&json!({"command": body}));
             view.waiting_on.clone_from(&played.waiting_on);
+            if body["raw_errors"] == true {
+                let mut failed = step();
+                failed.raw_error = Some("raw of /srv/crm".to_owned());
+                view.steps = vec![failed];
+            }
             if played.run_final {
                 view.status = RunStatus::Completed;
             }
@@ -484,6 +489,7 @@ fn step() -> StepView {
         request: None,
         response: None,
         error_code: None,
+        raw_error: None,
         dispatch: 1,
         attempts: 1,
         claimed_by: None,

@@ -1,5 +1,6 @@
 //! A token that has fewer rights than its user is not that person.
 
+use holdpoint_ids::RunId;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -85,6 +86,28 @@ async fn keys_of_tools_are_shown_to_operators_only() {
         let call = &page["items"][0]["http"];
         assert_eq!(call["url"], address, "{role:?}");
         assert_eq!(call["headers"]["Authorization"], header, "{role:?}");
+    }
+}
+
+/// Mend C-2: error texts as tools said them are asked for operators only, on the page too.
+#[tokio::test]
+async fn raw_errors_are_shown_to_operators_only() {
+    let edge = Edge::new().await;
+    let run = RunId::fresh();
+    let path = format!("/runs/{run}");
+    for (role, sees) in [
+        (None, true),
+        (Some("operator"), true),
+        (Some("viewer"), false),
+        (Some("agent"), false),
+        (Some("member"), false),
+    ] {
+        let token = edge.token_of("owner", role).await;
+        let view = ok(edge.as_whom(&token, Method::GET, &path).await).await;
+        assert_eq!(view["steps"][0]["raw_error"].is_string(), sees, "{role:?}");
+        let browser = Browser::signed_in(&edge, &token).await;
+        let page = browser.get(&path).await.text().await.unwrap();
+        assert_eq!(page.contains("raw of /srv/crm"), sees, "{role:?}");
     }
 }
 

@@ -108,6 +108,7 @@ fn step() -> StepView {
         request: Some(json!({ "to": "ada@lindqvist.example" })),
         response: Some(action_result()),
         error_code: None,
+        raw_error: None,
         dispatch: 1,
         attempts: 1,
         claimed_by: Some("builtin-7f3a".parse().unwrap()),
@@ -482,7 +483,7 @@ pub(super) fn queries() -> Vec<Entry> {
         query(&GetContact { contact: id }, contact()),
         query(&contacts, page(contact())),
         query(&activities, page(activity())),
-        query(&GetRun { run: run_id() }, run()),
+        query(&GetRun::of(run_id()), run()),
         query(&runs, page(run())),
         query(&history, history_page),
     ]

@@ -24,7 +24,7 @@ use crate::domain::tool::{Tool, is_built_in};
 
 use super::people::opening::{self, Story};
 use super::people::{ASSIGNEE_INACTIVE, HUMAN_TIMEOUT, asking, handing};
-use super::turn::{RowData, Stop, Turn};
+use super::turn::{RowData, Stop, ToolError, Turn};
 
 /// What one step can see.
 #[derive(Default)]
@@ -449,7 +449,7 @@ pub(super) fn fail_step(
     index: usize,
     code: &str,
     message: &str,
-    response: Option<ActionResult>,
+    told: Option<ToolError>,
 ) {
     let now = turn.now;
     let Some(step) = turn.step_mut(index) else {
@@ -457,12 +457,14 @@ pub(super) fn fail_step(
     };
     step.phase = StepPhase::Failed { at: now };
     let id = step.id.clone();
+    let (raw_error, response) = told.map(|told| (told.raw, told.response)).unzip();
     let response = response.map(|response| ActionResult {
         error: response.error.or_else(|| Some(message.to_owned())),
         ..response
     });
     let data = RowData {
         response,
+        raw_error,
         error_code: Some(code.to_owned()),
         why: Some(message.to_owned()),
         ..RowData::default()

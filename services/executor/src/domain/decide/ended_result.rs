@@ -7,14 +7,12 @@ use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ActionResult, HoldKind};
 use serde_json::{Value, json};
 
+use crate::domain::error_text::ERROR_CHARS_MAX;
 use crate::domain::run::people::OnPeople;
 use crate::domain::run::{StepPhase, millis_between};
 
 use super::people::opening::offered;
 use super::turn::Turn;
-
-/// Longest error text that a response or a failure keeps, in characters; the rest is cut.
-pub(super) const ERROR_CHARS_MAX: usize = 2_000;
 
 /// The response of a step that failed, was skipped or was cancelled. The phase before this decision says
 /// when the step began to wait or work, and what its opening promised.

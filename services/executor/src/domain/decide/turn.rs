@@ -32,8 +32,18 @@ pub(super) struct RowData {
     pub(super) request: Option<Value>,
     pub(super) response: Option<ActionResult>,
     pub(super) error_code: Option<String>,
+    /// What the tool said of its failure, for operators only.
+    pub(super) raw_error: Option<String>,
     /// Why the step ended without a result; its response says so.
     pub(super) why: Option<String>,
+}
+
+/// What a tool said of a failed call.
+pub(super) struct ToolError {
+    /// As it came, bounded.
+    pub(super) raw: String,
+    /// With texts that may be shown.
+    pub(super) response: ActionResult,
 }
 
 /// One decision in the making.
@@ -187,6 +197,7 @@ impl<'a> Turn<'a> {
             request: data.request,
             response,
             error_code: data.error_code,
+            raw_error: data.raw_error,
             claimed_by: working.map(|working| working.node.clone()),
             claimed_at: working.map(|working| working.since),
             started_at,

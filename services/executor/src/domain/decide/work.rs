@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::domain::contact::{self, SUBJECT_CHARS_MAX};
 use crate::domain::effect::{Answer, Effect};
+use crate::domain::error_text::{raw, sanitised};
 use crate::domain::plan::Action;
 use crate::domain::run::{LATE_RESULTS_MAX, StepPhase, Working, millis_between};
 
-use super::ended_result::ERROR_CHARS_MAX;
 use super::people::asking;
-use super::turn::{RowData, Stop, Turn};
+use super::turn::{RowData, Stop, ToolError, Turn};
 use super::{Verdict, advance, granted, known_result, uncertain};
 
 /// Longest address that is kept of what a worker says of a mail, in characters.
@@ -192,9 +192,12 @@ fn apply(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), S
     let result = report.result;
     if !result.success {
         let code = report.error_code.as_deref().unwrap_or("failed");
-        let message = result.error.as_deref().unwrap_or(&result.description);
-        let message: String = message.chars().take(ERROR_CHARS_MAX).collect();
-        advance::fail_step(turn, index, code, &message, Some(result.clone()));
+        let said = result.error.as_deref().unwrap_or(&result.description);
+        let told = ToolError {
+            raw: raw(said),
+            response: harmless(result),
+        };
+        advance::fail_step(turn, index, code, &sanitised(said), Some(told));
         return Ok(());
     }
     let now = turn.now;
@@ -217,6 +220,15 @@ fn apply(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), S
         json!({ "duration_ms": result.duration_ms, "node": report.node }),
     );
     advance::advance(turn)
+}
+
+/// The result of a failed call with texts that may be shown (S0-R5).
+fn harmless(result: &ActionResult) -> ActionResult {
+    ActionResult {
+        description: sanitised(&result.description),
+        error: result.error.as_deref().map(sanitised),
+        ..result.clone()
+    }
 }
 
 /// A mail that was sent is part of what is known of the contact: once a step (S0-AC7).
@@ -258,6 +270,10 @@ fn late(mut turn: Turn<'_>, index: usize, report: &Report<'_>) -> Verdict {
         return Verdict::Unchanged(Answer::Result(ResultAnswer::Late));
     }
     step.late.push(report.dispatch);
+    let result = match report.result.success {
+        true => report.result.clone(),
+        false => harmless(report.result),
+    };
     turn.event(
         EventType::StepLateResult,
         Some(report.step),
@@ -268,7 +284,7 @@ fn late(mut turn: Turn<'_>, index: usize, report: &Report<'_>) -> Verdict {
         json!({
             "dispatch": report.dispatch,
             "node": report.node,
-            "result": report.result,
+            "result": result,
             "error_code": report.error_code,
         }),
     );

@@ -156,6 +156,7 @@ fn a_step(run: RunId, step: &str, status: StepStatus) -> Effect {
         request: Some(json!({})),
         response: None,
         error_code: None,
+        raw_error: None,
         claimed_by: None,
         claimed_at: None,
         started_at: Some(now()),

@@ -163,7 +163,7 @@ async fn open_handoff(app: &App, caller: &Caller, run: RunId) -> Result<HoldId, 
             return Ok(request.id);
         }
     }
-    match app.bus.query(&caller.workspace, &GetRun { run }).await {
+    match app.bus.query(&caller.workspace, &GetRun::of(run)).await {
         // The request may be on its way: the decision waits for it.
         Ok(run) => run
             .waiting_on
@@ -183,7 +183,7 @@ async fn completed(
     decided: Decided,
 ) -> Result<CompletedHandoff, Problem> {
     let is_cleared = timer_is_cleared(app, caller, &decided.request).await;
-    let view = app.bus.query(&caller.workspace, &GetRun { run }).await?;
+    let view = app.bus.query(&caller.workspace, &GetRun::of(run)).await?;
     let request = decided.request;
     let by = request.decided_by.clone().unwrap_or_default();
     let at = request.decided_at.map(instant::write).unwrap_or_default();

@@ -136,7 +136,7 @@ impl Starter {
     async fn is_completed(&self, run: RunId) -> anyhow::Result<bool> {
         let view = self
             .bus
-            .query(&self.workspace, &GetRun { run })
+            .query(&self.workspace, &GetRun::of(run))
             .await
             .map_err(refused)?;
         Ok(view.status == RunStatus::Completed)

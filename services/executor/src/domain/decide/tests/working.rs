@@ -244,6 +244,37 @@ fn a_failed_step_fails_the_run_and_revokes_what_else_moves() {
     assert_eq!(world.view().failure.unwrap(), failure);
 }
 
+/// Mend C-2, S0-R5: an error is shown without paths and secrets. As the tool said it, it is kept apart,
+/// also where it comes too late.
+#[test]
+fn an_error_of_a_tool_is_sanitised() {
+    let said = "open /srv/crm/keys.toml failed, token=abcdef123456";
+    let shown = "open [path] failed, token=[secret]";
+    let mut failed = broken();
+    failed.description = said.to_owned();
+    failed.error = Some(said.to_owned());
+    let mut world = World::started(SEND);
+    world.ask("node-a", "send");
+    assert_eq!(world.report("send", failed.clone()), ResultAnswer::Applied);
+    let row = &world.rows["send"];
+    let response = row.response.as_ref().unwrap();
+    assert_eq!(
+        (response.description.as_str(), response.error.as_deref()),
+        (shown, Some(shown))
+    );
+    assert_eq!(row.raw_error.as_deref(), Some(said));
+    assert_eq!(
+        world.view().failure.unwrap().message,
+        format!("send: {shown}")
+    );
+    assert_eq!(world.report_as("send", 7, failed), ResultAnswer::Late);
+    let history = format!("{:?}", world.history);
+    assert!(
+        history.contains(shown) && !history.contains("keys.toml"),
+        "{history}"
+    );
+}
+
 /// S2-R1
 #[test]
 fn a_step_that_the_run_does_not_have_is_refused() {

@@ -1,0 +1,243 @@
+//! What may be shown of an error text that came from outside: no secret, path, SQL or stack (S0-R5).
+//!
+//! The text as the tool said it is kept beside it, bounded, for operators only.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+/// Longest error text that a response or a failure keeps, in characters; the rest is cut.
+pub(crate) const ERROR_CHARS_MAX: usize = 2_000;
+
+/// Longest text that operators are shown as the tool said it, in characters; the rest is cut.
+pub(crate) const RAW_ERROR_CHARS_MAX: usize = 8_000;
+
+/// What is shown where nothing of the text may be.
+const NOTHING_LEFT: &str = "The tool failed. Operators see what it said.";
+
+/// Shortest word that is taken for a secret by its look: letters of both cases and digits, mixed.
+const SECRET_LOOK_CHARS: usize = 24;
+
+/// What is replaced wherever it is found, in this order.
+static REPLACED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let rules = [
+        (r"Traceback \(most recent call last\):?", ""),
+        // Keys and certificates.
+        (
+            r"-----BEGIN [A-Z ]+-----[\s\S]*?(-----END [A-Z ]+-----|$)",
+            "[secret]",
+        ),
+        // Name and password of an address, then its query: both often carry a key.
+        (r"(\w+://)[^\s/@]+@", "${1}[secret]@"),
+        (r#"(\w+://[^\s?#"'<>]+)[?#][^\s"'<>]*"#, "${1}?[query]"),
+        (r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}", "${1} [secret]"),
+        // `password=…`, `"api_key": "…"`, `X-Auth-Token: …`.
+        (
+            r#"(?i)([\w-]*(?:passw(?:or)?d|pwd|secret|token|api[_-]?key|authorization|credential|private[_-]?key|cookie)[\w-]*["']?\s*[=:]\s*)(?:"[^"]*"|'[^']*'|[^\s"',;&)\]}]+)"#,
+            "${1}[secret]",
+        ),
+        (r"\beyJ[\w-]{8,}(?:\.[\w-]*){1,2}", "[secret]"),
+        (
+            r"\b(?:sk|pk|rk|ghp|gho|ghs|glpat|xox[a-z]|AKIA|hp|hps)[_-]?[A-Za-z0-9_-]{16,}\b",
+            "[secret]",
+        ),
+        // SQL, up to the end of its line or quotation.
+        (
+            r#"(?i)\b(?:select\s[^\n]{0,1000}?\sfrom\s+["`\[\w.\]]+(?:\s*$|\s*[;)"'`]|\s+(?:where|join|limit|order|group|inner|left|union|as)\b)|insert\s+into\s|update\s+\S+\s+set\s|delete\s+from\s|merge\s+into\s|truncate\s+table\s|(?:create|alter|drop)\s+(?:table|index|database|view|schema)\s)[^\n]*"#,
+            "[SQL]",
+        ),
+        // Paths: from the root, of a home, of Windows, and a source file with its line.
+        (
+            r#"(^|[\s"'`(\[=:,<>])(?:~|\.{1,2})?/(?:[\w.@+~%-]+/)+[\w.@+~%-]*(?::\d+)*"#,
+            "${1}[path]",
+        ),
+        (
+            r#"\b[A-Za-z]:\\[^\s"'<>|]+|\\\\[\w.-]+\\[^\s"'<>|]+"#,
+            "[path]",
+        ),
+        (
+            r"\b[\w.-]+(?:/[\w.-]+)*\.(?:rs|py|js|mjs|ts|tsx|go|java|kt|rb|php|cs|c|cc|cpp|h|sql|pl|sh|ex):\d+(?::\d+)?",
+            "[path]",
+        ),
+    ];
+    let built = rules
+        .into_iter()
+        .map(|(rule, by)| Regex::new(rule).map(|rule| (rule, by)));
+    built.filter_map(Result::ok).collect()
+});
+
+/// The lines of a stack: where it was, and not what went wrong.
+static STACK_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r#"^\s*(?:Traceback \(most recent call|stack backtrace|Stack trace|goroutine \d+|at\s+\S+.*[(:]|File ".*", line \d+|\d+:\s+(?:0x|\S+::)|from \S+:\d+:in|#\d+\s|thread '.*' panicked at|note: run with|\^+\s*$|~+\^*\s*$)"#,
+    )
+    .ok()
+});
+
+/// A word that looks like a key.
+static LONG_WORD: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"[A-Za-z0-9+/_-]{24,}={0,2}").ok());
+
+/// The text without what S0-R5 forbids, on one line, at most [`ERROR_CHARS_MAX`] characters.
+pub(crate) fn sanitised(raw: &str) -> String {
+    let text: String = raw.chars().take(RAW_ERROR_CHARS_MAX).collect();
+    let mut text = without_stack(&text);
+    for (rule, by) in REPLACED.iter() {
+        text = rule.replace_all(&text, *by).into_owned();
+    }
+    if let Some(word) = LONG_WORD.as_ref() {
+        text = word.replace_all(&text, masked).into_owned();
+    }
+    let words: Vec<&str> = text
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let text: String = words.join(" ").chars().take(ERROR_CHARS_MAX).collect();
+    match text.is_empty() && !raw.is_empty() {
+        true => NOTHING_LEFT.to_owned(),
+        false => text,
+    }
+}
+
+/// What operators are shown: the text as it came, bounded.
+pub(crate) fn raw(text: &str) -> String {
+    text.chars().take(RAW_ERROR_CHARS_MAX).collect()
+}
+
+/// Leaves the lines of a stack out. Commands' last lines come joined by ` / `. Python writes the line
+/// of source under its place, indented deeper than what went wrong.
+fn without_stack(text: &str) -> String {
+    let Some(stack) = STACK_LINE.as_ref() else {
+        return text.to_owned();
+    };
+    let mut kept = Vec::new();
+    let mut is_source_next = false;
+    for line in text.split('\n').flat_map(|line| line.split(" / ")) {
+        if stack.is_match(line) {
+            is_source_next = line.trim_start().starts_with("File \"");
+            continue;
+        }
+        if std::mem::take(&mut is_source_next) && line.starts_with("  ") {
+            continue;
+        }
+        kept.push(line);
+    }
+    kept.join("\n")
+}
+
+/// Ids are lower-case and stay.
+fn masked(word: &Captures<'_>) -> String {
+    let word = word.get(0).map_or("", |word| word.as_str());
+    let has = |is: fn(&char) -> bool| word.chars().any(|c| is(&c));
+    let looks_secret = word.len() >= SECRET_LOOK_CHARS
+        && has(char::is_ascii_uppercase)
+        && has(char::is_ascii_lowercase)
+        && has(char::is_ascii_digit);
+    match looks_secret {
+        true => "[secret]".to_owned(),
+        false => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All rules are there: one that does not build would be passed over silently.
+    #[test]
+    fn every_rule_builds() {
+        assert_eq!(REPLACED.len(), 12);
+        assert!(STACK_LINE.is_some() && LONG_WORD.is_some());
+    }
+
+    /// Mend C-2, S0-R5: no secret, path, SQL or stack.
+    #[test]
+    fn what_is_forbidden_is_taken_out() {
+        for (raw, shown) in [
+            (
+                "open /etc/holdpoint/keys.toml: permission denied",
+                "open [path]: permission denied",
+            ),
+            (r"cannot read C:\Users\ann\key.txt", "cannot read [path]"),
+            (
+                "login failed: password=hunter2 user=ann",
+                "login failed: password=[secret] user=ann",
+            ),
+            (
+                r#"401 {"api_key": "abc def", "user": "ann"}"#,
+                r#"401 {"api_key": [secret], "user": "ann"}"#,
+            ),
+            (
+                "sent Authorization: Bearer abc.def-123456",
+                "sent Authorization: [secret] [secret]",
+            ),
+            (
+                "connect postgres://app:s3cret@db.internal/crm?sslmode=off refused",
+                "connect postgres://[secret]@db.internal/crm?[query] refused",
+            ),
+            (
+                "near WHERE: SELECT name, card FROM customers WHERE id = 7",
+                "near WHERE: [SQL]",
+            ),
+            ("syntax: insert into t values (1)", "syntax: [SQL]"),
+            (
+                "Traceback (most recent call last):\n  File \"/app/tool.py\", line 3, in <module>\n    raise ValueError('x')\nValueError: no such contact",
+                "ValueError: no such contact",
+            ),
+            (
+                "pay ended with exit status: 1: Traceback (most recent call last): /   File \"/app/t.py\", line 3, in <module> /     pay() / ValueError: card refused",
+                "pay ended with exit status: 1: ValueError: card refused",
+            ),
+            (
+                "Error: boom\n    at pay (/srv/app/pay.js:10:3)\n    at node:internal/main:1:2",
+                "Error: boom",
+            ),
+            ("panicked at src/main.rs:12:5", "panicked at [path]"),
+            (
+                "key Zm9vYmFyYmF6UXV4MTIzNDU2Nzg5MA== refused",
+                "key [secret] refused",
+            ),
+        ] {
+            assert_eq!(sanitised(raw), shown);
+        }
+    }
+
+    /// Ordinary words stay as they are.
+    #[test]
+    fn what_is_harmless_stays() {
+        for text in [
+            "The card was refused: 402 Payment Required.",
+            "POST https://crm.example/v1/contacts answered 503.",
+            "Please select one from the list and/or ask.",
+            "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee is final",
+            "10 EUR/month, 24/11/2026, n/a",
+            "There is no contact `c-17`.",
+        ] {
+            assert_eq!(sanitised(text), text);
+        }
+        assert_eq!(sanitised(""), "");
+        assert_eq!(sanitised("stack backtrace:"), NOTHING_LEFT);
+    }
+
+    proptest! {
+        /// Mend C-2: whatever is around it, a secret that is named is not shown.
+        #[test]
+        fn a_named_secret_is_never_shown(
+            before in "([a-zA-Z0-9 /:=?@\n.-]|/etc/|SELECT a FROM b|at x\\(){0,60}",
+            secret in "[a-z0-9]{12,30}",
+            after in "[ -~\n]{0,60}",
+        ) {
+            let shown = sanitised(&format!("{before} password={secret} {after}"));
+            prop_assert!(!shown.contains(&secret), "{shown}");
+            prop_assert!(shown.chars().count() <= ERROR_CHARS_MAX);
+        }
+
+        /// It is total.
+        #[test]
+        fn any_text_is_taken(raw in any::<String>()) {
+            prop_assert!(sanitised(&raw).chars().count() <= ERROR_CHARS_MAX);
+        }
+    }
+}
