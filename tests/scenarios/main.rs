@@ -9,6 +9,8 @@
 )]
 
 mod browser;
+#[path = "../simulation/chance.rs"]
+mod chance;
 mod fleet;
 mod shop;
 mod toolbox;
@@ -81,6 +83,7 @@ mod too_much_is_refused_and_holds_up_nobody;
 mod two_hundred_wait_and_two_hundred_work;
 mod two_of_each_share_the_work;
 mod webhooks_tell_of_requests;
+mod what_one_door_takes_every_stage_takes;
 mod whoever_asked_is_told_how_it_ended;
 mod whoever_follows_is_told_of_the_end;
 mod whoever_is_disabled_commands_no_more;

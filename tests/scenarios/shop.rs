@@ -85,7 +85,7 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
             }
         }
         let body: Vec<u8> = bytes.drain(..length).collect();
-        let body = String::from_utf8_lossy(&body).into_owned();
+        let sent = String::from_utf8_lossy(&body).into_owned();
         let mut lines = head.lines();
         let path = lines
             .next()
@@ -100,7 +100,10 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
             .collect();
         let is_first = {
             let mut calls = calls.lock().unwrap();
-            calls.push(Call { headers, body });
+            calls.push(Call {
+                headers,
+                body: sent.clone(),
+            });
             calls.len() == 1
         };
         tokio::time::sleep(after).await;
@@ -113,7 +116,11 @@ async fn answer_all(mut stream: TcpStream, calls: Arc<Mutex<Vec<Call>>>, after: 
             _ => ("200 OK", r#"{"id":"o-1","total":12.5}"#),
         };
         let large = format!("{:?}", "x".repeat(LARGE));
-        let body = if path == "/large" { &large } else { body };
+        let body = match path {
+            "/large" => &large,
+            "/echo" => &sent,
+            _ => body,
+        };
         let location = match to {
             "" => String::new(),
             to => format!("location: {to}\r\n"),

@@ -22,7 +22,7 @@ use crate::domain::tool::BUILT_IN;
 use crate::domain::view::INLINE_NODE;
 use crate::domain::{Input, RunInput, StepRow};
 use crate::sweeps::hand_outs;
-use crate::{Executor, outbound, store};
+use crate::{Executor, outbound, store, vital};
 
 /// How often it is looked for steps that nobody takes.
 const EVERY: Duration = Duration::from_secs(1);
@@ -97,10 +97,10 @@ impl Inline {
         let Ok(node) = format!("{INLINE_NODE}-{nonce}").parse::<NodeName>() else {
             return;
         };
-        tracker.spawn(async move {
+        tracker.spawn(vital("inline steps").run(async move {
             // What it was granted and did not report is given out again when the lease ends.
             stop.run_until_cancelled(self.rounds(&node)).await;
-        });
+        }));
     }
 
     async fn rounds(&mut self, node: &NodeName) {

@@ -20,7 +20,7 @@ mod tests;
 use std::sync::Arc;
 
 use holdpoint_bus::{BusError, StreamUse};
-use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries};
+use holdpoint_kernel::{Deps, Handle, KernelError, Vital, serve_queries};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -66,7 +66,7 @@ pub async fn start(
     let readers = open_readers(&deps.store, READERS).await?;
     people::keep(deps, &handle, &readers, stop.clone(), tracker);
     let (queues, bus, ending) = (Arc::clone(&service.queues), deps.bus.clone(), stop.clone());
-    tracker.spawn(async move { queues.keep(bus, ending).await });
+    tracker.spawn(vital("queues").run(async move { queues.keep(bus, ending).await }));
     let sweeping = sweeps::Sweeping {
         handle: &handle,
         service: &service,
@@ -79,4 +79,12 @@ pub async fn start(
     let queries = Arc::new(queries::ExecutorQueries::new(readers));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)
+}
+
+/// A part whose panic ends the process: steps would not go on, and nothing would say so.
+pub(crate) const fn vital(part: &'static str) -> Vital {
+    Vital {
+        service: "executor",
+        part,
+    }
 }

@@ -13,8 +13,8 @@ use sea_orm::DatabaseConnection;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Executor;
 use crate::domain::Input;
+use crate::{Executor, vital};
 
 /// How long a start waits for the owner of users; after it the copy of before counts until it is heard.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -68,5 +68,5 @@ pub(crate) fn keep(
 ) {
     let sink = std::sync::Arc::new(Kernel(handle.clone()));
     let people = People::with(deps.bus.clone(), readers.clone(), sink);
-    tracker.spawn(people.keep(stop));
+    tracker.spawn(vital("users").run(people.keep(stop)));
 }

@@ -42,6 +42,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::Problem;
 use holdpoint_ids::Workspace;
 use holdpoint_store::{Location, StoreError};
+use holdpoint_telemetry::Vital;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -222,8 +223,9 @@ impl Gateway {
     pub async fn serve(self, stop: CancellationToken) {
         let closing = self.app.closing.clone();
         let tasks = self.app.tasks.clone();
-        tasks.spawn(self.app.people.clone().keep(closing.clone()));
-        tasks.spawn(forward::run(self.app, closing.clone()));
+        let users = self.app.people.clone().keep(closing.clone());
+        tasks.spawn(vital("users").run(users));
+        tasks.spawn(vital("forwarding").run(forward::run(self.app, closing.clone())));
         let too_long = async {
             stop.cancelled().await;
             closing.cancel();
@@ -240,5 +242,13 @@ impl Gateway {
                 tracing::warn!("some requests did not end in time and were cut off");
             }
         }
+    }
+}
+
+/// A part whose panic ends the process: accepted commands would not be brought to their services, and nothing would say so.
+pub(crate) const fn vital(part: &'static str) -> Vital {
+    Vital {
+        service: "gateway",
+        part,
     }
 }

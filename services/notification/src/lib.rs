@@ -28,7 +28,7 @@ use futures_util::future::BoxFuture;
 use holdpoint_bus::BusError;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::UserFact;
-use holdpoint_kernel::{Deps, Handle, KernelError, serve_queries, start_sweep};
+use holdpoint_kernel::{Deps, Handle, KernelError, Vital, serve_queries, start_sweep};
 use holdpoint_people::{People, Sink};
 use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
@@ -105,7 +105,7 @@ pub async fn start(
     let readers = open_readers(&deps.store, READERS).await?;
     let sink = Arc::new(Kernel(handle.clone()));
     let people = People::with(deps.bus.clone(), readers.clone(), sink);
-    tracker.spawn(people.clone().keep(stop.clone()));
+    tracker.spawn(vital("users").run(people.clone().keep(stop.clone())));
     let sweep = sweeps::Telling {
         wake: Arc::clone(&telling),
         people,
@@ -129,6 +129,7 @@ pub async fn start(
     start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     let sweep = sweeps::Digesting {
         clock: deps.clock.clone(),
+        after: None,
     };
     start_sweep(&handle, readers.clone(), sweep, stop.clone(), tracker);
     let pool = Pool {
@@ -145,4 +146,12 @@ pub async fn start(
     let queries = Arc::new(queries::NotificationQueries::new(readers));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)
+}
+
+/// A part whose panic ends the process: people would not be told, and nothing would say so.
+pub(crate) const fn vital(part: &'static str) -> Vital {
+    Vital {
+        service: "notification",
+        part,
+    }
 }

@@ -27,9 +27,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Notification;
 use crate::domain::{DeliveryKey, Input, Recipient, Report, TRIES_MAX};
 use crate::store;
+use crate::{Notification, vital};
 
 /// Deliveries of one way that are on their way at the same time: a mail server that hangs keeps no
 /// callback waiting.
@@ -195,12 +195,12 @@ impl Pool {
     /// Sends what is handed out until `stop`; what is cut off is sent when its lease is over.
     pub(crate) fn start(self, mut jobs: Jobs, stop: CancellationToken, tracker: &TaskTracker) {
         let tries = tracker.clone();
-        tracker.spawn(async move {
+        tracker.spawn(vital("sending").run(async move {
             while let Some(Some(job)) = stop.run_until_cancelled(jobs.0.recv()).await {
                 let (pool, stop) = (self.clone(), stop.clone());
                 tries.spawn(async move { stop.run_until_cancelled(pool.run(job)).await });
             }
-        });
+        }));
     }
 
     async fn run(self, job: Job) {

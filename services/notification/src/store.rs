@@ -39,7 +39,7 @@ use crate::domain::{
 pub(crate) use copy_row::{After, Behind, Filter, some_unread};
 pub(crate) use delivery_row::{Last, due, last_digest, of_request, of_webhook};
 pub(crate) use old::has_old;
-pub(crate) use preferences_row::digests;
+pub(crate) use preferences_row::{DigestPlace, digests};
 pub(crate) use recording::record;
 pub(crate) use turns::Turns;
 

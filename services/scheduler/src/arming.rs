@@ -99,6 +99,18 @@ impl Arming {
         self.lock().retain(|(_, second)| *second >= now);
     }
 
+    /// How many buckets are armed for later than an instant: so many schedules the bus has at least.
+    pub(crate) fn later_than(&self, instant: DateTime<Utc>) -> usize {
+        let second = instant.timestamp();
+        let armed = self.lock();
+        armed.iter().filter(|(_, of)| *of > second).count()
+    }
+
+    /// Nothing counts as armed any more.
+    pub(crate) fn forget(&self) {
+        self.lock().clear();
+    }
+
     fn way(&self, due: DateTime<Utc>) -> Way {
         let now = self.clock.now();
         if self.clock.is_test() {

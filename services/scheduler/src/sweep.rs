@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_bus::{Bus, BusError};
+use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_store::StoreError;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -95,6 +95,7 @@ impl Sweeper {
             );
         }
         self.arming.prune();
+        self.look_for_loss(now).await?;
         let from = self
             .armed_until
             .map_or(now, |until| (until - OVERLAP).max(now));
@@ -113,6 +114,27 @@ impl Sweeper {
         }
         self.armed_until = Some(to);
         self.forget(now).await?;
+        Ok(())
+    }
+
+    /// Has everything armed again where the bus has fewer schedules than were given to it: its stream was
+    /// emptied or made anew (B-12). Otherwise each of those alarms would be late.
+    async fn look_for_loss(&mut self, now: DateTime<Utc>) -> Result<(), SweepError> {
+        // One that is about to fire may be gone already, also where the server's clock differs from ours.
+        let expected = self.arming.later_than(now + OVERLAP);
+        if expected == 0 {
+            return Ok(());
+        }
+        let stored = self.bus.stored(StreamUse::Timers).await?;
+        if usize::try_from(stored).is_ok_and(|stored| stored < expected) {
+            tracing::warn!(
+                stored,
+                expected,
+                "the bus has lost schedules; all that are due within a day are armed again"
+            );
+            self.arming.forget();
+            self.armed_until = None;
+        }
         Ok(())
     }
 

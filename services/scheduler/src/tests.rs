@@ -266,6 +266,27 @@ async fn an_alarm_whose_schedule_is_lost_is_fired_by_the_sweep() {
     running.end().await;
 }
 
+/// Mend B-12: what a wiped stream has lost is armed again, so that only what is due at once is late.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wiped_stream_is_armed_again() {
+    let bench = Bench::with(Clock::system()).await;
+    let running = bench.start().await;
+    for hours in [1, 2, 3] {
+        let due = bench.clock.now() + TimeDelta::hours(hours);
+        bench.set_one(&hold(), 1, due).await;
+    }
+    let timers = StreamUse::Timers;
+    assert_eq!(bench.bus.stored(timers).await.unwrap(), 3);
+    let context = async_nats::jetstream::new(bench.bus.client().clone());
+    let stream = context.get_stream(subject::TIMERS).await;
+    stream.unwrap().purge().await.unwrap();
+    let armed = until(SOON, "the schedules are there again", async || {
+        (bench.bus.stored(timers).await.ok()? == 3).then_some(())
+    });
+    armed.await.unwrap();
+    running.end().await;
+}
+
 /// Two replicas on one Postgres: each alarm fires once, and what one leaves behind the other takes.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_schedulers_share_the_alarms_and_one_takes_over_for_the_other() {

@@ -26,7 +26,6 @@ mod start;
 mod suspects;
 mod sweep;
 mod task;
-mod vital;
 mod wishes;
 mod writer;
 
@@ -48,10 +47,10 @@ use serde::Serialize;
 
 pub use activity::Activity;
 pub use facts::{Facts, Found, GivenFacts};
+pub use holdpoint_telemetry::Vital;
 pub use queries::{Queries, serve_queries};
 pub use start::{Deps, Handle, KernelError, start};
 pub use sweep::{Sweep, SweepNudge, SweepPage, start_sweep};
-pub use vital::Vital;
 pub use wishes::{read_first, rows_as_command};
 
 /// A service: a pure core, its rows, and the translation of both to and from messages.

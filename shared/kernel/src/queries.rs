@@ -9,6 +9,7 @@ use holdpoint_bus::{Bus, BusError};
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::{self, Parts};
+use holdpoint_telemetry::Vital;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -50,7 +51,11 @@ pub async fn serve_queries<Q: Queries>(
     let bus = bus.clone();
     let places = Arc::new(Semaphore::new(CONCURRENT_MAX));
     let inner = tracker.clone();
-    tracker.spawn(async move {
+    let vital = Vital {
+        service: Q::NAME,
+        part: "queries",
+    };
+    tracker.spawn(vital.run(async move {
         while let Some(Some(message)) = stop.run_until_cancelled(requests.next()).await {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else {
                 break;
@@ -61,7 +66,7 @@ pub async fn serve_queries<Q: Queries>(
                 drop(place);
             });
         }
-    });
+    }));
     Ok(())
 }
 

@@ -16,6 +16,10 @@ use crate::start::vital;
 use crate::writer::chain;
 use crate::{Handle, Service};
 
+/// Most pages of one pass. What no decision could move is found again by the next page: the pause between
+/// two passes keeps it from taking a core.
+const PAGES_IN_A_ROW: usize = 100;
+
 /// One kind of looking through a service's tables.
 pub trait Sweep<S: Service>: Send + 'static {
     /// For the log.
@@ -23,8 +27,8 @@ pub trait Sweep<S: Service>: Send + 'static {
     /// Real time between two passes.
     const EVERY: Duration;
 
-    /// One page: what is to be decided and what is to be published again. A pass begins after the
-    /// page that has no more; one that failed begins anew at its next page.
+    /// One page: what is to be decided and what is to be published again. A pass ends with the page that
+    /// has no more, or after 100 pages; one that failed begins anew at its next page.
     fn page<'a>(
         &'a mut self,
         db: &'a DatabaseConnection,
@@ -97,12 +101,13 @@ pub fn start_sweep<S: Service, W: Sweep<S>>(
     nudge
 }
 
+/// Looks page by page, at most [`PAGES_IN_A_ROW`].
 async fn pass<S: Service, W: Sweep<S>>(
     handle: &Handle<S>,
     db: &DatabaseConnection,
     sweep: &mut W,
 ) -> Result<(), Unfinished> {
-    loop {
+    for _page in 0..PAGES_IN_A_ROW {
         let SweepPage {
             inputs,
             messages,
@@ -118,9 +123,10 @@ async fn pass<S: Service, W: Sweep<S>>(
             return Err(Unfinished::Commit);
         }
         if !more {
-            return Ok(());
+            break;
         }
     }
+    Ok(())
 }
 
 /// Once when it begins to fail, and once when it is well again.

@@ -1,11 +1,17 @@
-//! Logs: one line an event, to standard error, so that standard output stays for data.
+//! What a process says of itself: its log, and its end by a panic.
+//!
+//! Logs are one line an event, to standard error, so that standard output stays for data.
 //!
 //! The level comes from `HOLDPOINT_LOG` (or `RUST_LOG`), for instance `info` or
 //! `warn,holdpoint_executor=debug`; the form from `HOLDPOINT_LOG_FORMAT`, `text` or `json`.
 
+mod vital;
+
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
+
+pub use vital::Vital;
 
 /// What is logged when nobody says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

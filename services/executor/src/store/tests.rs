@@ -344,10 +344,8 @@ async fn steps_keep(db: &DatabaseConnection) {
     record_all(db, &[effect(&queued)]).await;
     record_all(db, &[effect(&granted)]).await;
     record_all(db, &[effect(&failed)]).await;
-    assert_eq!(
-        steps_of(db, run).await.unwrap(),
-        std::slice::from_ref(&expected)
-    );
+    let kept = steps_of(db, run).await.unwrap();
+    assert_eq!(kept, std::slice::from_ref(&expected));
     let other = RunId::fresh();
     let at_once = [queued, granted, failed].map(|row| StepRow { run: other, ..row });
     record_all(db, &at_once.each_ref().map(effect)).await;

@@ -389,9 +389,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             let mut view = run_view(&json!({"command": body}));
             view.waiting_on.clone_from(&played.waiting_on);
             if body["raw_errors"] == true {
-                let mut failed = step();
-                failed.raw_error = Some("raw of /srv/crm".to_owned());
-                view.steps = vec![failed];
+                view.steps[0].raw_error = Some("raw of /srv/crm".to_owned());
             }
             if played.run_final {
                 view.status = RunStatus::Completed;

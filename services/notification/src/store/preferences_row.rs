@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded, readable};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{QueryOrder, QuerySelect};
+use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use crate::domain::{Key, Preferences, Rules};
 
@@ -84,29 +84,59 @@ pub(super) async fn rules(
     Ok(rules.collect())
 }
 
-/// People who are to be mailed of what is open, the longest due first.
+/// Who is to be mailed of what is open, and since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DigestPlace {
+    pub(crate) at: DateTime<Utc>,
+    pub(crate) workspace: Workspace,
+    pub(crate) person: UserName,
+}
+
+/// People who are to be mailed of what is open, the longest due first. A page begins after a place.
 pub(crate) async fn digests(
     db: &impl ConnectionTrait,
-    now: DateTime<Utc>,
+    (after, now): (Option<&DigestPlace>, DateTime<Utc>),
     limit: u64,
-) -> Result<Vec<(Workspace, UserName)>, StoreError> {
-    let rows = Entity::find()
-        .filter(COLUMN.digest_at.lte(now))
+) -> Result<Vec<DigestPlace>, StoreError> {
+    let mut query = Entity::find().filter(COLUMN.digest_at.lte(now));
+    if let Some(DigestPlace {
+        at,
+        workspace,
+        person,
+    }) = after
+    {
+        let same = || Condition::all().add(COLUMN.digest_at.eq(*at));
+        let later = Condition::any()
+            .add(COLUMN.digest_at.gt(*at))
+            .add(same().add(COLUMN.workspace.gt(workspace.as_str())))
+            .add(
+                same()
+                    .add(COLUMN.workspace.eq(workspace.as_str()))
+                    .add(COLUMN.person.gt(person.as_str())),
+            );
+        query = query.filter(later);
+    }
+    let rows = query
         .order_by_asc(Column::DigestAt)
+        .order_by_asc(Column::Workspace)
+        .order_by_asc(Column::Person)
         .limit(limit)
         .select_only()
+        .column(Column::DigestAt)
         .column(Column::Workspace)
         .column(Column::Person)
-        .into_tuple::<(String, String)>()
+        .into_tuple::<(DateTime<Utc>, String, String)>()
         .all(db)
         .await?;
-    let one = |(workspace, person): (String, String)| {
-        Ok((
-            workspace.parse().map_err(broken)?,
-            person.parse().map_err(broken)?,
-        ))
+    let one = |(at, workspace, person): (DateTime<Utc>, String, String)| {
+        Ok(DigestPlace {
+            at,
+            workspace: workspace.parse().map_err(broken)?,
+            person: person.parse().map_err(broken)?,
+        })
     };
-    rows.into_iter().map(one).collect()
+    let name = |(_, workspace, person): &(_, String, String)| format!("{workspace}/{person}");
+    Ok(readable(rows, limit, name, one))
 }
 
 /// Saves them under their guards; returns those that lost.

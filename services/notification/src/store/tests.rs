@@ -153,7 +153,9 @@ async fn sweeps_read_no_whole_table() {
     Turns::default().next::<NoteKey>(&plans, 9).await.unwrap();
     Turns::default().next::<EndKey>(&plans, 9).await.unwrap();
     has_old(&plans, now).await.unwrap();
-    preferences_row::digests(&plans, now, 9).await.unwrap();
+    preferences_row::digests(&plans, (None, now), 9)
+        .await
+        .unwrap();
     let mail = Channel::Email;
     delivery_row::due(&plans, mail, now, &[], 9).await.unwrap();
     assert_eq!(plans.whole_tables(), Vec::<String>::new());

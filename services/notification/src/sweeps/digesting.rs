@@ -11,7 +11,7 @@ use sea_orm::DatabaseConnection;
 
 use crate::Notification;
 use crate::domain::Input;
-use crate::store;
+use crate::store::{self, DigestPlace};
 
 /// People of one pass; many want it at the same hour.
 const PEOPLE: u64 = 200;
@@ -19,6 +19,9 @@ const PEOPLE: u64 = 200;
 /// Has digests made.
 pub(crate) struct Digesting {
     pub(crate) clock: Clock,
+    /// Where the last page of this pass ended. A person whose row a decision could not move is passed
+    /// over until the next pass.
+    pub(crate) after: Option<DigestPlace>,
 }
 
 impl Digesting {
@@ -26,14 +29,19 @@ impl Digesting {
         &mut self,
         db: &DatabaseConnection,
     ) -> Result<SweepPage<Notification>, StoreError> {
-        let due = store::digests(db, self.clock.now(), PEOPLE).await?;
-        let inputs = due
-            .into_iter()
-            .map(|(workspace, person)| Input::Digest { workspace, person });
-        let inputs: Vec<_> = inputs.collect();
+        let after = self.after.take();
+        let due = store::digests(db, (after.as_ref(), self.clock.now()), PEOPLE).await?;
+        let is_full = u64::try_from(due.len()).is_ok_and(|found| found >= PEOPLE);
+        if is_full {
+            self.after = due.last().cloned();
+        }
+        let inputs = due.into_iter().map(|place| Input::Digest {
+            workspace: place.workspace,
+            person: place.person,
+        });
         Ok(SweepPage {
-            more: !inputs.is_empty(),
-            inputs,
+            more: is_full,
+            inputs: inputs.collect(),
             messages: Vec::new(),
         })
     }

@@ -64,3 +64,43 @@ async fn a_sweep_goes_through_its_pages_at_the_start_and_when_it_is_woken() {
     assert_eq!(pages.load(Ordering::Acquire), 5);
     kernel.stop().await;
 }
+
+/// Finds the same for ever: nothing that it submits moves anything.
+struct Stuck(Arc<AtomicU32>);
+
+impl Sweep<Counter> for Stuck {
+    const NAME: &'static str = "stuck";
+    const EVERY: Duration = Duration::from_secs(3_600);
+
+    fn page<'a>(
+        &'a mut self,
+        _: &'a DatabaseConnection,
+    ) -> BoxFuture<'a, Result<SweepPage<Counter>, StoreError>> {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        let page = SweepPage {
+            inputs: Vec::new(),
+            messages: Vec::new(),
+            more: true,
+        };
+        async move { Ok(page) }.boxed()
+    }
+}
+
+/// Mend B-12: what no decision can move does not take a core.
+#[tokio::test]
+async fn a_pass_that_gets_nowhere_ends() {
+    let world = World::with_stream().await;
+    let kernel = world.start().await;
+    let pages = Arc::new(AtomicU32::new(0));
+    let (stop, tracker) = (kernel.stop.clone(), &kernel.tracker);
+    let sweep = Stuck(Arc::clone(&pages));
+    let nudge = start_sweep(&kernel.handle, world.db.clone(), sweep, stop, tracker);
+    for most in [100, 200] {
+        let ended = async || (pages.load(Ordering::Acquire) == most).then_some(());
+        until(PATIENCE, "the end of a pass", ended).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(pages.load(Ordering::Acquire), most);
+        nudge.now();
+    }
+    kernel.stop().await;
+}

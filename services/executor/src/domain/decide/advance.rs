@@ -458,10 +458,6 @@ pub(super) fn fail_step(
     step.phase = StepPhase::Failed { at: now };
     let id = step.id.clone();
     let (raw_error, response) = told.map(|told| (told.raw, told.response)).unzip();
-    let response = response.map(|response| ActionResult {
-        error: response.error.or_else(|| Some(message.to_owned())),
-        ..response
-    });
     let data = RowData {
         response,
         raw_error,

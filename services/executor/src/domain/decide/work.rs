@@ -195,7 +195,10 @@ fn apply(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), S
         let said = result.error.as_deref().unwrap_or(&result.description);
         let told = ToolError {
             raw: raw(said),
-            response: harmless(result),
+            response: ActionResult {
+                error: Some(sanitised(said)),
+                ..harmless(result)
+            },
         };
         advance::fail_step(turn, index, code, &sanitised(said), Some(told));
         return Ok(());
