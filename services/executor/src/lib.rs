@@ -76,7 +76,7 @@ pub async fn start(
     if let Some(tools) = inline {
         inline::Inline::new(&service, &handle, &readers, tools).start(stop.clone(), tracker);
     }
-    let queries = Arc::new(queries::ExecutorQueries::new(readers));
+    let queries = Arc::new(queries::ExecutorQueries::new(readers, deps.clock.clone()));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)
 }

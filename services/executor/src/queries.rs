@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdpoint_clock::Clock;
 use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::executor::{
@@ -45,6 +46,7 @@ const COMPILE_WITHIN: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct ExecutorQueries {
     db: DatabaseConnection,
+    clock: Clock,
     /// Agents are compiled beside everything else, one at a time: a hostile text takes one core at most.
     compiling: Arc<Semaphore>,
 }
@@ -148,9 +150,10 @@ fn fitting<T: Serialize>(items: &[T]) -> usize {
 }
 
 impl ExecutorQueries {
-    pub(crate) fn new(db: DatabaseConnection) -> Self {
+    pub(crate) fn new(db: DatabaseConnection, clock: Clock) -> Self {
         Self {
             db,
+            clock,
             compiling: Arc::new(Semaphore::new(1)),
         }
     }
@@ -288,7 +291,7 @@ impl ExecutorQueries {
         Ok(RunView {
             input: input.map(shown_input),
             steps: run.step_views(&plan, rows, handovers),
-            ..run.view()
+            ..run.view(self.clock.now())
         })
     }
 
@@ -297,7 +300,7 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: &ListRuns,
     ) -> Result<Page<RunView>, Problem> {
-        let limit = limit(query.limit)?;
+        let (limit, now) = (limit(query.limit)?, self.clock.now());
         let bad = |detail: String| Problem::new(400, "invalid_query", detail);
         let before = query.cursor.as_deref().map(str::parse).transpose();
         let before = before.map_err(|_no_id: holdpoint_ids::IdError| {
@@ -319,7 +322,7 @@ impl ExecutorQueries {
             limit: limit + 1,
         };
         let (runs, stopped_at) = overlay::list(&self.db, filter).await?;
-        let views = runs.iter().map(Run::view).collect();
+        let views = runs.iter().map(|run| run.view(now)).collect();
         let page = page(views, limit, |view: &RunView| view.id.to_string());
         // A filter that few runs fit ends the look early: the caller asks on from there.
         let stopped_at = stopped_at.map(|run| run.to_string());

@@ -195,7 +195,7 @@ fn decide_run(
     let turn = Turn::new(run, look, now);
     match input {
         // The caller asks again under the same id: it is told what there is.
-        RunInput::Start { .. } => Ok(Verdict::Unchanged(Answer::Run(Box::new(run.view())))),
+        RunInput::Start { .. } => Ok(Verdict::Unchanged(Answer::Run(Box::new(run.view(now))))),
         RunInput::Pause { by, waiting } => control::pause(turn, by, *waiting),
         RunInput::Resume { by, mode } => control::resume(turn, by, *mode),
         RunInput::Cancel { by, reason } => control::cancel(turn, by, reason.as_deref()),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{
     ChangedRun, Failure, Handover, HoldKind, Question, RunView, StepView, WaitingOn,
@@ -22,6 +23,11 @@ const VIEW_BYTES_MAX: usize = 512 * 1024;
 
 /// Most bytes of the input in the view of one run.
 const INPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// Units that the time left is told in, in milliseconds.
+const SECOND_MS: u64 = 1_000;
+const MINUTE_MS: u64 = 60_000;
+const DAY_MS: u64 = 86_400_000;
 
 /// The input of a run as its view shows it.
 #[must_use]
@@ -51,17 +57,27 @@ fn within(left: &mut usize, mut row: StepRow) -> StepRow {
     row
 }
 
+/// What is left of a wait, as it is told: to the minute where it is a day or more, else to the second. Up,
+/// so that a wait of five days is told as five days right after it began (S0-AC1).
+fn time_left(ms: u64) -> Duration {
+    let unit_ms = match ms >= DAY_MS {
+        true => MINUTE_MS,
+        false => SECOND_MS,
+    };
+    Duration::from_millis(ms.div_ceil(unit_ms).saturating_mul(unit_ms))
+}
+
 impl Run {
-    /// The run without its steps.
+    /// The run without its steps, as it is told at this instant.
     #[must_use]
-    pub fn view(&self) -> RunView {
+    pub fn view(&self, now: DateTime<Utc>) -> RunView {
         RunView {
             id: self.id,
             agent: self.agent.clone(),
             version: self.plan,
             status: self.status(),
             resume_at: self.resume_at(),
-            message: self.message(),
+            message: self.message(now),
             contact: self.contact.clone(),
             labels: self.labels.clone(),
             waiting_on: self.waiting_on(),
@@ -81,16 +97,16 @@ impl Run {
 
     /// The run after a command.
     #[must_use]
-    pub fn changed(&self, changed: bool) -> ChangedRun {
+    pub fn changed(&self, changed: bool, now: DateTime<Utc>) -> ChangedRun {
         ChangedRun {
-            run: self.view(),
+            run: self.view(now),
             changed,
         }
     }
 
-    /// One sentence: what is going on (S0-AC1, S0-AC4).
+    /// One sentence: what is going on at this instant (S0-AC1, S0-AC4).
     #[must_use]
-    pub fn message(&self) -> String {
+    pub fn message(&self, now: DateTime<Utc>) -> String {
         match &self.phase {
             Phase::Completed { summary, .. } => return summary.clone(),
             Phase::Failed { failure, .. } | Phase::Cancelled { failure, .. } => {
@@ -116,12 +132,12 @@ impl Run {
                 None => format!("Paused by {}.", pause.by),
             };
         }
-        self.live_message()
+        self.live_message(now)
     }
 
-    fn live_message(&self) -> String {
+    fn live_message(&self, now: DateTime<Utc>) -> String {
         let next = self.holds().find_map(|(_, hold)| match hold.alarm {
-            Alarm::Set { at, due, .. } => Some(millis_between(at, due)),
+            Alarm::Set { due, .. } => Some(millis_between(now, due)),
             Alarm::Frozen { .. } => None,
         });
         let mut at_work = self.steps.iter().filter(|step| step.on_people().is_none());
@@ -149,10 +165,7 @@ impl Run {
         match (at_work.or(asked), next) {
             (Some(message), _) => message,
             (None, Some(ms)) => {
-                format!(
-                    "Agent paused. Will resume in {}.",
-                    describe(Duration::from_millis(ms))
-                )
+                format!("Agent paused. Will resume in {}.", describe(time_left(ms)))
             }
             (None, None) => "Accepted.".to_owned(),
         }

@@ -349,13 +349,11 @@ async fn steps_keep(db: &DatabaseConnection) {
     let other = RunId::fresh();
     let at_once = [queued, granted, failed].map(|row| StepRow { run: other, ..row });
     record_all(db, &at_once.each_ref().map(effect)).await;
-    assert_eq!(
-        steps_of(db, other).await.unwrap(),
-        [StepRow {
-            run: other,
-            ..expected
-        }]
-    );
+    let expected = StepRow {
+        run: other,
+        ..expected
+    };
+    assert_eq!(steps_of(db, other).await.unwrap(), [expected]);
 }
 
 async fn labels(db: &DatabaseConnection) {

@@ -26,7 +26,7 @@ pub(super) fn unchanged(turn: &Turn<'_>) -> Verdict {
     // The version rose only in the making; nothing of this turn is kept.
     let mut run = turn.run.clone();
     run.version -= 1;
-    Verdict::Unchanged(Answer::Changed(Box::new(run.changed(false))))
+    Verdict::Unchanged(Answer::Changed(Box::new(run.changed(false, turn.now))))
 }
 
 fn refuse_final(turn: &Turn<'_>) -> Result<(), Stop> {
@@ -85,7 +85,7 @@ pub(super) fn stand(turn: &mut Turn<'_>, scope: PauseScope, by: &Actor) {
         in_flight,
     };
     turn.run.pauses.push(pause);
-    let message = turn.run.message();
+    let message = turn.run.message(turn.now);
     let data = json!({ "scope": scope, "by": by });
     turn.event(EventType::RunPaused, None, message, data);
 }

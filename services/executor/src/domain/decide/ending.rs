@@ -47,14 +47,19 @@ pub(super) fn told(turn: &Turn<'_>) -> Result<Option<Effect>, Stop> {
 
 /// How a run ended; none: it has not.
 fn ended(run: &Run, by: Option<String>, watch: u64) -> Option<RunEnded> {
+    let ended_at = run.ended_at()?;
     Some(RunEnded {
         run: run.id,
         agent: run.agent.clone(),
         status: run.status(),
-        message: run.message().chars().take(MESSAGE_CHARS_MAX).collect(),
+        message: run
+            .message(ended_at)
+            .chars()
+            .take(MESSAGE_CHARS_MAX)
+            .collect(),
         by,
         started_at: run.created_at,
-        ended_at: run.ended_at()?,
+        ended_at,
         watch,
     })
 }

@@ -93,7 +93,7 @@ fn try_start(
         people::gate::check(&mut turn, inputs, input)?;
     }
     advance::advance(&mut turn)?;
-    let answer = Answer::Run(Box::new(turn.run.view()));
+    let answer = Answer::Run(Box::new(turn.run.view(turn.now)));
     Ok(turn.decided(answer))
 }
 
@@ -109,7 +109,7 @@ fn tell(turn: &mut Turn<'_>) {
     let data = json!({ "agent": agent, "version": version, "contact": contact, "by": by });
     turn.event(EventType::RunStarted, None, message, data);
     if !turn.run.pauses.is_empty() {
-        let message = turn.run.message();
+        let message = turn.run.message(turn.now);
         let data = json!({ "paused_by": turn.run.pauses });
         turn.event(EventType::RunPaused, None, message, data);
     }

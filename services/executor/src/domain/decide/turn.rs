@@ -320,7 +320,7 @@ impl<'a> Turn<'a> {
 
     /// The run as the caller of a command is shown it.
     pub(super) fn changed(self) -> Verdict {
-        let answer = Answer::Changed(Box::new(self.run.changed(true)));
+        let answer = Answer::Changed(Box::new(self.run.changed(true, self.now)));
         self.decided(answer)
     }
 

@@ -117,7 +117,7 @@ impl World {
     }
 
     fn shown(&self) -> RunView {
-        self.read().view()
+        self.read().view(self.now)
     }
 }
 

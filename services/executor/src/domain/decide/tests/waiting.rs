@@ -38,6 +38,23 @@ fn a_wait_pauses_the_run_and_says_until_when() {
     assert!(world.handed.is_empty());
 }
 
+/// Mend D-8: the sentence says what is left when it is read, and right after the pause all of it.
+#[test]
+fn the_sentence_of_a_wait_says_what_is_left() {
+    let mut world = World::started(WAIT_THEN_LOG);
+    for (passed, left) in [
+        (TimeDelta::milliseconds(5), "5 days"),
+        (TimeDelta::hours(6), "4 days 18 hours"),
+        (TimeDelta::hours(90), "1 day"),
+        (TimeDelta::hours(23), "1 hour"),
+        (TimeDelta::seconds(3_599), "1 second"),
+    ] {
+        world.pass(passed);
+        let told = world.view().message;
+        assert_eq!(told, format!("Agent paused. Will resume in {left}."));
+    }
+}
+
 /// S0-AC2
 #[test]
 fn at_the_due_time_the_run_resumes_by_itself_and_the_rest_runs() {

@@ -46,7 +46,7 @@ fn the_end_of_a_watched_run_is_told_once() {
     };
     assert_eq!((end.status, end.watch), (RunStatus::Failed, 0));
     assert_eq!((end.run, &end.by), (world.run().id, &None));
-    assert_eq!(end.message, world.run().message());
+    assert_eq!(end.message, world.run().message(world.now));
     assert_eq!(end.took_ms(), 7 * 60 * 1_000);
     assert_eq!(Some(end.ended_at), world.run().ended_at());
 

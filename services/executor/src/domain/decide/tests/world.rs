@@ -171,7 +171,7 @@ impl World {
     }
 
     pub(super) fn view(&self) -> RunView {
-        self.run().view()
+        self.run().view(self.now)
     }
 
     pub(super) fn status(&self) -> RunStatus {
