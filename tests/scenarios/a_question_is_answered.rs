@@ -55,6 +55,40 @@ async fn the_run_goes_on_with_the_answer() {
     assert!(kinds.contains(&"input.answered".to_owned()), "{kinds:?}");
 }
 
+/// S2-R12: what a run lacks is asked before its first step; `confirm` stores the answers and it goes on.
+#[tokio::test]
+async fn a_run_asks_for_the_inputs_that_it_lacks() {
+    let world = World::with_real_time().await;
+    let agent = json!({
+        "agent": "lacks",
+        "inputs": {
+            "type": "object",
+            "properties": {
+                "customer": { "type": "string" },
+                "region": { "type": "string", "enum": ["north", "south"] },
+            },
+            "required": ["customer", "region"],
+        },
+        "steps": [{ "tool": "log", "args": { "message": "{{ input.customer }} {{ input.region }}" } }],
+    });
+    let (status, applied) = world.up.post("/agents", &agent).await.unwrap();
+    assert_eq!(status, 201, "{applied}");
+    let id = world
+        .start_run("lacks", json!({ "input": { "customer": "ann" } }))
+        .await;
+    let run = world.until_status(&id, "awaiting_input").await;
+    assert_eq!(run["questions"].as_array().unwrap().len(), 1, "{run}");
+    let path = format!("/runs/{id}/confirm");
+    let wrong = json!({ "answers": { "region": "west" } });
+    let (status, refused) = world.up.post(&path, &wrong).await.unwrap();
+    assert_eq!((status, &refused["code"]), (422, &json!("invalid_answer")));
+    let right = json!({ "answers": { "region": "north" } });
+    let (status, confirmed) = world.up.post(&path, &right).await.unwrap();
+    assert_eq!(status, 200, "{confirmed}");
+    let run = world.until_status(&id, "completed").await;
+    assert_eq!(run["steps"][0]["request"]["message"], "ann north");
+}
+
 /// S0-AC4, S3-R6: an answer while paused, over a restart, takes effect on resume.
 #[tokio::test]
 async fn an_answer_while_paused_outlives_a_restart() {

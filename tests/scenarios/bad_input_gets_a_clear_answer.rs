@@ -73,3 +73,26 @@ async fn an_unchanged_agent_is_no_new_version() {
     let (status, next) = world.up.post("/agents", &next).await.unwrap();
     assert_eq!((status, &next["version"]), (201, &json!(2)));
 }
+
+/// Mend D-5: a misspelled tool is stored with a warning, which has the name that was perhaps meant.
+#[tokio::test]
+async fn a_tool_that_nothing_offers_is_a_warning() {
+    let world = World::with_test_clock().await;
+    let steps = json!([{ "id": "mail", "tool": "send_emial", "args": {} }, log("x")]);
+    let agent = json!({ "agent": "typo", "steps": steps });
+    for (path, status) in [("/agents/plan", 200), ("/agents", 201), ("/agents", 200)] {
+        let (answered, body) = world.up.post(path, &agent).await.unwrap();
+        assert_eq!(answered, status, "{path}: {body}");
+        let warnings = body["warnings"].as_array().unwrap();
+        assert_eq!(warnings.len(), 1, "{path}: {body}");
+        assert_eq!(warnings[0]["step"], "mail");
+        assert_eq!(warnings[0]["nearest"], json!(["send_email"]));
+    }
+    let (_, shown) = world.up.get("/agents/typo").await.unwrap();
+    assert_eq!(shown["warnings"][0]["text"], "send_emial", "{shown}");
+    let tool = json!({ "name": "send_emial", "http": { "url": "http://127.0.0.1:9/x" } });
+    let (status, registered) = world.up.post("/tools", &tool).await.unwrap();
+    assert_eq!(status, 201, "{registered}");
+    let (_, shown) = world.up.get("/agents/typo").await.unwrap();
+    assert_eq!(shown["warnings"], json!([]), "{shown}");
+}

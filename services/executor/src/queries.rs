@@ -1,6 +1,7 @@
 //! Questions that change nothing, answered from the rows beside the writer.
 
 mod overlay;
+mod warnings;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +63,7 @@ impl Queries for ExecutorQueries {
         async move {
             let workspace = &parts.workspace;
             match parts.verb.as_str() {
-                PlanAgent::NAME => self.plan(read(body)?).await.and_then(json),
+                PlanAgent::NAME => self.plan(workspace, read(body)?).await.and_then(json),
                 GetAgent::NAME => self.agent(workspace, &read(body)?).await.and_then(json),
                 ListAgents::NAME => self.agents(workspace, &read(body)?).await.and_then(json),
                 GetContact::NAME => self.contact(workspace, read(body)?).await.and_then(json),
@@ -123,6 +124,7 @@ fn plan(query: &PlanAgent) -> Result<PlannedAgent, Problem> {
     Ok(PlannedAgent {
         agent,
         steps: planned_steps(&plan),
+        warnings: Vec::new(),
     })
 }
 
@@ -159,7 +161,7 @@ impl ExecutorQueries {
     }
 
     /// Compiles on a thread that nothing else waits for (A-C2).
-    async fn plan(&self, query: PlanAgent) -> Result<PlannedAgent, Problem> {
+    async fn plan(&self, workspace: &Workspace, query: PlanAgent) -> Result<PlannedAgent, Problem> {
         let permit = Arc::clone(&self.compiling).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(COMPILE_WITHIN, permit).await else {
             return Err(Problem::unavailable(
@@ -171,10 +173,16 @@ impl ExecutorQueries {
             drop(permit);
             plan
         });
-        compiled.await.map_err(|error| {
+        let compiled = compiled.await.map_err(|error| {
             tracing::error!(%error, "an agent could not be compiled");
             Problem::internal()
-        })?
+        })?;
+        let planned = compiled?;
+        let warnings = self.unknown_tools(workspace, &planned.steps).await?;
+        Ok(PlannedAgent {
+            warnings,
+            ..planned
+        })
     }
 
     async fn agent(&self, workspace: &Workspace, query: &GetAgent) -> Result<AgentView, Problem> {
@@ -184,8 +192,10 @@ impl ExecutorQueries {
             return Err(Refusal::AgentNotFound(query.agent.clone()).problem());
         };
         let plan = self.plan_of(workspace, &agent.name, agent.newest).await?;
+        let steps = planned_steps(&plan);
         Ok(AgentView {
-            steps: planned_steps(&plan),
+            warnings: self.unknown_tools(workspace, &steps).await?,
+            steps,
             ..agent.view()
         })
     }

@@ -233,6 +233,9 @@ pub(crate) enum AgentCommand {
         /// YAML or JSON; `-` is standard input
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
+        /// Store nothing that has a warning
+        #[arg(long)]
+        strict: bool,
     },
     /// List agents
     List(PageArgs),
@@ -245,6 +248,9 @@ pub(crate) enum AgentCommand {
     Plan {
         /// YAML or JSON; `-` is standard input
         file: PathBuf,
+        /// Refuse what has a warning
+        #[arg(long)]
+        strict: bool,
     },
     /// Freeze all runs of an agent, and those that are started meanwhile
     Pause {

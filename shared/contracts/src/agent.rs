@@ -5,6 +5,8 @@ use holdpoint_ids::AgentName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::problem::FieldError;
+
 /// One step of an agent as it was compiled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedStepView {
@@ -44,6 +46,10 @@ pub struct AgentView {
     /// In order; only in the view of a single agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<PlannedStepView>,
+    /// What is allowed and probably not meant, such as a tool that nothing offers; only in the view of a
+    /// single agent.
+    #[serde(default)]
+    pub warnings: Vec<FieldError>,
     /// When this version came.
     #[serde(with = "crate::instant")]
     pub updated_at: DateTime<Utc>,

@@ -11,6 +11,7 @@ use crate::agent::{AgentView, PlannedStepView};
 use crate::contact::{Activity, ContactView};
 use crate::history::HistoryItem;
 use crate::message::{Command, Query};
+use crate::problem::FieldError;
 use crate::run::{ChangedRun, HoldKind, Page, ResumeMode, RunStatus, RunView};
 
 mod pauses;
@@ -350,6 +351,9 @@ pub struct PlannedAgent {
     pub agent: AgentName,
     /// Its steps in order.
     pub steps: Vec<PlannedStepView>,
+    /// What is allowed and probably not meant, such as a tool that nothing offers.
+    #[serde(default)]
+    pub warnings: Vec<FieldError>,
 }
 
 /// One agent.

@@ -94,6 +94,7 @@ impl Agent {
             status: self.status().to_owned(),
             description: self.description.clone(),
             steps: Vec::new(),
+            warnings: Vec::new(),
             updated_at: self.updated_at,
         }
     }

@@ -29,7 +29,7 @@ use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
 use lines::Lines;
 use step::Draft;
 
-pub(super) use fields::nearest;
+pub(crate) use fields::nearest;
 
 /// Longest agent text, in bytes.
 pub const MAX_TEXT: usize = 1_048_576;

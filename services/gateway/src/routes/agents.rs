@@ -13,12 +13,13 @@ use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::executor::{
-    ApplyAgent, DeleteAgent, GetAgent, ListAgents, PlanAgent, PlannedAgent,
+    AppliedAgent, ApplyAgent, DeleteAgent, GetAgent, ListAgents, PlanAgent, PlannedAgent,
 };
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::AgentName;
 use serde::Deserialize;
 
+use crate::answered::Answered;
 use crate::app::App;
 use crate::body::Body;
 use crate::caller::{Caller, Named};
@@ -72,6 +73,10 @@ async fn apply(
     let answered = app
         .command(caller, body.key, ApplyAgent { agent, text })
         .await?;
+    let answered = match answered {
+        Answered::Done(applied) => Answered::Done(warned(&app, caller, applied).await),
+        accepted @ Answered::Accepted(_) => accepted,
+    };
     Ok(answered.respond(|applied| {
         let status = if applied.changed {
             StatusCode::CREATED
@@ -80,6 +85,18 @@ async fn apply(
         };
         (status, Json(applied)).into_response()
     }))
+}
+
+/// The agent with its warnings. It is stored already, so that a question that fails costs no more than
+/// the warnings.
+async fn warned(app: &App, caller: &Caller, mut applied: AppliedAgent) -> AppliedAgent {
+    let query = GetAgent {
+        agent: applied.agent.agent.clone(),
+    };
+    if let Ok(view) = app.bus.query(&caller.workspace, &query).await {
+        applied.agent.warnings = view.warnings;
+    }
+    applied
 }
 
 async fn plan(

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use holdpoint_contracts::agent::{AgentView, PlannedStepView};
 use holdpoint_contracts::executor::ChangedScope;
+use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::Page;
 
 use super::{
@@ -20,10 +21,10 @@ use crate::value::read_text;
 impl ClientCommand for AgentCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
         match self {
-            Self::Apply { files } => apply(session, &files).await,
+            Self::Apply { files, strict } => apply(session, &files, strict).await,
             Self::List(page) => list(session, &page).await,
             Self::Show { name } => show(session, &name).await,
-            Self::Plan { file } => plan(session, &file).await,
+            Self::Plan { file, strict } => plan(session, &file, strict).await,
             Self::Pause { name, pause } => {
                 let path = format!("agents/{}/pause", segment(&name)?);
                 space::pause(session, &path, &pause).await
@@ -44,10 +45,14 @@ impl ClientCommand for AgentCommand {
 }
 
 /// Each file by itself: one that is refused does not keep the next from being stored.
-async fn apply(session: &Session, files: &[PathBuf]) -> anyhow::Result<Outcome> {
+async fn apply(session: &Session, files: &[PathBuf], strict: bool) -> anyhow::Result<Outcome> {
     let mut outcomes = Vec::with_capacity(files.len());
     for file in files {
         let text = read_text(file)?;
+        if strict && has_warnings(session, file, &text).await? {
+            outcomes.push(Outcome::Rejected);
+            continue;
+        }
         match session.client.apply_agent(&text).await {
             Ok(applied) => {
                 outcomes.push(Outcome::Ok);
@@ -63,11 +68,46 @@ async fn apply(session: &Session, files: &[PathBuf]) -> anyhow::Result<Outcome> 
     Ok(Outcome::of_many(outcomes))
 }
 
+/// Whether a text has warnings; tells them.
+async fn has_warnings(session: &Session, file: &Path, text: &str) -> anyhow::Result<bool> {
+    // What is wrong with a text is told when it is stored.
+    let Ok(planned) = session.client.plan_agent(text).await else {
+        return Ok(false);
+    };
+    let warnings = &planned.value.warnings;
+    note_warnings(warnings);
+    if !warnings.is_empty() {
+        let file = file.display();
+        output::note(&format!(
+            "error: {file}: --strict takes no warnings; nothing is stored"
+        ));
+    }
+    Ok(!warnings.is_empty())
+}
+
+/// `warning: step mail: No tool … Did you mean `send_email`?`
+fn note_warnings(warnings: &[FieldError]) {
+    for warning in warnings {
+        let step = warning.step.as_deref().unwrap_or_default();
+        let meant = match warning.nearest.first() {
+            Some(nearest) => format!(" Did you mean `{nearest}`?"),
+            None => String::new(),
+        };
+        output::note(&format!(
+            "warning: step {}: {}{}",
+            one_line(step),
+            one_line(&warning.message),
+            one_line(&meant)
+        ));
+    }
+}
+
 fn print_applied(session: &Session, applied: &Body<AgentView>) -> anyhow::Result<()> {
     if session.json {
         return Ok(output::line(&applied.text)?);
     }
     let agent = &applied.value;
+    note_warnings(&agent.warnings);
     let what = if applied.status == 201 {
         "stored"
     } else {
@@ -136,7 +176,7 @@ async fn show(session: &Session, name: &str) -> anyhow::Result<Outcome> {
     Ok(Outcome::Ok)
 }
 
-async fn plan(session: &Session, file: &Path) -> anyhow::Result<Outcome> {
+async fn plan(session: &Session, file: &Path, strict: bool) -> anyhow::Result<Outcome> {
     let answer = session.client.plan_agent(&read_text(file)?).await?;
     if session.json {
         output::line(&answer.text)?;
@@ -144,7 +184,12 @@ async fn plan(session: &Session, file: &Path) -> anyhow::Result<Outcome> {
         output::line(&format!("agent  {}\n", answer.value.agent))?;
         output::line(&steps_table(&answer.value.steps))?;
     }
-    Ok(Outcome::Ok)
+    let warnings = &answer.value.warnings;
+    note_warnings(warnings);
+    Ok(match strict && !warnings.is_empty() {
+        true => Outcome::Rejected,
+        false => Outcome::Ok,
+    })
 }
 
 fn steps_table(steps: &[PlannedStepView]) -> String {

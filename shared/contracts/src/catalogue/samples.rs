@@ -77,6 +77,7 @@ fn agent() -> AgentView {
         status: "active".to_owned(),
         description: Some("Writes to new customers".to_owned()),
         steps: vec![planned_step()],
+        warnings: Vec::new(),
         updated_at: at("01T08:00:00"),
     }
 }
@@ -442,6 +443,7 @@ pub(super) fn queries() -> Vec<Entry> {
     let planned = PlannedAgent {
         agent: "outreach".parse().unwrap(),
         steps: vec![planned_step()],
+        warnings: Vec::new(),
     };
     let agents = ListAgents {
         limit: 100,

@@ -83,10 +83,7 @@ fn list(names: &[&str]) -> String {
 }
 
 /// At most three of the names that differ from `written` by a typo, best first.
-pub(in crate::domain) fn nearest<'n>(
-    written: &str,
-    names: impl Iterator<Item = &'n str>,
-) -> Vec<String> {
+pub(crate) fn nearest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let written = written.to_lowercase();
     let length = written.chars().count();
     if length > super::MAX_NAME {
