@@ -82,6 +82,7 @@ mod tokens_open_what_they_say;
 mod too_much_is_refused_and_holds_up_nobody;
 mod two_hundred_wait_and_two_hundred_work;
 mod two_of_each_share_the_work;
+mod two_versions_share_one_bus;
 mod webhooks_tell_of_requests;
 mod what_one_door_takes_every_stage_takes;
 mod whoever_asked_is_told_how_it_ended;
