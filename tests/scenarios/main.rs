@@ -21,6 +21,7 @@ mod a_clock_set_back_ends_nothing;
 mod a_deleted_agent_fails_its_runs;
 mod a_digest_gathers_what_is_open;
 mod a_follower_is_told;
+mod a_form_keeps_its_order;
 mod a_full_disk_costs_time_and_no_work;
 mod a_hanging_mail_server_delays_nobody;
 mod a_hold_calls_back;

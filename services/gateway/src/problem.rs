@@ -50,7 +50,7 @@ impl From<Problem> for ProblemBody {
             code: problem.code,
             detail: problem.detail,
             errors: problem.errors,
-            data: match problem.data {
+            data: match *problem.data {
                 Value::Object(members) => members,
                 Value::Null
                 | Value::Bool(_)

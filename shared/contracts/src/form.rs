@@ -34,7 +34,7 @@ pub struct Form {
     pub title: Option<String>,
     /// What it is about.
     pub description: Option<String>,
-    /// In the order of the schema's text, as far as JSON keeps it.
+    /// In the order of the schema's text.
     pub fields: Vec<Field>,
 }
 

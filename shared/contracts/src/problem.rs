@@ -22,7 +22,7 @@ pub struct Problem {
     pub errors: Vec<FieldError>,
     /// What programs may want to know besides; which members there are depends on `code`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub data: Value,
+    pub data: Box<Value>,
 }
 
 /// One of several things that are wrong with what was sent.
@@ -76,7 +76,7 @@ impl Problem {
             code: code.to_owned(),
             detail: detail.into(),
             errors: Vec::new(),
-            data: Value::Null,
+            data: Box::default(),
         }
     }
 
@@ -114,7 +114,7 @@ impl Problem {
     /// The same with what programs may want to know besides.
     #[must_use]
     pub fn with_data(mut self, data: Value) -> Self {
-        self.data = data;
+        *self.data = data;
         self
     }
 

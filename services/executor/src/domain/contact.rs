@@ -181,7 +181,8 @@ pub(super) fn cleaned(activity: &Activity) -> Activity {
 
 /// The id stands in the route; one in the body says the same or is wrong.
 fn without_id(mut fields: Map<String, Value>) -> Map<String, Value> {
-    fields.remove("id");
+    // The other fields stay in their order.
+    fields.shift_remove("id");
     fields
 }
 
@@ -191,7 +192,7 @@ fn merged(fields: &Map<String, Value>, patch: &Map<String, Value>) -> Map<String
     for (name, value) in patch {
         match value {
             Value::Null => {
-                fields.remove(name);
+                fields.shift_remove(name);
             }
             Value::Object(inner) => {
                 let empty = Map::new();

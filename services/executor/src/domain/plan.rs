@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use std::time::Duration;
@@ -153,15 +153,31 @@ impl Plan {
         definition::compile(text)
     }
 
-    /// SHA-256, as hex, of the plan's JSON with sorted keys: two plans with the same digest do the
-    /// same, so applying an unchanged agent makes no new version.
+    /// SHA-256, as hex, of the plan's JSON with sorted keys, and of the fields of its forms in the
+    /// author's order: two plans with the same digest do the same and ask in the same order, so
+    /// applying an unchanged agent makes no new version.
     #[must_use]
     pub fn digest(&self) -> String {
         let json = serde_json::to_value(self).unwrap_or_default();
         let mut canonical = String::new();
         write_canonical(&json, &mut canonical);
+        for form in self.forms() {
+            let properties = form.get("properties").and_then(Value::as_object);
+            let names: Vec<_> = properties.into_iter().flat_map(Map::keys).collect();
+            canonical.push_str(&json!(names).to_string());
+        }
         let hash = Sha256::digest(canonical.as_bytes());
         hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The forms that people fill in, as the author wrote them.
+    fn forms(&self) -> impl Iterator<Item = &Value> {
+        let asked = self.steps.iter().filter_map(|step| match &step.action {
+            Action::Ask(ask) => ask.schema.as_ref(),
+            Action::Tool { .. } | Action::Wait { .. } | Action::Handoff(_) => None,
+        });
+        let inputs = self.inputs.iter().map(|inputs| &inputs.schema);
+        inputs.chain(asked)
     }
 
     /// What must be loaded to do the step at `index`: all that its condition and arguments name.

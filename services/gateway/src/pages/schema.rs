@@ -75,12 +75,11 @@ impl FormSchema {
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        let mut fields = properties
+        // In the author's order: a form often reads from the top down (D-11).
+        let fields = properties
             .iter()
             .map(|(name, property)| Field::read(name, property, required.contains(&name.as_str())))
             .collect::<Option<Vec<_>>>()?;
-        // JSON says nothing of order: what is needed comes first.
-        fields.sort_by_key(|field| !field.required);
         Some(Self {
             fields,
             is_single: false,

@@ -179,7 +179,7 @@ fn without_id(
     mut fields: Map<String, Value>,
     contact: &ContactId,
 ) -> Result<Map<String, Value>, Problem> {
-    match fields.remove("id") {
+    match fields.shift_remove("id") {
         Some(id) if id != contact.as_str() => Err(invalid_field(
             "/id",
             "an id does not change; it is the one in the path",

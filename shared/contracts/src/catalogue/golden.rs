@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::{Body, Entry, all};
 
 fn dir() -> PathBuf {
@@ -49,7 +51,9 @@ fn golden_files_say_what_is_written() {
             .max();
         let path = |number: u32| dir().join(format!("{name}.{number}.json"));
         let found = newest.map(|number| fs::read_to_string(path(number)).unwrap());
-        if found.as_ref() == Some(&body.text) {
+        // Readers see no order in JSON; forms have one all the same, and tests of their own.
+        let value = |text: &String| serde_json::from_str::<Value>(text).unwrap();
+        if found.as_ref().map(value) == Some(value(&body.text)) {
             continue;
         }
         let next = path(newest.unwrap_or(0) + 1);

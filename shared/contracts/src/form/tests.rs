@@ -24,6 +24,18 @@ fn form() -> Form {
     Form::parse(&schema).unwrap()
 }
 
+/// Mend D-11: the author's order, through every text that the form is kept in.
+#[test]
+fn fields_are_in_the_order_of_the_author() {
+    let text = r#"{"type": "object", "properties": {
+        "company": {"type": "string"}, "budget": {"type": "number"}, "approved": {"type": "boolean"}}}"#;
+    let schema: Value = serde_json::from_str(text).unwrap();
+    let kept: Value = serde_json::from_str(&schema.to_string()).unwrap();
+    let form = Form::parse(&kept).unwrap();
+    let names: Vec<_> = form.fields.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["company", "budget", "approved"]);
+}
+
 /// S3-R3: 422 with `errors [{pointer, message}]`.
 #[test]
 fn what_is_wrong_is_said_field_by_field() {

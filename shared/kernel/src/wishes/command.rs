@@ -37,7 +37,8 @@ pub fn rows_as_command<C: Command>(
         return Err(serde_json::Error::custom(text));
     }
     let others = serde_json::to_string(&others)?;
-    let others = others.trim_end_matches('}');
+    // One brace: the last of the other members may be an object.
+    let others = others.strip_suffix('}').unwrap_or(&others);
     let comma = if others.len() > 1 { "," } else { "" };
     let actor = serde_json::to_string(&Actor::service(service))?;
     let items = bodies.join(",");

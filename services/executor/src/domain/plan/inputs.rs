@@ -24,10 +24,16 @@ impl Inputs {
     #[must_use]
     pub fn missing(&self, given: &Value) -> Vec<String> {
         let required = self.schema.get("required").and_then(Value::as_array);
-        let names = required.into_iter().flatten().filter_map(Value::as_str);
+        let is_required = |name: &str| {
+            let mut names = required.into_iter().flatten().filter_map(Value::as_str);
+            names.any(|required| required == name)
+        };
+        let fields = self.schema.get("properties").and_then(Value::as_object);
+        let names = fields.into_iter().flat_map(Map::keys);
         names
-            .filter(|name| given.get(name).is_none_or(Value::is_null))
-            .map(str::to_owned)
+            .filter(|name| is_required(name))
+            .filter(|name| given.get(name.as_str()).is_none_or(Value::is_null))
+            .cloned()
             .collect()
     }
 

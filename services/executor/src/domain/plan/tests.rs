@@ -127,6 +127,37 @@ fn an_unchanged_agent_is_recognised() {
     assert_ne!(yaml.digest(), outreach().digest());
 }
 
+/// Mend D-11: the fields of a form are in the author's order in the stored plan and in what is asked, and
+/// another order is another version; the order of arguments says nothing.
+#[test]
+fn forms_are_in_the_order_of_their_author() {
+    let agent = |fields: &str| {
+        let form =
+            format!("{{type: object, required: [approved, company], properties: {{{fields}}}}}");
+        let text =
+            format!("agent: a\ninputs: {form}\nsteps:\n  - ask: {{question: q, schema: {form}}}\n");
+        Plan::compile(&text).unwrap()
+    };
+    let fields = "company: {type: string}, budget: {type: number}, approved: {type: boolean}";
+    let stored = serde_json::to_string(&agent(fields)).unwrap();
+    let plan: Plan = serde_json::from_str(&stored).unwrap();
+    let names = |form: &Value| -> Vec<String> {
+        let fields = form["properties"].as_object().unwrap();
+        fields.keys().cloned().collect()
+    };
+    for form in plan.forms() {
+        assert_eq!(names(form), ["company", "budget", "approved"]);
+    }
+    assert_eq!(plan.forms().count(), 2);
+    let inputs = plan.inputs.as_ref().unwrap();
+    let missing = inputs.missing(&json!({}));
+    assert_eq!(missing, ["company", "approved"]);
+    assert_eq!(names(&inputs.form(&missing)), missing);
+    let sorted = "approved: {type: boolean}, budget: {type: number}, company: {type: string}";
+    assert_ne!(plan.digest(), agent(sorted).digest());
+    assert_eq!(plan.digest(), agent(fields).digest());
+}
+
 proptest! {
     /// A plan survives its stored form, and everything it needs is another step of it.
     #[test]

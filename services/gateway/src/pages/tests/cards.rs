@@ -84,7 +84,7 @@ fn the_context_is_read_and_not_decoded() {
             "ada@example.org",
             "Company Analytical",
             "Introduction",
-            "Engine · Stage proposal · Value 12000",
+            "Engine · Value 12000 · Stage proposal",
             "contact.replied → yes",
             "Opened three mails",
             "Order no 7",

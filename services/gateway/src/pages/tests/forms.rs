@@ -57,6 +57,19 @@ fn a_schema_becomes_fields() {
     }
 }
 
+/// Mend D-11: fields are in the order of the author, also where a later one is needed and an earlier is not.
+#[test]
+fn a_form_is_in_the_order_of_its_author() {
+    let schema = r#"{"type": "object", "required": ["budget"], "properties": {
+        "company": {"type": "string"}, "budget": {"type": "number"}, "approved": {"type": "boolean"}}}"#;
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    let asked = request(json!({"kind": "input", "actions": ["respond"], "schema": schema}));
+    let html = card(&owner(), &asked, None).into_string();
+    let places = ["answer.company", "answer.budget", "answer.approved"]
+        .map(|name| html.find(&format!("name=\"{name}\"")).unwrap());
+    assert!(places.is_sorted(), "{places:?}: {html}");
+}
+
 #[test]
 fn what_is_filled_in_becomes_an_answer_of_the_right_types() {
     let form = FormSchema::read(&schema()).unwrap();
@@ -80,7 +93,7 @@ fn what_is_filled_in_becomes_an_answer_of_the_right_types() {
         ]))
         .unwrap_err();
     let names: Vec<_> = faults.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["amount", "tell", "parts"]);
+    assert_eq!(names, ["amount", "parts", "tell"]);
 }
 
 /// A question without an object: the value alone is the answer.

@@ -93,7 +93,7 @@ pub(super) async fn begin(
 }
 
 fn put_contact(mut fields: Map<String, Value>) -> Result<PutContact, Problem> {
-    match fields.remove("id") {
+    match fields.shift_remove("id") {
         Some(Value::String(id)) => Ok(PutContact {
             contact: contact_id("/contact/id", &id)?,
             fields,

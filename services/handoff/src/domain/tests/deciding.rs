@@ -37,7 +37,7 @@ fn the_first_wins_and_the_loser_is_told_who_when_and_what() {
     assert!(lost.errors.is_empty());
     let winner = json!({ "by": "ada", "at": "2026-01-01T00:00:00.000Z", "outcome": "answered",
         "data": "yes" });
-    assert_eq!(lost.data, json!({ "winner": winner, "late": true }));
+    assert_eq!(*lost.data, json!({ "winner": winner, "late": true }));
     let view = world.view();
     assert_eq!(view.response, Some(json!("yes")));
     assert_eq!((view.late.len(), view.late[0].by.as_str()), (1, "oscar"));

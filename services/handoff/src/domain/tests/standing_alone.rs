@@ -252,7 +252,7 @@ fn whoever_takes_it_back_may_say_what_they_have_seen() {
     world.act("ada", RequestAction::Accept).unwrap();
     let stale = world.put(withdraw(Some(1))).unwrap_err();
     assert_eq!((stale.status, &*stale.code), (409, "version_conflict"));
-    assert_eq!(stale.data, json!({ "version": 2 }), "the present one");
+    assert_eq!(*stale.data, json!({ "version": 2 }), "the present one");
     assert!(world.put(withdraw(Some(2))).is_ok());
     assert!(world.put(withdraw(Some(1))).is_ok(), "twice is once");
 }
