@@ -9,8 +9,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::app::App;
 use crate::routes::{
     agents, asking, clock, commands, contacts, dead_letters, health, holds, hooks, mails,
-    notifications, policies, preferences, requests, runs, scopes, tokens, tools, users, watches,
-    webhooks, workspaces,
+    notifications, policies, preferences, requests, runs, scopes, sessions, tokens, tools, users,
+    watches, webhooks, workspaces,
 };
 use crate::{access, arrival, pages, problem};
 
@@ -31,6 +31,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(requests::routes())
         .merge(runs::routes())
         .merge(scopes::routes())
+        .merge(sessions::routes())
         .merge(tokens::routes())
         .merge(tools::routes())
         .merge(users::routes())

@@ -16,6 +16,7 @@ pub(crate) mod preferences;
 pub(crate) mod requests;
 pub(crate) mod runs;
 pub(crate) mod scopes;
+pub(crate) mod sessions;
 pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod users;

@@ -16,6 +16,7 @@ mod page_behavior;
 mod pages;
 mod people;
 mod runs;
+mod sessions;
 mod settings;
 mod slow;
 mod tokens;

@@ -1,7 +1,8 @@
-//! `/settings`: how somebody wants to be told, and the webhooks of the workspace for those who may
-//! administer it. The same commands as the API, by the same signed person; it works without the script.
+//! `/settings`: how somebody wants to be told, where they are signed in, and the webhooks of the workspace
+//! for those who may administer it. The same commands as the API, by the same signed person; it works without the script.
 
 mod hooks;
+mod sessions;
 mod telling;
 
 use axum::extract::{Path, State};
@@ -33,11 +34,12 @@ const HERE: &str = "/settings";
 const HOOKS_MAX: u64 = 100;
 
 /// What a redirect says was done, and how it is told.
-const DONE: [(&str, &str); 4] = [
+const DONE: [(&str, &str); 5] = [
     (
         "saved",
         "Saved. It holds from now on, and for what waits to be sent.",
     ),
+    ("signed-out", "Signed out there."),
     ("enabled", "The webhook is called again."),
     ("disabled", "The webhook is not called any more."),
     ("removed", "The webhook is gone."),
@@ -47,6 +49,7 @@ pub(super) fn routes() -> Router<App> {
     Router::new()
         .route("/settings", get(page))
         .route("/settings/telling", post(tell))
+        .route("/settings/sessions", post(sessions::end))
         .route("/settings/webhooks", post(add))
         .route("/settings/webhooks/{id}", post(change))
 }
@@ -134,6 +137,7 @@ async fn whole(app: &App, person: &Person, tried: Tried) -> Result<Markup, Probl
     };
     let known = app.people.known(workspace, name).await?;
     let mail = known.and_then(|user| user.email);
+    let signed_in = sessions::load(app, person).await?;
     let hooks = match person.may(Right::Administer) {
         true => {
             let query = ListWebhooks {
@@ -149,6 +153,7 @@ async fn whole(app: &App, person: &Person, tried: Tried) -> Result<Markup, Probl
         @if let Some(notice) = &tried.notice { (told(notice)) }
         @if let Some(secret) = &tried.secret { (shown_once(secret)) }
         (telling::form(person, &said, mail.as_deref(), &tried.faults))
+        (sessions::list(person, &signed_in))
         @if let Some(hooks) = &hooks {
             (hooks::list(person, hooks))
             (hooks::form(person, tried.wanted.as_ref(), &tried.faults))

@@ -1,6 +1,7 @@
 //! Sessions of people's browsers, and one-time links that open one. Both are 256 random bits, known
 //! here by their digest only. A browser may be signed in to several workspaces; it shows one.
 
+pub(crate) mod own;
 pub(super) mod row;
 #[cfg(test)]
 pub(super) mod tests;

@@ -206,6 +206,7 @@ async fn all(location: &Location) {
     sessions::tests::a_session_ends_by_time_by_word_and_with_its_token(&tables).await;
     sessions::tests::a_browser_has_a_workspace_that_it_shows(&tables).await;
     sessions::tests::a_link_opens_once(&tables).await;
+    sessions::tests::ones_sessions_are_listed_and_ended(&tables).await;
     sessions::tests::sessions_do_not_pile_up(&tables).await;
     hooks::tests::a_hook_is_one_of_its_name_and_goes_when_it_is_removed(&tables).await;
     the_copy_of_users_only_goes_forward(&tables).await;

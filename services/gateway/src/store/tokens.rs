@@ -80,6 +80,10 @@ impl std::fmt::Display for TokenId {
 }
 
 impl TokenId {
+    pub(super) const fn numbered(number: i64) -> Self {
+        Self(number)
+    }
+
     pub(super) const fn number(self) -> i64 {
         self.0
     }

@@ -34,7 +34,7 @@ impl<'a> Browser<'a> {
     }
 
     /// Takes the cookie of an answer over.
-    fn keep(&mut self, answer: &Response) {
+    pub(super) fn keep(&mut self, answer: &Response) {
         let header = answer.headers()["set-cookie"].to_str().unwrap();
         assert!(header.contains("HttpOnly") && header.contains("SameSite=Lax"));
         self.cookie = header.split(';').next().unwrap().to_owned();

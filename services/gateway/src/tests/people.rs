@@ -36,7 +36,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 48] = [
+const ROUTES: [(&str, &str, Right); 53] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -50,6 +50,11 @@ const ROUTES: [(&str, &str, Right); 48] = [
     ("POST", "/notifications/read", Right::Look),
     ("GET", "/preferences", Right::Look),
     ("PUT", "/preferences", Right::Look),
+    ("GET", "/sessions", Right::Look),
+    ("DELETE", "/sessions/ses_1", Right::Look),
+    ("DELETE", "/sessions", Right::Look),
+    ("GET", "/sessions?user=nobody", Right::Administer),
+    ("DELETE", "/sessions?user=nobody", Right::Administer),
     (
         "POST",
         "/notifications/note_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1/read",

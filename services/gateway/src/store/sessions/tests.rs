@@ -101,6 +101,79 @@ pub(in crate::store) async fn a_browser_has_a_workspace_that_it_shows(tables: &T
     assert_eq!(session.others, [other.workspace]);
 }
 
+/// Mend A-L7: a session that a log-in link opened has no token, and is ended by itself.
+pub(in crate::store) async fn ones_sessions_are_listed_and_ended(tables: &Tables) {
+    let (readers, writer) = (&tables.readers, &tables.writer);
+    let zoe = of("acme", "zoe");
+    let viewer = Holder {
+        role: Some(Role::Viewer),
+        ..zoe.clone()
+    };
+    let of_link = open(writer, &zoe, None, None, at()).await.unwrap();
+    let new = NewToken {
+        holder: viewer.clone(),
+        expires_at: None,
+        printed: false,
+        made_by: None,
+        asked: None,
+    };
+    let Minted::Token(token, _) = mint(writer, &new, at()).await.unwrap() else {
+        panic!("key reused")
+    };
+    let later = at() + TimeDelta::days(1);
+    let narrowed = open(writer, &viewer, Some(token), None, later).await;
+    let narrowed = narrowed.unwrap();
+    // The same user's browser in another workspace, and another user's here.
+    let elsewhere = of("other", "zoe");
+    let both = open(writer, &elsewhere, None, Some(&of_link), later).await;
+    let both = both.unwrap();
+    let bob = open(writer, &of("acme", "bob"), None, None, at()).await;
+    let bob = bob.unwrap();
+
+    let whose = (&zoe.workspace, &zoe.user);
+    let listed = async |now| own::list(readers, whose, Some(&both), now).await.unwrap();
+    let all = listed(later).await;
+    let shown: Vec<_> = all
+        .iter()
+        .map(|one| {
+            (
+                one.role.as_deref(),
+                one.token,
+                one.created_at,
+                one.is_this_one,
+            )
+        })
+        .collect();
+    let expected = [
+        (Some("viewer"), Some(token), later, false),
+        (None, None, at(), true),
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(
+        listed(at() + IDLE).await.len(),
+        1,
+        "what is over is not shown"
+    );
+
+    let bobs = own::list(
+        readers,
+        (&zoe.workspace, &of("acme", "bob").user),
+        None,
+        later,
+    )
+    .await;
+    let bobs = bobs.unwrap()[0].id;
+    assert_eq!(own::end(writer, whose, Some(bobs)).await.unwrap(), 0);
+    assert!(found(tables, &bob, later).await.is_some(), "nobody else's");
+    assert_eq!(own::end(writer, whose, Some(all[1].id)).await.unwrap(), 1);
+    let left = found(tables, &both, later).await.unwrap();
+    assert_eq!(left.holder, elsewhere, "the other workspace stays");
+    assert!(found(tables, &narrowed, later).await.is_some());
+    assert_eq!(own::end(writer, whose, None).await.unwrap(), 1);
+    assert_eq!(found(tables, &narrowed, later).await, None);
+    assert_eq!(listed(later).await, []);
+}
+
 pub(in crate::store) async fn a_link_opens_once(tables: &Tables) {
     let (readers, writer) = (&tables.readers, &tables.writer);
     let owner = of("acme", "owner");
