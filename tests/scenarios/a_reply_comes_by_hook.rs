@@ -182,5 +182,5 @@ async fn a_hook_takes_each_webhook_id_once_and_nothing_once_it_is_deleted() {
     assert_eq!(*secret, Value::Null, "shown once: {hooks}");
     assert_eq!(world.up.delete("/hooks/inbound/mail").await.unwrap().0, 204);
     let told = code(provider.posts("n", at, &ann).await);
-    assert_eq!(told, (404, "not_found".to_owned()));
+    assert_eq!(told, (401, "invalid_signature".to_owned()));
 }

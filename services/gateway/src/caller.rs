@@ -15,7 +15,7 @@ use holdpoint_ids::{ContactId, RunId, Workspace};
 use crate::app::App;
 use crate::assertions::VALID_FOR;
 use crate::problem::{Refused, database_away};
-use crate::rights::{grants, is_whole, narrowed};
+use crate::rights::{grants, is_whole, narrowed, runs_installation};
 use crate::store::tokens::{self, Holder};
 
 /// Longest bit of what was sent that is quoted back.
@@ -186,9 +186,9 @@ impl FromRequestParts<App> for User {
 }
 
 impl User {
-    /// 403 where the caller has not got a right.
-    pub(crate) fn may(&self, right: Right) -> Result<(), Problem> {
-        authorize(Some(&self.0), right)
+    /// 403 where the caller has not got a right over the whole installation.
+    pub(crate) fn runs_installation(&self, right: Right) -> Result<(), Problem> {
+        runs_installation(&self.0, right)
     }
 }
 

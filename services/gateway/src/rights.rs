@@ -1,7 +1,22 @@
 //! What a token may at most: its user's rights, and no more than the role it is narrowed to.
 
-use holdpoint_auth::{Right, Role, may};
+use holdpoint_auth::{Claims, Right, Role, authorize, may};
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::subject::FIRST_WORKSPACE;
 use holdpoint_ids::RoleName;
+
+/// 403 where somebody has not got a right in the first workspace, of those who run the installation: for
+/// what concerns all workspaces (A-L4).
+pub(crate) fn runs_installation(claims: &Claims, right: Right) -> Result<(), Problem> {
+    authorize(Some(claims), right)?;
+    if claims.workspace.as_str() == FIRST_WORKSPACE {
+        return Ok(());
+    }
+    let detail = format!(
+        "this concerns the whole installation, which is run from the workspace `{FIRST_WORKSPACE}`"
+    );
+    Err(Problem::new(403, "forbidden", detail))
+}
 
 /// A user's roles, narrowed. The rights are those that both the user and `cap` have; roles that
 /// grant none (they name a group, for `@role.`) stay.

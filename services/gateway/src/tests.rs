@@ -9,6 +9,7 @@ mod events;
 mod handoff;
 mod health;
 mod holds;
+mod installation;
 mod later;
 mod narrowed;
 mod notifications;

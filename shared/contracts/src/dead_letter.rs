@@ -1,6 +1,7 @@
 //! Dead letters: messages that a service could not handle, kept with the reason until an operator
 //! replays or drops them.
 
+use crate::subject::FIRST_WORKSPACE;
 use chrono::{DateTime, Utc};
 use holdpoint_ids::Workspace;
 use serde::{Deserialize, Serialize};
@@ -72,9 +73,6 @@ pub struct DeadLetter {
     /// Whether only the beginning of the body is shown.
     pub truncated: bool,
 }
-
-/// The first workspace: its owners run the installation.
-const FIRST_WORKSPACE: &str = "default";
 
 /// The workspace that a dead letter belongs to, by its subject. One that names none belongs to the first
 /// workspace.

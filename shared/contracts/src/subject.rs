@@ -165,6 +165,9 @@ pub fn node(name: &holdpoint_ids::NodeName) -> String {
     format!("hp.sys.node.{name}")
 }
 
+/// The first workspace: its owners run the installation.
+pub const FIRST_WORKSPACE: &str = "default";
+
 /// Workspace of what belongs to no tenant: alarms of nodes. No tenant can have its name.
 pub const SYSTEM_WORKSPACE: &str = "sys";
 

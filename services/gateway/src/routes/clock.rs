@@ -49,13 +49,13 @@ async fn now(State(app): State<App>) -> Json<Now> {
     })
 }
 
-/// Owner and admin only. Advances queue: each begins when the one before has come to rest.
+/// Owner and admin of the first workspace only: time is that of all workspaces. Advances queue: each begins when the one before has come to rest.
 async fn advance(
     State(app): State<App>,
     user: User,
     body: Body,
 ) -> Result<Json<AdvancedClock>, Refused> {
-    user.may(Right::Administer)?;
+    user.runs_installation(Right::Administer)?;
     if !app.clock.is_test() {
         let detail = "this clock is not moved; start with `--test-clock`";
         return Err(Refused(Problem::not_found(detail)));

@@ -10,6 +10,7 @@ use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::run::Page;
+use holdpoint_contracts::subject::FIRST_WORKSPACE;
 use serde_json::Value;
 
 use crate::app::App;
@@ -48,7 +49,7 @@ async fn list(
 }
 
 /// The workspace of mails that name none: they are older than the header.
-const UNNAMED: &str = "default";
+const UNNAMED: &str = FIRST_WORKSPACE;
 
 /// A mail is shown in its own workspace only.
 fn is_of(mail: &Value, workspace: &str) -> bool {

@@ -15,10 +15,15 @@ use crate::caller::User;
 use crate::owners;
 use crate::params::Params;
 use crate::problem::{Refused, database_away};
-use crate::store::{tokens, workspaces};
+use crate::store::tokens;
+use crate::store::workspaces::{self, Claimed};
 
 /// Names that subjects use for something else.
 const TAKEN: [&str; 2] = [subject::SYSTEM_WORKSPACE, "timers"];
+
+/// Workspaces of one installation that are made here. Those who make some at the same moment on Postgres
+/// may make a few more.
+const WORKSPACES_MAX: u64 = 1_000;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new().route("/v1/workspaces", post(make))
@@ -37,14 +42,14 @@ struct MadeWorkspace {
     token: String,
 }
 
-/// Owners of any workspace may.
+/// Owners of the first workspace may: they run the installation, and learn which names are taken (A-L4).
 async fn make(
     State(app): State<App>,
     user: User,
     params: Params,
     body: Body,
 ) -> Result<(StatusCode, Json<MadeWorkspace>), Refused> {
-    user.may(Right::Own)?;
+    user.runs_installation(Right::Own)?;
     params.only(&[])?;
     let WorkspaceBody { workspace } = body.json()?;
     if TAKEN.contains(&workspace.as_str()) {
@@ -100,12 +105,16 @@ async fn claim(app: &App, user: &User, workspace: &Workspace, body: &Body) -> Re
     }
     // A workspace of before this table has people and no row.
     let maker_if_new = if is_lived_in { "" } else { maker.as_str() };
-    let first = workspaces::claim(&app.writer, workspace, maker_if_new, app.clock.now())
+    let bound = (WORKSPACES_MAX, app.clock.now());
+    let claimed = workspaces::claim(&app.writer, workspace, maker_if_new, bound)
         .await
         .map_err(database_away)?;
-    if first == maker {
-        Ok(())
-    } else {
-        Err(exists())
+    match claimed {
+        Claimed::By(first) if first == maker => Ok(()),
+        Claimed::By(_other) => Err(exists()),
+        Claimed::Full => {
+            let detail = format!("an installation has {WORKSPACES_MAX} workspaces at most");
+            Err(Problem::new(409, "too_many_workspaces", detail))
+        }
     }
 }

@@ -13,6 +13,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, Iterable, Statement};
 use serde_json::{Value, json};
 
 use super::commands::{self, Accepted, Stored};
+use super::workspaces::Claimed;
 use super::{hooks, sessions, tokens, workspaces};
 use crate::app::Tables;
 
@@ -73,9 +74,16 @@ async fn the_copy_of_users_only_goes_forward(tables: &Tables) {
 
 async fn one_maker_of_a_workspace_wins(tables: &Tables) {
     let name = "new".parse().unwrap();
+    let bound = (1, at());
     for (maker, first) in [("a", "a"), ("b", "a"), ("a", "a")] {
-        let made_by = workspaces::claim(&tables.writer, &name, maker, at()).await;
-        assert_eq!(made_by.unwrap(), first);
+        let made_by = workspaces::claim(&tables.writer, &name, maker, bound).await;
+        assert_eq!(made_by.unwrap(), Claimed::By(first.to_owned()));
+    }
+    // Mend A-L4: one that is there is found all the same.
+    let more = "more".parse().unwrap();
+    for (max, claimed) in [(1, Claimed::Full), (2, Claimed::By("a".to_owned()))] {
+        let made_by = workspaces::claim(&tables.writer, &more, "a", (max, at())).await;
+        assert_eq!(made_by.unwrap(), claimed);
     }
 }
 

@@ -7,16 +7,33 @@ use holdpoint_ids::Workspace;
 use holdpoint_store::StoreError;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait, DatabaseConnection, EntityTrait, QueryFilter, TryInsertResult,
+    ActiveValue::Set, ColumnTrait, DatabaseConnection, EntityTrait, PaginatorTrait, QueryFilter,
+    TryInsertResult,
 };
 
-/// Notes who makes a workspace; the answer is who came first.
+/// What came of wanting a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Claimed {
+    /// Who came first.
+    By(String),
+    /// Nobody has it, and there are as many workspaces as there may be.
+    Full,
+}
+
+/// Notes who makes a workspace, where there are fewer than so many; the answer is who came first.
 pub(crate) async fn claim(
     writer: &DatabaseConnection,
     name: &Workspace,
     maker: &str,
-    now: DateTime<Utc>,
-) -> Result<String, StoreError> {
+    (max, now): (u64, DateTime<Utc>),
+) -> Result<Claimed, StoreError> {
+    let found = row::Entity::find_by_id(name.as_str()).one(writer).await?;
+    if let Some(row) = found {
+        return Ok(Claimed::By(row.made_by));
+    }
+    if row::Entity::find().count(writer).await? >= max {
+        return Ok(Claimed::Full);
+    }
     let row = row::ActiveModel {
         name: Set(name.to_string()),
         made_by: Set(maker.to_owned()),
@@ -28,10 +45,11 @@ pub(crate) async fn claim(
         .exec_without_returning(writer)
         .await?;
     match inserted {
-        TryInsertResult::Inserted(rows) if rows > 0 => Ok(maker.to_owned()),
+        TryInsertResult::Inserted(rows) if rows > 0 => Ok(Claimed::By(maker.to_owned())),
         TryInsertResult::Inserted(_) | TryInsertResult::Conflicted | TryInsertResult::Empty => {
             let found = row::Entity::find_by_id(name.as_str()).one(writer).await?;
-            Ok(found.map_or_else(|| maker.to_owned(), |row| row.made_by))
+            let first = found.map_or_else(|| maker.to_owned(), |row| row.made_by);
+            Ok(Claimed::By(first))
         }
     }
 }

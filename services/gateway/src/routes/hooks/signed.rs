@@ -8,7 +8,6 @@ use holdpoint_contracts::{Asked, Problem};
 use holdpoint_ids::{HookName, Workspace};
 use sha2::{Digest, Sha256};
 
-use super::no_hook;
 use crate::app::App;
 use crate::body;
 use crate::caller::{Caller, claims};
@@ -50,9 +49,14 @@ impl FromRequest<App> for Signed {
         let Path((workspace, name)) = Path::<(String, String)>::from_request_parts(&mut parts, app)
             .await
             .map_err(|error| Problem::not_found(format!("the path cannot be read: {error}")))?;
-        let (workspace, hook) = known(app, &workspace, &name).await?;
+        let known = known(app, &workspace, &name).await?;
         let bytes = body::arrived(body).await?;
         let headers = headers(&parts.headers)?;
+        // Who has not signed is answered in the same way whether there is such a hook or not (A-L4).
+        let Some((workspace, hook)) = known else {
+            check(&headers, &WebhookSecret::fresh(), &bytes, app.clock.now())?;
+            return Err(Refused(not_signed()));
+        };
         check(&headers, &hook.secret, &bytes, app.clock.now())?;
         let key = Asked {
             key: body::scoped(&[workspace.as_str(), "hook", hook.name.as_str(), headers.id]),
@@ -63,23 +67,19 @@ impl FromRequest<App> for Signed {
     }
 }
 
-/// Whether workspace and hook are there: nobody who has not signed learns which of them is not.
-async fn known(app: &App, workspace: &str, name: &str) -> Result<(Workspace, Hook), Refused> {
-    let none = || {
-        let name = crate::caller::quoted(name);
-        Refused(Problem::not_found(format!(
-            "there is no inbound hook `{name}`"
-        )))
-    };
+/// Workspace and hook, if they are there.
+async fn known(
+    app: &App,
+    workspace: &str,
+    name: &str,
+) -> Result<Option<(Workspace, Hook)>, Problem> {
     let (Ok(workspace), Ok(name)) = (workspace.parse::<Workspace>(), name.parse::<HookName>())
     else {
-        return Err(none());
+        return Ok(None);
     };
     let hook = hooks::find(&app.readers, &workspace, &name).await;
-    match hook.map_err(database_away)? {
-        Some(hook) => Ok((workspace, hook)),
-        None => Err(Refused(no_hook(&name))),
-    }
+    let hook = hook.map_err(database_away)?;
+    Ok(hook.map(|hook| (workspace, hook)))
 }
 
 async fn maker(app: &App, workspace: Workspace, hook: Hook) -> Result<Caller, Refused> {
@@ -119,6 +119,12 @@ fn unsigned(detail: &str) -> Problem {
     Problem::new(401, "invalid_signature", detail)
 }
 
+fn not_signed() -> Problem {
+    unsigned(
+        "no `v1` signature of id, timestamp and body by this hook's secret; the body is signed as it is sent",
+    )
+}
+
 fn check(
     headers: &Headers<'_>,
     secret: &WebhookSecret,
@@ -134,9 +140,7 @@ fn check(
     let good = Sha256::digest(good.as_bytes());
     let mut signatures = headers.signatures.split(' ').take(SIGNATURES_MAX);
     if !signatures.any(|one| Sha256::digest(one.as_bytes()) == good) {
-        return Err(unsigned(
-            "no `v1` signature of id, timestamp and body by this hook's secret; the body is signed as it is sent",
-        ));
+        return Err(not_signed());
     }
     let apart = now.timestamp().abs_diff(headers.timestamp);
     if apart > TOLERANCE_S.unsigned_abs() {
