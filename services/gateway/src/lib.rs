@@ -27,6 +27,7 @@ mod sse;
 mod store;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::fmt;
 use std::io;

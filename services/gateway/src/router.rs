@@ -12,7 +12,7 @@ use crate::routes::{
     notifications, policies, preferences, requests, runs, scopes, sessions, tokens, tools, users,
     watches, webhooks, workspaces,
 };
-use crate::{access, arrival, pages, problem};
+use crate::{access, arrival, pages, problem, tls};
 
 /// The whole surface.
 pub(crate) fn router(app: App) -> Router {
@@ -49,6 +49,7 @@ pub(crate) fn router(app: App) -> Router {
         .method_not_allowed_fallback(problem::no_such_method)
         .fallback(problem::no_such_path)
         .layer(CatchPanicLayer::custom(problem::panicked))
+        .layer(middleware::from_fn(tls::keep_to_tls))
         .layer(middleware::from_fn(arrival::watch))
         .layer(middleware::from_fn(access::log))
         .with_state(app)

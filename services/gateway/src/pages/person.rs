@@ -16,9 +16,13 @@ use crate::app::App;
 use crate::caller::{Caller, claims};
 use crate::problem::database_away;
 use crate::store::sessions;
+use crate::tls::came_by_tls;
 
-/// The cookie's name.
+/// The cookie's name without TLS.
 const COOKIE: &str = "holdpoint_session";
+/// And with it. A browser takes this name with `Secure` and for this very host only, so that no page of a
+/// neighbouring host puts its own session in the place of ours (A-L2).
+const COOKIE_OF_TLS: &str = "__Host-holdpoint_session";
 /// As long as a session can last, in seconds; it may end sooner on this side.
 const COOKIE_LASTS_S: u32 = 30 * 24 * 3_600;
 
@@ -238,51 +242,42 @@ pub(super) fn same_origin(headers: &HeaderMap) -> Result<(), Problem> {
     ))
 }
 
-/// What the browser keeps of a session.
+/// What the browser keeps of a session. With TLS a cookie of the other name is not ours.
 pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let own = cookie_name(headers);
     headers
         .get_all(header::COOKIE)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .find_map(|(name, value)| (name == COOKIE).then_some(value))
+        .find_map(|(name, value)| (name == own).then_some(value))
 }
 
 /// The header that keeps a session in the browser; behind TLS for TLS only.
 pub(super) fn keep(secret: &str, headers: &HeaderMap) -> String {
     format!(
-        "{COOKIE}={secret}; Max-Age={COOKIE_LASTS_S}{}",
+        "{}={secret}; Max-Age={COOKIE_LASTS_S}{}",
+        cookie_name(headers),
         flags(headers)
     )
 }
 
 /// The header that makes the browser forget it.
 pub(super) fn forget(headers: &HeaderMap) -> String {
-    format!("{COOKIE}=; Max-Age=0{}", flags(headers))
+    format!("{}=; Max-Age=0{}", cookie_name(headers), flags(headers))
+}
+
+fn cookie_name(headers: &HeaderMap) -> &'static str {
+    match came_by_tls(headers) {
+        true => COOKIE_OF_TLS,
+        false => COOKIE,
+    }
 }
 
 fn flags(headers: &HeaderMap) -> String {
-    let secure = if is_https(headers) { "; Secure" } else { "" };
+    let secure = if came_by_tls(headers) { "; Secure" } else { "" };
     format!("; Path=/; HttpOnly; SameSite=Lax{secure}")
-}
-
-/// Whether the browser speaks TLS to the first proxy. Each proxy adds its word on the right, in
-/// `Forwarded` (RFC 7239) or in `X-Forwarded-Proto`, so the first one is of the browser.
-fn is_https(headers: &HeaderMap) -> bool {
-    let first = |name: &str| {
-        let text = headers.get(name)?.to_str().ok()?;
-        text.split(',').next()
-    };
-    let is_https = |proto: &str| proto.trim().trim_matches('"').eq_ignore_ascii_case("https");
-    let forwarded = first("forwarded").and_then(|element| {
-        element
-            .split(';')
-            .filter_map(|pair| pair.split_once('='))
-            .find(|(name, _)| name.trim().eq_ignore_ascii_case("proto"))
-            .map(|(_, proto)| proto)
-    });
-    forwarded.is_some_and(is_https) || first("x-forwarded-proto").is_some_and(is_https)
 }
 
 /// A path of our own to go to afterwards; anything else is the inbox.
@@ -380,26 +375,30 @@ mod tests {
         assert!(!plain.contains("Secure"));
     }
 
-    /// Mend A-L2: proxies write a list, another case, or the header of RFC 7239.
+    /// Mend A-L2: behind TLS the cookie is `Secure` and of this very host, and no other cookie is taken for it.
     #[test]
-    fn behind_tls_the_cookie_is_for_tls_only() {
-        for (name, value, secure) in [
-            ("x-forwarded-proto", "https", true),
-            ("x-forwarded-proto", "HTTPS", true),
-            ("x-forwarded-proto", "https, http", true),
-            ("x-forwarded-proto", "http, https", false),
-            ("x-forwarded-proto", "httpsx", false),
-            (
-                "forwarded",
-                "for=10.0.0.1;proto=https;by=10.0.0.2, proto=http",
-                true,
-            ),
-            ("forwarded", "Proto=\"https\"", true),
-            ("forwarded", "for=10.0.0.1; proto=http, proto=https", false),
+    fn behind_tls_the_cookie_is_for_tls_and_this_host_only() {
+        let tls = ("x-forwarded-proto", "https");
+        let name = "__Host-holdpoint_session";
+        for (header, named) in [
+            (keep("s3", &headers(&[tls])), format!("{name}=s3; ")),
+            (forget(&headers(&[tls])), format!("{name}=; ")),
         ] {
-            let cookie = keep("s3", &headers(&[(name, value)]));
-            assert_eq!(cookie.contains("; Secure"), secure, "{name}: {value}");
+            assert!(header.starts_with(&named), "{header}");
+            assert!(
+                header.contains("; Path=/;") && header.ends_with("; Secure"),
+                "{header}"
+            );
+            assert!(!header.contains("Domain"), "{header}");
         }
+        let both = (
+            "cookie",
+            "holdpoint_session=other; __Host-holdpoint_session=s3",
+        );
+        assert_eq!(cookie(&headers(&[tls, both])), Some("s3"));
+        assert_eq!(cookie(&headers(&[both])), Some("other"));
+        let planted = ("cookie", "holdpoint_session=other");
+        assert_eq!(cookie(&headers(&[tls, planted])), None);
     }
 
     #[test]

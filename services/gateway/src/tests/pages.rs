@@ -125,6 +125,61 @@ async fn a_token_signs_a_browser_in_until_it_signs_out() {
     assert_eq!(location(&browser.get("/inbox").await), "/login");
 }
 
+/// Mend A-L2: who came by TLS keeps to it, on pages, in the API and where something is refused; over plain
+/// HTTP nothing is said, and a browser is signed in by a cookie of another name.
+#[tokio::test]
+async fn who_came_by_tls_keeps_to_it() {
+    let edge = Edge::new().await;
+    let browser = Browser::new(&edge);
+    for path in [
+        "/login",
+        "/inbox",
+        "/v1/clock",
+        "/v1/workspaces/default/runs",
+        "/nowhere",
+    ] {
+        let plain = browser.get(path).await;
+        assert!(
+            !plain.headers().contains_key("strict-transport-security"),
+            "{path}"
+        );
+        let request = browser.request(Method::GET, path);
+        let secure = request.header("x-forwarded-proto", "https").send().await;
+        let secure = secure.unwrap();
+        assert_eq!(
+            secure.headers()["strict-transport-security"],
+            "max-age=31536000",
+            "{path}"
+        );
+    }
+    let request = browser.request(Method::POST, "/login");
+    let request = request.header("x-forwarded-proto", "https");
+    let signed_in = form(request, &[("token", &edge.token)])
+        .send()
+        .await
+        .unwrap();
+    let cookie = signed_in.headers()["set-cookie"].to_str().unwrap();
+    let pair = cookie.split(';').next().unwrap();
+    let secret = pair.strip_prefix("__Host-holdpoint_session=").unwrap();
+    let inbox = async |pair: &str| {
+        let request = browser.request(Method::GET, "/inbox");
+        let request = request.header("x-forwarded-proto", "https");
+        request
+            .header("cookie", pair)
+            .send()
+            .await
+            .unwrap()
+            .status()
+    };
+    assert_eq!(inbox(pair).await, 200);
+    let planted = format!("holdpoint_session={secret}");
+    assert_eq!(
+        inbox(&planted).await,
+        303,
+        "another host of the domain can set that one"
+    );
+}
+
 /// `up` prints a one-time link; whatever looks at links ahead does no harm.
 #[tokio::test]
 async fn a_link_signs_in_once() {
