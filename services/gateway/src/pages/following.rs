@@ -25,7 +25,8 @@ pub(super) struct Followed(Vec<(Watched, Watching)>);
 pub(super) async fn find(app: &App, person: &Person, all: Vec<Watched>) -> Followed {
     let workspace = &person.caller.workspace;
     let mut found = Vec::new();
-    if person.may(Right::Look) {
+    // A narrowed token follows nothing for its user, so there is no button either.
+    if person.may(Right::Look) && person.caller.is_whole() {
         for of in all {
             let query = GetWatching {
                 person: person.caller.claims.user.clone(),
@@ -100,6 +101,7 @@ pub(super) async fn act(State(app): State<App>, posted: Posted) -> Result<Respon
     let Posted { person, fields } = posted;
     let caller = &person.caller;
     caller.may(Right::Look)?;
+    caller.in_person()?;
     let wrong = |_no_id| Problem::new(422, "invalid_form", "`of` says what is followed");
     let of: Watched = fields
         .get("of")

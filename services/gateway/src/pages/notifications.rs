@@ -154,7 +154,8 @@ fn what_all_are(found: &Found, unread: Option<Unread>) -> (Vec<NotificationId>, 
 /// Marks what had come when the page was made, and nothing that came since.
 fn all_read(person: &Person, found: &Found, unread: Option<Unread>) -> Markup {
     let what = what_all_are(found, unread);
-    let until = unread.filter(|_| !what.0.is_empty());
+    let may = person.caller.is_whole() && !what.0.is_empty();
+    let until = unread.filter(|_| may);
     html! {
         div #all-read data-key=(key_of(&what)) {
             @if let Some(unread) = until {
@@ -193,7 +194,7 @@ fn card(person: &Person, one: &NotificationView) -> Markup {
                     span { (words::instant(one.at, person.zone)) }
                     @if let Some(run) = &one.run { a href={ "/runs/" (run) } { "Run" } }
                 }
-                @if is_unread {
+                @if is_unread && person.caller.is_whole() {
                     form method="post" action={ (HERE) "/" (one.id) "/read" } {
                         input type="hidden" name="csrf" value=(person.csrf());
                         button.quiet { "Mark as read" span.hidden { ": " (title) } }
@@ -259,6 +260,7 @@ pub(super) async fn read(
 ) -> Result<Response, PageError> {
     let person = posted.person;
     person.caller.may(Right::Look)?;
+    person.caller.in_person()?;
     let none = |_no_id| {
         let text = line(&id, 80);
         Problem::not_found(format!("there is no notification `{text}`"))
@@ -281,6 +283,7 @@ pub(super) async fn read_all(
 ) -> Result<Response, PageError> {
     let Posted { person, fields } = posted;
     person.caller.may(Right::Look)?;
+    person.caller.in_person()?;
     let until = fields.get("until").map(str::parse::<u64>).transpose();
     let no_number = |_no_number| Problem::new(422, "invalid_form", "`until` is a number");
     let command = ReadNotifications {

@@ -1,4 +1,5 @@
-//! `/notifications`: what the caller was told. Everybody sees their own copies and no other.
+//! `/notifications`: what the caller was told. Everybody sees their own copies and no other. A narrowed token
+//! marks none as read: the person has not read it.
 
 mod live;
 
@@ -91,6 +92,7 @@ async fn read(
     body: Body,
 ) -> Result<Response, Refused> {
     caller.may(Right::Look)?;
+    caller.in_person()?;
     params.only(&[])?;
     let command = ReadNotification { id };
     let answered = app.command(&caller, body.key, command).await?;
@@ -104,6 +106,7 @@ async fn read_all(
     body: Body,
 ) -> Result<Response, Refused> {
     caller.may(Right::Look)?;
+    caller.in_person()?;
     params.only(&[])?;
     let ReadAllBody { until } = body.json_or_empty()?;
     let command = ReadNotifications {

@@ -73,6 +73,7 @@ async fn add(
     body: Body,
 ) -> Result<(StatusCode, Json<WatchView>), Refused> {
     caller.may(Right::Look)?;
+    caller.in_person()?;
     params.only(&[])?;
     let of = body.json::<WatchBody>()?.of()?;
     let added = follow(&app, &caller, body.key, of).await?;
@@ -123,6 +124,7 @@ async fn remove(
     params: Params,
 ) -> Result<StatusCode, Refused> {
     caller.may(Right::Look)?;
+    caller.in_person()?;
     params.only(&[])?;
     app.ask(&caller, None, Unwatch { of }).await?;
     Ok(StatusCode::NO_CONTENT)

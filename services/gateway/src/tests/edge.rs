@@ -373,6 +373,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             let new = played.asked.iter().all(|(verb, _)| verb != "watch");
             json!({"ok": { "watch": watch, "new": new }})
         }
+        "unwatch" => problem(404, "not_found"),
         "plan_agent" => problem(422, "invalid_agent"),
         "apply_agent" => json!({"ok": {
             "agent": body["command"]["agent"], "version": 1, "status": "active",

@@ -64,6 +64,58 @@ async fn a_narrowed_token_opens_no_settings() {
     assert_eq!(edge.verbs().len(), before);
 }
 
+/// Mend A-M11: nothing is marked as read, and nothing followed, for a person who was not there. Both outlast
+/// the token. A viewer's own token lacks nothing and does both.
+#[tokio::test]
+async fn a_narrowed_token_reads_and_follows_nothing_for_its_user() {
+    let edge = Edge::new().await;
+    edge.play("notification").await;
+    edge.user("vic", &["viewer"]).await;
+    let narrowed = edge.token_of("owner", Some("viewer")).await;
+    let whole = edge.token_of("vic", Some("viewer")).await;
+    let note = "note_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1";
+    let read = format!("/notifications/{note}/read");
+    let watch = json!({ "agent": "outreach" });
+    for (method, path, body) in [
+        (Method::POST, read.as_str(), json!({})),
+        (Method::POST, "/notifications/read", json!({})),
+        (Method::POST, "/watches", watch),
+        (Method::DELETE, "/watches/agent_outreach", json!({})),
+    ] {
+        let path = format!("/v1/workspaces/default{path}");
+        let asked = async |token: &str| {
+            let request = edge.bare(method.clone(), &path).bearer_auth(token);
+            request.json(&body).send().await.unwrap()
+        };
+        let before = edge.verbs().len();
+        let refused = refusal(asked(&narrowed).await).await;
+        assert_eq!(refused, (403, "narrowed_token".to_owned()), "{path}");
+        assert_eq!(edge.verbs().len(), before, "{path}");
+        asked(&whole).await;
+        assert!(edge.verbs().len() > before, "{path}");
+    }
+
+    let browser = Browser::signed_in(&edge, &narrowed).await;
+    let csrf = browser.csrf().await;
+    let own = ("csrf", csrf.as_str());
+    let before = edge.verbs().len();
+    for (path, fields) in [
+        (read.as_str(), vec![own]),
+        ("/notifications/read", vec![own, ("until", "1")]),
+        (
+            "/follow",
+            vec![own, ("of", "agent_outreach"), ("do", "follow")],
+        ),
+        (
+            "/follow",
+            vec![own, ("of", "agent_outreach"), ("do", "unfollow")],
+        ),
+    ] {
+        assert_eq!(browser.post(path, &fields).await.status(), 403, "{path}");
+    }
+    assert_eq!(edge.verbs().len(), before);
+}
+
 /// Mend A-M8 and A-M15: who may not register tools does not see their keys.
 #[tokio::test]
 async fn keys_of_tools_are_shown_to_operators_only() {
