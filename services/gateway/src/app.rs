@@ -50,7 +50,7 @@ pub(crate) struct App {
     pub(crate) zones: Arc<Zones>,
     /// Live streams and long polls.
     pub(crate) streams: ConcurrencyLimit,
-    /// Held while kept mails are read: a reader has up to 1,000 mails in memory (A-M10).
+    /// Held while kept mails are read: each reader has a page of them in memory (A-M10).
     pub(crate) reading_mails: Arc<Mutex<()>>,
     /// Agents that are planned or applied.
     pub(crate) plans: ConcurrencyLimit,

@@ -41,6 +41,7 @@ use holdpoint_auth::{Keys, Signer};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::run::Page;
 use holdpoint_ids::Workspace;
 use holdpoint_store::{Location, StoreError};
 use holdpoint_telemetry::Vital;
@@ -56,8 +57,31 @@ const READERS: u32 = 4;
 /// How long requests that are under way may take once the end was asked for.
 const END_WAIT: Duration = Duration::from_secs(10);
 
-/// Lists the mails that were kept as files instead of sent, newest last.
-pub type Mails = Arc<dyn Fn() -> BoxFuture<'static, io::Result<Vec<Value>>> + Send + Sync>;
+/// A page of the mails that were kept as files instead of sent, newest last.
+pub type Mails =
+    Arc<dyn Fn(WantedMails) -> BoxFuture<'static, io::Result<Page<Value>>> + Send + Sync>;
+
+/// Whether a mail is shown, by its workspace and its person.
+pub type IsMailShown = Box<dyn Fn(Option<&str>, Option<&str>) -> bool + Send>;
+
+/// Which mails a page has.
+pub struct WantedMails {
+    /// Whether one is shown.
+    pub shown: IsMailShown,
+    /// So many of those that are shown come before the page; a page's `next_cursor` is that of the next.
+    pub skip: usize,
+    /// So many are on it at most.
+    pub limit: usize,
+}
+
+impl fmt::Debug for WantedMails {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WantedMails")
+            .field("skip", &self.skip)
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
 
 /// What services of the same process lack to do their work; empty: nothing.
 pub type NotReady = Arc<dyn Fn() -> Vec<String> + Send + Sync>;

@@ -16,7 +16,7 @@ use lettre::message::{MessageBuilder, MultiPart};
 use lettre::{Address, Message};
 
 pub use lettre::message::Mailbox;
-pub use maildir::{Mail, list};
+pub use maildir::{Mail, MailHead, list, page};
 pub use transport::{MailTransport, MailTransportError};
 
 /// Who writes when `HOLDPOINT_MAIL_FROM` does not say otherwise.

@@ -6,7 +6,7 @@
 use std::{
     ffi::OsStr,
     fs::{self, File},
-    io::{self, Write},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering},
@@ -20,8 +20,14 @@ use sha2::{Digest, Sha256};
 
 use crate::{KIND, PERSON, WORKSPACE, escape};
 
-/// How many mails [`list`] reads: the newest ones.
+/// How many mails are listed: the newest ones.
 const MAX_LISTED: usize = 1000;
+
+/// Text of one page, in bytes; one mail may go over it.
+const PAGE_BYTES_MAX: usize = 512 * 1024;
+
+/// So many bytes are read at a time while the end of the headers is looked for.
+const HEAD_STEP: usize = 4 * 1024;
 
 /// Longest readable file name, in bytes; a longer key is hashed.
 const MAX_NAME: usize = 180;
@@ -51,6 +57,17 @@ pub struct Mail {
     pub workspace: Option<String>,
     /// Whose notification it is, by name: it may hold a link that acts as that person.
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub person: Option<String>,
+}
+
+/// What is known of a kept mail without its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailHead {
+    path: PathBuf,
+    date: Option<DateTime<Utc>>,
+    /// As in [`Mail`].
+    pub workspace: Option<String>,
+    /// As in [`Mail`].
     pub person: Option<String>,
 }
 
@@ -86,6 +103,48 @@ pub(crate) fn deliver(dir: &Path, key: &str, mail: &[u8]) -> io::Result<()> {
 /// # Errors
 /// When the folder cannot be read.
 pub fn list(dir: &Path) -> io::Result<Vec<Mail>> {
+    let heads = heads(dir)?;
+    Ok(heads.iter().filter_map(|head| read(&head.path)).collect())
+}
+
+/// A page of the same: of the mails that are `wanted`, at most `limit` behind the first `skip`, with at most
+/// 512 KiB of text. Of all others only the headers are read. Besides the page: where the next one begins.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn page(
+    dir: &Path,
+    wanted: impl Fn(&MailHead) -> bool,
+    (skip, limit): (usize, usize),
+) -> io::Result<(Vec<Mail>, Option<usize>)> {
+    let mut heads = heads(dir)?;
+    heads.retain(wanted);
+    Ok(taken(&heads, (skip, limit), |head| read(&head.path)))
+}
+
+/// Reads so many mails, and no more; where the next page begins, if there is one.
+fn taken(
+    heads: &[MailHead],
+    (skip, limit): (usize, usize),
+    mut read: impl FnMut(&MailHead) -> Option<Mail>,
+) -> (Vec<Mail>, Option<usize>) {
+    let (mut mails, mut bytes, mut next) = (Vec::new(), 0, skip);
+    for head in heads.iter().skip(skip).take(limit) {
+        if bytes >= PAGE_BYTES_MAX {
+            break;
+        }
+        next += 1;
+        // A mail that was removed meanwhile has had its place all the same.
+        if let Some(mail) = read(head) {
+            bytes += mail.body.len();
+            mails.push(mail);
+        }
+    }
+    (mails, (next < heads.len()).then_some(next))
+}
+
+/// The headers of the newest mails, one file after the other, in the order of [`list`].
+fn heads(dir: &Path) -> io::Result<Vec<MailHead>> {
     let mut files: Vec<(SystemTime, PathBuf)> = Vec::new();
     for sub in ["new", "cur"] {
         for path in files_in(&dir.join(sub))? {
@@ -97,13 +156,41 @@ pub fn list(dir: &Path) -> io::Result<Vec<Mail>> {
     }
     files.sort();
     let older = files.len().saturating_sub(MAX_LISTED);
-    let mut mails: Vec<Mail> = files
-        .iter()
-        .skip(older)
-        .filter_map(|(_, path)| read(path))
+    let newest = files.into_iter().skip(older);
+    let mut heads: Vec<_> = newest
+        .filter_map(|(_, path)| MailHead::read(path))
         .collect();
-    mails.sort_by(|a, b| (a.date, &a.file).cmp(&(b.date, &b.file)));
-    Ok(mails)
+    heads.sort_by_cached_key(|head| (head.date, name_of(&head.path)));
+    Ok(heads)
+}
+
+impl MailHead {
+    fn read(path: PathBuf) -> Option<Self> {
+        let bytes = head(File::open(&path).ok()?).ok()?;
+        let message = MessageParser::new().parse_headers(&bytes)?;
+        Some(Self {
+            date: date(&message),
+            workspace: header(&message, WORKSPACE),
+            person: header(&message, PERSON),
+            path,
+        })
+    }
+}
+
+/// Everything up to the text of a mail, and not much more.
+fn head(mut mail: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(HEAD_STEP);
+    loop {
+        let before = bytes.len();
+        let step = u64::try_from(HEAD_STEP).unwrap_or(u64::MAX);
+        mail.by_ref().take(step).read_to_end(&mut bytes)?;
+        // The end may lie across two steps.
+        let new = bytes.get(before.saturating_sub(3)..).unwrap_or_default();
+        let ends = |end: &[u8]| new.windows(end.len()).any(|window| window == end);
+        if bytes.len() == before || ends(b"\r\n\r\n") || ends(b"\n\n") {
+            return Ok(bytes);
+        }
+    }
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -155,9 +242,7 @@ fn read(path: &Path) -> Option<Mail> {
         file: name_of(path),
         to: recipients(&message),
         subject: message.subject().unwrap_or_default().to_owned(),
-        date: message
-            .date()
-            .and_then(|date| DateTime::from_timestamp(date.to_timestamp(), 0)),
+        date: date(&message),
         message_id: message
             .message_id()
             .map(|id| format!("<{id}>"))
@@ -170,6 +255,11 @@ fn read(path: &Path) -> Option<Mail> {
         workspace: header(&message, WORKSPACE),
         person: header(&message, PERSON),
     })
+}
+
+fn date(message: &Message<'_>) -> Option<DateTime<Utc>> {
+    let date = message.date()?;
+    DateTime::from_timestamp(date.to_timestamp(), 0)
 }
 
 fn header(message: &Message<'_>, name: &'static str) -> Option<String> {
@@ -185,4 +275,79 @@ fn recipients(message: &Message<'_>) -> String {
         .filter_map(|one| one.address())
         .collect();
     addresses.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(dir: &Path, number: usize, person: Option<&str>, body: &str) {
+        let person = person.map_or_else(String::new, |name| format!("{PERSON}: {name}\r\n"));
+        let mail = format!(
+            "Date: Fri, 02 Jan 2026 10:00:{number:02} +0000\r\nSubject: mail {number}\r\n\
+             To: a@b.example\r\n{WORKSPACE}: acme\r\n{person}\r\n{body}\r\n"
+        );
+        deliver(dir, &format!("key-{number}"), mail.as_bytes()).unwrap();
+    }
+
+    /// Mend A-M10: a page reads its own mails, and of all others the headers.
+    #[test]
+    fn a_page_reads_no_other_mails() {
+        let dir = tempfile::tempdir().unwrap();
+        for number in 0..5 {
+            stored(dir.path(), number, (number == 1).then_some("ada"), "text");
+        }
+        let heads = heads(dir.path()).unwrap();
+        let read_of = |skip, limit| {
+            let mut count = 0;
+            let (mails, next) = taken(&heads, (skip, limit), |head| {
+                count += 1;
+                read(&head.path)
+            });
+            let subjects: Vec<_> = mails.into_iter().map(|mail| mail.subject).collect();
+            (subjects, next, count)
+        };
+        assert_eq!(read_of(0, 1), (vec!["mail 0".to_owned()], Some(1), 1));
+        assert_eq!(read_of(4, 9), (vec!["mail 4".to_owned()], None, 1));
+        assert_eq!(read_of(9, 9), (vec![], None, 0));
+
+        let nobodys = |head: &MailHead| head.person.is_none();
+        let (mails, next) = page(dir.path(), nobodys, (0, 2)).unwrap();
+        let files: Vec<_> = mails.iter().map(|mail| mail.subject.as_str()).collect();
+        assert_eq!((files, next), (vec!["mail 0", "mail 2"], Some(2)));
+        assert_eq!(list(dir.path()).unwrap().len(), 5);
+    }
+
+    /// Mend A-M10: large mails make a page short, and the rest follows.
+    #[test]
+    fn a_page_of_large_mails_is_short() {
+        let dir = tempfile::tempdir().unwrap();
+        let large = "x".repeat(PAGE_BYTES_MAX / 2 + 1);
+        for number in 0..3 {
+            stored(dir.path(), number, None, &large);
+        }
+        let of = |skip| {
+            let (mails, next) = page(dir.path(), |_| true, (skip, 500)).unwrap();
+            (mails.len(), next)
+        };
+        assert_eq!(of(0), (2, Some(2)));
+        assert_eq!(of(2), (1, None));
+    }
+
+    /// Mend A-M10: of a mail that is not on the page no more is read than its headers, however long they are.
+    #[test]
+    fn headers_are_read_to_their_end() {
+        for (long, end) in [
+            (10, "\r\n\r\n"),
+            (HEAD_STEP - 12, "\r\n\r\n"),
+            (9_000, "\n\n"),
+        ] {
+            let headers = format!("Subject: {}{end}", "s".repeat(long));
+            let text = format!("{headers}{}", "x".repeat(1_000_000));
+            let found = head(text.as_bytes()).unwrap();
+            assert!(found.starts_with(headers.as_bytes()), "{long}");
+            assert!(found.len() <= headers.len() + HEAD_STEP, "{long}");
+        }
+        assert_eq!(head(&b"Subject: x"[..]).unwrap(), b"Subject: x");
+    }
 }

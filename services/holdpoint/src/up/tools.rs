@@ -6,12 +6,12 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::run::ActionResult;
+use holdpoint_contracts::run::{ActionResult, Page};
 use holdpoint_contracts::steps::HandOut;
 use holdpoint_executor::InlineTools;
-use holdpoint_gateway::Mails;
+use holdpoint_gateway::{Mails, WantedMails};
 use holdpoint_ids::{NodeName, RunId, ToolName};
-use holdpoint_mail::Mailer;
+use holdpoint_mail::{MailHead, Mailer};
 use holdpoint_notification::{Outside, PublicUrl};
 use holdpoint_worker::targets::TargetPolicy;
 use holdpoint_worker::tool::{BoxFuture, Tool};
@@ -144,14 +144,23 @@ pub(crate) fn node() -> anyhow::Result<NodeName> {
 
 /// Lists what `send_email` has kept, for `GET /mails`.
 pub(super) fn mails(dir: PathBuf) -> Mails {
-    Arc::new(move || {
+    Arc::new(move |wanted: WantedMails| {
         let dir = dir.clone();
         async move {
-            let list = tokio::task::spawn_blocking(move || send_email::list(&dir)).await??;
-            Ok(list
-                .into_iter()
-                .filter_map(|mail| serde_json::to_value(mail).ok())
-                .collect())
+            let WantedMails { shown, skip, limit } = wanted;
+            let reading = tokio::task::spawn_blocking(move || {
+                let shown =
+                    |head: &MailHead| shown(head.workspace.as_deref(), head.person.as_deref());
+                send_email::page(&dir, shown, (skip, limit))
+            });
+            let (mails, next) = reading.await??;
+            let items = mails.into_iter();
+            Ok(Page {
+                items: items
+                    .filter_map(|mail| serde_json::to_value(mail).ok())
+                    .collect(),
+                next_cursor: next.map(|next| next.to_string()),
+            })
         }
         .boxed()
     })

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{invalid_args, quote, read_args};
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
-pub use holdpoint_mail::{DEFAULT_FROM, Mail, MailTransport, MailTransportError, list};
+pub use holdpoint_mail::{DEFAULT_FROM, Mail, MailTransport, MailTransportError, list, page};
 
 const NAME: &str = "send_email";
 
