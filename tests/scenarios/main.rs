@@ -48,6 +48,7 @@ mod a_wait_survives_a_kill;
 mod a_warm_lead_is_handed_to_a_person;
 mod a_wiped_bus_costs_time_and_no_work;
 mod a_worker_outlives_up;
+mod an_answer_is_for_whom_it_concerns;
 mod an_input_that_kills_is_put_aside;
 mod an_uncertain_step_is_put_to_a_person;
 mod bad_input_gets_a_clear_answer;

@@ -1,7 +1,9 @@
 //! How much of a request somebody sees (issue 4, "redacted per viewer").
 //!
 //! The one place where users read requests: [`seen_by`] decides it, and every route and page asks
-//! through here. Owns no rule of who may decide: that is the handoff service's.
+//! through here; [`runs`] hides the same answers in runs. Owns no rule of who may decide: that is the handoff service's.
+
+pub(crate) mod runs;
 
 use holdpoint_auth::{Claims, Right};
 use holdpoint_contracts::Problem;
@@ -110,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    fn request() -> RequestView {
+    pub(super) fn request() -> RequestView {
         let view = json!({
             "id": "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1", "kind": "handoff",
             "run": "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "step": "step-02", "agent": "outreach",
@@ -133,7 +135,7 @@ mod tests {
         serde_json::from_value(view).unwrap()
     }
 
-    fn claims(user: &str, roles: &[&str]) -> Claims {
+    pub(super) fn claims(user: &str, roles: &[&str]) -> Claims {
         Claims {
             workspace: "acme".parse().unwrap(),
             user: user.parse().unwrap(),

@@ -157,9 +157,19 @@ async fn load(app: &App, person: &Person, run: RunId) -> Result<Whole, Problem> 
         app.bus.query(workspace, &history),
         app.requests(&person.caller, &requests)
     );
+    let mut history = history?;
+    let claims = &person.caller.claims;
+    let view = match app.hidden(workspace, Some(claims), run).await {
+        Some(hidden) => {
+            let items = history.items.into_iter();
+            history.items = items.map(|item| hidden.item(item)).collect();
+            hidden.run(view)
+        }
+        None => view,
+    };
     Ok(Whole {
         run: view,
-        history: history?,
+        history,
         requests: requests?.items,
     })
 }

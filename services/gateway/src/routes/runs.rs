@@ -133,7 +133,12 @@ async fn show(
         run,
         raw_errors: reader.operates(),
     };
-    Ok(Json(app.bus.query(&reader.workspace, &query).await?))
+    let view = app.bus.query(&reader.workspace, &query).await?;
+    let hidden = app.hidden(&reader.workspace, reader.user(), run).await;
+    Ok(Json(match hidden {
+        Some(hidden) => hidden.run(view),
+        None => view,
+    }))
 }
 
 /// Freezes the run (S0-AC4).

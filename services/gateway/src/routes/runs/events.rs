@@ -40,10 +40,16 @@ pub(super) async fn events(
         let whose = (reader, Standing::of(&headers));
         return Ok(live::stream(app, whose, run, after, resumed).await?);
     }
-    let page = app
-        .bus
-        .query(&reader.workspace, &GetHistory { run, after, limit })
-        .await?;
+    let query = GetHistory { run, after, limit };
+    let mut page = app.bus.query(&reader.workspace, &query).await?;
+    let hidden = app.hidden(&reader.workspace, reader.user(), run).await;
+    if let Some(hidden) = hidden {
+        page.items = page
+            .items
+            .into_iter()
+            .map(|item| hidden.item(item))
+            .collect();
+    }
     Ok(Json(as_list(page)).into_response())
 }
 

@@ -6,7 +6,7 @@ use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{self, GetHistory, HistoryPage};
 use holdpoint_contracts::history::{HistoryItem, Nudge};
-use holdpoint_ids::{RunId, Workspace};
+use holdpoint_ids::RunId;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -23,7 +23,8 @@ const AHEAD: usize = 64;
 /// One reader of one run.
 struct Live {
     app: App,
-    workspace: Workspace,
+    /// Who reads.
+    reader: Reader,
     standing: Standing,
     run: RunId,
     /// Number of the last item that was handed over.
@@ -40,10 +41,9 @@ pub(super) async fn stream(
     resumed: Option<u64>,
 ) -> Result<Response, Problem> {
     let permit = app.streams.take(&reader.workspace, &reader.name())?;
-    let workspace = reader.workspace;
     let nudges = app
         .bus
-        .live::<Nudge>(&workspace, executor::SERVICE)
+        .live::<Nudge>(&reader.workspace, executor::SERVICE)
         .await
         .map_err(|error| {
             tracing::warn!(%error, "no live events");
@@ -52,7 +52,7 @@ pub(super) async fn stream(
     let after = resumed.unwrap_or(after);
     let live = Live {
         app,
-        workspace,
+        reader,
         standing,
         run,
         after,
@@ -77,7 +77,20 @@ impl Live {
             after: self.after,
             limit: PAGE,
         };
-        self.app.bus.query(&self.workspace, &query).await
+        let workspace = &self.reader.workspace;
+        let mut page = self.app.bus.query(workspace, &query).await?;
+        if page.items.is_empty() {
+            return Ok(page);
+        }
+        let hidden = self.app.hidden(workspace, self.reader.user(), self.run);
+        if let Some(hidden) = hidden.await {
+            page.items = page
+                .items
+                .into_iter()
+                .map(|item| hidden.item(item))
+                .collect();
+        }
+        Ok(page)
     }
 
     /// Hands over page after page; returns when the run is final and all was handed over, when the
