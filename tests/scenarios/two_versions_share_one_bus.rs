@@ -112,6 +112,21 @@ async fn answer_all(api: &Api) -> usize {
     count
 }
 
+/// Answers every request once, until all runs are completed.
+async fn complete_all(api: &Api) {
+    let mut answered = 0;
+    let all = async || {
+        answered += answer_all(api).await;
+        let page = api.get("/runs?status=completed&limit=500").await;
+        let done = page["items"].as_array().map_or(0, Vec::len);
+        (done == RUNS).then_some(())
+    };
+    until(PATIENCE, "all runs are completed", all)
+        .await
+        .unwrap();
+    assert_eq!(answered, RUNS);
+}
+
 /// Mend, Deliver 5: the older version reads nothing of what is wanted; a newer one says more than is known
 /// here.
 #[tokio::test]
@@ -157,17 +172,7 @@ async fn nothing_is_lost_between_two_versions() {
     let sleeper = sleeper["id"].as_str().unwrap();
     leave_in_a_newer_state(&db, &api, sleeper).await;
 
-    let mut answered = 0;
-    let all = async || {
-        answered += answer_all(&api).await;
-        let page = api.get("/runs?status=completed&limit=500").await;
-        let done = page["items"].as_array().map_or(0, Vec::len);
-        (done == RUNS).then_some(())
-    };
-    until(PATIENCE, "all runs are completed", all)
-        .await
-        .unwrap();
-    assert_eq!(answered, RUNS);
+    complete_all(&api).await;
     let quiet = async || (!ready(&executor).await.contains("desired")).then_some(());
     until(PATIENCE, "nothing waits any more", quiet)
         .await

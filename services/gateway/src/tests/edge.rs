@@ -1,5 +1,4 @@
-//! A gateway on a free port with all it needs, and played owners (executor and handoff) that write
-//! down what they are asked.
+//! A gateway on a free port with all it needs, and played owners that write down what they are asked.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
