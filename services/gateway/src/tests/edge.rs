@@ -388,9 +388,8 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         "run" => {
             let mut view = run_view(&json!({"command": body}));
             view.waiting_on.clone_from(&played.waiting_on);
-            if body["raw_errors"] == true {
-                view.steps[0].raw_error = Some("raw of /srv/crm".to_owned());
-            }
+            let raw = (body["raw_errors"] == true).then(|| "raw of /srv/crm".to_owned());
+            view.steps[0].raw_error = raw;
             if played.run_final {
                 view.status = RunStatus::Completed;
             }
