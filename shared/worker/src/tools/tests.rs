@@ -173,7 +173,7 @@ async fn a_contact_is_patched_once_for_one_step() {
     let tool = UpdateContact::new(Arc::<Contacts>::clone(&contacts));
     let args = json!({ "set": { "stage": "won", "note": null } });
     let done = tool.call(&call(args)).await.unwrap();
-    assert_eq!(done.description, "Contact ann updated: note, stage");
+    assert_eq!(done.description, "Contact ann updated: stage, note");
     assert_eq!(
         done.data,
         json!({ "contact": "ann", "set": { "stage": "won", "note": null } })

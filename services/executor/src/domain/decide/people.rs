@@ -26,7 +26,7 @@ use crate::domain::run::people::{Closing, OnPeople, spec_name};
 use crate::domain::run::{Choice, Run, StepPhase, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
-use super::{Verdict, advance, control, uncertain};
+use super::{Verdict, advance, uncertain};
 
 /// Code of a step whose person is not there (S0-R1).
 pub(super) const ASSIGNEE_INACTIVE: &str = "assignee_inactive";
@@ -261,9 +261,6 @@ fn apply(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) -> Result<(), St
         (Place::Step(index), HoldKind::Input | HoldKind::Approval | HoldKind::Timer) => {
             question_over(turn, index, on, closing)?;
         }
-    }
-    if on.taken.is_some() {
-        control::go_on_waits(turn);
     }
     Ok(())
 }
