@@ -28,7 +28,7 @@ const POINTS: [&str; 6] = [
 
 /// The messages of the story, each with the service that handles it, and whether it comes through the
 /// stream (a core request is never acked).
-const MESSAGES: [(&str, &str, bool); 5] = [
+pub(crate) const MESSAGES: [(&str, &str, bool); 5] = [
     ("executor", "start_run", false),
     ("executor", "start_steps", false),
     ("executor", "step_results", false),

@@ -5,6 +5,8 @@
 //! how a request ended), and messages: what people are told of each request. At the end of each row:
 //! nothing is unsent, unconfirmed, unacked or buried.
 
+mod commands;
+
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -32,6 +34,16 @@ enum Story {
     Alone,
     /// A node works, leaves, and another one works.
     Working,
+    /// Agents, tools and contacts are made, changed and removed.
+    Defining,
+    /// Users and policies are made and removed.
+    Administering,
+    /// People and programs say how they are told.
+    Subscribing,
+    /// A run is handed over, held with its agent, taken over and ended with it.
+    Operating,
+    /// Requests are seen, decided together, withdrawn and asked again.
+    Deciding,
 }
 
 /// One message, and whether it comes through the stream (a core request is never acked). Messages of a
@@ -53,6 +65,12 @@ const ROWS: [Row; 13] = [
     Row("notification", "note_requests", true, Story::Alone),
     Row("notification", "note_ends", true, Story::Asking),
 ];
+
+/// What the commands' rows play in CI.
+const POINTS_IN_CI: [&str; 2] = ["committed", "published"];
+
+/// Set by `cargo xtask test --exhaustive`.
+const EXHAUSTIVE: &str = "HOLDPOINT_TEST_EXHAUSTIVE";
 
 const POINTS: [&str; 6] = [
     "fetched",
@@ -78,8 +96,22 @@ const CLAIM_OVER: Duration = Duration::from_secs(180);
 /// twice, and the others go on.
 #[tokio::test]
 async fn the_others_go_on_and_nothing_is_lost_or_done_twice() {
-    let failed: Vec<String> = stream::iter(&ROWS)
-        .map(|row| async move { Box::pin(row.play()).await })
+    play_all(&ROWS, &POINTS).await;
+}
+
+/// Mend C-17, B-13: the same for every command of people and programs.
+#[tokio::test]
+async fn no_command_is_lost_or_done_twice() {
+    let points = match std::env::var_os(EXHAUSTIVE) {
+        Some(_) => &POINTS[..],
+        None => &POINTS_IN_CI,
+    };
+    play_all(&commands::COMMANDS, points).await;
+}
+
+async fn play_all(rows: &[Row], points: &[&str]) {
+    let failed: Vec<String> = stream::iter(rows)
+        .map(|row| async move { Box::pin(row.play(points)).await })
         .buffer_unordered(AT_ONCE)
         .filter_map(|failed| async move { failed.err() })
         .map(|error| format!("{error:#}"))
@@ -90,10 +122,10 @@ async fn the_others_go_on_and_nothing_is_lost_or_done_twice() {
 
 impl Row {
     /// All cases of one message, one after the other on the same system.
-    async fn play(&self) -> anyhow::Result<()> {
+    async fn play(&self, points: &[&str]) -> anyhow::Result<()> {
         let Self(service, verb, is_stored, story) = *self;
         let mut fleet = Fleet::start().await;
-        let points = POINTS.iter().filter(|one| is_stored || **one != "acked");
+        let points = points.iter().filter(|one| is_stored || **one != "acked");
         let cases: Vec<_> = match service == verb {
             true => ITS_OWN.map(str::to_owned).to_vec(),
             false => points
@@ -176,6 +208,11 @@ impl Fleet {
                 Story::Asking => scene.asking().await,
                 Story::Alone => scene.alone(service == "notification").await,
                 Story::Working => scene.working(worker).await,
+                Story::Defining => scene.defining().await,
+                Story::Administering => scene.administering().await,
+                Story::Subscribing => scene.subscribing().await,
+                Story::Operating => scene.operating().await,
+                Story::Deciding => scene.deciding().await,
             }
         };
         let (revived, played) = tokio::join!(revived, played);

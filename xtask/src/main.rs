@@ -13,7 +13,8 @@ mod tidy;
 use std::{env, process::ExitCode};
 
 const USAGE: &str = "\
-cargo xtask test [ARGS]   set up what tests need, build, run `cargo test --workspace ARGS`
+cargo xtask test [ARGS]   set up what tests need, build, run `cargo test --workspace ARGS`;
+                          --exhaustive plays every point of the crash tables
 cargo xtask soak [MIN]    the property tests again and again, from seeds that nobody has tried
 cargo xtask tidy          check what the compiler does not: layers, lengths, subjects, licences
 cargo xtask images        make the images that tests use, where they are missing

@@ -94,6 +94,9 @@ impl fmt::Display for Totals {
     }
 }
 
+/// Plays every point of the crash tables instead of those that CI has time for.
+const EXHAUSTIVE: (&str, &str) = ("--exhaustive", "HOLDPOINT_TEST_EXHAUSTIVE");
+
 /// Sets up, builds, runs, and closes with `N passed, N failed, N skipped` alone on a line.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let asked = |name: &str| env::var(name).is_ok_and(|value| value == "1");
@@ -110,6 +113,12 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         None
     };
     let mut variables = variables(docker::answers());
+    let (flag, variable) = EXHAUSTIVE;
+    let (flags, arguments): (Vec<_>, Vec<_>) =
+        arguments.iter().partition(|argument| *argument == flag);
+    if !flags.is_empty() {
+        variables.push((variable, "1".to_owned()));
+    }
     if env::var_os(SEED_NAME).is_none() {
         variables.push((SEED_NAME, SEED.to_owned()));
     }
