@@ -75,9 +75,7 @@ pub(super) fn stand(turn: &mut Turn<'_>, scope: PauseScope, by: &Actor) {
         .filter(|step| matches!(step.phase, StepPhase::Working(_)))
         .map(|step| step.id.clone())
         .collect();
-    for index in 0..turn.run.steps.len() {
-        freeze(turn, index);
-    }
+    stop_waits(turn);
     let now = turn.now;
     turn.run.people_mut().for_each(|on| on.freeze(now));
     let pause = PausedBy {
@@ -90,6 +88,24 @@ pub(super) fn stand(turn: &mut Turn<'_>, scope: PauseScope, by: &Actor) {
     let message = turn.run.message(turn.now);
     let data = json!({ "scope": scope, "by": by });
     turn.event(EventType::RunPaused, None, message, data);
+}
+
+/// Stops the timers of all waits; what is left of them is kept.
+pub(super) fn stop_waits(turn: &mut Turn<'_>) {
+    for index in 0..turn.run.steps.len() {
+        freeze(turn, index);
+    }
+}
+
+/// Lets the waits go on that stood while a person owned the run, each with what was left of it. A pause
+/// still holds them (C-13).
+pub(super) fn go_on_waits(turn: &mut Turn<'_>) {
+    if turn.run.is_final() || turn.run.taken().is_some() || !turn.run.pauses.is_empty() {
+        return;
+    }
+    for index in thaw_waits(turn, ResumeMode::Continue) {
+        end_wait(turn, index);
+    }
 }
 
 /// Sets the alarms of frozen waits again; those of which nothing is left are returned.
@@ -154,7 +170,11 @@ pub(super) fn resume(mut turn: Turn<'_>, by: &Actor, mode: ResumeMode) -> Result
 /// Sets the alarms of frozen waits again, counted from the turn's instant, and ends the waits of
 /// which nothing is left.
 pub(super) fn thaw_holds(turn: &mut Turn<'_>, by: &Actor, mode: ResumeMode) {
-    let elapsed = thaw_waits(turn, mode);
+    // While a person owns the run its waits stand, whatever is resumed.
+    let elapsed = match turn.run.taken() {
+        Some(_) => Vec::new(),
+        None => thaw_waits(turn, mode),
+    };
     let now = turn.now;
     for on in turn.run.people_mut() {
         if let Clock::Frozen { remaining_ms, due } = on.clock {

@@ -26,7 +26,7 @@ use crate::domain::run::people::{Closing, OnPeople, spec_name};
 use crate::domain::run::{Choice, Run, StepPhase, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
-use super::{Verdict, advance, uncertain};
+use super::{Verdict, advance, control, uncertain};
 
 /// Code of a step whose person is not there (S0-R1).
 pub(super) const ASSIGNEE_INACTIVE: &str = "assignee_inactive";
@@ -112,7 +112,11 @@ pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Res
             false => Verdict::Unchanged(answer),
         })
     };
-    if on.closing.is_some() {
+    // Time only proposes: its owner may have undone it, and a person's word replaces it.
+    let is_kept = |kept: &Closing| {
+        kept.outcome != HoldOutcome::Timeout || closing.outcome == HoldOutcome::Timeout
+    };
+    if on.closing.as_ref().is_some_and(is_kept) {
         return told(turn, ClosedAnswer::OnResume);
     }
     if !fits(on.kind, closing) {
@@ -261,6 +265,9 @@ fn apply(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) -> Result<(), St
         (Place::Step(index), HoldKind::Input | HoldKind::Approval | HoldKind::Timer) => {
             question_over(turn, index, on, closing)?;
         }
+    }
+    if on.taken.is_some() {
+        control::go_on_waits(turn);
     }
     Ok(())
 }

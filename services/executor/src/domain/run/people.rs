@@ -204,10 +204,18 @@ impl OnPeople {
     }
 
     /// Lets the clock run again, until `due`.
-    pub const fn thaw(&mut self, due: DateTime<Utc>) {
+    pub fn thaw(&mut self, due: DateTime<Utc>) {
         if let Clock::Frozen { .. } = self.clock {
             self.clock = Clock::Set { due };
+            self.drop_kept_timeout();
         }
+    }
+
+    /// Forgets a time-out that was kept, because the clock that it was about has changed. The owner may have
+    /// undone it by then; it says so again if not.
+    fn drop_kept_timeout(&mut self) {
+        self.closing
+            .take_if(|closing| closing.outcome == HoldOutcome::Timeout);
     }
 
     /// Whether there was time left when it ended without a person: its owner had not heard yet of a
@@ -244,6 +252,7 @@ impl OnPeople {
                 *remaining_ms = (*remaining_ms + ms).saturating_sub(before);
             }
         }
+        self.drop_kept_timeout();
         true
     }
 
@@ -254,6 +263,7 @@ impl OnPeople {
                 remaining_ms: millis_between(now.max(self.since), due),
                 due,
             };
+            self.drop_kept_timeout();
         }
     }
 }

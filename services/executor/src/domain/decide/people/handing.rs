@@ -29,6 +29,7 @@ pub(super) fn taken_over(
     closing: &Closing,
 ) -> Result<Verdict, Stop> {
     fence(&mut turn)?;
+    control::stop_waits(&mut turn);
     let taken = Taken {
         by: closing.by.clone(),
         at: closing.at,
@@ -87,6 +88,7 @@ pub(in crate::domain::decide) fn take_over(
     }
     let mut on = super::opening::barge(&mut turn, &by.0)?;
     fence(&mut turn)?;
+    control::stop_waits(&mut turn);
     on.taken = Some(Taken {
         by: by.0.clone(),
         at: turn.now,

@@ -136,8 +136,8 @@ impl World {
             let frozen = matches!(hold.alarm, Alarm::Frozen { .. });
             assert_eq!(
                 frozen,
-                !run.pauses.is_empty(),
-                "frozen while paused and only then"
+                !run.pauses.is_empty() || run.taken().is_some(),
+                "frozen while paused or owned by a person, and only then"
             );
         }
     }

@@ -3,11 +3,14 @@
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{ClosedAnswer, Deed, DeedKind, EndedByRung, HoldOutcome};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use serde_json::Value;
 
 use super::super::super::world::{Heard, World, closing, deed};
 use super::super::hold;
 use super::{handled, offered, told};
+use crate::domain::RunInput;
 use crate::domain::run::people::Closing;
 
 /// A run that was taken over and given away is whoever's it was given to; of a group, whoever's takes it.
@@ -108,4 +111,74 @@ fn a_policy_says_how_long_a_handoff_waits() {
     handled(&mut world, timed);
     let left = world.view().waiting_on[0].remaining_ms;
     assert_eq!(left, Some(2 * 86_400_000), "a pause has stopped its clock");
+}
+
+/// Mend C-13: a wait stands while an operator owns the run, also when a pause ends meanwhile. It goes on
+/// with what was left of it.
+#[test]
+fn the_clock_of_a_wait_stops_while_an_operator_owns_the_run() {
+    let mut world = World::started("  - id: wait\n    wait: 1 day\n");
+    world.pass(TimeDelta::hours(6));
+    let bob = RunInput::TakeOver {
+        by: Actor("bob".to_owned()),
+    };
+    assert!(matches!(world.give(bob), Heard::Decided(_)));
+    let timers = |world: &World| {
+        let mut all = world.view().waiting_on.into_iter();
+        let timer = all.find(|one| one.kind == HoldKind::Timer).unwrap();
+        (timer.until, timer.remaining_ms)
+    };
+    let left = Some(18 * 3_600_000);
+    assert_eq!(
+        (world.view().resume_at, timers(&world)),
+        (None, (None, left))
+    );
+    world.pass(TimeDelta::days(3));
+    assert_eq!(world.fire_next(), None, "no timer is set");
+    world.pause();
+    world.resume(ResumeMode::Continue);
+    assert_eq!(timers(&world), (None, left), "a resume does not start it");
+    let own = world.run().barge.as_ref().unwrap().id;
+    world.close_as(
+        own,
+        HoldOutcome::Completed,
+        super::completion("return_to_agent"),
+    );
+    let due = world.now + TimeDelta::hours(18);
+    assert_eq!(world.view().resume_at, Some(due));
+    world.fire_next();
+    assert_eq!((world.status(), world.now), (RunStatus::Completed, due));
+}
+
+/// Mend C-13: a time-out that is kept while an operator owns the run only proposes. An answer replaces it,
+/// and a clock that changes forgets it.
+#[test]
+fn a_kept_time_out_gives_way_to_an_answer() {
+    let asked = "  - id: q\n    ask: { question: \"Go on?\", timeout: 1h, on_timeout: fail }\n";
+    for is_answered in [true, false] {
+        let mut world = World::started(asked);
+        let id = hold(&world);
+        let bob = RunInput::TakeOver {
+            by: Actor("bob".to_owned()),
+        };
+        assert!(matches!(world.give(bob), Heard::Decided(_)));
+        world.pass(TimeDelta::hours(2));
+        let late = world.close_as(id, HoldOutcome::Timeout, Value::Null);
+        assert_eq!(late, ClosedAnswer::OnResume);
+        if is_answered {
+            let answer = world.close_as(id, HoldOutcome::Answered, Value::from("yes"));
+            assert_eq!(answer, ClosedAnswer::OnResume);
+        } else {
+            world.pause();
+            world.resume(ResumeMode::Restart);
+        }
+        let own = world.run().barge.as_ref().unwrap().id;
+        let returned = super::completion("return_to_agent");
+        world.close_as(own, HoldOutcome::Completed, returned);
+        let status = match is_answered {
+            true => RunStatus::Completed,
+            false => RunStatus::AwaitingInput,
+        };
+        assert_eq!(world.status(), status);
+    }
 }
