@@ -280,3 +280,40 @@ async fn a_disabled_webhook_is_told_of_and_enabled_again() {
     let (status, _) = other.put(&world.up, &path, &again).await.unwrap();
     assert_eq!(status, 403);
 }
+
+/// Mend C-10: how runs end, though nobody follows them; in a workspace that had none of it before, too.
+#[tokio::test]
+async fn a_webhook_hears_how_every_run_ends() {
+    let world = World::with_test_clock().await;
+    let shop = Shop::open().await;
+    let steps = json!([{ "tool": "log", "args": { "message": "hi" } }]);
+    world.agent("quick", steps).await;
+    let early = world.start_run("quick", json!({})).await;
+    world.until_status(&early, "completed").await;
+    let wanted = json!({ "url": shop.url("/ok"), "events": ["run.completed", "run.cancelled"] });
+    let webhook = webhook(&world, wanted).await;
+    // The executor hears of the webhook a little later than whoever adds it.
+    until(PATIENCE, "the first end is told", async || {
+        let run = world.start_run("quick", json!({})).await;
+        world.until_status(&run, "completed").await;
+        (!shop.calls().is_empty()).then_some(())
+    })
+    .await
+    .unwrap();
+    world.agent("slow", json!([{ "wait": "1 day" }])).await;
+    let slow = world.start_run("slow", json!({})).await;
+    world.until_status(&slow, "waiting").await;
+    let path = format!("/runs/{slow}/cancel");
+    world.up.post(&path, &json!({})).await.unwrap();
+    let mut told: Vec<Value> = until(PATIENCE, "the cancelled one is told", async || {
+        let calls = shop.calls().into_iter();
+        let told: Vec<_> = calls.map(|call| read(&call, &webhook.secret)).collect();
+        let is_it = |one: &Value| one["data"]["run"] == slow;
+        told.iter().any(is_it).then_some(told)
+    })
+    .await
+    .unwrap();
+    told.retain(|one| one["data"]["run"] == slow || one["data"]["run"] == early);
+    let ends: Vec<_> = told.iter().map(|one| &one["type"]).collect();
+    assert_eq!(ends, ["run.cancelled"], "and none of before: {told:?}");
+}

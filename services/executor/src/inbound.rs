@@ -14,13 +14,12 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
-    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HoldsClosed,
-    HoldsHandled, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    StartRun, TakeOverRun, TimerFired, TimersFired, WatchEnds,
+    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, EndsOf,
+    HoldsClosed, HoldsHandled, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
+    ResumeScope, StartRun, TakeOverRun, TimerFired, TimersFired, WatchEnds,
 };
 use holdpoint_contracts::hold::{HoldClosed, HoldHandled};
 use holdpoint_contracts::message::{Command, Envelope};
-use holdpoint_contracts::notification::Watched;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Beat, Goodbye, StartSteps, StepResults};
 use holdpoint_contracts::subject::{self, Parts};
@@ -224,14 +223,16 @@ fn by_services(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<I
     }
 }
 
-fn watch(workspace: &Workspace, of: Watched) -> Input {
+fn watch(workspace: &Workspace, of: EndsOf) -> Input {
+    let ends = |agent| Input::WatchEnds {
+        workspace: workspace.clone(),
+        agent,
+    };
     match of {
-        Watched::Run(id) => run(workspace, id, RunInput::Watch),
-        Watched::Agent(agent) => Input::WatchAgent {
-            workspace: workspace.clone(),
-            agent,
-        },
-        Watched::Request(id) => Input::WatchRequest(id),
+        EndsOf::Run(id) => run(workspace, id, RunInput::Watch),
+        EndsOf::Agent(agent) => ends(Some(agent)),
+        EndsOf::All => ends(None),
+        EndsOf::Request(id) => Input::WatchRequest(id),
     }
 }
 

@@ -188,19 +188,25 @@ pub(crate) fn wish_message(
     }
 }
 
-/// What an answer to a wish means: nobody watches an agent any more.
+/// What an answer to a wish means: nobody wants the ends of an agent, or of the workspace, any more. If it is
+/// both, the next end tells of the agent.
 pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
     if wish.kind != ENDED {
         return None;
     }
-    match serde_json::from_value(wish.answer.clone()).ok()? {
-        EndNoted::Nobody { agent, watch } if watch > 0 => Some(Input::UnwatchedAgent {
-            workspace: wish.workspace.clone(),
-            agent,
-            watch,
-        }),
-        EndNoted::Nobody { .. } | EndNoted::Told | EndNoted::Known => None,
-    }
+    let (agent, watch) = match serde_json::from_value(wish.answer.clone()).ok()? {
+        EndNoted::Nobody {
+            workspace_watch: watch @ 1..,
+            ..
+        } => (None, watch),
+        EndNoted::Nobody { agent, watch, .. } => (Some(agent), watch),
+        EndNoted::Told | EndNoted::Known => return None,
+    };
+    (watch > 0).then(|| Input::UnwatchedEnds {
+        workspace: wish.workspace.clone(),
+        agent,
+        watch,
+    })
 }
 
 /// What a refused desired state means for its run. A question that nobody takes ends as one that was

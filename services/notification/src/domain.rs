@@ -21,6 +21,7 @@ mod webhook;
 pub(crate) mod tests;
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::EndsOf;
 use holdpoint_contracts::handoff::UserFact;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
@@ -35,7 +36,7 @@ pub(crate) use decide::decide;
 pub use delivery::{
     Delivery, DeliveryKey, GONE, OVER, Phase, Posting, Recipient, Report, TRIES_MAX,
 };
-pub use end::{End, EndKey};
+pub use end::{End, EndKey, EndsFor};
 pub(crate) use end::{message as end_message, title as end_title, took};
 pub use fan_out::{Audience, Fan, PAGE};
 pub use input::Input;
@@ -298,11 +299,11 @@ pub enum Effect {
     WatchEnds {
         /// Whose.
         workspace: Workspace,
-        /// Who watches.
-        person: UserName,
-        /// What: a run, or an agent.
-        of: Watched,
-        /// Version of the watch.
+        /// Who wants to know.
+        by: EndsFor,
+        /// What: a run, an agent, or all.
+        of: EndsOf,
+        /// Version of the watch, or of the webhook.
         rev: u64,
     },
     /// More people are to be told: the sweep goes on at once.

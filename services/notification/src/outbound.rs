@@ -83,7 +83,7 @@ pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
     let wish = |effect: &Effect| {
         let Effect::WatchEnds {
             workspace,
-            person,
+            by,
             of,
             rev,
         } = effect
@@ -96,7 +96,7 @@ pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
         Some(Wish {
             kind: WATCH_ENDS,
             workspace: workspace.clone(),
-            id: format!("{person}/{of}"),
+            id: format!("{by}/{of}"),
             rev: *rev,
             body,
         })
@@ -129,7 +129,8 @@ pub(crate) fn refused(wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
     }
 }
 
-/// What the answer means: the run had ended before somebody began to watch it.
+/// What the answer means: the run had ended before somebody began to watch it. A webhook wants all ends from
+/// now on, and none of before.
 pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
     let (person, _of) = wish.id.split_once('/')?;
     let answer: EndWatched = serde_json::from_value(wish.answer.clone()).ok()?;

@@ -18,7 +18,7 @@ mod pauses;
 mod watching;
 
 pub use pauses::{PauseNew, PauseWaiting};
-pub use watching::{EndWatched, WatchEnds};
+pub use watching::{EndWatched, EndsOf, WatchEnds};
 
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "executor";

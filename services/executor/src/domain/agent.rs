@@ -13,7 +13,7 @@ use super::effect::{Answer, Effect};
 use super::need::{Aggregate, Fact, Need, PlanFact};
 use super::plan::{Action, Plan};
 use super::refusal::Refusal;
-use super::scope::Scope;
+use super::scope::{EndsWatch, Scope};
 
 /// An agent's control state; its versions are rows of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,34 +36,8 @@ pub struct Agent {
     #[serde(default)]
     pub scope: Scope,
     /// Whether somebody watches it.
-    #[serde(default, skip_serializing_if = "AgentWatch::is_none")]
-    pub watch: AgentWatch,
-}
-
-/// Whether the ends of an agent's runs are told: as long as somebody watches it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentWatch {
-    /// How often somebody has begun to. Only ever rises: what was known before the last time is void.
-    pub begun: u64,
-    /// False: nobody does any more.
-    pub stands: bool,
-}
-
-impl AgentWatch {
-    /// Whether nobody ever did.
-    #[must_use]
-    pub const fn is_none(&self) -> bool {
-        self.begun == 0
-    }
-
-    /// The number of the last beginning; 0: nobody watches.
-    #[must_use]
-    pub const fn number(self) -> u64 {
-        match self.stands {
-            true => self.begun,
-            false => 0,
-        }
-    }
+    #[serde(default, skip_serializing_if = "EndsWatch::is_none")]
+    pub watch: EndsWatch,
 }
 
 impl Agent {
@@ -158,27 +132,20 @@ pub(crate) fn watch(agent: Option<&Agent>, name: &AgentName) -> Verdict {
         return Verdict::Refused(Refusal::AgentNotFound(name.clone()));
     };
     let next = Agent {
-        watch: AgentWatch {
-            begun: known.watch.begun + 1,
-            stands: true,
-        },
+        watch: known.watch.begin(),
         ..known.clone()
     };
     changed(next, Answer::Watched(EndWatched::default()))
 }
 
-/// The end of one of its runs was told, and nobody watched any more. Counts only if nobody has begun
-/// since.
+/// The end of one of its runs was told, and nobody watched any more.
 pub(crate) fn unwatched(agent: Option<&Agent>, watch: u64) -> Verdict {
-    let known = agent.filter(|known| watch > 0 && known.watch.number() == watch);
-    let Some(known) = known else {
+    let over = agent.and_then(|known| Some((known, known.watch.over(watch)?)));
+    let Some((known, over)) = over else {
         return Verdict::Unchanged(Answer::Nothing(()));
     };
     let next = Agent {
-        watch: AgentWatch {
-            stands: false,
-            ..known.watch
-        },
+        watch: over,
         ..known.clone()
     };
     changed(next, Answer::Nothing(()))

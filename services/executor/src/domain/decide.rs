@@ -86,12 +86,14 @@ pub fn decide(
             agent,
             input,
         } => scope::decide(state, workspace, agent.as_ref(), input, now),
-        Input::WatchAgent { agent: name, .. } => {
-            agent::watch(state.and_then(Aggregate::as_agent), name)
-        }
-        Input::UnwatchedAgent { watch, .. } => {
-            agent::unwatched(state.and_then(Aggregate::as_agent), *watch)
-        }
+        Input::WatchEnds { workspace, agent } => match agent {
+            Some(name) => agent::watch(state.and_then(Aggregate::as_agent), name),
+            None => scope::watch(state.and_then(Aggregate::as_workspace), workspace),
+        },
+        Input::UnwatchedEnds { agent, watch, .. } => match agent {
+            Some(_) => agent::unwatched(state.and_then(Aggregate::as_agent), *watch),
+            None => scope::unwatched(state.and_then(Aggregate::as_workspace), *watch),
+        },
         Input::WatchRequest(id) => Verdict::Refused(Refusal::RequestWatched(*id)),
         Input::Node { node: name, input } => {
             let known = state.and_then(Aggregate::as_node);

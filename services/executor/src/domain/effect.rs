@@ -81,7 +81,7 @@ pub enum Effect {
         /// The wish.
         wish: Box<HoldWish>,
     },
-    /// Tell the notification service how a run ended that somebody watches.
+    /// Tell the notification service how a run ended that somebody wants to know of.
     Ended {
         /// Whose run.
         workspace: Workspace,

@@ -48,19 +48,19 @@ pub enum Input {
         /// What.
         input: ScopeInput,
     },
-    /// The notification service, or the gateway ahead of it, says that somebody watches an agent.
-    WatchAgent {
+    /// The notification service, or the gateway ahead of it, wants the ends of an agent's runs, or of all.
+    WatchEnds {
         /// Whose.
         workspace: Workspace,
-        /// Which.
-        agent: AgentName,
+        /// Which agent; none: everything in the workspace.
+        agent: Option<AgentName>,
     },
-    /// The notification service says that nobody watches an agent any more.
-    UnwatchedAgent {
+    /// The notification service says that nobody wants them any more.
+    UnwatchedEnds {
         /// Whose.
         workspace: Workspace,
-        /// Which.
-        agent: AgentName,
+        /// Which agent; none: everything in the workspace.
+        agent: Option<AgentName>,
         /// The number of watches that it knows of.
         watch: u64,
     },
@@ -295,19 +295,15 @@ impl Input {
                 workspace, contact, ..
             } => Key::Contact(workspace.clone(), contact.clone()),
             Self::Scope {
-                workspace,
-                agent: Some(agent),
-                ..
-            } => Key::Agent(workspace.clone(), agent.clone()),
-            Self::Scope {
-                workspace,
-                agent: None,
-                ..
-            } => Key::Workspace(workspace.clone()),
-            Self::WatchAgent { workspace, agent }
-            | Self::UnwatchedAgent {
                 workspace, agent, ..
-            } => Key::Agent(workspace.clone(), agent.clone()),
+            }
+            | Self::WatchEnds { workspace, agent }
+            | Self::UnwatchedEnds {
+                workspace, agent, ..
+            } => match agent {
+                Some(agent) => Key::Agent(workspace.clone(), agent.clone()),
+                None => Key::Workspace(workspace.clone()),
+            },
             Self::WatchRequest(id) => Key::Unknown(id.to_string()),
             Self::Node { node, .. } => Key::Node(node.clone()),
             Self::Tool {

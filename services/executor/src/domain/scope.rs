@@ -6,7 +6,7 @@
 //! to it. The pages only bring that to runs to which nothing else happens.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::executor::{ChangedScope, PauseNew, PauseWaiting};
+use holdpoint_contracts::executor::{ChangedScope, EndWatched, PauseNew, PauseWaiting};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{PauseScope, PausedBy, ResumeMode};
 use holdpoint_ids::{AgentName, RunId, Workspace};
@@ -111,6 +111,70 @@ pub struct WorkspaceScope {
     pub version: u64,
     /// What was commanded.
     pub scope: Scope,
+    /// Whether the ends of all its runs are told (Mend C-10).
+    #[serde(default, skip_serializing_if = "EndsWatch::is_none")]
+    pub watch: EndsWatch,
+}
+
+/// Whether the ends of an agent's runs, or of all runs of a workspace, are told: as long as somebody wants
+/// them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndsWatch {
+    /// How often somebody has asked for them. Only ever rises: what was known before the last time is void.
+    pub begun: u64,
+    /// False: nobody wants them any more.
+    pub stands: bool,
+}
+
+impl EndsWatch {
+    /// Whether nobody ever wanted them.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.begun == 0
+    }
+
+    /// The number of the last time; 0: nobody wants them.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        match self.stands {
+            true => self.begun,
+            false => 0,
+        }
+    }
+
+    /// Somebody wants them from now on.
+    #[must_use]
+    pub const fn begin(self) -> Self {
+        Self {
+            begun: self.begun + 1,
+            stands: true,
+        }
+    }
+
+    /// Nobody wanted them any more when an end was told. Counts only if nobody has asked since.
+    #[must_use]
+    pub const fn over(self, watch: u64) -> Option<Self> {
+        if watch == 0 || self.number() != watch {
+            return None;
+        }
+        Some(Self {
+            stands: false,
+            ..self
+        })
+    }
+}
+
+impl WorkspaceScope {
+    /// Of a workspace that nothing was commanded for.
+    #[must_use]
+    pub fn fresh(workspace: &Workspace) -> Self {
+        Self {
+            workspace: workspace.clone(),
+            version: 0,
+            scope: Scope::default(),
+            watch: EndsWatch::default(),
+        }
+    }
 }
 
 /// What can happen to a scope.
@@ -281,11 +345,8 @@ fn decide_workspace(
     input: &ScopeInput,
     now: DateTime<Utc>,
 ) -> Verdict {
-    let known = known.cloned().unwrap_or_else(|| WorkspaceScope {
-        workspace: workspace.clone(),
-        version: 0,
-        scope: Scope::default(),
-    });
+    let fresh = || WorkspaceScope::fresh(workspace);
+    let known = known.cloned().unwrap_or_else(fresh);
     let answer = |scope: &Scope, changed| {
         if is_page(input) {
             return Answer::Nothing(());
@@ -315,6 +376,37 @@ fn decide_workspace(
         }),
         answer,
     )
+}
+
+/// A webhook wants the ends of all runs: from this commit on they are told.
+pub(crate) fn watch(known: Option<&WorkspaceScope>, workspace: &Workspace) -> Verdict {
+    let fresh = || WorkspaceScope::fresh(workspace);
+    let known = known.cloned().unwrap_or_else(fresh);
+    let watch = known.watch.begin();
+    watched(known, watch, Answer::Watched(EndWatched::default()))
+}
+
+/// An end was told, and no webhook wanted any.
+pub(crate) fn unwatched(known: Option<&WorkspaceScope>, watch: u64) -> Verdict {
+    let over = known.and_then(|known| Some((known.clone(), known.watch.over(watch)?)));
+    match over {
+        Some((known, over)) => watched(known, over, Answer::Nothing(())),
+        None => Verdict::Unchanged(Answer::Nothing(())),
+    }
+}
+
+fn watched(known: WorkspaceScope, watch: EndsWatch, answer: Answer) -> Verdict {
+    let next = WorkspaceScope {
+        version: known.version + 1,
+        watch,
+        ..known
+    };
+    Verdict::Decided(Box::new(Decision {
+        state: Aggregate::Workspace(next),
+        effects: Vec::new(),
+        facts: Vec::new(),
+        answer,
+    }))
 }
 
 fn decided(state: Aggregate, answer: Answer) -> Verdict {

@@ -14,7 +14,6 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::ExprTrait as _;
 use sea_orm::{QueryOrder, QuerySelect};
 
-use crate::domain::scope::Scope;
 use crate::domain::{Key, WorkspaceScope};
 
 #[sea_orm::model]
@@ -60,14 +59,9 @@ pub(crate) async fn load(
     if is_sqlite(db) || missing.is_empty() {
         return rows.iter().map(read).collect();
     }
-    let fresh = missing.into_iter().map(|workspace| {
-        let fresh = WorkspaceScope {
-            workspace: workspace.clone(),
-            version: 0,
-            scope: Scope::default(),
-        };
-        active(&fresh, 0)
-    });
+    let fresh = missing
+        .into_iter()
+        .map(|workspace| active(&WorkspaceScope::fresh(workspace), 0));
     Entity::insert_many(fresh.collect::<Result<Vec<_>, _>>()?)
         .on_conflict_do_nothing()
         .exec_without_returning(db)

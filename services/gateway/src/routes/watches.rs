@@ -109,7 +109,7 @@ pub(crate) async fn follow(
 
 async fn watch_ends(app: &App, caller: &Caller, of: &Watched) -> Result<(), Problem> {
     let command = WatchEnds {
-        of: vec![of.clone()],
+        of: vec![of.clone().into()],
     };
     for answer in app.ask(caller, None, command).await? {
         Result::from(answer)?;

@@ -1,5 +1,7 @@
-//! The end of a run that somebody watches: who is told, in which words, and by which ways (S0-T4).
+//! The end of a run that somebody watches, or that a webhook wants: who is told, in which words, and by
+//! which ways (S0-T4).
 
+use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -7,14 +9,14 @@ use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{EndNoted, NotificationType, RunEnded, Watched};
 use holdpoint_contracts::run::RunStatus;
-use holdpoint_ids::{HoldId, NotificationId, RunId, UserName, Workspace};
+use holdpoint_ids::{HoldId, NotificationId, RunId, UserName, WebhookId, Workspace};
 use serde::{Deserialize, Serialize};
 
 use super::fan_out::{Fan, PAGE, people};
 use super::note::TITLE_CHARS_MAX;
 use super::watch::named;
 use super::{
-    Aggregate, Answer, Change, Effect, Found, Look, Need, Notice, Person, Posting, Recipient,
+    Aggregate, Answer, Change, Effect, Found, Hook, Look, Need, Notice, Person, Posting, Recipient,
     Rules, Step, Stop, Watch, active, both, webhook,
 };
 
@@ -37,6 +39,24 @@ impl EndKey {
             workspace: workspace.clone(),
             run: end.run,
             rev: rev(end),
+        }
+    }
+}
+
+/// For whom the executor tells ends of runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndsFor {
+    /// Somebody watches.
+    Person(UserName),
+    /// A webhook wants them.
+    Webhook(WebhookId),
+}
+
+impl fmt::Display for EndsFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Person(name) => name.fmt(f),
+            Self::Webhook(id) => id.fmt(f),
         }
     }
 }
@@ -126,8 +146,8 @@ fn of(end: &RunEnded) -> Vec<Watched> {
     vec![Watched::Run(end.run), Watched::Agent(end.agent.clone())]
 }
 
-/// The executor says that a run has ended. Who watches is told page by page, and webhooks at once; where
-/// nobody watches nothing is kept, and the executor hears that.
+/// The executor says that a run has ended. Who watches is told page by page, and webhooks at once. Nothing is
+/// kept of an end that nobody wants; where nobody wants any, the executor hears that.
 pub(super) fn told(
     workspace: &Workspace,
     end: &RunEnded,
@@ -136,17 +156,22 @@ pub(super) fn told(
 ) -> Result<Step, Stop> {
     let watchers = watchers(workspace, end, None, look);
     let (watchers, hooks) = both(watchers, webhook::hooks(workspace, look))?;
-    if watchers.is_empty() {
-        return Ok(Step::Same(Answer::EndNoted(EndNoted::Nobody {
-            agent: end.agent.clone(),
-            watch: end.watch,
-        })));
-    }
-    let mut effects = vec![Effect::More];
     let wanting = hooks.iter().filter(|hook| hook.wants_end(end));
     let calls: Vec<_> = wanting
         .map(|hook| Posting::at_once(Recipient::Webhook(hook.id), now))
         .collect();
+    if watchers.is_empty() && calls.is_empty() {
+        let noted = match hooks.iter().any(Hook::wants_ends) {
+            true => EndNoted::Told,
+            false => EndNoted::Nobody {
+                agent: end.agent.clone(),
+                watch: end.watch,
+                workspace_watch: end.workspace_watch,
+            },
+        };
+        return Ok(Step::Same(Answer::EndNoted(noted)));
+    }
+    let mut effects = vec![Effect::More];
     if !calls.is_empty() {
         effects.extend(posted(workspace, end, Vec::new(), calls));
     }

@@ -11,7 +11,7 @@ use holdpoint_ids::{UserName, Workspace};
 use super::fan_out::{Fan, PAGE, Page, people};
 use super::note::{TITLE_CHARS_MAX, title as asked, type_of};
 use super::{
-    Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Refusal, Step, Stop, ended,
+    Aggregate, Answer, Change, Effect, EndsFor, Fact, Found, Look, Need, Refusal, Step, Stop, ended,
 };
 
 /// Most that one person watches.
@@ -96,8 +96,8 @@ fn ends(watch: &Watch) -> Option<Effect> {
         Watched::Request(_) => None,
         Watched::Run(_) | Watched::Agent(_) => Some(Effect::WatchEnds {
             workspace: watch.workspace.clone(),
-            person: watch.person.clone(),
-            of: watch.of.clone(),
+            by: EndsFor::Person(watch.person.clone()),
+            of: watch.of.clone().into(),
             rev: watch.version,
         }),
     }

@@ -1,10 +1,11 @@
-//! A program that is told of what happens to requests, and how runs end that somebody watches: of what,
-//! and whether it still listens.
+//! A program that is told of what happens to requests, and how runs end: of what, and whether it still
+//! listens.
 
 #[cfg(test)]
 mod tests;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::executor::EndsOf;
 use holdpoint_contracts::notification::{
     FactKind, RequestFact, RunEnded, WebhookAdded, WebhookFormat, WebhookStatus, WebhookView,
     event_name, run_event_name,
@@ -14,7 +15,10 @@ use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::{UserName, WebhookId, Workspace};
 use url::Url;
 
-use super::{Aggregate, Answer, Change, Fact, Found, Look, Need, Refusal, Step, Stop, notice};
+use super::{
+    Aggregate, Answer, Change, Effect, EndsFor, Fact, Found, Look, Need, Refusal, Step, Stop,
+    notice,
+};
 
 /// Webhooks of one workspace; one more is refused.
 pub const WEBHOOKS_MAX: usize = 50;
@@ -133,10 +137,17 @@ impl Hook {
         self.active && (named(fact.kind) || follows)
     }
 
-    /// Whether it is told of the end of a run that somebody watches.
+    /// Whether it is told of the end of a run.
     #[must_use]
     pub fn wants_end(&self, end: &RunEnded) -> bool {
         self.active && run_event_name(end.status).is_some_and(|event| self.has_named(event))
+    }
+
+    /// Whether it is told of any end.
+    #[must_use]
+    pub fn wants_ends(&self) -> bool {
+        let mut all = RunStatus::ALL.into_iter().filter_map(run_event_name);
+        self.active && all.any(|event| self.has_named(event))
     }
 
     fn has_named(&self, event: &str) -> bool {
@@ -281,6 +292,7 @@ pub(super) fn add(known: Option<&Webhook>, new: &Webhook, look: Look<'_>) -> Res
     all.extend(new.hook());
     let answer = added(new);
     let mut change = change(new.clone(), answer);
+    change.effects.extend(ends(new));
     let need = Need::Webhooks(new.workspace.clone());
     change.facts.push((need, Fact::Webhooks(all)));
     Ok(Step::Changed(Box::new(change)))
@@ -328,8 +340,24 @@ pub(super) fn put(
         version: known.version + 1,
         ..known.clone()
     };
+    let ends = ends(&next);
     let answer = Answer::Webhook(Box::new(next.view()));
-    Ok(Step::Changed(Box::new(change(next, answer))))
+    let mut change = change(next, answer);
+    change.effects.extend(ends);
+    Ok(Step::Changed(Box::new(change)))
+}
+
+/// The executor is to tell the ends of all runs, if the webhook wants any (Mend C-10).
+fn ends(webhook: &Webhook) -> Option<Effect> {
+    webhook
+        .hook()
+        .is_some_and(|hook| hook.wants_ends())
+        .then(|| Effect::WatchEnds {
+            workspace: webhook.workspace.clone(),
+            by: EndsFor::Webhook(webhook.id),
+            of: EndsOf::All,
+            rev: webhook.version,
+        })
 }
 
 /// What came of a call: taken, not taken, or never to be taken.

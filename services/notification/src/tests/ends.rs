@@ -1,7 +1,7 @@
 //! How a run ended, from the executor's word to mails, chats and webhooks (S0-T4); the executor is played.
 
 use futures_util::StreamExt as _;
-use holdpoint_contracts::executor::{self, EndWatched, WatchEnds};
+use holdpoint_contracts::executor::{self, EndWatched, EndsOf, WatchEnds};
 use holdpoint_contracts::message::{Envelope, Reply};
 use holdpoint_contracts::notification::{
     AddWebhook, Chat, DeliveryState, EndNoted, ListDeliveries, NoteEnds, NotificationType,
@@ -26,6 +26,7 @@ fn run_ended(watch: u64) -> RunEnded {
         started_at: "2026-01-01T00:00:00Z".parse().unwrap(),
         ended_at: "2026-01-01T00:07:00Z".parse().unwrap(),
         watch,
+        workspace_watch: 0,
     }
 }
 
@@ -50,10 +51,10 @@ impl Bench {
             while let Some(message) = asked.next().await {
                 let envelope: Envelope<WatchEnds> =
                     serde_json::from_slice(&message.payload).unwrap();
-                let answer = |of: &Watched| {
+                let answer = |of: &EndsOf| {
                     let ended = match of {
-                        Watched::Run(_) => ended.clone().map(Box::new),
-                        Watched::Agent(_) | Watched::Request(_) => None,
+                        EndsOf::Run(_) => ended.clone().map(Box::new),
+                        EndsOf::Agent(_) | EndsOf::Request(_) | EndsOf::All => None,
                     };
                     Reply::Ok(EndWatched { ended })
                 };
@@ -101,11 +102,19 @@ async fn an_end_leaves_by_every_way_once() {
         format: WebhookFormat::Standard,
     };
     bench.bus.ask(&acme(), &bench.by("ada", add)).await.unwrap();
-    let nobody = EndNoted::Nobody {
-        agent: "outreach".parse().unwrap(),
-        watch: 2,
+    let other = RunEnded {
+        run: "run_01920000000070008000000000000009".parse().unwrap(),
+        ..run_ended(2)
     };
-    assert_eq!(bench.ended(run_ended(2)).await, nobody);
+    assert_eq!(
+        bench.ended(other).await,
+        EndNoted::Told,
+        "by the webhook (C-10)"
+    );
+    let called = async || (hook.calls().len() == 1).then_some(());
+    until(PATIENCE, "the webhook is called", called)
+        .await
+        .unwrap();
 
     let agent = Watched::Agent("outreach".parse().unwrap());
     bench.follows("ada", agent.clone()).await;
@@ -120,9 +129,9 @@ async fn an_end_leaves_by_every_way_once() {
     }
     let mail = bench.until_mailed(1).await.remove(0);
     assert_eq!(mail.subject, "Run of outreach failed");
-    let called = async || (chat.calls().len() + hook.calls().len() == 2).then_some(());
+    let called = async || (chat.calls().len() + hook.calls().len() == 3).then_some(());
     until(PATIENCE, "both are called", called).await.unwrap();
-    let call = hook.calls().remove(0);
+    let call = hook.calls().remove(1);
     let body: Value = serde_json::from_str(&call.body).unwrap();
     assert_eq!(body["type"], "run.failed");
     assert_eq!(body["data"]["took_ms"], 420_000);

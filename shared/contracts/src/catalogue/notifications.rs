@@ -4,7 +4,7 @@ use holdpoint_ids::{HoldId, NotificationId, WebhookId};
 
 use super::samples::{at, hold_id, page, run_id};
 use super::{Entry, acme, command, message, query};
-use crate::executor::{EndWatched, WatchEnds};
+use crate::executor::{EndWatched, EndsOf, WatchEnds};
 use crate::hold::{HoldOutcome, Priority};
 use crate::message::Reply;
 use crate::notification::{
@@ -289,6 +289,7 @@ fn run_ended() -> RunEnded {
         started_at: at("02T09:00:00"),
         ended_at: at("05T09:00:00"),
         watch: 2,
+        workspace_watch: 1,
     }
 }
 
@@ -327,11 +328,13 @@ pub(super) fn ends() -> Vec<Entry> {
     };
     let watch = WatchEnds {
         of: vec![
-            Watched::Run(run_id()),
-            Watched::Agent("outreach".parse().unwrap()),
+            EndsOf::Run(run_id()),
+            EndsOf::Agent("outreach".parse().unwrap()),
+            EndsOf::All,
         ],
     };
     let watched = vec![
+        Reply::Ok(EndWatched::default()),
         Reply::Ok(EndWatched {
             ended: Some(Box::new(run_ended())),
         }),
@@ -343,6 +346,7 @@ pub(super) fn ends() -> Vec<Entry> {
     let nobody = EndNoted::Nobody {
         agent: "outreach".parse().unwrap(),
         watch: 2,
+        workspace_watch: 0,
     };
     vec![
         query(&watching, counted),

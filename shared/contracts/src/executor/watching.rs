@@ -1,24 +1,62 @@
-//! Which ends of runs the executor tells of: those of runs and agents that somebody watches.
+//! Which ends of runs the executor tells of: those of runs and agents that somebody watches, or all.
 
+use std::fmt;
+
+use holdpoint_ids::{AgentName, HoldId, RunId};
 use serde::{Deserialize, Serialize};
 
 use super::SERVICE;
 use crate::message::{Command, Reply};
 use crate::notification::{RunEnded, Watched};
 
-/// Somebody watches these: their ends are told with [`NoteEnds`](crate::notification::NoteEnds) from the
-/// commit of this on. Again changes nothing that anybody sees. 404 for what is not there, 422 for a
-/// request: its end is not the executor's.
+/// The ends of these are told with [`NoteEnds`](crate::notification::NoteEnds) from the commit of this on.
+/// Again changes nothing that anybody sees. 404 for what is not there, 422 for a request: its end is not
+/// the executor's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchEnds {
     /// At least one.
-    pub of: Vec<Watched>,
+    pub of: Vec<EndsOf>,
 }
 command!(WatchEnds, "watch_ends", Vec<Reply<EndWatched>>, |it| it
     .of
     .first()
     .map(ToString::to_string)
     .unwrap_or_default());
+
+/// Whose ends are told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndsOf {
+    /// A request has no end that is a run's: refused by itself.
+    Request(HoldId),
+    /// One run.
+    Run(RunId),
+    /// All runs of an agent.
+    Agent(AgentName),
+    /// All runs of the workspace: a webhook wants them (Mend C-10).
+    All,
+}
+
+impl fmt::Display for EndsOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(id) => Watched::Request(*id).fmt(f),
+            Self::Run(id) => Watched::Run(*id).fmt(f),
+            Self::Agent(name) => Watched::Agent(name.clone()).fmt(f),
+            Self::All => f.write_str("all"),
+        }
+    }
+}
+
+impl From<Watched> for EndsOf {
+    fn from(of: Watched) -> Self {
+        match of {
+            Watched::Request(id) => Self::Request(id),
+            Watched::Run(id) => Self::Run(id),
+            Watched::Agent(name) => Self::Agent(name),
+        }
+    }
+}
 
 /// To one thing that is watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

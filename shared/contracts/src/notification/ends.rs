@@ -1,4 +1,4 @@
-//! How runs ended that somebody watches.
+//! How runs ended that somebody watches, or that a webhook wants.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, RunId};
@@ -43,23 +43,29 @@ pub struct RunEnded {
     /// How often somebody had begun to watch its agent; 0: nobody watches that, as far as is known.
     #[serde(default)]
     pub watch: u64,
+    /// How often all ends of the workspace were asked for; 0: nobody wants them, as far as is known.
+    #[serde(default)]
+    pub workspace_watch: u64,
 }
 
 /// What the notification service says to one [`RunEnded`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndNoted {
-    /// It is stored, and those who watch are told.
+    /// Those who want this end are told. Others may want the next one.
     Told,
     /// It was known.
     Known,
-    /// Nobody watches the run, nor its agent: of that one, nothing more need be told until somebody
-    /// begins to watch it once more than so often.
+    /// Nobody watches the run, nor its agent, and no webhook wants ends of runs. Nothing more need be told
+    /// of the agent, and of the workspace, until somebody asks for it once more than so often.
     Nobody {
         /// Which agent.
         agent: AgentName,
         /// As in [`RunEnded::watch`].
         watch: u64,
+        /// As in [`RunEnded::workspace_watch`].
+        #[serde(default)]
+        workspace_watch: u64,
     },
 }
 

@@ -62,7 +62,7 @@ pub const fn event_name(kind: HoldKind, what: FactKind) -> Option<&'static str> 
     })
 }
 
-/// The name of how a run ended that somebody watches; none: it has not.
+/// The name of how a run ended; none: it has not.
 #[must_use]
 pub const fn run_event_name(status: RunStatus) -> Option<&'static str> {
     match status {
@@ -78,7 +78,7 @@ pub const fn run_event_name(status: RunStatus) -> Option<&'static str> {
     }
 }
 
-/// Has a program told of what happens to requests, and how runs end that somebody watches. Needs the signed assertion of somebody who may
+/// Has a program told of what happens to requests, and of how runs end. Needs the signed assertion of somebody who may
 /// administer; 422 `invalid_body` says what is wrong where, 409 `too_many_webhooks` that there is no
 /// room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

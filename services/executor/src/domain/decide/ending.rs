@@ -1,13 +1,14 @@
-//! What is told of a run's end, and to whom: nobody, unless somebody watches the run or its agent.
+//! What is told of a run's end, and to whom: nobody, unless somebody watches the run or its agent, or a
+//! webhook wants the ends of all runs.
 
 use holdpoint_contracts::executor::EndWatched;
 use holdpoint_contracts::notification::RunEnded;
 
 use crate::domain::effect::{Answer, Effect};
-use crate::domain::need::{Fact, Found, Need};
 use crate::domain::run::Run;
 
 use super::Verdict;
+use super::follow::Scopes;
 use super::turn::{Stop, Turn};
 
 /// Longest sentence of an end that is told, in characters; all of it is at the run.
@@ -15,7 +16,7 @@ const MESSAGE_CHARS_MAX: usize = 1_000;
 
 /// Somebody watches the run. One that has ended is left as it is: how, is the answer.
 pub(super) fn watch(mut turn: Turn<'_>) -> Verdict {
-    let ended = ended(&turn.run, None, 0).map(Box::new);
+    let ended = ended(&turn.run, None, (0, 0)).map(Box::new);
     let is_known = ended.is_some() || turn.run.watched;
     let answer = Answer::Watched(EndWatched { ended });
     if is_known {
@@ -25,20 +26,20 @@ pub(super) fn watch(mut turn: Turn<'_>) -> Verdict {
     turn.decided(answer)
 }
 
-/// The end of the run, if this decision is that, and somebody watches.
+/// The end of the run, if this decision is that, and somebody wants to know.
 pub(super) fn told(turn: &Turn<'_>) -> Result<Option<Effect>, Stop> {
     let run = &turn.run;
     if turn.before.is_final() || !run.is_final() {
         return Ok(None);
     }
-    let need = Need::Agent(run.workspace.clone(), run.agent.clone());
-    let watch = match turn.look(&need) {
-        Found::Unknown => return Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Agent(agent)) => agent.watch.number(),
-        Found::Absent | Found::Here(_) => 0,
-    };
-    let by = turn.ended_by.clone();
-    let end = ended(run, by, watch).filter(|_| watch > 0 || run.watched);
+    let look = |need: &_| turn.look(need);
+    let scopes = Scopes::look_up(&run.workspace, &run.agent, &look)?;
+    let of_agent = scopes.agent.map_or(0, |agent| agent.watch.number());
+    let of_all = scopes.workspace.map_or(0, |all| all.watch.number());
+    if of_agent == 0 && of_all == 0 && !run.watched {
+        return Ok(None);
+    }
+    let end = ended(run, turn.ended_by.clone(), (of_agent, of_all));
     Ok(end.map(|end| Effect::Ended {
         workspace: run.workspace.clone(),
         end: Box::new(end),
@@ -46,7 +47,7 @@ pub(super) fn told(turn: &Turn<'_>) -> Result<Option<Effect>, Stop> {
 }
 
 /// How a run ended; none: it has not.
-fn ended(run: &Run, by: Option<String>, watch: u64) -> Option<RunEnded> {
+fn ended(run: &Run, by: Option<String>, (watch, workspace_watch): (u64, u64)) -> Option<RunEnded> {
     let ended_at = run.ended_at()?;
     Some(RunEnded {
         run: run.id,
@@ -61,5 +62,6 @@ fn ended(run: &Run, by: Option<String>, watch: u64) -> Option<RunEnded> {
         started_at: run.created_at,
         ended_at,
         watch,
+        workspace_watch,
     })
 }

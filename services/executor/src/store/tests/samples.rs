@@ -11,10 +11,10 @@ use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::json;
 
-use crate::domain::agent::AgentWatch;
 use crate::domain::plan::{OnPause, Plan};
 use crate::domain::run::questions::Questions;
 use crate::domain::run::{Alarm, Hold, Phase, Step, StepPhase};
+use crate::domain::scope::EndsWatch;
 use crate::domain::scope::{Followed, Scope, ScopePause, WorkspaceScope};
 use crate::domain::{Agent, Aggregate, Contact, Node, Run, Tool};
 
@@ -41,7 +41,7 @@ pub(super) fn agent() -> Agent {
         description: Some("Für ’n Test".to_owned()),
         updated_at: now(),
         scope: Scope::default(),
-        watch: AgentWatch::default(),
+        watch: EndsWatch::default(),
     }
 }
 

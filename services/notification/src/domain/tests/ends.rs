@@ -21,6 +21,7 @@ fn run_ended(status: RunStatus) -> RunEnded {
         started_at: DateTime::UNIX_EPOCH,
         ended_at: "1970-01-03T04:00:07.250Z".parse().unwrap(),
         watch: 3,
+        workspace_watch: 0,
     }
 }
 
@@ -162,6 +163,7 @@ fn an_end_that_nobody_watches_is_forgotten() {
     let nobody = EndNoted::Nobody {
         agent: "outreach".parse().unwrap(),
         watch: 3,
+        workspace_watch: 0,
     };
     assert_eq!(
         given(None, &input, &look(&world, &[])),
@@ -248,14 +250,60 @@ fn the_executor_hears_what_is_watched() {
         };
         let effect = Effect::WatchEnds {
             workspace: acme(),
-            person: "ada".parse().unwrap(),
-            of,
+            by: EndsFor::Person("ada".parse().unwrap()),
+            of: of.into(),
             rev: 1,
         };
         assert_eq!(change.effects.contains(&effect), is_told);
         let Ok(Step::Same(_)) = given(Some(&change.state), &input, &look) else {
             panic!("again changes something");
         };
+    }
+}
+
+/// Mend C-10: a webhook hears of the ends of all runs, by name. As long as it wants any, the executor tells
+/// them all.
+#[test]
+fn a_webhook_hears_of_ends_that_nobody_watches() {
+    let hook = |events: &[&str], active| Hook {
+        id: "wh_01920000000070008000000000000007".parse().unwrap(),
+        events: names(events),
+        format: WebhookFormat::Standard,
+        active,
+    };
+    let end = run_ended(RunStatus::Failed);
+    let input = Input::Ended {
+        workspace: acme(),
+        end: Box::new(end.clone()),
+    };
+    let nobody = EndNoted::Nobody {
+        agent: "outreach".parse().unwrap(),
+        watch: 3,
+        workspace_watch: 0,
+    };
+    for (hook, calls, noted) in [
+        (hook(&["run.failed"], true), true, EndNoted::Told),
+        (hook(&["run.completed"], true), false, EndNoted::Told),
+        (hook(&["run.failed"], false), false, nobody.clone()),
+        (hook(&["approval.*"], true), false, nobody),
+    ] {
+        let look = |need: &Need| match need {
+            Need::Webhooks(_) => Found::Here(Fact::Webhooks(vec![hook.clone()])),
+            _ => Found::Absent,
+        };
+        match given(None, &input, &look) {
+            Ok(Step::Changed(change)) => {
+                assert!(calls, "{hook:?}");
+                let told = |effect: &Effect| matches!(effect, Effect::Deliver { .. });
+                assert!(change.effects.iter().any(told));
+                assert_eq!(change.answer, Answer::EndNoted(noted));
+            }
+            Ok(Step::Same(answer)) => {
+                assert!(!calls, "{hook:?}");
+                assert_eq!(answer, Answer::EndNoted(noted));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }
 

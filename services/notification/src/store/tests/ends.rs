@@ -33,6 +33,7 @@ fn end(number: u32) -> End {
             started_at: now(),
             ended_at: now() + TimeDelta::milliseconds(7),
             watch: 1,
+            workspace_watch: 0,
         },
         fan: Fan::Watchers { after: None },
         version: 1,

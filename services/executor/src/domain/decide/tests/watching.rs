@@ -6,7 +6,7 @@ use holdpoint_ids::Workspace;
 use serde_json::json;
 
 use super::world::{Heard, World, broken, done};
-use crate::domain::agent::AgentWatch;
+use crate::domain::scope::{EndsWatch, WorkspaceScope};
 use crate::domain::{Agent, Aggregate, Answer, Found, Input, Need, Refusal, RunInput, Verdict};
 
 const STEPS: &str = "
@@ -101,11 +101,57 @@ fn the_ends_of_the_runs_of_a_watched_agent_are_told() {
         ];
         for end in ends {
             let mut world = working();
-            world.agent_watch = AgentWatch { begun: 4, stands };
+            world.agent_watch = EndsWatch { begun: 4, stands };
             end(&mut world);
             let told: Vec<_> = world.ended.iter().map(|end| end.watch).collect();
             assert_eq!(told, if stands { vec![4] } else { vec![] });
         }
+    }
+}
+
+/// Mend C-10: the ends of all runs of a workspace, as long as a webhook wants them.
+#[test]
+fn all_ends_of_a_workspace_are_told_while_they_are_wanted() {
+    let begin = Input::WatchEnds {
+        workspace: acme(),
+        agent: None,
+    };
+    let over = |watch| Input::UnwatchedEnds {
+        workspace: acme(),
+        agent: None,
+        watch,
+    };
+    let nothing = |_: &Need| Found::Unknown;
+    let mut known: Option<WorkspaceScope> = None;
+    for (input, wanted) in [
+        (over(1), 0),
+        (begin.clone(), 1),
+        (over(0), 1),
+        (begin, 2),
+        (over(1), 2),
+        (over(2), 0),
+        (over(2), 0),
+    ] {
+        let mut world = working();
+        let state = known.clone().map(Aggregate::Workspace);
+        if let Verdict::Decided(decision) =
+            super::super::decide(state.as_ref(), &input, &nothing, world.now)
+        {
+            let Aggregate::Workspace(next) = decision.state else {
+                panic!("no workspace");
+            };
+            let text = serde_json::to_string(&next).unwrap();
+            assert_eq!(serde_json::from_str::<WorkspaceScope>(&text).unwrap(), next);
+            known = Some(next);
+        }
+        world.workspace_scope = known.clone();
+        world.report("it", done(json!({})));
+        let told: Vec<_> = world.ended.iter().map(|end| end.workspace_watch).collect();
+        assert_eq!(
+            told,
+            Vec::from_iter((wanted > 0).then_some(wanted)),
+            "{input:?}"
+        );
     }
 }
 
@@ -140,13 +186,13 @@ fn a_watch_that_begins_meanwhile_stands() {
         panic!("no agent");
     };
     let name = agent.name.clone();
-    let begin = Input::WatchAgent {
+    let begin = Input::WatchEnds {
         workspace: acme(),
-        agent: name.clone(),
+        agent: Some(name.clone()),
     };
-    let end = |watch| Input::UnwatchedAgent {
+    let end = |watch| Input::UnwatchedEnds {
         workspace: acme(),
-        agent: name.clone(),
+        agent: Some(name.clone()),
         watch,
     };
     let first = decided(&agent, &begin).unwrap();

@@ -20,10 +20,10 @@ use holdpoint_contracts::steps::{Grant, HandOut, ResultAnswer};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
-use crate::domain::agent::AgentWatch;
 use crate::domain::plan::Plan;
 use crate::domain::run::people::Closing;
 use crate::domain::run::{Choice, Run, Step, StepPhase};
+use crate::domain::scope::EndsWatch;
 use crate::domain::scope::{Scope, WorkspaceScope};
 use crate::domain::{
     Agent, Aggregate, Answer, Fact, Found, Input, Lease, Need, PlanFact, Refusal, RunInput,
@@ -51,7 +51,7 @@ pub(super) struct World {
     /// What was commanded for all runs of the agent.
     pub(super) agent_scope: Scope,
     /// Whether somebody watches the agent.
-    pub(super) agent_watch: AgentWatch,
+    pub(super) agent_watch: EndsWatch,
     /// What the notification service was told of its end.
     pub(super) ended: Vec<RunEnded>,
     /// What was commanded for the whole workspace.
@@ -131,7 +131,7 @@ impl World {
             contact: Some(json!({ "id": "ada", "email": "ada@x.example", "replied": false })),
             has_agent: true,
             agent_scope: Scope::default(),
-            agent_watch: AgentWatch::default(),
+            agent_watch: EndsWatch::default(),
             ended: Vec::new(),
             workspace_scope: None,
             timers: BTreeMap::new(),
