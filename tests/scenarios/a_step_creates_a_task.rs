@@ -67,7 +67,19 @@ async fn a_person_finds_it_and_the_run_has_gone_on() {
         assert!(body.contains(words), "{words}: {body}");
     }
 
-    // Overdue it stays, and others are told; done it is done.
+    is_due(&world, &nina).await;
+    let path = format!("/requests/{}/complete", task["id"].as_str().unwrap());
+    let body = json!({ "notes": "Sent.", "disposition": "finish" });
+    let (status, done) = world.up.post(&path, &body).await.unwrap();
+    assert_eq!(
+        (status, &done["effect"]),
+        (200, &json!("applied")),
+        "{done}"
+    );
+}
+
+/// Mend C-14: overdue it stays; who has it and the owners are told.
+async fn is_due(world: &World, nina: &Person) {
     world.advance("2 days").await;
     let (_, told) = world.up.get("/notifications").await.unwrap();
     let titles: Vec<_> = told["items"]
@@ -77,16 +89,15 @@ async fn a_person_finds_it_and_the_run_has_gone_on() {
         .map(|one| &one["title"])
         .collect();
     assert!(
-        titles.contains(&&json!("Nobody has acted yet: Send Zoe the contract")),
+        titles.contains(&&json!("Due: Send Zoe the contract")),
         "{told}"
     );
-    let path = format!("/requests/{}/complete", task["id"].as_str().unwrap());
-    let body = json!({ "notes": "Sent.", "disposition": "finish" });
-    let (status, done) = world.up.post(&path, &body).await.unwrap();
+    let (_, told) = nina.get(&world.up, "/notifications").await.unwrap();
+    let due = &told["items"][0];
     assert_eq!(
-        (status, &done["effect"]),
-        (200, &json!("applied")),
-        "{done}"
+        (&due["type"], &due["title"]),
+        (&json!("task_due"), &json!("Due: Send Zoe the contract")),
+        "{told}"
     );
 }
 

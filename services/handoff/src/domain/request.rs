@@ -314,6 +314,12 @@ impl Request {
         }
     }
 
+    /// Whether a step has created a to-do, and its run does not wait for it.
+    pub(crate) fn is_task(&self) -> bool {
+        let is_task = |spec: &HoldSpec| spec.task.is_some();
+        self.id.is_standalone() && self.spec.as_ref().is_some_and(is_task)
+    }
+
     /// Everybody who may decide it, besides operators; no entry: the owners.
     pub fn deciders(&self) -> Vec<String> {
         let mut deciders = self.put_to().to_vec();

@@ -126,6 +126,21 @@ impl Turn {
         self.told = Some(Told { kind, by, at, to });
     }
 
+    /// Those who have it are told, too.
+    pub(crate) fn tell_audience(&mut self) {
+        let Some(told) = &mut self.told else {
+            return;
+        };
+        if told.to.is_empty() {
+            told.to.push("@role.owner".to_owned());
+        }
+        for whom in self.request.audience() {
+            if !told.to.contains(&whom) {
+                told.to.push(whom);
+            }
+        }
+    }
+
     /// What later decisions of the same batch may find.
     pub(crate) fn fact(&mut self, fact: Option<(Need, Fact)>) {
         self.facts.extend(fact);

@@ -205,11 +205,16 @@ fn time_is_up(turn: &mut Turn, at: DateTime<Utc>, scene: &Scene<'_>) -> Result<(
             turn.request.escalated_at = Some(at);
             if let Some(rung) = ladder::next_to_tell(&turn.request) {
                 turn.note("escalated", BY_TIME, at, Some("its time is up".to_owned()));
-                return ladder::fire(turn, &rung, at, scene);
+                ladder::fire(turn, &rung, at, scene)?;
+            } else {
+                let note = "its time is up: told: the owners".to_owned();
+                turn.note("escalated", BY_TIME, at, Some(note));
+                turn.tell_people(FactKind::Escalated, None, at, Vec::new());
             }
-            let note = "its time is up: told: the owners".to_owned();
-            turn.note("escalated", BY_TIME, at, Some(note));
-            turn.tell_people(FactKind::Escalated, None, at, Vec::new());
+            // A task is due: those who have it are to do it (Mend C-14).
+            if turn.request.is_task() {
+                turn.tell_audience();
+            }
         }
         Some(
             OnTimeout::Escalate

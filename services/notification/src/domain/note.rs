@@ -120,21 +120,30 @@ pub(super) fn type_of(fact: &RequestFact) -> Option<NotificationType> {
         HoldKind::Approval => NotificationType::ApprovalRequested,
         HoldKind::Input => NotificationType::InputRequested,
         // Nothing is handed over: a step has created a task, and its run goes on.
-        HoldKind::Handoff if fact.request.run.is_none() && fact.request.task.is_some() => {
-            NotificationType::TaskAssigned
-        }
+        HoldKind::Handoff if is_task(fact) => NotificationType::TaskAssigned,
         HoldKind::Handoff => NotificationType::AgentHandoff,
     };
     match fact.kind {
         FactKind::Opened => Some(asked),
         FactKind::Assigned if fact.request.kind == HoldKind::Handoff => Some(asked),
         FactKind::Assigned => Some(NotificationType::TaskAssigned),
+        FactKind::Escalated if is_due(fact) => Some(NotificationType::TaskDue),
         FactKind::Escalated => Some(NotificationType::Escalation),
         FactKind::TakenOver => None,
         FactKind::Decided | FactKind::Expired | FactKind::Withdrawn => {
             Some(NotificationType::Custom)
         }
     }
+}
+
+/// Whether a step has created a to-do, and its run does not wait for it.
+fn is_task(fact: &RequestFact) -> bool {
+    fact.request.run.is_none() && fact.request.task.is_some()
+}
+
+/// Whether it is a task whose time is up (S0-T4).
+fn is_due(fact: &RequestFact) -> bool {
+    is_task(fact) && fact.request.deadline.is_some_and(|due| due <= fact.at)
 }
 
 /// One person's copy.
@@ -167,6 +176,7 @@ pub(crate) fn title(fact: &RequestFact) -> String {
     let text = request.title.as_deref().unwrap_or(&request.question);
     let line = text.lines().next().unwrap_or_default();
     let late = match fact.kind {
+        FactKind::Escalated if is_due(fact) => "Due: ",
         FactKind::Escalated => "Nobody has acted yet: ",
         FactKind::Opened
         | FactKind::Assigned
@@ -407,9 +417,9 @@ pub(crate) const fn asks_somebody(kind: NotificationType) -> bool {
         | NotificationType::AgentHandoff
         | NotificationType::Escalation
         | NotificationType::Mention
+        | NotificationType::TaskDue
         | NotificationType::TaskAssigned => true,
-        NotificationType::TaskDue
-        | NotificationType::DealWon
+        NotificationType::DealWon
         | NotificationType::DealLost
         | NotificationType::NewLead
         | NotificationType::WorkflowComplete

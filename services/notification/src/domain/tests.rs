@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chrono::DateTime;
+use chrono::{DateTime, TimeDelta};
 use holdpoint_contracts::handoff::{RequestStatus, RequestView};
 use holdpoint_contracts::hold::{OnTimeout, Priority, Task};
 use holdpoint_contracts::notification::{FactKind, NotificationType, RequestFact};
@@ -276,6 +276,30 @@ fn a_notification_says_what_it_is_and_where_to_act() {
     );
     let escalated = fact(8, FactKind::Escalated, &[]);
     assert_ne!(noted(escalated, false).id(), id);
+}
+
+/// Mend C-14, S0-T4: a task whose time is up is due; before that, nobody has acted yet.
+#[test]
+fn a_task_is_due_when_its_time_is_up() {
+    let mut fact = fact(8, FactKind::Escalated, &[]);
+    fact.request.kind = HoldKind::Handoff;
+    fact.request.run = None;
+    fact.request.task =
+        serde_json::from_value(serde_json::json!({ "id": "t", "title": "Call" })).ok();
+    let kinds = [
+        (TimeDelta::zero(), NotificationType::TaskDue, "Due: "),
+        (
+            TimeDelta::minutes(1),
+            NotificationType::Escalation,
+            "Nobody has acted yet: ",
+        ),
+    ];
+    for (left, kind, begin) in kinds {
+        fact.request.deadline = Some(fact.at + left);
+        assert_eq!(note::type_of(&fact), Some(kind));
+        assert!(title(&fact).starts_with(begin));
+        assert!(asks_somebody(kind), "it leaves the application");
+    }
 }
 
 fn noted(fact: RequestFact, again: bool) -> Note {

@@ -8,8 +8,9 @@ use chrono::TimeDelta;
 use holdpoint_contracts::handoff::{
     Decision, Effect as Word, RequestAction, RequestStatus, RequestView,
 };
-use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Policy};
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Policy, Priority, Task};
 use holdpoint_contracts::link::Link;
+use holdpoint_contracts::notification::FactKind;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
@@ -377,5 +378,28 @@ fn a_secret_is_entered_elsewhere() {
             Some(pointer),
             "{problem:?}"
         );
+    }
+}
+
+/// Mend C-14, S0-T4: a task that is due concerns those who have it, and the owners.
+#[test]
+fn a_task_that_is_due_concerns_those_who_have_it() {
+    let task = Task {
+        id: "task".to_owned(),
+        title: "Call".to_owned(),
+        description: String::new(),
+        tags: Vec::new(),
+        priority: Priority::Normal,
+    };
+    for (task, to) in [(Some(task), &["@role.owner", "@user.ada"][..]), (None, &[])] {
+        let mut spec = spec(HoldKind::Handoff);
+        spec.task = task;
+        spec.on_timeout = OnTimeout::Escalate;
+        spec.to = vec!["@user.ada".to_owned()];
+        let mut world = opened(spec);
+        world.now = minute(1);
+        world.fire();
+        let to: Vec<_> = to.iter().map(|&whom| whom.to_owned()).collect();
+        assert_eq!(world.facts().last(), Some(&(FactKind::Escalated, to)));
     }
 }
