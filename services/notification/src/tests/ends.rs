@@ -70,6 +70,23 @@ impl Bench {
     }
 }
 
+/// Mend C-10: nobody watches.
+async fn a_webhook_alone_is_told(bench: &Bench, hook: &Called) {
+    let other = RunEnded {
+        run: "run_01920000000070008000000000000009".parse().unwrap(),
+        ..run_ended(2)
+    };
+    assert_eq!(
+        bench.ended(other).await,
+        EndNoted::Told,
+        "by the webhook (C-10)"
+    );
+    let called = async || (hook.calls().len() == 1).then_some(());
+    until(PATIENCE, "the webhook is called", called)
+        .await
+        .unwrap();
+}
+
 /// S0-T4: by mail, by a chat of one's own and by webhooks, each under an id that stays; said again it is
 /// told nobody twice.
 #[tokio::test(flavor = "multi_thread")]
@@ -102,20 +119,7 @@ async fn an_end_leaves_by_every_way_once() {
         format: WebhookFormat::Standard,
     };
     bench.bus.ask(&acme(), &bench.by("ada", add)).await.unwrap();
-    let other = RunEnded {
-        run: "run_01920000000070008000000000000009".parse().unwrap(),
-        ..run_ended(2)
-    };
-    assert_eq!(
-        bench.ended(other).await,
-        EndNoted::Told,
-        "by the webhook (C-10)"
-    );
-    let called = async || (hook.calls().len() == 1).then_some(());
-    until(PATIENCE, "the webhook is called", called)
-        .await
-        .unwrap();
-
+    a_webhook_alone_is_told(&bench, &hook).await;
     let agent = Watched::Agent("outreach".parse().unwrap());
     bench.follows("ada", agent.clone()).await;
     bench.follows("bob", agent).await;

@@ -271,10 +271,9 @@ fn a_webhook_hears_of_ends_that_nobody_watches() {
         format: WebhookFormat::Standard,
         active,
     };
-    let end = run_ended(RunStatus::Failed);
     let input = Input::Ended {
         workspace: acme(),
-        end: Box::new(end.clone()),
+        end: Box::new(run_ended(RunStatus::Failed)),
     };
     let nobody = EndNoted::Nobody {
         agent: "outreach".parse().unwrap(),
