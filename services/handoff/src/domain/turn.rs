@@ -166,14 +166,9 @@ impl Turn {
         }
     }
 
-    /// Says it again, unless the wish of before is still on its way: that is sent again by itself.
-    pub(crate) fn tell_again(&mut self) {
-        if self.request.effect != Some(Word::Pending) {
-            self.tell();
-        }
-    }
-
-    fn tell(&mut self) {
+    /// Says how it ended, to a wish of the executor that is newer. Also while it has not answered the word of
+    /// before: its answer to that is of the time before the wish, and would end this one unheard.
+    pub(crate) fn tell(&mut self) {
         let Some(end) = self.request.end().or_else(|| self.request.take_over()) else {
             return;
         };

@@ -47,7 +47,7 @@ pub(crate) fn wish(
             take_over(&mut turn, want, scene)?
         }
         Cell::DecisionStaysAndIsToldAgain | Cell::DecisionTakesEffectOnResume => {
-            turn.tell_again();
+            turn.tell();
             WishAnswer::Decided
         }
         Cell::DecisionStaysRunEnded => {
@@ -58,7 +58,7 @@ pub(crate) fn wish(
             WishAnswer::Decided
         }
         Cell::TimeOutStaysAndIsToldAgain => {
-            turn.tell_again();
+            turn.tell();
             WishAnswer::TimedOut
         }
     };

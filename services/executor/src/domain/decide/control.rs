@@ -260,14 +260,23 @@ fn set_alarm(turn: &mut Turn<'_>, index: usize, hold: &Hold, alarm: Alarm, due: 
     });
 }
 
-/// A message about the run lies among the dead letters: its history says so, once a reason.
-pub(super) fn incident(mut turn: Turn<'_>, reason: &str) -> Verdict {
+/// Whether an incident is news: once a reason.
+pub(super) fn note_incident(turn: &mut Turn<'_>, reason: &str) -> bool {
     let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
     let is_known = turn.run.incidents.contains(&reason);
     if is_known || turn.run.is_final() || turn.run.incidents.len() >= INCIDENTS_MAX {
+        return false;
+    }
+    turn.run.incidents.push(reason);
+    true
+}
+
+/// A message about the run lies among the dead letters: its history says so, once a reason.
+pub(super) fn incident(mut turn: Turn<'_>, reason: &str) -> Verdict {
+    if !note_incident(&mut turn, reason) {
         return Verdict::Unchanged(Answer::Nothing(()));
     }
-    turn.run.incidents.push(reason.clone());
+    let reason = turn.run.incidents.last();
     let message = "A message about this run could not be handled and lies among the dead letters.";
     let data = json!({ "reason": reason });
     turn.event(EventType::RunIncident, None, message.to_owned(), data);

@@ -100,7 +100,7 @@ pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Res
         })));
     }
     let Some(on) = standing(&turn, hold) else {
-        return uncertain::closed(turn, hold, choice(closing), &closing.by);
+        return uncertain::closed(turn, hold, choice(closing), closing);
     };
     let is_news = deeds::before(&mut turn, &on, closing);
     // What was told with it may have moved its deadline, or passed it on.

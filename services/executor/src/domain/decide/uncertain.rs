@@ -1,7 +1,7 @@
 //! A step that may have happened: the question about it, and its answers.
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::ClosedAnswer;
+use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome};
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_ids::{HoldId, NodeName};
 use serde_json::{Value, json};
@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use crate::domain::effect::Answer;
 use crate::domain::need::{Fact, Found, Need};
 use crate::domain::refusal::Refusal;
+use crate::domain::run::people::Closing;
 use crate::domain::run::{Answered, Choice, Step, StepPhase, Uncertain, Working, millis_between};
 
 use super::turn::{RowData, Stop, Turn};
-use super::{Verdict, advance, people};
+use super::{Verdict, advance, control, people};
 
 /// Asks for all that the holds on people, the uncertain steps and those at `also` may lack: in one
 /// question.
@@ -153,13 +154,28 @@ pub(super) fn again(turn: &mut Turn<'_>, index: usize) -> Result<(), Stop> {
     advance::advance(turn)
 }
 
+/// The question was refused, so that nobody can answer it: an incident of the run, and operators see it. The
+/// step stays uncertain.
+fn nobody_is_asked(mut turn: Turn<'_>, step: &str, closing: &Closing) -> Verdict {
+    let why = closing.data.get("message").and_then(Value::as_str);
+    let why = why.unwrap_or("the question was withdrawn");
+    let message = format!("Nobody can be asked whether {step} happened: {why}");
+    let told = Answer::Closed(ClosedAnswer::Applied);
+    if !control::note_incident(&mut turn, &message) {
+        return Verdict::Unchanged(told);
+    }
+    let data = json!({ "reason": message });
+    turn.event(EventType::RunIncident, Some(step), message, data);
+    turn.decided(told)
+}
+
 /// A person has answered. While the run is paused the answer is kept and takes effect on resume; a
 /// second one changes nothing.
 pub(super) fn closed(
     mut turn: Turn<'_>,
     hold: HoldId,
     choice: Option<Choice>,
-    by: &str,
+    closing: &Closing,
 ) -> Result<Verdict, Stop> {
     let told = |answer| Ok(Verdict::Unchanged(Answer::Closed(answer)));
     let steps = &turn.run.steps;
@@ -176,10 +192,20 @@ pub(super) fn closed(
     if asked.answer.is_some() {
         return told(ClosedAnswer::OnResume);
     }
-    let Some(choice) = choice else {
-        return Err(Stop::Refused(Refusal::UnknownAnswer(hold)));
-    };
     let id = step.id.clone();
+    let Some(choice) = choice else {
+        return match closing.outcome {
+            HoldOutcome::Cancelled => Ok(nobody_is_asked(turn, &id, closing)),
+            HoldOutcome::Answered
+            | HoldOutcome::Approved
+            | HoldOutcome::Rejected
+            | HoldOutcome::Completed
+            | HoldOutcome::TakenOver
+            | HoldOutcome::Timeout
+            | HoldOutcome::Fired => Err(Stop::Refused(Refusal::UnknownAnswer(hold))),
+        };
+    };
+    let by = &closing.by;
     let index = turn.position(&id)?;
     prepare(&turn, &[])?;
     turn.event(
@@ -190,7 +216,7 @@ pub(super) fn closed(
     );
     let answer = Answered {
         choice,
-        by: by.to_owned(),
+        by: by.clone(),
     };
     if let Some(StepPhase::Uncertain(asked)) = turn.step_mut(index).map(|step| &mut step.phase) {
         asked.answer = Some(answer);

@@ -113,6 +113,29 @@ fn an_ended_run_marks_the_decision_that_it_never_took() {
     assert_eq!(world.view().effect, Some(Word::Applied));
 }
 
+/// Mend B-13, found by the simulation: the executor took a time-out while its run was paused, resumed, and
+/// wished it anew. Its answer to the old word confirmed that, and nobody would have woken the run.
+#[test]
+fn a_newer_wish_is_answered_though_the_word_of_before_is_on_its_way() {
+    let mut world = World::new();
+    world.wish(1, open(60));
+    world.now = minute(60);
+    world.fire();
+    let before = world.closed().last().unwrap().rev;
+    assert_eq!(world.view().effect, Some(Word::Pending));
+    assert_eq!(world.wish(2, open(60)), WishAnswer::TimedOut);
+    let after = world.closed().last().unwrap().rev;
+    assert!(after > before, "said anew");
+    let answer = ClosedAnswer::OnResume;
+    world
+        .put(RequestInput::Told {
+            rev: before,
+            answer,
+        })
+        .unwrap();
+    assert_eq!(world.view().effect, Some(Word::Pending));
+}
+
 #[test]
 fn a_word_on_an_older_close_says_nothing() {
     let mut world = World::new();

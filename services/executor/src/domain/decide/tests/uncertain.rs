@@ -192,6 +192,27 @@ fn an_answer_that_is_no_option_is_refused() {
     assert!(matches!(heard, Heard::Refused(Refusal::UnknownAnswer(_))));
 }
 
+/// Mend B-3: a question that is refused is an incident of its run, once. The simulation found a run that
+/// waited for ever.
+#[test]
+fn a_refused_question_is_an_incident() {
+    let mut world = lost();
+    let refused = || RunInput::HoldClosed {
+        hold: hold(&world),
+        closing: closing(
+            HoldOutcome::Cancelled,
+            json!({ "message": "it is too long" }),
+            world.now,
+        ),
+    };
+    let (once, again) = (refused(), refused());
+    assert!(matches!(world.give(once), Heard::Decided(_)));
+    assert!(matches!(world.give(again), Heard::Unchanged(_)));
+    let incident = world.event(EventType::RunIncident);
+    assert!(incident.message.contains("it is too long"), "{incident:?}");
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+}
+
 /// DESIGN, "The tables are enough": a dead letter that concerns a run puts an incident on it, once.
 #[test]
 fn a_dead_letter_is_on_the_history_of_its_run_once() {
