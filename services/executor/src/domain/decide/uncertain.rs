@@ -160,7 +160,8 @@ fn nobody_is_asked(mut turn: Turn<'_>, step: &str, closing: &Closing) -> Verdict
     let why = closing.data.get("message").and_then(Value::as_str);
     let why = why.unwrap_or("the question was withdrawn");
     let message = format!("Nobody can be asked whether {step} happened: {why}");
-    let told = Answer::Closed(ClosedAnswer::Applied);
+    // It has no effect.
+    let told = Answer::Closed(ClosedAnswer::RunEnded);
     if !control::note_incident(&mut turn, &message) {
         return Verdict::Unchanged(told);
     }
