@@ -138,7 +138,7 @@ pub(crate) fn watch(agent: Option<&Agent>, name: &AgentName) -> Verdict {
     changed(next, Answer::Watched(EndWatched::default()))
 }
 
-/// The end of one of its runs was told, and nobody watched any more.
+/// The notification service answered the end of a run: nobody watches the agent any more.
 pub(crate) fn unwatched(agent: Option<&Agent>, watch: u64) -> Verdict {
     let over = agent.and_then(|known| Some((known, known.watch.over(watch)?)));
     let Some((known, over)) = over else {

@@ -81,7 +81,7 @@ pub enum Effect {
         /// The wish.
         wish: Box<HoldWish>,
     },
-    /// Tell the notification service how a run ended that somebody wants to know of.
+    /// Tell the notification service how a run ended. A person watches it, or a webhook asks for all ends.
     Ended {
         /// Whose run.
         workspace: Workspace,

@@ -48,14 +48,15 @@ pub enum Input {
         /// What.
         input: ScopeInput,
     },
-    /// The notification service, or the gateway ahead of it, wants the ends of an agent's runs, or of all.
+    /// The notification service asks to be told the ends of all runs of an agent or workspace. The gateway
+    /// asks ahead of it.
     WatchEnds {
         /// Whose.
         workspace: Workspace,
         /// Which agent; none: everything in the workspace.
         agent: Option<AgentName>,
     },
-    /// The notification service says that nobody wants them any more.
+    /// The notification service does not need these ends any more.
     UnwatchedEnds {
         /// Whose.
         workspace: Workspace,

@@ -116,8 +116,8 @@ pub struct WorkspaceScope {
     pub watch: EndsWatch,
 }
 
-/// Whether the ends of an agent's runs, or of all runs of a workspace, are told: as long as somebody wants
-/// them.
+/// Whether the notification service is told the ends of all runs of an agent or workspace. It is, until it
+/// answers that no person and no webhook needs them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndsWatch {
     /// How often somebody has asked for them. Only ever rises: what was known before the last time is void.

@@ -166,8 +166,8 @@ impl Turn {
         }
     }
 
-    /// Says how it ended, to a wish of the executor that is newer. Also while it has not answered the word of
-    /// before: its answer to that is of the time before the wish, and would end this one unheard.
+    /// Tells the executor how it ended, with a new number. A newer wish needs this also while an earlier close
+    /// is not confirmed: the executor's answer to that close came before the wish, and confirms only that.
     pub(crate) fn tell(&mut self) {
         let Some(end) = self.request.end().or_else(|| self.request.take_over()) else {
             return;

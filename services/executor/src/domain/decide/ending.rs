@@ -1,5 +1,5 @@
-//! What is told of a run's end, and to whom: nobody, unless somebody watches the run or its agent, or a
-//! webhook wants the ends of all runs.
+//! Tells the notification service how a run ended. It does so if a person watches the run or its agent, or
+//! if a webhook asks for the ends of all runs.
 
 use holdpoint_contracts::executor::EndWatched;
 use holdpoint_contracts::notification::RunEnded;
@@ -26,7 +26,7 @@ pub(super) fn watch(mut turn: Turn<'_>) -> Verdict {
     turn.decided(answer)
 }
 
-/// The end of the run, if this decision is that, and somebody wants to know.
+/// The end of the run, if this decision ends it and a person or a webhook asked for it.
 pub(super) fn told(turn: &Turn<'_>) -> Result<Option<Effect>, Stop> {
     let run = &turn.run;
     if turn.before.is_final() || !run.is_final() {

@@ -112,7 +112,7 @@ pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Res
             false => Verdict::Unchanged(answer),
         })
     };
-    // Time only proposes: its owner may have undone it, and a person's word replaces it.
+    // A kept time-out does not bind: its owner may have undone it, and then a person has answered.
     let is_kept = |kept: &Closing| {
         kept.outcome != HoldOutcome::Timeout || closing.outcome == HoldOutcome::Timeout
     };

@@ -154,12 +154,14 @@ pub(super) fn again(turn: &mut Turn<'_>, index: usize) -> Result<(), Stop> {
     advance::advance(turn)
 }
 
-/// The question was refused, so that nobody can answer it: an incident of the run, and operators see it. The
-/// step stays uncertain.
-fn nobody_is_asked(mut turn: Turn<'_>, step: &str, closing: &Closing) -> Verdict {
+/// The handoff service refused the question, so no person can answer it. The run gets an incident, and its
+/// step stays uncertain until an operator cancels the run (Mend B-3).
+fn question_refused(mut turn: Turn<'_>, step: &str, closing: &Closing) -> Verdict {
     let why = closing.data.get("message").and_then(Value::as_str);
-    let why = why.unwrap_or("the question was withdrawn");
-    let message = format!("Nobody can be asked whether {step} happened: {why}");
+    let why = why.unwrap_or("it was withdrawn").trim_end_matches('.');
+    let message = format!(
+        "The question whether {step} happened could not be asked: {why}. Cancel the run to end it."
+    );
     // It has no effect.
     let told = Answer::Closed(ClosedAnswer::RunEnded);
     if !control::note_incident(&mut turn, &message) {
@@ -196,7 +198,7 @@ pub(super) fn closed(
     let id = step.id.clone();
     let Some(choice) = choice else {
         return match closing.outcome {
-            HoldOutcome::Cancelled => Ok(nobody_is_asked(turn, &id, closing)),
+            HoldOutcome::Cancelled => Ok(question_refused(turn, &id, closing)),
             HoldOutcome::Answered
             | HoldOutcome::Approved
             | HoldOutcome::Rejected
