@@ -1,8 +1,8 @@
 //! What must hold in every history: after each turn, and once the world has come to rest.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_executor::domain::run::people::Clock;
@@ -19,17 +19,29 @@ type StepKey = (RunId, String);
 /// What has been seen so far.
 #[derive(Default)]
 pub(crate) struct Checks {
+    /// How much a clock may be slow.
+    slow: TimeDelta,
     before: HashMap<RunId, Run>,
     /// The newest hand-out of each step, and whether doing it twice does harm.
     handed: BTreeMap<StepKey, (u64, bool)>,
     succeeded: BTreeMap<StepKey, u32>,
     /// How often people said that a step is to run again.
     again: BTreeMap<StepKey, u32>,
+    /// Runs that had an incident.
+    pub(crate) incidents: BTreeSet<RunId>,
     /// What histories say of each handoff, in order: which, by whom.
     pub(crate) handed_over: BTreeMap<String, Vec<(EventType, String)>>,
 }
 
 impl Checks {
+    /// Where a clock may be slow by so much.
+    pub(crate) fn allowing(slow: TimeDelta) -> Self {
+        Self {
+            slow,
+            ..Self::default()
+        }
+    }
+
     /// After commits of the executor.
     pub(crate) fn executor(
         &mut self,
@@ -65,7 +77,7 @@ impl Checks {
                     continue;
                 }
                 follows(before, run);
-                is_due(before, run, now);
+                is_due(before, run, now, self.slow);
             }
             self.before.insert(run.id, run.clone());
         }
@@ -75,6 +87,9 @@ impl Checks {
         let key = (run, item.step.clone().unwrap_or_default());
         if item.kind == EventType::InputAnswered && item.data["answer"] == "run_again" {
             *self.again.entry(key.clone()).or_default() += 1;
+        }
+        if item.kind == EventType::RunIncident {
+            self.incidents.insert(run);
         }
         if item.kind.as_str().starts_with("handoff.") {
             let request = item.data["request"].as_str().unwrap_or_default();
@@ -147,14 +162,15 @@ impl Checks {
 
 /// Time ends a hold on people when it is up, and not before; or a rung of the policy that a question may
 /// name.
-fn is_due(before: &Run, after: &Run, now: DateTime<Utc>) {
+fn is_due(before: &Run, after: &Run, now: DateTime<Utc>, slow: TimeDelta) {
     for (_, on) in before.people() {
         let due = match on.clock {
             Clock::Set { due } | Clock::Frozen { due, .. } => due,
             Clock::None => continue,
         };
         let is_over = after.timed_out.contains(&on.id.number);
-        let by_rung = on.since + RUNG_AFTER;
+        // Its owner counts from its own clock.
+        let by_rung = on.since + RUNG_AFTER - slow;
         let is_due = due <= now || (on.kind == HoldKind::Input && by_rung <= now);
         assert!(!is_over || is_due, "at {now} time was up for {on:#?}");
     }

@@ -18,6 +18,7 @@ mod bus;
 mod chance;
 mod checks;
 mod conformance;
+mod features;
 mod histories;
 mod parsers;
 mod people;

@@ -7,7 +7,9 @@ use std::sync::OnceLock;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::{Claims, Keys, Secrets, Signer};
-use holdpoint_contracts::executor::TakeOverRun;
+use holdpoint_contracts::executor::{
+    CancelRun, PauseNew, PauseRun, PauseScope, PauseWaiting, ResumeRun, ResumeScope, TakeOverRun,
+};
 use holdpoint_contracts::handoff::{
     ActOnRequest, ApprovalRules, Completion, DecideRequest, Decision, Disposition, EscalationRules,
     OpenHold, OutcomeType, PolicyRules, PolicyRung, PutPolicy, PutUser, RequestAction, SetHolds,
@@ -15,11 +17,12 @@ use holdpoint_contracts::handoff::{
 };
 use holdpoint_contracts::hold::{HoldSpec, HoldWish, OnTimeout, RungAct, Want};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
-use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::run::{HoldKind, ResumeMode};
 use holdpoint_handoff::domain::{Aggregate, Phase, Request};
-use holdpoint_ids::{HoldId, RunId};
+use holdpoint_ids::{AgentName, HoldId, RunId};
 use serde_json::json;
 
+use crate::features::Feature;
 use crate::world::{World, acme};
 
 const PEOPLE: [&str; 2] = ["ada", "bob"];
@@ -379,6 +382,55 @@ impl World {
         self.signed(person, command);
     }
 
+    /// Somebody does something about runs, or about all of them.
+    pub(crate) fn person(&mut self) {
+        if self.runs.is_empty() {
+            return;
+        }
+        let run = self.runs[self.chance.place(self.runs.len())];
+        let scopes = if self.features.has(Feature::Scopes) { 2 } else { 0 };
+        match self.chance.below(10 + scopes) {
+            0 => self.tell(CancelRun { run, reason: None }),
+            10 => {
+                let agent = self.scope();
+                let (waiting, new) = (PauseWaiting::Hold, PauseNew::Accept);
+                let command = PauseScope {
+                    agent,
+                    waiting,
+                    new,
+                };
+                self.signed(0, command);
+            }
+            11 => {
+                let agent = self.scope();
+                let mode = ResumeMode::Continue;
+                self.signed(0, ResumeScope { agent, mode });
+            }
+            9 => self.take_over_run(run),
+            1..=4 => self.tell(PauseRun {
+                run,
+                waiting: PauseWaiting::Hold,
+            }),
+            5..=8 => {
+                let modes = [
+                    ResumeMode::Continue,
+                    ResumeMode::KeepDeadline,
+                    ResumeMode::Restart,
+                    ResumeMode::Now,
+                ];
+                let mode = modes[self.chance.place(modes.len())];
+                self.tell(ResumeRun { run, mode });
+            }
+            _ => unreachable!("below 12"),
+        }
+    }
+
+    /// An agent, or everything.
+    fn scope(&mut self) -> Option<AgentName> {
+        let number = self.chance.below(3);
+        (number < 2).then(|| format!("agent-{number}").parse().unwrap())
+    }
+
     /// Somebody becomes the owner of a run.
     pub(crate) fn take_over_run(&mut self, run: RunId) {
         let person = self.chance.place(PEOPLE.len());
@@ -394,7 +446,7 @@ impl World {
         self.signed(person, command);
     }
 
-    fn signed<C: Command>(&mut self, person: usize, command: C) {
+    pub(crate) fn signed<C: Command>(&mut self, person: usize, command: C) {
         let envelope = Envelope {
             actor: Actor(PEOPLE[person].to_owned()),
             assertion: None,

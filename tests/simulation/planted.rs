@@ -4,8 +4,9 @@ use chrono::TimeDelta;
 use holdpoint_contracts::hold::{HoldOutcome, Want, WishAnswer};
 use holdpoint_handoff::Handoff;
 use holdpoint_handoff::domain::{
-    Aggregate, Answer, Effect, Input, OwnerState, Phase, RequestInput, meet,
+    Aggregate, Answer, Effect, Input, OwnerState, Phase, Refusal, RequestInput, meet,
 };
+use holdpoint_ids::HoldId;
 use holdpoint_kernel::Decision;
 
 use crate::service::{Fault, Rewrite};
@@ -25,6 +26,30 @@ pub(crate) fn rewrite(fault: Fault) -> Option<Rewrite<Handoff>> {
         | Fault::ForgetBegun
         | Fault::LeaseForEver => None,
     }
+}
+
+/// One hold of a run in so many is refused, whatever is wanted of it.
+const REFUSED: u64 = 25;
+
+/// The handoff service refuses some holds of runs, always the same ones.
+pub(crate) fn refuses(input: &Input) -> Option<Refusal> {
+    let Input::Request {
+        id,
+        input: RequestInput::Wish { .. },
+        ..
+    } = input
+    else {
+        return None;
+    };
+    is_refused(*id).then(|| Refusal::TimerOfRun(*id))
+}
+
+/// Whether it is one of those.
+pub(crate) fn is_refused(id: HoldId) -> bool {
+    let text = id.run.to_string();
+    let sum: u64 = text.bytes().map(u64::from).sum::<u64>() + u64::from(id.number);
+    // The scripted owner's holds are the first of their runs; it does not heed refusals.
+    id.number > 1 && sum.is_multiple_of(REFUSED)
 }
 
 fn decision_taken_over(known: Option<&Aggregate>, input: &Input, decision: &mut Decision<Handoff>) {

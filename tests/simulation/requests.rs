@@ -13,7 +13,9 @@ use holdpoint_handoff::domain::{Aggregate, Key, Phase, Request};
 use holdpoint_ids::HoldId;
 use holdpoint_scheduler::domain::{Owner, Phase as AlarmPhase};
 
+use crate::features::Feature;
 use crate::people::Scripted;
+use crate::planted::is_refused;
 use crate::sweeps;
 use crate::world::{World, acme};
 
@@ -122,6 +124,7 @@ impl Requests {
 
     /// Once all has come to rest: both sides agree, and nothing waits without a waker.
     pub(crate) fn rest(&self, world: &World) {
+        let is_refused = |id| world.features.has(Feature::Refusals) && is_refused(id);
         for id in &world.people.standalone {
             let request = found(world, *id).unwrap_or_else(|| panic!("{id} was never opened"));
             has_waker(world, request);
@@ -133,11 +136,22 @@ impl Requests {
         }
         for run in sweeps::runs(&world.executor) {
             for (_, asked) in run.questions() {
+                if is_refused(asked.hold) {
+                    let told = world.checks.incidents.contains(&run.id);
+                    assert!(told, "nobody hears that nobody is asked {asked:?}");
+                    continue;
+                }
                 let request = found(world, asked.hold);
                 let request = request.unwrap_or_else(|| panic!("nobody is asked {asked:?}"));
                 is_asked(run, asked, request);
             }
             for (_, on) in run.people() {
+                if is_refused(on.id) {
+                    let kept = on.closing.as_ref().map(|closing| closing.outcome);
+                    let waits = !run.pauses.is_empty() || run.taken().is_some();
+                    assert!(waits && kept == Some(HoldOutcome::Cancelled), "{on:#?}");
+                    continue;
+                }
                 let request = found(world, on.id);
                 let request = request.unwrap_or_else(|| panic!("nobody is asked {on:?}"));
                 has_waker(world, request);

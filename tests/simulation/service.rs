@@ -4,6 +4,8 @@
 //! Decide, commit (states, facts, wishes, outbox), publish, answer, ack: in this order. What is
 //! committed survives a crash; wishes are sent again until their receiver's reply has come.
 
+mod replies;
+
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -12,11 +14,12 @@ use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject;
 use holdpoint_ids::{Workspace, partition};
-use holdpoint_kernel::{Confirmed, Decision, GivenFacts, Outcome, Request, Service, Wish};
+use holdpoint_kernel::{Decision, GivenFacts, Outcome, Request, Service, Wish};
 use serde_json::Value;
 
 use crate::bus::{Delivery, SimBus};
 use crate::chance::Chance;
+use crate::features::{Feature, Features};
 use crate::tables::Tables;
 
 /// Until a command comes again.
@@ -24,6 +27,12 @@ pub(crate) const ACK_WAIT: TimeDelta = TimeDelta::seconds(10);
 
 /// Until a wish that nobody has confirmed is sent again.
 const AGAIN_AFTER: TimeDelta = TimeDelta::seconds(5);
+
+/// One commit in so many loses a race against another player of its service.
+const RACES: u64 = 20;
+
+/// Most messages that one commit takes.
+const MESSAGES_MAX: usize = 4;
 
 /// How often one input may ask for more.
 const ROUNDS_MAX: usize = 4;
@@ -94,6 +103,7 @@ pub(crate) struct Around<'a> {
     pub(crate) fault: Fault,
     /// Whether processes die.
     pub(crate) cruel: bool,
+    pub(crate) features: Features,
 }
 
 /// A wish that is not confirmed yet.
@@ -108,6 +118,9 @@ type WishKey = (String, Workspace, String);
 pub(crate) type Rewrite<S> =
     fn(Option<&<S as Service>::State>, &<S as Service>::Input, &mut Decision<S>);
 
+/// Refuses some inputs.
+pub(crate) type Refuses<S> = fn(&<S as Service>::Input) -> Option<<S as Service>::Refusal>;
+
 /// One service.
 pub(crate) struct SimService<S: Tables> {
     pub(crate) core: S,
@@ -118,6 +131,10 @@ pub(crate) struct SimService<S: Tables> {
     pub(crate) rows: S::Rows,
     /// A fault that is planted in its core.
     pub(crate) rewrite: Option<Rewrite<S>>,
+    /// What it refuses, where its core would not.
+    pub(crate) refuses: Option<Refuses<S>>,
+    /// How much its clock is slow.
+    pub(crate) slow: TimeDelta,
     facts: HashMap<S::Need, S::Fact>,
     wishes: BTreeMap<WishKey, Kept>,
     outbox: BTreeMap<u64, Vec<Outgoing>>,
@@ -142,6 +159,8 @@ impl<S: Tables> SimService<S> {
             effects: Vec::new(),
             rows: S::Rows::default(),
             rewrite: None,
+            refuses: None,
+            slow: TimeDelta::zero(),
             facts: HashMap::new(),
             wishes: BTreeMap::new(),
             outbox: BTreeMap::new(),
@@ -150,29 +169,47 @@ impl<S: Tables> SimService<S> {
         }
     }
 
-    /// Takes one stored command, if there is one.
+    /// Takes stored commands into one commit, if there are any.
     pub(crate) fn take(&mut self, around: &mut Around<'_>) -> bool {
         let queue = subject::commands_stream(S::NAME);
-        let chance = around.cruel.then_some(&mut *around.chance);
-        let Some(delivery) = around.bus.pull(&queue, around.now, ACK_WAIT, chance) else {
-            return false;
+        let takes_many = around.cruel && around.features.has(Feature::Batches);
+        let most = match takes_many && around.chance.one_in(3) {
+            true => 1 + around.chance.place(MESSAGES_MAX),
+            false => 1,
         };
-        self.handle(delivery, around);
-        true
-    }
-
-    fn handle(&mut self, delivery: Delivery, around: &mut Around<'_>) {
-        let parts = subject::parse(&delivery.subject).unwrap();
-        let request = self.core.decode(&parts, delivery.body.as_bytes());
-        let request = request.unwrap_or_else(|problem| {
-            panic!("{} reads no {}: {problem}", S::NAME, delivery.body);
-        });
-        if let Some(reply) = self.commit(&request, around) {
+        let mut taken: Vec<(Delivery, Request<S::Input>)> = Vec::new();
+        while taken.len() < most {
+            let chance = around.cruel.then_some(&mut *around.chance);
+            let Some(delivery) = around.bus.pull(&queue, around.now, ACK_WAIT, chance) else {
+                break;
+            };
+            let parts = subject::parse(&delivery.subject).unwrap();
+            let request = self.core.decode(&parts, delivery.body.as_bytes());
+            let request = request.unwrap_or_else(|problem| {
+                panic!("{} reads no {}: {problem}", S::NAME, delivery.body);
+            });
+            taken.push((delivery, request));
+        }
+        if taken.is_empty() {
+            return false;
+        }
+        let (deliveries, requests): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
+        if around.cruel && around.features.has(Feature::Races) && around.chance.one_in(RACES) {
+            // Another player of the service was first: the states have other versions by now, so that
+            // nothing of this decision is stored.
+            self.decide(&requests, around.now);
+            self.take(around);
+        }
+        for (delivery, reply) in deliveries
+            .into_iter()
+            .zip(self.commit_all(&requests, around))
+        {
             if let Some(inbox) = delivery.reply {
                 around.replies.push((inbox, reply));
             }
             around.bus.ack(delivery.seq);
         }
+        true
     }
 
     /// A core request. None: it, or its answer, was lost; the caller cannot tell which.
@@ -186,7 +223,11 @@ impl<S: Tables> SimService<S> {
             return None;
         }
         let parts = subject::parse(subject).unwrap();
-        let request = self.core.decode(&parts, body.as_bytes()).unwrap();
+        let request = match self.core.decode(&parts, body.as_bytes()) {
+            Ok(request) => request,
+            // The token of a step has expired.
+            Err(problem) => return serde_json::to_value(Reply::<()>::from(Err(problem))).ok(),
+        };
         let reply = self.commit(&request, around)?;
         (!around.cruel || !around.chance.one_in(10)).then_some(reply)
     }
@@ -198,31 +239,45 @@ impl<S: Tables> SimService<S> {
 
     /// Decides, commits and publishes. None: it died on the way, and was started again.
     fn commit(&mut self, request: &Request<S::Input>, around: &mut Around<'_>) -> Option<Value> {
+        self.commit_all(std::slice::from_ref(request), around).pop()
+    }
+
+    /// The reply to each request; none: it died on the way, and was started again.
+    fn commit_all(
+        &mut self,
+        requests: &[Request<S::Input>],
+        around: &mut Around<'_>,
+    ) -> Vec<Value> {
         let crash = Crash::by(around.chance, around.cruel);
         if crash == Crash::Fetched {
             return self.restart(around);
         }
-        let mut batch = self.decide(&request.inputs, around.now);
-        let mut replies = std::mem::take(&mut batch.answers)
+        let now = around.now - self.slow;
+        let mut batch = self.decide(requests, now);
+        let mut answers = std::mem::take(&mut batch.answers)
             .into_iter()
             .map(Reply::from);
-        let reply = if request.many {
-            serde_json::to_value(Reply::Ok(replies.collect::<Vec<_>>()))
-        } else {
-            serde_json::to_value(replies.next().unwrap())
-        };
-        let reply = Some(reply.unwrap());
+        let replies = requests.iter().map(|request| {
+            let mut replies: Vec<_> = answers.by_ref().take(request.inputs.len()).collect();
+            match request.many {
+                true => serde_json::to_value(Reply::Ok(replies)).unwrap(),
+                false => serde_json::to_value(replies.remove(0)).unwrap(),
+            }
+        });
+        let replies: Vec<_> = replies.collect();
         if crash == Crash::Decided {
             if around.fault == Fault::PublishBeforeCommit {
                 publish(self.core.outbound(&batch.effects), around);
             }
             let nothing = self.restart(around);
             return match around.fault {
-                Fault::AnswerBeforeCommit => reply,
+                Fault::AnswerBeforeCommit => replies,
                 _ => nothing,
             };
         }
-        self.states.extend(batch.states);
+        let stored = batch.states.into_iter();
+        self.states
+            .extend(stored.map(|(key, state)| (key, S::stored(state))));
         self.facts.extend(batch.facts);
         self.numbers += 1;
         let row = self.numbers;
@@ -230,7 +285,7 @@ impl<S: Tables> SimService<S> {
         for wish in self.core.wishes(&batch.effects) {
             self.keep(wish);
         }
-        S::keep_rows(&mut self.rows, &batch.effects, around.now);
+        S::keep_rows(&mut self.rows, &batch.effects, now);
         self.effects.extend(batch.effects);
         if crash == Crash::Committed {
             return self.restart(around);
@@ -250,30 +305,34 @@ impl<S: Tables> SimService<S> {
         if crash == Crash::Replied {
             return self.restart(around);
         }
-        reply
+        replies
     }
 
     /// What is committed stays, what was only in memory is gone.
-    fn restart(&mut self, around: &mut Around<'_>) -> Option<Value> {
+    fn restart(&mut self, around: &mut Around<'_>) -> Vec<Value> {
         self.asked.clear();
         for (_, messages) in std::mem::take(&mut self.outbox) {
             if around.fault != Fault::HandOutOnce {
                 publish(messages, around);
             }
         }
-        None
+        Vec::new()
     }
 
-    fn decide(&self, inputs: &[S::Input], now: DateTime<Utc>) -> Batch<S> {
+    fn decide(&self, requests: &[Request<S::Input>], now: DateTime<Utc>) -> Batch<S> {
         let mut given = GivenFacts::<S>::none();
         let mut states: BTreeMap<S::Key, S::State> = BTreeMap::new();
         let (mut facts, mut effects, mut answers) = (Vec::new(), Vec::new(), Vec::new());
-        for input in inputs {
+        for input in requests.iter().flat_map(|request| &request.inputs) {
             let key = S::key(input);
             let known = states.get(&key).or_else(|| self.states.get(&key)).cloned();
             given.aggregate(key.clone(), known.clone());
             let mut rounds = 0;
             let outcome = loop {
+                let refused = self.refuses.and_then(|refuses| refuses(input));
+                if let Some(refusal) = refused {
+                    break Outcome::Refused(refusal);
+                }
                 match self.core.decide(known.as_ref(), input, &given.facts(), now) {
                     Outcome::Need(needs) => {
                         rounds += 1;
@@ -290,9 +349,9 @@ impl<S: Tables> SimService<S> {
                     let rewrite = self.rewrite.unwrap_or(|_, _, _| ());
                     rewrite(known.as_ref(), input, &mut decision);
                     let version = S::version(&decision.state);
-                    // A node that is new begins with the time (`domain/node.rs`).
-                    let before = known.as_ref().map_or(version - 1, S::version);
-                    assert_eq!(version, before + 1, "{key:?}: the version rises by one");
+                    // A run follows what was commanded for all at the same time: one version each.
+                    let rises = known.as_ref().is_none_or(|it| S::version(it) < version);
+                    assert!(rises, "{key:?}: the version rises");
                     given.aggregate(key.clone(), Some(decision.state.clone()));
                     states.insert(key, decision.state);
                     effects.extend(decision.effects);
@@ -385,39 +444,9 @@ impl<S: Tables> SimService<S> {
         }
     }
 
-    /// A receiver's word on wishes: what it means is decided, and then the wish is forgotten.
-    pub(crate) fn confirm(&mut self, inbox: &str, reply: &Value, around: &mut Around<'_>) {
-        let Some(keys) = self.asked.remove(inbox) else {
-            return;
-        };
-        let answers = reply["ok"].as_array().cloned().unwrap_or_default();
-        for ((key, rev), answer) in keys.into_iter().zip(answers) {
-            let is_refused = answer["problem"]["status"]
-                .as_u64()
-                .is_some_and(|status| status < 500);
-            let is_heard = match answer.get("ok") {
-                Some(word) => self.hear(&key, rev, word, around),
-                None => is_refused,
-            };
-            let newest = self.wishes.get(&key).map(|kept| kept.wish.rev);
-            if is_heard && newest == Some(rev) {
-                self.wishes.remove(&key);
-            }
-        }
-    }
-
-    /// False: it died before it could store what the answer means.
-    fn hear(&mut self, key: &WishKey, rev: u64, word: &Value, around: &mut Around<'_>) -> bool {
-        let (kind, workspace, id) = key;
-        let input = self.core.confirmed(&Confirmed {
-            kind,
-            workspace,
-            id,
-            rev,
-            answer: word,
-        });
-        let Some(input) = input else { return true };
-        self.commit(&Request::one(input, None), around).is_some()
+    /// Something that it stores beside the states.
+    pub(crate) fn fact(&self, need: &S::Need) -> Option<&S::Fact> {
+        self.facts.get(need)
     }
 
     /// Wishes that nobody has confirmed.

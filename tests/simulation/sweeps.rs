@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::steps::{HandOut, NodeStatus};
 use holdpoint_contracts::subject;
 use holdpoint_executor::domain::run::{Called, StepPhase};
-use holdpoint_executor::domain::{Aggregate, Input, Key, Lease, Node, NodeInput, Run, RunInput};
+use holdpoint_executor::domain::scope::Cursor;
+use holdpoint_executor::domain::{
+    Aggregate, Fact, Input, Key, Lease, Need, Node, NodeInput, Run, RunInput, ScopeInput,
+};
 use holdpoint_executor::{Executor, Judged, judge};
 use holdpoint_ids::NodeName;
 
@@ -90,6 +92,49 @@ pub(crate) fn leases(
     inputs
 }
 
+/// `sweeps/following.rs`: two runs of each scope that not all have followed, and how far that is.
+pub(crate) fn following(executor: &SimService<Executor>) -> Vec<Input> {
+    let mut scopes: Vec<_> = executor
+        .states
+        .values()
+        .filter_map(|state| match state {
+            Aggregate::Agent(it) => Some((&it.workspace, Some(&it.name), &it.scope)),
+            Aggregate::Workspace(it) => Some((&it.workspace, None, &it.scope)),
+            _ => None,
+        })
+        .filter(|(.., scope)| !scope.is_followed())
+        .collect();
+    scopes.sort_by_key(|(_, agent, _)| *agent);
+    let mut inputs = Vec::new();
+    for (workspace, agent, scope) in scopes {
+        let mut places: Vec<_> = runs(executor)
+            .into_iter()
+            .filter(|run| !run.is_final() && agent.is_none_or(|agent| run.agent == *agent))
+            .map(|run| Cursor {
+                agent: run.agent.clone(),
+                run: run.id,
+            })
+            .filter(|place| scope.cursor.as_ref().is_none_or(|cursor| place > cursor))
+            .collect();
+        places.sort();
+        places.truncate(2);
+        inputs.extend(places.iter().map(|place| Input::Run {
+            workspace: workspace.clone(),
+            run: place.run,
+            input: RunInput::Follow,
+        }));
+        inputs.push(Input::Scope {
+            workspace: workspace.clone(),
+            agent: agent.cloned(),
+            input: ScopeInput::Paged {
+                epoch: scope.epoch,
+                upto: places.last().cloned(),
+            },
+        });
+    }
+    inputs
+}
+
 /// `sweeps/hand_outs.rs`: subject and hand-out of each step that is queued in a run that moves.
 pub(crate) fn hand_outs(executor: &SimService<Executor>) -> Vec<(String, HandOut)> {
     let mut out = Vec::new();
@@ -101,13 +146,17 @@ pub(crate) fn hand_outs(executor: &SimService<Executor>) -> Vec<(String, HandOut
             let called = &executor.rows.called[&(run.id, step.id.clone())];
             let (tool, args) = called.clone();
             let subject = subject::steps(&run.workspace, &tool);
+            let find = |name: &str| match executor.fact(&Need::Value(run.id, name.to_owned())) {
+                Some(Fact::Value(value)) => Some(value.clone()),
+                _ => None,
+            };
             let hand_out = run.hand_out(
                 step,
                 Called {
                     tool: tool.parse().unwrap(),
                     args,
                     http: None,
-                    answers: Answers::new(),
+                    answers: step.questions.answers(find),
                 },
             );
             out.push((subject, hand_out.unwrap()));

@@ -7,11 +7,14 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use holdpoint_executor::Executor;
 use holdpoint_executor::domain::run::after;
-use holdpoint_executor::domain::{Effect, Fact, Lease, Need};
+use holdpoint_executor::domain::{Aggregate, Effect, Fact, Lease, Need};
 use holdpoint_handoff::Handoff;
+use holdpoint_handoff::domain::Aggregate as Asked;
 use holdpoint_ids::RunId;
 use holdpoint_kernel::Service;
 use holdpoint_scheduler::Scheduler;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// A service whose rows are kept in memory.
@@ -24,6 +27,17 @@ pub(crate) trait Tables: Service {
 
     /// What rows say to a need.
     fn look_up(rows: &Self::Rows, need: &Self::Need) -> Option<Self::Fact>;
+
+    /// A state as it is read from its row, after it was written there.
+    fn stored(state: Self::State) -> Self::State;
+}
+
+/// Written as JSON and read again: the row keeps all of it.
+fn through_json<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(state: &T) -> T {
+    let text = serde_json::to_string(state).unwrap();
+    let read = serde_json::from_str(&text).unwrap();
+    assert_eq!(*state, read, "its row does not keep it");
+    read
 }
 
 type StepKey = (RunId, String);
@@ -88,6 +102,18 @@ impl Tables for Executor {
         let (_, request) = rows.called.get(&(*run, step.clone()))?;
         Some(Fact::Value(Arc::new(request.clone())))
     }
+
+    fn stored(state: Aggregate) -> Aggregate {
+        match state {
+            Aggregate::Agent(it) => Aggregate::Agent(through_json(&it)),
+            Aggregate::Contact(it) => Aggregate::Contact(through_json(&it)),
+            Aggregate::Run(it) => Aggregate::Run(through_json(&it)),
+            Aggregate::Workspace(it) => Aggregate::Workspace(through_json(&it)),
+            Aggregate::Node(it) => Aggregate::Node(through_json(&it)),
+            Aggregate::Tool(it) => Aggregate::Tool(through_json(&it)),
+            Aggregate::Users => Aggregate::Users,
+        }
+    }
 }
 
 impl Tables for Scheduler {
@@ -97,6 +123,11 @@ impl Tables for Scheduler {
 
     fn look_up((): &(), need: &Self::Need) -> Option<()> {
         match *need {}
+    }
+
+    /// Its rows have columns only.
+    fn stored(state: Self::State) -> Self::State {
+        state
     }
 }
 
@@ -108,5 +139,13 @@ impl Tables for Handoff {
     /// Owners and members come with the decisions that change them.
     fn look_up((): &(), _: &Self::Need) -> Option<Self::Fact> {
         None
+    }
+
+    fn stored(state: Asked) -> Asked {
+        match state {
+            Asked::Request(it) => Asked::Request(through_json(&it)),
+            Asked::User(it) => Asked::User(through_json(&it)),
+            Asked::Policy(it) => Asked::Policy(through_json(&it)),
+        }
     }
 }

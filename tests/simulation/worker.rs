@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::TimeDelta;
+use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::{
@@ -19,6 +20,7 @@ use holdpoint_ids::{NodeName, RunId, Workspace};
 use serde_json::json;
 
 use crate::bus::Delivery;
+use crate::features::Feature;
 use crate::service::{Around, Fault, SimService};
 use crate::world::acme;
 
@@ -48,12 +50,18 @@ struct Job {
     stage: Stage,
     /// Its result is in the stream, and nobody asks what became of it.
     is_left: bool,
+    /// Whether its tool says that it went wrong.
+    fails: bool,
+    /// Whether its tool asks people first, and parks.
+    asks: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Held,
     Granted,
+    /// It has asked people.
+    Parked,
     Done,
 }
 
@@ -144,7 +152,12 @@ impl SimWorker {
         } else if self.begun.contains(&claimed) {
             around.bus.ack(delivery.seq);
         } else {
+            let features = around.features;
+            let fails = features.has(Feature::Failing) && around.chance.one_in(15);
+            let asks = features.has(Feature::Asking) && around.chance.one_in(6);
             self.jobs.push(Job {
+                fails,
+                asks: asks && hand_out.token.is_some() && hand_out.answers.is_empty(),
                 claimed,
                 hand_out,
                 unacked: Some(delivery.seq),
@@ -169,13 +182,14 @@ impl SimWorker {
         let place = around.chance.place(self.jobs.len());
         let stage = match self.jobs[place].stage {
             Stage::Held => self.start(place, executor, around),
+            Stage::Granted if self.jobs[place].asks => self.ask_people(place, executor, around),
             Stage::Granted => {
                 let hand_out = &self.jobs[place].hand_out;
                 let key = (hand_out.run, hand_out.step.clone());
                 *effects.entry(key).or_default() += 1;
                 Some(Stage::Done)
             }
-            Stage::Done => self.report(place, executor, around),
+            Stage::Parked | Stage::Done => self.report(place, executor, around),
         };
         let job = &mut self.jobs[place];
         if let Some(stage) = stage {
@@ -242,6 +256,35 @@ impl SimWorker {
         Some(Stage::Granted)
     }
 
+    /// The tool asks people, and parks once that is stored. Where it may not ask it fails: perhaps its
+    /// question is stored, and another hand-out goes on with the answer.
+    fn ask_people(
+        &mut self,
+        place: usize,
+        executor: &mut SimService<Executor>,
+        around: &mut Around<'_>,
+    ) -> Option<Stage> {
+        let HandOut { run, token, .. } = self.jobs[place].hand_out.clone();
+        let question = json!({ "question": "Really?", "options": ["yes", "no"], "mode": "park" });
+        let command = RequestInput {
+            run,
+            step: None,
+            dispatch: None,
+            token,
+            question: serde_json::from_value(question).unwrap(),
+        };
+        let Some(reply) = self.ask(&acme(), command, executor, around) else {
+            return Some(Stage::Granted);
+        };
+        let job = &mut self.jobs[place];
+        job.asks = false;
+        if reply.get("ok").is_some() {
+            return Some(Stage::Parked);
+        }
+        job.fails = true;
+        Some(Stage::Done)
+    }
+
     /// None: the result is confirmed, or stored.
     fn report(
         &mut self,
@@ -249,7 +292,13 @@ impl SimWorker {
         executor: &mut SimService<Executor>,
         around: &mut Around<'_>,
     ) -> Option<Stage> {
-        let Job { hand_out, .. } = &self.jobs[place];
+        let Job {
+            hand_out,
+            fails,
+            stage,
+            ..
+        } = &self.jobs[place];
+        let (stage, success) = (*stage, !fails);
         let command = StepResults {
             node: self.name(),
             results: vec![StepResult {
@@ -257,14 +306,14 @@ impl SimWorker {
                 step: hand_out.step.clone(),
                 dispatch: hand_out.dispatch,
                 result: ActionResult {
-                    success: true,
-                    description: "Done.".to_owned(),
-                    error: None,
+                    success,
+                    description: "It has ended.".to_owned(),
+                    error: fails.then(|| "It went wrong.".to_owned()),
                     data: json!({}),
                     duration_ms: 5,
                 },
                 error_code: None,
-                parks: false,
+                parks: stage == Stage::Parked,
             }],
         };
         if around.cruel && around.chance.one_in(4) {
@@ -274,11 +323,11 @@ impl SimWorker {
             let body = self.envelope(command);
             around.bus.publish(&subject, body, None, around.now);
             self.jobs[place].is_left = around.chance.one_in(2);
-            return (!self.jobs[place].is_left).then_some(Stage::Done);
+            return (!self.jobs[place].is_left).then_some(stage);
         }
         match self.ask(&acme(), command, executor, around) {
             Some(_) => None,
-            None => Some(Stage::Done),
+            None => Some(stage),
         }
     }
 

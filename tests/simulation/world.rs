@@ -2,11 +2,8 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_clock::Clock;
-use holdpoint_contracts::executor::{
-    ApplyAgent, CancelRun, PauseRun, PauseWaiting, ResumeRun, StartRun,
-};
+use holdpoint_contracts::executor::{ApplyAgent, StartRun};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
-use holdpoint_contracts::run::ResumeMode;
 use holdpoint_contracts::{notification, subject};
 use holdpoint_executor::Executor;
 use holdpoint_executor::domain::Key;
@@ -19,6 +16,7 @@ use serde_json::{Value, json};
 use crate::bus::SimBus;
 use crate::chance::Chance;
 use crate::checks::Checks;
+use crate::features::{Feature, Features};
 use crate::people::{Keyring, People, Told};
 use crate::planted;
 use crate::requests::Requests;
@@ -33,6 +31,8 @@ pub(crate) const TURNS: usize = 120;
 const REST_TURNS: usize = 1_500;
 
 const WORKERS: usize = 2;
+/// A clock is set back by fewer seconds than these: less than the rung of a policy.
+const SLOW_MAX: i64 = 20;
 const RUNS_MAX: usize = 4;
 
 /// What is asked of a history.
@@ -62,6 +62,7 @@ pub(crate) struct World {
     pub(crate) chance: Chance,
     /// Commands that nobody has answered yet: their senders keep them, and send them again.
     pub(crate) told: Told,
+    pub(crate) features: Features,
     asked: sweeps::Asked,
     clock: Clock,
     replies: Vec<(String, Value)>,
@@ -78,6 +79,7 @@ macro_rules! around {
             now: $world.now,
             fault: $world.story.fault,
             cruel: $world.cruel,
+            features: $world.features,
         }
     };
 }
@@ -93,7 +95,15 @@ impl World {
         let keys = Keyring::get().keys.clone();
         let mut handoff = SimService::new(Handoff::new(keys.trust.clone(), clock.clone()));
         handoff.rewrite = planted::rewrite(story.fault);
+        let features = Features::of(story.seed);
+        handoff.refuses = features.has(Feature::Refusals).then_some(planted::refuses);
+        let slow = if features.has(Feature::Clocks) {
+            SLOW_MAX
+        } else {
+            0
+        };
         Self {
+            features,
             story,
             now,
             bus: SimBus::default(),
@@ -103,7 +113,7 @@ impl World {
             workers: (0..WORKERS).map(SimWorker::new).collect(),
             effects: Effects::new(),
             runs: Vec::new(),
-            checks: Checks::default(),
+            checks: Checks::allowing(TimeDelta::seconds(slow)),
             requests: Requests::default(),
             people: People::default(),
             chance: Chance::of(story.seed),
@@ -229,32 +239,6 @@ impl World {
         });
     }
 
-    fn person(&mut self) {
-        if self.runs.is_empty() {
-            return;
-        }
-        let run = self.runs[self.chance.place(self.runs.len())];
-        match self.chance.below(10) {
-            0 => self.tell(CancelRun { run, reason: None }),
-            9 => self.take_over_run(run),
-            1..=4 => self.tell(PauseRun {
-                run,
-                waiting: PauseWaiting::Hold,
-            }),
-            5..=8 => {
-                let modes = [
-                    ResumeMode::Continue,
-                    ResumeMode::KeepDeadline,
-                    ResumeMode::Restart,
-                    ResumeMode::Now,
-                ];
-                let mode = modes[self.chance.place(modes.len())];
-                self.tell(ResumeRun { run, mode });
-            }
-            _ => unreachable!("below 10"),
-        }
-    }
-
     /// A command of a person: stored, as the gateway does when nobody answers.
     pub(crate) fn tell<C: Command>(&mut self, command: C) {
         let envelope = Envelope {
@@ -349,6 +333,10 @@ impl World {
                 self.bus.publish(&subject, body, None, self.now);
             }
         }
+        let inputs = sweeps::following(&self.executor);
+        if !inputs.is_empty() {
+            self.executor.submit(inputs, &mut around!(self));
+        }
         if self.story.fault != Fault::LeaseForEver {
             let inputs = sweeps::leases(&self.executor, &mut self.asked, self.now);
             if !inputs.is_empty() {
@@ -376,6 +364,9 @@ impl World {
         if !self.cruel {
             return;
         }
+        if self.features.has(Feature::Clocks) && self.chance.one_in(5) {
+            return self.set_clocks(SLOW_MAX.unsigned_abs());
+        }
         match self.chance.below(if self.story.loses { 6 } else { 4 }) {
             0..=3 => self.bus.crash(&mut self.chance),
             4 => {
@@ -386,9 +377,20 @@ impl World {
         }
     }
 
+    /// Clocks of processes are set back, by less than so many seconds, or go right again.
+    fn set_clocks(&mut self, seconds: u64) {
+        let mut slow = || TimeDelta::seconds(i64::try_from(self.chance.below(seconds)).unwrap());
+        self.executor.slow = slow();
+        self.handoff.slow = slow();
+        self.scheduler.slow = slow();
+    }
+
     /// The world is kind from now on: everything is delivered, nobody dies, and time goes on.
     fn rest(&mut self) {
         self.cruel = false;
+        if self.features.has(Feature::Clocks) {
+            self.set_clocks(1);
+        }
         let answers = self.chance.one_in(2);
         for _ in 0..REST_TURNS {
             let mut moved = false;
@@ -442,7 +444,8 @@ impl World {
             || !self.handoff.unconfirmed().is_empty()
             || !self.scheduler.unconfirmed().is_empty()
             || !self.executor.rows.leases.is_empty()
-            || !sweeps::hand_outs(&self.executor).is_empty();
+            || !sweeps::hand_outs(&self.executor).is_empty()
+            || !sweeps::following(&self.executor).is_empty();
         if is_busy {
             return Some(self.now + TimeDelta::seconds(10));
         }

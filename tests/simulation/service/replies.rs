@@ -1,0 +1,71 @@
+//! What receivers say to the wishes of a service.
+
+use holdpoint_contracts::problem::Problem;
+use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Request};
+use serde_json::Value;
+
+use super::{Around, SimService, WishKey};
+use crate::tables::Tables;
+
+impl<S: Tables> SimService<S> {
+    /// A receiver's word on wishes: what it means is decided, and then the wish is forgotten.
+    pub(crate) fn confirm(&mut self, inbox: &str, reply: &Value, around: &mut Around<'_>) {
+        let Some(keys) = self.asked.remove(inbox) else {
+            return;
+        };
+        let answers = reply["ok"].as_array().cloned().unwrap_or_default();
+        for ((key, rev), answer) in keys.into_iter().zip(answers) {
+            let is_heard = match answer.get("ok") {
+                Some(word) => self.hear(&key, rev, word, around),
+                None => self.hear_refusal(&key, rev, &answer["problem"], around),
+            };
+            let newest = self.wishes.get(&key).map(|kept| kept.wish.rev);
+            if is_heard && newest == Some(rev) {
+                self.wishes.remove(&key);
+            }
+        }
+    }
+
+    /// False: it died before it could store what the answer means.
+    fn hear(&mut self, key: &WishKey, rev: u64, word: &Value, around: &mut Around<'_>) -> bool {
+        let (kind, workspace, id) = key;
+        let input = self.core.confirmed(&Confirmed {
+            kind,
+            workspace,
+            id,
+            rev,
+            answer: word,
+        });
+        let Some(input) = input else { return true };
+        self.commit(&Request::one(input, None), around).is_some()
+    }
+
+    /// What a refusal means is decided before the wish is forgotten. False: it is sent again.
+    fn hear_refusal(
+        &mut self,
+        key: &WishKey,
+        rev: u64,
+        problem: &Value,
+        around: &mut Around<'_>,
+    ) -> bool {
+        let (kind, workspace, id) = key;
+        let problem: Problem = serde_json::from_value(problem.clone()).unwrap();
+        if problem.status >= 500 {
+            return false;
+        }
+        let refused = RefusedWish {
+            kind,
+            workspace,
+            id,
+            rev,
+            problem: &problem,
+        };
+        match self.core.refused(&refused) {
+            AfterRefusal::Keep => panic!("{key:?} is refused for ever: {problem}"),
+            AfterRefusal::LetGo => true,
+            AfterRefusal::Decide(input) => {
+                self.commit(&Request::one(input, None), around).is_some()
+            }
+        }
+    }
+}
