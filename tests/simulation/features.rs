@@ -22,9 +22,11 @@ pub(crate) enum Feature {
     Failing,
     /// Clocks of processes are set back.
     Clocks,
+    /// Who pauses a run restarts its waits in the next moment; in histories without all others, too.
+    Restarting,
 }
 
-const COUNT: usize = Feature::Clocks as usize + 1;
+const COUNT: usize = Feature::Restarting as usize + 1;
 
 /// What can happen in one history.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +37,9 @@ impl Features {
     pub(crate) fn of(seed: u64) -> Self {
         let mut chance = Chance::of(!seed);
         let is_plain = chance.one_in(2);
-        Self([(); COUNT].map(|()| !is_plain && chance.one_in(2)))
+        let mut drawn = [(); COUNT].map(|()| !is_plain && chance.one_in(2));
+        drawn[Feature::Restarting as usize] = chance.one_in(2);
+        Self(drawn)
     }
 
     pub(crate) fn has(self, feature: Feature) -> bool {

@@ -18,7 +18,7 @@ const HISTORIES_OF_CI: u64 = 10_000;
 const COVERED_WITHIN: u64 = 400;
 
 /// Histories within which a broken rule must be noticed.
-const NOTICED_WITHIN: u64 = 2_000;
+const NOTICED_WITHIN: u64 = 4_000;
 
 fn story(seed: u64, fault: Fault) -> Story {
     Story {
@@ -46,6 +46,29 @@ fn shortest(story: Story) -> Option<(usize, String)> {
     (0..=story.turns).find_map(|turns| Some((turns, complaint(Story { turns, ..story })?)))
 }
 
+/// Plays histories on all cores until one does not hold: which.
+fn first_that_fails(histories: u64, fault: Fault) -> Option<u64> {
+    let next = AtomicU64::new(0);
+    let failed = AtomicU64::new(u64::MAX);
+    let play = || {
+        while failed.load(Ordering::Relaxed) == u64::MAX {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= histories {
+                return;
+            }
+            if complaint(story(seed, fault)).is_some() {
+                failed.fetch_min(seed, Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(play);
+        }
+    });
+    Some(failed.into_inner()).filter(|seed| *seed < u64::MAX)
+}
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
@@ -64,26 +87,7 @@ fn whatever_the_bus_and_the_processes_do_every_run_ends_or_waits_for_somebody() 
         return World::play(story(seed, Fault::None));
     }
     let histories = number("HOLDPOINT_HISTORIES").unwrap_or_else(default_histories);
-    let next = AtomicU64::new(0);
-    let failed = AtomicU64::new(u64::MAX);
-    let play = || {
-        while failed.load(Ordering::Relaxed) == u64::MAX {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= histories {
-                return;
-            }
-            if complaint(story(seed, Fault::None)).is_some() {
-                failed.fetch_min(seed, Ordering::Relaxed);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(play);
-        }
-    });
-    let seed = failed.into_inner();
-    if seed < u64::MAX {
+    if let Some(seed) = first_that_fails(histories, Fault::None) {
         let (turns, text) = shortest(story(seed, Fault::None)).unwrap();
         panic!(
             "history {seed} fails after {turns} turns; again with \
@@ -119,13 +123,13 @@ fn a_broken_rule_is_noticed() {
         Fault::DecisionTakenOver,
         Fault::TimeOutStays,
         Fault::TimeOutOfOldDeadline,
+        Fault::NothingIsSettled,
     ];
     for fault in faults {
-        let noticed = (0..NOTICED_WITHIN).find_map(|seed| {
-            let text = complaint(story(seed, fault))?;
-            Some((seed, text.lines().next().unwrap_or_default().to_owned()))
-        });
-        let (seed, text) = noticed.unwrap_or_else(|| panic!("{fault:?} was not noticed"));
+        let noticed = first_that_fails(NOTICED_WITHIN, fault);
+        let seed = noticed.unwrap_or_else(|| panic!("{fault:?} was not noticed"));
+        let text = complaint(story(seed, fault)).unwrap_or_default();
+        let text = text.lines().next().unwrap_or_default();
         eprintln!("{fault:?}: noticed with seed {seed}: {text}");
     }
 }

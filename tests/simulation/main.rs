@@ -20,6 +20,7 @@ mod checks;
 mod conformance;
 mod features;
 mod histories;
+mod notification;
 mod parsers;
 mod people;
 mod plans;

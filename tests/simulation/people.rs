@@ -118,7 +118,7 @@ pub(crate) struct People {
     pub(crate) scripted: BTreeMap<HoldId, Scripted>,
 }
 
-fn requests(world: &World) -> Vec<&Request> {
+pub(crate) fn requests(world: &World) -> Vec<&Request> {
     let states = world.handoff.states.values();
     let mut requests: Vec<_> = states
         .filter_map(|state| match state {
@@ -131,7 +131,7 @@ fn requests(world: &World) -> Vec<&Request> {
     requests
 }
 
-const fn is_standing(request: &Request) -> bool {
+pub(crate) const fn is_standing(request: &Request) -> bool {
     matches!(request.phase, Phase::Open { .. } | Phase::Frozen { .. })
 }
 
@@ -140,7 +140,7 @@ impl World {
         for (place, name) in PEOPLE.iter().enumerate() {
             let command = PutUser {
                 name: name.parse().unwrap(),
-                email: None,
+                email: (place > 0).then(|| format!("{name}@example.com")),
                 roles: vec!["owner".parse().unwrap()],
             };
             // The first user is made by a service, the next one by the first.
@@ -185,7 +185,8 @@ impl World {
 
     /// Somebody does something about requests.
     pub(crate) fn somebody(&mut self) {
-        match self.chance.below(9) {
+        match self.chance.below(10) {
+            9 => self.watch_one(),
             8 => self.take_one_over(),
             0 if self.people.standalone.len() < STANDALONE_MAX => self.open_standalone(),
             1 => self.withdraw(),
@@ -388,7 +389,7 @@ impl World {
             return;
         }
         let run = self.runs[self.chance.place(self.runs.len())];
-        let scopes = if self.features.has(Feature::Scopes) { 2 } else { 0 };
+        let scopes = 2 * u64::from(self.features.has(Feature::Scopes));
         match self.chance.below(10 + scopes) {
             0 => self.tell(CancelRun { run, reason: None }),
             10 => {
@@ -407,10 +408,14 @@ impl World {
                 self.signed(0, ResumeScope { agent, mode });
             }
             9 => self.take_over_run(run),
-            1..=4 => self.tell(PauseRun {
-                run,
-                waiting: PauseWaiting::Hold,
-            }),
+            1..=4 => {
+                let waiting = PauseWaiting::Hold;
+                self.tell(PauseRun { run, waiting });
+                if self.features.has(Feature::Restarting) {
+                    let mode = ResumeMode::Restart;
+                    self.tell(ResumeRun { run, mode });
+                }
+            }
             5..=8 => {
                 let modes = [
                     ResumeMode::Continue,

@@ -24,7 +24,8 @@ pub(crate) fn rewrite(fault: Fault) -> Option<Rewrite<Handoff>> {
         | Fault::WishOnce
         | Fault::NeverAsk
         | Fault::ForgetBegun
-        | Fault::LeaseForEver => None,
+        | Fault::LeaseForEver
+        | Fault::NothingIsSettled => None,
     }
 }
 

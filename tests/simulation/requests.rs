@@ -26,7 +26,7 @@ pub(crate) struct Requests {
 }
 
 /// What histories are to come by, each somewhere.
-pub(crate) const MET: [&str; 16] = [
+pub(crate) const MET: [&str; 20] = [
     "answered",
     "answered while paused",
     "answered after the run, or the worker, had ended it",
@@ -43,6 +43,10 @@ pub(crate) const MET: [&str; 16] = [
     "a handoff, completed",
     "a handoff, taken over and completed",
     "a handoff, accepted or given on, and the run knows",
+    "a mail, sent again after a failure",
+    "a mail, arrived twice",
+    "an end, told to a person who watches the agent",
+    "an end, told to a person who watches the run",
 ];
 
 impl World {
@@ -88,6 +92,8 @@ impl World {
             told.any(|(kind, _)| is_short_of_owning(*kind))
                 .then_some(MET[15]),
         );
+        let notified = self.notified().into_iter().zip(16..);
+        met.extend(notified.filter(|(is, _)| *is).map(|(_, place)| MET[place]));
         met.sort_unstable();
         met.dedup();
         met

@@ -62,6 +62,8 @@ pub(crate) enum Fault {
     /// The executor is told of a time-out as if no deadline could be later: that of an old one ends a
     /// hold that has time left.
     TimeOutOfOldDeadline,
+    /// The copies of what is over stay unread.
+    NothingIsSettled,
 }
 
 /// Where the process dies.
@@ -286,6 +288,7 @@ impl<S: Tables> SimService<S> {
             self.keep(wish);
         }
         S::keep_rows(&mut self.rows, &batch.effects, now);
+        S::make_states(&mut self.states, &batch.effects, now);
         self.effects.extend(batch.effects);
         if crash == Crash::Committed {
             return self.restart(around);
@@ -387,7 +390,7 @@ impl<S: Tables> SimService<S> {
             }
             None => {
                 let fact = self.facts.get(&need).cloned();
-                let fact = fact.or_else(|| S::look_up(&self.rows, &need));
+                let fact = fact.or_else(|| S::look_up(&self.rows, &self.states, &need));
                 given.fact(need, fact);
             }
         }

@@ -1,13 +1,13 @@
 //! What services store beside their states, as far as decisions and sweeps look at it: as in their
 //! stores, without a database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_executor::Executor;
 use holdpoint_executor::domain::run::after;
-use holdpoint_executor::domain::{Aggregate, Effect, Fact, Lease, Need};
+use holdpoint_executor::domain::{Aggregate, Effect, Fact, Key, Lease, Need};
 use holdpoint_handoff::Handoff;
 use holdpoint_handoff::domain::Aggregate as Asked;
 use holdpoint_ids::RunId;
@@ -26,14 +26,23 @@ pub(crate) trait Tables: Service {
     fn keep_rows(rows: &mut Self::Rows, effects: &[Self::Effect], now: DateTime<Utc>);
 
     /// What rows say to a need.
-    fn look_up(rows: &Self::Rows, need: &Self::Need) -> Option<Self::Fact>;
+    fn look_up(
+        rows: &Self::Rows,
+        states: &HashMap<Self::Key, Self::State>,
+        need: &Self::Need,
+    ) -> Option<Self::Fact>;
+
+    /// States that effects make.
+    fn make_states(_: &mut HashMap<Self::Key, Self::State>, _: &[Self::Effect], _: DateTime<Utc>) {}
 
     /// A state as it is read from its row, after it was written there.
     fn stored(state: Self::State) -> Self::State;
 }
 
 /// Written as JSON and read again: the row keeps all of it.
-fn through_json<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(state: &T) -> T {
+pub(crate) fn through_json<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
+    state: &T,
+) -> T {
     let text = serde_json::to_string(state).unwrap();
     let read = serde_json::from_str(&text).unwrap();
     assert_eq!(*state, read, "its row does not keep it");
@@ -95,7 +104,7 @@ impl Tables for Executor {
         }
     }
 
-    fn look_up(rows: &ExecutorRows, need: &Need) -> Option<Fact> {
+    fn look_up(rows: &ExecutorRows, _: &HashMap<Key, Aggregate>, need: &Need) -> Option<Fact> {
         let Need::Request(run, step) = need else {
             return None;
         };
@@ -121,7 +130,7 @@ impl Tables for Scheduler {
 
     fn keep_rows((): &mut (), _: &[Self::Effect], _: DateTime<Utc>) {}
 
-    fn look_up((): &(), need: &Self::Need) -> Option<()> {
+    fn look_up((): &(), _: &HashMap<Self::Key, Self::State>, need: &Self::Need) -> Option<()> {
         match *need {}
     }
 
@@ -137,7 +146,7 @@ impl Tables for Handoff {
     fn keep_rows((): &mut (), _: &[Self::Effect], _: DateTime<Utc>) {}
 
     /// Owners and members come with the decisions that change them.
-    fn look_up((): &(), _: &Self::Need) -> Option<Self::Fact> {
+    fn look_up((): &(), _: &HashMap<Self::Key, Self::State>, _: &Self::Need) -> Option<Self::Fact> {
         None
     }
 

@@ -4,19 +4,22 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::executor::{ApplyAgent, StartRun};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
-use holdpoint_contracts::{notification, subject};
+use holdpoint_contracts::subject;
 use holdpoint_executor::Executor;
 use holdpoint_executor::domain::Key;
 use holdpoint_handoff::Handoff;
 use holdpoint_ids::{RunId, Workspace};
+use holdpoint_notification::{Notification, PublicUrl};
 use holdpoint_scheduler::Scheduler;
 use holdpoint_scheduler::domain::{Input as AlarmInput, Phase as AlarmPhase};
+use holdpoint_targets::TargetPolicy;
 use serde_json::{Value, json};
 
 use crate::bus::SimBus;
 use crate::chance::Chance;
 use crate::checks::Checks;
 use crate::features::{Feature, Features};
+use crate::notification::{self, Outside};
 use crate::people::{Keyring, People, Told};
 use crate::planted;
 use crate::requests::Requests;
@@ -53,6 +56,8 @@ pub(crate) struct World {
     pub(crate) executor: SimService<Executor>,
     pub(crate) handoff: SimService<Handoff>,
     pub(crate) scheduler: SimService<Scheduler>,
+    pub(crate) notification: SimService<Notification>,
+    pub(crate) outside: Outside,
     pub(crate) workers: Vec<SimWorker>,
     pub(crate) effects: Effects,
     pub(crate) runs: Vec<RunId>,
@@ -65,8 +70,8 @@ pub(crate) struct World {
     pub(crate) features: Features,
     asked: sweeps::Asked,
     clock: Clock,
-    replies: Vec<(String, Value)>,
-    cruel: bool,
+    pub(crate) replies: Vec<(String, Value)>,
+    pub(crate) cruel: bool,
 }
 
 /// Lends what surrounds a service, beside the services themselves.
@@ -84,6 +89,8 @@ macro_rules! around {
     };
 }
 
+pub(crate) use around;
+
 pub(crate) fn acme() -> Workspace {
     "acme".parse().unwrap()
 }
@@ -95,6 +102,15 @@ impl World {
         let keys = Keyring::get().keys.clone();
         let mut handoff = SimService::new(Handoff::new(keys.trust.clone(), clock.clone()));
         handoff.rewrite = planted::rewrite(story.fault);
+        let trust = keys.trust.clone();
+        let (core, _jobs) = Notification::new(
+            trust,
+            TargetPolicy::PublicOnly,
+            clock.clone(),
+            PublicUrl::of(None),
+        );
+        let mut notification = SimService::new(core);
+        notification.rewrite = notification::rewrite(story.fault);
         let features = Features::of(story.seed);
         handoff.refuses = features.has(Feature::Refusals).then_some(planted::refuses);
         let slow = if features.has(Feature::Clocks) {
@@ -110,6 +126,8 @@ impl World {
             executor: SimService::new(Executor::new(keys, clock.clone())),
             handoff,
             scheduler: SimService::new(Scheduler::new(clock.clone())),
+            notification,
+            outside: Outside::default(),
             workers: (0..WORKERS).map(SimWorker::new).collect(),
             effects: Effects::new(),
             runs: Vec::new(),
@@ -160,6 +178,7 @@ impl World {
         if !std::mem::take(&mut self.handoff.effects).is_empty() {
             self.requests.follow(&self.handoff.states);
         }
+        self.hand_to_post();
         self.checks.outside(&self.effects);
     }
 
@@ -170,31 +189,15 @@ impl World {
             let text = self.agent(number);
             self.tell(ApplyAgent { agent, text });
         }
+        self.watch_from_the_beginning();
         while self.take_all() {
             self.deliver_replies();
         }
         self.cruel = self.story.fault != Fault::None || !self.chance.one_in(20);
     }
 
-    /// People are told by a service that is not played: whatever it is brought is stored.
-    fn note_facts(&mut self) -> bool {
-        let queue = subject::commands_stream(notification::SERVICE);
-        let ack_wait = TimeDelta::seconds(10);
-        let Some(delivery) = self.bus.pull(&queue, self.now, ack_wait, None) else {
-            return false;
-        };
-        let body: Value = serde_json::from_str(&delivery.body).unwrap();
-        let facts = body["command"]["facts"].as_array().unwrap();
-        let stored: Vec<_> = facts.iter().map(|_| json!({ "ok": "stored" })).collect();
-        if let Some(inbox) = delivery.reply {
-            self.replies.push((inbox, json!({ "ok": stored })));
-        }
-        self.bus.ack(delivery.seq);
-        true
-    }
-
     fn take_all(&mut self) -> bool {
-        self.note_facts()
+        self.notification.take(&mut around!(self))
             || self.executor.take(&mut around!(self))
             || self.handoff.take(&mut around!(self))
             || self.scheduler.take(&mut around!(self))
@@ -217,7 +220,8 @@ impl World {
             34..=38 => self.pass(),
             39..=42 => {
                 self.handoff.take(&mut around!(self));
-                self.note_facts();
+                self.notification.take(&mut around!(self));
+                self.send();
             }
             43..=46 => self.somebody(),
             _ => self.cruelty(),
@@ -315,6 +319,8 @@ impl World {
             self.executor.confirm(&inbox, &reply, &mut around!(self));
             self.handoff.confirm(&inbox, &reply, &mut around!(self));
             self.scheduler.confirm(&inbox, &reply, &mut around!(self));
+            self.notification
+                .confirm(&inbox, &reply, &mut around!(self));
         }
     }
 
@@ -323,6 +329,8 @@ impl World {
         self.executor.send_wishes(&mut around!(self));
         self.handoff.send_wishes(&mut around!(self));
         self.scheduler.send_wishes(&mut around!(self));
+        self.notification.send_wishes(&mut around!(self));
+        self.notify();
         for (inbox, subject, body) in self.told.again(self.now) {
             self.bus.publish(&subject, body, Some(inbox), self.now);
         }
@@ -405,6 +413,7 @@ impl World {
                 moved |= worker.pull(&mut around!(self));
                 moved |= worker.work(&mut self.executor, &mut self.effects, &mut around!(self));
             }
+            moved |= self.send();
             self.check();
             if moved {
                 continue;
@@ -443,6 +452,7 @@ impl World {
             || !self.executor.unconfirmed().is_empty()
             || !self.handoff.unconfirmed().is_empty()
             || !self.scheduler.unconfirmed().is_empty()
+            || !self.notification.unconfirmed().is_empty()
             || !self.executor.rows.leases.is_empty()
             || !sweeps::hand_outs(&self.executor).is_empty()
             || !sweeps::following(&self.executor).is_empty();
@@ -461,6 +471,7 @@ impl World {
             AlarmPhase::Pending(due) if !lives(&alarm.key.id) => Some(due),
             AlarmPhase::Pending(_) | AlarmPhase::Fired | AlarmPhase::Cleared => None,
         });
+        let due = due.chain(self.next_to_notify());
         due.min().map(|due| due.max(self.now))
     }
 
@@ -468,5 +479,6 @@ impl World {
         self.checks
             .rest(&self.runs, &self.executor.states, &self.effects);
         self.requests.rest(self);
+        self.everybody_is_told();
     }
 }

@@ -34,9 +34,9 @@ use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use sending::{Pool, Post};
+use sending::Pool;
 
-pub use sending::{Outside, PublicUrl};
+pub use sending::{Jobs, Outside, PublicUrl};
 pub use service::Notification;
 
 /// Connections that answer queries and sweep.
@@ -89,18 +89,17 @@ pub async fn start(
     tracker: &TaskTracker,
 ) -> Result<Handle<Notification>, NotificationError> {
     migrate::<holdpoint_migrations::notification::Migrator>(&deps.store).await?;
-    let telling = Arc::new(sweeps::Wake::default());
-    let delivering = Arc::new(sweeps::Wake::default());
-    let (post, jobs) = Post::new(outside.public_url.clone());
     let client = outside.targets.client(CALLBACK_WITHIN)?;
-    let service = Arc::new(Notification {
-        trust: deps.keys.trust.clone(),
-        targets: outside.targets,
-        clock: deps.clock.clone(),
-        telling: Arc::clone(&telling),
-        delivering: Arc::clone(&delivering),
-        post: Arc::clone(&post),
-    });
+    let (service, jobs) = Notification::new(
+        deps.keys.trust.clone(),
+        outside.targets,
+        deps.clock.clone(),
+        outside.public_url.clone(),
+    );
+    let telling = Arc::clone(&service.telling);
+    let delivering = Arc::clone(&service.delivering);
+    let post = Arc::clone(&service.post);
+    let service = Arc::new(service);
     let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
     let sink = Arc::new(Kernel(handle.clone()));

@@ -101,7 +101,7 @@ pub(crate) struct Post {
 
 /// Jobs on their way into the pool; as many as were claimed, which [`Post::room`] bounds.
 #[derive(Debug)]
-pub(crate) struct Jobs(mpsc::UnboundedReceiver<Job>);
+pub struct Jobs(mpsc::UnboundedReceiver<Job>);
 
 impl Post {
     pub(crate) fn new(public_url: PublicUrl) -> (Arc<Self>, Jobs) {

@@ -20,7 +20,7 @@ use holdpoint_targets::TargetPolicy;
 
 use crate::domain::{self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, Step, Stop};
 use crate::inbound::Reader;
-use crate::sending::Post;
+use crate::sending::{Jobs, Post, PublicUrl};
 use crate::sweeps::Wake;
 use crate::{outbound, store};
 
@@ -39,6 +39,28 @@ pub struct Notification {
     pub(crate) delivering: Arc<Wake>,
     /// Sends what was handed out.
     pub(crate) post: Arc<Post>,
+}
+
+impl Notification {
+    /// Decides whose assertions `trust` has signed; what leaves comes out of the second.
+    #[must_use]
+    pub fn new(
+        trust: Trust,
+        targets: TargetPolicy,
+        clock: Clock,
+        public_url: PublicUrl,
+    ) -> (Self, Jobs) {
+        let (post, jobs) = Post::new(public_url);
+        let core = Self {
+            trust,
+            targets,
+            clock,
+            telling: Arc::default(),
+            delivering: Arc::default(),
+            post,
+        };
+        (core, jobs)
+    }
 }
 
 impl Service for Notification {

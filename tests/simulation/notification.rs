@@ -1,0 +1,500 @@
+//! The notification service: its rows, its sweeps, what it sends, and what must hold of it. Ada watches an
+//! agent from the beginning; Bob watches runs, and has an address for mails.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_contracts::handoff::UserView;
+use holdpoint_contracts::hold::BARGE_IN;
+use holdpoint_contracts::notification::{Unwatch, Wait, Watch, Watched};
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_executor::domain::{Aggregate as Executed, Key as RunKey};
+use holdpoint_handoff::domain::{Aggregate as Asked, Request};
+use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
+use holdpoint_kernel::Decision;
+use holdpoint_notification::Notification;
+use holdpoint_notification::domain::{
+    Aggregate, Audience, Course, Delivery, DeliveryKey, Effect, Fact, Fan, Input, Key, Need, Note,
+    Person, Phase, Recipient, Report, Rules,
+};
+
+use crate::people::{is_standing, requests};
+use crate::service::{Around, Fault, Rewrite, SimService};
+use crate::tables::{Tables, through_json};
+use crate::world::{World, acme, around};
+
+/// A delivery is not handed out again within it, but for a report (`LEASE` of the service).
+const LEASE: TimeDelta = TimeDelta::minutes(2);
+
+/// One person's copy.
+#[derive(Debug)]
+struct Copy {
+    is_read: bool,
+    renews: bool,
+}
+
+/// Rows of the notification service.
+#[derive(Default)]
+pub(crate) struct NotificationRows {
+    /// The read copy of users.
+    users: BTreeMap<UserName, UserView>,
+    copies: BTreeMap<(NotificationId, UserName), Copy>,
+}
+
+impl Tables for Notification {
+    type Rows = NotificationRows;
+
+    fn keep_rows(rows: &mut NotificationRows, effects: &[Effect], _: DateTime<Utc>) {
+        for effect in effects {
+            match effect {
+                Effect::Copies {
+                    id,
+                    people,
+                    read_at,
+                    renews,
+                    ..
+                } => rows.copy(*id, people, read_at.is_some(), *renews),
+                Effect::Notice { notice, people, .. } => rows.copy(notice.id, people, false, false),
+                _ => {}
+            }
+        }
+        for effect in effects {
+            if let Effect::Settle { hold, .. } = effect {
+                let all = rows.copies.iter_mut();
+                all.filter(|((id, _), _)| id.hold == *hold)
+                    .for_each(|(_, copy)| copy.is_read = true);
+            }
+        }
+    }
+
+    fn make_states(states: &mut HashMap<Key, Aggregate>, effects: &[Effect], now: DateTime<Utc>) {
+        for effect in effects {
+            let Effect::Deliver {
+                workspace,
+                id,
+                priority,
+                to,
+            } = effect
+            else {
+                continue;
+            };
+            let is_told = |name: &UserName| {
+                states.keys().any(|key| match key {
+                    Key::Delivery(key) => key.note == *id && key.to.name() == Some(name),
+                    _ => false,
+                })
+            };
+            let begins_twice = |to: &Recipient| to.name().is_some_and(is_told);
+            let new = to
+                .iter()
+                .filter(|one| !one.after.is_empty() || !begins_twice(&one.to));
+            let new = new.map(|one| Delivery {
+                key: DeliveryKey {
+                    workspace: workspace.clone(),
+                    note: *id,
+                    to: one.to.clone(),
+                },
+                priority: *priority,
+                after: one.after.clone(),
+                at: now,
+                changed_at: now,
+                phase: Phase::Pending {
+                    next_at: one.due_at,
+                    waits: one.waits,
+                },
+                attempts: 0,
+                last_error: None,
+                version: 1,
+            });
+            for one in new.collect::<Vec<_>>() {
+                let key = Key::Delivery(one.key.clone());
+                let kept = states.entry(key);
+                kept.or_insert_with(|| Aggregate::Delivery(Box::new(one)));
+            }
+        }
+    }
+
+    fn look_up(
+        rows: &NotificationRows,
+        states: &HashMap<Key, Aggregate>,
+        need: &Need,
+    ) -> Option<Fact> {
+        Some(match need {
+            Need::Members {
+                role, after, limit, ..
+            } => {
+                let users = rows.users.values();
+                let members = users.filter(|user| user.active && user.roles.contains(role));
+                let names = members.map(|user| user.name.clone());
+                let names = names.filter(|name| after.as_ref().is_none_or(|after| name > after));
+                Fact::Members(names.take(*limit).collect())
+            }
+            Need::Person(_, name) => {
+                let user = rows.users.get(name)?;
+                Fact::Person(Person {
+                    name: name.clone(),
+                    active: user.active,
+                    has_mail: user.email.is_some(),
+                    may_look: true,
+                    rules: Rules::default(),
+                })
+            }
+            Need::Watchers {
+                of, after, limit, ..
+            } => {
+                let watching: BTreeSet<_> = watches(states)
+                    .filter(|(_, watched)| of.contains(watched))
+                    .map(|(name, _)| name.clone())
+                    .filter(|name| after.as_ref().is_none_or(|after| name > after))
+                    .collect();
+                Fact::Members(watching.into_iter().take(*limit).collect())
+            }
+            Need::Watching(_, person) => {
+                let watching = watches(states).filter(|(name, _)| *name == person);
+                Fact::Watching(watching.count() as u64)
+            }
+            Need::Webhooks(_) => Fact::Webhooks(Vec::new()),
+            Need::Course(..) | Need::Unread { .. } => return None,
+        })
+    }
+
+    /// Its rows have columns only, but for facts.
+    fn stored(state: Aggregate) -> Aggregate {
+        match state {
+            Aggregate::Note(it) => Aggregate::Note(through_json(&it)),
+            Aggregate::End(it) => Aggregate::End(through_json(&it)),
+            other => other,
+        }
+    }
+}
+
+impl NotificationRows {
+    /// Who has one keeps it.
+    fn copy(&mut self, id: NotificationId, people: &[UserName], is_read: bool, renews: bool) {
+        for name in people {
+            let key = (id, name.clone());
+            if self.copies.contains_key(&key) {
+                continue;
+            }
+            if renews {
+                self.copies.retain(|(other, person), copy| {
+                    !(other.hold == id.hold && person == name && copy.renews)
+                });
+            }
+            self.copies.insert(key, Copy { is_read, renews });
+        }
+    }
+}
+
+fn watches(states: &HashMap<Key, Aggregate>) -> impl Iterator<Item = (&UserName, &Watched)> {
+    states.values().filter_map(|state| match state {
+        Aggregate::Watch(watch) => watch.since.map(|_| (&watch.person, &watch.of)),
+        _ => None,
+    })
+}
+
+fn deliveries(states: &HashMap<Key, Aggregate>) -> Vec<&Delivery> {
+    let mut all: Vec<_> = states
+        .values()
+        .filter_map(|state| match state {
+            Aggregate::Delivery(one) => Some(&**one),
+            _ => None,
+        })
+        .collect();
+    all.sort_by(|one, other| one.key.cmp(&other.key));
+    all
+}
+
+/// Facts and ends whose people are not all told.
+fn untold(notification: &SimService<Notification>) -> Vec<Input> {
+    let mut keys: Vec<_> = notification
+        .states
+        .iter()
+        .filter(|(_, state)| match state {
+            Aggregate::Note(note) => note.fan != Fan::Done,
+            Aggregate::End(end) => end.fan != Fan::Done,
+            _ => false,
+        })
+        .map(|(key, _)| key.clone())
+        .collect();
+    keys.sort();
+    let goes_on = |key| match key {
+        Key::Note(key) => Some(Input::GoOn(key)),
+        Key::End(key) => Some(Input::EndGoesOn(key)),
+        _ => None,
+    };
+    keys.into_iter().filter_map(goes_on).collect()
+}
+
+/// What is out, in the memory of the process.
+#[derive(Default)]
+pub(crate) struct Outside {
+    jobs: Vec<(DeliveryKey, u32)>,
+    /// The newest hand-out of each delivery that nobody has reported: which, and when.
+    handed_out: BTreeMap<DeliveryKey, DateTime<Utc>>,
+    /// What has arrived, by the tries.
+    arrived: BTreeMap<DeliveryKey, Vec<u32>>,
+}
+
+impl World {
+    /// Ada watches an agent.
+    pub(crate) fn watch_from_the_beginning(&mut self) {
+        let of = Watched::Agent("agent-0".parse().unwrap());
+        self.signed(0, Watch { of });
+    }
+
+    /// Bob begins to watch a run, or does no more. The gateway knows which runs there are.
+    pub(crate) fn watch_one(&mut self) {
+        let is_there = |run: &&RunId| self.executor.states.contains_key(&RunKey::Run(**run));
+        let runs: Vec<_> = self.runs.iter().filter(is_there).copied().collect();
+        if runs.is_empty() {
+            return;
+        }
+        let run = runs[self.chance.place(runs.len())];
+        let of = Watched::Run(run);
+        match self.chance.one_in(4) {
+            true => self.signed(1, Unwatch { of }),
+            false => self.signed(1, Watch { of }),
+        }
+    }
+
+    /// `sweeps.rs` of the service: people who are still to be told, and deliveries that are due.
+    pub(crate) fn notify(&mut self) {
+        self.notification.rows.users = self.users();
+        let inputs = untold(&self.notification);
+        if !inputs.is_empty() {
+            self.notification.submit(inputs, &mut around!(self));
+        }
+        let is_due = |one: &&Delivery| match one.phase {
+            Phase::Pending { next_at, .. } => next_at <= self.now,
+            Phase::Sent { .. } | Phase::Failed | Phase::Dropped => false,
+        };
+        let all = deliveries(&self.notification.states);
+        let due = all.into_iter().filter(is_due);
+        let inputs: Vec<_> = due.map(|one| Input::Claim(one.key.clone())).collect();
+        if !inputs.is_empty() {
+            self.notification.submit(inputs, &mut around!(self));
+        }
+    }
+
+    fn users(&self) -> BTreeMap<UserName, UserView> {
+        let states = self.handoff.states.values();
+        let users = states.filter_map(|state| match state {
+            Asked::User(user) => Some((user.name.clone(), user.view())),
+            Asked::Request(_) | Asked::Policy(_) => None,
+        });
+        users.collect()
+    }
+
+    /// Takes what was handed out since; a process that died has lost it.
+    pub(crate) fn hand_to_post(&mut self) {
+        for effect in std::mem::take(&mut self.notification.effects) {
+            let Effect::Send { key, attempt } = effect else {
+                continue;
+            };
+            let before = self.outside.handed_out.insert(key.clone(), self.now);
+            let is_over = before.is_none_or(|before| before + LEASE <= self.now);
+            assert!(is_over, "{key:?} is handed out twice at a time");
+            if !(self.cruel && self.chance.one_in(8)) {
+                self.outside.jobs.push((key, attempt));
+            }
+        }
+    }
+
+    /// One try to deliver; true if there was one.
+    pub(crate) fn send(&mut self) -> bool {
+        let Some((key, attempt)) = self.outside.jobs.pop() else {
+            return false;
+        };
+        let fails = self.cruel && self.chance.one_in(4);
+        if !fails {
+            let tries = self.outside.arrived.entry(key.clone()).or_default();
+            assert!(!tries.contains(&attempt), "{key:?} {attempt} is sent twice");
+            tries.push(attempt);
+        }
+        let report = match fails {
+            true => Report::Later("Nobody answers.".to_owned()),
+            false => Report::Sent {
+                receipt: "250 taken".to_owned(),
+            },
+        };
+        if self.cruel && self.chance.one_in(8) {
+            return true;
+        }
+        let reported = Input::Reported {
+            key: key.clone(),
+            attempt,
+            report,
+        };
+        self.notification.submit(vec![reported], &mut around!(self));
+        // Perhaps it died behind the commit.
+        let state = self.notification.states.get(&Key::Delivery(key.clone()));
+        let Some(Aggregate::Delivery(delivery)) = state else {
+            panic!("{key:?} is gone");
+        };
+        if !matches!(
+            delivery.phase,
+            Phase::Pending {
+                waits: Wait::Answer,
+                ..
+            }
+        ) {
+            self.outside.handed_out.remove(&key);
+        }
+        true
+    }
+
+    /// When the service itself has something to do; none: nothing any more.
+    pub(crate) fn next_to_notify(&self) -> Option<DateTime<Utc>> {
+        if !untold(&self.notification).is_empty() || !self.outside.jobs.is_empty() {
+            return Some(self.now);
+        }
+        let all = deliveries(&self.notification.states);
+        let due = all.into_iter().filter_map(|one| match one.phase {
+            Phase::Pending { next_at, .. } => Some(next_at),
+            Phase::Sent { .. } | Phase::Failed | Phase::Dropped => None,
+        });
+        due.min()
+    }
+
+    /// All who are concerned are told of what is asked, once, and nobody has to look at what is over.
+    pub(crate) fn everybody_is_told(&self) {
+        for request in requests(self) {
+            self.is_told(request);
+        }
+        for delivery in deliveries(&self.notification.states) {
+            let arrived = self.outside.arrived.contains_key(&delivery.key);
+            match &delivery.phase {
+                Phase::Sent { .. } => assert!(arrived, "never arrived: {delivery:#?}"),
+                Phase::Pending { .. } | Phase::Failed | Phase::Dropped => {
+                    panic!("given up or forgotten: {delivery:#?}")
+                }
+            }
+        }
+        for run in &self.runs {
+            self.end_is_told(*run);
+        }
+    }
+
+    /// What of the last of [`MET`](crate::requests::MET) has happened.
+    pub(crate) fn notified(&self) -> [bool; 4] {
+        let is_again = |one: &&Delivery| one.attempts > 1;
+        let copies = &self.notification.rows.copies;
+        let of_end = |person: &str| {
+            let is_it = |(id, name): &(NotificationId, UserName)| {
+                id.hold.number == 0 && name.as_str() == person
+            };
+            copies.keys().any(is_it)
+        };
+        [
+            deliveries(&self.notification.states).iter().any(is_again),
+            self.outside.arrived.values().any(|tries| tries.len() > 1),
+            of_end("ada"),
+            of_end("bob"),
+        ]
+    }
+
+    fn is_told(&self, request: &Request) {
+        let spec = request.spec.as_ref().unwrap();
+        if spec.kind == HoldKind::Timer {
+            return;
+        }
+        let course = self.course(request.id);
+        let unread = self.unread(request.id);
+        let Some(asked) = course.opened else {
+            assert!(!is_standing(request), "nobody is told of {request:#?}");
+            return;
+        };
+        assert_eq!(
+            is_standing(request),
+            !course.is_over(),
+            "{request:#?} {course:?}"
+        );
+        let notes = self.notification.states.values();
+        let notes: Vec<&Note> = notes
+            .filter_map(|state| match state {
+                Aggregate::Note(note) if note.fact.id == request.id => Some(&**note),
+                _ => None,
+            })
+            .collect();
+        if course.is_over() || course.taken > Some(asked) {
+            let is_news = |id: &&NotificationId| {
+                let of = notes.iter().find(|note| note.id() == **id);
+                of.is_some_and(|note| note.fact.kind.is_end() || Some(note.fact.rev) > course.taken)
+            };
+            let stale: Vec<_> = unread.iter().map(|(id, _)| id).collect();
+            let all_news = stale.iter().all(is_news);
+            assert!(
+                all_news,
+                "to be looked at for nothing: {stale:?} {course:?}"
+            );
+        } else if spec.reason.as_deref() != Some(BARGE_IN) {
+            let note = notes.iter().find(|note| note.fact.rev == asked).unwrap();
+            for name in self.named(&note.fact.to) {
+                let copy = (note.id(), name);
+                assert!(unread.contains(&&copy), "{copy:?} is missing: {request:#?}");
+            }
+        }
+    }
+
+    fn course(&self, hold: HoldId) -> Course {
+        match self.notification.fact(&Need::Course(acme(), hold)) {
+            Some(Fact::Course(course)) => *course,
+            _ => Course::default(),
+        }
+    }
+
+    fn unread(&self, hold: HoldId) -> Vec<&(NotificationId, UserName)> {
+        let copies = self.notification.rows.copies.iter();
+        let unread = copies.filter(|((id, _), copy)| id.hold == hold && !copy.is_read);
+        unread.map(|(key, _)| key).collect()
+    }
+
+    /// Everybody is an owner.
+    fn named(&self, to: &[String]) -> Vec<UserName> {
+        let all = self.users();
+        let of = |audience| match audience {
+            Audience::User(name) => vec![name],
+            Audience::Role(_) => all.keys().cloned().collect(),
+        };
+        Audience::all_of(to).into_iter().flat_map(of).collect()
+    }
+
+    fn end_is_told(&self, id: RunId) {
+        let Some(Executed::Run(run)) = self.executor.states.get(&RunKey::Run(id)) else {
+            panic!("{id} is not there");
+        };
+        if !run.is_final() {
+            return;
+        }
+        let ends = self.notification.states.values();
+        let mut ends = ends.filter_map(|state| match state {
+            Aggregate::End(end) if end.end.run == id => Some(&end.end),
+            _ => None,
+        });
+        let end = ends.next();
+        let is_told = |person: &str| {
+            let copies = self.notification.rows.copies.keys();
+            let mut ids = copies.filter(|(at, name)| {
+                at.hold.run == id && at.hold.number == 0 && name.as_str() == person
+            });
+            ids.next().is_some() || end.is_some_and(|end| end.by.as_deref() == Some(person))
+        };
+        if run.agent.as_str() == "agent-0" {
+            assert!(is_told("ada"), "she watches: {run:#?}");
+        }
+        let watched = Watched::Run(id);
+        let still = watches(&self.notification.states).any(|(_, of)| *of == watched);
+        assert!(!still || is_told("bob"), "he watches: {run:#?} {end:?}");
+    }
+}
+
+/// What is done to the decisions of the notification service, if anything.
+pub(crate) fn rewrite(fault: Fault) -> Option<Rewrite<Notification>> {
+    (fault == Fault::NothingIsSettled).then_some(nothing_is_settled as Rewrite<Notification>)
+}
+
+fn nothing_is_settled(_: Option<&Aggregate>, _: &Input, decision: &mut Decision<Notification>) {
+    let is_kept = |effect: &Effect| !matches!(effect, Effect::Settle { .. });
+    decision.effects.retain(is_kept);
+}
