@@ -14,7 +14,7 @@ use holdpoint_testkit::{Up, UpOptions, until};
 use serde_json::{Value, json};
 
 use crate::shop::Shop;
-use crate::world::{PATIENCE, at_rest, log};
+use crate::world::{PATIENCE, at_rest, log, tables_of};
 
 /// Where the kernel can be made to abort.
 const POINTS: [&str; 6] = [
@@ -214,7 +214,7 @@ async fn check(up: &Up, shop: &Shop, progress: &Progress) -> anyhow::Result<()> 
     });
     let (times, told) = told.await?;
     ensure!(times == 1, "told: {told:?}");
-    at_rest(&up.data_dir(), &up.nats_url).await
+    at_rest(&tables_of(up), &up.nats_url).await
 }
 
 /// The body of a success; 5xx and 202 are tried again by the story, as a client would.

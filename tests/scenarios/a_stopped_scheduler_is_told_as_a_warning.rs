@@ -62,7 +62,7 @@ async fn a_resume_that_nobody_has_cancelled_in_time_is_a_warning() {
 
     // Nothing is lost by it: the scheduler hears of it when it is back.
     let _scheduler = ground.serve("scheduler", &[]).await;
-    at_rest(&ground.tables(), &ground.nats.url).await.unwrap();
+    at_rest(&ground.database, &ground.nats.url).await.unwrap();
     assert_eq!(api.get(&run).await["status"], "completed");
     for process in [&executor, &handoff, &gateway] {
         assert!(!process.log().contains("panicked"), "{}", process.log());

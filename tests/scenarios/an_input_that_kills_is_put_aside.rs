@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdpoint_testkit::{Up, UpOptions, holdpoint_binary, until};
 use serde_json::{Value, json};
 
-use crate::world::{PATIENCE, at_rest, log, rows};
+use crate::world::{PATIENCE, at_rest, log, rows, tables_of};
 
 /// Deaths that are allowed until the killing input is put aside: one among others, three alone, and one in
 /// case another input was on its way.
@@ -130,5 +130,5 @@ async fn twenty_kills_under_load_leave_no_dead_letter() {
     for run in runs {
         done(&up, &run).await;
     }
-    at_rest(&up.data_dir(), &up.nats_url).await.unwrap();
+    at_rest(&tables_of(&up), &up.nats_url).await.unwrap();
 }

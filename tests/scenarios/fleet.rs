@@ -39,10 +39,17 @@ impl Ground {
     /// None, with the reason printed, where no Postgres is to be had and none is required.
     pub(crate) async fn new() -> Option<Self> {
         let postgres = postgres().await.unwrap()?;
-        let mut ground = Self::on_sqlite().await;
-        ground.database.clone_from(&postgres.url);
+        let mut ground = Self::on_postgres(postgres.url.clone()).await;
         ground._postgres = Some(postgres);
         Some(ground)
+    }
+
+    /// With tables in a database of a Postgres that lives long enough.
+    pub(crate) async fn on_postgres(database: String) -> Self {
+        Self {
+            database,
+            ..Self::on_sqlite().await
+        }
     }
 
     /// With tables in files: one process a service.
@@ -104,11 +111,6 @@ impl Ground {
     pub(crate) fn secrets(&self) -> holdpoint_auth::Secrets {
         let text = std::fs::read_to_string(self.home.path().join("secrets.json")).unwrap();
         serde_json::from_str(&text).unwrap()
-    }
-
-    /// Where the tables are, if they are files.
-    pub(crate) fn tables(&self) -> PathBuf {
-        self.home.path().join("tables")
     }
 
     /// Starts a node with the built-in tools.

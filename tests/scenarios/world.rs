@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use holdpoint_bus::{Bus, StreamUse};
 use holdpoint_testkit::{TestNats, Up, UpOptions, nats, until};
+use sea_orm::{ConnectionTrait as _, Database, Statement};
 use serde_json::{Value, json};
 
 /// How long anything in a scenario may take in real time.
@@ -158,7 +159,8 @@ pub(crate) fn dead_letters(data: &std::path::Path) -> anyhow::Result<u64> {
 
 /// Messages: waits until what was wished is confirmed, what was to be published is, and nothing waits in
 /// a stream; nothing was put aside.
-pub(crate) async fn at_rest(data: &std::path::Path, nats_url: &str) -> anyhow::Result<()> {
+/// `database` is `sqlite:` with a folder, or the address of a Postgres.
+pub(crate) async fn at_rest(database: &str, nats_url: &str) -> anyhow::Result<()> {
     let bus = Bus::connect(nats_url, "test").await?;
     let mut last = String::new();
     let rest = until(PATIENCE, "everything has come to rest", async || {
@@ -171,7 +173,7 @@ pub(crate) async fn at_rest(data: &std::path::Path, nats_url: &str) -> anyhow::R
         }
         // Rows move into streams and never back.
         for table in ["outbox", "wishes", "dead_letters"] {
-            left.push((table, rows(data, table).ok()?));
+            left.push((table, rows_at(database, table).await.ok()?));
         }
         last = format!("{left:?}");
         left.iter().all(|(_, count)| *count == 0).then_some(())
@@ -180,8 +182,30 @@ pub(crate) async fn at_rest(data: &std::path::Path, nats_url: &str) -> anyhow::R
     rest.context(last)
 }
 
+/// Where the tables of one process are, for [`at_rest`].
+pub(crate) fn tables_of(up: &Up) -> String {
+    format!("sqlite:{}", up.data_dir().display())
+}
+
 /// Who has a command stream, and tables of the kernel.
 const SERVICES: [&str; 4] = ["executor", "scheduler", "handoff", "notification"];
+
+/// [`rows`], also on Postgres.
+async fn rows_at(database: &str, table: &str) -> anyhow::Result<u64> {
+    if let Some(folder) = database.strip_prefix("sqlite:") {
+        return rows(folder.as_ref(), table);
+    }
+    let db = Database::connect(database).await?;
+    let mut all = 0;
+    for service in SERVICES {
+        let count = format!("SELECT count(*) FROM {service}.{table}");
+        let count = Statement::from_string(db.get_database_backend(), count);
+        let row = db.query_one_raw(count).await?.context("a count")?;
+        all += u64::try_from(row.try_get_by_index::<i64>(0)?)?;
+    }
+    db.close().await?;
+    Ok(all)
+}
 
 /// Rows of a table that every service has, together.
 pub(crate) fn rows(data: &std::path::Path, table: &str) -> anyhow::Result<u64> {

@@ -16,6 +16,8 @@ use crate::{docker, skip};
 const READY: &str = "database system is ready to accept connections";
 /// Images that `cargo xtask images` makes: initialised already, so they say [`READY`] once.
 const LOCAL: &str = "holdpoint-test/";
+/// A crash table runs some thirty processes on one server.
+const MORE_CONNECTIONS: &str = "max_connections=400";
 
 /// An empty Postgres database. Its container goes at drop.
 #[derive(Debug)]
@@ -72,6 +74,16 @@ pub async fn postgres_ordered_by_words() -> anyhow::Result<Option<TestPostgres>>
     Ok(Some(TestPostgres { url, ..server }))
 }
 
+impl TestPostgres {
+    /// One more empty database on its server, which must live on.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn another(&self) -> anyhow::Result<String> {
+        fresh_database(&self.url).await
+    }
+}
+
 async fn container(name: &str, tag: &str) -> anyhow::Result<TestPostgres> {
     docker::ping().await?;
     // The official image also says it in its first phase, before it starts again for good.
@@ -81,6 +93,7 @@ async fn container(name: &str, tag: &str) -> anyhow::Result<TestPostgres> {
         .with_exposed_port(5432.tcp())
         .with_wait_for(WaitFor::Log(ready))
         .with_env_var("POSTGRES_PASSWORD", "postgres")
+        .with_cmd(["-c", MORE_CONNECTIONS])
         .start();
     let container = timeout(docker::START_WAIT, start)
         .await

@@ -173,9 +173,12 @@ impl Scene<'_> {
             "{known}"
         );
         self.delete(&path).await?;
-        let (status, gone) = self.api.call(Method::GET, &path, &Value::Null).await;
-        ensure!(status == 404, "{status} {gone}");
-        Ok(())
+        // The service may be down when its last command was answered.
+        let is_gone = until(PATIENCE, "it is gone", async || {
+            let (status, _) = self.api.call(Method::GET, &path, &Value::Null).await;
+            (status == 404).then_some(())
+        });
+        is_gone.await
     }
 
     /// Users and policies.
