@@ -124,25 +124,16 @@ impl Rest {
         let text = format!("wheel: {held} alarms are being fired");
         saw("wheel", (held > 0).then_some(text));
         let (executor, handoff, scheduler, steps, buckets, overdue) = tokio::join!(
-            self.bus.stored(StreamUse::Commands(executor::SERVICE)),
-            self.bus.stored(StreamUse::Commands(handoff::SERVICE)),
-            self.bus.stored(StreamUse::Commands(scheduler::SERVICE)),
+            self.commands(executor::SERVICE),
+            self.commands(handoff::SERVICE),
+            self.commands(scheduler::SERVICE),
             self.bus.taken(StreamUse::Steps),
             self.bus.backlog(StreamUse::Timers, CONSUMER),
             self.overdue(),
         );
-        saw(
-            "executor commands",
-            count(executor, "executor: {} messages of commands wait"),
-        );
-        saw(
-            "handoff commands",
-            count(handoff, "handoff: {} messages of commands wait"),
-        );
-        saw(
-            "scheduler commands",
-            count(scheduler, "scheduler: {} messages of commands wait"),
-        );
+        saw("executor commands", executor);
+        saw("handoff commands", handoff);
+        saw("scheduler commands", scheduler);
         saw(
             "steps",
             count(steps, "step queue: {} steps are with workers"),
@@ -170,6 +161,25 @@ impl Rest {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Stored commands that are not done, and whether their service was given them.
+    async fn commands(&self, service: &str) -> Option<String> {
+        let wanted = StreamUse::Commands(service);
+        let stored = match self.bus.stored(wanted).await {
+            Ok(0) => return None,
+            Ok(stored) => stored,
+            Err(error) => return Some(error.to_string()),
+        };
+        let text = format!("{service}: {stored} messages of commands wait");
+        // One process takes all of a service, by a consumer of its name.
+        Some(match self.bus.backlog(wanted, service).await {
+            Ok(left) => format!(
+                "{text}: {} not delivered, {} not acked",
+                left.pending, left.unacked
+            ),
+            Err(error) => format!("{text}: {error}"),
+        })
     }
 
     /// The table has the last word: an alarm that is due and pending has not yet fired.
