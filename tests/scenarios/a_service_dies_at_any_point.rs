@@ -20,7 +20,7 @@ use crate::shop::Shop;
 use crate::world::{PATIENCE, at_rest};
 
 /// Rows at the same time, each with processes of its own: mostly they wait for the bus to deliver again.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 8;
 
 /// How long a call at the tool takes: the node beats for its lease meanwhile.
 const AT_WORK: Duration = Duration::from_millis(600);
