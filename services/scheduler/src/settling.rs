@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_contracts::{executor, handoff, scheduler};
 use holdpoint_kernel::Activity;
@@ -15,6 +16,9 @@ use crate::store;
 
 /// Real time between two looks.
 const LOOK: Duration = Duration::from_millis(3);
+
+/// Names alarms that are due and have not fired.
+const OVERDUE: &str = "overdue";
 
 /// The kernels of this process, by the names of their services; `up` fills it in.
 #[derive(Debug, Clone, Default)]
@@ -99,6 +103,14 @@ impl Rest {
                 unsettled.append(&mut look.restless);
                 return;
             }
+            // It was decided on before the clock moved, and stored after what is due was looked for: no bucket
+            // brings it.
+            if look.restless.contains_key(OVERDUE) && self.loader.wheel.held() == 0 {
+                let until = self.loader.clock.now() + TimeDelta::milliseconds(1);
+                if let Err(error) = self.loader.load(until).await {
+                    tracing::debug!(%error, "what is overdue could not be read");
+                }
+            }
             before = look.restless.is_empty().then_some(look.handled);
             tokio::time::sleep(LOOK).await;
         }
@@ -143,7 +155,7 @@ impl Rest {
             "buckets",
             count(buckets, "timers: {} buckets are being read"),
         );
-        saw("overdue", overdue);
+        saw(OVERDUE, overdue);
         let handled = kernels.iter().map(|(_, it)| it.handled()).sum();
         Look { restless, handled }
     }

@@ -1,5 +1,7 @@
 //! The whole scheduler, from the wish to the command that tells its owner.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -138,6 +140,26 @@ async fn one_move_fires_every_alarm_at_its_own_instant() {
     assert_eq!(told.len(), 7);
     assert!(told.iter().all(|(_, _, due, came)| due == came), "{told:?}");
     assert!(told.is_sorted_by_key(|it| it.2));
+    running.end().await;
+}
+
+/// A node's alarm may be decided on before the clock moves, and stored after what is due was looked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alarm_that_no_bucket_brings_fires_while_the_clock_settles() {
+    let bench = Bench::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
+    let running = bench.start().await;
+    let busy = Arc::new(AtomicUsize::new(1));
+    running.settling.watch("a test", Arc::clone(&busy));
+    let due = bench.clock.now() + ms(60_000);
+    bench.set_one("node_n", 1, due).await;
+    let passes = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        bench.clock.move_to(due + ms(1)).unwrap();
+        busy.store(0, Ordering::Release);
+    };
+    let (answer, ()) = tokio::join!(bench.advance(3_600_000, 3_000), passes);
+    assert_eq!(answer.unsettled, Vec::<String>::new());
+    assert_eq!(bench.told().len(), 1);
     running.end().await;
 }
 

@@ -36,6 +36,7 @@ pub(super) struct Bench {
 }
 
 pub(super) struct Running {
+    pub(super) settling: Settling,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
@@ -117,6 +118,7 @@ impl Bench {
 
     pub(super) async fn start(&self) -> Running {
         let running = Running {
+            settling: Settling::default(),
             stop: CancellationToken::new(),
             tracker: TaskTracker::new(),
         };
@@ -126,7 +128,7 @@ impl Bench {
             store: self.store.clone(),
             keys: holdpoint_auth::Secrets::fresh().unwrap().keys().unwrap(),
         };
-        let settling = Settling::default();
+        let settling = running.settling.clone();
         let kernels = Arc::clone(&settling.kernels);
         let handle = start(&deps, settling, running.stop.clone(), &running.tracker)
             .await
