@@ -177,6 +177,18 @@ impl Post {
     }
 }
 
+/// A delivery that is out. A try that panics must leave its place to others, too.
+struct Out<'a> {
+    post: &'a Post,
+    key: &'a DeliveryKey,
+}
+
+impl Drop for Out<'_> {
+    fn drop(&mut self) {
+        self.post.at_work().remove(self.key);
+    }
+}
+
 /// What a try needs.
 #[derive(Clone)]
 pub(crate) struct Pool {
@@ -204,6 +216,10 @@ impl Pool {
     }
 
     async fn run(self, job: Job) {
+        let out = Out {
+            post: &self.post,
+            key: &job.key,
+        };
         let activity = self.handle.activity();
         let mut whole = Box::pin(self.whole(&job));
         let in_time = tokio::time::timeout(SETTLE_WITHIN, &mut whole).await;
@@ -211,7 +227,7 @@ impl Pool {
         if in_time.is_err() {
             whole.await;
         }
-        self.post.at_work().remove(&job.key);
+        drop(out);
         self.nudge.now();
     }
 
@@ -280,4 +296,32 @@ fn dropped(why: &str) -> Report {
 
 fn never(error: &str) -> Report {
     Report::Never(error.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    /// Four such tries would end all calls of a webhook, and sixteen all of a way, until the next start.
+    #[test]
+    fn a_try_that_panics_leaves_its_place() {
+        let (post, _jobs) = Post::new(PublicUrl::of(None));
+        let key = DeliveryKey {
+            workspace: "acme".parse().unwrap(),
+            note: "note_00000000000000000000000000000001-1".parse().unwrap(),
+            to: Recipient::Callback,
+        };
+        post.at_work().insert(key.clone());
+        let tries = AssertUnwindSafe(|| {
+            let _out = Out {
+                post: &post,
+                key: &key,
+            };
+            panic!("a defect");
+        });
+        assert!(catch_unwind(tries).is_err());
+        assert!(!post.is_at_work(&key));
+    }
 }
