@@ -78,6 +78,44 @@ fn a_thousand_placeholders_share_one_budget() {
     assert!(resolve(&few, &with(&input)).is_ok());
 }
 
+/// A-C3: what is just within the budget holds up the thread that decides for a moment only. The bound is for a
+/// build without optimisation beside other tests; the longest took 20 ms there.
+#[test]
+fn what_is_just_within_the_budget_takes_a_moment() {
+    let shapes = [
+        "input.l.all(a, input.l.all(b, a + b >= 0))",
+        "input.l.map(a, input.l.map(b, a + b)) != []",
+        "input.l.exists(a, input.s.matches('(x|xx)+y'))",
+        "input.l.exists(a, input.s.contains('y') || input.s.endsWith('y'))",
+        "size(input.l.map(a, input.s + input.s)) < 0",
+        "input.l.filter(a, a in input.l) == [0]",
+        "input.l.all(a, {'k': input.l} != {})",
+    ];
+    for shape in shapes {
+        let at = |items: usize| {
+            let input = json!({ "l": (0..items).collect::<Vec<_>>(), "s": "x".repeat(2_000) });
+            let began = Instant::now();
+            let is_within = evaluate(shape, &with(&input)).is_ok();
+            (is_within, began.elapsed())
+        };
+        let (mut most, mut refused) = (1, 100_000);
+        while refused - most > 1 {
+            let middle = usize::midpoint(most, refused);
+            match at(middle).0 {
+                true => most = middle,
+                false => refused = middle,
+            }
+        }
+        let (is_within, took) = at(most);
+        assert!(is_within, "{shape}");
+        eprintln!("{shape}: {took:?} on {most} items");
+        assert!(
+            took < Duration::from_secs(5),
+            "{shape}: {took:?} on {most} items"
+        );
+    }
+}
+
 /// What agents do with lists stays possible.
 #[test]
 fn a_loop_over_ten_thousand_items_is_within_the_budget() {
