@@ -47,7 +47,7 @@ async fn list(
 /// Stands for what is not shown.
 const MASKED: &str = "***";
 
-/// Keys stand in headers, in the query and before the host: who may not register tools does not see them.
+/// Keys are in headers, and anywhere in an address but its host. Who may not register tools sees none.
 fn mask(view: &mut ToolView) {
     let call = &mut view.tool.http;
     for value in call.headers.values_mut() {
@@ -57,23 +57,20 @@ fn mask(view: &mut ToolView) {
 }
 
 fn masked(url: &str) -> String {
-    let end = url.find(['?', '#']).unwrap_or(url.len());
-    let (before, query) = url.split_at(end);
-    let query = if query.is_empty() {
-        String::new()
-    } else {
-        format!("?{MASKED}")
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return MASKED.to_owned();
     };
-    let Some((scheme, rest)) = before.split_once("://") else {
-        return format!("{before}{query}");
-    };
-    let host_end = rest.find(['/', '\\']).unwrap_or(rest.len());
-    let (host, path) = rest.split_at(host_end);
+    let end = rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len());
+    let (host, behind) = rest.split_at(end);
     let host = match host.rsplit_once('@') {
         Some((_login, host)) => format!("{MASKED}@{host}"),
         None => host.to_owned(),
     };
-    format!("{scheme}://{host}{path}{query}")
+    let behind = match behind {
+        "" | "/" => behind.to_owned(),
+        _ => format!("/{MASKED}"),
+    };
+    format!("{scheme}://{host}{behind}")
 }
 
 /// 201, or 200 where it was registered so already.
@@ -138,11 +135,14 @@ mod tests {
     #[test]
     fn an_address_is_shown_without_its_keys() {
         for (url, shown) in [
-            ("https://x.example/a", "https://x.example/a"),
-            ("https://x.example/a?api_key=s", "https://x.example/a?***"),
-            ("https://x.example?k=a@b", "https://x.example?***"),
-            ("https://me:s@x.example/a@b", "https://***@x.example/a@b"),
-            ("https://x.example/a#s", "https://x.example/a?***"),
+            ("https://x.example", "https://x.example"),
+            ("https://x.example/", "https://x.example/"),
+            ("https://x.example/services/T0/s", "https://x.example/***"),
+            ("https://x.example/?api_key=s", "https://x.example/***"),
+            ("https://x.example?k=a@b", "https://x.example/***"),
+            ("https://me:s@x.example/a@b", "https://***@x.example/***"),
+            ("https://x.example/a#s", "https://x.example/***"),
+            ("s", "***"),
         ] {
             assert_eq!(masked(url), shown);
         }
