@@ -171,7 +171,11 @@ pub(super) fn told(
         };
         return Ok(Step::Same(Answer::EndNoted(noted)));
     }
-    let mut effects = vec![Effect::More];
+    // Where only webhooks want it nobody else is to be told.
+    let (fan, mut effects) = match watchers.is_empty() {
+        true => (Fan::Done, Vec::new()),
+        false => (Fan::Watchers { after: None }, vec![Effect::More]),
+    };
     if !calls.is_empty() {
         effects.extend(posted(workspace, end, Vec::new(), calls));
     }
@@ -179,7 +183,7 @@ pub(super) fn told(
         state: Aggregate::End(Box::new(End {
             workspace: workspace.clone(),
             end: end.clone(),
-            fan: Fan::Watchers { after: None },
+            fan,
             version: 1,
         })),
         effects,

@@ -295,6 +295,7 @@ fn a_webhook_hears_of_ends_that_nobody_watches() {
                 assert!(calls, "{hook:?}");
                 let told = |effect: &Effect| matches!(effect, Effect::Deliver { .. });
                 assert!(change.effects.iter().any(told));
+                assert!(!change.effects.contains(&Effect::More), "nobody watches");
                 assert_eq!(change.answer, Answer::EndNoted(noted));
             }
             Ok(Step::Same(answer)) => {
