@@ -69,7 +69,7 @@ fn button(action: &str, text: &str, url: &str) -> Value {
     })
 }
 
-/// Writes how a run ended that somebody follows. Of what it says only why it failed is told: whoever
+/// Writes how a run ended. Of what it says only why it failed is told: whoever
 /// reads a channel is nobody in particular.
 pub(crate) fn ended(end: &RunEnded, base: Option<&str>) -> Value {
     let head = line(&end_title(end));

@@ -18,7 +18,7 @@ const KINDS: [(&str, &str); 5] = [
     ("approval.*", "Approvals"),
     ("input.*", "Questions"),
     ("handoff.*", "Handoffs"),
-    ("run.*", "Ends of runs that somebody follows"),
+    ("run.*", "Ends of all runs"),
 ];
 
 /// A webhook that somebody wants.
@@ -87,7 +87,7 @@ pub(super) fn list(person: &Person, hooks: &[WebhookView]) -> Markup {
         section #webhooks {
             h2 { "Webhooks" }
             @if hooks.is_empty() {
-                p.muted { "None. A webhook tells a program, or a channel of people, what happens to requests, and how runs end that somebody follows." }
+                p.muted { "None. A webhook tells a program, or a channel of people, what happens to requests, and how all runs end." }
             } @else {
                 ul.hooks {
                     @for hook in hooks { li { (one(person, hook)) } }
