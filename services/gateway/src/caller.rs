@@ -407,7 +407,7 @@ impl<T: FromStr<Err: std::fmt::Display>> FromRequestParts<App> for Named<T> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
         let (_workspace, text) = path_params(parts, app).await?;
-        let not_found = |error: T::Err| Refused(Problem::not_found(quoted(&error.to_string())));
+        let not_found = |error: T::Err| Refused(Problem::not_found(error.to_string()));
         text.parse().map(Self).map_err(not_found)
     }
 }

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, Named, quoted};
 use crate::params::Params;
 use crate::problem::Refused;
 
@@ -40,7 +40,7 @@ impl std::str::FromStr for Letter {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
-            let services = SERVICES.join(", ");
+            let (services, text) = (SERVICES.join(", "), quoted(text));
             format!(
                 "`{text}` is not the id of a dead letter; expected SERVICE-NUMBER with one of the services {services}"
             )

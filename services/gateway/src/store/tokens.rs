@@ -103,7 +103,10 @@ impl std::str::FromStr for TokenId {
             .filter(|number| number.chars().all(|c| c.is_ascii_digit()))
             .and_then(|number| number.parse().ok())
             .map(Self)
-            .ok_or_else(|| format!("`{text}` is no token id: expected `{ID_PREFIX}` and a number"))
+            .ok_or_else(|| {
+                let text = crate::caller::quoted(text);
+                format!("`{text}` is no token id: expected `{ID_PREFIX}` and a number")
+            })
     }
 }
 

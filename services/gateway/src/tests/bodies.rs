@@ -120,6 +120,23 @@ async fn what_is_not_there_is_404_and_what_is_not_known_400() {
             "{path}"
         );
     }
+    // However long it is, the answer says what is expected.
+    for (method, path) in [
+        (Method::GET, "runs"),
+        (Method::GET, "requests"),
+        (Method::GET, "agents"),
+        (Method::DELETE, "tokens"),
+        (Method::DELETE, "sessions"),
+        (Method::DELETE, "dead"),
+    ] {
+        let long = format!("/{path}/{}", "-".repeat(2_000));
+        let response = edge.request(method, &long).send().await.unwrap();
+        let text = response.text().await.unwrap();
+        assert!(
+            text.len() < 600 && text.contains("expected"),
+            "{path}: {text}"
+        );
+    }
     let outside = edge
         .bare(Method::GET, "/nothing/here")
         .send()
