@@ -19,7 +19,7 @@ pub const NAME_CHARS_MAX: usize = 100;
 
 /// The text is no id or name of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is no {kind}: expected {expected}", quoted(.text))]
+#[error("`{text:.100}` is no {kind}: expected {expected}")]
 pub struct IdError {
     /// What was expected, e.g. `run id`.
     pub kind: &'static str,
@@ -27,11 +27,6 @@ pub struct IdError {
     pub expected: &'static str,
     /// The text as it came.
     pub text: String,
-}
-
-/// As much of a text as an error quotes.
-fn quoted(text: &str) -> String {
-    text.chars().take(NAME_CHARS_MAX).collect()
 }
 
 /// The partition of an aggregate id: CRC-32 (IEEE) of its text, modulo [`PARTITIONS`].
