@@ -113,19 +113,19 @@ class Worker:
     def __init__(self, nats):
         self.nats = nats
         self.claim, self.lease_ms = None, 30000  # the step that was granted, and its lease
-        self.cancelled, self.beat_now = threading.Event(), threading.Event()
+        self.cancelled, self.heartbeat_now = threading.Event(), threading.Event()
         self.beating = True
 
-    def beat(self):
+    def heartbeat(self):
         """Keeps the lease, and learns what is to be stopped."""
         while self.beating:
-            self.beat_now.clear()
+            self.heartbeat_now.clear()
             claim, lease = self.claim, self.lease_ms if self.claim else 30000
-            beat = {"node": NODE, "tools": [TOOL], "working": [claim] if claim else [], "queue_depth": 0, "lease_ms": lease}
-            answer = ask(self.nats, "sys", "beat", NODE, beat, min(lease / 6000, 1))
+            heartbeat = {"node": NODE, "tools": [TOOL], "working": [claim] if claim else [], "queue_depth": 0, "lease_ms": lease}
+            answer = ask(self.nats, "sys", "heartbeat", NODE, heartbeat, min(lease / 6000, 1))
             if answer and claim in answer["stop"]:
                 self.cancelled.set()
-            self.beat_now.wait(min(answer["again_ms"], lease / 3) / 1000 if answer else min(lease / 6000, 1))
+            self.heartbeat_now.wait(min(answer["again_ms"], lease / 3) / 1000 if answer else min(lease / 6000, 1))
 
     def hear(self):
         """Somebody asks whether this node is alive."""
@@ -134,7 +134,7 @@ class Worker:
             _, _, reply = asked.get()
             if reply:
                 self.nats.publish(reply, b'{"ok":null}')
-            self.beat_now.set()
+            self.heartbeat_now.set()
 
     def step(self, payload, ack):
         """One delivery: hold, ask, ack on `go`, call, report."""
@@ -149,7 +149,7 @@ class Worker:
             self.cancelled.clear()
             self.lease_ms = step.get("claim_timeout_ms", 30000)
             self.claim = {key: step[key] for key in ("workspace", "run", "step", "dispatch")}
-            self.beat_now.set()
+            self.heartbeat_now.set()
         self.nats.publish(ack, b"+ACK")
         if grant == "go":
             result = self.call(step)
@@ -217,8 +217,8 @@ class Worker:
         token = TOOL.replace(".", "~")
         name = f"steps-{token}"
         threading.Thread(target=self.hear, daemon=True).start()
-        threading.Thread(target=self.beat, daemon=True).start()
-        # The executor makes the queue's consumer when a beat tells it of the tool.
+        threading.Thread(target=self.heartbeat, daemon=True).start()
+        # The executor makes the queue's consumer when a heartbeat tells it of the tool.
         info, missing = f"$JS.API.CONSUMER.INFO.HP_STEPS.{name}", b'{"error": {}}'
         while "error" in json.loads((self.nats.request(info, b"", 5) or (None, missing))[1] or missing):
             time.sleep(0.1)
@@ -231,7 +231,7 @@ class Worker:
                     self.step(message[1], message[2])
         except KeyboardInterrupt:
             self.beating = False
-            ask(self.nats, "sys", "goodbye", NODE, {"node": NODE}, 1)
+            ask(self.nats, "sys", "deregister", NODE, {"node": NODE}, 1)
 
 
 def address():

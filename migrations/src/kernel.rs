@@ -52,12 +52,12 @@ pub(crate) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .await
 }
 
-/// Wishes that no receiver has confirmed, and whose outbox row is whose.
+/// Desired states that no receiver has confirmed, and whose outbox row is whose.
 pub(crate) async fn ground(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager
         .create_table(
             Table::create()
-                .table("wishes")
+                .table("desired_states")
                 .col(string("kind"))
                 .col(string("workspace"))
                 .col(string("id"))

@@ -22,7 +22,7 @@ pub(crate) async fn up(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager
         .create_table(
             Table::create()
-                .table("fact_positions")
+                .table("sync_cursors")
                 .col(string("source").primary_key())
                 .col(big_integer("seq"))
                 .to_owned(),

@@ -1,5 +1,5 @@
 //! A clock that is set back by an hour under everything that reads one: leases, deadlines, snoozes,
-//! sessions and tokens, idempotency keys, alarms. The services run in this process, for only so can a
+//! sessions and tokens, idempotency keys, timers. The services run in this process, for only so can a
 //! test set their clock.
 
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use holdpoint_kernel::Deps;
 use holdpoint_scheduler::Settling;
 use holdpoint_store::Location;
 use holdpoint_testkit::{TestNats, nats, until};
-use holdpoint_worker::targets::TargetPolicy;
+use holdpoint_worker::targets::EgressPolicy;
 use holdpoint_worker::tools::HttpRequest;
 use holdpoint_worker::worker::{Worker, WorkerOptions};
 use reqwest::header::COOKIE;
@@ -71,7 +71,7 @@ impl System {
         holdpoint_executor::start(&deps("executor"), None, stop.clone(), &tracker)
             .await
             .unwrap();
-        let http = HttpRequest::new(TargetPolicy::AllowPrivate, PATIENCE).unwrap();
+        let http = HttpRequest::new(EgressPolicy::AllowPrivate, PATIENCE).unwrap();
         let mut options = WorkerOptions::new("node".parse().unwrap());
         options.clock = clock.clone();
         let worker = Worker::new(bus.clone(), options).tool(Arc::new(http));
@@ -246,7 +246,7 @@ async fn nothing_ends_doubles_or_is_lost_when_the_clock_is_set_back() {
     let waits = system.start_run("waits").await;
     system.becomes(&waits, "status", "completed").await;
     let ended = system.becomes(&begun.works, "status", "completed").await;
-    assert_eq!(shop.calls().len(), 1, "handed out once: {ended}");
+    assert_eq!(shop.calls().len(), 1, "dispatched once: {ended}");
     assert_eq!(system.times(&begun.works, "step.succeeded").await, 1);
     // Nothing is over, and an answer counts.
     for request in [&begun.snoozed, &begun.timer] {

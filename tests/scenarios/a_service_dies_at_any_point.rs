@@ -56,15 +56,15 @@ const ROWS: [Row; 13] = [
     Row("executor", "pause_run", false, Story::Asking),
     Row("executor", "cancel_run", false, Story::Asking),
     Row("executor", "holds_closed", true, Story::Asking),
-    Row("executor", "watch_ends", false, Story::Asking),
-    Row("executor", "beat", false, Story::Working),
-    Row("executor", "goodbye", false, Story::Working),
+    Row("executor", "watch_run_ends", false, Story::Asking),
+    Row("executor", "heartbeat", false, Story::Working),
+    Row("executor", "deregister", false, Story::Working),
     Row("handoff", "set_holds", true, Story::Asking),
     Row("handoff", "open_hold", false, Story::Alone),
     Row("handoff", "decide_request", false, Story::Alone),
     Row("handoff", "timers_fired", true, Story::Alone),
-    Row("notification", "note_requests", true, Story::Alone),
-    Row("notification", "note_ends", true, Story::Asking),
+    Row("notification", "record_request_events", true, Story::Alone),
+    Row("notification", "record_run_ends", true, Story::Asking),
 ];
 
 /// What the commands' rows play in CI.

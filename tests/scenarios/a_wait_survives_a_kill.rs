@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::world::{World, log};
 
-/// M-2, S0-AC2: the alarm came due while nobody was there.
+/// M-2, S0-AC2: the timer came due while nobody was there.
 #[tokio::test]
 async fn a_wait_that_came_due_while_everything_was_down_ends_at_the_start() {
     let mut world = World::with_real_time().await;

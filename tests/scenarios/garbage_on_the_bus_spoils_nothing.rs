@@ -36,7 +36,7 @@ impl Noise {
             "timers_fired",
             "set_timers",
             "set_holds",
-            "beat",
+            "heartbeat",
             "",
             "x",
         ]);

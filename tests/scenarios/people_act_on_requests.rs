@@ -101,7 +101,7 @@ async fn several_are_approved_together_or_none_is() {
     let codes: Vec<_> = (0..3)
         .map(|n| &told["items"][n]["problem"]["code"])
         .collect();
-    assert_eq!(codes, ["none_done", "already_decided", "none_done"]);
+    assert_eq!(codes, ["batch_aborted", "already_decided", "batch_aborted"]);
     assert_eq!(shown(&world, &ids[0]).await["status"], "open");
     assert_eq!(shown(&world, &ids[1]).await["late"], json!([]));
     ids.remove(1);

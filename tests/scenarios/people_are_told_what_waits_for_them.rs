@@ -4,7 +4,9 @@
 use holdpoint_bus::Bus;
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::message::{Envelope, Reply};
-use holdpoint_contracts::notification::{FactKind, NoteRequests, Noted, RequestFact};
+use holdpoint_contracts::notification::{
+    EventRecorded, RecordRequestEvents, RequestEvent, RequestEventKind,
+};
 use holdpoint_ids::NotificationId;
 use holdpoint_testkit::until;
 use serde_json::{Value, json};
@@ -12,19 +14,19 @@ use serde_json::{Value, json};
 use crate::world::{PATIENCE, World};
 
 /// Says once more that a request was opened.
-async fn note_again(world: &World, id: &str) -> Vec<Reply<Noted>> {
+async fn note_again(world: &World, id: &str) -> Vec<Reply<EventRecorded>> {
     let (_, request) = world.up.get(&format!("/requests/{id}")).await.unwrap();
     let request: RequestView = serde_json::from_value(request).unwrap();
-    let fact = RequestFact {
+    let fact = RequestEvent {
         id: request.id,
         rev: request.version,
-        kind: FactKind::Opened,
+        kind: RequestEventKind::Opened,
         by: request.decided_by.clone(),
         at: request.decided_at.unwrap_or(request.created_at),
         to: request.to.clone(),
         request: Box::new(request),
     };
-    let facts = NoteRequests { facts: vec![fact] };
+    let facts = RecordRequestEvents { facts: vec![fact] };
     let bus = Bus::connect(&world.up.nats_url, "test").await.unwrap();
     let workspace = world.up.workspace.parse().unwrap();
     let command = Envelope::of_service("handoff", facts);
@@ -60,7 +62,7 @@ async fn a_question_is_answered_from_its_notification() {
     world.up.kill9().await.unwrap();
     world.up.restart().await.unwrap();
     let again = note_again(&world, &id).await;
-    assert_eq!(again, [Reply::Ok(Noted::Known)]);
+    assert_eq!(again, [Reply::Ok(EventRecorded::Known)]);
     assert_eq!(told(&world, "").await.len(), 1);
 
     let path = format!("/notifications/{known}");

@@ -62,7 +62,7 @@ async fn what_nobody_takes_is_bounded_and_schedules_are_not() {
     assert!(timers.max_age.is_zero() && timers.max_bytes <= 0 && timers.max_messages <= 0);
 }
 
-/// Mend A-L9: at their bytes command streams refuse what is new, and nothing that was stored is lost; hand-outs drop
+/// Mend A-L9: at their bytes command streams refuse what is new, and nothing that was stored is lost; dispatches drop
 /// the oldest, which their sweep publishes again.
 #[tokio::test]
 async fn full_streams_refuse_commands_and_forget_old_steps() {
@@ -98,7 +98,7 @@ async fn a_start_keeps_what_an_operator_has_set() {
         max_bytes: 123_456_789,
         no_ack: true,
         republish: Some(Republish {
-            source: "hp.default.ask.executor.3.goodbye".to_owned(),
+            source: "hp.default.ask.executor.3.deregister".to_owned(),
             destination: "hp.default.cmd.handoff.3.decide_request".to_owned(),
             headers_only: false,
         }),

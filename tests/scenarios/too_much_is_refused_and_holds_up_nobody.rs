@@ -88,7 +88,7 @@ async fn an_answer_of_a_megabyte_is_refused_and_the_question_stays() {
     assert_eq!(dead_letters(&world.up.data_dir()).unwrap(), 0);
 }
 
-/// `arguments_too_large`: a step whose arguments come to more than a hand-out carries.
+/// `arguments_too_large`: a step whose arguments come to more than a dispatch carries.
 #[tokio::test]
 async fn arguments_that_are_too_large_fail_the_step_with_the_limit() {
     let world = world().await;

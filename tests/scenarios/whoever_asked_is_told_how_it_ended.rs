@@ -109,7 +109,7 @@ async fn whoever_asked_for_a_hold_is_told() {
     );
 }
 
-/// A run: whoever started it is told how its question ended, and whoever barges in is not told so.
+/// A run: whoever started it is told how its question ended, and the operator who takes over is not told so.
 #[tokio::test]
 async fn whoever_started_the_run_is_told() {
     let world = World::with_test_clock().await;

@@ -157,7 +157,7 @@ pub(crate) fn dead_letters(data: &std::path::Path) -> anyhow::Result<u64> {
     rows(data, "dead_letters")
 }
 
-/// Messages: waits until what was wished is confirmed, what was to be published is, and nothing waits in
+/// Messages: waits until what was desired is confirmed, what was to be published is, and nothing waits in
 /// a stream; nothing was put aside.
 /// `database` is `sqlite:` with a folder, or the address of a Postgres.
 pub(crate) async fn at_rest(database: &str, nats_url: &str) -> anyhow::Result<()> {
@@ -172,7 +172,7 @@ pub(crate) async fn at_rest(database: &str, nats_url: &str) -> anyhow::Result<()
             ));
         }
         // Rows move into streams and never back.
-        for table in ["outbox", "wishes", "dead_letters"] {
+        for table in ["outbox", "desired_states", "dead_letters"] {
             left.push((table, rows_at(database, table).await.ok()?));
         }
         last = format!("{left:?}");

@@ -9,7 +9,7 @@ use holdpoint_executor::domain::run::people::Clock;
 use holdpoint_executor::domain::run::{Run, StepPhase};
 use holdpoint_executor::domain::{Aggregate, Effect, Key};
 use holdpoint_ids::RunId;
-use holdpoint_scheduler::domain::Effect as Alarmed;
+use holdpoint_scheduler::domain::Effect as WithTimers;
 
 use crate::people::RUNG_AFTER;
 use crate::worker::Effects;
@@ -22,7 +22,7 @@ pub(crate) struct Checks {
     /// How much a clock may be slow.
     slow: TimeDelta,
     before: HashMap<RunId, Run>,
-    /// The newest hand-out of each step, and whether doing it twice does harm.
+    /// The newest dispatch of each step, and whether doing it twice does harm.
     handed: BTreeMap<StepKey, (u64, bool)>,
     succeeded: BTreeMap<StepKey, u32>,
     /// How often people said that a step is to run again.
@@ -51,12 +51,12 @@ impl Checks {
     ) {
         for effect in effects {
             match effect {
-                Effect::HandOut(hand_out) => {
-                    let key = (hand_out.run, hand_out.step.clone());
-                    let news = (hand_out.dispatch, hand_out.idempotent);
+                Effect::StepDispatch(step_dispatch) => {
+                    let key = (step_dispatch.run, step_dispatch.step.clone());
+                    let news = (step_dispatch.dispatch, step_dispatch.idempotent);
                     if let Some((before, _)) = self.handed.insert(key, news) {
-                        let sank = hand_out.dispatch <= before;
-                        assert!(!sank, "{hand_out:?} after {before}: dispatch sank");
+                        let sank = step_dispatch.dispatch <= before;
+                        assert!(!sank, "{step_dispatch:?} after {before}: dispatch sank");
                     }
                 }
                 Effect::History { run, items, .. } => {
@@ -105,9 +105,9 @@ impl Checks {
     }
 
     /// After commits of the scheduler: nothing fires early.
-    pub(crate) fn scheduler(&self, effects: &[Alarmed], now: DateTime<Utc>) {
+    pub(crate) fn scheduler(&self, effects: &[WithTimers], now: DateTime<Utc>) {
         for effect in effects {
-            if let Alarmed::Fired { key, due, .. } = effect {
+            if let WithTimers::Fired { key, due, .. } = effect {
                 assert!(*due <= now, "{key:?} is due {due} and fired {now}");
             }
         }

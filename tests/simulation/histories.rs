@@ -116,7 +116,7 @@ fn a_broken_rule_is_noticed() {
         Fault::AnswerBeforeCommit,
         Fault::PublishBeforeCommit,
         Fault::HandOutOnce,
-        Fault::WishOnce,
+        Fault::DesiredStateOnce,
         Fault::NeverAsk,
         Fault::ForgetBegun,
         Fault::LeaseForEver,

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::handoff::UserView;
-use holdpoint_contracts::hold::BARGE_IN;
-use holdpoint_contracts::notification::{Unwatch, Wait, Watch, Watched};
+use holdpoint_contracts::hold::OPERATOR_TAKEOVER;
+use holdpoint_contracts::notification::{PendingReason, Unwatch, Watch, Watched};
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_decision::Decided;
 use holdpoint_executor::domain::{Aggregate as Executed, Key as RunKey};
 use holdpoint_handoff::domain::{Aggregate as Asked, Request};
 use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
-use holdpoint_kernel::Decision;
 use holdpoint_notification::Notification;
 use holdpoint_notification::domain::{
-    Aggregate, Audience, Course, Delivery, DeliveryKey, Effect, Fact, Fan, Input, Key, Need, Note,
-    Person, Phase, Recipient, Report, Rules,
+    Aggregate, Audience, Delivery, DeliveryKey, Effect, Fact, FanOutProgress, Input, Key, Need,
+    Note, Person, Phase, Recipient, Report, RequestLifecycle, Rules,
 };
 
 use crate::people::{is_standing, requests};
@@ -23,7 +23,7 @@ use crate::service::{Around, Fault, Rewrite, SimService};
 use crate::tables::{Tables, through_json};
 use crate::world::{World, acme, around};
 
-/// A delivery is not handed out again within it, but for a report (`LEASE` of the service).
+/// A delivery is not dispatched again within it, but for a report (`LEASE` of the service).
 const LEASE: TimeDelta = TimeDelta::minutes(2);
 
 /// One person's copy.
@@ -149,12 +149,12 @@ impl Tables for Notification {
                     .collect();
                 Fact::Members(watching.into_iter().take(*limit).collect())
             }
-            Need::Watching(_, person) => {
+            Need::WatchStatus(_, person) => {
                 let watching = watches(states).filter(|(name, _)| *name == person);
-                Fact::Watching(watching.count() as u64)
+                Fact::WatchStatus(watching.count() as u64)
             }
             Need::Webhooks(_) => Fact::Webhooks(Vec::new()),
-            Need::Course(..) | Need::Unread { .. } => return None,
+            Need::RequestLifecycle(..) | Need::Unread { .. } => return None,
         })
     }
 
@@ -211,8 +211,8 @@ fn untold(notification: &SimService<Notification>) -> Vec<Input> {
         .states
         .iter()
         .filter(|(_, state)| match state {
-            Aggregate::Note(note) => note.fan != Fan::Done,
-            Aggregate::End(end) => end.fan != Fan::Done,
+            Aggregate::Note(note) => note.fan != FanOutProgress::Done,
+            Aggregate::End(end) => end.fan != FanOutProgress::Done,
             _ => false,
         })
         .map(|(key, _)| key.clone())
@@ -230,7 +230,7 @@ fn untold(notification: &SimService<Notification>) -> Vec<Input> {
 #[derive(Default)]
 pub(crate) struct Outside {
     jobs: Vec<(DeliveryKey, u32)>,
-    /// The newest hand-out of each delivery that nobody has reported: which, and when.
+    /// The newest dispatch of each delivery that nobody has reported: which, and when.
     handed_out: BTreeMap<DeliveryKey, DateTime<Utc>>,
     /// What has arrived, by the tries.
     arrived: BTreeMap<DeliveryKey, Vec<u32>>,
@@ -286,7 +286,7 @@ impl World {
         users.collect()
     }
 
-    /// Takes what was handed out since; a process that died has lost it.
+    /// Takes what was dispatched since; a process that died has lost it.
     pub(crate) fn hand_to_post(&mut self) {
         for effect in std::mem::take(&mut self.notification.effects) {
             let Effect::Send { key, attempt } = effect else {
@@ -294,7 +294,7 @@ impl World {
             };
             let before = self.outside.handed_out.insert(key.clone(), self.now);
             let is_over = before.is_none_or(|before| before + LEASE <= self.now);
-            assert!(is_over, "{key:?} is handed out twice at a time");
+            assert!(is_over, "{key:?} is dispatched twice at a time");
             if !(self.cruel && self.chance.one_in(8)) {
                 self.outside.jobs.push((key, attempt));
             }
@@ -335,7 +335,7 @@ impl World {
         if !matches!(
             delivery.phase,
             Phase::Pending {
-                waits: Wait::Answer,
+                waits: PendingReason::Answer,
                 ..
             }
         ) {
@@ -428,7 +428,7 @@ impl World {
                 all_news,
                 "to be looked at for nothing: {stale:?} {course:?}"
             );
-        } else if spec.reason.as_deref() != Some(BARGE_IN) {
+        } else if spec.reason.as_deref() != Some(OPERATOR_TAKEOVER) {
             let note = notes.iter().find(|note| note.fact.rev == asked).unwrap();
             for name in self.named(&note.fact.to) {
                 let copy = (note.id(), name);
@@ -437,10 +437,13 @@ impl World {
         }
     }
 
-    fn course(&self, hold: HoldId) -> Course {
-        match self.notification.fact(&Need::Course(acme(), hold)) {
-            Some(Fact::Course(course)) => *course,
-            _ => Course::default(),
+    fn course(&self, hold: HoldId) -> RequestLifecycle {
+        match self
+            .notification
+            .fact(&Need::RequestLifecycle(acme(), hold))
+        {
+            Some(Fact::RequestLifecycle(course)) => *course,
+            _ => RequestLifecycle::default(),
         }
     }
 
@@ -494,7 +497,11 @@ pub(crate) fn rewrite(fault: Fault) -> Option<Rewrite<Notification>> {
     (fault == Fault::NothingIsSettled).then_some(nothing_is_settled as Rewrite<Notification>)
 }
 
-fn nothing_is_settled(_: Option<&Aggregate>, _: &Input, decision: &mut Decision<Notification>) {
+fn nothing_is_settled(
+    _: Option<&Aggregate>,
+    _: &Input,
+    decision: &mut Decided<holdpoint_notification::domain::NotificationDomain>,
+) {
     let is_kept = |effect: &Effect| !matches!(effect, Effect::Settle { .. });
     decision.effects.retain(is_kept);
 }

@@ -19,7 +19,7 @@ use holdpoint_handoff::Handoff;
 use holdpoint_kernel::Service;
 use holdpoint_notification::{Notification, PublicUrl};
 use holdpoint_scheduler::Scheduler;
-use holdpoint_targets::TargetPolicy;
+use holdpoint_targets::EgressPolicy;
 use serde_json::{Value, json};
 
 use crate::chance::Chance;
@@ -237,6 +237,6 @@ fn messages_of_the_others() {
     let clock = Clock::standing_at("2027-01-01T00:00:00Z".parse().unwrap());
     decodes(&Scheduler::new(clock.clone()));
     let (notification, _jobs) =
-        Notification::new(trust, TargetPolicy::PublicOnly, clock, PublicUrl::of(None));
+        Notification::new(trust, EgressPolicy::PublicOnly, clock, PublicUrl::of(None));
     decodes(&notification);
 }

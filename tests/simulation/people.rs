@@ -15,7 +15,7 @@ use holdpoint_contracts::handoff::{
     OpenHold, OutcomeType, PolicyRules, PolicyRung, PutPolicy, PutUser, RequestAction, SetHolds,
     WithdrawHold,
 };
-use holdpoint_contracts::hold::{HoldSpec, HoldWish, OnTimeout, RungAct, Want};
+use holdpoint_contracts::hold::{DesiredHold, HoldSpec, HoldState, OnTimeout, RungAct};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::run::{HoldKind, ResumeMode};
 use holdpoint_handoff::domain::{Aggregate, Phase, Request};
@@ -108,7 +108,7 @@ impl Told {
 /// A hold of the scripted owner, and what it wants of it now.
 pub(crate) struct Scripted {
     pub(crate) rev: u64,
-    pub(crate) want: Want,
+    pub(crate) state: HoldState,
 }
 
 /// What was asked for so far.
@@ -234,11 +234,11 @@ impl World {
             number: 1,
         };
         let length = 1 + i64::try_from(self.chance.below(20)).unwrap();
-        let want = Want::Open {
+        let state = HoldState::Open {
             spec: Box::new(spec(HoldKind::Approval, OnTimeout::Fail)),
             deadline: Some(self.now + TimeDelta::seconds(length)),
         };
-        self.want(id, want);
+        self.state(id, state);
     }
 
     /// A pause, a resume that moves the deadline by what was left, or the end.
@@ -249,43 +249,43 @@ impl World {
         }
         let id = ids[self.chance.place(ids.len())];
         let now = self.now;
-        let want = match &self.people.scripted[&id].want {
-            Want::Gone { .. } => return,
-            _ if self.chance.one_in(8) => Want::Gone {
+        let state = match &self.people.scripted[&id].state {
+            HoldState::Withdrawn { .. } => return,
+            _ if self.chance.one_in(8) => HoldState::Withdrawn {
                 reason: "The run has ended.".to_owned(),
                 by: None,
             },
-            Want::Open { spec, deadline } => {
+            HoldState::Open { spec, deadline } => {
                 let left = (deadline.unwrap() - now).num_milliseconds();
-                Want::Frozen {
+                HoldState::Frozen {
                     spec: spec.clone(),
                     since: now,
                     remaining_ms: Some(u64::try_from(left).unwrap_or(0)),
                 }
             }
-            Want::Frozen {
+            HoldState::Frozen {
                 spec, remaining_ms, ..
             } => {
                 let left = i64::try_from(remaining_ms.unwrap()).unwrap();
-                Want::Open {
+                HoldState::Open {
                     spec: spec.clone(),
                     deadline: Some(now + TimeDelta::milliseconds(left)),
                 }
             }
         };
-        self.want(id, want);
+        self.state(id, state);
     }
 
-    fn want(&mut self, id: HoldId, want: Want) {
+    fn state(&mut self, id: HoldId, state: HoldState) {
         let rev = self.people.scripted.get(&id).map_or(0, |one| one.rev) + 1;
-        let wanted = want.clone();
-        self.people.scripted.insert(id, Scripted { rev, want });
+        let wanted = state.clone();
+        self.people.scripted.insert(id, Scripted { rev, state });
         let command = SetHolds {
             owner: "executor".to_owned(),
-            holds: vec![HoldWish {
+            holds: vec![DesiredHold {
                 id,
                 rev,
-                want: wanted,
+                state: wanted,
             }],
         };
         self.post(&Envelope::of_service("executor", command));

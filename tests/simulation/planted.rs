@@ -1,13 +1,13 @@
-//! Cells of the hold table (`holdpoint_handoff::domain::meet`) that are flipped on purpose.
+//! Cells of the hold table (`holdpoint_handoff::domain::merge_desired_state`) that are flipped on purpose.
 
 use chrono::TimeDelta;
-use holdpoint_contracts::hold::{HoldOutcome, Want, WishAnswer};
+use holdpoint_contracts::hold::{HoldOutcome, HoldState, SetHoldReply};
+use holdpoint_decision::Decided;
 use holdpoint_handoff::Handoff;
 use holdpoint_handoff::domain::{
-    Aggregate, Answer, Effect, Input, OwnerState, Phase, Refusal, RequestInput, meet,
+    Aggregate, Effect, Input, OwnerState, Phase, Refusal, Reply, RequestInput, merge_desired_state,
 };
 use holdpoint_ids::HoldId;
-use holdpoint_kernel::Decision;
 
 use crate::service::{Fault, Rewrite};
 
@@ -21,7 +21,7 @@ pub(crate) fn rewrite(fault: Fault) -> Option<Rewrite<Handoff>> {
         | Fault::AnswerBeforeCommit
         | Fault::PublishBeforeCommit
         | Fault::HandOutOnce
-        | Fault::WishOnce
+        | Fault::DesiredStateOnce
         | Fault::NeverAsk
         | Fault::ForgetBegun
         | Fault::LeaseForEver
@@ -36,7 +36,7 @@ const REFUSED: u64 = 25;
 pub(crate) fn refuses(input: &Input) -> Option<Refusal> {
     let Input::Request {
         id,
-        input: RequestInput::Wish { .. },
+        input: RequestInput::SetDesired { .. },
         ..
     } = input
     else {
@@ -53,17 +53,21 @@ pub(crate) fn is_refused(id: HoldId) -> bool {
     id.number > 1 && sum.is_multiple_of(REFUSED)
 }
 
-fn decision_taken_over(known: Option<&Aggregate>, input: &Input, decision: &mut Decision<Handoff>) {
+fn decision_taken_over(
+    known: Option<&Aggregate>,
+    input: &Input,
+    decision: &mut Decided<holdpoint_handoff::domain::HandoffDomain>,
+) {
     let Some(Aggregate::Request(before)) = known else {
         return;
     };
     let Input::Request { input, .. } = input else {
         return;
     };
-    let RequestInput::Wish { want, .. } = input else {
+    let RequestInput::SetDesired { state, .. } = input else {
         return;
     };
-    let (Phase::Decided { .. }, Want::Open { deadline, .. }) = (&before.phase, want) else {
+    let (Phase::Decided { .. }, HoldState::Open { deadline, .. }) = (&before.phase, state) else {
         return;
     };
     if let Aggregate::Request(after) = &mut decision.state {
@@ -75,44 +79,52 @@ fn decision_taken_over(known: Option<&Aggregate>, input: &Input, decision: &mut 
     decision
         .effects
         .retain(|effect| !matches!(effect, Effect::Close { .. }));
-    decision.answer = Answer::Wish(WishAnswer::Set);
+    decision.reply = Reply::DesiredState(SetHoldReply::Set);
 }
 
-fn time_out_stays(known: Option<&Aggregate>, input: &Input, decision: &mut Decision<Handoff>) {
+fn time_out_stays(
+    known: Option<&Aggregate>,
+    input: &Input,
+    decision: &mut Decided<holdpoint_handoff::domain::HandoffDomain>,
+) {
     let Some(Aggregate::Request(before)) = known else {
         return;
     };
     let Input::Request { input, .. } = input else {
         return;
     };
-    let RequestInput::Wish { want, .. } = input else {
+    let RequestInput::SetDesired { state, .. } = input else {
         return;
     };
     let Phase::TimedOut { at } = &before.phase else {
         return;
     };
-    let Want::Frozen {
+    let HoldState::Frozen {
         since,
         remaining_ms,
         ..
-    } = want
+    } = state
     else {
         return;
     };
     // The cell as it is, so that this stays one cell and no other.
-    let cell = meet(OwnerState::TimedOut(*at), want);
+    let cell = merge_desired_state(OwnerState::TimedOut(*at), state);
     assert_eq!(
         *since < *at || *remaining_ms != Some(0),
-        cell == holdpoint_handoff::domain::Cell::FreezeAgain
+        cell == holdpoint_handoff::domain::MergeAction::Refreeze
     );
     if let Aggregate::Request(after) = &mut decision.state {
         after.phase = before.phase.clone();
         after.effect = before.effect;
     }
-    decision.answer = Answer::Wish(WishAnswer::TimedOut);
+    decision.reply = Reply::DesiredState(SetHoldReply::TimedOut);
 }
 
-fn time_out_of_old_deadline(_: Option<&Aggregate>, _: &Input, decision: &mut Decision<Handoff>) {
+fn time_out_of_old_deadline(
+    _: Option<&Aggregate>,
+    _: &Input,
+    decision: &mut Decided<holdpoint_handoff::domain::HandoffDomain>,
+) {
     for effect in &mut decision.effects {
         if let Effect::Close { closed, .. } = effect
             && closed.outcome == HoldOutcome::Timeout

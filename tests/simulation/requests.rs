@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use holdpoint_contracts::handoff::Effect as Word;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{HoldOutcome, Want};
+use holdpoint_contracts::hold::{HoldOutcome, HoldState};
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_executor::domain::run::people::OnPeople;
+use holdpoint_executor::domain::run::people::PersonHold;
 use holdpoint_executor::domain::run::{StepPhase, Uncertain};
 use holdpoint_executor::domain::{Aggregate as Executed, Key as RunKey, Run};
 use holdpoint_handoff::domain::{Aggregate, Key, Phase, Request};
 use holdpoint_ids::HoldId;
-use holdpoint_scheduler::domain::{Owner, Phase as AlarmPhase};
+use holdpoint_scheduler::domain::{Owner, Phase as TimerPhase};
 
 use crate::features::Feature;
 use crate::people::Scripted;
@@ -64,7 +64,7 @@ impl World {
             let place = match (&request.phase, request.effect) {
                 _ if request.owner.is_none() => match request.phase {
                     Phase::TimedOut { .. } => 8,
-                    Phase::Gone { .. } => 9,
+                    Phase::Withdrawn { .. } => 9,
                     Phase::Decided { .. } => 10,
                     Phase::Open { .. } | Phase::Frozen { .. } => continue,
                 },
@@ -75,7 +75,7 @@ impl World {
                 (Phase::Decided { .. }, Some(Word::OnResume)) => 1,
                 (Phase::Decided { .. }, Some(Word::RunEnded)) => 2,
                 (Phase::Decided { .. }, Some(Word::Pending) | None) => continue,
-                (Phase::Gone { .. }, _) => 3,
+                (Phase::Withdrawn { .. }, _) => 3,
                 (Phase::Open { .. } | Phase::Frozen { .. }, _) => 4,
             };
             met.push(MET[place]);
@@ -103,7 +103,7 @@ impl World {
 /// What a step asked, and was decided.
 fn met_of_plan(request: &Request) -> Option<usize> {
     let spec = request.spec.as_ref()?;
-    let is_taken = request.handling.taken_over.is_some();
+    let is_taken = request.progress.taken_over.is_some();
     match (&request.phase, spec.kind) {
         (Phase::Decided { .. }, HoldKind::Input) if spec.schema.is_some() => Some(11),
         (Phase::Decided { .. }, HoldKind::Input) if spec.reason.is_none() => Some(12),
@@ -184,7 +184,7 @@ fn found(world: &World, id: HoldId) -> Option<&Request> {
     }
 }
 
-/// Time has not come to rest before every alarm has fired: what stands is asked of people only.
+/// Time has not come to rest before every timer has fired: what stands is asked of people only.
 fn has_waker(world: &World, request: &Request) {
     if let Phase::Open { deadline } = request.phase {
         let key = holdpoint_scheduler::domain::Key {
@@ -192,21 +192,21 @@ fn has_waker(world: &World, request: &Request) {
             owner: Owner::Handoff,
             id: request.id.to_string(),
         };
-        let alarm = world.scheduler.states.get(&key).map(|alarm| alarm.phase);
-        let is_set = matches!(alarm, Some(AlarmPhase::Pending(_)));
+        let timer = world.scheduler.states.get(&key).map(|timer| timer.phase);
+        let is_set = matches!(timer, Some(TimerPhase::Pending(_)));
         // Once its deadline has passed, or where there is none, the owners are the last to be told.
         let passed = request.escalated_at;
         let has_time = deadline.is_some_and(|due| passed.is_none_or(|passed| due > passed));
-        let told = request.handling.history.iter().rev();
+        let told = request.progress.history.iter().rev();
         let is_known = told
             .filter_map(|one| one.note.as_deref())
             .any(|note| note.contains("the owners"));
         // A person who took the run over has it, and nothing reminds them (C-13).
-        let handling = &request.handling;
+        let handling = &request.progress;
         let is_owned = handling.taken_over.is_some() && handling.assignee.is_some();
         assert!(
             is_set || is_owned || (is_known && !has_time),
-            "no alarm will end {request:#?}"
+            "no timer will end {request:#?}"
         );
     }
     let is_closed = request.effect.is_some();
@@ -221,42 +221,45 @@ fn has_waker(world: &World, request: &Request) {
 }
 
 /// The table of nine cells, as its owner sees it at last: `gone` wins over all but a decision, a
-/// time-out stands only where no pause and no later deadline came before it.
+/// timeout stands only where no pause and no later deadline came before it.
 fn as_wanted(request: &Request, script: &Scripted) {
     assert_eq!(
         request.rev, script.rev,
-        "a wish was not heeded: {request:#?}"
+        "a desired state was not heeded: {request:#?}"
     );
-    let agrees = match (&request.phase, &script.want) {
-        (Phase::Decided { .. }, _) | (Phase::Gone { .. }, Want::Gone { .. }) => true,
-        (Phase::TimedOut { at }, Want::Open { deadline, .. }) => {
+    let agrees = match (&request.phase, &script.state) {
+        (Phase::Decided { .. }, _) | (Phase::Withdrawn { .. }, HoldState::Withdrawn { .. }) => true,
+        (Phase::TimedOut { at }, HoldState::Open { deadline, .. }) => {
             deadline.is_some_and(|deadline| deadline <= *at)
         }
         (
             Phase::TimedOut { at },
-            Want::Frozen {
+            HoldState::Frozen {
                 since,
                 remaining_ms,
                 ..
             },
         ) => since >= at && *remaining_ms == Some(0),
-        (Phase::Open { deadline }, Want::Open { deadline: it, .. }) => deadline == it,
+        (Phase::Open { deadline }, HoldState::Open { deadline: it, .. }) => deadline == it,
         (
             Phase::Frozen {
                 since,
                 remaining_ms,
             },
-            Want::Frozen {
+            HoldState::Frozen {
                 since: it,
                 remaining_ms: left,
                 ..
             },
         ) => since == it && remaining_ms == left,
-        (Phase::Open { .. } | Phase::Frozen { .. } | Phase::TimedOut { .. }, Want::Gone { .. })
-        | (Phase::Gone { .. } | Phase::Frozen { .. }, Want::Open { .. })
-        | (Phase::Gone { .. } | Phase::Open { .. }, Want::Frozen { .. }) => false,
+        (
+            Phase::Open { .. } | Phase::Frozen { .. } | Phase::TimedOut { .. },
+            HoldState::Withdrawn { .. },
+        )
+        | (Phase::Withdrawn { .. } | Phase::Frozen { .. }, HoldState::Open { .. })
+        | (Phase::Withdrawn { .. } | Phase::Open { .. }, HoldState::Frozen { .. }) => false,
     };
-    assert!(agrees, "wanted {:?}, and it is {request:#?}", script.want);
+    assert!(agrees, "wanted {:?}, and it is {request:#?}", script.state);
 }
 
 /// An open question of a run is put to people, or answered and waits for resume.
@@ -274,7 +277,7 @@ fn is_asked(run: &Run, asked: &Uncertain, request: &Request) {
             | Phase::Frozen { .. }
             | Phase::Decided { .. }
             | Phase::TimedOut { .. }
-            | Phase::Gone { .. },
+            | Phase::Withdrawn { .. },
             _,
         ) => false,
     };
@@ -282,10 +285,10 @@ fn is_asked(run: &Run, asked: &Uncertain, request: &Request) {
 }
 
 /// A hold on people stands with its owner as with the run, or was closed and waits for the run to move.
-fn stands_as(run: &Run, on: &OnPeople, request: &Request) {
+fn stands_as(run: &Run, on: &PersonHold, request: &Request) {
     let is_paused = !run.pauses.is_empty();
     let kept = on.closing.as_ref().map(|closing| closing.outcome);
-    let stands = is_paused || run.taken().is_some() || run.gate.is_some();
+    let stands = is_paused || run.taken().is_some() || run.missing_inputs_hold.is_some();
     let agrees = match &request.phase {
         Phase::Open { deadline } => !is_paused && kept.is_none() && *deadline == on.deadline(),
         Phase::Frozen { remaining_ms, .. } => {
@@ -294,7 +297,7 @@ fn stands_as(run: &Run, on: &OnPeople, request: &Request) {
         Phase::Decided { outcome, .. } => stands && kept == Some(*outcome),
         // Where it is not kept, it is undone when the clock goes on.
         Phase::TimedOut { .. } => is_paused || (stands && kept == Some(HoldOutcome::Timeout)),
-        Phase::Gone { .. } => false,
+        Phase::Withdrawn { .. } => false,
     };
     assert!(agrees, "{on:#?} and {request:#?} do not agree");
 }
@@ -315,7 +318,7 @@ fn is_told(world: &World, run: &Run, request: &Request) {
         "taken_over" => Some(EventType::HandoffTakenOver),
         _ => None,
     };
-    let done = request.handling.history.iter();
+    let done = request.progress.history.iter();
     let done = done.filter_map(|one| Some((kind(&one.action)?, one.by.clone())));
     let told = world.checks.handed_over.get(&request.id.to_string());
     let told = told.into_iter().flatten().filter(|(kind, _)| {
@@ -348,8 +351,8 @@ fn agree(run: &Run, request: &Request) {
         (Phase::TimedOut { .. }, Some(Word::RunEnded)) => !is_open && !is_answered,
         (Phase::Decided { .. } | Phase::TimedOut { .. }, Some(Word::Pending) | None) => false,
         // Whoever took over what had timed out before was told so.
-        (Phase::Gone { .. }, Some(Word::RunEnded)) => !is_open && is_answered == is_timed_out,
-        (Phase::Gone { .. }, _) => !is_open && !is_answered,
+        (Phase::Withdrawn { .. }, Some(Word::RunEnded)) => !is_open && is_answered == is_timed_out,
+        (Phase::Withdrawn { .. }, _) => !is_open && !is_answered,
     };
     assert!(agrees, "{request:#?} and {run:#?} do not agree");
     let settled = |phase: &StepPhase| phase.is_settled();

@@ -1,8 +1,8 @@
 //! A service on the simulated bus: its real core and translations, in a kernel kept in memory that
 //! follows the rules of the real one and may crash between any two of them.
 //!
-//! Decide, commit (states, facts, wishes, outbox), publish, answer, ack: in this order. What is
-//! committed survives a crash; wishes are sent again until their receiver's reply has come.
+//! Decide, commit (states, facts, desired states, outbox), publish, answer, ack: in this order. What is
+//! committed survives a crash; desired states are sent again until their receiver's reply has come.
 
 mod replies;
 
@@ -13,8 +13,12 @@ use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject;
+use holdpoint_decision::{Decided, Decider, Outcome, Undecided};
 use holdpoint_ids::{Workspace, partition};
-use holdpoint_kernel::{Decision, GivenFacts, Outcome, Request, Service, Wish};
+use holdpoint_kernel::{
+    DecodedCommand, DesiredState, EffectOf, FactOf, FixedFacts, InputOf, KeyOf, NeedOf, ReplyOf,
+    Service, StateOf,
+};
 use serde_json::Value;
 
 use crate::bus::{Delivery, SimBus};
@@ -25,7 +29,7 @@ use crate::tables::Tables;
 /// Until a command comes again.
 pub(crate) const ACK_WAIT: TimeDelta = TimeDelta::seconds(10);
 
-/// Until a wish that nobody has confirmed is sent again.
+/// Until a desired state that nobody has confirmed is sent again.
 const AGAIN_AFTER: TimeDelta = TimeDelta::seconds(5);
 
 /// One commit in so many loses a race against another player of its service.
@@ -47,19 +51,19 @@ pub(crate) enum Fault {
     PublishBeforeCommit,
     /// What was committed and not published is forgotten, and no sweep hands it out again.
     HandOutOnce,
-    /// Wishes are sent once.
-    WishOnce,
+    /// Desired states are sent once.
+    DesiredStateOnce,
     /// A worker does what it is delivered, and asks nobody.
     NeverAsk,
     /// A worker forgets what it has begun.
     ForgetBegun,
     /// Leases never end.
     LeaseForEver,
-    /// The cell *decided × open* of the hold table: the wish is taken over.
+    /// The cell *decided × open* of the hold table: the desired state is taken over.
     DecisionTakenOver,
-    /// The cell *timed out × frozen since before* of the hold table: the time-out stays.
+    /// The cell *timed out × frozen since before* of the hold table: the timeout stays.
     TimeOutStays,
-    /// The executor is told of a time-out as if no deadline could be later: that of an old one ends a
+    /// The executor is told of a timeout as if no deadline could be later: that of an old one ends a
     /// hold that has time left.
     TimeOutOfOldDeadline,
     /// The copies of what is over stay unread.
@@ -108,27 +112,28 @@ pub(crate) struct Around<'a> {
     pub(crate) features: Features,
 }
 
-/// A wish that is not confirmed yet.
+/// A desired state that is not confirmed yet.
 struct Kept {
-    wish: Wish,
+    desired_state: DesiredState,
     sent_at: Option<DateTime<Utc>>,
 }
 
-type WishKey = (String, Workspace, String);
+type DesiredStateKey = (String, Workspace, String);
 
 /// Changes a decision: how a broken rule is planted in a core.
 pub(crate) type Rewrite<S> =
-    fn(Option<&<S as Service>::State>, &<S as Service>::Input, &mut Decision<S>);
+    fn(Option<&StateOf<S>>, &InputOf<S>, &mut Decided<<S as Service>::Domain>);
 
 /// Refuses some inputs.
-pub(crate) type Refuses<S> = fn(&<S as Service>::Input) -> Option<<S as Service>::Refusal>;
+pub(crate) type Refuses<S> =
+    fn(&InputOf<S>) -> Option<<<S as Service>::Domain as Decider>::Refusal>;
 
 /// One service.
 pub(crate) struct SimService<S: Tables> {
     pub(crate) core: S,
-    pub(crate) states: HashMap<S::Key, S::State>,
+    pub(crate) states: HashMap<KeyOf<S>, StateOf<S>>,
     /// Committed, in order, and taken by the checks.
-    pub(crate) effects: Vec<S::Effect>,
+    pub(crate) effects: Vec<EffectOf<S>>,
     /// What it stores beside the states.
     pub(crate) rows: S::Rows,
     /// A fault that is planted in its core.
@@ -137,20 +142,20 @@ pub(crate) struct SimService<S: Tables> {
     pub(crate) refuses: Option<Refuses<S>>,
     /// How much its clock is slow.
     pub(crate) slow: TimeDelta,
-    facts: HashMap<S::Need, S::Fact>,
-    wishes: BTreeMap<WishKey, Kept>,
+    facts: HashMap<NeedOf<S>, FactOf<S>>,
+    desired_states: BTreeMap<DesiredStateKey, Kept>,
     outbox: BTreeMap<u64, Vec<Outgoing>>,
     numbers: u64,
     /// What replies are waited for: lost in a crash.
-    asked: BTreeMap<String, Vec<(WishKey, u64)>>,
+    asked: BTreeMap<String, Vec<(DesiredStateKey, u64)>>,
 }
 
 /// What one message came to, before the commit.
 struct Batch<S: Service> {
-    states: Vec<(S::Key, S::State)>,
-    facts: Vec<(S::Need, S::Fact)>,
-    effects: Vec<S::Effect>,
-    answers: Vec<Result<S::Answer, Problem>>,
+    states: Vec<(KeyOf<S>, StateOf<S>)>,
+    facts: Vec<(NeedOf<S>, FactOf<S>)>,
+    effects: Vec<EffectOf<S>>,
+    answers: Vec<Result<ReplyOf<S>, Problem>>,
 }
 
 impl<S: Tables> SimService<S> {
@@ -164,7 +169,7 @@ impl<S: Tables> SimService<S> {
             refuses: None,
             slow: TimeDelta::zero(),
             facts: HashMap::new(),
-            wishes: BTreeMap::new(),
+            desired_states: BTreeMap::new(),
             outbox: BTreeMap::new(),
             numbers: 0,
             asked: BTreeMap::new(),
@@ -179,7 +184,7 @@ impl<S: Tables> SimService<S> {
             true => 1 + around.chance.place(MESSAGES_MAX),
             false => 1,
         };
-        let mut taken: Vec<(Delivery, Request<S::Input>)> = Vec::new();
+        let mut taken: Vec<(Delivery, DecodedCommand<InputOf<S>>)> = Vec::new();
         while taken.len() < most {
             let chance = around.cruel.then_some(&mut *around.chance);
             let Some(delivery) = around.bus.pull(&queue, around.now, ACK_WAIT, chance) else {
@@ -235,19 +240,23 @@ impl<S: Tables> SimService<S> {
     }
 
     /// Its own wheels and sweepers.
-    pub(crate) fn submit(&mut self, inputs: Vec<S::Input>, around: &mut Around<'_>) -> bool {
-        self.commit(&Request::many(inputs), around).is_some()
+    pub(crate) fn submit(&mut self, inputs: Vec<InputOf<S>>, around: &mut Around<'_>) -> bool {
+        self.commit(&DecodedCommand::many(inputs), around).is_some()
     }
 
     /// Decides, commits and publishes. None: it died on the way, and was started again.
-    fn commit(&mut self, request: &Request<S::Input>, around: &mut Around<'_>) -> Option<Value> {
+    fn commit(
+        &mut self,
+        request: &DecodedCommand<InputOf<S>>,
+        around: &mut Around<'_>,
+    ) -> Option<Value> {
         self.commit_all(std::slice::from_ref(request), around).pop()
     }
 
     /// The reply to each request; none: it died on the way, and was started again.
     fn commit_all(
         &mut self,
-        requests: &[Request<S::Input>],
+        requests: &[DecodedCommand<InputOf<S>>],
         around: &mut Around<'_>,
     ) -> Vec<Value> {
         let crash = Crash::by(around.chance, around.cruel);
@@ -269,7 +278,7 @@ impl<S: Tables> SimService<S> {
         let replies: Vec<_> = replies.collect();
         if crash == Crash::Decided {
             if around.fault == Fault::PublishBeforeCommit {
-                publish(self.core.outbound(&batch.effects), around);
+                publish(self.core.messages(&batch.effects), around);
             }
             let nothing = self.restart(around);
             return match around.fault {
@@ -283,9 +292,9 @@ impl<S: Tables> SimService<S> {
         self.facts.extend(batch.facts);
         self.numbers += 1;
         let row = self.numbers;
-        self.outbox.insert(row, self.core.outbound(&batch.effects));
-        for wish in self.core.wishes(&batch.effects) {
-            self.keep(wish);
+        self.outbox.insert(row, self.core.messages(&batch.effects));
+        for desired_state in self.core.desired_states(&batch.effects) {
+            self.keep(desired_state);
         }
         S::keep_rows(&mut self.rows, &batch.effects, now);
         S::make_states(&mut self.states, &batch.effects, now);
@@ -304,7 +313,7 @@ impl<S: Tables> SimService<S> {
             return self.restart(around);
         }
         self.outbox.remove(&row);
-        self.send_wishes(around);
+        self.send_desired_states(around);
         if crash == Crash::Replied {
             return self.restart(around);
         }
@@ -322,38 +331,42 @@ impl<S: Tables> SimService<S> {
         Vec::new()
     }
 
-    fn decide(&self, requests: &[Request<S::Input>], now: DateTime<Utc>) -> Batch<S> {
-        let mut given = GivenFacts::<S>::none();
-        let mut states: BTreeMap<S::Key, S::State> = BTreeMap::new();
+    fn decide(&self, requests: &[DecodedCommand<InputOf<S>>], now: DateTime<Utc>) -> Batch<S> {
+        let mut given = FixedFacts::<S>::none();
+        let mut states: BTreeMap<KeyOf<S>, StateOf<S>> = BTreeMap::new();
         let (mut facts, mut effects, mut answers) = (Vec::new(), Vec::new(), Vec::new());
         for input in requests.iter().flat_map(|request| &request.inputs) {
-            let key = S::key(input);
+            let key = S::Domain::key(input);
             let known = states.get(&key).or_else(|| self.states.get(&key)).cloned();
             given.aggregate(key.clone(), known.clone());
             let mut rounds = 0;
             let outcome = loop {
                 let refused = self.refuses.and_then(|refuses| refuses(input));
                 if let Some(refusal) = refused {
-                    break Outcome::Refused(refusal);
+                    break Err(refusal);
                 }
-                match self.core.decide(known.as_ref(), input, &given.facts(), now) {
-                    Outcome::Need(needs) => {
+                let facts = given.facts();
+                match S::Domain::decide(known.as_ref(), input, &|need| facts.lookup(need), now) {
+                    Err(Undecided::NeedsMore(needs)) => {
                         rounds += 1;
                         assert!(rounds <= ROUNDS_MAX, "{input:?} always needs {needs:?}");
                         needs
                             .into_iter()
                             .for_each(|need| self.provide(need, &states, &mut given));
                     }
-                    outcome => break outcome,
+                    Err(Undecided::Refused(refusal)) => break Err(refusal),
+                    Ok(outcome) => break Ok(outcome),
                 }
             };
             answers.push(match outcome {
-                Outcome::Decided(mut decision) => {
+                Ok(Outcome::Decided(mut decision)) => {
                     let rewrite = self.rewrite.unwrap_or(|_, _, _| ());
                     rewrite(known.as_ref(), input, &mut decision);
-                    let version = S::version(&decision.state);
+                    let version = S::Domain::version(&decision.state);
                     // A run follows what was commanded for all at the same time: one version each.
-                    let rises = known.as_ref().is_none_or(|it| S::version(it) < version);
+                    let rises = known
+                        .as_ref()
+                        .is_none_or(|it| S::Domain::version(it) < version);
                     assert!(rises, "{key:?}: the version rises");
                     given.aggregate(key.clone(), Some(decision.state.clone()));
                     states.insert(key, decision.state);
@@ -362,11 +375,10 @@ impl<S: Tables> SimService<S> {
                         given.fact(need.clone(), Some(fact.clone()));
                         facts.push((need, fact));
                     }
-                    S::told_as_problem(&decision.answer).map_or(Ok(decision.answer), Err)
+                    S::Domain::problem_after_commit(&decision.reply).map_or(Ok(decision.reply), Err)
                 }
-                Outcome::Unchanged(answer) => Ok(answer),
-                Outcome::Refused(refusal) => Err(self.core.problem(&refusal)),
-                Outcome::Need(_) => unreachable!("asked for above"),
+                Ok(Outcome::Unchanged(answer)) => Ok(answer),
+                Err(refusal) => Err(S::Domain::problem(&refusal)),
             });
         }
         Batch {
@@ -379,11 +391,11 @@ impl<S: Tables> SimService<S> {
 
     fn provide(
         &self,
-        need: S::Need,
-        states: &BTreeMap<S::Key, S::State>,
-        given: &mut GivenFacts<S>,
+        need: NeedOf<S>,
+        states: &BTreeMap<KeyOf<S>, StateOf<S>>,
+        given: &mut FixedFacts<S>,
     ) {
-        match S::aggregate(&need) {
+        match S::Domain::aggregate(&need) {
             Some(key) => {
                 let state = states.get(&key).or_else(|| self.states.get(&key)).cloned();
                 given.aggregate(key, state);
@@ -396,47 +408,54 @@ impl<S: Tables> SimService<S> {
         }
     }
 
-    fn keep(&mut self, wish: Wish) {
+    fn keep(&mut self, desired_state: DesiredState) {
         let key = (
-            wish.kind.to_owned(),
-            wish.workspace.clone(),
-            wish.id.clone(),
+            desired_state.kind.to_owned(),
+            desired_state.workspace.clone(),
+            desired_state.id.clone(),
         );
         let newest = self
-            .wishes
+            .desired_states
             .get(&key)
-            .is_none_or(|kept| wish.rev >= kept.wish.rev);
-        assert!(newest, "{wish:?} would not be heeded");
-        self.wishes.insert(
+            .is_none_or(|kept| desired_state.rev >= kept.desired_state.rev);
+        assert!(newest, "{desired_state:?} would not be heeded");
+        self.desired_states.insert(
             key,
             Kept {
-                wish,
+                desired_state,
                 sent_at: None,
             },
         );
     }
 
     /// Sends what was never sent, and again what nobody has confirmed for too long.
-    pub(crate) fn send_wishes(&mut self, around: &mut Around<'_>) {
-        let mut groups: BTreeMap<_, Vec<(WishKey, u64)>> = BTreeMap::new();
-        for (key, kept) in &mut self.wishes {
+    pub(crate) fn send_desired_states(&mut self, around: &mut Around<'_>) {
+        let mut groups: BTreeMap<_, Vec<(DesiredStateKey, u64)>> = BTreeMap::new();
+        for (key, kept) in &mut self.desired_states {
             let is_due = match kept.sent_at {
                 None => true,
-                Some(at) => at + AGAIN_AFTER <= around.now && around.fault != Fault::WishOnce,
+                Some(at) => {
+                    at + AGAIN_AFTER <= around.now && around.fault != Fault::DesiredStateOnce
+                }
             };
             if is_due {
                 kept.sent_at = Some(around.now);
                 let (kind, workspace, id) = key.clone();
                 let group = groups.entry((kind, workspace, partition(&id)));
-                group.or_default().push((key.clone(), kept.wish.rev));
+                group
+                    .or_default()
+                    .push((key.clone(), kept.desired_state.rev));
             }
         }
         for ((kind, workspace, _), keys) in groups {
             let bodies: Vec<_> = keys
                 .iter()
-                .map(|(key, _)| self.wishes[key].wish.body.as_str())
+                .map(|(key, _)| self.desired_states[key].desired_state.body.as_str())
                 .collect();
-            let message = self.core.wish_message(&kind, &workspace, &bodies).unwrap();
+            let message = self
+                .core
+                .desired_state_command(&kind, &workspace, &bodies)
+                .unwrap();
             self.numbers += 1;
             let inbox = format!("{}.{}", S::NAME, self.numbers);
             self.asked.insert(inbox.clone(), keys);
@@ -448,13 +467,16 @@ impl<S: Tables> SimService<S> {
     }
 
     /// Something that it stores beside the states.
-    pub(crate) fn fact(&self, need: &S::Need) -> Option<&S::Fact> {
+    pub(crate) fn fact(&self, need: &NeedOf<S>) -> Option<&FactOf<S>> {
         self.facts.get(need)
     }
 
-    /// Wishes that nobody has confirmed.
-    pub(crate) fn unconfirmed(&self) -> Vec<&Wish> {
-        self.wishes.values().map(|kept| &kept.wish).collect()
+    /// Desired states that nobody has confirmed.
+    pub(crate) fn unconfirmed(&self) -> Vec<&DesiredState> {
+        self.desired_states
+            .values()
+            .map(|kept| &kept.desired_state)
+            .collect()
     }
 }
 

@@ -1,16 +1,16 @@
 //! What the executor's own sweeps would find, and submit or publish: leases that have ended, nodes
-//! that were asked and have not answered, hand-outs that nobody has taken.
+//! that were asked and have not answered, dispatches that nobody has taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdpoint_contracts::steps::{HandOut, NodeStatus};
+use holdpoint_contracts::steps::{NodeStatus, StepDispatch};
 use holdpoint_contracts::subject;
-use holdpoint_executor::domain::run::{Called, StepPhase};
+use holdpoint_executor::domain::run::{StepPhase, ToolInvocation};
 use holdpoint_executor::domain::scope::Cursor;
 use holdpoint_executor::domain::{
     Aggregate, Fact, Input, Key, Lease, Need, Node, NodeInput, Run, RunInput, ScopeInput,
 };
-use holdpoint_executor::{Executor, Judged, judge};
+use holdpoint_executor::{Executor, LeaseStatus, lease_status};
 use holdpoint_ids::NodeName;
 
 use crate::service::SimService;
@@ -69,12 +69,12 @@ pub(crate) fn leases(
     };
     let mut silent = BTreeSet::new();
     for lease in executor.rows.due(now, is_down) {
-        match judge(lease, nodes.get(&lease.node).copied(), now) {
-            Judged::Stands => {}
-            Judged::Ask(rev) => {
+        match lease_status(lease, nodes.get(&lease.node).copied(), now) {
+            LeaseStatus::Stands => {}
+            LeaseStatus::Ask(rev) => {
                 silent.insert((lease.node.clone(), rev));
             }
-            Judged::Ended => inputs.push(Input::Run {
+            LeaseStatus::Ended => inputs.push(Input::Run {
                 workspace: lease.workspace.clone(),
                 run: lease.run,
                 input: RunInput::LeaseEnded {
@@ -135,8 +135,8 @@ pub(crate) fn following(executor: &SimService<Executor>) -> Vec<Input> {
     inputs
 }
 
-/// `sweeps/hand_outs.rs`: subject and hand-out of each step that is queued in a run that moves.
-pub(crate) fn hand_outs(executor: &SimService<Executor>) -> Vec<(String, HandOut)> {
+/// `sweeps/step_dispatches.rs`: subject and dispatch of each step that is queued in a run that moves.
+pub(crate) fn step_dispatches(executor: &SimService<Executor>) -> Vec<(String, StepDispatch)> {
     let mut out = Vec::new();
     for run in runs(executor).into_iter().filter(|run| run.moves()) {
         for step in &run.steps {
@@ -150,16 +150,16 @@ pub(crate) fn hand_outs(executor: &SimService<Executor>) -> Vec<(String, HandOut
                 Some(Fact::Value(value)) => Some(value.clone()),
                 _ => None,
             };
-            let hand_out = run.hand_out(
+            let step_dispatch = run.step_dispatch(
                 step,
-                Called {
+                ToolInvocation {
                     tool: tool.parse().unwrap(),
                     args,
                     http: None,
                     answers: step.questions.answers(find),
                 },
             );
-            out.push((subject, hand_out.unwrap()));
+            out.push((subject, step_dispatch.unwrap()));
         }
     }
     out

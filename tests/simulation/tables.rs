@@ -11,7 +11,7 @@ use holdpoint_executor::domain::{Aggregate, Effect, Fact, Key, Lease, Need};
 use holdpoint_handoff::Handoff;
 use holdpoint_handoff::domain::Aggregate as Asked;
 use holdpoint_ids::RunId;
-use holdpoint_kernel::Service;
+use holdpoint_kernel::{EffectOf, FactOf, KeyOf, NeedOf, Service, StateOf};
 use holdpoint_scheduler::Scheduler;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,20 +23,25 @@ pub(crate) trait Tables: Service {
     type Rows: Default;
 
     /// Stores what effects leave.
-    fn keep_rows(rows: &mut Self::Rows, effects: &[Self::Effect], now: DateTime<Utc>);
+    fn keep_rows(rows: &mut Self::Rows, effects: &[EffectOf<Self>], now: DateTime<Utc>);
 
     /// What rows say to a need.
     fn look_up(
         rows: &Self::Rows,
-        states: &HashMap<Self::Key, Self::State>,
-        need: &Self::Need,
-    ) -> Option<Self::Fact>;
+        states: &HashMap<KeyOf<Self>, StateOf<Self>>,
+        need: &NeedOf<Self>,
+    ) -> Option<FactOf<Self>>;
 
     /// States that effects make.
-    fn make_states(_: &mut HashMap<Self::Key, Self::State>, _: &[Self::Effect], _: DateTime<Utc>) {}
+    fn make_states(
+        _: &mut HashMap<KeyOf<Self>, StateOf<Self>>,
+        _: &[EffectOf<Self>],
+        _: DateTime<Utc>,
+    ) {
+    }
 
     /// A state as it is read from its row, after it was written there.
-    fn stored(state: Self::State) -> Self::State;
+    fn stored(state: StateOf<Self>) -> StateOf<Self>;
 }
 
 /// Written as JSON and read again: the row keeps all of it.
@@ -128,14 +133,18 @@ impl Tables for Executor {
 impl Tables for Scheduler {
     type Rows = ();
 
-    fn keep_rows((): &mut (), _: &[Self::Effect], _: DateTime<Utc>) {}
+    fn keep_rows((): &mut (), _: &[EffectOf<Self>], _: DateTime<Utc>) {}
 
-    fn look_up((): &(), _: &HashMap<Self::Key, Self::State>, need: &Self::Need) -> Option<()> {
+    fn look_up(
+        (): &(),
+        _: &HashMap<KeyOf<Self>, StateOf<Self>>,
+        need: &NeedOf<Self>,
+    ) -> Option<()> {
         match *need {}
     }
 
     /// Its rows have columns only.
-    fn stored(state: Self::State) -> Self::State {
+    fn stored(state: StateOf<Self>) -> StateOf<Self> {
         state
     }
 }
@@ -143,10 +152,14 @@ impl Tables for Scheduler {
 impl Tables for Handoff {
     type Rows = ();
 
-    fn keep_rows((): &mut (), _: &[Self::Effect], _: DateTime<Utc>) {}
+    fn keep_rows((): &mut (), _: &[EffectOf<Self>], _: DateTime<Utc>) {}
 
     /// Owners and members come with the decisions that change them.
-    fn look_up((): &(), _: &HashMap<Self::Key, Self::State>, _: &Self::Need) -> Option<Self::Fact> {
+    fn look_up(
+        (): &(),
+        _: &HashMap<KeyOf<Self>, StateOf<Self>>,
+        _: &NeedOf<Self>,
+    ) -> Option<FactOf<Self>> {
         None
     }
 

@@ -11,8 +11,8 @@ use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::{
-    Beat, BeatAnswer, Claimed, Goodbye, HandOut, LEASE_DEFAULT_MS, StartStep, StartSteps,
-    StepResult, StepResults,
+    Deregister, Heartbeat, HeartbeatReply, LEASE_DEFAULT_MS, StartStep, StartSteps, StepDispatch,
+    StepRef, StepResult, StepResults,
 };
 use holdpoint_contracts::subject;
 use holdpoint_executor::Executor;
@@ -37,12 +37,12 @@ pub(crate) struct SimWorker {
     jobs: Vec<Job>,
     /// Hand-outs that this process was granted or is done with: a server that crashed may undo their
     /// acks and deliver them again with the same count.
-    begun: BTreeSet<Claimed>,
+    begun: BTreeSet<StepRef>,
 }
 
 struct Job {
-    claimed: Claimed,
-    hand_out: HandOut,
+    claimed: StepRef,
+    step_dispatch: StepDispatch,
     /// As it was delivered first, which is what is asked about.
     delivery: Delivery,
     /// None once the delivery is acked.
@@ -94,8 +94,8 @@ impl SimWorker {
 
     /// Leaves in good order, and is started again.
     pub(crate) fn leave(&mut self, executor: &mut SimService<Executor>, around: &mut Around<'_>) {
-        let goodbye = Goodbye { node: self.name() };
-        let _unheard = self.ask(&acme(), goodbye, executor, around);
+        let deregister = Deregister { node: self.name() };
+        let _unheard = self.ask(&acme(), deregister, executor, around);
         self.die();
     }
 
@@ -107,20 +107,24 @@ impl SimWorker {
     }
 
     /// Tells the executor what it works on, and stops what is not its own any more.
-    pub(crate) fn beat(&mut self, executor: &mut SimService<Executor>, around: &mut Around<'_>) {
+    pub(crate) fn heartbeat(
+        &mut self,
+        executor: &mut SimService<Executor>,
+        around: &mut Around<'_>,
+    ) {
         let granted = self.jobs.iter().filter(|job| job.unacked.is_none());
         let working: Vec<_> = granted.map(|job| job.claimed.clone()).collect();
-        let beat = Beat {
+        let heartbeat = Heartbeat {
             node: self.name(),
             tools: Vec::new(),
             working,
             queue_depth: 0,
             lease_ms: LEASE_DEFAULT_MS,
         };
-        let Some(reply) = self.ask(&acme(), beat, executor, around) else {
+        let Some(reply) = self.ask(&acme(), heartbeat, executor, around) else {
             return;
         };
-        let answer: BeatAnswer = serde_json::from_value(reply["ok"].clone()).unwrap();
+        let answer: HeartbeatReply = serde_json::from_value(reply["ok"].clone()).unwrap();
         // A tool may be past stopping.
         let is_stopped =
             |job: &Job| job.stage == Stage::Granted && answer.stop.contains(&job.claimed);
@@ -136,12 +140,12 @@ impl SimWorker {
         else {
             return false;
         };
-        let hand_out: HandOut = serde_json::from_str(&delivery.body).unwrap();
-        let claimed = Claimed {
-            workspace: hand_out.workspace.clone(),
-            run: hand_out.run,
-            step: hand_out.step.clone(),
-            dispatch: hand_out.dispatch,
+        let step_dispatch: StepDispatch = serde_json::from_str(&delivery.body).unwrap();
+        let claimed = StepRef {
+            workspace: step_dispatch.workspace.clone(),
+            run: step_dispatch.run,
+            step: step_dispatch.step.clone(),
+            dispatch: step_dispatch.dispatch,
         };
         if let Some(job) = self.jobs.iter_mut().find(|job| job.claimed == claimed) {
             // It was thought lost and goes on; it answers the newer delivery.
@@ -157,9 +161,9 @@ impl SimWorker {
             let asks = features.has(Feature::Asking) && around.chance.one_in(6);
             self.jobs.push(Job {
                 fails,
-                asks: asks && hand_out.token.is_some() && hand_out.answers.is_empty(),
+                asks: asks && step_dispatch.token.is_some() && step_dispatch.answers.is_empty(),
                 claimed,
-                hand_out,
+                step_dispatch,
                 unacked: Some(delivery.seq),
                 delivery,
                 stage: Stage::Held,
@@ -184,8 +188,8 @@ impl SimWorker {
             Stage::Held => self.start(place, executor, around),
             Stage::Granted if self.jobs[place].asks => self.ask_people(place, executor, around),
             Stage::Granted => {
-                let hand_out = &self.jobs[place].hand_out;
-                let key = (hand_out.run, hand_out.step.clone());
+                let step_dispatch = &self.jobs[place].step_dispatch;
+                let key = (step_dispatch.run, step_dispatch.step.clone());
                 *effects.entry(key).or_default() += 1;
                 Some(Stage::Done)
             }
@@ -207,7 +211,7 @@ impl SimWorker {
         true
     }
 
-    fn begin(&mut self, claimed: &Claimed, around: &Around<'_>) {
+    fn begin(&mut self, claimed: &StepRef, around: &Around<'_>) {
         if around.fault != Fault::ForgetBegun {
             self.begun.insert(claimed.clone());
         }
@@ -221,10 +225,12 @@ impl SimWorker {
         around: &mut Around<'_>,
     ) -> Option<Stage> {
         let Job {
-            hand_out, delivery, ..
+            step_dispatch,
+            delivery,
+            ..
         } = &self.jobs[place];
         let age = around.now - delivery.stored_at;
-        let needs_no_lease = hand_out.idempotent && delivery.count <= 1;
+        let needs_no_lease = step_dispatch.idempotent && delivery.count <= 1;
         let is_fresh = age <= TimeDelta::seconds(1);
         if (needs_no_lease && is_fresh) || around.fault == Fault::NeverAsk {
             return Some(Stage::Granted);
@@ -232,9 +238,9 @@ impl SimWorker {
         let asked = StartSteps {
             node: self.name(),
             steps: vec![StartStep {
-                run: hand_out.run,
-                step: hand_out.step.clone(),
-                dispatch: hand_out.dispatch,
+                run: step_dispatch.run,
+                step: step_dispatch.step.clone(),
+                dispatch: step_dispatch.dispatch,
                 delivery: delivery.count,
                 without_lease: needs_no_lease,
             }],
@@ -257,14 +263,14 @@ impl SimWorker {
     }
 
     /// The tool asks people, and parks once that is stored. Where it may not ask it fails: perhaps its
-    /// question is stored, and another hand-out goes on with the answer.
+    /// question is stored, and another dispatch goes on with the answer.
     fn ask_people(
         &mut self,
         place: usize,
         executor: &mut SimService<Executor>,
         around: &mut Around<'_>,
     ) -> Option<Stage> {
-        let HandOut { run, token, .. } = self.jobs[place].hand_out.clone();
+        let StepDispatch { run, token, .. } = self.jobs[place].step_dispatch.clone();
         let question = json!({ "question": "Really?", "options": ["yes", "no"], "mode": "park" });
         let command = RequestInput {
             run,
@@ -293,7 +299,7 @@ impl SimWorker {
         around: &mut Around<'_>,
     ) -> Option<Stage> {
         let Job {
-            hand_out,
+            step_dispatch,
             fails,
             stage,
             ..
@@ -302,9 +308,9 @@ impl SimWorker {
         let command = StepResults {
             node: self.name(),
             results: vec![StepResult {
-                run: hand_out.run,
-                step: hand_out.step.clone(),
-                dispatch: hand_out.dispatch,
+                run: step_dispatch.run,
+                step: step_dispatch.step.clone(),
+                dispatch: step_dispatch.dispatch,
                 result: ActionResult {
                     success,
                     description: "It has ended.".to_owned(),
@@ -319,7 +325,7 @@ impl SimWorker {
         if around.cruel && around.chance.one_in(4) {
             // Stored, and asked about until it is confirmed: the stream may lose it. Where there is
             // no room to remember it, it is left to the stream.
-            let subject = command.subject(&hand_out.workspace);
+            let subject = command.subject(&step_dispatch.workspace);
             let body = self.envelope(command);
             around.bus.publish(&subject, body, None, around.now);
             self.jobs[place].is_left = around.chance.one_in(2);

@@ -11,8 +11,8 @@ use holdpoint_handoff::Handoff;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_notification::{Notification, PublicUrl};
 use holdpoint_scheduler::Scheduler;
-use holdpoint_scheduler::domain::{Input as AlarmInput, Phase as AlarmPhase};
-use holdpoint_targets::TargetPolicy;
+use holdpoint_scheduler::domain::{Input as TimerInput, Phase as TimerPhase};
+use holdpoint_targets::EgressPolicy;
 use serde_json::{Value, json};
 
 use crate::bus::SimBus;
@@ -105,7 +105,7 @@ impl World {
         let trust = keys.trust.clone();
         let (core, _jobs) = Notification::new(
             trust,
-            TargetPolicy::PublicOnly,
+            EgressPolicy::PublicOnly,
             clock.clone(),
             PublicUrl::of(None),
         );
@@ -272,9 +272,9 @@ impl World {
             .scheduler
             .states
             .values()
-            .filter_map(|alarm| match alarm.phase {
-                AlarmPhase::Pending(due) => Some((due, alarm.key.clone(), alarm.rev)),
-                AlarmPhase::Fired | AlarmPhase::Cleared => None,
+            .filter_map(|timer| match timer.phase {
+                TimerPhase::Pending(due) => Some((due, timer.key.clone(), timer.rev)),
+                TimerPhase::Fired | TimerPhase::Cleared => None,
             })
             .filter(|(due, ..)| *due <= self.now + TimeDelta::milliseconds(500))
             .collect();
@@ -283,7 +283,7 @@ impl World {
         if !due.is_empty() {
             let inputs = due
                 .into_iter()
-                .map(|(_, key, rev)| AlarmInput::Due { key, rev });
+                .map(|(_, key, rev)| TimerInput::Due { key, rev });
             self.scheduler.submit(inputs.collect(), &mut around!(self));
         }
     }
@@ -298,7 +298,7 @@ impl World {
             };
         }
         if !self.cruel || self.chance.one_in(8) {
-            worker.beat(&mut self.executor, &mut around!(self));
+            worker.heartbeat(&mut self.executor, &mut around!(self));
         }
         // One that is held up sends no progress, and another is given its work.
         if !self.cruel || !self.chance.one_in(6) {
@@ -326,18 +326,18 @@ impl World {
 
     /// Everything that is sent again by those who keep it, and what sweeps find.
     fn sweep(&mut self) {
-        self.executor.send_wishes(&mut around!(self));
-        self.handoff.send_wishes(&mut around!(self));
-        self.scheduler.send_wishes(&mut around!(self));
-        self.notification.send_wishes(&mut around!(self));
+        self.executor.send_desired_states(&mut around!(self));
+        self.handoff.send_desired_states(&mut around!(self));
+        self.scheduler.send_desired_states(&mut around!(self));
+        self.notification.send_desired_states(&mut around!(self));
         self.notify();
         for (inbox, subject, body) in self.told.again(self.now) {
             self.bus.publish(&subject, body, Some(inbox), self.now);
         }
         let is_again = self.story.fault != Fault::HandOutOnce;
         if is_again && (!self.cruel || self.chance.one_in(3)) {
-            for (subject, hand_out) in sweeps::hand_outs(&self.executor) {
-                let body = serde_json::to_string(&hand_out).unwrap();
+            for (subject, step_dispatch) in sweeps::step_dispatches(&self.executor) {
+                let body = serde_json::to_string(&step_dispatch).unwrap();
                 self.bus.publish(&subject, body, None, self.now);
             }
         }
@@ -441,7 +441,7 @@ impl World {
     /// Who lives says so, in time.
     fn live(&mut self) {
         for worker in &mut self.workers {
-            worker.beat(&mut self.executor, &mut around!(self));
+            worker.heartbeat(&mut self.executor, &mut around!(self));
         }
     }
 
@@ -454,7 +454,7 @@ impl World {
             || !self.scheduler.unconfirmed().is_empty()
             || !self.notification.unconfirmed().is_empty()
             || !self.executor.rows.leases.is_empty()
-            || !sweeps::hand_outs(&self.executor).is_empty()
+            || !sweeps::step_dispatches(&self.executor).is_empty()
             || !sweeps::following(&self.executor).is_empty();
         if is_busy {
             return Some(self.now + TimeDelta::seconds(10));
@@ -466,10 +466,10 @@ impl World {
                 .map(|name| format!("node_{name}"))
                 .any(|one| one == id)
         };
-        let alarms = self.scheduler.states.values();
-        let due = alarms.filter_map(|alarm| match alarm.phase {
-            AlarmPhase::Pending(due) if !lives(&alarm.key.id) => Some(due),
-            AlarmPhase::Pending(_) | AlarmPhase::Fired | AlarmPhase::Cleared => None,
+        let timers = self.scheduler.states.values();
+        let due = timers.filter_map(|timer| match timer.phase {
+            TimerPhase::Pending(due) if !lives(&timer.key.id) => Some(due),
+            TimerPhase::Pending(_) | TimerPhase::Fired | TimerPhase::Cleared => None,
         });
         let due = due.chain(self.next_to_notify());
         due.min().map(|due| due.max(self.now))

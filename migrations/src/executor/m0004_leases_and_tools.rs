@@ -17,9 +17,9 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         nodes(manager).await?;
         leases(manager).await?;
-        handovers(manager).await?;
+        lease_events(manager).await?;
         tools(manager).await?;
-        // The sweep of hand-outs looks at these alone.
+        // The sweep of dispatches looks at these alone.
         manager
             .create_index(
                 Index::create()
@@ -90,11 +90,11 @@ async fn leases(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
 }
 
 /// Appended, never rewritten (S4-R7).
-async fn handovers(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn lease_events(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager
         .create_table(
             Table::create()
-                .table("handovers")
+                .table("lease_events")
                 .col(ColumnDef::new("run_id").uuid().not_null())
                 .col(string("step_id"))
                 .col(big_integer("dispatch"))
@@ -111,7 +111,7 @@ async fn handovers(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
         .create_index(
             Index::create()
                 .name("handovers_by_step")
-                .table("handovers")
+                .table("lease_events")
                 .col("run_id")
                 .col("step_id")
                 .col("dispatch")

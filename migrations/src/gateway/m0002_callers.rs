@@ -56,7 +56,7 @@ async fn tokens(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     Ok(())
 }
 
-/// `fact_positions` says up to which number of a publisher's facts the copy has come.
+/// `sync_cursors` says up to which number of a publisher's facts the copy has come.
 async fn users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager
         .create_table(
@@ -74,7 +74,7 @@ async fn users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager
         .create_table(
             Table::create()
-                .table("fact_positions")
+                .table("sync_cursors")
                 .col(string("source").primary_key())
                 .col(big_integer("seq"))
                 .to_owned(),

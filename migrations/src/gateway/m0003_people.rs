@@ -26,7 +26,7 @@ impl MigrationTrait for Migration {
         manager.alter_table(email).await?;
         crate::people::roles(manager).await?;
         // A copy is read again from its beginning: whoever is unknown is asked for at once.
-        for table in ["users", "fact_positions"] {
+        for table in ["users", "sync_cursors"] {
             let all = Query::delete().from_table(table).to_owned();
             manager.exec_stmt(all).await?;
         }

@@ -20,7 +20,7 @@ impl MigrationTrait for Migration {
         crate::kernel::ground(manager).await?;
         requests(manager).await?;
         users(manager).await?;
-        user_facts(manager).await
+        user_changes(manager).await
     }
 }
 
@@ -103,11 +103,11 @@ async fn users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
 
 /// The counter is one row, and whoever changes a user writes it: numbers have no gaps, and changes
 /// of users happen one after the other.
-async fn user_facts(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+async fn user_changes(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager
         .create_table(
             Table::create()
-                .table("user_facts")
+                .table("user_changes")
                 .col(big_integer("seq").primary_key())
                 .col(string("workspace"))
                 .col(text("body"))

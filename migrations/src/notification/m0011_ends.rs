@@ -32,8 +32,8 @@ impl MigrationTrait for Migration {
         let statements = [
             "CREATE INDEX ends_to_tell ON ends (created_at) WHERE fanning",
             "CREATE INDEX ends_by_age ON ends (created_at)",
-            "INSERT INTO wishes (kind, workspace, id, rev, body, created_at) \
-             SELECT 'watch_ends', workspace, person || '/' || target, version, \
+            "INSERT INTO desired_states (kind, workspace, id, rev, body, created_at) \
+             SELECT 'watch_run_ends', workspace, person || '/' || target, version, \
              CASE WHEN substr(target, 1, 6) = 'agent_' \
              THEN '{\"agent\":\"' || substr(target, 7) || '\"}' \
              ELSE '{\"run\":\"' || target || '\"}' END, updated_at FROM watches \

@@ -19,7 +19,7 @@ impl MigrationTrait for Migration {
         manager
             .create_table(
                 Table::create()
-                    .table("alarms")
+                    .table("timers")
                     .col(string("workspace"))
                     .col(string("owner"))
                     .col(string("id"))
@@ -42,7 +42,7 @@ impl MigrationTrait for Migration {
         manager
             .get_connection()
             .execute_unprepared(
-                "CREATE INDEX alarms_by_due_at ON alarms (due_at) WHERE status = 'pending'",
+                "CREATE INDEX timers_by_due_at ON timers (due_at) WHERE status = 'pending'",
             )
             .await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Finds alarms that are over, oldest first, so that they can be forgotten.
+//! Finds timers that are over, oldest first, so that they can be forgotten.
 
 use sea_orm_migration::prelude::*;
 
@@ -16,7 +16,7 @@ impl MigrationTrait for Migration {
         manager
             .get_connection()
             .execute_unprepared(
-                "CREATE INDEX alarms_over_by_updated_at ON alarms (updated_at) WHERE status <> 'pending'",
+                "CREATE INDEX timers_over_by_updated_at ON timers (updated_at) WHERE status <> 'pending'",
             )
             .await?;
         Ok(())

@@ -14,27 +14,27 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::executor::{
-    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, EndsOf,
-    HoldsClosed, HoldsHandled, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun,
-    ResumeScope, StartRun, TakeOverRun, TimerFired, TimersFired, WatchEnds,
+    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
+    HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
+    RunEndsOf, StartRun, TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
 };
-use holdpoint_contracts::hold::{HoldClosed, HoldHandled};
+use holdpoint_contracts::hold::{HandoffUpdate, HoldClosed};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::steps::{Beat, Goodbye, StartSteps, StepResults};
+use holdpoint_contracts::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use holdpoint_contracts::subject::{self, Parts};
 use holdpoint_ids::{HoldId, RunId, Workspace};
-use holdpoint_kernel::Request;
+use holdpoint_kernel::DecodedCommand;
 use serde_json::Value;
 
 use crate::domain::contact::ContactInput;
-use crate::domain::run::people::Closing;
+use crate::domain::run::people::HoldClosure;
 use crate::domain::{Input, NodeInput, RunInput, ToolInput};
-use crate::outbound::NODE_ALARM;
+use crate::outbound::NODE_TIMER;
 
 use caller::Caller;
 
-/// Most steps, results or alarms that one message may bring.
+/// Most steps, results or timers that one message may bring.
 const ITEMS_MAX: usize = 1_000;
 
 /// Longest code of a failure, in characters; more is cut.
@@ -49,7 +49,7 @@ pub(crate) fn decode(
     body: &[u8],
     keys: &Keys,
     now: DateTime<Utc>,
-) -> Result<Request<Input>, Problem> {
+) -> Result<DecodedCommand<Input>, Problem> {
     let caller = Caller {
         workspace: &parts.workspace,
         trust: &keys.trust,
@@ -57,7 +57,7 @@ pub(crate) fn decode(
         user: OnceCell::new(),
     };
     let request = commanded(parts, body, &caller, keys)?;
-    Ok(caller.vouched(request))
+    Ok(caller.require_active_user(request))
 }
 
 fn commanded(
@@ -65,7 +65,7 @@ fn commanded(
     body: &[u8],
     caller: &Caller<'_>,
     keys: &Keys,
-) -> Result<Request<Input>, Problem> {
+) -> Result<DecodedCommand<Input>, Problem> {
     match parts.verb.as_str() {
         ApplyAgent::VERB | PutTool::VERB | DeleteTool::VERB => {
             definition(&parts.verb, body, caller)
@@ -80,10 +80,10 @@ fn commanded(
             scopes::decode(&parts.verb, body, caller)
         }
         RequestInput::VERB => asking::decode(body, caller, &keys.steps),
-        TimersFired::VERB | HoldsClosed::VERB | HoldsHandled::VERB | WatchEnds::VERB => {
+        TimersFired::VERB | HoldsClosed::VERB | HandoffsUpdated::VERB | WatchRunEnds::VERB => {
             by_services(&parts.verb, body, caller)
         }
-        StartSteps::VERB | StepResults::VERB | Beat::VERB | Goodbye::VERB => {
+        StartSteps::VERB | StepResults::VERB | Heartbeat::VERB | Deregister::VERB => {
             by_workers(&parts.verb, body, caller)
         }
         other => Err(unknown(other)),
@@ -95,7 +95,11 @@ fn unknown(verb: &str) -> Problem {
 }
 
 /// Agents and tools.
-fn definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input>, Problem> {
+fn definition(
+    verb: &str,
+    body: &[u8],
+    caller: &Caller<'_>,
+) -> Result<DecodedCommand<Input>, Problem> {
     let workspace = caller.workspace;
     let right = Right::Operate;
     match verb {
@@ -118,7 +122,7 @@ fn definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<In
     }
 }
 
-fn contact(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input>, Problem> {
+fn contact(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<DecodedCommand<Input>, Problem> {
     let input = |contact, input| Input::Contact {
         workspace: caller.workspace.clone(),
         contact,
@@ -153,7 +157,11 @@ fn contact(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input
     }
 }
 
-fn by_people(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input>, Problem> {
+fn by_people(
+    verb: &str,
+    body: &[u8],
+    caller: &Caller<'_>,
+) -> Result<DecodedCommand<Input>, Problem> {
     let (id, input, key) = match verb {
         StartRun::VERB => {
             let it: Envelope<StartRun> = caller.read(body, Some(Right::Ask))?;
@@ -195,60 +203,72 @@ fn by_people(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Inp
         }
         other => return Err(unknown(other)),
     };
-    Ok(Request::one(run(caller.workspace, id, input), key))
+    Ok(DecodedCommand::one(run(caller.workspace, id, input), key))
 }
 
-fn by_services(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input>, Problem> {
+fn by_services(
+    verb: &str,
+    body: &[u8],
+    caller: &Caller<'_>,
+) -> Result<DecodedCommand<Input>, Problem> {
     match verb {
         TimersFired::VERB => {
             let it: Envelope<TimersFired> = caller.read(body, None)?;
-            many(it.command.fired, |fired| alarm(caller.workspace, fired))
+            many(it.command.fired, |fired| timer(caller.workspace, fired))
         }
         HoldsClosed::VERB => {
             let it: Envelope<HoldsClosed> = caller.read(body, None)?;
             many(it.command.closed, |closed| hold(caller.workspace, closed))
         }
-        HoldsHandled::VERB => {
-            let it: Envelope<HoldsHandled> = caller.read(body, None)?;
-            many(it.command.handled, |HoldHandled { id, deeds, .. }| {
-                let input = RunInput::HoldHandled { hold: id, deeds };
-                run(caller.workspace, id.run, input)
-            })
+        HandoffsUpdated::VERB => {
+            let it: Envelope<HandoffsUpdated> = caller.read(body, None)?;
+            many(
+                it.command.handled,
+                |HandoffUpdate {
+                     id, handoff_events, ..
+                 }| {
+                    let input = RunInput::HandoffUpdate {
+                        hold: id,
+                        handoff_events,
+                    };
+                    run(caller.workspace, id.run, input)
+                },
+            )
         }
-        WatchEnds::VERB => {
-            let it: Envelope<WatchEnds> = caller.read(body, None)?;
+        WatchRunEnds::VERB => {
+            let it: Envelope<WatchRunEnds> = caller.read(body, None)?;
             many(it.command.of, |of| watch(caller.workspace, of))
         }
         other => Err(unknown(other)),
     }
 }
 
-fn watch(workspace: &Workspace, of: EndsOf) -> Input {
-    let ends = |agent| Input::WatchEnds {
+fn watch(workspace: &Workspace, of: RunEndsOf) -> Input {
+    let ends = |agent| Input::WatchRunEnds {
         workspace: workspace.clone(),
         agent,
     };
     match of {
-        EndsOf::Run(id) => run(workspace, id, RunInput::Watch),
-        EndsOf::Agent(agent) => ends(Some(agent)),
-        EndsOf::All => ends(None),
-        EndsOf::Request(id) => Input::WatchRequest(id),
+        RunEndsOf::Run(id) => run(workspace, id, RunInput::Watch),
+        RunEndsOf::Agent(agent) => ends(Some(agent)),
+        RunEndsOf::All => ends(None),
+        RunEndsOf::Request(id) => Input::WatchRequest(id),
     }
 }
 
-/// A hold's alarm or a node's; anything else is refused by itself.
-fn alarm(workspace: &Workspace, fired: TimerFired) -> Input {
+/// A hold's timer or a node's; anything else is refused by itself.
+fn timer(workspace: &Workspace, fired: TimerFired) -> Input {
     let TimerFired { id, rev, .. } = fired;
     if let Ok(hold) = id.parse::<HoldId>() {
         return run(workspace, hold.run, RunInput::TimerFired { hold, rev });
     }
-    let node = id.strip_prefix(NODE_ALARM).map(str::parse);
+    let node = id.strip_prefix(NODE_TIMER).map(str::parse);
     match node {
         Some(Ok(node)) if workspace.as_str() == subject::SYSTEM_WORKSPACE => Input::Node {
             node,
             input: NodeInput::Silent { rev },
         },
-        Some(_) | None => Input::UnknownAlarm { id },
+        Some(_) | None => Input::UnknownTimer { id },
     }
 }
 
@@ -259,23 +279,27 @@ fn hold(workspace: &Workspace, closed: HoldClosed) -> Input {
         data,
         by,
         at,
-        deeds,
+        handoff_events,
         by_rung,
         rev: _,
     } = closed;
-    let closing = Closing {
+    let closing = HoldClosure {
         outcome,
         data,
         by,
         at,
-        deeds,
+        handoff_events,
         by_rung,
     };
     let input = RunInput::HoldClosed { hold: id, closing };
     run(workspace, id.run, input)
 }
 
-fn by_workers(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<Input>, Problem> {
+fn by_workers(
+    verb: &str,
+    body: &[u8],
+    caller: &Caller<'_>,
+) -> Result<DecodedCommand<Input>, Problem> {
     match verb {
         StartSteps::VERB => {
             let it: Envelope<StartSteps> = caller.read(body, None)?;
@@ -292,17 +316,17 @@ fn by_workers(verb: &str, body: &[u8], caller: &Caller<'_>) -> Result<Request<In
             })
         }
         StepResults::VERB => results::decode(body, caller),
-        Beat::VERB => {
-            let it: Envelope<Beat> = caller.read(body, None)?;
-            beat(it)
+        Heartbeat::VERB => {
+            let it: Envelope<Heartbeat> = caller.read(body, None)?;
+            heartbeat(it)
         }
-        Goodbye::VERB => {
-            let it: Envelope<Goodbye> = caller.read(body, None)?;
+        Deregister::VERB => {
+            let it: Envelope<Deregister> = caller.read(body, None)?;
             let input = Input::Node {
                 node: it.command.node,
-                input: NodeInput::Goodbye,
+                input: NodeInput::Deregister,
             };
-            Ok(Request::one(input, it.key))
+            Ok(DecodedCommand::one(input, it.key))
         }
         other => Err(unknown(other)),
     }
@@ -314,8 +338,8 @@ fn clean(code: &str) -> String {
     code.chars().take(CODE_CHARS_MAX).map(printable).collect()
 }
 
-fn beat(envelope: Envelope<Beat>) -> Result<Request<Input>, Problem> {
-    let Beat {
+fn heartbeat(envelope: Envelope<Heartbeat>) -> Result<DecodedCommand<Input>, Problem> {
+    let Heartbeat {
         node,
         tools,
         working,
@@ -327,18 +351,21 @@ fn beat(envelope: Envelope<Beat>) -> Result<Request<Input>, Problem> {
             "a beat names at most {WORKING_MAX} steps and as many tools"
         )));
     }
-    let input = NodeInput::Beat {
+    let input = NodeInput::Heartbeat {
         tools,
         working,
         queue_depth,
         lease_ms,
     };
-    Ok(Request::one(Input::Node { node, input }, envelope.key))
+    Ok(DecodedCommand::one(
+        Input::Node { node, input },
+        envelope.key,
+    ))
 }
 
 /// Which runs a buried message speaks of: their histories say so.
 pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
-    if let Some(about) = wished(subject) {
+    if let Some(about) = desired(subject) {
         let (workspace, id) = about;
         let reason = reason.to_owned();
         return vec![run(&workspace, id, RunInput::Incident { reason })];
@@ -377,7 +404,7 @@ pub(crate) fn incident(subject: &str, body: &[u8], reason: &str) -> Vec<Input> {
 )]
 pub(crate) fn incident_of(input: &Input, reason: &str) -> Option<Input> {
     match input {
-        Input::Vouched { input, .. } => incident_of(input, reason),
+        Input::OnBehalfOf { input, .. } => incident_of(input, reason),
         Input::Run {
             workspace,
             run: id,
@@ -390,9 +417,9 @@ pub(crate) fn incident_of(input: &Input, reason: &str) -> Option<Input> {
     }
 }
 
-/// The run of a desired state that no message can carry: `wish.<workspace>.<kind>.<id>`.
-fn wished(subject: &str) -> Option<(Workspace, RunId)> {
-    let mut tokens = subject.strip_prefix("wish.")?.splitn(3, '.');
+/// The run of a desired state that no message can carry: `desired_state.<workspace>.<kind>.<id>`.
+fn desired(subject: &str) -> Option<(Workspace, RunId)> {
+    let mut tokens = subject.strip_prefix("desired_state.")?.splitn(3, '.');
     let workspace = tokens.next()?.parse().ok()?;
     let id = tokens.nth(1)?;
     let by_hold = || id.parse::<HoldId>().ok().map(|hold| hold.run);
@@ -420,12 +447,12 @@ fn one<C: Command>(
     caller: &Caller<'_>,
     right: Right,
     input: impl FnOnce(C) -> Input,
-) -> Result<Request<Input>, Problem> {
+) -> Result<DecodedCommand<Input>, Problem> {
     let Envelope { key, command, .. } = caller.read::<C>(body, Some(right))?;
-    Ok(Request::one(input(command), key))
+    Ok(DecodedCommand::one(input(command), key))
 }
 
-fn many<T>(items: Vec<T>, input: impl Fn(T) -> Input) -> Result<Request<Input>, Problem> {
+fn many<T>(items: Vec<T>, input: impl Fn(T) -> Input) -> Result<DecodedCommand<Input>, Problem> {
     if items.is_empty() || items.len() > ITEMS_MAX {
         let detail = format!(
             "{} items in one message; 1 to {ITEMS_MAX} are taken",
@@ -433,5 +460,5 @@ fn many<T>(items: Vec<T>, input: impl Fn(T) -> Input) -> Result<Request<Input>, 
         );
         return Err(Problem::invalid_body(detail));
     }
-    Ok(Request::many(items.into_iter().map(input).collect()))
+    Ok(DecodedCommand::many(items.into_iter().map(input).collect()))
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, join_all};
 use holdpoint_contracts::run::ActionResult;
-use holdpoint_contracts::steps::HandOut;
+use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::{NodeName, RunId, ToolName};
 use holdpoint_kernel::Handle;
 use holdpoint_store::StoreError;
@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::domain::tool::BUILT_IN;
 use crate::domain::view::INLINE_NODE;
 use crate::domain::{Input, RunInput, StepRow};
-use crate::sweeps::hand_outs;
+use crate::sweeps::step_dispatches;
 use crate::{Executor, outbound, store, vital};
 
 /// How often it is looked for steps that nobody takes.
@@ -46,7 +46,10 @@ pub trait InlineTools: Send + Sync + 'static {
     fn knows(&self, tool: &ToolName) -> bool;
 
     /// Calls it: what came of it, and the stable code of a failure.
-    fn call<'c>(&'c self, hand_out: &'c HandOut) -> BoxFuture<'c, (ActionResult, Option<String>)>;
+    fn call<'c>(
+        &'c self,
+        step_dispatch: &'c StepDispatch,
+    ) -> BoxFuture<'c, (ActionResult, Option<String>)>;
 }
 
 impl std::fmt::Debug for dyn InlineTools {
@@ -55,7 +58,7 @@ impl std::fmt::Debug for dyn InlineTools {
     }
 }
 
-/// Names one hand-out.
+/// Names one dispatch.
 type Place = (RunId, String, u64);
 
 /// What runs steps inside the executor.
@@ -64,7 +67,7 @@ pub(crate) struct Inline {
     pub(crate) handle: Handle<Executor>,
     pub(crate) db: DatabaseConnection,
     pub(crate) tools: Arc<dyn InlineTools>,
-    /// Since when a hand-out is known to be left, and the pass that has seen it last.
+    /// Since when a dispatch is known to be left, and the pass that has seen it last.
     left: HashMap<Place, (Instant, u64)>,
     /// The last step of the round before; none: a pass begins.
     after: Option<(RunId, String)>,
@@ -128,7 +131,7 @@ impl Inline {
             .collect();
         let leases = store::leases(&self.db, &ids).await?;
         // The grant is a row: whoever was faster has it.
-        let is_ours = |out: &HandOut| {
+        let is_ours = |out: &StepDispatch| {
             leases.iter().any(|lease| {
                 (lease.run, &lease.step, lease.dispatch) == (out.run, &out.step, out.dispatch)
                     && lease.node == *node
@@ -146,7 +149,7 @@ impl Inline {
 
     /// Steps that have been queued for long and that may run here. Pages follow each other, so that those
     /// that may not run here hold up no others.
-    async fn left_over(&mut self) -> Result<Vec<HandOut>, StoreError> {
+    async fn left_over(&mut self) -> Result<Vec<StepDispatch>, StoreError> {
         let now = Instant::now();
         let after = self.after.as_ref().map(|(run, step)| (*run, step.as_str()));
         let rows = store::queued_steps(&self.db, after, &BUILT_IN, PAGE).await?;
@@ -159,7 +162,7 @@ impl Inline {
                 long.push(row);
             }
         }
-        let mut found = hand_outs(&self.db, long).await?;
+        let mut found = step_dispatches(&self.db, long).await?;
         found.retain(|out| out.idempotent);
         if found.len() > AT_ONCE_MAX {
             // The next round begins with the first one that had no place.
@@ -186,7 +189,7 @@ impl Inline {
     }
 
     /// Calls the tool for as long as the lease lasts: nobody beats for it.
-    async fn run(&self, node: &NodeName, out: &HandOut) -> Option<Input> {
+    async fn run(&self, node: &NodeName, out: &StepDispatch) -> Option<Input> {
         let signed = outbound::signed(out, &self.service.keys.steps, self.service.clock.now());
         let within = Duration::from_millis(out.claim_timeout_ms);
         let called = tokio::time::timeout(within, self.tools.call(&signed)).await;
@@ -205,7 +208,7 @@ impl Inline {
     }
 }
 
-fn start_step(node: &NodeName, out: &HandOut) -> Input {
+fn start_step(node: &NodeName, out: &StepDispatch) -> Input {
     let input = RunInput::StartStep {
         node: node.clone(),
         step: out.step.clone(),
@@ -216,7 +219,7 @@ fn start_step(node: &NodeName, out: &HandOut) -> Input {
     about(out, input)
 }
 
-fn about(out: &HandOut, input: RunInput) -> Input {
+fn about(out: &StepDispatch, input: RunInput) -> Input {
     Input::Run {
         workspace: out.workspace.clone(),
         run: out.run,

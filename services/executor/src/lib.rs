@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 
 pub use inline::InlineTools;
 pub use service::Executor;
-pub use sweeps::{Judged, judge};
+pub use sweeps::{LeaseStatus, lease_status};
 
 /// Connections that answer queries.
 const READERS: u32 = 4;

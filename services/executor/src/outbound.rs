@@ -14,35 +14,37 @@ use holdpoint_contracts::handoff::SetHolds;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::notification::{EndNoted, NoteEnds};
+use holdpoint_contracts::notification::{RecordRunEnds, RunEndRecorded};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
-use holdpoint_contracts::steps::{HTTP_QUEUE, HandOut};
+use holdpoint_contracts::steps::{HTTP_QUEUE, StepDispatch};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, read_first, rows_as_command};
+use holdpoint_kernel::{
+    Acknowledged, AfterRefusal, DesiredState, RefusedState, read_first, rows_as_command,
+};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::domain::run::people::Closing;
+use crate::domain::run::people::HoldClosure;
 use crate::domain::{Effect, Input, RunInput};
 
 /// How long a step may speak for itself: longer than any tool runs.
 const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
 
-/// Kinds of wishes.
+/// Kinds of desired states.
 const TIMER: &str = "timer";
 const HOLD: &str = "hold";
 const ENDED: &str = "ended";
 
-/// How the alarm of a node is called: no hold's id begins so.
-pub(crate) const NODE_ALARM: &str = "node_";
+/// How the timer of a node is called: no hold's id begins so.
+pub(crate) const NODE_TIMER: &str = "node_";
 
-/// The messages of a batch: one a hand-out.
+/// The messages of a batch: one a dispatch.
 pub(crate) fn messages(effects: &[Effect], key: &StepKey) -> Vec<Outgoing> {
     effects
         .iter()
         .filter_map(|effect| match effect {
-            Effect::HandOut(out) => hand_out(out, key, out.at),
+            Effect::StepDispatch(out) => step_dispatch(out, key, out.at),
             Effect::AgentVersion { .. }
             | Effect::Value { .. }
             | Effect::Activity { .. }
@@ -54,19 +56,23 @@ pub(crate) fn messages(effects: &[Effect], key: &StepKey) -> Vec<Outgoing> {
             | Effect::Lease(_)
             | Effect::LeaseOver { .. }
             | Effect::Claim { .. }
-            | Effect::NodeAlarm { .. }
+            | Effect::NodeTimer { .. }
             | Effect::Beaten { .. }
             | Effect::AskToBeat { .. }
-            | Effect::PagesToCome
+            | Effect::ScopeSyncPending
             | Effect::Users(_)
             | Effect::History { .. } => None,
         })
         .collect()
 }
 
-/// The message of a hand-out, with the token by which the step speaks for itself. The core knows no
+/// The message of a dispatch, with the token by which the step speaks for itself. The core knows no
 /// keys: it is signed here.
-pub(crate) fn hand_out(out: &HandOut, key: &StepKey, now: DateTime<Utc>) -> Option<Outgoing> {
+pub(crate) fn step_dispatch(
+    out: &StepDispatch,
+    key: &StepKey,
+    now: DateTime<Utc>,
+) -> Option<Outgoing> {
     let queue = match out.http {
         Some(_) => HTTP_QUEUE,
         None => out.tool.as_str(),
@@ -75,8 +81,8 @@ pub(crate) fn hand_out(out: &HandOut, key: &StepKey, now: DateTime<Utc>) -> Opti
     outgoing(subject::steps(&out.workspace, queue), &signed)
 }
 
-/// A hand-out with its step token.
-pub(crate) fn signed(out: &HandOut, key: &StepKey, now: DateTime<Utc>) -> HandOut {
+/// A dispatch with its step token.
+pub(crate) fn signed(out: &StepDispatch, key: &StepKey, now: DateTime<Utc>) -> StepDispatch {
     let claims = StepClaims {
         workspace: out.workspace.clone(),
         run: out.run,
@@ -87,14 +93,14 @@ pub(crate) fn signed(out: &HandOut, key: &StepKey, now: DateTime<Utc>) -> HandOu
     let token = key
         .sign(&claims)
         .inspect_err(|error| tracing::error!(%error, "a step token that cannot be made"));
-    HandOut {
+    StepDispatch {
         token: token.ok(),
         ..out.clone()
     }
 }
 
 /// What is wanted of the scheduler, the handoff and the notification service: level, not edge.
-pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
+pub(crate) fn desired_states(effects: &[Effect]) -> Vec<DesiredState> {
     effects
         .iter()
         .filter_map(|effect| match effect {
@@ -104,18 +110,21 @@ pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
                 rev,
                 due,
             } => timer(workspace.clone(), hold.to_string(), *rev, *due),
-            Effect::NodeAlarm { node, rev, due } => {
+            Effect::NodeTimer { node, rev, due } => {
                 let system = subject::SYSTEM_WORKSPACE.parse().ok()?;
-                timer(system, format!("{NODE_ALARM}{node}"), *rev, *due)
+                timer(system, format!("{NODE_TIMER}{node}"), *rev, *due)
             }
-            Effect::Hold { workspace, wish } => Some(Wish {
+            Effect::Hold {
+                workspace,
+                desired_state,
+            } => Some(DesiredState {
                 kind: HOLD,
                 workspace: workspace.clone(),
-                id: wish.id.to_string(),
-                rev: wish.rev,
-                body: write(wish)?,
+                id: desired_state.id.to_string(),
+                rev: desired_state.rev,
+                body: write(desired_state)?,
             }),
-            Effect::Ended { workspace, end } => Some(Wish {
+            Effect::Ended { workspace, end } => Some(DesiredState {
                 kind: ENDED,
                 workspace: workspace.clone(),
                 id: end.run.to_string(),
@@ -127,26 +136,31 @@ pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
             | Effect::Activity { .. }
             | Effect::ForgetActivities { .. }
             | Effect::Step(_)
-            | Effect::HandOut(_)
+            | Effect::StepDispatch(_)
             | Effect::Lease(_)
             | Effect::LeaseOver { .. }
             | Effect::Claim { .. }
             | Effect::Beaten { .. }
             | Effect::AskToBeat { .. }
-            | Effect::PagesToCome
+            | Effect::ScopeSyncPending
             | Effect::Users(_)
             | Effect::History { .. } => None,
         })
         .collect()
 }
 
-fn timer(workspace: Workspace, id: String, rev: u64, due: Option<DateTime<Utc>>) -> Option<Wish> {
+fn timer(
+    workspace: Workspace,
+    id: String,
+    rev: u64,
+    due: Option<DateTime<Utc>>,
+) -> Option<DesiredState> {
     let body = write(&SetTimer {
         id: id.clone(),
         rev,
         due,
     })?;
-    Some(Wish {
+    Some(DesiredState {
         kind: TIMER,
         workspace,
         id,
@@ -155,8 +169,8 @@ fn timer(workspace: Workspace, id: String, rev: u64, due: Option<DateTime<Utc>>)
     })
 }
 
-/// The command that carries wishes of one kind.
-pub(crate) fn wish_message(
+/// The command that carries desired states of one kind.
+pub(crate) fn desired_state_command(
     kind: &str,
     workspace: &Workspace,
     bodies: &[&str],
@@ -177,49 +191,49 @@ pub(crate) fn wish_message(
             rows_as_command(SERVICE, workspace, &first, ("holds", bodies))
         }
         ENDED => {
-            let first = NoteEnds {
+            let first = RecordRunEnds {
                 ends: read_first(bodies)?,
             };
             rows_as_command(SERVICE, workspace, &first, ("ends", bodies))
         }
         other => Err(serde::ser::Error::custom(format!(
-            "no wish is of kind `{other}`"
+            "no desired state is of kind `{other}`"
         ))),
     }
 }
 
-/// What an answer to a wish means: nobody wants the ends of an agent, or of the workspace, any more. If it is
+/// What an answer to a desired state means: nobody wants the ends of an agent, or of the workspace, any more. If it is
 /// both, the next end tells of the agent.
-pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
-    if wish.kind != ENDED {
+pub(crate) fn confirmed(desired_state: &Acknowledged<'_>) -> Option<Input> {
+    if desired_state.kind != ENDED {
         return None;
     }
-    let (agent, watch) = match serde_json::from_value(wish.answer.clone()).ok()? {
-        EndNoted::Nobody {
+    let (agent, watch) = match serde_json::from_value(desired_state.answer.clone()).ok()? {
+        RunEndRecorded::Nobody {
             workspace_watch: watch @ 1..,
             ..
         } => (None, watch),
-        EndNoted::Nobody { agent, watch, .. } => (Some(agent), watch),
-        EndNoted::Told | EndNoted::Known => return None,
+        RunEndRecorded::Nobody { agent, watch, .. } => (Some(agent), watch),
+        RunEndRecorded::Told | RunEndRecorded::Known => return None,
     };
     (watch > 0).then(|| Input::UnwatchedEnds {
-        workspace: wish.workspace.clone(),
+        workspace: desired_state.workspace.clone(),
         agent,
         watch,
     })
 }
 
 /// What a refused desired state means for its run. A question that nobody takes ends as one that was
-/// withdrawn: its step fails. An alarm that is not set is an incident on the run.
-pub(crate) fn refused(wish: &RefusedWish<'_>, now: DateTime<Utc>) -> AfterRefusal<Input> {
-    let Ok(hold) = wish.id.parse::<HoldId>() else {
+/// withdrawn: its step fails. A timer that is not set is an incident on the run.
+pub(crate) fn refused(desired_state: &RefusedState<'_>, now: DateTime<Utc>) -> AfterRefusal<Input> {
+    let Ok(hold) = desired_state.id.parse::<HoldId>() else {
         return AfterRefusal::Keep;
     };
-    let problem = wish.problem;
-    let input = match wish.kind {
+    let problem = desired_state.problem;
+    let input = match desired_state.kind {
         HOLD => RunInput::HoldClosed {
             hold,
-            closing: Closing {
+            closing: HoldClosure {
                 outcome: HoldOutcome::Cancelled,
                 data: json!({
                     "code": "request_refused",
@@ -227,17 +241,17 @@ pub(crate) fn refused(wish: &RefusedWish<'_>, now: DateTime<Utc>) -> AfterRefusa
                 }),
                 by: Actor::service(holdpoint_contracts::handoff::SERVICE).to_string(),
                 at: now,
-                deeds: Vec::new(),
+                handoff_events: Vec::new(),
                 by_rung: None,
             },
         },
         TIMER => RunInput::Incident {
-            reason: format!("the scheduler refused the alarm of {hold}: {problem}"),
+            reason: format!("the scheduler refused the timer of {hold}: {problem}"),
         },
         _ => return AfterRefusal::Keep,
     };
     AfterRefusal::Decide(Input::Run {
-        workspace: wish.workspace.clone(),
+        workspace: desired_state.workspace.clone(),
         run: hold.run,
         input,
     })
@@ -252,16 +266,16 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
         | Effect::Activity { .. }
         | Effect::ForgetActivities { .. }
         | Effect::Step(_)
-        | Effect::HandOut(_)
+        | Effect::StepDispatch(_)
         | Effect::Timer { .. }
         | Effect::Hold { .. }
         | Effect::Ended { .. }
         | Effect::Lease(_)
         | Effect::LeaseOver { .. }
         | Effect::Claim { .. }
-        | Effect::NodeAlarm { .. }
+        | Effect::NodeTimer { .. }
         | Effect::Beaten { .. }
-        | Effect::PagesToCome
+        | Effect::ScopeSyncPending
         | Effect::Users(_)
         | Effect::History { .. } => None,
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::UserFact;
+use holdpoint_contracts::handoff::UserChange;
 use holdpoint_kernel::{Deps, Handle};
 use holdpoint_people::{People, Sink};
 use holdpoint_store::{StoreError, open_writer};
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 struct Kernel(Handle<Executor>);
 
 impl Sink for Kernel {
-    fn apply(&self, facts: Vec<UserFact>) -> BoxFuture<'_, Result<(), Problem>> {
+    fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
         async move {
             if self.0.submit(vec![Input::Users(facts)]).await {
                 return Ok(());

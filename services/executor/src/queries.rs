@@ -292,7 +292,7 @@ impl ExecutorQueries {
         if !query.raw_errors {
             rows.iter_mut().for_each(|row| row.raw_error = None);
         }
-        let handovers = store::handovers_of(&self.db, run.id)
+        let lease_events = store::handovers_of(&self.db, run.id)
             .await
             .map_err(|error| failed(&error))?;
         let input = store::input_of(&self.db, run.id)
@@ -300,7 +300,7 @@ impl ExecutorQueries {
             .map_err(|error| failed(&error))?;
         Ok(RunView {
             input: input.map(shown_input),
-            steps: run.step_views(&plan, rows, handovers),
+            steps: run.step_views(&plan, rows, lease_events),
             ..run.view(self.clock.now())
         })
     }

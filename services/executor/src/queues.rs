@@ -28,7 +28,7 @@ pub(crate) struct Queues {
 
 impl Queues {
     /// Takes the tools of a node; new ones get a queue at once.
-    pub(crate) fn want(&self, tools: &[ToolName]) {
+    pub(crate) fn state(&self, tools: &[ToolName]) {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_new = false;
         for tool in tools {
@@ -103,7 +103,7 @@ mod tests {
         let tools: Vec<ToolName> = (0..=QUEUES_MAX)
             .map(|number| format!("tool.t{number}").parse().unwrap())
             .collect();
-        queues.want(&tools);
+        queues.state(&tools);
         assert_eq!(queues.wanted.lock().unwrap().len(), QUEUES_MAX);
     }
 }

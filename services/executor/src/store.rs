@@ -4,8 +4,8 @@ mod activity_row;
 mod agent_row;
 mod agent_version_row;
 mod contact_row;
-mod handover_row;
 mod history_row;
+mod lease_event_row;
 mod lease_row;
 mod node_row;
 mod run_row;
@@ -26,7 +26,7 @@ use holdpoint_people::table as people;
 use holdpoint_store::{StoreError, Transaction};
 use sea_orm::DatabaseConnection;
 
-use crate::Executor;
+use crate::domain::ExecutorDomain;
 use crate::domain::scope::Scope;
 use crate::domain::{Aggregate, Effect, Fact, Key, Lease, Need};
 
@@ -34,8 +34,8 @@ pub(crate) use activity_row::newest as activities_of;
 pub(crate) use agent_row::{list as list_agents, named as agents};
 pub(crate) use agent_version_row::one as plan;
 pub(crate) use contact_row::{list as list_contacts, load as contacts};
-pub(crate) use handover_row::of_run as handovers_of;
 pub(crate) use history_row::after as history_after;
+pub(crate) use lease_event_row::of_run as handovers_of;
 pub(crate) use lease_row::{
     due as due_leases, id as lease_id, list as list_leases, load as leases,
 };
@@ -167,7 +167,7 @@ pub(crate) async fn find(
 /// Saves states under their guards; returns those that lost.
 pub(crate) async fn save(
     db: &Transaction,
-    changed: &[Changed<'_, Executor>],
+    changed: &[Changed<'_, ExecutorDomain>],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
     let (mut agents, mut contacts, mut runs) = (Vec::new(), Vec::new(), Vec::new());
@@ -199,9 +199,9 @@ pub(crate) async fn record(
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let (mut versions, mut values) = (Vec::new(), Vec::new());
-    let (mut histories, mut handovers) = (Vec::new(), Vec::new());
+    let (mut histories, mut lease_events) = (Vec::new(), Vec::new());
     let mut leases: BTreeMap<String, Option<&Lease>> = BTreeMap::new();
-    let (mut beats, mut activities, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut heartbeats, mut activities, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
     let mut steps: BTreeMap<(RunId, &str), step_row::Merged<'_>> = BTreeMap::new();
     for effect in effects {
         match effect {
@@ -230,11 +230,11 @@ pub(crate) async fn record(
                 leases.insert(lease_row::id(*run, step), None);
             }
             Effect::Claim { run, step, entry } => {
-                handovers.push(handover_row::active(*run, step, entry)?);
+                lease_events.push(lease_event_row::active(*run, step, entry)?);
             }
             Effect::Beaten { working } => {
                 let ids = working.iter();
-                beats.extend(ids.map(|claimed| lease_row::id(claimed.run, &claimed.step)));
+                heartbeats.extend(ids.map(|claimed| lease_row::id(claimed.run, &claimed.step)));
             }
             Effect::Activity {
                 workspace,
@@ -247,20 +247,20 @@ pub(crate) async fn record(
                 forgotten.push((workspace, contact));
             }
             Effect::Users(facts) => people::apply(db, facts).await?,
-            Effect::HandOut(_)
-            | Effect::PagesToCome
+            Effect::StepDispatch(_)
+            | Effect::ScopeSyncPending
             | Effect::Timer { .. }
             | Effect::Hold { .. }
             | Effect::Ended { .. }
-            | Effect::NodeAlarm { .. }
+            | Effect::NodeTimer { .. }
             | Effect::AskToBeat { .. } => {}
         }
     }
     write_leases(db, leases).await?;
-    lease_row::beaten(db, &beats, now).await?;
+    lease_row::beaten(db, &heartbeats, now).await?;
     activity_row::forget(db, &forgotten).await?;
     activity_row::insert(db, activities).await?;
-    handover_row::insert(db, handovers).await?;
+    lease_event_row::insert(db, lease_events).await?;
     agent_version_row::insert(db, versions).await?;
     run_value_row::insert(db, values).await?;
     step_row::upsert(db, steps.into_values()).await?;

@@ -1,9 +1,9 @@
 //! What the executor looks for in its tables from time to time: leases that have ended,
-//! hand-outs that nobody has confirmed, runs whose agent or workspace was commanded. They decide nothing: what they find becomes an input.
+//! dispatches that nobody has confirmed, runs whose agent or workspace was commanded. They decide nothing: what they find becomes an input.
 
 mod following;
-mod hand_outs;
 mod leases;
+mod redispatch;
 
 #[cfg(test)]
 mod tests;
@@ -17,9 +17,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::Executor;
 
-pub(crate) use following::PagesToCome;
-pub(crate) use hand_outs::hand_outs;
-pub use leases::{Judged, judge};
+pub(crate) use following::ScopeSyncPending;
+pub use leases::{LeaseStatus, lease_status};
+pub(crate) use redispatch::step_dispatches;
 
 /// What sweeps are started with.
 pub(crate) struct Sweeping<'s> {
@@ -33,8 +33,8 @@ pub(crate) fn start(with: &Sweeping<'_>, stop: &CancellationToken, tracker: &Tas
     let (handle, db) = (with.handle, with.db);
     let leases = leases::Leases::new(with.service.clock.clone(), handle.bus().clone());
     start_sweep(handle, db.clone(), leases, stop.clone(), tracker);
-    let hand_outs = hand_outs::HandOuts::new(with.service.clone());
-    start_sweep(handle, db.clone(), hand_outs, stop.clone(), tracker);
+    let step_dispatches = redispatch::HandOuts::new(with.service.clone());
+    start_sweep(handle, db.clone(), step_dispatches, stop.clone(), tracker);
     let pages = &with.service.pages;
     let following = following::Following(Arc::clone(pages));
     let nudge = start_sweep(handle, db.clone(), following, stop.clone(), tracker);

@@ -12,7 +12,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::executor::{ApplyAgent, GetRun, StartRun};
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::run::{ActionResult, RunStatus};
-use holdpoint_contracts::steps::HandOut;
+use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::{RunId, ToolName, Workspace};
 use holdpoint_kernel::Deps;
 use holdpoint_store::{Location, open_readers};
@@ -38,7 +38,7 @@ impl InlineTools for Log {
         ["log", "send_email"].contains(&tool.as_str())
     }
 
-    fn call<'c>(&'c self, _: &'c HandOut) -> BoxFuture<'c, (ActionResult, Option<String>)> {
+    fn call<'c>(&'c self, _: &'c StepDispatch) -> BoxFuture<'c, (ActionResult, Option<String>)> {
         self.0.fetch_add(1, Ordering::SeqCst);
         let result = ActionResult {
             success: true,

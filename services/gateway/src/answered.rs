@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// What became of a command.
 #[derive(Debug)]
-pub(crate) enum Answered<A> {
+pub(crate) enum CommandOutcome<A> {
     /// Its owner did it.
     Done(A),
     /// Its owner is down; the command is stored and will be brought to it.
@@ -21,19 +21,19 @@ struct AcceptedBody {
     command_id: CommandId,
 }
 
-impl<A: Serialize> Answered<A> {
+impl<A: Serialize> CommandOutcome<A> {
     /// The owner's answer under a status of its own.
     pub(crate) fn with_status(self, status: StatusCode) -> Response {
         self.respond(|answer| (status, Json(answer)).into_response())
     }
 }
 
-impl<A> Answered<A> {
+impl<A> CommandOutcome<A> {
     /// A part of the owner's answer.
-    pub(crate) fn map<B>(self, part: impl FnOnce(A) -> B) -> Answered<B> {
+    pub(crate) fn map<B>(self, part: impl FnOnce(A) -> B) -> CommandOutcome<B> {
         match self {
-            Self::Done(answer) => Answered::Done(part(answer)),
-            Self::Accepted(command) => Answered::Accepted(command),
+            Self::Done(answer) => CommandOutcome::Done(part(answer)),
+            Self::Accepted(command) => CommandOutcome::Accepted(command),
         }
     }
 

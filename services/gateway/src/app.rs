@@ -6,7 +6,7 @@ use holdpoint_auth::Keys;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::scheduler::AdvancedClock;
-use holdpoint_contracts::{Actor, Asked, Command, Envelope, Problem};
+use holdpoint_contracts::{Actor, Command, Envelope, IdempotencyKey, Problem};
 use holdpoint_ids::CommandId;
 use holdpoint_people::People;
 use sea_orm::DatabaseConnection;
@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::assertions::Assertions;
 use crate::caller::Caller;
 use crate::concurrency::ConcurrencyLimit;
@@ -45,7 +45,7 @@ pub(crate) struct App {
     /// Ends live streams and long polls; requests go on.
     pub(crate) closing: CancellationToken,
     /// Held while the clock moves; inside, the last advance that carried a key.
-    pub(crate) advances: Arc<Mutex<Option<(Asked, AdvancedClock)>>>,
+    pub(crate) advances: Arc<Mutex<Option<(IdempotencyKey, AdvancedClock)>>>,
     /// In which zone each person reads times.
     pub(crate) zones: Arc<Zones>,
     /// Live streams and long polls.
@@ -86,9 +86,9 @@ impl App {
     pub(crate) async fn ask<C: Command + Sync>(
         &self,
         caller: &Caller,
-        key: Option<Asked>,
+        key: Option<IdempotencyKey>,
         command: C,
-    ) -> Result<C::Answer, Problem> {
+    ) -> Result<C::Reply, Problem> {
         let envelope = self.envelope(caller, key, command)?;
         self.bus.ask(&caller.workspace, &envelope).await
     }
@@ -98,10 +98,10 @@ impl App {
     pub(crate) async fn command<C: Command + Sync>(
         &self,
         caller: &Caller,
-        key: Option<Asked>,
+        key: Option<IdempotencyKey>,
         command: C,
-    ) -> Result<Answered<C::Answer>, Problem> {
-        let key = key.unwrap_or_else(|| Asked {
+    ) -> Result<CommandOutcome<C::Reply>, Problem> {
+        let key = key.unwrap_or_else(|| IdempotencyKey {
             key: CommandId::fresh().to_string(),
             digest: String::new(),
         });
@@ -113,14 +113,14 @@ impl App {
     pub(crate) async fn command_after<C: Command + Sync>(
         &self,
         caller: &Caller,
-        key: Option<Asked>,
+        key: Option<IdempotencyKey>,
         after: Option<CommandId>,
         command: C,
-    ) -> Result<Answered<C::Answer>, Problem> {
+    ) -> Result<CommandOutcome<C::Reply>, Problem> {
         let envelope = self.envelope(caller, key, command)?;
         if after.is_none() {
             match self.bus.ask(&caller.workspace, &envelope).await {
-                Ok(answer) => return Ok(Answered::Done(answer)),
+                Ok(answer) => return Ok(CommandOutcome::Done(answer)),
                 Err(problem) if problem.is_transient() => {
                     tracing::info!(%problem, verb = C::VERB, "stored for later");
                 }
@@ -128,13 +128,13 @@ impl App {
             }
         }
         let id = crate::forward::accept(self, caller, envelope, after).await?;
-        Ok(Answered::Accepted(id))
+        Ok(CommandOutcome::Accepted(id))
     }
 
     fn envelope<C: Command>(
         &self,
         caller: &Caller,
-        key: Option<Asked>,
+        key: Option<IdempotencyKey>,
         command: C,
     ) -> Result<Envelope<C>, Problem> {
         let envelope = Envelope {

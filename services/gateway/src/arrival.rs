@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use crate::body::{BODY_MAX, too_large};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// How long a body may take to arrive.
 const ARRIVAL_MAX: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ pub(crate) async fn watch(request: Request, next: Next) -> Response {
     let announced = announced(request.headers());
     // Such a client sends nothing before it is told to, so that it can be refused without cost.
     if waits && announced.is_some_and(|bytes| bytes > BODY_MAX) {
-        return Refused(too_large()).into_response();
+        return ApiError(too_large()).into_response();
     }
     let (parts, body) = request.into_parts();
     let (left, mut rest) = oneshot::channel();

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt;
 use holdpoint_contracts::value_limits::{self, LimitExceeded};
-use holdpoint_contracts::{Asked, FieldError, Problem};
+use holdpoint_contracts::{FieldError, IdempotencyKey, Problem};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::app::App;
 use crate::arrival::is_too_slow;
 use crate::caller::{Bearer, quoted};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// The largest body, in bytes.
 pub(crate) const BODY_MAX: usize = 1024 * 1024;
@@ -25,21 +25,21 @@ const KEY_MAX: usize = 255;
 #[derive(Debug)]
 pub(crate) struct Body {
     /// The caller's key and what was asked under it.
-    pub(crate) key: Option<Asked>,
+    pub(crate) key: Option<IdempotencyKey>,
     bytes: Vec<u8>,
     media_type: Option<String>,
 }
 
 impl FromRequest<App> for Body {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Refused> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
         let bearer = Bearer::from_request_parts(&mut parts, app).await?;
         let (workspace, kind, name) = bearer.scope();
         let caller_key = idempotency_key(&parts.headers)?;
         let bytes = arrived(body).await?;
-        let key = caller_key.map(|key| Asked {
+        let key = caller_key.map(|key| IdempotencyKey {
             key: scoped(&[workspace, kind, &name, &route(&parts), &key]),
             digest: digest(&parts, &bytes),
         });
@@ -144,8 +144,8 @@ impl Body {
 }
 
 /// The same key for one part of what was asked under it.
-pub(crate) fn key_of_part(key: &Asked, part: &str, content: &[u8]) -> Asked {
-    Asked {
+pub(crate) fn key_of_part(key: &IdempotencyKey, part: &str, content: &[u8]) -> IdempotencyKey {
+    IdempotencyKey {
         key: scoped(&[&key.key, part]),
         digest: format!("{:x}", Sha256::digest(content)),
     }
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_part_has_a_key_of_its_own_that_is_the_same_each_time() {
-        let whole = Asked {
+        let whole = IdempotencyKey {
             key: scoped(&["k"]),
             digest: String::new(),
         };

@@ -14,7 +14,7 @@ use holdpoint_ids::{ContactId, RunId, Workspace};
 
 use crate::app::App;
 use crate::assertions::VALID_FOR;
-use crate::problem::{Refused, database_away};
+use crate::problem::{ApiError, database_away};
 use crate::rights::{grants, is_whole, narrowed, runs_installation};
 use crate::store::tokens::{self, Holder};
 
@@ -66,7 +66,7 @@ pub(crate) struct Reader {
 
 /// Who asks people for a run, in the workspace of the path: somebody, or a step that runs. It has no
 /// `Debug`, so that a token cannot slip into a log.
-pub(crate) enum Asker {
+pub(crate) enum QuestionSource {
     /// A user.
     User(Caller),
     /// A step, by its token: which one, and whether it counts, the executor finds out.
@@ -75,18 +75,18 @@ pub(crate) enum Asker {
 
 /// The token that a live stream was opened with, which is looked at for as long as that lasts. It has no
 /// `Debug`, so that it cannot slip into a log.
-pub(crate) struct Standing {
+pub(crate) struct StreamToken {
     token: String,
 }
 
 /// The id or name in the path; one that is none is not found.
 #[derive(Debug)]
-pub(crate) struct Named<T>(pub(crate) T);
+pub(crate) struct PathId<T>(pub(crate) T);
 
 impl FromRequestParts<App> for Bearer {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         if let Some(known) = parts.extensions.get::<Self>() {
             return Ok(known.clone());
         }
@@ -100,7 +100,7 @@ impl FromRequestParts<App> for Bearer {
 
 impl Bearer {
     /// Whose token it is at this moment.
-    async fn of(app: &App, token: &str) -> Result<Self, Refused> {
+    async fn of(app: &App, token: &str) -> Result<Self, ApiError> {
         if token.starts_with(STEP_TOKEN_PREFIX) {
             let claims = app.keys.steps.check(token, app.clock.now());
             let told = |error| unauthorized(&format!("this step token is not accepted: {error}"));
@@ -145,7 +145,7 @@ impl Bearer {
 }
 
 /// Who a token speaks for at this moment.
-async fn user(app: &App, token: &str) -> Result<Known, Refused> {
+async fn user(app: &App, token: &str) -> Result<Known, ApiError> {
     let now = app.clock.now();
     let holder = tokens::holder(&app.readers, token, now)
         .await
@@ -177,9 +177,9 @@ pub(crate) async fn claims(app: &App, holder: Holder) -> Result<Option<Known>, P
 }
 
 impl FromRequestParts<App> for User {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let bearer = Bearer::from_request_parts(parts, app).await?;
         Ok(Self(bearer.into_user()?.claims))
     }
@@ -193,9 +193,9 @@ impl User {
 }
 
 impl FromRequestParts<App> for Caller {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let (_workspace, bearer) = inside(parts, app).await?;
         Ok(Self::of(bearer.into_user()?))
     }
@@ -238,7 +238,7 @@ impl Caller {
     }
 }
 
-impl Standing {
+impl StreamToken {
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let token = token(headers).unwrap_or_default().to_owned();
         Self { token }
@@ -251,19 +251,19 @@ impl Standing {
             Ok(Bearer::User(known)) => Ok(authorize(Some(&known.claims), Right::Look).is_ok()),
             Ok(Bearer::Step(claims)) => match speaking(app, &claims).await {
                 Ok(_run) => Ok(true),
-                Err(Refused(problem)) if problem.status == UNAUTHORIZED => Ok(false),
-                Err(Refused(problem)) => Err(problem),
+                Err(ApiError(problem)) if problem.status == UNAUTHORIZED => Ok(false),
+                Err(ApiError(problem)) => Err(problem),
             },
-            Err(Refused(problem)) if problem.status == UNAUTHORIZED => Ok(false),
-            Err(Refused(problem)) => Err(problem),
+            Err(ApiError(problem)) if problem.status == UNAUTHORIZED => Ok(false),
+            Err(ApiError(problem)) => Err(problem),
         }
     }
 }
 
 impl FromRequestParts<App> for Reader {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let (workspace, bearer) = inside(parts, app).await?;
         let contact = match &bearer {
             Bearer::User(known) => {
@@ -283,13 +283,13 @@ impl FromRequestParts<App> for Reader {
 
 /// The run of a step that its token still speaks for: a later dispatch, the end of the step and the end of
 /// the run make the token worth nothing.
-async fn speaking(app: &App, own: &StepClaims) -> Result<RunView, Refused> {
+async fn speaking(app: &App, own: &StepClaims) -> Result<RunView, ApiError> {
     let ended =
         || unauthorized("this step token is of a step that has ended or was dispatched again");
     let run = match app.bus.query(&own.workspace, &GetRun::of(own.run)).await {
         Ok(run) => run,
         Err(problem) if problem.status == 404 => return Err(ended()),
-        Err(problem) => return Err(Refused(problem)),
+        Err(problem) => return Err(ApiError(problem)),
     };
     let is_own = |step: &StepView| step.id == own.step && step.dispatch == own.dispatch;
     let is_live = |step: &StepView| match step.status {
@@ -314,10 +314,10 @@ async fn speaking(app: &App, own: &StepClaims) -> Result<RunView, Refused> {
     Ok(run)
 }
 
-impl FromRequestParts<App> for Asker {
-    type Rejection = Refused;
+impl FromRequestParts<App> for QuestionSource {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let (workspace, bearer) = inside(parts, app).await?;
         Ok(match bearer {
             Bearer::User(known) => Self::User(Caller::of(known)),
@@ -390,30 +390,30 @@ impl Reader {
 }
 
 /// The workspace of the path, which must be the one that the token opens.
-async fn inside(parts: &mut Parts, app: &App) -> Result<(Workspace, Bearer), Refused> {
+async fn inside(parts: &mut Parts, app: &App) -> Result<(Workspace, Bearer), ApiError> {
     let bearer = Bearer::from_request_parts(parts, app).await?;
     let (name, _other) = path_params(parts, app).await?;
     let workspace = bearer.workspace().clone();
     if workspace.as_str() != name {
         let name = quoted(&name);
         let detail = format!("there is no workspace `{name}`");
-        return Err(Refused(Problem::not_found(detail)));
+        return Err(ApiError(Problem::not_found(detail)));
     }
     Ok((workspace, bearer))
 }
 
-impl<T: FromStr<Err: std::fmt::Display>> FromRequestParts<App> for Named<T> {
-    type Rejection = Refused;
+impl<T: FromStr<Err: std::fmt::Display>> FromRequestParts<App> for PathId<T> {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let (_workspace, text) = path_params(parts, app).await?;
-        let not_found = |error: T::Err| Refused(Problem::not_found(error.to_string()));
+        let not_found = |error: T::Err| ApiError(Problem::not_found(error.to_string()));
         text.parse().map(Self).map_err(not_found)
     }
 }
 
 /// The workspace, and the one other thing that a path can name; empty where it names none.
-async fn path_params(parts: &mut Parts, app: &App) -> Result<(String, String), Refused> {
+async fn path_params(parts: &mut Parts, app: &App) -> Result<(String, String), ApiError> {
     let params = RawPathParams::from_request_parts(parts, app)
         .await
         .map_err(|error| Problem::not_found(format!("the path cannot be read: {error}")))?;
@@ -438,8 +438,8 @@ fn bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn unauthorized(detail: &str) -> Refused {
-    Refused(Problem::new(UNAUTHORIZED, "unauthorized", detail))
+fn unauthorized(detail: &str) -> ApiError {
+    ApiError(Problem::new(UNAUTHORIZED, "unauthorized", detail))
 }
 
 /// As much of a text as an answer quotes.

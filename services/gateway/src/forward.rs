@@ -14,7 +14,7 @@ use chrono::TimeDelta;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdpoint_auth::{Asserted, Claims};
 use holdpoint_bus::REQUEST_TIMEOUT;
-use holdpoint_contracts::{Asked, Command, Envelope, Problem, Reply, subject};
+use holdpoint_contracts::{Command, Envelope, IdempotencyKey, Problem, Reply, subject};
 use holdpoint_ids::CommandId;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -48,7 +48,7 @@ pub(crate) async fn accept<C: Command>(
 ) -> Result<CommandId, Problem> {
     let id = CommandId::fresh();
     // A start without a caller's key names its run; for all others `App::command` has made a key.
-    let key = envelope.key.clone().unwrap_or_else(|| Asked {
+    let key = envelope.key.clone().unwrap_or_else(|| IdempotencyKey {
         key: id.to_string(),
         digest: String::new(),
     });
@@ -114,7 +114,7 @@ struct Forwarder {
 
 /// What asking the owner came to.
 enum Outcome {
-    Answered(Reply<Value>),
+    CommandOutcome(Reply<Value>),
     Silent,
 }
 
@@ -181,7 +181,7 @@ impl Forwarder {
                 None => self.ask(&command).await?,
             };
             match outcome {
-                Outcome::Answered(answer) => self.done(command.id, &answer).await,
+                Outcome::CommandOutcome(answer) => self.done(command.id, &answer).await,
                 Outcome::Silent => {
                     if command.after.is_none() {
                         silent().insert(command.service);
@@ -205,14 +205,14 @@ impl Forwarder {
             // Long done and forgotten, or done.
             None | Some(Some(Reply::Ok(_))) => None,
             Some(None) => Some(Outcome::Silent),
-            Some(Some(refused @ Reply::Problem(_))) => Some(Outcome::Answered(refused)),
+            Some(Some(refused @ Reply::Problem(_))) => Some(Outcome::CommandOutcome(refused)),
         })
     }
 
     async fn ask(&self, command: &Stored) -> Result<Outcome, Problem> {
         let body = match self.body(command).await? {
             Ok(body) => body,
-            Err(refused) => return Ok(Outcome::Answered(Reply::Problem(refused))),
+            Err(refused) => return Ok(Outcome::CommandOutcome(Reply::Problem(refused))),
         };
         let request = Request::new()
             .payload(Bytes::from(body))
@@ -225,7 +225,7 @@ impl Forwarder {
                 None
             }
         };
-        Ok(answer.map_or(Outcome::Silent, Outcome::Answered))
+        Ok(answer.map_or(Outcome::Silent, Outcome::CommandOutcome))
     }
 
     /// The envelope with an assertion of this moment; or why it must not be done any more.

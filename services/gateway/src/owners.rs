@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdpoint_contracts::handoff::PutUser;
-use holdpoint_contracts::{Asked, Envelope, Problem};
+use holdpoint_contracts::{Envelope, IdempotencyKey, Problem};
 use holdpoint_ids::{RoleName, UserName, Workspace};
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(100);
 pub(crate) async fn token(
     app: &App,
     workspace: &Workspace,
-    asked: Option<Asked>,
+    asked: Option<IdempotencyKey>,
 ) -> Result<String, Problem> {
     let user = ready(app, workspace).await?;
     let holder = Holder {

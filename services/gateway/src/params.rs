@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::app::App;
 use crate::caller::quoted;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// Items of a page unless `limit` says more or less.
 const LIMIT_DEFAULT: u64 = 100;
@@ -26,9 +26,9 @@ const VALUE_MAX: usize = 1_024;
 pub(crate) struct Params(BTreeMap<String, String>);
 
 impl FromRequestParts<App> for Params {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
         Ok(Self::read(&parts.uri)?)
     }
 }

@@ -12,9 +12,9 @@ use crate::pages;
 
 /// A problem on its way out.
 #[derive(Debug)]
-pub(crate) struct Refused(pub(crate) Problem);
+pub(crate) struct ApiError(pub(crate) Problem);
 
-impl From<Problem> for Refused {
+impl From<Problem> for ApiError {
     fn from(problem: Problem) -> Self {
         Self(problem)
     }
@@ -41,7 +41,7 @@ impl From<Problem> for ProblemBody {
     fn from(problem: Problem) -> Self {
         let title = status(&problem)
             .canonical_reason()
-            .unwrap_or("Refused")
+            .unwrap_or("ApiError")
             .to_owned();
         Self {
             kind: format!("urn:holdpoint:problem:{}", problem.code),
@@ -70,7 +70,7 @@ pub(crate) fn status(problem: &Problem) -> StatusCode {
         .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = status(&self.0);
         let body = axum::Json(ProblemBody::from(self.0));
@@ -103,7 +103,7 @@ pub(crate) async fn no_such_path(uri: Uri, headers: HeaderMap) -> Response {
             "There is no page at {path}. The address may be incomplete."
         )));
     }
-    Refused(Problem::not_found(format!("there is nothing at {path}"))).into_response()
+    ApiError(Problem::not_found(format!("there is nothing at {path}"))).into_response()
 }
 
 /// The path exists with other methods; the header `Allow` lists them.
@@ -115,7 +115,7 @@ pub(crate) async fn no_such_method(method: Method, uri: Uri, headers: HeaderMap)
         return pages::refused(&refused(detail));
     }
     let detail = format!("{method} is not possible at {path}; `Allow` says what is");
-    Refused(refused(detail)).into_response()
+    ApiError(refused(detail)).into_response()
 }
 
 /// Whether a browser asks, for something that is not below the API.
@@ -141,7 +141,7 @@ pub(crate) fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
         panic = text.unwrap_or("without words"),
         "a handler panicked"
     );
-    Refused(Problem::internal()).into_response()
+    ApiError(Problem::internal()).into_response()
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_problem_with_a_status_that_is_none_is_our_fault() {
         for status in [0, 200, 302, 1000] {
-            let refused = Refused(Problem::new(status, "odd", "odd"));
+            let refused = ApiError(Problem::new(status, "odd", "odd"));
             assert_eq!(
                 refused.into_response().status(),
                 StatusCode::INTERNAL_SERVER_ERROR
@@ -183,13 +183,13 @@ mod tests {
 
     #[test]
     fn headers_say_how_to_go_on() {
-        let response = Refused(Problem::new(401, "unauthorized", "no token")).into_response();
+        let response = ApiError(Problem::new(401, "unauthorized", "no token")).into_response();
         assert_eq!(response.headers()[header::WWW_AUTHENTICATE], "Bearer");
         assert_eq!(
             response.headers()[header::CONTENT_TYPE],
             "application/problem+json"
         );
-        let response = Refused(Problem::unavailable("down")).into_response();
+        let response = ApiError(Problem::unavailable("down")).into_response();
         assert_eq!(response.headers()[header::RETRY_AFTER], "1");
     }
 }

@@ -1,6 +1,6 @@
 //! How much of a request somebody sees (issue 4, "redacted per viewer").
 //!
-//! The one place where users read requests: [`seen_by`] decides it, and every route and page asks
+//! The one place where users read requests: [`redact_for`] decides it, and every route and page asks
 //! through here; [`runs`] hides the same answers in runs. Owns no rule of who may decide: that is the handoff service's.
 
 pub(crate) mod runs;
@@ -30,7 +30,7 @@ impl App {
             .bus
             .query(&caller.workspace, &GetRequest { id })
             .await?;
-        Ok(seen_by(&caller.claims, found))
+        Ok(redact_for(&caller.claims, found))
     }
 
     /// A page of requests, each as far as the caller may see it.
@@ -40,7 +40,7 @@ impl App {
         query: &ListRequests,
     ) -> Result<Page<RequestView>, Problem> {
         let Page { items, next_cursor } = self.bus.query(&caller.workspace, query).await?;
-        let seen = items.into_iter().map(|one| seen_by(&caller.claims, one));
+        let seen = items.into_iter().map(|one| redact_for(&caller.claims, one));
         Ok(Page {
             items: seen.collect(),
             next_cursor,
@@ -50,7 +50,7 @@ impl App {
 
 /// All of a request for whom it concerns; for anybody else what is asked, without what people said and
 /// without what is known of the contact.
-pub(crate) fn seen_by(claims: &Claims, request: RequestView) -> RequestView {
+pub(crate) fn redact_for(claims: &Claims, request: RequestView) -> RequestView {
     let request = put_away_by(claims, request);
     match concerns(claims, &request) {
         true => request,
@@ -163,7 +163,7 @@ mod tests {
             ("bob", &["agent"], false),
             ("eva", &["sales"], false),
         ] {
-            let seen = seen_by(&claims(user, roles), request());
+            let seen = redact_for(&claims(user, roles), request());
             assert_eq!(seen == request(), sees_all, "{user} {roles:?}");
             assert_eq!(seen.redacted, !sees_all, "{user} {roles:?}");
         }
@@ -180,7 +180,7 @@ mod tests {
             until,
         }];
         for (user, seen) in [("nina", Some(until)), ("eva", None)] {
-            let shown = seen_by(&claims(user, &["owner"]), away.clone());
+            let shown = redact_for(&claims(user, &["owner"]), away.clone());
             assert_eq!(shown.snoozed_until, seen, "{user}");
             assert_eq!(shown.snoozed_by.len(), 1, "who has is shown");
         }
@@ -189,7 +189,7 @@ mod tests {
     /// Issue 4, Deliver 4: nothing that people said, nothing of the contact; what is asked stays.
     #[test]
     fn what_is_left_out_is_what_people_said_and_the_contact() {
-        let seen = seen_by(&claims("eva", &["viewer"]), request());
+        let seen = redact_for(&claims("eva", &["viewer"]), request());
         let text = serde_json::to_string(&seen).unwrap();
         for gone in ["zoe@zoe.example", "said yes", "12000", "s3cret"] {
             assert!(!text.contains(gone), "{gone} in {text}");

@@ -8,21 +8,22 @@ mod asked;
 mod audience;
 mod caller;
 mod deciding;
-mod few;
-mod handling;
+mod decision;
 mod hours;
 mod ladder;
 mod limits;
-mod meet;
+mod merge_desired_state;
 mod need;
 mod policy;
+mod progress;
+mod quorum;
 mod refusal;
 mod request;
+mod set_hold;
 mod settled;
 mod standalone;
-mod turn;
+mod transition;
 mod user;
-mod wish;
 
 #[cfg(test)]
 mod tests;
@@ -31,28 +32,29 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::TimerAnswer;
+use holdpoint_contracts::executor::TimerReply;
 use holdpoint_contracts::handoff::{
     AskAgain, Decided, DecidedOne, Decision, PolicyRules, PolicyView, RequestAction, RequestView,
     UserView,
 };
 use holdpoint_contracts::hold::{
-    ClosedAnswer, HoldClosed, HoldHandled, HoldSpec, Want, WishAnswer,
+    CloseReply, HandoffUpdate, HoldClosed, HoldSpec, HoldState, SetHoldReply,
 };
-use holdpoint_contracts::notification::RequestFact;
+use holdpoint_contracts::notification::RequestEvent;
+use holdpoint_decision::Decider;
 use holdpoint_ids::{HoldId, PolicyName, RoleName, UserName, Workspace};
 use serde::Serialize;
 
-pub use audience::Party;
+pub use audience::Recipient;
 pub use caller::{Caller, Proof};
-pub use handling::{Handling, Ladder, Mark, RungEnd, Untold};
-pub use meet::{Cell, OwnerState, meet};
-pub(crate) use need::Look;
-pub use need::{Fact, Found, Need};
+pub use decision::{Change, HandoffDomain, Lookup, LookupFn, Outcome, Undecided};
+pub use merge_desired_state::{MergeAction, OwnerState, merge_desired_state};
+pub use need::{Fact, Need};
 pub use policy::{Policy, all_built_in};
+pub use progress::{AuditStamp, Ladder, PendingHandoffEvents, RequestProgress, RungEnd};
 pub use refusal::Refusal;
-pub use request::{Alarm, Owner, Phase, Request};
-pub use settled::Settled;
+pub use request::{Owner, Phase, Request, Timer};
+pub use settled::ResolvedPolicies;
 pub use user::User;
 
 /// Names one aggregate. The workspace is part of it, so that none reaches into another.
@@ -117,13 +119,13 @@ pub enum Input {
 #[derive(Debug, Clone, PartialEq)]
 pub enum RequestInput {
     /// The executor says which state it wants: level, not edge.
-    Wish {
-        /// Rises with every wish; lower or equal changes nothing.
+    SetDesired {
+        /// Rises with every desired state; lower or equal changes nothing.
         rev: u64,
         /// The state that is wanted.
-        want: Want,
+        state: HoldState,
     },
-    /// The scheduler says that the alarm has come due.
+    /// The scheduler says that the timer has come due.
     TimerFired {
         /// As it was set; another one means that it was moved meanwhile.
         rev: u64,
@@ -131,14 +133,14 @@ pub enum RequestInput {
         due: DateTime<Utc>,
     },
     /// The executor's word on a close.
-    Told {
+    CloseAcked {
         /// Of the close that it speaks of; an older one says nothing.
         rev: u64,
         /// The word.
-        answer: ClosedAnswer,
+        answer: CloseReply,
     },
     /// The executor knows what was done with a handoff.
-    DeedsHeard {
+    HandoffEventsAcked {
         /// Up to this version.
         rev: u64,
     },
@@ -176,7 +178,7 @@ pub enum RequestInput {
         version: Option<u64>,
     },
     /// A person decides several alike, all or none; this is one of them.
-    DecideTogether {
+    DecideRequests {
         /// Who.
         caller: Caller,
         /// What.
@@ -197,11 +199,11 @@ pub enum RequestInput {
     /// them; from our own sweep.
     Orphaned {
         /// Who.
-        gone: Party,
+        gone: Recipient,
     },
-    /// The scheduler has confirmed the alarm.
-    AlarmSet {
-        /// Of that alarm.
+    /// The scheduler has confirmed the timer.
+    TimerAcked {
+        /// Of that timer.
         rev: u64,
     },
 }
@@ -210,7 +212,7 @@ pub enum RequestInput {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserInput {
     /// Made, changed, or enabled again.
-    Put {
+    Assigned {
         /// Where mails go.
         email: Option<String>,
         /// All of them.
@@ -230,45 +232,45 @@ pub enum UserInput {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicyInput {
     /// Made or changed.
-    Put(PolicyRules),
+    Assigned(PolicyRules),
     /// Cannot be named any more.
     Delete,
 }
 
-/// What is to be stored beside the state, wished, or both.
+/// What is to be stored beside the state, desired, or both.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// The alarm that is wanted: a wish to the scheduler.
+    /// The timer that is wanted: a desired state to the scheduler.
     Timer {
         /// Whose.
         workspace: Workspace,
         /// Of which request.
         id: HoldId,
-        /// Rises with every wish.
+        /// Rises with every desired state.
         rev: u64,
         /// When to fire; none: not at all.
         due: Option<DateTime<Utc>>,
     },
-    /// The hold has ended: a wish to the executor.
+    /// The hold has ended: a desired state to the executor.
     Close {
         /// Whose.
         workspace: Workspace,
         /// How.
         closed: HoldClosed,
     },
-    /// Something was done with a run's handoff that stands: a wish to the executor.
-    Handled {
+    /// Something was done with a run's handoff that stands: a desired state to the executor.
+    RequestHistoryEntry {
         /// Whose.
         workspace: Workspace,
         /// What.
-        handled: HoldHandled,
+        handled: HandoffUpdate,
     },
-    /// Something that people are told of: a wish to the notification service.
+    /// Something that people are told of: a desired state to the notification service.
     Fact {
         /// Whose.
         workspace: Workspace,
         /// What happened.
-        fact: RequestFact,
+        fact: RequestEvent,
     },
     /// It has changed: whoever watches is nudged.
     Changed {
@@ -291,13 +293,13 @@ pub enum Effect {
 /// What the caller is told.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Answer {
-    /// To [`RequestInput::Wish`].
-    Wish(WishAnswer),
+pub enum Reply {
+    /// To [`RequestInput::SetDesired`].
+    DesiredState(SetHoldReply),
     /// To [`RequestInput::TimerFired`].
-    Timer(TimerAnswer),
-    /// To what is said of wishes, and to our own sweeps; nobody waits for it.
-    Noted,
+    Timer(TimerReply),
+    /// To what is said of desired states, and to our own sweeps; nobody waits for it.
+    EventRecorded,
     /// To opening and withdrawing.
     Request(Box<RequestView>),
     /// To a decision that stands.
@@ -310,39 +312,6 @@ pub enum Answer {
     User(UserView),
     /// To a change of a policy.
     Policy(Box<PolicyView>),
-}
-
-/// What a decision came to.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Step {
-    /// The state changes.
-    Changed(Box<Change>),
-    /// Nothing changes, and the caller is told so: a repetition, or a no-op.
-    Same(Answer),
-}
-
-/// The next state of an aggregate and what goes with it.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Change {
-    pub(crate) state: Aggregate,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) facts: Vec<(Need, Fact)>,
-    pub(crate) answer: Answer,
-}
-
-/// Why there is no decision; nothing changes.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Stop {
-    /// Not without these.
-    Need(Vec<Need>),
-    /// The rules say no.
-    Refused(Refusal),
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
 }
 
 impl Input {
@@ -361,14 +330,93 @@ impl Input {
     }
 }
 
+impl Decider for HandoffDomain {
+    type Key = Key;
+    type State = Aggregate;
+    type Input = Input;
+    type Need = Need;
+    type Fact = Fact;
+    type Effect = Effect;
+    type Refusal = Refusal;
+    type Reply = Reply;
+
+    fn key(input: &Input) -> Key {
+        input.key()
+    }
+
+    fn decide(
+        state: Option<&Aggregate>,
+        input: &Input,
+        lookup: LookupFn<'_>,
+        now: DateTime<Utc>,
+    ) -> Result<Outcome, Undecided> {
+        decide(state, input, lookup, now)
+    }
+
+    fn aggregate(need: &Need) -> Option<Key> {
+        match need {
+            Need::User(workspace, name) => Some(Key::User(workspace.clone(), name.clone())),
+            Need::Policy(workspace, name) => Some(Key::Policy(workspace.clone(), name.clone())),
+            Need::Request(workspace, id) => Some(Key::Request(workspace.clone(), *id)),
+            Need::Owners(_)
+            | Need::Members(_)
+            | Need::Role(..)
+            | Need::Loads(_)
+            | Need::Policies(_) => None,
+        }
+    }
+
+    fn fact(state: &Aggregate) -> Option<Fact> {
+        Some(match state {
+            Aggregate::User(user) => Fact::User(user.clone()),
+            Aggregate::Policy(policy) => Fact::Policy(policy.clone()),
+            Aggregate::Request(request) => Fact::Request(request.clone()),
+        })
+    }
+
+    fn version(state: &Aggregate) -> u64 {
+        match state {
+            Aggregate::Request(request) => request.version,
+            Aggregate::User(user) => user.version,
+            Aggregate::Policy(policy) => policy.version,
+        }
+    }
+
+    /// A request waits for hours; users and policies are few.
+    fn is_hot(state: &Aggregate) -> bool {
+        match state {
+            Aggregate::Request(_) => false,
+            Aggregate::User(_) | Aggregate::Policy(_) => true,
+        }
+    }
+
+    fn problem(refusal: &Refusal) -> Problem {
+        refusal.problem()
+    }
+
+    fn problem_after_commit(answer: &Reply) -> Option<Problem> {
+        match answer {
+            Reply::Late(problem) => Some((**problem).clone()),
+            Reply::DesiredState(_)
+            | Reply::Timer(_)
+            | Reply::EventRecorded
+            | Reply::Request(_)
+            | Reply::Decided(_)
+            | Reply::One(_)
+            | Reply::User(_)
+            | Reply::Policy(_) => None,
+        }
+    }
+}
+
 /// Decides what an input does. Total and pure: same arguments, same answer. A key names one kind of
 /// aggregate: the kernel never brings an input together with a state of another.
 pub(crate) fn decide(
     state: Option<&Aggregate>,
     input: &Input,
-    look: Look<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
+) -> Result<Outcome, Undecided> {
     match input {
         Input::User {
             workspace,
@@ -381,7 +429,7 @@ pub(crate) fn decide(
                 Some(Aggregate::Request(_) | Aggregate::Policy(_)) | None => None,
             };
             let place = user::Place { workspace, name };
-            user::decide(user, &place, caller, input, look)
+            user::decide(user, &place, caller, input, lookup)
         }
         Input::Policy {
             workspace,
@@ -394,7 +442,7 @@ pub(crate) fn decide(
                 Some(Aggregate::Request(_) | Aggregate::User(_)) | None => None,
             };
             let place = policy::Place { workspace, name };
-            policy::decide(policy, &place, caller, input, look)
+            policy::decide(policy, &place, caller, input, lookup)
         }
         Input::Request {
             workspace,
@@ -405,35 +453,43 @@ pub(crate) fn decide(
                 Some(Aggregate::Request(request)) => Some(&**request),
                 Some(Aggregate::User(_) | Aggregate::Policy(_)) | None => None,
             };
-            let scene = Scene {
+            let context = DecisionContext {
                 workspace,
                 id: *id,
-                look,
+                lookup,
                 now,
             };
-            decide_request(request, input, &scene)
+            decide_request(request, input, &context)
         }
     }
 }
 
 /// Where and when a request is decided on.
-pub(crate) struct Scene<'a> {
+pub(crate) struct DecisionContext<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) id: HoldId,
-    pub(crate) look: Look<'a>,
+    pub(crate) lookup: LookupFn<'a>,
     pub(crate) now: DateTime<Utc>,
 }
 
 fn decide_request(
     request: Option<&Request>,
     input: &RequestInput,
-    scene: &Scene<'_>,
-) -> Result<Step, Stop> {
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
     match input {
-        RequestInput::Wish { rev, want } => wish::wish(request, *rev, want, scene),
-        RequestInput::TimerFired { rev, due } => wish::timer_fired(request, *rev, *due, scene),
-        RequestInput::Told { rev, answer } => Ok(wish::told(request, *rev, *answer, scene)),
-        RequestInput::DeedsHeard { rev } => Ok(wish::deeds_heard(request, *rev)),
+        RequestInput::SetDesired { rev, state } => {
+            set_hold::set_hold(request, *rev, state, context)
+        }
+        RequestInput::TimerFired { rev, due } => {
+            set_hold::timer_fired(request, *rev, *due, context)
+        }
+        RequestInput::CloseAcked { rev, answer } => {
+            Ok(set_hold::close_acked(request, *rev, *answer, context))
+        }
+        RequestInput::HandoffEventsAcked { rev } => {
+            Ok(set_hold::handoff_events_acked(request, *rev))
+        }
         RequestInput::Open {
             caller,
             spec,
@@ -445,28 +501,28 @@ fn decide_request(
                 is_again: false,
                 earlier_openers: Vec::new(),
             };
-            standalone::open(request, caller, &opening, scene)
+            standalone::open(request, caller, &opening, context)
         }
-        RequestInput::AskAgain { caller, wanted } => again::ask(request, caller, wanted, scene),
+        RequestInput::AskAgain { caller, wanted } => again::ask(request, caller, wanted, context),
         RequestInput::Withdraw { caller, version } => {
-            standalone::withdraw(request, caller, *version, scene)
+            standalone::withdraw(request, caller, *version, context)
         }
         RequestInput::Decide {
             caller,
             decision,
             version,
-        } => deciding::decide(request, caller, decision, *version, scene),
-        RequestInput::DecideTogether {
+        } => deciding::decide(request, caller, decision, *version, context),
+        RequestInput::DecideRequests {
             caller,
             decision,
             version,
-        } => deciding::together(request, caller, decision, *version, scene),
+        } => deciding::together(request, caller, decision, *version, context),
         RequestInput::Act {
             caller,
             action,
             version,
-        } => acting::act(request, caller, action, *version, scene),
-        RequestInput::Orphaned { gone } => acting::orphaned(request, gone, scene),
-        RequestInput::AlarmSet { rev } => Ok(wish::alarm_set(request, *rev)),
+        } => acting::act(request, caller, action, *version, context),
+        RequestInput::Orphaned { gone } => acting::orphaned(request, gone, context),
+        RequestInput::TimerAcked { rev } => Ok(set_hold::timer_acked(request, *rev)),
     }
 }

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Trust;
 use holdpoint_contracts::executor;
 use holdpoint_contracts::handoff::{
-    ActOnRequest, AskAgain, DecideRequest, DecideTogether, DeletePolicy, DisableUser, OpenHold,
+    ActOnRequest, AskAgain, DecideRequest, DecideRequests, DeletePolicy, DisableUser, OpenHold,
     PutPolicy, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
 };
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -16,11 +16,11 @@ use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_contracts::value_limits::check_message;
 use holdpoint_ids::{HoldId, IdError, PolicyName, Workspace};
-use holdpoint_kernel::Request;
+use holdpoint_kernel::DecodedCommand;
 
 use crate::domain::{Caller, Input, PolicyInput, Proof, RequestInput, UserInput};
 
-/// Most wishes or alarms that one message may bring; more are refused whole.
+/// Most desired states or timers that one message may bring; more are refused whole.
 const ITEMS_MAX: usize = 1_000;
 
 /// What a command is read with.
@@ -34,9 +34,9 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads one command.
-    pub(crate) fn decode(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+    pub(crate) fn decode(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         match self.parts.verb.as_str() {
-            SetHolds::VERB => self.wishes(read(body)?),
+            SetHolds::VERB => self.desired_states(read(body)?),
             RequestTimersFired::VERB => self.timers(read(body)?),
             OpenHold::VERB => self.one(body, |it: OpenHold, caller| {
                 let input = RequestInput::Open {
@@ -62,7 +62,7 @@ impl Reader<'_> {
                 };
                 self.request(it.id, input)
             }),
-            DecideTogether::VERB => self.together(body),
+            DecideRequests::VERB => self.together(body),
             ActOnRequest::VERB => self.one(body, |it: ActOnRequest, caller| {
                 let input = RequestInput::Act {
                     caller,
@@ -75,7 +75,7 @@ impl Reader<'_> {
                 workspace: self.workspace(),
                 name: it.name,
                 caller,
-                input: UserInput::Put {
+                input: UserInput::Assigned {
                     email: it.email,
                     roles: it.roles.into_iter().collect::<BTreeSet<_>>(),
                 },
@@ -87,7 +87,7 @@ impl Reader<'_> {
                 input: UserInput::Disable,
             }),
             PutPolicy::VERB => self.one(body, |it: PutPolicy, caller| {
-                self.policy(it.name, caller, PolicyInput::Put(it.rules))
+                self.policy(it.name, caller, PolicyInput::Assigned(it.rules))
             }),
             DeletePolicy::VERB => self.one(body, |it: DeletePolicy, caller| {
                 self.policy(it.name, caller, PolicyInput::Delete)
@@ -123,10 +123,13 @@ impl Reader<'_> {
         &self,
         body: &[u8],
         input: impl FnOnce(C, Caller) -> Input,
-    ) -> Result<Request<Input>, Problem> {
+    ) -> Result<DecodedCommand<Input>, Problem> {
         let envelope = read::<C>(body)?;
         let caller = self.caller(&envelope, body);
-        Ok(Request::one(input(envelope.command, caller), envelope.key))
+        Ok(DecodedCommand::one(
+            input(envelope.command, caller),
+            envelope.key,
+        ))
     }
 
     fn caller<C: Command>(&self, envelope: &Envelope<C>, body: &[u8]) -> Caller {
@@ -150,18 +153,18 @@ impl Reader<'_> {
     }
 
     /// Requests of any partition: each row is guarded by its version, whoever writes it.
-    fn together(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
-        let envelope = read::<DecideTogether>(body)?;
+    fn together(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
+        let envelope = read::<DecideRequests>(body)?;
         let caller = self.caller(&envelope, body);
         let Envelope { key, command, .. } = envelope;
-        let DecideTogether {
+        let DecideRequests {
             ids,
             decision,
             versions,
         } = command;
         let unique: BTreeSet<_> = ids.iter().collect();
-        if unique.len() != ids.len() || !(1..=DecideTogether::IDS_MAX).contains(&ids.len()) {
-            let most = DecideTogether::IDS_MAX;
+        if unique.len() != ids.len() || !(1..=DecideRequests::IDS_MAX).contains(&ids.len()) {
+            let most = DecideRequests::IDS_MAX;
             let detail = format!("ids: 1 to {most} requests, each once");
             return Err(Problem::invalid_body(detail));
         }
@@ -173,34 +176,43 @@ impl Reader<'_> {
         let inputs = ids.into_iter().map(|id| {
             let (caller, decision) = (caller.clone(), decision.clone());
             let version = versions.get(&id).copied();
-            let input = RequestInput::DecideTogether {
+            let input = RequestInput::DecideRequests {
                 caller,
                 decision,
                 version,
             };
             self.request(id, input)
         });
-        Ok(Request::whole(inputs.collect(), key))
+        Ok(DecodedCommand::whole(inputs.collect(), key))
     }
 
-    fn wishes(&self, envelope: Envelope<SetHolds>) -> Result<Request<Input>, Problem> {
+    fn desired_states(
+        &self,
+        envelope: Envelope<SetHolds>,
+    ) -> Result<DecodedCommand<Input>, Problem> {
         let SetHolds { owner, holds } = envelope.command;
         if owner != executor::SERVICE {
             let detail = format!("owner: `{owner}` is no service that wants holds");
             return Err(Problem::invalid_body(detail));
         }
-        if holds.iter().any(|wish| i64::try_from(wish.rev).is_err()) {
+        if holds
+            .iter()
+            .any(|desired_state| i64::try_from(desired_state.rev).is_err())
+        {
             return Err(Problem::invalid_body("rev: 63 bits at most"));
         }
         bounded(holds.len())?;
-        let inputs = holds.into_iter().map(|wish| {
-            let (rev, want) = (wish.rev, wish.want);
-            self.request(wish.id, RequestInput::Wish { rev, want })
+        let inputs = holds.into_iter().map(|desired_state| {
+            let (rev, state) = (desired_state.rev, desired_state.state);
+            self.request(desired_state.id, RequestInput::SetDesired { rev, state })
         });
-        Ok(Request::many(inputs.collect()))
+        Ok(DecodedCommand::many(inputs.collect()))
     }
 
-    fn timers(&self, envelope: Envelope<RequestTimersFired>) -> Result<Request<Input>, Problem> {
+    fn timers(
+        &self,
+        envelope: Envelope<RequestTimersFired>,
+    ) -> Result<DecodedCommand<Input>, Problem> {
         let fired = envelope.command.fired;
         bounded(fired.len())?;
         let inputs = fired.into_iter().map(|it| {
@@ -209,7 +221,7 @@ impl Reader<'_> {
             Ok(self.request(id, RequestInput::TimerFired { rev, due }))
         });
         let inputs = inputs.collect::<Result<_, IdError>>();
-        Ok(Request::many(inputs.map_err(|error| {
+        Ok(DecodedCommand::many(inputs.map_err(|error| {
             Problem::invalid_body(error.to_string())
         })?))
     }

@@ -62,7 +62,7 @@ pub async fn start(
     start_sweep(
         &handle,
         readers.clone(),
-        sweeps::Leaving::default(),
+        sweeps::Reassignment::default(),
         stop.clone(),
         tracker,
     );

@@ -1,22 +1,24 @@
-//! Effects to wishes, and wishes to messages: translation only.
+//! Effects to desired states, and desired states to messages: translation only.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use holdpoint_bus::Outgoing;
-use holdpoint_contracts::executor::{HoldsClosed, HoldsHandled};
+use holdpoint_contracts::executor::{HandoffsUpdated, HoldsClosed};
 use holdpoint_contracts::handoff::{RequestNudge, SERVICE};
-use holdpoint_contracts::hold::{ClosedAnswer, HoldClosed, HoldHandled};
-use holdpoint_contracts::notification::{NoteRequests, RequestFact};
+use holdpoint_contracts::hold::{CloseReply, HandoffUpdate, HoldClosed};
+use holdpoint_contracts::notification::{RecordRequestEvents, RequestEvent};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, read_first, rows_as_command};
+use holdpoint_kernel::{
+    Acknowledged, AfterRefusal, DesiredState, RefusedState, read_first, rows_as_command,
+};
 use serde::Serialize;
 
 use crate::domain::{Effect, Input, RequestInput};
 
-/// The alarm of a request, to the scheduler.
+/// The timer of a request, to the scheduler.
 const TIMER: &str = "timer";
 
 /// How a request ended, to the executor.
@@ -29,11 +31,11 @@ const HANDLED: &str = "handled";
 const FACT: &str = "fact";
 
 /// What effects want of other services.
-pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
-    effects.iter().filter_map(wish).collect()
+pub(crate) fn desired_states(effects: &[Effect]) -> Vec<DesiredState> {
+    effects.iter().filter_map(desired_state).collect()
 }
 
-fn wish(effect: &Effect) -> Option<Wish> {
+fn desired_state(effect: &Effect) -> Option<DesiredState> {
     match effect {
         Effect::Timer {
             workspace,
@@ -46,7 +48,7 @@ fn wish(effect: &Effect) -> Option<Wish> {
                 rev: *rev,
                 due: *due,
             };
-            Some(Wish {
+            Some(DesiredState {
                 kind: TIMER,
                 workspace: workspace.clone(),
                 id: timer.id.clone(),
@@ -54,21 +56,21 @@ fn wish(effect: &Effect) -> Option<Wish> {
                 body: body(&timer)?,
             })
         }
-        Effect::Close { workspace, closed } => Some(Wish {
+        Effect::Close { workspace, closed } => Some(DesiredState {
             kind: CLOSED,
             workspace: workspace.clone(),
             id: closed.id.to_string(),
             rev: closed.rev,
             body: body(closed)?,
         }),
-        Effect::Handled { workspace, handled } => Some(Wish {
+        Effect::RequestHistoryEntry { workspace, handled } => Some(DesiredState {
             kind: HANDLED,
             workspace: workspace.clone(),
             id: handled.id.to_string(),
             rev: handled.rev,
             body: body(handled)?,
         }),
-        Effect::Fact { workspace, fact } => Some(Wish {
+        Effect::Fact { workspace, fact } => Some(DesiredState {
             kind: FACT,
             workspace: workspace.clone(),
             // Each counts, not the newest only.
@@ -96,7 +98,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
             Effect::UserChanged { .. } => has_users = true,
             Effect::Timer { .. }
             | Effect::Close { .. }
-            | Effect::Handled { .. }
+            | Effect::RequestHistoryEntry { .. }
             | Effect::Fact { .. } => {}
         }
     }
@@ -111,12 +113,12 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
 /// Our own types always become JSON; should one not, the log says so.
 fn body(item: &impl Serialize) -> Option<String> {
     serde_json::to_string(item)
-        .inspect_err(|error| tracing::error!(%error, "a wish that cannot be written"))
+        .inspect_err(|error| tracing::error!(%error, "a desired state that cannot be written"))
         .ok()
 }
 
-/// The command that carries wishes of one kind.
-pub(crate) fn wish_message(
+/// The command that carries desired states of one kind.
+pub(crate) fn desired_state_command(
     kind: &str,
     workspace: &Workspace,
     bodies: &[&str],
@@ -135,50 +137,56 @@ pub(crate) fn wish_message(
             rows_as_command(SERVICE, workspace, &first, ("closed", bodies))
         }
         HANDLED => {
-            let handled = read_first::<HoldHandled>(bodies)?;
-            let first = HoldsHandled { handled };
+            let handled = read_first::<HandoffUpdate>(bodies)?;
+            let first = HandoffsUpdated { handled };
             rows_as_command(SERVICE, workspace, &first, ("handled", bodies))
         }
         FACT => {
-            let facts = read_first::<RequestFact>(bodies)?;
-            let first = NoteRequests { facts };
+            let facts = read_first::<RequestEvent>(bodies)?;
+            let first = RecordRequestEvents { facts };
             rows_as_command(SERVICE, workspace, &first, ("facts", bodies))
         }
         other => Err(serde::ser::Error::custom(format!(
-            "no wish is of kind `{other}`"
+            "no desired state is of kind `{other}`"
         ))),
     }
 }
 
 /// The executor does not know the run: nothing waits for its word. Everything else stays until the
-/// receiver takes it, for a request whose alarm or close is lost would wait for ever.
-pub(crate) fn refused(wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
-    match wish.kind {
-        CLOSED | HANDLED if wish.is_about_nothing() => AfterRefusal::LetGo,
+/// receiver takes it, for a request whose timer or close is lost would wait for ever.
+pub(crate) fn refused(desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
+    match desired_state.kind {
+        CLOSED | HANDLED if desired_state.is_about_nothing() => AfterRefusal::LetGo,
         _ => AfterRefusal::Keep,
     }
 }
 
-/// What a confirmed wish means for its request: the executor's word on a close, that it knows what was
-/// done with a handoff, and that an alarm is set as it was wanted.
-pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
-    let input = match wish.kind {
+/// What a confirmed desired state means for its request: the executor's word on a close, that it knows what was
+/// done with a handoff, and that a timer is set as it was wanted.
+pub(crate) fn confirmed(desired_state: &Acknowledged<'_>) -> Option<Input> {
+    let input = match desired_state.kind {
         CLOSED => {
-            let answer: ClosedAnswer = serde_json::from_value(wish.answer.clone())
-                .inspect_err(|error| tracing::warn!(%error, id = wish.id, "no word on a close"))
+            let answer: CloseReply = serde_json::from_value(desired_state.answer.clone())
+                .inspect_err(
+                    |error| tracing::warn!(%error, id = desired_state.id, "no word on a close"),
+                )
                 .ok()?;
-            RequestInput::Told {
-                rev: wish.rev,
+            RequestInput::CloseAcked {
+                rev: desired_state.rev,
                 answer,
             }
         }
-        TIMER => RequestInput::AlarmSet { rev: wish.rev },
-        HANDLED => RequestInput::DeedsHeard { rev: wish.rev },
+        TIMER => RequestInput::TimerAcked {
+            rev: desired_state.rev,
+        },
+        HANDLED => RequestInput::HandoffEventsAcked {
+            rev: desired_state.rev,
+        },
         _ => return None,
     };
     Some(Input::Request {
-        workspace: wish.workspace.clone(),
-        id: wish.id.parse().ok()?,
+        workspace: desired_state.workspace.clone(),
+        id: desired_state.id.parse().ok()?,
         input,
     })
 }

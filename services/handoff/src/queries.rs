@@ -5,8 +5,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::handoff::{
-    GetPolicy, GetRequest, GetUser, ListOrder, ListPolicies, ListRequests, ListUsers, PolicyView,
-    RequestView, SERVICE, UserFact, UserFacts, UserView,
+    GetPolicy, GetRequest, GetUser, ListOrder, ListPolicies, ListRequests, ListUserChanges,
+    ListUsers, PolicyView, RequestView, SERVICE, UserChange, UserView,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::problem::Problem;
@@ -63,8 +63,8 @@ impl Queries for HandoffQueries {
                     self.policies(workspace).await.and_then(json)
                 }
                 // Of all workspaces: only other services may ask, and only there.
-                UserFacts::NAME if workspace.as_str() == SYSTEM_WORKSPACE => {
-                    self.user_facts(read(body)?).await.and_then(json)
+                ListUserChanges::NAME if workspace.as_str() == SYSTEM_WORKSPACE => {
+                    self.user_changes(read(body)?).await.and_then(json)
                 }
                 other => Err(Problem::not_found(format!(
                     "the handoff service has no query `{other}` in workspace `{workspace}`"
@@ -290,7 +290,7 @@ impl HandoffQueries {
         })
     }
 
-    async fn user_facts(&self, query: UserFacts) -> Result<Vec<UserFact>, Problem> {
+    async fn user_changes(&self, query: ListUserChanges) -> Result<Vec<UserChange>, Problem> {
         let limit = limit(query.limit)?;
         let facts = store::user_facts_after(&self.db, query.after, limit).await;
         let mut facts = facts.map_err(|error| failed(&error))?;

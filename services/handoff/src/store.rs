@@ -4,7 +4,7 @@ mod away;
 mod counter_row;
 mod policy_row;
 mod request_row;
-mod user_fact_row;
+mod user_change_row;
 mod user_row;
 mod words;
 
@@ -18,7 +18,7 @@ use holdpoint_ids::{HoldId, PolicyName, UserName, Workspace};
 use holdpoint_kernel::Changed;
 use holdpoint_store::{StoreError, Transaction};
 
-use crate::Handoff;
+use crate::domain::HandoffDomain;
 use crate::domain::{Aggregate, Effect, Fact, Key, Need};
 
 pub(crate) use policy_row::{list as list_policies, load as policies};
@@ -26,7 +26,7 @@ pub(crate) use request_row::{
     Behind, Filter, Order, Snoozed, known, list as list_requests, load as requests,
     of_party as requests_of,
 };
-pub(crate) use user_fact_row::after as user_facts_after;
+pub(crate) use user_change_row::after as user_facts_after;
 pub(crate) use user_row::{leaving, list as list_users, load as users, members};
 
 /// Loads aggregates, one statement a table and workspace.
@@ -106,7 +106,7 @@ pub(crate) async fn find(
 /// Saves states under their guards; returns those that lost.
 pub(crate) async fn save(
     db: &Transaction,
-    changed: &[Changed<'_, Handoff>],
+    changed: &[Changed<'_, HandoffDomain>],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
     let (mut requests, mut users, mut rules) = (Vec::new(), Vec::new(), Vec::new());
@@ -160,7 +160,7 @@ pub(crate) async fn record(
             Effect::UserChanged { workspace, user } => Some((workspace, user)),
             Effect::Timer { .. }
             | Effect::Close { .. }
-            | Effect::Handled { .. }
+            | Effect::RequestHistoryEntry { .. }
             | Effect::Fact { .. }
             | Effect::Changed { .. } => None,
         })
@@ -169,5 +169,5 @@ pub(crate) async fn record(
         return Ok(());
     }
     let last = counter_row::take(db, changes.len()).await?;
-    user_fact_row::insert(db, &changes, last, now).await
+    user_change_row::insert(db, &changes, last, now).await
 }

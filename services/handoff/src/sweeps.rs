@@ -14,7 +14,7 @@ use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
 use crate::Handoff;
-use crate::domain::{Caller, Input, Party, Proof, RequestInput, User, UserInput};
+use crate::domain::{Caller, Input, Proof, Recipient, RequestInput, User, UserInput};
 use crate::store;
 
 /// Most requests of one page.
@@ -23,14 +23,14 @@ const PAGE_REQUESTS: u64 = 500;
 /// The sweep of users who leave, and how far it has come. What does not move is passed over until the
 /// next round: a request whose row cannot be read holds up no other.
 #[derive(Debug, Default)]
-pub(crate) struct Leaving {
+pub(crate) struct Reassignment {
     /// The user who is done in this round.
     user: Option<(Workspace, UserName)>,
     /// The last request of the page before, and who it was put to.
-    request: Option<(Party, HoldId)>,
+    request: Option<(Recipient, HoldId)>,
 }
 
-impl Sweep<Handoff> for Leaving {
+impl Sweep<Handoff> for Reassignment {
     const NAME: &'static str = "leaving";
     const EVERY: Duration = Duration::from_millis(500);
 
@@ -50,7 +50,7 @@ impl Sweep<Handoff> for Leaving {
     }
 }
 
-impl Leaving {
+impl Reassignment {
     /// The next page of a round; none: the round is over.
     async fn next(&mut self, db: &DatabaseConnection) -> Result<Option<Vec<Input>>, StoreError> {
         let Some(user) = store::leaving(db, self.user.as_ref()).await? else {
@@ -58,7 +58,7 @@ impl Leaving {
             return Ok(None);
         };
         let parties = gone(db, &user).await?;
-        let is_at = |(party, _): &(Party, HoldId)| parties.iter().position(|one| one == party);
+        let is_at = |(party, _): &(Recipient, HoldId)| parties.iter().position(|one| one == party);
         let begin = self.request.as_ref().and_then(is_at).unwrap_or(0);
         for gone in parties.iter().skip(begin) {
             let before = self.request.as_ref().filter(|(party, _)| party == gone);
@@ -100,7 +100,7 @@ fn left(user: User) -> Input {
 }
 
 /// Who is not there any more: the user, and roles that were theirs and have no active member.
-async fn gone(db: &DatabaseConnection, user: &User) -> Result<Vec<Party>, StoreError> {
+async fn gone(db: &DatabaseConnection, user: &User) -> Result<Vec<Recipient>, StoreError> {
     let roles: Vec<_> = user
         .left_roles
         .iter()
@@ -108,7 +108,7 @@ async fn gone(db: &DatabaseConnection, user: &User) -> Result<Vec<Party>, StoreE
         .collect();
     let empty = store::members(db, &roles).await?.into_iter();
     let empty = empty.filter(|(_, _, members)| members.is_empty());
-    let themselves = (!user.active).then(|| Party::User(user.name.clone()));
-    let roles = empty.map(|(_, role, _)| Party::Role(role));
+    let themselves = (!user.active).then(|| Recipient::User(user.name.clone()));
+    let roles = empty.map(|(_, role, _)| Recipient::Role(role));
     Ok(themselves.into_iter().chain(roles).collect())
 }

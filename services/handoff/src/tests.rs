@@ -9,11 +9,11 @@ use holdpoint_auth::{Claims, Secrets};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::handoff::{
-    ActOnRequest, DecideRequest, DecideTogether, Decided, DecidedOne, Decision, DisableUser,
-    Effect, GetRequest, ListRequests, PutUser, RequestAction, RequestNudge, RequestStatus,
-    SetHolds, UserFacts,
+    ActOnRequest, DecideRequest, DecideRequests, Decided, DecidedOne, Decision, DisableUser,
+    Effect, GetRequest, ListRequests, ListUserChanges, PutUser, RequestAction, RequestNudge,
+    RequestStatus, SetHolds,
 };
-use holdpoint_contracts::hold::{HoldSpec, HoldWish, Want, WishAnswer};
+use holdpoint_contracts::hold::{DesiredHold, HoldSpec, HoldState, SetHoldReply};
 use holdpoint_contracts::message::{Actor, Command, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::HoldKind;
@@ -106,8 +106,8 @@ impl Bench {
         signer.vouch(&claims, envelope).unwrap()
     }
 
-    async fn wish(&self, id: HoldId, rev: u64, want: Want) -> WishAnswer {
-        let holds = vec![HoldWish { id, rev, want }];
+    async fn desired_state(&self, id: HoldId, rev: u64, state: HoldState) -> SetHoldReply {
+        let holds = vec![DesiredHold { id, rev, state }];
         let owner = executor::SERVICE.to_owned();
         let command = Envelope::of_service(executor::SERVICE, SetHolds { owner, holds });
         match self.bus.ask(&acme(), &command).await.unwrap().remove(0) {
@@ -132,13 +132,13 @@ fn decision(id: HoldId, answer: &str) -> DecideRequest {
     }
 }
 
-fn open() -> Want {
+fn open() -> HoldState {
     let spec = HoldSpec {
         step: Some("step-01".to_owned()),
         to: vec!["@user.ada".to_owned(), "@user.bob".to_owned()],
         ..HoldSpec::asking(HoldKind::Input, "Did it happen?")
     };
-    Want::Open {
+    HoldState::Open {
         spec: Box::new(spec),
         deadline: None,
     }
@@ -149,7 +149,7 @@ fn open() -> Want {
 async fn of_two_who_answer_at_once_one_wins_and_the_other_is_kept_as_late() {
     let bench = Bench::start().await;
     let id = hold();
-    assert_eq!(bench.wish(id, 1, open()).await, WishAnswer::Set);
+    assert_eq!(bench.desired_state(id, 1, open()).await, SetHoldReply::Set);
     let (ada, bob) = tokio::join!(
         bench.decide("ada", id, "yes"),
         bench.decide("bob", id, "no")
@@ -176,7 +176,7 @@ async fn of_two_who_answer_at_once_one_wins_and_the_other_is_kept_as_late() {
 async fn only_what_the_gateway_has_signed_decides() {
     let bench = Bench::start().await;
     let id = hold();
-    bench.wish(id, 1, open()).await;
+    bench.desired_state(id, 1, open()).await;
     let ask = async |command: Envelope<DecideRequest>| {
         bench.bus.ask(&acme(), &command).await.unwrap_err().status
     };
@@ -210,7 +210,7 @@ async fn several_are_decided_together_or_none() {
     let bench = Bench::start().await;
     let ids: Vec<_> = (0..20).map(|_| hold()).collect();
     for id in &ids {
-        bench.wish(*id, 1, open()).await;
+        bench.desired_state(*id, 1, open()).await;
     }
     let together = async |name: &str, ids: &[HoldId], answer: &str| {
         let DecideRequest { decision, .. } = decision(ids[0], answer);
@@ -218,7 +218,7 @@ async fn several_are_decided_together_or_none() {
         let command = bench.by(
             name,
             "member",
-            DecideTogether {
+            DecideRequests {
                 ids,
                 decision,
                 versions: BTreeMap::new(),
@@ -236,7 +236,7 @@ async fn several_are_decided_together_or_none() {
         let wanted = if place == 7 {
             "already_decided"
         } else {
-            "none_done"
+            "batch_aborted"
         };
         assert_eq!(code(reply), wanted, "{place}");
     }
@@ -264,7 +264,7 @@ async fn several_are_decided_together_or_none() {
     let twice = together("ada", &[rest[0], rest[0]], "yes").await;
     assert_eq!(twice.unwrap_err().status, 422);
     let DecideRequest { decision, .. } = decision(rest[0], "yes");
-    let other = DecideTogether {
+    let other = DecideRequests {
         ids: vec![rest[0]],
         decision,
         versions: BTreeMap::from([(rest[1], 1)]),
@@ -292,7 +292,7 @@ async fn whoever_watches_is_nudged() {
         nudge.requests
     };
     let id = hold();
-    bench.wish(id, 1, open()).await;
+    bench.desired_state(id, 1, open()).await;
     assert_eq!(next().await, BTreeMap::from([(id, 1)]));
     let act = ActOnRequest {
         id,
@@ -319,10 +319,15 @@ async fn what_was_gone_before_it_was_known_stays_gone() {
     let id = hold();
     let reason = "the run was cancelled".to_owned();
     assert_eq!(
-        bench.wish(id, 5, Want::Gone { reason, by: None }).await,
-        WishAnswer::Set
+        bench
+            .desired_state(id, 5, HoldState::Withdrawn { reason, by: None })
+            .await,
+        SetHoldReply::Set
     );
-    assert_eq!(bench.wish(id, 4, open()).await, WishAnswer::Stale);
+    assert_eq!(
+        bench.desired_state(id, 4, open()).await,
+        SetHoldReply::Stale
+    );
     assert_eq!(
         bench.decide("ada", id, "yes").await.unwrap_err().status,
         404
@@ -340,7 +345,7 @@ async fn what_was_gone_before_it_was_known_stays_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_users_are_told_under_sys_and_nowhere_else() {
     let bench = Bench::start().await;
-    let facts = UserFacts {
+    let facts = ListUserChanges {
         after: 0,
         limit: 500,
     };
@@ -373,7 +378,7 @@ async fn a_close_is_sent_again_until_the_executor_has_confirmed_it() {
         .await
         .unwrap();
     let id = hold();
-    bench.wish(id, 1, open()).await;
+    bench.desired_state(id, 1, open()).await;
     bench.decide("ada", id, "yes").await.unwrap();
     let mut next = async || loop {
         let message = tokio::time::timeout(soon, messages.next()).await.unwrap();

@@ -45,7 +45,7 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let before = limits(&rig.folder).await?;
     let measured = match args.shape {
         Shape::P1 | Shape::P2 => runs(&mut rig, &args).await,
-        Shape::P3 => alarms(&mut rig, &args).await,
+        Shape::P3 => timers(&mut rig, &args).await,
     };
     let after = limits(&rig.folder).await;
     let nats = rig.nats_version();
@@ -127,18 +127,18 @@ async fn runs(rig: &mut Rig, args: &BenchArgs) -> anyhow::Result<Measured> {
     Ok(Measured { result, is_whole })
 }
 
-async fn alarms(rig: &mut Rig, args: &BenchArgs) -> anyhow::Result<Measured> {
+async fn timers(rig: &mut Rig, args: &BenchArgs) -> anyhow::Result<Measured> {
     rig.start(SCHEDULER).await?;
     rig.start(LOAD).await?;
-    let alarms = args.runs.unwrap_or(100_000);
+    let timers = args.runs.unwrap_or(100_000);
     let mut told = Vec::new();
     if args.far > 0 {
         rig.begin();
         let far = rig
             .part(LOAD)?
-            .order(&Order::Far { alarms: args.far })
+            .order(&Order::Far { timers: args.far })
             .await?;
-        told.push(json!({ "set": far, "used_per_alarm": rig.used(args.far) }));
+        told.push(json!({ "set": far, "used_per_timer": rig.used(args.far) }));
     }
     told.push(rig.part(LOAD)?.order(&Order::One).await?);
     rig.take(SCHEDULER)?.kill().await?;
@@ -149,24 +149,24 @@ async fn alarms(rig: &mut Rig, args: &BenchArgs) -> anyhow::Result<Measured> {
     );
     rig.begin();
     let order = Order::Near {
-        alarms,
+        timers,
         over_s: args.over,
     };
     let near = rig.part(LOAD)?.order(&order).await?;
-    let used = rig.used(alarms);
+    let used = rig.used(timers);
     rig.take(LOAD)?.stop().await?;
     rig.take(SCHEDULER)?.stop().await?;
-    let tables = check::alarms(&rig.tables.of(SCHEDULER)).await?;
+    let tables = check::timers(&rig.tables.of(SCHEDULER)).await?;
     let count = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64);
     let is_whole = count(&near, "lost") == Some(0)
-        && count(&tables, "alarms_fired") == Some(alarms + 2)
-        && count(&tables, "alarms_pending") == Some(args.far);
+        && count(&tables, "timers_fired") == Some(timers + 2)
+        && count(&tables, "timers_pending") == Some(args.far);
     let result = json!({
         "bench": "p3",
         "durability": durability(&args.database),
         "before": told,
         "near": near,
-        "used_per_alarm": used,
+        "used_per_timer": used,
         "tables": tables,
     });
     Ok(Measured { result, is_whole })

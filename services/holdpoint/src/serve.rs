@@ -18,7 +18,7 @@ use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_notification::PublicUrl;
 use holdpoint_scheduler::Settling;
-use holdpoint_worker::targets::{self, TargetPolicy};
+use holdpoint_worker::targets::{self, EgressPolicy};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -96,7 +96,7 @@ impl Running {
         match args.service {
             Service::Executor => {
                 let allowed = std::env::var(targets::ALLOW_PRIVATE).ok();
-                let targets = TargetPolicy::of_serve(allowed.as_deref());
+                let targets = EgressPolicy::of_serve(allowed.as_deref());
                 let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
                 let inline = Inline::new(bus, clock, targets, &args.mails)?;
                 let runs = holdpoint_executor::start(&deps, Some(inline), stop, &self.tracker);
@@ -104,8 +104,8 @@ impl Running {
             }
             Service::Scheduler => {
                 let settling = Settling::default();
-                let alarms = holdpoint_scheduler::start(&deps, settling, stop, &self.tracker);
-                activity = Some(alarms.await?.activity());
+                let timers = holdpoint_scheduler::start(&deps, settling, stop, &self.tracker);
+                activity = Some(timers.await?.activity());
             }
             Service::Handoff => {
                 let requests = holdpoint_handoff::start(&deps, stop, &self.tracker);
@@ -113,7 +113,7 @@ impl Running {
             }
             Service::Notification => {
                 let allowed = std::env::var(targets::ALLOW_PRIVATE).ok();
-                let targets = TargetPolicy::of_serve(allowed.as_deref());
+                let targets = EgressPolicy::of_serve(allowed.as_deref());
                 let url = tools::public_url();
                 if url.is_none() {
                     tracing::warn!("HOLDPOINT_PUBLIC_URL is not set: mails have no links");

@@ -7,7 +7,7 @@ use anyhow::Context;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_ids::NodeName;
-use holdpoint_worker::targets::TargetPolicy;
+use holdpoint_worker::targets::EgressPolicy;
 use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
 use holdpoint_worker::tools_file::ToolsFile;
 use holdpoint_worker::worker::{Worker, WorkerOptions};
@@ -22,14 +22,14 @@ use crate::up::tools;
 use crate::value::read_text;
 use crate::{output, private};
 
-/// Works until it is told to stop, then finishes what it has begun and says goodbye.
+/// Works until it is told to stop, then finishes what it has begun and says deregistration.
 pub(crate) async fn run(args: WorkerArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Info);
     private::raise_file_limit();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let allowed = std::env::var("HOLDPOINT_ALLOW_PRIVATE_TARGETS").ok();
-    let targets = TargetPolicy::of_serve(allowed.as_deref());
+    let targets = EgressPolicy::of_serve(allowed.as_deref());
     let (nats_url, url) = addresses(&args, global)?;
     let bus = args.nats.connect(&nats_url, "worker", None).await?;
     let (node, worker) = match &args.tools {
@@ -79,7 +79,7 @@ fn addresses(args: &WorkerArgs, global: &GlobalArgs) -> anyhow::Result<(String, 
 
 fn of_file(
     bus: Bus,
-    targets: TargetPolicy,
+    targets: EgressPolicy,
     (path, url): (&Path, Option<&str>),
 ) -> anyhow::Result<(NodeName, Worker)> {
     let text = read_text(path)?;

@@ -5,6 +5,7 @@
 mod brief;
 mod copy;
 mod decide;
+mod decision;
 mod delivery;
 mod end;
 mod ended;
@@ -21,26 +22,27 @@ mod webhook;
 pub(crate) mod tests;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::executor::EndsOf;
-use holdpoint_contracts::handoff::UserFact;
+use holdpoint_contracts::executor::RunEndsOf;
+use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
-    self as contract, AllRead, Channel, EndNoted, Noted, NotificationView, WatchAdded, WatchView,
-    Watched, Way, WebhookAdded, WebhookSecretView, WebhookView,
+    self as contract, AllRead, Channel, EventRecorded, NotificationView, PersonalChannel,
+    RunEndRecorded, WatchAdded, WatchView, Watched, WebhookAdded, WebhookSecretView, WebhookView,
 };
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
 use serde::Serialize;
 
 pub use copy::{Copy, Subject};
 pub(crate) use decide::decide;
+pub use decision::{Change, Lookup, LookupFn, NotificationDomain, Outcome, Undecided};
 pub use delivery::{
     Delivery, DeliveryKey, GONE, OVER, Phase, Posting, Recipient, Report, TRIES_MAX,
 };
 pub use end::{End, EndKey, EndsFor};
 pub(crate) use end::{message as end_message, title as end_title, took};
-pub use fan_out::{Audience, Fan, PAGE};
+pub use fan_out::{Audience, FanOutProgress, PAGE};
 pub use input::Input;
-pub use note::{Course, Note, action_url, link};
+pub use note::{Note, RequestLifecycle, action_url, link};
 pub(crate) use note::{asks_somebody, title};
 pub use notice::Notice;
 pub(crate) use preferences::shown;
@@ -142,7 +144,7 @@ pub enum Need {
     /// One user.
     Person(Workspace, UserName),
     /// When a request was asked, and when it ended.
-    Course(Workspace, HoldId),
+    RequestLifecycle(Workspace, HoldId),
     /// The programs that are told of events of a workspace.
     Webhooks(Workspace),
     /// People who watch one of these things, by name, each once, after one.
@@ -157,7 +159,7 @@ pub enum Need {
         limit: usize,
     },
     /// How much a person watches.
-    Watching(Workspace, UserName),
+    WatchStatus(Workspace, UserName),
     /// How much a person has not read.
     Unread {
         /// Whose.
@@ -188,7 +190,7 @@ impl Person {
     /// The first way by which they want to be told of something of this priority, and can be; but for
     /// those that were tried.
     #[must_use]
-    pub fn next(&self, priority: Priority, tried: &[Channel]) -> Option<Way> {
+    pub fn next(&self, priority: Priority, tried: &[Channel]) -> Option<PersonalChannel> {
         if self.has_mail {
             return self.rules.next(priority, tried);
         }
@@ -204,31 +206,17 @@ pub enum Fact {
     Members(Vec<UserName>),
     /// To [`Need::Person`].
     Person(Person),
-    /// To [`Need::Course`].
-    Course(Course),
+    /// To [`Need::RequestLifecycle`].
+    RequestLifecycle(RequestLifecycle),
     /// To [`Need::Webhooks`].
     Webhooks(Vec<Hook>),
     /// To [`Need::Unread`].
     Unread(u64),
-    /// To [`Need::Watching`].
-    Watching(u64),
+    /// To [`Need::WatchStatus`].
+    WatchStatus(u64),
     /// No decision looks at another aggregate.
     Other,
 }
-
-/// What there is to know about a need.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Found {
-    /// Nobody has looked yet: ask for it.
-    Unknown,
-    /// Looked, and there is no such thing.
-    Absent,
-    /// Here it is.
-    Here(Fact),
-}
-
-/// How a decision looks at facts.
-pub(crate) type Look<'a> = &'a dyn Fn(&Need) -> Found;
 
 /// What is to be stored beside the state, sent, or both.
 #[derive(Debug, Clone, PartialEq)]
@@ -296,13 +284,13 @@ pub enum Effect {
         attempt: u32,
     },
     /// The executor is to tell how this ends.
-    WatchEnds {
+    WatchRunEnds {
         /// Whose.
         workspace: Workspace,
         /// Who wants to know.
         by: EndsFor,
         /// What: a run, an agent, or all.
-        of: EndsOf,
+        of: RunEndsOf,
         /// Version of the watch, or of the webhook.
         rev: u64,
     },
@@ -339,17 +327,17 @@ pub enum Effect {
         before: DateTime<Utc>,
     },
     /// The read copy of users is to take these over.
-    Users(Vec<UserFact>),
+    Users(Vec<UserChange>),
 }
 
 /// What the caller is told.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Answer {
+pub enum Reply {
     /// To [`Input::Told`].
-    Noted(Noted),
+    EventRecorded(EventRecorded),
     /// To [`Input::Ended`].
-    EndNoted(EndNoted),
+    RunEndRecorded(RunEndRecorded),
     /// To [`Input::Read`].
     Notification(Box<NotificationView>),
     /// To [`Input::ReadAll`].
@@ -363,76 +351,46 @@ pub enum Answer {
     /// To [`Input::RemoveWebhook`] and [`Input::ChangeWebhook`].
     Webhook(Box<WebhookView>),
     /// To [`Input::Watch`].
-    Watching(Box<WatchAdded>),
+    WatchStatus(Box<WatchAdded>),
     /// To [`Input::Unwatch`].
     Watch(Box<WatchView>),
     /// To what nobody waits for.
     Done,
 }
 
-/// What a decision came to.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Step {
-    /// The state changes.
-    Changed(Box<Change>),
-    /// Nothing changes, and the caller is told so: a repetition, or a no-op.
-    Same(Answer),
-}
-
-/// The next state of an aggregate and what goes with it.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Change {
-    pub(crate) state: Aggregate,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) facts: Vec<(Need, Fact)>,
-    pub(crate) answer: Answer,
-}
-
-/// Why there is no decision; nothing changes.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Stop {
-    /// Not without these.
-    Need(Vec<Need>),
-    /// The rules say no.
-    Refused(Refusal),
-}
-
 /// Somebody who is there and not disabled.
 pub(crate) fn active(
     workspace: &Workspace,
     name: &UserName,
-    look: Look<'_>,
-) -> Result<Option<Person>, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Option<Person>, Undecided> {
     let need = Need::Person(workspace.clone(), name.clone());
-    match look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Person(person)) => Ok(Some(person).filter(|person| person.active)),
-        Found::Here(
+    match lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Person(person)) => Ok(Some(person).filter(|person| person.active)),
+        Lookup::Found(
             Fact::Members(_)
-            | Fact::Course(_)
+            | Fact::RequestLifecycle(_)
             | Fact::Webhooks(_)
             | Fact::Unread(_)
-            | Fact::Watching(_)
+            | Fact::WatchStatus(_)
             | Fact::Other,
         )
-        | Found::Absent => Ok(None),
+        | Lookup::Missing => Ok(None),
     }
 }
 
 /// Two things that a decision looks at: what both lack is asked for at once.
-pub(crate) fn both<A, B>(one: Result<A, Stop>, other: Result<B, Stop>) -> Result<(A, B), Stop> {
+pub(crate) fn both<A, B>(
+    one: Result<A, Undecided>,
+    other: Result<B, Undecided>,
+) -> Result<(A, B), Undecided> {
     match (one, other) {
         (Ok(one), Ok(other)) => Ok((one, other)),
-        (Err(Stop::Need(mut needs)), Err(Stop::Need(more))) => {
+        (Err(Undecided::NeedsMore(mut needs)), Err(Undecided::NeedsMore(more))) => {
             needs.extend(more);
-            Err(Stop::Need(needs))
+            Err(Undecided::NeedsMore(needs))
         }
         (Err(stop), _) | (_, Err(stop)) => Err(stop),
-    }
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
     }
 }

@@ -4,16 +4,15 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::{Claims, Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{
-    AddWebhook, ChangeWebhook, NoteEnds, NoteRequests, Preferences, PutPreferences,
-    ReadNotification, ReadNotifications, RemoveWebhook, RunEnded, ShowWebhookSecret, Unwatch,
-    Watch,
+    AddWebhook, ChangeWebhook, Preferences, PutPreferences, ReadNotification, ReadNotifications,
+    RecordRequestEvents, RecordRunEnds, RemoveWebhook, RunEnded, ShowWebhookSecret, Unwatch, Watch,
 };
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_contracts::value_limits::check_message;
-use holdpoint_kernel::Request;
+use holdpoint_kernel::DecodedCommand;
 
-use holdpoint_targets::TargetPolicy;
+use holdpoint_targets::EgressPolicy;
 use url::Url;
 
 use crate::domain::{Input, Rules, Standing, Webhook, Wording, check};
@@ -27,17 +26,17 @@ pub(crate) struct Reader<'a> {
     /// Whose assertions count.
     pub(crate) trust: &'a Trust,
     /// Which addresses may be called.
-    pub(crate) targets: TargetPolicy,
+    pub(crate) targets: EgressPolicy,
     /// When the command came.
     pub(crate) now: DateTime<Utc>,
 }
 
 impl Reader<'_> {
     /// Reads one command.
-    pub(crate) fn decode(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+    pub(crate) fn decode(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         match self.parts.verb.as_str() {
-            NoteRequests::VERB => self.facts(read(body)?),
-            NoteEnds::VERB => self.ends(read(body)?),
+            RecordRequestEvents::VERB => self.facts(read(body)?),
+            RecordRunEnds::VERB => self.ends(read(body)?),
             ReadNotification::VERB => {
                 let envelope: Envelope<ReadNotification> = read(body)?;
                 let caller = self.caller(&envelope, body, Right::Look)?;
@@ -46,7 +45,7 @@ impl Reader<'_> {
                     person: caller.user,
                     id: envelope.command.id,
                 };
-                Ok(Request::one(input, envelope.key))
+                Ok(DecodedCommand::one(input, envelope.key))
             }
             ReadNotifications::VERB => self.read_all(body),
             PutPreferences::VERB => self.preferences(body),
@@ -59,7 +58,7 @@ impl Reader<'_> {
                     workspace: self.parts.workspace.clone(),
                     id: envelope.command.id,
                 };
-                Ok(Request::one(input, envelope.key))
+                Ok(DecodedCommand::one(input, envelope.key))
             }
             Watch::VERB => {
                 let envelope: Envelope<Watch> = read(body)?;
@@ -68,7 +67,7 @@ impl Reader<'_> {
                     person: self.caller(&envelope, body, Right::Look)?.user,
                     of: envelope.command.of,
                 };
-                Ok(Request::one(input, envelope.key))
+                Ok(DecodedCommand::one(input, envelope.key))
             }
             Unwatch::VERB => {
                 let envelope: Envelope<Unwatch> = read(body)?;
@@ -77,7 +76,7 @@ impl Reader<'_> {
                     person: self.caller(&envelope, body, Right::Look)?.user,
                     of: envelope.command.of,
                 };
-                Ok(Request::one(input, envelope.key))
+                Ok(DecodedCommand::one(input, envelope.key))
             }
             ShowWebhookSecret::VERB => {
                 let envelope: Envelope<ShowWebhookSecret> = read(body)?;
@@ -86,7 +85,7 @@ impl Reader<'_> {
                     workspace: self.parts.workspace.clone(),
                     fresh: WebhookSecret::fresh().write(),
                 };
-                Ok(Request::one(input, envelope.key))
+                Ok(DecodedCommand::one(input, envelope.key))
             }
             other => Err(Problem::not_found(format!(
                 "the notification service has no command `{other}`"
@@ -94,7 +93,7 @@ impl Reader<'_> {
         }
     }
 
-    fn webhook(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+    fn webhook(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         let envelope: Envelope<AddWebhook> = read(body)?;
         let caller = self.caller(&envelope, body, Right::Administer)?;
         let wanted = envelope.command;
@@ -114,13 +113,13 @@ impl Reader<'_> {
             last_error: None,
             version: 1,
         };
-        Ok(Request::one(
+        Ok(DecodedCommand::one(
             Input::AddWebhook(Box::new(webhook)),
             envelope.key,
         ))
     }
 
-    fn change(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+    fn change(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         let envelope: Envelope<ChangeWebhook> = read(body)?;
         self.caller(&envelope, body, Right::Administer)?;
         let wanted = envelope.command;
@@ -135,12 +134,12 @@ impl Reader<'_> {
             }),
             enabled: wanted.enabled,
         };
-        Ok(Request::one(input, envelope.key))
+        Ok(DecodedCommand::one(input, envelope.key))
     }
 
     fn may_call(&self, url: &str, events: &[String]) -> Result<(), Problem> {
         let url = check(url, events)?;
-        if url.scheme() == "http" && self.targets == TargetPolicy::PublicOnly {
+        if url.scheme() == "http" && self.targets == EgressPolicy::PublicOnly {
             let host = url.host_str().unwrap_or_default();
             tracing::warn!(
                 host,
@@ -153,7 +152,7 @@ impl Reader<'_> {
         })
     }
 
-    fn preferences(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+    fn preferences(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         let envelope: Envelope<PutPreferences> = read(body)?;
         let caller = self.caller(&envelope, body, Right::Look)?;
         let PutPreferences {
@@ -172,10 +171,10 @@ impl Reader<'_> {
             said: preferences,
             fresh: WebhookSecret::fresh().write(),
         };
-        Ok(Request::one(input, envelope.key))
+        Ok(DecodedCommand::one(input, envelope.key))
     }
 
-    fn read_all(&self, body: &[u8]) -> Result<Request<Input>, Problem> {
+    fn read_all(&self, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         let envelope: Envelope<ReadNotifications> = read(body)?;
         let caller = self.caller(&envelope, body, Right::Look)?;
         let ReadNotifications { person, until } = envelope.command;
@@ -188,7 +187,7 @@ impl Reader<'_> {
             person,
             until,
         };
-        Ok(Request::one(input, envelope.key))
+        Ok(DecodedCommand::one(input, envelope.key))
     }
 
     /// Anybody may name a chat: where only public addresses are called, what is told goes encrypted.
@@ -204,14 +203,17 @@ impl Reader<'_> {
         };
         let url = Url::parse(url).map_err(|_no_url| refuse("that is no address"))?;
         let is_plain = url.scheme() != "https";
-        if is_plain && self.targets == TargetPolicy::PublicOnly {
+        if is_plain && self.targets == EgressPolicy::PublicOnly {
             return Err(refuse("only https addresses are called"));
         }
         let checked = self.targets.check(&url);
         checked.map_err(|refused| refuse(&refused.to_string()))
     }
 
-    fn facts(&self, envelope: Envelope<NoteRequests>) -> Result<Request<Input>, Problem> {
+    fn facts(
+        &self,
+        envelope: Envelope<RecordRequestEvents>,
+    ) -> Result<DecodedCommand<Input>, Problem> {
         let facts = envelope.command.facts;
         if !(1..=FACTS_MAX).contains(&facts.len()) {
             let count = facts.len();
@@ -226,10 +228,10 @@ impl Reader<'_> {
             workspace: self.parts.workspace.clone(),
             fact: Box::new(fact),
         });
-        Ok(Request::many(inputs.collect()))
+        Ok(DecodedCommand::many(inputs.collect()))
     }
 
-    fn ends(&self, envelope: Envelope<NoteEnds>) -> Result<Request<Input>, Problem> {
+    fn ends(&self, envelope: Envelope<RecordRunEnds>) -> Result<DecodedCommand<Input>, Problem> {
         let ends = envelope.command.ends;
         if !(1..=FACTS_MAX).contains(&ends.len()) {
             let count = ends.len();
@@ -246,7 +248,7 @@ impl Reader<'_> {
             workspace: self.parts.workspace.clone(),
             end: Box::new(end),
         });
-        Ok(Request::many(inputs.collect()))
+        Ok(DecodedCommand::many(inputs.collect()))
     }
 
     /// Who asks, as the gateway vouches: what is a person's own nobody else changes.

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Choice;
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::OnTimeout;
-use holdpoint_contracts::notification::{NotificationView, RequestFact, RunEnded};
+use holdpoint_contracts::notification::{NotificationView, RequestEvent, RunEnded};
 use maud::{DOCTYPE, Markup, html};
 
 use self::answers::Answers;
@@ -24,13 +24,13 @@ pub(crate) struct Words {
 const ELSEWHERE: &str = "What is asked for is entered at its owner's own page, and never by mail or in Holdpoint: the request shows where.";
 
 /// Writes it, with a link to the request and one to each answer; without links it says where to go.
-pub(crate) fn words(fact: &RequestFact, link: impl Fn(Option<Choice>) -> Option<String>) -> Words {
+pub(crate) fn words(fact: &RequestEvent, link: impl Fn(Option<Choice>) -> Option<String>) -> Words {
     let request = &fact.request;
     let subject = line(&title(fact));
     let message = clean(&request.question);
     let (asks, then) = (asks(fact), then(request));
-    let look = link(None);
-    let act = match &look {
+    let lookup = link(None);
+    let act = match &lookup {
         Some(link) => format!("Look at it and decide, as yourself (for you alone): {link}"),
         None => "Open the inbox of Holdpoint to decide it.".to_owned(),
     };
@@ -53,7 +53,7 @@ pub(crate) fn words(fact: &RequestFact, link: impl Fn(Option<Choice>) -> Option<
         @if let Some(elsewhere) = elsewhere { p { (elsewhere) } }
         (answers.html(&link))
         p { (asks) br; (then) }
-        @if let Some(link) = look {
+        @if let Some(link) = lookup {
             p { a href=(link) { "Look at it and decide" } " (as yourself: this link is for you alone)" }
         } @else {
             p { (act) }
@@ -91,7 +91,7 @@ pub(crate) fn ended(end: &RunEnded, base: Option<&str>) -> Words {
     let message = clean(&end_message(end));
     let why = "You are told because you follow the run or its agent.";
     let link = base.map(|base| format!("{base}/runs/{}", end.run));
-    let look = match &link {
+    let lookup = match &link {
         Some(link) => format!("Look at the run: {link}"),
         None => format!("It is run {}.", end.run),
     };
@@ -100,12 +100,12 @@ pub(crate) fn ended(end: &RunEnded, base: Option<&str>) -> Words {
         @if let Some(link) = &link {
             p { a href=(link) { "Look at the run" } }
         } @else {
-            p { (look) }
+            p { (lookup) }
         }
         p { (why) }
     };
     Words {
-        text: format!("{message}\n\n{look}\n\n{why}\n"),
+        text: format!("{message}\n\n{lookup}\n\n{why}\n"),
         html: framed(&subject, &html),
         subject,
     }
@@ -188,7 +188,7 @@ fn known(request: &RequestView) -> Vec<String> {
 }
 
 /// Who asks.
-pub(crate) fn asks(fact: &RequestFact) -> String {
+pub(crate) fn asks(fact: &RequestEvent) -> String {
     let request = &fact.request;
     match (&request.agent, &request.step, &fact.by) {
         (Some(agent), Some(step), _) => format!("Agent {agent} asks, at {}.", line(step)),
@@ -243,7 +243,7 @@ pub(crate) fn line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use holdpoint_contracts::notification::FactKind;
+    use holdpoint_contracts::notification::RequestEventKind;
     use holdpoint_contracts::run::HoldKind;
 
     use super::*;
@@ -252,7 +252,7 @@ mod tests {
     /// S0-T4: who asks, until when, what then, and where to act.
     #[test]
     fn a_mail_says_all_that_one_needs() {
-        let mut fact = fact(1, FactKind::Opened, &[]);
+        let mut fact = fact(1, RequestEventKind::Opened, &[]);
         fact.request.agent = Some("outreach".parse().unwrap());
         fact.request.context = serde_json::json!(["Recommended action: Call her"]);
         fact.request.deadline = Some("2026-01-03T09:00:00Z".parse().unwrap());
@@ -278,7 +278,7 @@ mod tests {
 
     fn in_a_digest() -> NotificationView {
         NotificationView {
-            id: holdpoint_ids::NotificationId::opened(fact(1, FactKind::Opened, &[]).id),
+            id: holdpoint_ids::NotificationId::opened(fact(1, RequestEventKind::Opened, &[]).id),
             kind: holdpoint_contracts::notification::NotificationType::InputRequested,
             title: "<b>Ship</b>\r\nBcc: eve".to_owned(),
             message: String::new(),
@@ -364,7 +364,7 @@ mod tests {
     /// People, deliverable 3: a mail leads to the request, and never to where a secret is entered.
     #[test]
     fn a_mail_has_no_link_of_others() {
-        let mut fact = fact(1, FactKind::Opened, &[]);
+        let mut fact = fact(1, RequestEventKind::Opened, &[]);
         fact.request.link = Some(holdpoint_contracts::link::Link {
             url: "https://vault.example/new".to_owned(),
             label: Some("Open the vault".to_owned()),
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn nothing_that_somebody_wrote_is_more_than_text() {
         let evil = "<script>x</script>\r\nBcc: eve@example.org\u{0}\u{1b}\u{202e}";
-        let mut fact = fact(1, FactKind::Opened, &[]);
+        let mut fact = fact(1, RequestEventKind::Opened, &[]);
         fact.request.title = Some(evil.to_owned());
         fact.request.question = evil.to_owned();
         fact.by = Some(evil.to_owned());

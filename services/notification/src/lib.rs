@@ -27,7 +27,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_bus::BusError;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::UserFact;
+use holdpoint_contracts::handoff::UserChange;
 use holdpoint_kernel::{Deps, Handle, KernelError, Vital, serve_queries, start_sweep};
 use holdpoint_people::{People, Sink};
 use holdpoint_store::{StoreError, migrate, open_readers};
@@ -63,7 +63,7 @@ pub enum NotificationError {
 struct Kernel(Handle<Notification>);
 
 impl Sink for Kernel {
-    fn apply(&self, facts: Vec<UserFact>) -> BoxFuture<'_, Result<(), Problem>> {
+    fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
         async move {
             if self.0.submit(vec![domain::Input::Users(facts)]).await {
                 return Ok(());

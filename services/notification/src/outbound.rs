@@ -1,14 +1,16 @@
-//! Effects to messages, and wishes: translation only.
+//! Effects to messages, and desired states: translation only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use holdpoint_bus::Outgoing;
-use holdpoint_contracts::executor::{EndWatched, WatchEnds};
+use holdpoint_contracts::executor::{RunEndWatched, WatchRunEnds};
 use holdpoint_contracts::notification::{NotificationNudge, SERVICE};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Wish, read_first, rows_as_command};
+use holdpoint_kernel::{
+    Acknowledged, AfterRefusal, DesiredState, RefusedState, read_first, rows_as_command,
+};
 
 use crate::domain::{Effect, Input};
 
@@ -52,7 +54,7 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
                 changed.insert(workspace, None);
             }
             Effect::More
-            | Effect::WatchEnds { .. }
+            | Effect::WatchRunEnds { .. }
             | Effect::Users(_)
             | Effect::Deliver { .. }
             | Effect::FollowUp { .. }
@@ -76,12 +78,12 @@ fn nudge((workspace, names): (&Workspace, Option<BTreeSet<&UserName>>)) -> Optio
 }
 
 /// Which ends the executor is to tell of.
-const WATCH_ENDS: &str = "watch_ends";
+const WATCH_ENDS: &str = "watch_run_ends";
 
 /// What is wanted of the executor.
-pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
-    let wish = |effect: &Effect| {
-        let Effect::WatchEnds {
+pub(crate) fn desired_states(effects: &[Effect]) -> Vec<DesiredState> {
+    let desired_state = |effect: &Effect| {
+        let Effect::WatchRunEnds {
             workspace,
             by,
             of,
@@ -91,9 +93,9 @@ pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
             return None;
         };
         let body = serde_json::to_string(of)
-            .inspect_err(|error| tracing::error!(%error, "a wish that cannot be written"))
+            .inspect_err(|error| tracing::error!(%error, "a desired state that cannot be written"))
             .ok()?;
-        Some(Wish {
+        Some(DesiredState {
             kind: WATCH_ENDS,
             workspace: workspace.clone(),
             id: format!("{by}/{of}"),
@@ -101,20 +103,20 @@ pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
             body,
         })
     };
-    effects.iter().filter_map(wish).collect()
+    effects.iter().filter_map(desired_state).collect()
 }
 
-/// The command that carries wishes.
-pub(crate) fn wish_message(
+/// The command that carries desired states.
+pub(crate) fn desired_state_command(
     kind: &str,
     workspace: &Workspace,
     bodies: &[&str],
 ) -> Result<Outgoing, serde_json::Error> {
     if kind != WATCH_ENDS {
-        let unknown = format!("no wish is of kind `{kind}`");
+        let unknown = format!("no desired state is of kind `{kind}`");
         return Err(serde::ser::Error::custom(unknown));
     }
-    let first = WatchEnds {
+    let first = WatchRunEnds {
         of: read_first(bodies)?,
     };
     rows_as_command(SERVICE, workspace, &first, ("of", bodies))
@@ -122,8 +124,8 @@ pub(crate) fn wish_message(
 
 /// What does not exist never ends: nobody has to be told. Everything else stays until the executor
 /// takes it.
-pub(crate) fn refused(wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
-    match wish.is_about_nothing() {
+pub(crate) fn refused(desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
+    match desired_state.is_about_nothing() {
         true => AfterRefusal::LetGo,
         false => AfterRefusal::Keep,
     }
@@ -131,11 +133,11 @@ pub(crate) fn refused(wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
 
 /// What the answer means: the run had ended before somebody began to watch it. A webhook wants all ends from
 /// now on, and none of before.
-pub(crate) fn confirmed(wish: &Confirmed<'_>) -> Option<Input> {
-    let (person, _of) = wish.id.split_once('/')?;
-    let answer: EndWatched = serde_json::from_value(wish.answer.clone()).ok()?;
+pub(crate) fn confirmed(desired_state: &Acknowledged<'_>) -> Option<Input> {
+    let (person, _of) = desired_state.id.split_once('/')?;
+    let answer: RunEndWatched = serde_json::from_value(desired_state.answer.clone()).ok()?;
     Some(Input::EndedBefore {
-        workspace: wish.workspace.clone(),
+        workspace: desired_state.workspace.clone(),
         person: person.parse().ok()?,
         end: answer.ended?,
     })

@@ -5,10 +5,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::notification::{
-    CountUnread, DeliveryView, GetNotification, GetPreferences, GetWatching, GetWebhook,
-    ListDeliveries, ListNews, ListNotifications, ListWatches, ListWebhookDeliveries, ListWebhooks,
-    News, NewsItem, NotificationView, Preferences, SERVICE, Unread, WatchView, Watching,
-    WebhookView,
+    CountUnread, DeliveryView, FeedItem, FeedPage, GetNotification, GetNotificationFeed,
+    GetPreferences, GetWatchStatus, GetWebhook, ListDeliveries, ListNotifications, ListWatches,
+    ListWebhookDeliveries, ListWebhooks, NotificationView, Preferences, SERVICE, Unread,
+    WatchStatus, WatchView, WebhookView,
 };
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::Page;
@@ -54,7 +54,7 @@ impl Queries for NotificationQueries {
                     .await
                     .and_then(json),
                 ListWatches::NAME => self.watches(workspace, &read(body)?).await.and_then(json),
-                GetWatching::NAME => self.watching(workspace, &read(body)?).await.and_then(json),
+                GetWatchStatus::NAME => self.watching(workspace, &read(body)?).await.and_then(json),
                 GetPreferences::NAME => self
                     .preferences(workspace, &read(body)?)
                     .await
@@ -63,7 +63,9 @@ impl Queries for NotificationQueries {
                     .deliveries(workspace, &read(body)?)
                     .await
                     .and_then(json),
-                ListNews::NAME => self.news(workspace, &read(body)?).await.and_then(json),
+                GetNotificationFeed::NAME => {
+                    self.news(workspace, &read(body)?).await.and_then(json)
+                }
                 CountUnread::NAME => self.unread(workspace, &read(body)?).await.and_then(json),
                 ListNotifications::NAME => self.list(workspace, &read(body)?).await.and_then(json),
                 other => Err(Problem::not_found(format!(
@@ -234,8 +236,8 @@ impl NotificationQueries {
     async fn watching(
         &self,
         workspace: &Workspace,
-        query: &GetWatching,
-    ) -> Result<Watching, Problem> {
+        query: &GetWatchStatus,
+    ) -> Result<WatchStatus, Problem> {
         let found = store::watching(&self.db, workspace, &query.person, &query.of).await;
         found.map_err(failed)
     }
@@ -301,7 +303,11 @@ impl NotificationQueries {
         Ok(page(items, limit))
     }
 
-    async fn news(&self, workspace: &Workspace, query: &ListNews) -> Result<News, Problem> {
+    async fn news(
+        &self,
+        workspace: &Workspace,
+        query: &GetNotificationFeed,
+    ) -> Result<FeedPage, Problem> {
         let limit = limited(query.limit)?;
         let filter = store::After {
             workspace,
@@ -312,10 +318,10 @@ impl NotificationQueries {
         };
         let found = store::news(&self.db, &filter).await;
         let (mut items, newest) = found.map_err(failed)?;
-        let fitting = fitting(&items, limit, |item: &NewsItem| &item.notification);
+        let fitting = fitting(&items, limit, |item: &FeedItem| &item.notification);
         let more = items.len() > fitting;
         items.truncate(fitting);
-        Ok(News {
+        Ok(FeedPage {
             items,
             more,
             newest,

@@ -18,10 +18,10 @@ use std::time::Duration;
 use holdpoint_auth::LinkKey;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Channel;
-use holdpoint_kernel::{Activity, Handle, SweepNudge};
+use holdpoint_kernel::{Handle, KernelStatus, SweepTrigger};
 use holdpoint_mail::Mailer;
 use holdpoint_store::StoreError;
-use holdpoint_targets::TargetPolicy;
+use holdpoint_targets::EgressPolicy;
 use sea_orm::DatabaseConnection;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -78,7 +78,7 @@ pub struct Outside {
     /// Writes mails.
     pub mailer: Mailer,
     /// Which addresses callbacks may reach.
-    pub targets: TargetPolicy,
+    pub targets: EgressPolicy,
     /// Where links lead.
     pub public_url: PublicUrl,
 }
@@ -95,7 +95,7 @@ struct Job {
 pub(crate) struct Post {
     jobs: mpsc::UnboundedSender<Job>,
     at_work: Mutex<HashSet<DeliveryKey>>,
-    activity: OnceLock<Activity>,
+    activity: OnceLock<KernelStatus>,
     public_url: PublicUrl,
 }
 
@@ -116,7 +116,7 @@ impl Post {
     }
 
     /// From here on what is claimed is sent; before, nothing is to be claimed.
-    pub(crate) fn open(&self, activity: Activity) {
+    pub(crate) fn open(&self, activity: KernelStatus) {
         drop(self.activity.set(activity));
     }
 
@@ -200,11 +200,11 @@ pub(crate) struct Pool {
     pub(crate) client: reqwest::Client,
     /// Signs what mails link to.
     pub(crate) links: LinkKey,
-    pub(crate) nudge: SweepNudge,
+    pub(crate) nudge: SweepTrigger,
 }
 
 impl Pool {
-    /// Sends what is handed out until `stop`; what is cut off is sent when its lease is over.
+    /// Sends what is dispatched until `stop`; what is cut off is sent when its lease is over.
     pub(crate) fn start(self, mut jobs: Jobs, stop: CancellationToken, tracker: &TaskTracker) {
         let tries = tracker.clone();
         tracker.spawn(vital("sending").run(async move {

@@ -7,18 +7,18 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Trust;
 use holdpoint_bus::Outgoing;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::notification::Wait;
+use holdpoint_contracts::notification::PendingReason;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{
-    AfterRefusal, Changed, Confirmed, Decision, Facts, Found, Outcome, RefusedWish, Request,
-    Service, Wish,
+    Acknowledged, AfterRefusal, Changed, DecodedCommand, DesiredState, Outbound, RefusedState,
+    Service, Store,
 };
 use holdpoint_store::{StoreError, Transaction};
-use holdpoint_targets::TargetPolicy;
+use holdpoint_targets::EgressPolicy;
 
-use crate::domain::{self, Aggregate, Answer, Effect, Fact, Input, Key, Need, Refusal, Step, Stop};
+use crate::domain::{Aggregate, Effect, Fact, Input, Key, Need, NotificationDomain};
 use crate::inbound::Reader;
 use crate::sending::{Jobs, Post, PublicUrl};
 use crate::sweeps::Wake;
@@ -30,14 +30,14 @@ pub struct Notification {
     /// Whose assertions count.
     pub(crate) trust: Trust,
     /// Which addresses webhooks may have.
-    pub(crate) targets: TargetPolicy,
+    pub(crate) targets: EgressPolicy,
     /// Says when a command came: assertions expire.
     pub(crate) clock: Clock,
     /// Wakes the sweep that tells people.
     pub(crate) telling: Arc<Wake>,
-    /// Wakes the sweep that hands out deliveries.
+    /// Wakes the sweep that dispatches deliveries.
     pub(crate) delivering: Arc<Wake>,
-    /// Sends what was handed out.
+    /// Sends what was dispatched.
     pub(crate) post: Arc<Post>,
 }
 
@@ -46,7 +46,7 @@ impl Notification {
     #[must_use]
     pub fn new(
         trust: Trust,
-        targets: TargetPolicy,
+        targets: EgressPolicy,
         clock: Clock,
         public_url: PublicUrl,
     ) -> (Self, Jobs) {
@@ -65,110 +65,9 @@ impl Notification {
 
 impl Service for Notification {
     const NAME: &'static str = holdpoint_contracts::notification::SERVICE;
-    type Key = Key;
-    type State = Aggregate;
-    type Input = Input;
-    type Need = Need;
-    type Fact = Fact;
-    type Effect = Effect;
-    type Refusal = Refusal;
-    type Answer = Answer;
+    type Domain = NotificationDomain;
 
-    fn key(input: &Input) -> Key {
-        input.key()
-    }
-
-    fn decide(
-        &self,
-        state: Option<&Aggregate>,
-        input: &Input,
-        facts: &Facts<'_, Self>,
-        now: DateTime<Utc>,
-    ) -> Outcome<Self> {
-        let look = |need: &Need| match facts.look(need) {
-            Found::Unknown => domain::Found::Unknown,
-            Found::Absent => domain::Found::Absent,
-            Found::Here(fact) => domain::Found::Here(fact),
-        };
-        match domain::decide(state, input, &look, now) {
-            Ok(Step::Changed(change)) => Outcome::Decided(Decision {
-                state: change.state,
-                effects: change.effects,
-                facts: change.facts,
-                answer: change.answer,
-            }),
-            Ok(Step::Same(answer)) => Outcome::Unchanged(answer),
-            Err(Stop::Need(needs)) => Outcome::Need(needs),
-            Err(Stop::Refused(refusal)) => Outcome::Refused(refusal),
-        }
-    }
-
-    fn aggregate(need: &Need) -> Option<Key> {
-        match need {
-            Need::Members { .. }
-            | Need::Person(..)
-            | Need::Course(..)
-            | Need::Webhooks(_)
-            | Need::Watchers { .. }
-            | Need::Watching(..)
-            | Need::Unread { .. } => None,
-        }
-    }
-
-    fn fact(_: &Aggregate) -> Fact {
-        Fact::Other
-    }
-
-    fn is_constant(need: &Need) -> bool {
-        match need {
-            Need::Members { .. }
-            | Need::Person(..)
-            | Need::Course(..)
-            | Need::Webhooks(_)
-            | Need::Watchers { .. }
-            | Need::Watching(..)
-            | Need::Unread { .. } => false,
-        }
-    }
-
-    fn version(state: &Aggregate) -> u64 {
-        match state {
-            Aggregate::Note(note) => note.version,
-            Aggregate::End(end) => end.version,
-            Aggregate::Copy(copy) => copy.version(),
-            Aggregate::Delivery(delivery) => delivery.version,
-            Aggregate::Preferences(preferences) => preferences.version,
-            Aggregate::Webhook(webhook) => webhook.version,
-            Aggregate::Watch(watch) => watch.version,
-            Aggregate::Secret(_) | Aggregate::Users => 1,
-        }
-    }
-
-    /// A fact whose people are still being told is soon decided again.
-    fn is_hot(state: &Aggregate) -> bool {
-        match state {
-            Aggregate::Note(note) => note.fan != domain::Fan::Done,
-            Aggregate::End(end) => end.fan != domain::Fan::Done,
-            // Claimed: what came of it is soon told. What waits longer is read anew each time: a person
-            // may have changed when it is due, beside its state.
-            Aggregate::Delivery(one) => {
-                let is_out = |waits: &Wait| *waits == Wait::Answer;
-                matches!(&one.phase, domain::Phase::Pending { waits, .. } if is_out(waits))
-            }
-            Aggregate::Copy(_)
-            | Aggregate::Secret(_)
-            | Aggregate::Preferences(_)
-            | Aggregate::Webhook(_)
-            | Aggregate::Watch(_)
-            | Aggregate::Users => false,
-        }
-    }
-
-    fn problem(&self, refusal: &Refusal) -> Problem {
-        refusal.problem()
-    }
-
-    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         let reader = Reader {
             parts,
             trust: &self.trust,
@@ -177,7 +76,9 @@ impl Service for Notification {
         };
         reader.decode(body)
     }
+}
 
+impl Store<NotificationDomain> for Notification {
     async fn load(
         &self,
         db: &Transaction,
@@ -197,7 +98,7 @@ impl Service for Notification {
     async fn save(
         &self,
         db: &Transaction,
-        changed: &[Changed<'_, Self>],
+        changed: &[Changed<'_, NotificationDomain>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
         store::save(db, changed, now).await
@@ -211,31 +112,33 @@ impl Service for Notification {
     ) -> Result<(), StoreError> {
         store::record(db, effects, now).await
     }
+}
 
-    /// It publishes nothing but wishes.
-    fn outbound(&self, _: &[Effect]) -> Vec<Outgoing> {
+impl Outbound<NotificationDomain> for Notification {
+    /// It publishes nothing but desired states.
+    fn messages(&self, _: &[Effect]) -> Vec<Outgoing> {
         Vec::new()
     }
 
-    fn wishes(&self, effects: &[Effect]) -> Vec<Wish> {
-        outbound::wishes(effects)
+    fn desired_states(&self, effects: &[Effect]) -> Vec<DesiredState> {
+        outbound::desired_states(effects)
     }
 
-    fn wish_message(
+    fn desired_state_command(
         &self,
         kind: &str,
         workspace: &Workspace,
         bodies: &[&str],
     ) -> Result<Outgoing, serde_json::Error> {
-        outbound::wish_message(kind, workspace, bodies)
+        outbound::desired_state_command(kind, workspace, bodies)
     }
 
-    fn confirmed(&self, wish: &Confirmed<'_>) -> Option<Input> {
-        outbound::confirmed(wish)
+    fn acknowledged(&self, desired_state: &Acknowledged<'_>) -> Option<Input> {
+        outbound::confirmed(desired_state)
     }
 
-    fn refused(&self, wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
-        outbound::refused(wish)
+    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
+        outbound::refused(desired_state)
     }
 
     /// Called after the commit: whoever has more to do begins at once.
@@ -253,7 +156,7 @@ impl Service for Notification {
                 Effect::Copies { .. }
                 | Effect::Notice { .. }
                 | Effect::More
-                | Effect::WatchEnds { .. }
+                | Effect::WatchRunEnds { .. }
                 | Effect::Settle { .. }
                 | Effect::Read { .. }
                 | Effect::ReadAll { .. }

@@ -7,7 +7,7 @@
 
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::HoldOutcome;
-use holdpoint_contracts::notification::{FactKind, RequestFact, RunEnded};
+use holdpoint_contracts::notification::{RequestEvent, RequestEventKind, RunEnded};
 use holdpoint_contracts::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ const CONTEXT_MAX: usize = 1_000;
 const QUOTE_MAX: usize = 500;
 
 /// Writes it; without an address of the installation it has no buttons.
-pub(crate) fn message(fact: &RequestFact, base: Option<&str>) -> Value {
+pub(crate) fn message(fact: &RequestEvent, base: Option<&str>) -> Value {
     let head = format!("{}: {}", label(fact), line(&title(fact)));
     let said = said(fact);
     let mut blocks = vec![
@@ -93,7 +93,7 @@ pub(crate) fn ended(end: &RunEnded, base: Option<&str>) -> Value {
     with_text(&head, &blocks)
 }
 
-fn buttons(fact: &RequestFact, base: &str) -> Vec<Value> {
+fn buttons(fact: &RequestEvent, base: &str) -> Vec<Value> {
     let words = if fact.kind.is_end() {
         "Look at it"
     } else {
@@ -107,18 +107,18 @@ fn buttons(fact: &RequestFact, base: &str) -> Vec<Value> {
 }
 
 /// In two or three words.
-fn label(fact: &RequestFact) -> &'static str {
+fn label(fact: &RequestEvent) -> &'static str {
     use holdpoint_contracts::run::HoldKind::{Approval, Handoff, Input, Timer};
     match (fact.kind, fact.request.kind) {
-        (FactKind::Opened, Approval) => "Approval wanted",
-        (FactKind::Opened, Input | Timer) => "Answer wanted",
-        (FactKind::Opened, Handoff) => "Person wanted",
-        (FactKind::Assigned, _) => "Reassigned",
-        (FactKind::Escalated, _) => "Escalated",
-        (FactKind::TakenOver, _) => "Taken over",
-        (FactKind::Decided, _) => outcome(&fact.request),
-        (FactKind::Expired, _) => "Time was up",
-        (FactKind::Withdrawn, _) => "Withdrawn",
+        (RequestEventKind::Opened, Approval) => "Approval wanted",
+        (RequestEventKind::Opened, Input | Timer) => "Answer wanted",
+        (RequestEventKind::Opened, Handoff) => "Person wanted",
+        (RequestEventKind::Assigned, _) => "Reassigned",
+        (RequestEventKind::Escalated, _) => "Escalated",
+        (RequestEventKind::TakenOver, _) => "Taken over",
+        (RequestEventKind::Decided, _) => outcome(&fact.request),
+        (RequestEventKind::Expired, _) => "Time was up",
+        (RequestEventKind::Withdrawn, _) => "Withdrawn",
     }
 }
 
@@ -136,18 +136,18 @@ fn outcome(request: &RequestView) -> &'static str {
 }
 
 /// What is asked; or who did what.
-fn said(fact: &RequestFact) -> String {
+fn said(fact: &RequestEvent) -> String {
     let by = fact.by.as_deref().map(line);
     let by = by.filter(|by| !by.is_empty() && !by.starts_with("service:"));
     let who = by.as_deref().unwrap_or("Holdpoint");
     match fact.kind {
-        FactKind::Opened | FactKind::Escalated => clean(&fact.request.question),
-        FactKind::Assigned => match &fact.request.assignee {
+        RequestEventKind::Opened | RequestEventKind::Escalated => clean(&fact.request.question),
+        RequestEventKind::Assigned => match &fact.request.assignee {
             Some(now) => format!("{} has it now.", line(now)),
             None => "Somebody else has it now.".to_owned(),
         },
-        FactKind::TakenOver => format!("{who} has taken it over: nobody else need look."),
-        FactKind::Decided => {
+        RequestEventKind::TakenOver => format!("{who} has taken it over: nobody else need look."),
+        RequestEventKind::Decided => {
             let done = outcome(&fact.request).to_lowercase();
             let quote = quote(&fact.request);
             quote.map_or_else(
@@ -155,8 +155,8 @@ fn said(fact: &RequestFact) -> String {
                 |quote| format!("{who}: {done}. {quote}"),
             )
         }
-        FactKind::Expired => "Nobody decided in time.".to_owned(),
-        FactKind::Withdrawn => format!("{who}: it is not wanted any more."),
+        RequestEventKind::Expired => "Nobody decided in time.".to_owned(),
+        RequestEventKind::Withdrawn => format!("{who}: it is not wanted any more."),
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
     /// People, deliverable 7: what is asked, with buttons to pages that want a log-in.
     #[test]
     fn what_is_asked_is_told_with_buttons() {
-        let opened = fact(1, FactKind::Opened, &[]);
+        let opened = fact(1, RequestEventKind::Opened, &[]);
         let told = message(&opened, BASE);
         assert_eq!(told["text"], "Person wanted: Agent handoff: Ann");
         assert_eq!(told["blocks"][0]["type"], "header");
@@ -242,7 +242,7 @@ mod tests {
     /// People, deliverable 7: who decided what.
     #[test]
     fn an_end_says_who_decided_what() {
-        let mut decided = fact(2, FactKind::Decided, &[]);
+        let mut decided = fact(2, RequestEventKind::Decided, &[]);
         decided.by = Some("ada".to_owned());
         decided.request.outcome = Some(HoldOutcome::Rejected);
         decided.request.response = Some(json!("Too soon"));
@@ -271,13 +271,13 @@ mod tests {
         let evil = "<!channel> <https://evil.example|x> & <script>\r\n\u{0}\u{1b}\u{202e}@here";
         let long = evil.repeat(1_000);
         for kind in [
-            FactKind::Opened,
-            FactKind::Assigned,
-            FactKind::Escalated,
-            FactKind::TakenOver,
-            FactKind::Decided,
-            FactKind::Expired,
-            FactKind::Withdrawn,
+            RequestEventKind::Opened,
+            RequestEventKind::Assigned,
+            RequestEventKind::Escalated,
+            RequestEventKind::TakenOver,
+            RequestEventKind::Decided,
+            RequestEventKind::Expired,
+            RequestEventKind::Withdrawn,
         ] {
             let mut fact = fact(1, kind, &[]);
             fact.by = Some(long.clone());

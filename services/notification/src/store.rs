@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{Right, Role, may};
 use holdpoint_contracts::notification::{
-    self as contract, Mark, NewsItem, NoteEnd, NotificationView, RunEnded, Watched, Watching,
+    self as contract, FeedCursor, FeedItem, NotificationView, RequestEnd, RunEnded, WatchStatus,
+    Watched,
 };
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
 use holdpoint_kernel::Changed;
@@ -30,10 +31,10 @@ use holdpoint_people::table as people;
 use holdpoint_store::{StoreError, Transaction};
 use sea_orm::ConnectionTrait;
 
-use crate::Notification;
+use crate::domain::NotificationDomain;
 use crate::domain::{
-    Aggregate, Copy, Course, Delivery, DeliveryKey, EndKey, Fact, Key, Need, Note, NoteKey, Notice,
-    Person, Recipient, Rules, Subject, WEBHOOKS_MAX, Watch, Webhook,
+    Aggregate, Copy, Delivery, DeliveryKey, EndKey, Fact, Key, Need, Note, NoteKey, Notice, Person,
+    Recipient, RequestLifecycle, Rules, Subject, WEBHOOKS_MAX, Watch, Webhook,
 };
 
 pub(crate) use copy_row::{After, Behind, Filter, some_unread};
@@ -122,15 +123,15 @@ pub(crate) async fn load(
 
 /// What one try to deliver needs to know.
 #[derive(Debug)]
-pub(crate) struct Parcel {
-    pub(crate) of: News,
+pub(crate) struct DeliveryPayload {
+    pub(crate) of: FeedPage,
     /// The person it goes to, where it goes to one.
     pub(crate) person: Option<people::User>,
 }
 
 /// What a delivery is of.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum FeedPage {
     /// Something that happened to a request.
     Request {
         /// What.
@@ -142,7 +143,7 @@ pub(crate) enum News {
     End(Box<RunEnded>),
 }
 
-impl News {
+impl FeedPage {
     /// Whether it asks for something that nobody has to do any more.
     pub(crate) fn is_void(&self) -> bool {
         match self {
@@ -156,11 +157,11 @@ impl News {
 pub(crate) async fn parcel(
     db: &impl ConnectionTrait,
     key: &DeliveryKey,
-) -> Result<Option<Parcel>, StoreError> {
+) -> Result<Option<DeliveryPayload>, StoreError> {
     let notes = note_row::of(db, &key.workspace, &[key.note.hold]).await?;
     let course = course(&notes);
     let of = match notes.into_iter().find(|note| note.id() == key.note) {
-        Some(note) => Some(News::Request {
+        Some(note) => Some(FeedPage::Request {
             has_ended: course.is_settled(note.fact.rev),
             note: Box::new(note),
         }),
@@ -175,16 +176,16 @@ pub(crate) async fn parcel(
         }
         Recipient::Callback | Recipient::Webhook(_) | Recipient::Digest(_) => None,
     };
-    Ok(Some(Parcel { of, person }))
+    Ok(Some(DeliveryPayload { of, person }))
 }
 
 async fn end_of_run(
     db: &impl ConnectionTrait,
     key: &DeliveryKey,
-) -> Result<Option<News>, StoreError> {
+) -> Result<Option<FeedPage>, StoreError> {
     let notices = notice_row::of(db, &key.workspace, &[key.note.hold]).await?;
     let told = notices.into_iter().find(|notice| notice.id == key.note);
-    Ok(told.and_then(|notice| notice.end).map(News::End))
+    Ok(told.and_then(|notice| notice.end).map(FeedPage::End))
 }
 
 /// Somebody by name, and how they want to be told.
@@ -243,9 +244,9 @@ pub(crate) async fn watching(
     workspace: &Workspace,
     person: &UserName,
     of: &Watched,
-) -> Result<Watching, StoreError> {
+) -> Result<WatchStatus, StoreError> {
     let (is_watched, watchers) = watch_row::watching(db, (workspace, person, of)).await?;
-    Ok(Watching {
+    Ok(WatchStatus {
         is_watched,
         watchers,
     })
@@ -298,8 +299,8 @@ async fn with_notes(
     Ok(rows.into_iter().filter_map(copy).collect())
 }
 
-fn course(notes: &[Note]) -> Course {
-    let mut course = Course::default();
+fn course(notes: &[Note]) -> RequestLifecycle {
+    let mut course = RequestLifecycle::default();
     for note in notes {
         course.note(note.fact.kind, note.fact.rev);
     }
@@ -308,7 +309,7 @@ fn course(notes: &[Note]) -> Course {
 
 /// What is said of a notification, by all that is known of its request: how that ended, if it was not
 /// asked again since; or that somebody took over what it told of.
-fn end_of(told: &Note, all: &[Note]) -> Option<NoteEnd> {
+fn end_of(told: &Note, all: &[Note]) -> Option<RequestEnd> {
     let course = course(all);
     let counts = |note: &&Note| {
         let rev = note.fact.rev;
@@ -335,7 +336,7 @@ pub(crate) async fn list(
 pub(crate) async fn news(
     db: &impl ConnectionTrait,
     filter: &After<'_>,
-) -> Result<(Vec<NewsItem>, u64), StoreError> {
+) -> Result<(Vec<FeedItem>, u64), StoreError> {
     let rows = copy_row::after(db, filter).await?;
     let seqs: BTreeMap<_, _> = rows
         .iter()
@@ -345,9 +346,9 @@ pub(crate) async fn news(
     let item = |copy: &Copy| {
         let id = copy.id();
         let seq = *seqs.get(&(id.hold, told_rev(id)))?;
-        let mark = Mark { seq, id };
+        let mark = FeedCursor { seq, id };
         let notification = copy.view()?;
-        Some(NewsItem { mark, notification })
+        Some(FeedItem { mark, notification })
     };
     let items = copies.iter().filter_map(item).collect();
     Ok((items, newest(db, filter.workspace).await?))
@@ -402,11 +403,13 @@ pub(crate) async fn find(
             }
             // Together, further down.
             Need::Watchers { .. } => {}
-            Need::Watching(workspace, person) => {
+            Need::WatchStatus(workspace, person) => {
                 let count = watch_row::count(db, workspace, person).await?;
-                found.push((need.clone(), Fact::Watching(count)));
+                found.push((need.clone(), Fact::WatchStatus(count)));
             }
-            Need::Course(workspace, hold) => holds.entry(workspace).or_default().push(*hold),
+            Need::RequestLifecycle(workspace, hold) => {
+                holds.entry(workspace).or_default().push(*hold)
+            }
             Need::Members {
                 workspace,
                 role,
@@ -438,8 +441,8 @@ pub(crate) async fn find(
     }
     for (workspace, holds) in holds {
         for (hold, course) in note_row::courses(db, workspace, &holds).await? {
-            let need = Need::Course(workspace.clone(), hold);
-            found.push((need, Fact::Course(course)));
+            let need = Need::RequestLifecycle(workspace.clone(), hold);
+            found.push((need, Fact::RequestLifecycle(course)));
         }
     }
     Ok(found)
@@ -454,7 +457,7 @@ pub(crate) fn may_look(roles: &[RoleName]) -> bool {
 /// Saves states under their guards; returns those that lost.
 pub(crate) async fn save(
     db: &Transaction,
-    changed: &[Changed<'_, Notification>],
+    changed: &[Changed<'_, NotificationDomain>],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
     let (mut notes, mut secrets) = (Vec::new(), Vec::new());

@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Channel;
-use holdpoint_kernel::{Activity, Sweep, SweepNudge, SweepPage};
+use holdpoint_kernel::{KernelStatus, Sweep, SweepPage, SweepTrigger};
 use holdpoint_people::People;
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
@@ -41,7 +41,7 @@ const ASK_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Wake {
     counts: Mutex<Counts>,
-    sweep: OnceLock<(SweepNudge, Activity)>,
+    sweep: OnceLock<(SweepTrigger, KernelStatus)>,
 }
 
 /// Commits that left something to do, and as many of them as are through.
@@ -81,7 +81,7 @@ impl Wake {
     }
 
     /// From here on commits wake the sweep.
-    pub(crate) fn wakes(&self, nudge: SweepNudge, activity: Activity) {
+    pub(crate) fn wakes(&self, nudge: SweepTrigger, activity: KernelStatus) {
         drop(self.sweep.set((nudge, activity)));
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use chrono::TimeDelta;
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::notification::{
-    FactKind, Noted, NotificationView, ReadNotification, Watch, Watched,
+    EventRecorded, NotificationView, ReadNotification, RequestEventKind, Watch, Watched,
 };
 use holdpoint_ids::NotificationId;
 use holdpoint_testkit::until;
@@ -23,11 +23,20 @@ use bench::{Bench, PATIENCE, acme, people};
 #[tokio::test(flavor = "multi_thread")]
 async fn people_are_told_and_each_reads_their_own_copy() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops"), ("zoe", "member")])).await;
-    let opened = fact(3, FactKind::Opened, &["@role.ops"]);
+    let opened = fact(3, RequestEventKind::Opened, &["@role.ops"]);
     let id = NotificationId::opened(opened.id);
     let first = bench.note(vec![opened.clone(), opened.clone()]).await;
-    assert_eq!(first, [Reply::Ok(Noted::Stored), Reply::Ok(Noted::Known)]);
-    assert_eq!(bench.note(vec![opened]).await, [Reply::Ok(Noted::Known)]);
+    assert_eq!(
+        first,
+        [
+            Reply::Ok(EventRecorded::Stored),
+            Reply::Ok(EventRecorded::Known)
+        ]
+    );
+    assert_eq!(
+        bench.note(vec![opened]).await,
+        [Reply::Ok(EventRecorded::Known)]
+    );
 
     let ada = bench.until_told("ada", 1).await.remove(0);
     assert_eq!((ada.id, ada.title.as_str()), (id, "Agent handoff: Ann"));
@@ -56,10 +65,10 @@ async fn people_are_told_and_each_reads_their_own_copy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_says_that_its_request_is_decided() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
-    let opened = fact(1, FactKind::Opened, &["@role.ops"]);
+    let opened = fact(1, RequestEventKind::Opened, &["@role.ops"]);
     bench.note(vec![opened.clone()]).await;
     bench.until_told("bob", 1).await;
-    let mut decided = fact(2, FactKind::Decided, &[]);
+    let mut decided = fact(2, RequestEventKind::Decided, &[]);
     decided.by = Some("ada".to_owned());
     bench.note(vec![decided]).await;
     let bob = bench.list("bob", false).await.remove(0);
@@ -67,7 +76,7 @@ async fn a_copy_says_that_its_request_is_decided() {
     assert_eq!(bob.decided.unwrap().by.as_deref(), Some("ada"));
 
     // An escalation that comes late is on record, and asks nobody.
-    let late = fact(9, FactKind::Escalated, &["@user.ada"]);
+    let late = fact(9, RequestEventKind::Escalated, &["@user.ada"]);
     bench.note(vec![late]).await;
     let ada = bench.until_told("ada", 2).await;
     assert!(ada.iter().all(|one| one.read_at.is_some()));
@@ -79,10 +88,12 @@ async fn a_copy_says_that_its_request_is_decided() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_again_is_told_again() {
     let bench = Bench::start(people(&[("ada", "ops")])).await;
-    let opened = |rev| fact(rev, FactKind::Opened, &["@user.ada"]);
+    let opened = |rev| fact(rev, RequestEventKind::Opened, &["@user.ada"]);
     bench.note(vec![opened(1)]).await;
     bench.until_told("ada", 1).await;
-    bench.note(vec![fact(2, FactKind::Expired, &[])]).await;
+    bench
+        .note(vec![fact(2, RequestEventKind::Expired, &[])])
+        .await;
     assert!(bench.list("ada", true).await.is_empty());
     bench.note(vec![opened(3)]).await;
     let all = bench.until_told("ada", 2).await;
@@ -90,11 +101,13 @@ async fn what_is_asked_again_is_told_again() {
     let unread = bench.list("ada", true).await.remove(0);
     assert_eq!(unread.id.rev, Some(3), "another one");
     bench
-        .note(vec![fact(4, FactKind::Escalated, &["@user.ada"])])
+        .note(vec![fact(4, RequestEventKind::Escalated, &["@user.ada"])])
         .await;
     bench.until_told("ada", 3).await;
     assert_eq!(bench.list("ada", true).await.len(), 2);
-    bench.note(vec![fact(5, FactKind::Decided, &[])]).await;
+    bench
+        .note(vec![fact(5, RequestEventKind::Decided, &[])])
+        .await;
     let all = bench.list("ada", false).await;
     let is_told = |one: &NotificationView| one.decided.is_some() && one.read_at.is_some();
     assert!(all.iter().all(is_told), "{all:?}");
@@ -114,15 +127,17 @@ async fn what_ended_long_ago_is_forgotten() {
         fact.request.id = fact.id;
         fact
     };
-    let mut first = of(1, 1, FactKind::Opened);
+    let mut first = of(1, 1, RequestEventKind::Opened);
     first.to = vec!["@role.all".to_owned()];
-    bench.note(vec![first, of(2, 1, FactKind::Opened)]).await;
-    bench.note(vec![of(3, 1, FactKind::Opened)]).await;
+    bench
+        .note(vec![first, of(2, 1, RequestEventKind::Opened)])
+        .await;
+    bench.note(vec![of(3, 1, RequestEventKind::Opened)]).await;
     bench.until_told("user00000", 3).await;
     bench.until_told("user01499", 1).await;
-    let ends = [1, 3].map(|number| of(number, 2, FactKind::Decided));
+    let ends = [1, 3].map(|number| of(number, 2, RequestEventKind::Decided));
     bench.note(ends.to_vec()).await;
-    bench.note(vec![of(3, 3, FactKind::Opened)]).await;
+    bench.note(vec![of(3, 3, RequestEventKind::Opened)]).await;
     bench.until_told("user00000", 4).await;
     bench.later(TimeDelta::days(29));
     assert_eq!(bench.copies().await, 1_503);
@@ -141,7 +156,7 @@ async fn what_ended_long_ago_is_forgotten() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_is_told_though_somebody_else_follows() {
     let bench = Bench::start(people(&[("ada", "ops"), ("zoe", "member")])).await;
-    let opened = fact(1, FactKind::Opened, &["@role.ops"]);
+    let opened = fact(1, RequestEventKind::Opened, &["@role.ops"]);
     let of = Watched::Request(opened.id);
     let watch = bench.by("zoe", Watch { of });
     assert!(bench.bus.ask(&acme(), &watch).await.unwrap().new);
@@ -157,20 +172,20 @@ async fn a_role_is_told_though_somebody_else_follows() {
 async fn a_copy_says_who_took_over() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
     bench
-        .note(vec![fact(1, FactKind::Opened, &["@role.ops"])])
+        .note(vec![fact(1, RequestEventKind::Opened, &["@role.ops"])])
         .await;
     bench.until_told("bob", 1).await;
-    let mut taken = fact(2, FactKind::TakenOver, &[]);
+    let mut taken = fact(2, RequestEventKind::TakenOver, &[]);
     taken.by = Some("ada".to_owned());
     bench.note(vec![taken]).await;
     let bob = bench.list("bob", false).await.remove(0);
     let told = bob.decided.unwrap();
     assert_eq!(
         (told.state, told.by.as_deref()),
-        (FactKind::TakenOver, Some("ada"))
+        (RequestEventKind::TakenOver, Some("ada"))
     );
     assert!(bob.read_at.is_some());
-    let late = fact(3, FactKind::Escalated, &["@user.bob"]);
+    let late = fact(3, RequestEventKind::Escalated, &["@user.bob"]);
     bench.note(vec![late]).await;
     let bob = bench.until_told("bob", 2).await;
     assert_eq!(
@@ -186,14 +201,17 @@ async fn a_copy_says_who_took_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_taken_over_before_it_was_told_asks_nobody() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
-    let mut taken = fact(2, FactKind::TakenOver, &[]);
+    let mut taken = fact(2, RequestEventKind::TakenOver, &[]);
     taken.by = Some("ada".to_owned());
     bench
-        .note(vec![fact(1, FactKind::Opened, &["@role.ops"]), taken])
+        .note(vec![
+            fact(1, RequestEventKind::Opened, &["@role.ops"]),
+            taken,
+        ])
         .await;
     let bob = bench.until_told("bob", 1).await.remove(0);
     assert!(bob.read_at.is_some(), "{bob:?}");
-    let given = fact(3, FactKind::Assigned, &["@user.bob"]);
+    let given = fact(3, RequestEventKind::Assigned, &["@user.bob"]);
     bench.note(vec![given]).await;
     let mails = bench.until_mailed(1).await;
     assert_eq!(mails[0].person.as_deref(), Some("bob"));
@@ -208,7 +226,7 @@ async fn nobody_is_told_by_a_copy_that_is_behind() {
     let bench = Bench::with_deaf_handoff(users, 2).await;
     bench.serve().await;
     bench
-        .note(vec![fact(1, FactKind::Opened, &["@user.ada"])])
+        .note(vec![fact(1, RequestEventKind::Opened, &["@user.ada"])])
         .await;
     bench.until_told("ada", 1).await;
     assert!(bench.list("zoe", false).await.is_empty());
@@ -223,7 +241,7 @@ async fn ten_thousand_are_told_once_each_though_the_service_dies_in_the_middle()
     let mut child = bench.child(Some("notification:committed:25:notification"));
     bench.until_known("user09999").await;
     bench
-        .note(vec![fact(1, FactKind::Opened, &["@role.all"])])
+        .note(vec![fact(1, RequestEventKind::Opened, &["@role.all"])])
         .await;
     let ended = tokio::task::spawn_blocking(move || child.wait()).await;
     assert!(!ended.unwrap().unwrap().success(), "it was to die");
@@ -244,7 +262,7 @@ async fn ten_thousand_are_told_in_little_time_and_memory() {
     bench.until_known("user09999").await;
     let began = Instant::now();
     bench
-        .note(vec![fact(1, FactKind::Opened, &["@role.all"])])
+        .note(vec![fact(1, RequestEventKind::Opened, &["@role.all"])])
         .await;
     bench.until_told("user09999", 1).await;
     let took = began.elapsed();
@@ -268,7 +286,7 @@ async fn ten_thousand_are_told_in_little_time_and_memory() {
     bench.end().await;
 }
 
-fn many() -> Vec<holdpoint_contracts::handoff::UserFact> {
+fn many() -> Vec<holdpoint_contracts::handoff::UserChange> {
     let names: Vec<_> = (0..10_000).map(|n| format!("user{n:05}")).collect();
     let many: Vec<_> = names.iter().map(|name| (name.as_str(), "all")).collect();
     people(&many)

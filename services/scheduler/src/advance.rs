@@ -1,4 +1,4 @@
-//! Moves the test clock: alarms up to the new time fire in order, each at its own virtual instant,
+//! Moves the test clock: timers up to the new time fire in order, each at its own virtual instant,
 //! and what one causes comes to rest before the next.
 //!
 //! Only with a test clock; otherwise nobody answers. One advance at a time.

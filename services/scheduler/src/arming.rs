@@ -18,13 +18,13 @@ use crate::outbound::json;
 pub(crate) const MARGIN: TimeDelta = TimeDelta::seconds(1);
 
 /// A schedule is relied on only when it fires so much later than now: the server needs 250 ms at
-/// least, and alarms that were decided on just before must be committed when the bucket is read.
+/// least, and timers that were decided on just before must be committed when the bucket is read.
 const GUARD: TimeDelta = TimeDelta::milliseconds(500);
 
-/// How long a fired bucket is kept. A scheduler that is away longer finds its alarms by its sweep.
+/// How long a fired bucket is kept. A scheduler that is away longer finds its timers by its sweep.
 const FIRED_TTL: &str = "60s";
 
-/// One bucket: a shard and the second within which its alarms are due.
+/// One bucket: a shard and the second within which its timers are due.
 pub(crate) type Bucket = (u32, i64);
 
 /// The buckets that are armed.
@@ -56,13 +56,13 @@ impl Arming {
     /// The messages that arm what is not yet armed.
     pub(crate) fn messages(
         &self,
-        alarms: impl IntoIterator<Item = (u32, DateTime<Utc>)>,
+        timers: impl IntoIterator<Item = (u32, DateTime<Utc>)>,
     ) -> Vec<Outgoing> {
         let mut scheduled = BTreeMap::new();
         // A bucket brings everything that is due before its end: the last one is enough.
         let mut direct: BTreeMap<u32, i64> = BTreeMap::new();
         let armed = self.lock();
-        for (shard, due) in alarms {
+        for (shard, due) in timers {
             let second = due.timestamp();
             match self.way(due) {
                 Way::At(at) if !armed.contains(&(shard, second)) => {
@@ -84,8 +84,8 @@ impl Arming {
     }
 
     /// Remembers that the messages for these are on their way for good.
-    pub(crate) fn armed(&self, alarms: impl IntoIterator<Item = (u32, DateTime<Utc>)>) {
-        let later = alarms
+    pub(crate) fn armed(&self, timers: impl IntoIterator<Item = (u32, DateTime<Utc>)>) {
+        let later = timers
             .into_iter()
             .filter(|(_, due)| matches!(self.way(*due), Way::At(_)))
             .map(|(shard, due)| (shard, due.timestamp()))
@@ -156,14 +156,14 @@ mod tests {
         let arming = Arming::new(Clock::system());
         let now = arming.clock.now();
         let far = now + TimeDelta::seconds(60);
-        let alarms = [(0, far), (0, far), (0, now), (0, now + GUARD)];
-        let messages = arming.messages(alarms);
+        let timers = [(0, far), (0, far), (0, now), (0, now + GUARD)];
+        let messages = arming.messages(timers);
         let bucket = subject::timer_bucket(0, far.timestamp());
         assert_eq!(subjects(&messages), ["hp.timers.due.0", &bucket]);
         // Not committed: it is tried again.
-        assert_eq!(arming.messages(alarms).len(), 2);
-        arming.armed(alarms);
-        assert_eq!(subjects(&arming.messages(alarms)), ["hp.timers.due.0"]);
+        assert_eq!(arming.messages(timers).len(), 2);
+        arming.armed(timers);
+        assert_eq!(subjects(&arming.messages(timers)), ["hp.timers.due.0"]);
     }
 
     #[test]

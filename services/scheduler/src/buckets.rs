@@ -1,4 +1,4 @@
-//! Buckets that have come: reads the alarms of each into the wheel, and acks it once they fired.
+//! Buckets that have come: reads the timers of each into the wheel, and acks it once they fired.
 //!
 //! A bucket brings everything that is pending and due before its second ends, so that a lost one is
 //! made good by the next.
@@ -39,7 +39,7 @@ const HELD_MAX: usize = 100_000;
 /// Wait before a pull is opened again, and before a bucket that could not be read comes again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Reads due alarms from the table into the wheel. Cheap to clone.
+/// Reads due timers from the table into the wheel. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Loader {
     pub(crate) db: DatabaseConnection,
@@ -80,10 +80,10 @@ impl Loader {
         let mut behind = None;
         loop {
             let page = store::due(&self.db, until, behind.as_ref()).await?;
-            loaded.count += page.alarms.len();
+            loaded.count += page.timers.len();
             behind = page.next;
-            if !page.alarms.is_empty() {
-                loaded.fired.push(self.wheel.add(page.alarms).await);
+            if !page.timers.is_empty() {
+                loaded.fired.push(self.wheel.add(page.timers).await);
             }
             if behind.is_none() {
                 return Ok(loaded);

@@ -1,21 +1,23 @@
-//! The pure core: one alarm, what can happen to it, and what follows.
+//! The pure core: one timer, what can happen to it, and what follows.
 //!
 //! It never says what a due time means, and knows no clock, database or bus.
 
 mod decide;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::scheduler::SetAnswer;
+use holdpoint_contracts::scheduler::SetTimerReply;
 use holdpoint_contracts::{executor, handoff, subject};
 use holdpoint_ids::{Workspace, partition};
 use serde::Serialize;
 
+pub use decide::SchedulerDomain;
+#[cfg(test)]
 pub(crate) use decide::decide;
 
-/// How far ahead alarms are armed on the bus; the sweeper arms the others when they come near.
+/// How far ahead timers are armed on the bus; the sweeper arms the others when they come near.
 pub(crate) const HORIZON: TimeDelta = TimeDelta::hours(24);
 
-/// A service that may set alarms: one whose command stream is there to take what fires.
+/// A service that may set timers: one whose command stream is there to take what fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
     /// Alarms of holds and leases (hold ids), and of nodes (`node_` and the name, in workspace `sys`).
@@ -37,14 +39,14 @@ impl Owner {
         }
     }
 
-    /// The service of that name, if it may set alarms.
+    /// The service of that name, if it may set timers.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 }
 
-/// Names one alarm. The workspace is part of it, so that none reaches into another.
+/// Names one timer. The workspace is part of it, so that none reaches into another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// Whose.
@@ -63,45 +65,45 @@ impl Key {
     }
 }
 
-/// One alarm as it is wanted, and what has become of that wish.
+/// One timer as it is wanted, and what has become of that desired state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alarm {
+pub struct Timer {
     /// Which.
     pub key: Key,
     /// Rises with every change of the row.
     pub version: u64,
-    /// Of the newest wish.
+    /// Of the newest desired state.
     pub rev: u64,
     /// Where it stands.
     pub phase: Phase,
 }
 
-/// Where an alarm stands.
+/// Where a timer stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Fires at this instant, and not before.
     Pending(DateTime<Utc>),
-    /// Has fired; only a newer wish sets it again.
+    /// Has fired; only a newer desired state sets it again.
     Fired,
-    /// Not wanted; stays as a tombstone, so that an older wish that comes late does nothing.
+    /// Not wanted; stays as a tombstone, so that an older desired state that comes late does nothing.
     Cleared,
 }
 
-/// What can happen to an alarm.
+/// What can happen to a timer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// The owner says what it wants, level and not edge.
     Set {
-        /// Which alarm.
+        /// Which timer.
         key: Key,
-        /// Rises with every wish; lower or equal changes nothing.
+        /// Rises with every desired state; lower or equal changes nothing.
         rev: u64,
         /// When to fire; none: not at all.
         due: Option<DateTime<Utc>>,
     },
     /// The wheel says that its time has come.
     Due {
-        /// Which alarm.
+        /// Which timer.
         key: Key,
         /// As it was read; another one means that it was moved meanwhile.
         rev: u64,
@@ -121,14 +123,14 @@ impl Input {
 pub enum Effect {
     /// The owner is told, by a command.
     Fired {
-        /// Which alarm.
+        /// Which timer.
         key: Key,
         /// As it was set.
         rev: u64,
         /// When it was due.
         due: DateTime<Utc>,
     },
-    /// Its bucket has to be armed; only for alarms within the horizon.
+    /// Its bucket has to be armed; only for timers within the horizon.
     Arm {
         /// Which shard.
         shard: u32,
@@ -140,30 +142,23 @@ pub enum Effect {
 /// What became of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Answer {
+pub enum Reply {
     /// To [`Input::Set`].
-    Wish(SetAnswer),
+    Set(SetTimerReply),
     /// To [`Input::Due`]; nobody waits for it.
-    Due(DueAnswer),
+    Due(DueReply),
 }
 
-/// What became of an alarm whose time is said to have come.
+/// What became of a timer whose time is said to have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DueAnswer {
+pub enum DueReply {
     /// It fired.
     Fired,
     /// Not yet, by the clock.
     Early,
     /// It has fired, was moved or is not wanted.
     Stale,
-}
-
-/// A new state, and what goes with it; none where nothing changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    pub(crate) change: Option<(Alarm, Vec<Effect>)>,
-    pub(crate) answer: Answer,
 }
 
 #[cfg(test)]

@@ -6,18 +6,18 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_contracts::value_limits::check_message;
-use holdpoint_kernel::Request;
+use holdpoint_kernel::DecodedCommand;
 
 use crate::domain::{Input, Key, Owner};
 
-/// Most alarms that one message may set; more are refused whole.
+/// Most timers that one message may set; more are refused whole.
 const TIMERS_MAX: usize = 1_000;
 
-/// Longest id of an alarm, in bytes.
+/// Longest id of a timer, in bytes.
 const ID_BYTES_MAX: usize = 200;
 
 /// Reads one command.
-pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
+pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
     if parts.verb != SetTimers::VERB {
         let detail = format!("the scheduler has no command `{}`", parts.verb);
         return Err(Problem::not_found(detail));
@@ -27,7 +27,7 @@ pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Probl
         .map_err(|error| Problem::invalid_body(format!("`{}`: {error}", SetTimers::VERB)))?;
     let SetTimers { owner, timers } = command;
     let owner = Owner::named(&owner).ok_or_else(|| {
-        Problem::invalid_body(format!("owner: `{owner}` is no service that sets alarms"))
+        Problem::invalid_body(format!("owner: `{owner}` is no service that sets timers"))
     })?;
     if timers.is_empty() || timers.len() > TIMERS_MAX {
         let count = timers.len();
@@ -53,7 +53,7 @@ pub(crate) fn decode(parts: &Parts, body: &[u8]) -> Result<Request<Input>, Probl
             due: due.map(instant).transpose()?,
         })
     });
-    Ok(Request::many(inputs.collect::<Result<_, _>>()?))
+    Ok(DecodedCommand::many(inputs.collect::<Result<_, _>>()?))
 }
 
 /// The instant as the clock can show it: whole milliseconds, and never an earlier one.
@@ -74,7 +74,7 @@ fn instant(due: DateTime<Utc>) -> Result<DateTime<Utc>, Problem> {
 mod tests {
     use super::*;
 
-    fn read(body: &serde_json::Value) -> Result<Request<Input>, Problem> {
+    fn read(body: &serde_json::Value) -> Result<DecodedCommand<Input>, Problem> {
         decode(&parts(), body.to_string().as_bytes())
     }
 

@@ -1,6 +1,6 @@
-//! The scheduler: owns alarms. An alarm clock that never decides what a due time means.
+//! The scheduler: owns timers. A timer clock that never decides what a due time means.
 //!
-//! The row is the truth. Buckets of alarms are armed on the bus ([`arming`]), come back through a
+//! The row is the truth. Buckets of timers are armed on the bus ([`arming`]), come back through a
 //! durable consumer ([`buckets`]), are held until their instant ([`wheel`]) and fire through the
 //! kernel; a sweeper ([`sweep`]) makes good what the bus has lost. With a test clock, [`advance`]
 //! brings the buckets instead.
@@ -35,7 +35,7 @@ use crate::wheel::Wheel;
 pub use service::Scheduler;
 pub use settling::{Other, Settling};
 
-/// Connections that look for due alarms.
+/// Connections that look for due timers.
 const READERS: u32 = 2;
 
 /// The scheduler could not be started.
@@ -107,7 +107,7 @@ pub async fn start(
     Ok(handle)
 }
 
-/// A part whose panic ends the process: alarms would not fire, and nothing would say so.
+/// A part whose panic ends the process: timers would not fire, and nothing would say so.
 pub(crate) const fn vital(part: &'static str) -> Vital {
     Vital {
         service: "scheduler",

@@ -1,4 +1,4 @@
-//! Effects to wishes and messages: translation only.
+//! Effects to desired states and messages: translation only.
 
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
@@ -6,12 +6,12 @@ use holdpoint_contracts::executor::{TimerFired, TimersFired};
 use holdpoint_contracts::handoff::RequestTimersFired;
 use holdpoint_contracts::scheduler::SERVICE;
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::{AfterRefusal, RefusedWish, Wish, read_first, rows_as_command};
+use holdpoint_kernel::{AfterRefusal, DesiredState, RefusedState, read_first, rows_as_command};
 use serde::ser::Error as _;
 
 use crate::domain::{Effect, Input, Owner};
 
-/// Kind of the wishes that tell an owner what has fired. Each owner has its own command.
+/// Kind of the desired states that tell an owner what has fired. Each owner has its own command.
 const fn kind(owner: Owner) -> &'static str {
     match owner {
         Owner::Executor => "fired",
@@ -21,11 +21,11 @@ const fn kind(owner: Owner) -> &'static str {
 
 /// What owners have to be told: sent again until each has confirmed it. The id is the timer's own,
 /// so that the partition is the one of the owner's aggregate.
-pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
-    effects.iter().filter_map(wish).collect()
+pub(crate) fn desired_states(effects: &[Effect]) -> Vec<DesiredState> {
+    effects.iter().filter_map(desired_state).collect()
 }
 
-fn wish(effect: &Effect) -> Option<Wish> {
+fn desired_state(effect: &Effect) -> Option<DesiredState> {
     match effect {
         Effect::Fired { key, rev, due } => {
             let fired = TimerFired {
@@ -33,14 +33,16 @@ fn wish(effect: &Effect) -> Option<Wish> {
                 rev: *rev,
                 due: *due,
             };
-            Some(Wish {
+            Some(DesiredState {
                 kind: kind(key.owner),
                 workspace: key.workspace.clone(),
                 id: key.id.clone(),
                 rev: *rev,
                 // Our own types always become JSON; should one not, the log says so.
                 body: serde_json::to_string(&fired)
-                    .inspect_err(|error| tracing::error!(%error, "a wish that cannot be written"))
+                    .inspect_err(
+                        |error| tracing::error!(%error, "a desired state that cannot be written"),
+                    )
                     .ok()?,
             })
         }
@@ -49,7 +51,7 @@ fn wish(effect: &Effect) -> Option<Wish> {
 }
 
 /// The command that tells an owner what has fired.
-pub(crate) fn wish_message(
+pub(crate) fn desired_state_command(
     wanted: &str,
     workspace: &Workspace,
     bodies: &[&str],
@@ -68,22 +70,22 @@ pub(crate) fn wish_message(
             rows_as_command(SERVICE, workspace, &first, ("fired", bodies))
         }
         None => {
-            let text = format!("no wish of the scheduler is of kind `{wanted}`");
+            let text = format!("no desired state of the scheduler is of kind `{wanted}`");
             Err(serde_json::Error::custom(text))
         }
     }
 }
 
-/// An alarm of a run or request that does not exist wakes nothing. Everything else stays until its owner
+/// A timer of a run or request that does not exist wakes nothing. Everything else stays until its owner
 /// takes it, for somebody waits for it.
-pub(crate) fn refused(wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
-    match wish.is_about_nothing() {
+pub(crate) fn refused(desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
+    match desired_state.is_about_nothing() {
         true => AfterRefusal::LetGo,
         false => AfterRefusal::Keep,
     }
 }
 
-/// Shard and due time of the alarms whose buckets have to be armed.
+/// Shard and due time of the timers whose buckets have to be armed.
 pub(crate) fn to_arm(effects: &[Effect]) -> impl Iterator<Item = (u32, DateTime<Utc>)> {
     effects.iter().filter_map(|effect| match effect {
         Effect::Arm { shard, due } => Some((*shard, *due)),
@@ -129,18 +131,26 @@ mod tests {
                 due: DateTime::UNIX_EPOCH,
             },
         ];
-        let wishes = wishes(&effects);
-        let subjects = ["executor", "handoff"].into_iter().zip(&wishes);
-        for (service, wish) in subjects {
-            let message = wish_message(wish.kind, &wish.workspace, &[&wish.body]).unwrap();
-            let (workspace, place) = (&wish.workspace, partition(&wish.id));
+        let desired_states = desired_states(&effects);
+        let subjects = ["executor", "handoff"].into_iter().zip(&desired_states);
+        for (service, desired_state) in subjects {
+            let message = desired_state_command(
+                desired_state.kind,
+                &desired_state.workspace,
+                &[&desired_state.body],
+            )
+            .unwrap();
+            let (workspace, place) = (&desired_state.workspace, partition(&desired_state.id));
             let subject = format!("hp.{workspace}.cmd.{service}.{place}.timers_fired");
             assert_eq!(message.subject, subject);
             let told: Envelope<TimersFired> = serde_json::from_str(&message.body).unwrap();
             assert_eq!(told.command.fired.len(), 1);
-            assert_eq!((&told.command.fired[0].id, wish.rev), (&wish.id, 7));
+            assert_eq!(
+                (&told.command.fired[0].id, desired_state.rev),
+                (&desired_state.id, 7)
+            );
         }
-        assert_eq!(wishes.len(), 2);
-        assert!(wish_message("else", &"acme".parse().unwrap(), &[]).is_err());
+        assert_eq!(desired_states.len(), 2);
+        assert!(desired_state_command("else", &"acme".parse().unwrap(), &[]).is_err());
     }
 }

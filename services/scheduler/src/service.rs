@@ -11,12 +11,12 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{
-    AfterRefusal, Changed, Decision, Facts, Outcome, RefusedWish, Request, Service, Wish,
+    AfterRefusal, Changed, DecodedCommand, DesiredState, Outbound, RefusedState, Service, Store,
 };
 use holdpoint_store::{StoreError, Transaction};
 
 use crate::arming::Arming;
-use crate::domain::{self, Alarm, Answer, Effect, Input, Key, Phase};
+use crate::domain::{Effect, Input, Key, SchedulerDomain, Timer};
 use crate::{inbound, outbound, store};
 
 /// The scheduler's core and rows, for the kernel.
@@ -37,69 +37,19 @@ impl Scheduler {
 
 impl Service for Scheduler {
     const NAME: &'static str = holdpoint_contracts::scheduler::SERVICE;
-    type Key = Key;
-    type State = Alarm;
-    type Input = Input;
-    type Need = Infallible;
-    type Fact = ();
-    type Effect = Effect;
-    type Refusal = Infallible;
-    type Answer = Answer;
+    type Domain = SchedulerDomain;
 
-    fn key(input: &Input) -> Key {
-        input.key().clone()
-    }
-
-    fn decide(
-        &self,
-        state: Option<&Alarm>,
-        input: &Input,
-        _: &Facts<'_, Self>,
-        now: DateTime<Utc>,
-    ) -> Outcome<Self> {
-        let verdict = domain::decide(state, input, now);
-        match verdict.change {
-            None => Outcome::Unchanged(verdict.answer),
-            Some((state, effects)) => Outcome::Decided(Decision {
-                state,
-                effects,
-                facts: Vec::new(),
-                answer: verdict.answer,
-            }),
-        }
-    }
-
-    fn aggregate(need: &Infallible) -> Option<Key> {
-        match *need {}
-    }
-
-    fn fact(_: &Alarm) {}
-
-    fn is_constant(need: &Infallible) -> bool {
-        match *need {}
-    }
-
-    fn version(state: &Alarm) -> u64 {
-        state.version
-    }
-
-    fn is_hot(state: &Alarm) -> bool {
-        matches!(state.phase, Phase::Pending(_))
-    }
-
-    fn problem(&self, refusal: &Infallible) -> Problem {
-        match *refusal {}
-    }
-
-    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         inbound::decode(parts, body)
     }
+}
 
-    async fn load(&self, db: &Transaction, keys: &[Key]) -> Result<Vec<(Key, Alarm)>, StoreError> {
-        let alarms = store::load(db, keys).await?;
-        Ok(alarms
+impl Store<SchedulerDomain> for Scheduler {
+    async fn load(&self, db: &Transaction, keys: &[Key]) -> Result<Vec<(Key, Timer)>, StoreError> {
+        let timers = store::load(db, keys).await?;
+        Ok(timers
             .into_iter()
-            .map(|alarm| (alarm.key.clone(), alarm))
+            .map(|timer| (timer.key.clone(), timer))
             .collect())
     }
 
@@ -114,14 +64,14 @@ impl Service for Scheduler {
     async fn save(
         &self,
         db: &Transaction,
-        changed: &[Changed<'_, Self>],
+        changed: &[Changed<'_, SchedulerDomain>],
         now: DateTime<Utc>,
     ) -> Result<Vec<Key>, StoreError> {
-        let alarms: Vec<_> = changed
+        let timers: Vec<_> = changed
             .iter()
             .map(|one| (one.state, one.read_version))
             .collect();
-        store::save(db, &alarms, now).await
+        store::save(db, &timers, now).await
     }
 
     async fn record(
@@ -132,26 +82,28 @@ impl Service for Scheduler {
     ) -> Result<(), StoreError> {
         Ok(())
     }
+}
 
-    fn outbound(&self, effects: &[Effect]) -> Vec<Outgoing> {
+impl Outbound<SchedulerDomain> for Scheduler {
+    fn messages(&self, effects: &[Effect]) -> Vec<Outgoing> {
         self.arming.messages(outbound::to_arm(effects))
     }
 
-    fn wishes(&self, effects: &[Effect]) -> Vec<Wish> {
-        outbound::wishes(effects)
+    fn desired_states(&self, effects: &[Effect]) -> Vec<DesiredState> {
+        outbound::desired_states(effects)
     }
 
-    fn wish_message(
+    fn desired_state_command(
         &self,
         kind: &str,
         workspace: &Workspace,
         bodies: &[&str],
     ) -> Result<Outgoing, serde_json::Error> {
-        outbound::wish_message(kind, workspace, bodies)
+        outbound::desired_state_command(kind, workspace, bodies)
     }
 
-    fn refused(&self, wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
-        outbound::refused(wish)
+    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
+        outbound::refused(desired_state)
     }
 
     /// Sends nothing. It is called after the commit, when the outbox has the schedules for good:

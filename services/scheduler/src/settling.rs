@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use holdpoint_bus::{Bus, BusError, StreamUse};
 use holdpoint_contracts::{executor, handoff, scheduler};
-use holdpoint_kernel::Activity;
+use holdpoint_kernel::KernelStatus;
 use tokio::time::Instant;
 
 use crate::buckets::{CONSUMER, Loader};
@@ -17,14 +17,14 @@ use crate::store;
 /// Real time between two looks.
 const LOOK: Duration = Duration::from_millis(3);
 
-/// Names alarms that are due and have not fired.
+/// Names timers that are due and have not fired.
 const OVERDUE: &str = "overdue";
 
 /// The kernels of this process, by the names of their services; `up` fills it in.
 #[derive(Debug, Clone, Default)]
 pub struct Settling {
     /// How busy each is.
-    pub kernels: Arc<Mutex<Vec<(String, Activity)>>>,
+    pub kernels: Arc<Mutex<Vec<(String, KernelStatus)>>>,
     /// What else moves in this process, counted by whoever moves it: steps with a worker.
     pub others: Arc<Mutex<Vec<Other>>>,
 }
@@ -34,7 +34,7 @@ pub type Other = (String, Arc<AtomicUsize>);
 
 impl Settling {
     /// Counts one more kernel in.
-    pub fn add(&self, service: &str, activity: Activity) {
+    pub fn add(&self, service: &str, activity: KernelStatus) {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         kernels.push((service.to_owned(), activity));
     }
@@ -75,7 +75,7 @@ pub(crate) struct Rest {
 }
 
 /// What was seen at one look.
-struct Look {
+struct LookupFn {
     /// What moves, in words, by what it is.
     restless: BTreeMap<String, String>,
     /// Everything that the kernels have handled so far.
@@ -89,34 +89,35 @@ impl Rest {
         let deadline = Instant::now() + cap;
         let mut before = None;
         loop {
-            let mut look = self.look().await;
-            look.restless
+            let mut lookup = self.lookup().await;
+            lookup
+                .restless
                 .retain(|what, _| !unsettled.contains_key(what));
-            if look.restless.is_empty() && before == Some(look.handled) {
+            if lookup.restless.is_empty() && before == Some(lookup.handled) {
                 return;
             }
             if Instant::now() >= deadline {
-                if look.restless.is_empty() {
+                if lookup.restless.is_empty() {
                     let text = "work keeps coming".to_owned();
-                    look.restless.insert("activity".to_owned(), text);
+                    lookup.restless.insert("activity".to_owned(), text);
                 }
-                unsettled.append(&mut look.restless);
+                unsettled.append(&mut lookup.restless);
                 return;
             }
             // It was decided on before the clock moved, and stored after what is due was looked for: no bucket
             // brings it.
-            if look.restless.contains_key(OVERDUE) && self.loader.wheel.held() == 0 {
+            if lookup.restless.contains_key(OVERDUE) && self.loader.wheel.held() == 0 {
                 let until = self.loader.clock.now() + TimeDelta::milliseconds(1);
                 if let Err(error) = self.loader.load(until).await {
                     tracing::debug!(%error, "what is overdue could not be read");
                 }
             }
-            before = look.restless.is_empty().then_some(look.handled);
+            before = lookup.restless.is_empty().then_some(lookup.handled);
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    async fn look(&self) -> Look {
+    async fn lookup(&self) -> LookupFn {
         let mut restless = BTreeMap::new();
         let mut saw = |what: &str, text: Option<String>| {
             if let Some(text) = text {
@@ -133,7 +134,7 @@ impl Rest {
             saw(&what, (busy > 0).then(|| format!("{what}: {busy}")));
         }
         let held = self.loader.wheel.held();
-        let text = format!("wheel: {held} alarms are being fired");
+        let text = format!("wheel: {held} timers are being fired");
         saw("wheel", (held > 0).then_some(text));
         let (executor, handoff, scheduler, steps, buckets, overdue) = tokio::join!(
             self.commands(executor::SERVICE),
@@ -157,7 +158,7 @@ impl Rest {
         );
         saw(OVERDUE, overdue);
         let handled = kernels.iter().map(|(_, it)| it.handled()).sum();
-        Look { restless, handled }
+        LookupFn { restless, handled }
     }
 
     fn others(&self) -> Vec<(String, usize)> {
@@ -167,7 +168,7 @@ impl Rest {
         others.iter().map(now).collect()
     }
 
-    fn kernels(&self) -> Vec<(String, Activity)> {
+    fn kernels(&self) -> Vec<(String, KernelStatus)> {
         self.settling
             .kernels
             .lock()
@@ -194,11 +195,11 @@ impl Rest {
         })
     }
 
-    /// The table has the last word: an alarm that is due and pending has not yet fired.
+    /// The table has the last word: a timer that is due and pending has not yet fired.
     async fn overdue(&self) -> Option<String> {
         match store::next_due(&self.loader.db).await {
             Ok(Some(due)) if due <= self.loader.clock.now() => {
-                Some(format!("timers: an alarm due at {due} has not fired"))
+                Some(format!("timers: a timer due at {due} has not fired"))
             }
             Ok(_) => None,
             Err(error) => Some(format!("timers: {error}")),

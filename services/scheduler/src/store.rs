@@ -1,4 +1,4 @@
-//! Table `alarms`: the only place with its queries. Rows never leave it.
+//! Table `timers`: the only place with its queries. Rows never leave it.
 #![expect(
     clippy::disallowed_methods,
     reason = "the entity macro generates a nested save that begins"
@@ -15,22 +15,22 @@ use sea_orm::sea_query::{Expr, ExprTrait as _, SimpleExpr};
 use sea_orm::{Condition, QueryOrder, QueryResult, QuerySelect, QueryTrait as _};
 
 use crate::arming::Bucket;
-use crate::domain::{Alarm, Key, Owner, Phase};
+use crate::domain::{Key, Owner, Phase, Timer};
 
-const TABLE: &str = "alarms";
+const TABLE: &str = "timers";
 const PENDING: &str = "pending";
 const FIRED: &str = "fired";
 const CLEARED: &str = "cleared";
 
-/// What the ids of the alarms of nodes begin with (see [`Key`]).
-const NODE_ALARM: &str = "node_";
+/// What the ids of the timers of nodes begin with (see [`Key`]).
+const NODE_TIMER: &str = "node_";
 
 /// Rows that one look at the table brings.
 pub(crate) const PAGE: u64 = 5_000;
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "alarms")]
+#[sea_orm(table_name = "timers")]
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub workspace: String,
@@ -52,25 +52,25 @@ impl ActiveModelBehavior for ActiveModel {}
 /// Rows that one statement forgets: it holds the write lock for some milliseconds.
 pub(crate) const FORGOTTEN_AT_ONCE: u64 = 1_000;
 
-/// An alarm that is to be fired; sorts by its due time.
+/// A timer that is to be fired; sorts by its due time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct DueAlarm {
+pub(crate) struct DueTimer {
     pub(crate) due: DateTime<Utc>,
     pub(crate) key: Key,
     pub(crate) rev: u64,
 }
 
-/// Loads alarms; unknown ones are left out.
+/// Loads timers; unknown ones are left out.
 pub(crate) async fn load(
     db: &impl ConnectionTrait,
     keys: &[Key],
-) -> Result<Vec<Alarm>, StoreError> {
+) -> Result<Vec<Timer>, StoreError> {
     let mut groups: BTreeMap<(&Workspace, Owner), Vec<&str>> = BTreeMap::new();
     for key in keys {
         let group = groups.entry((&key.workspace, key.owner));
         group.or_default().push(&key.id);
     }
-    let mut alarms = Vec::with_capacity(keys.len());
+    let mut timers = Vec::with_capacity(keys.len());
     for ((workspace, owner), ids) in groups {
         for ids in ids.chunks(ROWS_PER_STATEMENT) {
             let rows = Entity::find()
@@ -80,23 +80,23 @@ pub(crate) async fn load(
                 .all(db)
                 .await?;
             for row in rows {
-                alarms.push(read(row)?);
+                timers.push(read(row)?);
             }
         }
     }
-    Ok(alarms)
+    Ok(timers)
 }
 
-/// Saves alarms, each with the version it was read at; returns those that somebody else wrote first.
+/// Saves timers, each with the version it was read at; returns those that somebody else wrote first.
 pub(crate) async fn save(
     db: &Transaction,
-    alarms: &[(&Alarm, u64)],
+    timers: &[(&Timer, u64)],
     now: DateTime<Utc>,
 ) -> Result<Vec<Key>, StoreError> {
     let keys = ["workspace", "owner", "id"];
     let columns = ["rev", "status", "due_at", "updated_at"];
     let conflict = guarded(TABLE, &keys, &columns);
-    let rows = alarms.iter().map(|(alarm, read)| active(alarm, *read, now));
+    let rows = timers.iter().map(|(timer, read)| active(timer, *read, now));
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
     let names = [Column::Workspace, Column::Owner, Column::Id];
     let won = insert_returning(db, rows, &conflict, &names).await?;
@@ -113,9 +113,9 @@ pub(crate) async fn save(
         let owner = key.owner.name().to_owned();
         (key.workspace.to_string(), owner, key.id.clone())
     };
-    let lost = alarms
+    let lost = timers
         .iter()
-        .map(|(alarm, _)| &alarm.key)
+        .map(|(timer, _)| &timer.key)
         .filter(|one| !saved.contains(&key(one)));
     Ok(lost.cloned().collect())
 }
@@ -124,8 +124,8 @@ pub(crate) async fn save(
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     /// In order.
-    pub(crate) alarms: Vec<DueAlarm>,
-    /// Where the next page begins; none: there is nothing more. It counts rows and not alarms, so
+    pub(crate) timers: Vec<DueTimer>,
+    /// Where the next page begins; none: there is nothing more. It counts rows and not timers, so
     /// that rows which cannot be read do not keep what lies behind them.
     pub(crate) next: Option<Cursor>,
 }
@@ -177,28 +177,28 @@ pub(crate) async fn due(
     let rows = page.first(PAGE).all(db).await?;
     let is_full = rows.len() as u64 == PAGE;
     let next = rows.last().filter(|_| is_full).and_then(Cursor::behind);
-    let mut alarms = Vec::with_capacity(rows.len());
+    let mut timers = Vec::with_capacity(rows.len());
     for row in rows {
         // One row that cannot be read must not stop the others.
-        let alarm = match read(row) {
-            Ok(alarm) => alarm,
+        let timer = match read(row) {
+            Ok(timer) => timer,
             Err(error) => {
                 tracing::error!(
                     error = &error as &dyn std::error::Error,
-                    "an alarm is passed over"
+                    "a timer is passed over"
                 );
                 continue;
             }
         };
-        if let Phase::Pending(due) = alarm.phase {
-            let Alarm { key, rev, .. } = alarm;
-            alarms.push(DueAlarm { due, key, rev });
+        if let Phase::Pending(due) = timer.phase {
+            let Timer { key, rev, .. } = timer;
+            timers.push(DueTimer { due, key, rev });
         }
     }
-    Ok(Page { alarms, next })
+    Ok(Page { timers, next })
 }
 
-/// Forgets a page of alarms that have fired or were cleared before `before`; returns their number.
+/// Forgets a page of timers that have fired or were cleared before `before`; returns their number.
 /// A row that is wanted again meanwhile stays.
 pub(crate) async fn forget(
     db: &impl ConnectionTrait,
@@ -237,14 +237,14 @@ pub(crate) async fn next_due(
 }
 
 /// The due time that a clock in motion stops at next, after `after`. A node that has beaten since the
-/// motion began at `began` lives: its new alarm is no place to stop, or each stop would make the next
+/// motion began at `began` lives: its new timer is no place to stop, or each stop would make the next
 /// one, half a minute on.
 pub(crate) async fn next_stop(
     db: &impl ConnectionTrait,
     began: DateTime<Utc>,
     after: DateTime<Utc>,
 ) -> Result<Option<DateTime<Utc>>, StoreError> {
-    let of_hold = COLUMN.id.not_like(format!("{NODE_ALARM}%"));
+    let of_hold = COLUMN.id.not_like(format!("{NODE_TIMER}%"));
     let stops = Condition::any()
         .add(of_hold)
         .add(COLUMN.updated_at.lte(began));
@@ -269,7 +269,7 @@ async fn first_due(
     Ok(first.flatten())
 }
 
-/// The buckets that have alarms due from `from` on and before `to`.
+/// The buckets that have timers due from `from` on and before `to`.
 pub(crate) async fn buckets(
     db: &impl ConnectionTrait,
     from: DateTime<Utc>,
@@ -314,7 +314,7 @@ fn broken(reason: impl std::fmt::Display) -> StoreError {
     StoreError::broken(TABLE, reason)
 }
 
-fn read(row: Model) -> Result<Alarm, StoreError> {
+fn read(row: Model) -> Result<Timer, StoreError> {
     let owner = Owner::named(&row.owner);
     let key = Key {
         workspace: row.workspace.parse().map_err(broken)?,
@@ -327,7 +327,7 @@ fn read(row: Model) -> Result<Alarm, StoreError> {
         (CLEARED, None) => Phase::Cleared,
         (status, due) => return Err(broken(format!("`{status}`, due {due:?}"))),
     };
-    Ok(Alarm {
+    Ok(Timer {
         key,
         version: u64::try_from(row.version).map_err(broken)?,
         rev: u64::try_from(row.rev).map_err(broken)?,
@@ -335,20 +335,20 @@ fn read(row: Model) -> Result<Alarm, StoreError> {
     })
 }
 
-fn active(alarm: &Alarm, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
-    let (status, due) = match alarm.phase {
+fn active(timer: &Timer, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, StoreError> {
+    let (status, due) = match timer.phase {
         Phase::Pending(due) => (PENDING, Some(due)),
         Phase::Fired => (FIRED, None),
         Phase::Cleared => (CLEARED, None),
     };
     Ok(ActiveModel {
-        workspace: Set(alarm.key.workspace.to_string()),
-        owner: Set(alarm.key.owner.name().to_owned()),
-        id: Set(alarm.key.id.clone()),
-        version: Set(i64::try_from(alarm.version).map_err(broken)?),
+        workspace: Set(timer.key.workspace.to_string()),
+        owner: Set(timer.key.owner.name().to_owned()),
+        id: Set(timer.key.id.clone()),
+        version: Set(i64::try_from(timer.version).map_err(broken)?),
         prior_version: Set(i64::try_from(read).map_err(broken)?),
-        rev: Set(i64::try_from(alarm.rev).map_err(broken)?),
-        shard: Set(i32::try_from(alarm.key.shard()).map_err(broken)?),
+        rev: Set(i64::try_from(timer.rev).map_err(broken)?),
+        shard: Set(i32::try_from(timer.key.shard()).map_err(broken)?),
         status: Set(status.to_owned()),
         due_at: Set(due),
         updated_at: Set(now),

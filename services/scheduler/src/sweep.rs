@@ -17,17 +17,17 @@ use crate::store;
 /// Real time between two sweeps.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// An alarm that has not fired so long after its due time was missed by the bus.
+/// A timer that has not fired so long after its due time was missed by the bus.
 const OVERDUE: TimeDelta = TimeDelta::seconds(2);
 
 /// How far a sweep looks back behind the one before: what was committed while that one read.
 const OVERLAP: TimeDelta = TimeDelta::seconds(60);
 
-/// How long an alarm that has fired or was cleared is kept: longer than any wait, so that no wish
+/// How long a timer that has fired or was cleared is kept: longer than any wait, so that no desired state
 /// that was made for it can still be on its way.
 const KEPT: TimeDelta = TimeDelta::days(100);
 
-/// How often such alarms are looked for.
+/// How often such timers are looked for.
 const FORGET_EVERY: TimeDelta = TimeDelta::hours(1);
 
 /// Schedules that are published together.
@@ -61,7 +61,7 @@ impl Sweeper {
         let missed = self.loader.load(now + TimeDelta::milliseconds(1)).await?;
         if missed.count > 0 {
             tracing::info!(
-                alarms = missed.count,
+                timers = missed.count,
                 "came due while no scheduler was there"
             );
         }
@@ -90,7 +90,7 @@ impl Sweeper {
         let overdue = self.loader.load(now - OVERDUE).await?;
         if overdue.count > 0 {
             tracing::warn!(
-                alarms = overdue.count,
+                timers = overdue.count,
                 "overdue: their buckets have not come"
             );
         }
@@ -105,12 +105,12 @@ impl Sweeper {
             .into_iter()
             .collect();
         for buckets in buckets.chunks(BUCKETS_PER_BATCH) {
-            let alarms = buckets.iter().filter_map(|(shard, second)| {
+            let timers = buckets.iter().filter_map(|(shard, second)| {
                 Some((*shard, DateTime::from_timestamp(*second, 0)?))
             });
-            let messages = self.arming.messages(alarms.clone());
+            let messages = self.arming.messages(timers.clone());
             self.bus.publish_all(messages).await?;
-            self.arming.armed(alarms);
+            self.arming.armed(timers);
         }
         self.armed_until = Some(to);
         self.forget(now).await?;
@@ -118,7 +118,7 @@ impl Sweeper {
     }
 
     /// Has everything armed again where the bus has fewer schedules than were given to it: its stream was
-    /// emptied or made anew (B-12). Otherwise each of those alarms would be late.
+    /// emptied or made anew (B-12). Otherwise each of those timers would be late.
     async fn look_for_loss(&mut self, now: DateTime<Utc>) -> Result<(), SweepError> {
         // One that is about to fire may be gone already, also where the server's clock differs from ours.
         let expected = self.arming.later_than(now + OVERLAP);
@@ -155,7 +155,7 @@ impl Sweeper {
         }
         self.forget_at = Some(soon);
         if forgotten > 0 {
-            tracing::info!(alarms = forgotten, "over for long and forgotten");
+            tracing::info!(timers = forgotten, "over for long and forgotten");
         }
         Ok(())
     }

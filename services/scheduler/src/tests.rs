@@ -1,4 +1,4 @@
-//! The whole scheduler, from the wish to the command that tells its owner.
+//! The whole scheduler, from the desired state to the command that tells its owner.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use futures_util::StreamExt;
 use holdpoint_bus::{Outgoing, StreamUse};
 use holdpoint_clock::Clock;
-use holdpoint_contracts::scheduler::{DueBucket, SetAnswer, SetTimer};
+use holdpoint_contracts::scheduler::{DueBucket, SetTimer, SetTimerReply};
 use holdpoint_contracts::subject;
 
 use crate::buckets::CONSUMER;
@@ -21,17 +21,23 @@ mod bench;
 
 /// S0-AC8: one within the margin, one that the server's schedule brings.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_alarm_fires_once_soon_after_its_instant() {
+async fn a_timer_fires_once_soon_after_its_instant() {
     let bench = Bench::with(Clock::system()).await;
     let running = bench.start().await;
     let (near, far) = (hold(), hold());
     let now = bench.clock.now();
     assert_eq!(
         bench.set_one(&far, 1, now + ms(4_200)).await,
-        SetAnswer::Set
+        SetTimerReply::Set
     );
-    assert_eq!(bench.set_one(&near, 1, now + ms(300)).await, SetAnswer::Set);
-    assert_eq!(bench.set_one(&near, 1, now + ms(1)).await, SetAnswer::Stale);
+    assert_eq!(
+        bench.set_one(&near, 1, now + ms(300)).await,
+        SetTimerReply::Set
+    );
+    assert_eq!(
+        bench.set_one(&near, 1, now + ms(1)).await,
+        SetTimerReply::Stale
+    );
     let told = bench.told_of(2).await;
     assert_eq!((told[0].0.as_str(), told[1].0.as_str()), (&*near, &*far));
     for (_, rev, due, came) in &told {
@@ -73,7 +79,7 @@ async fn a_schedule_that_is_late_is_taken_and_brings_its_bucket() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_storm_within_one_second_fires_each_alarm_once() {
+async fn a_storm_within_one_second_fires_each_timer_once() {
     let bench = Bench::with(Clock::system()).await;
     let running = bench.start().await;
     let second = bench.clock.now() + ms(3_000);
@@ -120,7 +126,7 @@ async fn ninety_days_pass_when_the_clock_is_moved_and_not_a_millisecond_before()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_move_fires_every_alarm_at_its_own_instant() {
+async fn one_move_fires_every_timer_at_its_own_instant() {
     let bench = Bench::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
     let running = bench.start().await;
     let now = bench.clock.now();
@@ -143,9 +149,9 @@ async fn one_move_fires_every_alarm_at_its_own_instant() {
     running.end().await;
 }
 
-/// A node's alarm may be decided on before the clock moves, and stored after what is due was looked for.
+/// A node's timer may be decided on before the clock moves, and stored after what is due was looked for.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_alarm_that_no_bucket_brings_fires_while_the_clock_settles() {
+async fn a_timer_that_no_bucket_brings_fires_while_the_clock_settles() {
     let bench = Bench::with(Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap())).await;
     let running = bench.start().await;
     let busy = Arc::new(AtomicUsize::new(1));
@@ -241,9 +247,9 @@ async fn long_waits_fire_at_their_millisecond_and_not_before() {
     running.end().await;
 }
 
-/// The machine's clock is set while alarms wait: none comes early by it, none is lost or doubled.
+/// The machine's clock is set while timers wait: none comes early by it, none is lost or doubled.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_is_set_back_or_forward_neither_loses_nor_doubles_an_alarm() {
+async fn a_clock_that_is_set_back_or_forward_neither_loses_nor_doubles_a_timer() {
     let bench = Bench::with(Clock::system()).await;
     let running = bench.start().await;
     let (soon, later) = (hold(), hold());
@@ -272,9 +278,9 @@ async fn a_clock_that_is_set_back_or_forward_neither_loses_nor_doubles_an_alarm(
     running.end().await;
 }
 
-/// The row is the truth: without its schedule an alarm comes late, and comes.
+/// The row is the truth: without its schedule a timer comes late, and comes.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_alarm_whose_schedule_is_lost_is_fired_by_the_sweep() {
+async fn a_timer_whose_schedule_is_lost_is_fired_by_the_sweep() {
     let bench = Bench::with(Clock::system()).await;
     let running = bench.start().await;
     let id = hold();
@@ -309,9 +315,9 @@ async fn a_wiped_stream_is_armed_again() {
     running.end().await;
 }
 
-/// Two replicas on one Postgres: each alarm fires once, and what one leaves behind the other takes.
+/// Two replicas on one Postgres: each timer fires once, and what one leaves behind the other takes.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_schedulers_share_the_alarms_and_one_takes_over_for_the_other() {
+async fn two_schedulers_share_the_timers_and_one_takes_over_for_the_other() {
     let Some(postgres) = holdpoint_testkit::postgres().await.unwrap() else {
         return;
     };

@@ -1,6 +1,6 @@
-//! Fires alarms at their instants: one task, the alarms of the next moments in order of due time.
+//! Fires timers at their instants: one task, the timers of the next moments in order of due time.
 //!
-//! It holds copies; the table decides. An alarm that was moved or cleared meanwhile comes to nothing
+//! It holds copies; the table decides. A timer that was moved or cleared meanwhile comes to nothing
 //! in the core.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::Input;
-use crate::store::DueAlarm;
+use crate::store::DueTimer;
 use crate::{Scheduler, vital};
 
 /// Alarms of one commit.
@@ -42,7 +42,7 @@ pub(crate) struct Wheel {
 /// Alarms on their way into the wheel, and who waits until they have fired.
 #[derive(Debug)]
 struct Load {
-    alarms: Vec<DueAlarm>,
+    timers: Vec<DueTimer>,
     done: oneshot::Sender<()>,
 }
 
@@ -61,7 +61,7 @@ impl Wheel {
             clock,
             inbox,
             held: Arc::clone(&held),
-            alarms: BTreeSet::new(),
+            timers: BTreeSet::new(),
             waiting: BTreeMap::new(),
             loads: 0,
             fired_at: None,
@@ -70,13 +70,13 @@ impl Wheel {
         Self { loads, held }
     }
 
-    /// Hands alarms over. What comes back is told once all of them are fired and committed; it
+    /// Hands timers over. What comes back is told once all of them are fired and committed; it
     /// fails when the wheel stops before.
-    pub(crate) async fn add(&self, alarms: Vec<DueAlarm>) -> oneshot::Receiver<()> {
+    pub(crate) async fn add(&self, timers: Vec<DueTimer>) -> oneshot::Receiver<()> {
         let (done, fired) = oneshot::channel();
-        let count = alarms.len();
+        let count = timers.len();
         self.held.fetch_add(count, Ordering::AcqRel);
-        if self.loads.send(Load { alarms, done }).await.is_err() {
+        if self.loads.send(Load { timers, done }).await.is_err() {
             self.held.fetch_sub(count, Ordering::AcqRel);
         }
         fired
@@ -93,7 +93,7 @@ struct Turning {
     clock: Clock,
     inbox: mpsc::Receiver<Load>,
     held: Arc<AtomicUsize>,
-    alarms: BTreeSet<DueAlarm>,
+    timers: BTreeSet<DueTimer>,
     /// By the last due time of the load, and a number that keeps equal ones apart.
     waiting: BTreeMap<(DateTime<Utc>, u64), oneshot::Sender<()>>,
     loads: u64,
@@ -103,7 +103,7 @@ struct Turning {
 impl Turning {
     async fn run(mut self, stop: CancellationToken) {
         loop {
-            let next = self.alarms.first().map(|alarm| alarm.due);
+            let next = self.timers.first().map(|timer| timer.due);
             tokio::select! {
                 () = stop.cancelled() => return,
                 load = self.inbox.recv() => match load {
@@ -119,34 +119,34 @@ impl Turning {
     }
 
     fn insert(&mut self, load: Load) {
-        let Some(last) = load.alarms.iter().map(|alarm| alarm.due).max() else {
+        let Some(last) = load.timers.iter().map(|timer| timer.due).max() else {
             // Who waits may have given up; that is its business.
             load.done.send(()).ok();
             return;
         };
-        let count = load.alarms.len();
-        let before = self.alarms.len();
-        self.alarms.extend(load.alarms);
-        let known = count - (self.alarms.len() - before);
+        let count = load.timers.len();
+        let before = self.timers.len();
+        self.timers.extend(load.timers);
+        let known = count - (self.timers.len() - before);
         self.held.fetch_sub(known, Ordering::AcqRel);
         self.loads += 1;
         self.waiting.insert((last, self.loads), load.done);
     }
 
-    /// Fires all that is due by now, and tells those whose alarms these were.
+    /// Fires all that is due by now, and tells those whose timers these were.
     async fn fire(&mut self, stop: &CancellationToken) {
         let now = self.clock.now();
         loop {
-            let due = self.alarms.iter().take_while(|alarm| alarm.due <= now);
+            let due = self.timers.iter().take_while(|timer| timer.due <= now);
             let batch: Vec<_> = due.take(FIRED_PER_COMMIT).cloned().collect();
             if batch.is_empty() {
                 break;
             }
             let inputs: Vec<_> = batch
                 .iter()
-                .map(|alarm| Input::Due {
-                    key: alarm.key.clone(),
-                    rev: alarm.rev,
+                .map(|timer| Input::Due {
+                    key: timer.key.clone(),
+                    rev: timer.rev,
                 })
                 .collect();
             while !self.handle.submit(inputs.clone()).await {
@@ -160,8 +160,8 @@ impl Turning {
                     return;
                 }
             }
-            for alarm in &batch {
-                self.alarms.remove(alarm);
+            for timer in &batch {
+                self.timers.remove(timer);
             }
             self.held.fetch_sub(batch.len(), Ordering::AcqRel);
         }
@@ -175,7 +175,7 @@ impl Turning {
     }
 }
 
-/// Waits until the next alarm is due and the pace allows another commit.
+/// Waits until the next timer is due and the pace allows another commit.
 async fn turn(clock: &Clock, next: Option<DateTime<Utc>>, fired_at: Option<Instant>) {
     let Some(next) = next else {
         return std::future::pending().await;

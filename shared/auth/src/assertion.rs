@@ -6,7 +6,7 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::message::command_text;
-use holdpoint_contracts::{Asked, Command, Envelope};
+use holdpoint_contracts::{Command, Envelope, IdempotencyKey};
 use holdpoint_ids::{RoleName, UserName, Workspace};
 use nkeys::KeyPair;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct Asserted<'a> {
     /// What is to be done.
     pub verb: &'a str,
     /// Under which idempotency key.
-    pub key: Option<&'a Asked>,
+    pub key: Option<&'a IdempotencyKey>,
     /// The JSON of the command, byte for byte as it is sent.
     pub command: &'a str,
 }
@@ -263,7 +263,7 @@ mod tests {
         let signer = Signer::fresh();
         let trust = Trust::new(vec![signer.public_key()]);
         let acme: Workspace = "acme".parse().unwrap();
-        let key = Asked {
+        let key = IdempotencyKey {
             key: "k".to_owned(),
             digest: "d".to_owned(),
         };
@@ -274,7 +274,7 @@ mod tests {
         let text = signer.sign(&claims(), &keyed).unwrap();
         let check = |asserted| trust.check(&text, &asserted, &acme, DateTime::UNIX_EPOCH);
         assert_eq!(check(keyed), Ok(claims()));
-        let moved = Asked {
+        let moved = IdempotencyKey {
             key: "kd".to_owned(),
             digest: String::new(),
         };

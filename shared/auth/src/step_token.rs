@@ -1,6 +1,6 @@
-//! A running step speaks for itself: HMAC-SHA-256 over run, step and number of the hand-out.
+//! A running step speaks for itself: HMAC-SHA-256 over run, step and number of the dispatch.
 //!
-//! One is made for every hand-out, so it must cost next to nothing: a key that executor and gateway
+//! One is made for every dispatch, so it must cost next to nothing: a key that executor and gateway
 //! share, no public keys.
 
 use chrono::{DateTime, Utc};
@@ -13,7 +13,7 @@ use crate::seal::{SealKey, Sealed};
 /// How every step token begins, so that the edge tells it from a caller's token.
 pub const PREFIX: &str = "hps_";
 
-/// Which hand-out speaks.
+/// Which dispatch speaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepClaims {
@@ -23,7 +23,7 @@ pub struct StepClaims {
     pub run: RunId,
     /// Which step.
     pub step: String,
-    /// Number of the hand-out: a later one makes this worth nothing.
+    /// Number of the dispatch: a later one makes this worth nothing.
     pub dispatch: u64,
     /// From when on it is worth nothing.
     #[serde(with = "holdpoint_contracts::instant")]
@@ -55,7 +55,7 @@ impl StepKey {
         SealKey::new(secret).map(Self)
     }
 
-    /// A token for a hand-out.
+    /// A token for a dispatch.
     ///
     /// # Errors
     /// [`AuthError::Malformed`] never for claims of this crate.
@@ -63,7 +63,7 @@ impl StepKey {
         Ok(format!("{PREFIX}{}", self.0.seal(claims)?))
     }
 
-    /// Checks a token. Whether its hand-out is still the current one, only the executor knows.
+    /// Checks a token. Whether its dispatch is still the current one, only the executor knows.
     ///
     /// # Errors
     /// [`AuthError`].

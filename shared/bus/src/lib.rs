@@ -1,6 +1,6 @@
 //! The bus: connection, streams and durable consumers, requests, publishing.
 //!
-//! The bus carries wishes and facts and may lose them; nothing here decides or stores anything.
+//! The bus carries desired states and facts and may lose them; nothing here decides or stores anything.
 //! Services take from it through `holdpoint-kernel`, workers through `holdpoint-worker`.
 
 mod address;

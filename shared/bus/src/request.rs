@@ -25,7 +25,7 @@ impl Bus {
         &self,
         workspace: &Workspace,
         envelope: &Envelope<C>,
-    ) -> Result<C::Answer, Problem> {
+    ) -> Result<C::Reply, Problem> {
         let subject = envelope.command.ask_subject(workspace);
         let answer = self.request(subject, envelope, C::SERVICE, REQUEST_TIMEOUT);
         Ok(answer.await?)
@@ -39,7 +39,7 @@ impl Bus {
         &self,
         workspace: &Workspace,
         query: &Q,
-    ) -> Result<Q::Answer, Problem> {
+    ) -> Result<Q::Reply, Problem> {
         // One of several replicas may be stopped with the question in its hands: another answers.
         let mut tries = QUERY_TRIES;
         loop {
@@ -73,7 +73,7 @@ impl Bus {
     /// # Errors
     /// 503 when no service with a test clock listens.
     pub async fn advance_clock(&self, advance: &AdvanceClock) -> Result<AdvancedClock, Problem> {
-        // An advance may wake many alarms one after the other; each of them may use the whole cap.
+        // An advance may wake many timers one after the other; each of them may use the whole cap.
         let patience = Duration::from_secs(600);
         let subject = subject::CLOCK_ADVANCE.to_owned();
         let answer = self.request(subject, advance, "scheduler", patience);

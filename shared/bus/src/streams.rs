@@ -29,7 +29,7 @@ pub const KEPT_FOR: Duration = Duration::from_secs(3_600);
 /// them, and none that was stored is lost.
 pub const COMMANDS_BYTES_MAX: i64 = 1 << 30;
 
-/// Bytes that hand-outs of steps may take. At it the server drops the oldest, which the executor hands out
+/// Bytes that dispatches of steps may take. At it the server drops the oldest, which the executor dispatches
 /// again from its rows: a tool without a worker holds up no other.
 pub const STEPS_BYTES_MAX: i64 = 2 << 30;
 
@@ -43,7 +43,7 @@ pub enum StreamUse<'a> {
     Commands(&'a str),
     /// Hand-outs of steps.
     Steps,
-    /// Schedules of alarms and what they fire.
+    /// Schedules of timers and what they fire.
     Timers,
 }
 

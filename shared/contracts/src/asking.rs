@@ -21,7 +21,7 @@ pub const TIMEOUT_MIN_MS: u64 = 1_000;
 /// Longest time to answer (S3-R7): 90 days, in milliseconds.
 pub const TIMEOUT_MAX_MS: u64 = 90 * 86_400_000;
 
-/// Answers that a hand-out brings, in bytes of JSON together; older ones are had by asking again.
+/// Answers that a dispatch brings, in bytes of JSON together; older ones are had by asking again.
 pub const ANSWERS_BYTES_MAX: usize = 256 * 1024;
 
 /// The tool of a step that is in progress asks people (S3-R2). The same `key` again asks nothing
@@ -34,10 +34,10 @@ pub struct RequestInput {
     /// Which of its steps; none: the one that is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Number of the hand-out that asks: an older one is refused. None: the current one.
+    /// Number of the dispatch that asks: an older one is refused. None: the current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<u64>,
-    /// The step token of the hand-out. It says which step and which hand-out ask, and that they may.
+    /// The step token of the dispatch. It says which step and which dispatch ask, and that they may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// What is asked.
@@ -121,7 +121,7 @@ pub enum AskMode {
     /// It stays where it is and keeps its lease.
     #[default]
     Block,
-    /// It ends by saying that it parks; its step is handed out again with the answer.
+    /// It ends by saying that it parks; its step is dispatched again with the answer.
     Park,
 }
 

@@ -76,7 +76,7 @@ fn acme() -> Workspace {
 }
 
 /// A command on behalf of `actor`.
-fn command<C: Command>(actor: &str, command: C, answer: C::Answer) -> Entry {
+fn command<C: Command>(actor: &str, command: C, answer: C::Reply) -> Entry {
     let subjects = vec![command.subject(&acme()), command.ask_subject(&acme())];
     let aggregate = Some(command.aggregate());
     let envelope = Envelope {
@@ -97,7 +97,7 @@ fn command<C: Command>(actor: &str, command: C, answer: C::Answer) -> Entry {
     }
 }
 
-fn query<Q: Query>(query: &Q, answer: Q::Answer) -> Entry {
+fn query<Q: Query>(query: &Q, answer: Q::Reply) -> Entry {
     Entry {
         kind: Kind::Query,
         name: format!("{}.get.{}", Q::SERVICE, Q::NAME),

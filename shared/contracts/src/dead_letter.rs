@@ -79,7 +79,7 @@ pub struct DeadLetter {
 #[must_use]
 pub fn workspace_of(subject: &str) -> &str {
     let mut tokens = subject.split('.');
-    let is_named = matches!(tokens.next(), Some("hp" | "wish"));
+    let is_named = matches!(tokens.next(), Some("hp" | "desired_state"));
     let named = tokens.next().filter(|_| is_named);
     let is_name = |name: &&str| name.parse::<Workspace>().is_ok();
     named.filter(is_name).unwrap_or(FIRST_WORKSPACE)
@@ -94,7 +94,7 @@ mod tests {
     fn a_letter_belongs_to_the_workspace_of_its_subject() {
         for (subject, workspace) in [
             ("hp.acme.cmd.executor.3.start_run", "acme"),
-            ("wish.acme.hold.hold_1", "acme"),
+            ("desired_state.acme.hold.hold_1", "acme"),
             ("internal.executor", "default"),
             ("hp", "default"),
             ("", "default"),

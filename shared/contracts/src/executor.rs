@@ -18,7 +18,7 @@ mod pauses;
 mod watching;
 
 pub use pauses::{PauseNew, PauseWaiting};
-pub use watching::{EndWatched, EndsOf, WatchEnds};
+pub use watching::{RunEndWatched, RunEndsOf, WatchRunEnds};
 
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "executor";
@@ -249,7 +249,7 @@ pub struct HoldsClosed {
 command!(
     HoldsClosed,
     "holds_closed",
-    Vec<crate::message::Reply<crate::hold::ClosedAnswer>>,
+    Vec<crate::message::Reply<crate::hold::CloseReply>>,
     |it| it
         .closed
         .first()
@@ -260,14 +260,14 @@ command!(
 /// What was done with handoffs that stand, for the histories of their runs; one message a batch of the
 /// handoff service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HoldsHandled {
+pub struct HandoffsUpdated {
     /// At least one.
-    pub handled: Vec<crate::hold::HoldHandled>,
+    pub handled: Vec<crate::hold::HandoffUpdate>,
 }
 command!(
-    HoldsHandled,
-    "holds_handled",
-    Vec<crate::message::Reply<crate::hold::HandledAnswer>>,
+    HandoffsUpdated,
+    "handoffs_updated",
+    Vec<crate::message::Reply<crate::hold::HandoffUpdateReply>>,
     |it| it
         .handled
         .first()
@@ -305,7 +305,7 @@ pub struct TimersFired {
 command!(
     TimersFired,
     "timers_fired",
-    Vec<crate::message::Reply<TimerAnswer>>,
+    Vec<crate::message::Reply<TimerReply>>,
     |it| it
         .fired
         .first()
@@ -313,7 +313,7 @@ command!(
         .unwrap_or_default()
 );
 
-/// One alarm that has come due.
+/// One timer that has come due.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimerFired {
     /// The owner's id for it: a hold's id, or `node_` and a node's name.
@@ -325,10 +325,10 @@ pub struct TimerFired {
     pub due: DateTime<Utc>,
 }
 
-/// What became of a fired alarm.
+/// What became of a fired timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TimerAnswer {
+pub enum TimerReply {
     /// The hold ended.
     Applied,
     /// The hold had ended, moved or was frozen already.

@@ -5,7 +5,7 @@ use holdpoint_ids::{AgentName, HoldId, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::hold::{HoldOutcome, HoldSpec, HoldWish, Priority, Task, WishAnswer};
+use crate::hold::{DesiredHold, HoldOutcome, HoldSpec, Priority, SetHoldReply, Task};
 use crate::link::Link;
 use crate::message::{Command, Query, Reply};
 use crate::run::HoldKind;
@@ -18,14 +18,14 @@ mod policies;
 mod users;
 
 pub use again::{AskAgain, WithdrawHold};
-pub use batch::{DecideTogether, DecidedOne};
+pub use batch::{DecideRequests, DecidedOne};
 pub use listing::{ListOrder, ListRequests};
 pub use live::RequestNudge;
 pub use policies::{
     ApprovalRules, Calendar, DeletePolicy, EscalationRules, GetPolicy, ListPolicies, PolicyRules,
     PolicyRung, PolicyView, PutPolicy, Repeat, StopOn, Weekday,
 };
-pub use users::{DisableUser, GetUser, ListUsers, PutUser, UserFact, UserFacts, UserView};
+pub use users::{DisableUser, GetUser, ListUserChanges, ListUsers, PutUser, UserChange, UserView};
 
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "handoff";
@@ -36,9 +36,9 @@ pub struct SetHolds {
     /// The service that is told when they are closed.
     pub owner: String,
     /// At least one.
-    pub holds: Vec<HoldWish>,
+    pub holds: Vec<DesiredHold>,
 }
-command!(SetHolds, "set_holds", Vec<Reply<WishAnswer>>, |it| it
+command!(SetHolds, "set_holds", Vec<Reply<SetHoldReply>>, |it| it
     .holds
     .first()
     .map(|first| first.id.to_string())
@@ -53,7 +53,7 @@ pub struct RequestTimersFired {
 command!(
     RequestTimersFired,
     "timers_fired",
-    Vec<Reply<crate::executor::TimerAnswer>>,
+    Vec<Reply<crate::executor::TimerReply>>,
     |it| it
         .fired
         .first()
@@ -391,7 +391,7 @@ pub struct RequestView {
     pub votes: Option<Votes>,
     /// Who did what with it, in order; bounded.
     #[serde(default)]
-    pub history: Vec<Handled>,
+    pub history: Vec<RequestHistoryEntry>,
     /// Who may decide it too: it was delegated to them, or a rung broadened it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
@@ -454,7 +454,7 @@ pub struct Votes {
 
 /// One thing that was done with a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Handled {
+pub struct RequestHistoryEntry {
     /// `opened accepted taken_over reassigned delegated acknowledged snoozed approved rejected answered
     /// completed expired withdrawn escalated`.
     pub action: String,

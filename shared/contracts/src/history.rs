@@ -59,7 +59,7 @@ pub enum EventType {
     /// Somebody ended it.
     #[serde(rename = "run.cancelled")]
     RunCancelled,
-    /// A step was handed out (S2-R11).
+    /// A step was dispatched (S2-R11).
     #[serde(rename = "step.called")]
     StepCalled,
     /// A step's result came.

@@ -1,8 +1,8 @@
 //! The hold protocol: what is wanted of a hold's owner, and how the owner says that it has closed.
 //!
-//! A wish is level, not edge: it says the state that is wanted, with a `rev` that rises with every
+//! A desired state is level, not edge: it says the state that is wanted, with a `rev` that rises with every
 //! commit of the run. An id that the owner does not know is created in the wanted state, so that
-//! order does not matter. Who wins when a wish meets an owner's state is `holdpoint_handoff`'s
+//! order does not matter. Who wins when a desired state meets an owner's state is `holdpoint_handoff`'s
 //! table of nine cells.
 
 use chrono::{DateTime, Utc};
@@ -14,26 +14,26 @@ use crate::link::Link;
 use crate::run::HoldKind;
 
 mod closed;
-mod deeds;
+mod handoff_events;
 
-pub use closed::{ClosedAnswer, EndedByRung, HoldClosed};
-pub use deeds::{Deed, DeedKind, HandledAnswer, HoldHandled};
+pub use closed::{CloseReply, EndedByRung, HoldClosed};
+pub use handoff_events::{HandoffEvent, HandoffEventKind, HandoffUpdate, HandoffUpdateReply};
 
 /// One hold as it is wanted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HoldWish {
+pub struct DesiredHold {
     /// Which; also the request's id.
     pub id: HoldId,
     /// Rises with every commit of whoever wants it; lower or equal changes nothing.
     pub rev: u64,
     /// The state that is wanted.
-    pub want: Want,
+    pub state: HoldState,
 }
 
 /// The state that is wanted of a hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Want {
+pub enum HoldState {
     /// Ask, until the deadline.
     Open {
         /// What is asked, and of whom.
@@ -54,7 +54,7 @@ pub enum Want {
         remaining_ms: Option<u64>,
     },
     /// Not wanted any more.
-    Gone {
+    Withdrawn {
         /// Why, for people.
         reason: String,
         /// Who ended the run; none: the run ended by itself.
@@ -64,7 +64,7 @@ pub enum Want {
 }
 
 /// [`HoldSpec::reason`] of a handoff to somebody who owns the run already: an operator took it over.
-pub const BARGE_IN: &str = "barge_in";
+pub const OPERATOR_TAKEOVER: &str = "operator_takeover";
 
 /// What is asked of people; does not change while the hold lives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ pub struct HoldSpec {
     /// Whom: `@user.<name>` or `@role.<name>`; empty: the workspace's owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
-    /// Why it is asked, where it is not the plan's doing: `uncertain`, `missing_input`, or [`BARGE_IN`].
+    /// Why it is asked, where it is not the plan's doing: `uncertain`, `missing_input`, or [`OPERATOR_TAKEOVER`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What happens when time is up.
@@ -138,7 +138,7 @@ pub struct HoldSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyName>,
     /// Nothing was said of its time: what its policies say of it counts, and its owner has it put so
-    /// ([`DeedKind::Timed`]).
+    /// ([`HandoffEventKind::Timed`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub time_by_policy: bool,
     /// The request that this one asks again.
@@ -368,7 +368,7 @@ pub enum RungAct {
     Broaden,
     /// The default answer counts.
     AnswerDefault,
-    /// It ends as its time-out would.
+    /// It ends as its timeout would.
     Fail,
 }
 
@@ -442,13 +442,13 @@ impl HoldOutcome {
     }
 }
 
-/// What the owner says to one [`HoldWish`].
+/// What the owner says to one [`DesiredHold`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WishAnswer {
+pub enum SetHoldReply {
     /// It is so now.
     Set,
-    /// A newer wish came before, or the same one.
+    /// A newer desired state came before, or the same one.
     Stale,
     /// A person has decided: that stays, and is sent again.
     Decided,

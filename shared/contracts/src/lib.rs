@@ -32,5 +32,5 @@ pub mod subject;
 pub mod tool;
 pub mod value_limits;
 
-pub use message::{Actor, Asked, Command, Envelope, Query, Reply};
+pub use message::{Actor, Command, Envelope, IdempotencyKey, Query, Reply};
 pub use problem::{FieldError, Problem};

@@ -5,7 +5,7 @@ macro_rules! command {
         impl Command for $type {
             const SERVICE: &'static str = SERVICE;
             const VERB: &'static str = $verb;
-            type Answer = $answer;
+            type Reply = $answer;
 
             fn aggregate(&self) -> String {
                 let $this = self;
@@ -20,7 +20,7 @@ macro_rules! query {
         impl Query for $type {
             const SERVICE: &'static str = SERVICE;
             const NAME: &'static str = $name;
-            type Answer = $answer;
+            type Reply = $answer;
         }
     };
 }

@@ -34,7 +34,7 @@ pub trait Command: Serialize + DeserializeOwned + Send {
     /// Last token of its subject, imperative.
     const VERB: &'static str;
     /// What the owner answers after its commit.
-    type Answer: Serialize + DeserializeOwned + Send;
+    type Reply: Serialize + DeserializeOwned + Send;
 
     /// Id of the aggregate it is for: decides the partition.
     fn aggregate(&self) -> String;
@@ -59,7 +59,7 @@ pub trait Query: Serialize + DeserializeOwned + Send {
     /// Last token of its subject.
     const NAME: &'static str;
     /// What it answers.
-    type Answer: Serialize + DeserializeOwned + Send;
+    type Reply: Serialize + DeserializeOwned + Send;
 
     /// Subject of the request.
     fn subject(&self, workspace: &Workspace) -> String {
@@ -78,7 +78,7 @@ pub struct Envelope<C> {
     pub assertion: Option<String>,
     /// Given by the caller: the same key with the same content is done once and answered alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<Asked>,
+    pub key: Option<IdempotencyKey>,
     /// The command itself.
     pub command: C,
 }
@@ -110,7 +110,7 @@ pub fn command_text(body: &[u8]) -> Option<&str> {
 
 /// An idempotency key in the caller's scope, and what was asked under it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Asked {
+pub struct IdempotencyKey {
     /// Digest of workspace, actor, route and the caller's `Idempotency-Key`.
     pub key: String,
     /// Digest of the body: another body under the same key is refused.

@@ -15,19 +15,20 @@ mod reading;
 mod watches;
 mod webhooks;
 
-pub use ends::{EndNoted, NoteEnds, RunEnd, RunEnded};
+pub use ends::{RecordRunEnds, RunEnd, RunEndRecorded, RunEnded};
 
 pub use preferences::{
-    ChannelRule, Channels, Chat, Day, Digest, GetPreferences, Preferences, PutPreferences,
-    QuietHours, Way,
+    ChannelRule, Channels, Chat, Day, Digest, GetPreferences, PersonalChannel, Preferences,
+    PutPreferences, QuietHours,
 };
 
 pub use reading::{
-    AllRead, CountUnread, ListNews, Mark, News, NewsItem, NoMark, ReadNotifications, Unread,
+    AllRead, CountUnread, FeedCursor, FeedItem, FeedPage, GetNotificationFeed, InvalidFeedCursor,
+    ReadNotifications, Unread,
 };
 
 pub use watches::{
-    GetWatching, ListWatches, Unwatch, Watch, WatchAdded, WatchView, Watched, Watching,
+    GetWatchStatus, ListWatches, Unwatch, Watch, WatchAdded, WatchStatus, WatchView, Watched,
 };
 
 pub use webhooks::{
@@ -41,26 +42,31 @@ pub const SERVICE: &str = "notification";
 /// What became of requests; one message a batch of the handoff service, sent again until it is
 /// confirmed (M-5).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NoteRequests {
+pub struct RecordRequestEvents {
     /// At least one.
-    pub facts: Vec<RequestFact>,
+    pub facts: Vec<RequestEvent>,
 }
-command!(NoteRequests, "note_requests", Vec<Reply<Noted>>, |it| it
-    .facts
-    .first()
-    .map(|first| first.id.to_string())
-    .unwrap_or_default());
+command!(
+    RecordRequestEvents,
+    "record_request_events",
+    Vec<Reply<EventRecorded>>,
+    |it| it
+        .facts
+        .first()
+        .map(|first| first.id.to_string())
+        .unwrap_or_default()
+);
 
 /// One thing that happened to one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RequestFact {
+pub struct RequestEvent {
     /// Of which request.
     pub id: HoldId,
     /// The request's version after it: with the id, what this fact is known by. At most one fact a
     /// version; the same one again tells nobody twice.
     pub rev: u64,
     /// What happened.
-    pub kind: FactKind,
+    pub kind: RequestEventKind,
     /// Who did it; none: time.
     pub by: Option<String>,
     /// When.
@@ -76,7 +82,7 @@ pub struct RequestFact {
 /// What can happen to a request that somebody is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FactKind {
+pub enum RequestEventKind {
     /// It is asked: those it is put to are told.
     Opened,
     /// Somebody has it now: that person is told.
@@ -93,17 +99,17 @@ pub enum FactKind {
     Withdrawn,
 }
 
-/// What the notification service says to one [`RequestFact`].
+/// What the notification service says to one [`RequestEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Noted {
+pub enum EventRecorded {
     /// It is stored, and those it concerns are told.
     Stored,
     /// It was known.
     Known,
 }
 
-impl FactKind {
+impl RequestEventKind {
     /// The word in bodies and rows.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -239,7 +245,7 @@ impl Channel {
 /// What a delivery that is pending waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Wait {
+pub enum PendingReason {
     /// Its turn: it goes as soon as there is room.
     Turn,
     /// The end of its person's quiet hours.
@@ -250,7 +256,7 @@ pub enum Wait {
     Answer,
 }
 
-impl Wait {
+impl PendingReason {
     /// Everything that one can wait for.
     pub const ALL: [Self; 4] = [Self::Turn, Self::QuietHours, Self::Retry, Self::Answer];
 
@@ -305,7 +311,7 @@ pub struct DeliveryView {
     pub next_at: Option<DateTime<Utc>>,
     /// What it waits for until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits: Option<Wait>,
+    pub waits: Option<PendingReason>,
     /// Ways by which its person could not be told of the same, in order; the deliveries by them say why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Channel>,
@@ -355,7 +361,7 @@ pub struct NotificationView {
     #[serde(default, with = "crate::instant::option")]
     pub read_at: Option<DateTime<Utc>>,
     /// How the request ended, once it has, and is not asked again; or who took its run over.
-    pub decided: Option<NoteEnd>,
+    pub decided: Option<RequestEnd>,
     /// How the run ended, where it tells of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<RunEnd>,
@@ -363,9 +369,9 @@ pub struct NotificationView {
 
 /// How the request of a notification ended, or who took its run over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NoteEnd {
+pub struct RequestEnd {
     /// `decided`, `expired`, `withdrawn`, `taken_over`.
-    pub state: FactKind,
+    pub state: RequestEventKind,
     /// How, where somebody or time decided.
     pub outcome: Option<HoldOutcome>,
     /// Who; none: time.

@@ -11,21 +11,21 @@ mod tests;
 
 use crate::asking::RequestInput;
 use crate::executor::{
-    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HoldsClosed,
-    HoldsHandled, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
-    StartRun, TakeOverRun, TimersFired, WatchEnds,
+    AddActivity, ApplyAgent, CancelRun, DeleteAgent, DeleteContact, DeleteTool, HandoffsUpdated,
+    HoldsClosed, PatchContact, PauseRun, PauseScope, PutContact, PutTool, ResumeRun, ResumeScope,
+    StartRun, TakeOverRun, TimersFired, WatchRunEnds,
 };
 use crate::handoff::{
-    ActOnRequest, AskAgain, DecideRequest, DecideTogether, DeletePolicy, DisableUser, OpenHold,
+    ActOnRequest, AskAgain, DecideRequest, DecideRequests, DeletePolicy, DisableUser, OpenHold,
     PutPolicy, PutUser, RequestTimersFired, SetHolds, WithdrawHold,
 };
 use crate::message::Command;
 use crate::notification::{
-    AddWebhook, ChangeWebhook, NoteEnds, NoteRequests, PutPreferences, ReadNotification,
-    ReadNotifications, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
+    AddWebhook, ChangeWebhook, PutPreferences, ReadNotification, ReadNotifications,
+    RecordRequestEvents, RecordRunEnds, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
 };
 use crate::scheduler::SetTimers;
-use crate::steps::{Beat, Goodbye, StartSteps, StepResults};
+use crate::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use crate::subject::{self, STEPS, TIMERS, commands_stream};
 use crate::{dead_letter, executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
@@ -98,7 +98,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
             publish.extend([
                 stored::<SetTimers>(),
                 stored::<SetHolds>(),
-                stored::<NoteEnds>(),
+                stored::<RecordRunEnds>(),
             ]);
             publish.extend(["hp.*.steps.>".into(), "hp.sys.node.*".into()]);
             // The built-in tools that it runs itself.
@@ -118,15 +118,15 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
             serves(handoff::SERVICE, &mut publish, &mut subscribe);
             publish.extend([
                 stored::<HoldsClosed>(),
-                stored::<HoldsHandled>(),
+                stored::<HandoffsUpdated>(),
                 stored::<SetTimers>(),
-                stored::<NoteRequests>(),
+                stored::<RecordRequestEvents>(),
             ]);
         }
         Client::Notification => {
             serves(notification::SERVICE, &mut publish, &mut subscribe);
             // Which ends of runs it is to be told.
-            publish.push(stored::<WatchEnds>());
+            publish.push(stored::<WatchRunEnds>());
             knows_users(&mut publish, &mut subscribe);
         }
         Client::Gateway => {
@@ -140,8 +140,8 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
             publish.extend([
                 asked::<StartSteps>(),
                 asked::<StepResults>(),
-                asked::<Beat>(),
-                asked::<Goodbye>(),
+                asked::<Heartbeat>(),
+                asked::<Deregister>(),
                 asked::<RequestInput>(),
                 stored::<StepResults>(),
             ]);
@@ -242,7 +242,7 @@ fn of_gateway() -> Vec<String> {
         asked::<AskAgain>(),
         asked::<WithdrawHold>(),
         asked::<DecideRequest>(),
-        asked::<DecideTogether>(),
+        asked::<DecideRequests>(),
         asked::<ActOnRequest>(),
         asked::<PutUser>(),
         asked::<DisableUser>(),
@@ -257,7 +257,7 @@ fn of_gateway() -> Vec<String> {
         asked::<ShowWebhookSecret>(),
         asked::<Watch>(),
         asked::<Unwatch>(),
-        asked::<WatchEnds>(),
+        asked::<WatchRunEnds>(),
     ]
 }
 
@@ -280,7 +280,7 @@ fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>)
 
 /// A copy of the users: what changed, and that something did.
 fn knows_users(publish: &mut Vec<String>, subscribe: &mut Vec<String>) {
-    publish.push(format!("hp.sys.get.{}.user_facts", handoff::SERVICE));
+    publish.push(format!("hp.sys.get.{}.user_changes", handoff::SERVICE));
     subscribe.push(subject::live_users());
 }
 

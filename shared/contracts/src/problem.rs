@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Code of what is told of one of several that are done all or none: it was not done, because another
 /// one was refused.
-pub const NONE_DONE: &str = "none_done";
+pub const BATCH_ABORTED: &str = "batch_aborted";
 
 /// Why something was not done: what, where, and how to mend it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]

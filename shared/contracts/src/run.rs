@@ -11,7 +11,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Accepted; nothing was handed out yet.
+    /// Accepted; nothing was dispatched yet.
     Queued,
     /// At least one step is with a worker or on its way there.
     Running,
@@ -295,7 +295,7 @@ pub enum ResumeMode {
 pub struct Clocks {
     /// Steps at work.
     pub active_ms: u64,
-    /// Steps handed out and not yet started.
+    /// Steps dispatched and not yet started.
     pub queued_ms: u64,
     /// Waiting for people.
     pub human_ms: u64,
@@ -324,7 +324,7 @@ pub struct StepView {
     /// secrets, paths, SQL or a stack (S0-R5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_error: Option<String>,
-    /// Number of the current hand-out; only ever rises.
+    /// Number of the current dispatch; only ever rises.
     pub dispatch: u64,
     /// Tries of the tool.
     pub attempts: u32,
@@ -338,7 +338,7 @@ pub struct StepView {
     pub inline: bool,
     /// Claims, takeovers and releases, in order; appended and never rewritten (S4-R7).
     #[serde(default)]
-    pub handoff_history: Vec<Handover>,
+    pub handoff_history: Vec<LeaseEvent>,
     /// When it began: started, or began to wait.
     #[serde(default, with = "crate::instant::option")]
     pub started_at: Option<DateTime<Utc>>,
@@ -349,22 +349,22 @@ pub struct StepView {
 
 /// One change of who has a step (S4-R7).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Handover {
+pub struct LeaseEvent {
     /// What happened.
-    pub action: HandoverAction,
+    pub action: LeaseAction,
     /// The node that it concerns.
     pub node: NodeName,
     /// When.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
-    /// Number of the hand-out.
+    /// Number of the dispatch.
     pub dispatch: u64,
 }
 
 /// How a step changed hands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum HandoverAction {
+pub enum LeaseAction {
     /// A node was granted it.
     Claimed,
     /// A node was granted it after another one had lost it.
@@ -373,7 +373,7 @@ pub enum HandoverAction {
     Released,
 }
 
-impl HandoverAction {
+impl LeaseAction {
     /// The word in bodies and rows.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -1,4 +1,4 @@
-//! Commands of the scheduler: an alarm clock that never decides what a due time means.
+//! Commands of the scheduler: a timer service that never decides what a due time means.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::message::{Command, Reply};
 /// Name of the service, as in subjects.
 pub const SERVICE: &str = "scheduler";
 
-/// The alarms that are wanted; one message a batch of the service that wants them.
+/// The timers that are wanted; one message a batch of the service that wants them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetTimers {
     /// The service that is told when they are due.
@@ -17,12 +17,12 @@ pub struct SetTimers {
     pub timers: Vec<SetTimer>,
 }
 
-/// One alarm as it is wanted: level, not edge. A lower or equal `rev` changes nothing.
+/// One timer as it is wanted: level, not edge. A lower or equal `rev` changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetTimer {
     /// The owner's id for it; a hold's id, for instance.
     pub id: String,
-    /// Rises with every wish.
+    /// Rises with every desired state.
     pub rev: u64,
     /// When to fire; none: not at all.
     #[serde(default, with = "crate::instant::option")]
@@ -32,17 +32,17 @@ pub struct SetTimer {
 /// Answer to one [`SetTimer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SetAnswer {
+pub enum SetTimerReply {
     /// It is so now.
     Set,
-    /// A newer wish came before, or the same one.
+    /// A newer desired state came before, or the same one.
     Stale,
 }
 
 impl Command for SetTimers {
     const SERVICE: &'static str = SERVICE;
     const VERB: &'static str = "set_timers";
-    type Answer = Vec<Reply<SetAnswer>>;
+    type Reply = Vec<Reply<SetTimerReply>>;
 
     fn aggregate(&self) -> String {
         self.timers
@@ -57,7 +57,7 @@ impl Command for SetTimers {
 pub struct DueBucket {
     /// Which shard.
     pub shard: u32,
-    /// The second, counted from 1970, within which its alarms are due.
+    /// The second, counted from 1970, within which its timers are due.
     pub second: i64,
 }
 

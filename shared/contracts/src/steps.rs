@@ -1,4 +1,4 @@
-//! What the executor and workers say to each other: hand-out, start, result.
+//! What the executor and workers say to each other: dispatch, start, result.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::run::ActionResult;
 
 /// A dispatched step on its queue. A delivery of it only reserves; a grant starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HandOut {
+pub struct StepDispatch {
     /// Whose run.
     pub workspace: Workspace,
     /// Which run.
@@ -22,7 +22,7 @@ pub struct HandOut {
     pub agent: AgentName,
     /// Which step.
     pub step: String,
-    /// Number of this hand-out: the fence on everything the worker sends about it.
+    /// Number of this dispatch: the fence on everything the worker sends about it.
     pub dispatch: u64,
     /// Which try of the tool, from 1.
     pub attempt: u32,
@@ -38,7 +38,7 @@ pub struct HandOut {
     /// at a third of the shortest lease that it holds.
     #[serde(default = "lease_default")]
     pub claim_timeout_ms: u64,
-    /// Proves to the API that a call comes from this very hand-out: workspace, run, step,
+    /// Proves to the API that a call comes from this very dispatch: workspace, run, step,
     /// dispatch, expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
@@ -70,7 +70,7 @@ fn lease_default() -> u64 {
 /// Queue of tools that are registered as HTTP calls; the built-in node takes them.
 pub const HTTP_QUEUE: &str = "http-tool";
 
-impl HandOut {
+impl StepDispatch {
     /// The same for every attempt of one (run, step).
     #[must_use]
     pub fn idempotency_key(&self) -> String {
@@ -96,7 +96,7 @@ pub struct StartStep {
     pub run: RunId,
     /// Which step.
     pub step: String,
-    /// As in the hand-out.
+    /// As in the dispatch.
     pub dispatch: u64,
     /// How often the bus has delivered it, from 1.
     pub delivery: u64,
@@ -115,7 +115,7 @@ pub enum Grant {
     /// To who would do without a lease: start it, nothing is kept of that. Its delivery is acked with
     /// its result, as if it had started unasked.
     GoWithoutLease,
-    /// Cancelled, paused, finished, or handed out anew: forget it.
+    /// Cancelled, paused, finished, or dispatched anew: forget it.
     Drop,
     /// Another worker was granted it and never reported: a person decides. Forget it.
     Uncertain,
@@ -124,7 +124,7 @@ pub enum Grant {
 impl Command for StartSteps {
     const SERVICE: &'static str = crate::executor::SERVICE;
     const VERB: &'static str = "start_steps";
-    type Answer = Vec<Reply<Grant>>;
+    type Reply = Vec<Reply<Grant>>;
 
     fn aggregate(&self) -> String {
         self.steps
@@ -152,7 +152,7 @@ pub struct StepResult {
     pub run: RunId,
     /// Which step.
     pub step: String,
-    /// As in the hand-out; a lower one than the current is kept as evidence and never applied.
+    /// As in the dispatch; a lower one than the current is kept as evidence and never applied.
     pub dispatch: u64,
     /// What came of it.
     pub result: ActionResult,
@@ -160,7 +160,7 @@ pub struct StepResult {
     #[serde(default)]
     pub error_code: Option<String>,
     /// Not the end of the step: its tool has asked people and parks. The lease ends, and the step is
-    /// handed out again with the answer; `result` is for people only.
+    /// dispatched again with the answer; `result` is for people only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parks: bool,
 }
@@ -168,7 +168,7 @@ pub struct StepResult {
 /// Answer to one [`StepResult`]; either way the worker may forget it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ResultAnswer {
+pub enum ResultReply {
     /// The run goes on with it.
     Applied,
     /// It was applied before.
@@ -180,7 +180,7 @@ pub enum ResultAnswer {
 impl Command for StepResults {
     const SERVICE: &'static str = crate::executor::SERVICE;
     const VERB: &'static str = "step_results";
-    type Answer = Vec<Reply<ResultAnswer>>;
+    type Reply = Vec<Reply<ResultReply>>;
 
     fn aggregate(&self) -> String {
         self.results
@@ -193,13 +193,13 @@ impl Command for StepResults {
 /// A node is alive, and works on these; one message a node (S4-R3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Beat {
+pub struct Heartbeat {
     /// Who.
     pub node: NodeName,
     /// What it can do.
     pub tools: Vec<ToolName>,
     /// The steps it works on: each a granted one.
-    pub working: Vec<Claimed>,
+    pub working: Vec<StepRef>,
     /// Steps that wait at the node for a place.
     #[serde(default)]
     pub queue_depth: u64,
@@ -210,30 +210,30 @@ pub struct Beat {
 /// One step that a node works on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Claimed {
+pub struct StepRef {
     /// Whose run: a node may work for several.
     pub workspace: Workspace,
     /// Which run.
     pub run: RunId,
     /// Which step.
     pub step: String,
-    /// As in the hand-out.
+    /// As in the dispatch.
     pub dispatch: u64,
 }
 
 /// What the executor alone can tell a node (S4-R3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BeatAnswer {
+pub struct HeartbeatReply {
     /// Steps that are not this node's any more (cancelled, taken over, ended): stop, report nothing.
-    pub stop: Vec<Claimed>,
+    pub stop: Vec<StepRef>,
     /// Beat again within this time, in milliseconds.
     pub again_ms: u64,
 }
 
-impl Command for Beat {
+impl Command for Heartbeat {
     const SERVICE: &'static str = crate::executor::SERVICE;
-    const VERB: &'static str = "beat";
-    type Answer = BeatAnswer;
+    const VERB: &'static str = "heartbeat";
+    type Reply = HeartbeatReply;
 
     fn aggregate(&self) -> String {
         self.node.to_string()
@@ -243,15 +243,15 @@ impl Command for Beat {
 /// A node leaves: what it still holds is given out again at once, or stands uncertain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Goodbye {
+pub struct Deregister {
     /// Who.
     pub node: NodeName,
 }
 
-impl Command for Goodbye {
+impl Command for Deregister {
     const SERVICE: &'static str = crate::executor::SERVICE;
-    const VERB: &'static str = "goodbye";
-    type Answer = ();
+    const VERB: &'static str = "deregister";
+    type Reply = ();
 
     fn aggregate(&self) -> String {
         self.node.to_string()
@@ -264,7 +264,7 @@ impl Command for Goodbye {
 pub enum NodeStatus {
     /// It beats.
     Up,
-    /// Its alarm went off; it is being asked.
+    /// Its timer went off; it is being asked.
     Suspect,
     /// It takes nothing more.
     Draining,
@@ -299,7 +299,7 @@ pub struct ClaimView {
     pub step: String,
     /// Who.
     pub node: NodeName,
-    /// Number of the hand-out.
+    /// Number of the dispatch.
     pub dispatch: u64,
     /// When it was granted.
     #[serde(with = "crate::instant")]

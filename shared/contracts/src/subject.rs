@@ -6,9 +6,9 @@
 
 use holdpoint_ids::{Workspace, subject_token};
 
-/// Work queue of reserved hand-outs of steps.
+/// Work queue of reserved dispatches of steps.
 pub const STEPS: &str = "HP_STEPS";
-/// Schedules of alarm buckets, and what they fire.
+/// Schedules of timer buckets, and what they fire.
 pub const TIMERS: &str = "HP_TIMERS";
 
 /// Subjects that [`STEPS`] stores.
@@ -18,7 +18,7 @@ pub const TIMERS_FILTERS: [&str; 2] = ["hp.timers.bucket.>", TIMERS_DUE_FILTER];
 /// What the scheduler's durable consumer takes from [`TIMERS`].
 pub const TIMERS_DUE_FILTER: &str = "hp.timers.due.>";
 
-/// Number of shards that alarm buckets are spread over.
+/// Number of shards that timer buckets are spread over.
 pub const TIMER_SHARDS: u32 = 1;
 
 /// Header of a stored command: the inbox where its sender waits for the answer.
@@ -147,7 +147,7 @@ pub fn steps_consumer(queue: &str) -> String {
     format!("steps-{}", subject_token(queue))
 }
 
-/// Where the schedule of one bucket lies: all alarms of a shard that are due within one second.
+/// Where the schedule of one bucket lies: all timers of a shard that are due within one second.
 #[must_use]
 pub fn timer_bucket(shard: u32, second: i64) -> String {
     format!("hp.timers.bucket.{shard}.{second}")
@@ -168,7 +168,7 @@ pub fn node(name: &holdpoint_ids::NodeName) -> String {
 /// The first workspace: its owners run the installation.
 pub const FIRST_WORKSPACE: &str = "default";
 
-/// Workspace of what belongs to no tenant: alarms of nodes. No tenant can have its name.
+/// Workspace of what belongs to no tenant: timers of nodes. No tenant can have its name.
 pub const SYSTEM_WORKSPACE: &str = "sys";
 
 /// Moves the test clock; only there with `--test-clock`.

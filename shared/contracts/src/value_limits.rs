@@ -26,12 +26,12 @@ pub const VALUES_MAX: usize = 100_000;
 const BETWEEN_SERVICES: [&str; 8] = [
     "set_holds",
     "holds_closed",
-    "holds_handled",
+    "handoffs_updated",
     "set_timers",
     "timers_fired",
-    "note_requests",
-    "note_ends",
-    "watch_ends",
+    "record_request_events",
+    "record_run_ends",
+    "watch_run_ends",
 ];
 
 /// Why a value is not taken.

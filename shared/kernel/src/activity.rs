@@ -8,7 +8,7 @@ use crate::suspects::Isolation;
 
 /// How busy a kernel is; all clones share the counts.
 #[derive(Debug, Clone, Default)]
-pub struct Activity {
+pub struct KernelStatus {
     /// Tasks that were taken in and are not yet committed, published and answered.
     pub(crate) in_flight: Arc<AtomicUsize>,
     /// Tasks that are through, since the start.
@@ -19,11 +19,11 @@ pub struct Activity {
     is_behind: Arc<AtomicBool>,
     /// Whether the bus said nothing to the oldest message of the outbox when it was tried last.
     is_outbox_silent: Arc<AtomicBool>,
-    /// Whether the bus did not store the last wishes of some kind.
-    are_wishes_refused: Arc<AtomicBool>,
+    /// Whether the bus did not store the last desired states of some kind.
+    are_desired_states_refused: Arc<AtomicBool>,
     /// Whether it said nothing to them.
-    are_wishes_silent: Arc<AtomicBool>,
-    /// Wishes that their receivers refused or could not read.
+    are_desired_states_silent: Arc<AtomicBool>,
+    /// Desired states that their receivers refused or could not read.
     not_accepted: Arc<AtomicUsize>,
     /// What intake has to know of an unclean exit.
     pub(crate) isolation: Isolation,
@@ -34,7 +34,7 @@ pub struct Activity {
 /// How long the database thread may have one batch in its hands and be ready: it takes milliseconds.
 const BATCH_WITHIN: Duration = Duration::from_secs(10);
 
-impl Activity {
+impl KernelStatus {
     /// Counts something in that no message stands for: pages of a sweep that are known to come.
     pub fn begin(&self) {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
@@ -87,7 +87,7 @@ impl Activity {
         if self.stands_still(Instant::now()) {
             return Some("the database thread stands still");
         }
-        (self.is_behind() || self.are_wishes_refused.load(Ordering::Acquire))
+        (self.is_behind() || self.are_desired_states_refused.load(Ordering::Acquire))
             .then_some("JetStream does not take what is to be published; is its disk full?")
     }
 
@@ -95,30 +95,31 @@ impl Activity {
     #[must_use]
     pub fn is_bus_silent(&self) -> bool {
         self.is_outbox_silent.load(Ordering::Acquire)
-            || self.are_wishes_silent.load(Ordering::Acquire)
+            || self.are_desired_states_silent.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_outbox_silent(&self, is_silent: bool) {
         self.is_outbox_silent.store(is_silent, Ordering::Release);
     }
 
-    pub(crate) fn set_wishes_refused(&self, are_refused: bool, by_silence: bool) {
-        self.are_wishes_refused
+    pub(crate) fn set_desired_states_refused(&self, are_refused: bool, by_silence: bool) {
+        self.are_desired_states_refused
             .store(are_refused, Ordering::Release);
-        self.are_wishes_silent.store(by_silence, Ordering::Release);
+        self.are_desired_states_silent
+            .store(by_silence, Ordering::Release);
     }
 
-    pub(crate) fn set_not_accepted(&self, wishes: usize) {
-        self.not_accepted.store(wishes, Ordering::Release);
+    pub(crate) fn set_not_accepted(&self, desired_states: usize) {
+        self.not_accepted.store(desired_states, Ordering::Release);
     }
 
     /// What an operator should know although the kernel does its work: desired states that their
     /// receivers refused or could not read.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        let wishes = self.not_accepted.load(Ordering::Acquire);
-        (wishes > 0).then(|| {
-            format!("{wishes} desired states were not accepted by their receivers; they are kept and sent again")
+        let desired_states = self.not_accepted.load(Ordering::Acquire);
+        (desired_states > 0).then(|| {
+            format!("{desired_states} desired states were not accepted by their receivers; they are kept and sent again")
         })
     }
 
@@ -151,7 +152,7 @@ mod tests {
     /// Mend B-12: a thread that does not come back from a batch is not ready; one that does is.
     #[test]
     fn a_thread_that_stands_still_is_noticed() {
-        let activity = Activity::default();
+        let activity = KernelStatus::default();
         let later = || Instant::now() + BATCH_WITHIN + Duration::from_secs(1);
         assert!(!activity.stands_still(later()), "idle");
         activity.set_at_work(true);

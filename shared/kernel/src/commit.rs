@@ -6,17 +6,21 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::Reply;
-use holdpoint_contracts::problem::{NONE_DONE, Problem};
+use holdpoint_contracts::problem::{BATCH_ABORTED, Problem};
+use holdpoint_decision::Decider;
 use holdpoint_store::{StoreError, TableWriter, Transaction};
 use serde::Serialize;
 
 use crate::crash::{self, Point};
 use crate::decide::{Batch, Decided};
+use crate::desired_states::Unacknowledged;
 use crate::idempotency::{self, Seen};
 use crate::publisher::Through;
 use crate::task::Task;
-use crate::wishes::Unconfirmed;
-use crate::{Changed, Service, dead_letters, outbox, suspects, wishes};
+use crate::{
+    Changed, FactOf, KeyOf, NeedOf, ReplyOf, Service, StateOf, dead_letters, desired_states,
+    outbox, suspects,
+};
 
 /// Aggregates that are kept in memory between batches.
 const HOT_STATES_MAX: usize = 50_000;
@@ -25,14 +29,14 @@ const HOT_STATES_MAX: usize = 50_000;
 const CONSTANTS_MAX: usize = 10_000;
 
 /// The writer's memory: valid while this process alone writes the tables.
-pub(crate) struct Memory<S: Service> {
+pub(crate) struct StateCache<S: Service> {
     /// States; none: there is no such row.
-    pub(crate) hot: HashMap<S::Key, Option<S::State>>,
-    pub(crate) constants: HashMap<S::Need, S::Fact>,
+    pub(crate) hot: HashMap<KeyOf<S>, Option<StateOf<S>>>,
+    pub(crate) constants: HashMap<NeedOf<S>, FactOf<S>>,
     pub(crate) exclusive: bool,
 }
 
-impl<S: Service> Memory<S> {
+impl<S: Service> StateCache<S> {
     pub(crate) fn new(exclusive: bool) -> Self {
         Self {
             hot: HashMap::new(),
@@ -74,14 +78,14 @@ pub(crate) struct Committed {
     pub(crate) outbox: Option<i64>,
     pub(crate) outgoing: Vec<Outgoing>,
     /// Each a row until its receiver has confirmed it.
-    pub(crate) wishes: Vec<Unconfirmed>,
+    pub(crate) desired_states: Vec<Unacknowledged>,
     pub(crate) nudges: Vec<(String, Bytes)>,
     /// One body for each task of the batch.
     pub(crate) replies: Vec<Bytes>,
 }
 
 /// What is to be committed together.
-pub(crate) struct Bundle<'b, S: Service> {
+pub(crate) struct CommitInput<'b, S: Service> {
     pub(crate) tasks: &'b [Task<S>],
     /// Rows that have done their work: deleted in the same transaction.
     pub(crate) through: &'b Through,
@@ -102,10 +106,10 @@ pub(crate) struct Bundle<'b, S: Service> {
 pub(crate) async fn commit<S: Service>(
     db: &TableWriter,
     service: &S,
-    memory: &mut Memory<S>,
-    bundle: &Bundle<'_, S>,
-) -> Result<Committed, Fault<S::Key>> {
-    let Bundle {
+    memory: &mut StateCache<S>,
+    bundle: &CommitInput<'_, S>,
+) -> Result<Committed, Fault<KeyOf<S>>> {
+    let CommitInput {
         tasks,
         through,
         now,
@@ -118,7 +122,7 @@ pub(crate) async fn commit<S: Service>(
     let tx = db.begin().await?;
     forget(&tx, through, (suspect, replayed)).await?;
     let seen = idempotency::seen(&tx, tasks.iter().filter_map(|task| task.asked.as_ref())).await?;
-    let Memory {
+    let StateCache {
         hot,
         constants,
         exclusive,
@@ -141,7 +145,7 @@ pub(crate) async fn commit<S: Service>(
         .filter(|(_, fresh)| **fresh)
         .flat_map(|(task, _)| &task.inputs)
         .collect();
-    let mut cached = |key: &S::Key| if *exclusive { hot.remove(key) } else { None };
+    let mut cached = |key: &KeyOf<S>| if *exclusive { hot.remove(key) } else { None };
     let answers = batch.decide_all(&tx, &inputs, &mut cached).await?;
     let answers = all_or_none(tasks, &mut batch, answers);
     save(&tx, service, &batch, now).await?;
@@ -149,8 +153,9 @@ pub(crate) async fn commit<S: Service>(
     if !idempotency::remember(&tx, tasks, &fresh, &replies, now).await? {
         return Err(Fault::Taken);
     }
-    let wishes = wishes::keep(&tx, service.wishes(&batch.effects), now).await?;
-    let outgoing = service.outbound(&batch.effects);
+    let desired_states =
+        desired_states::keep(&tx, service.desired_states(&batch.effects), now).await?;
+    let outgoing = service.messages(&batch.effects);
     let row = outbox::row(&outgoing, owner, message_bytes_max, now)?;
     crash::pass(S::NAME, Point::Decided, verbs);
     let outbox = outbox::commit_with(tx, row).await?;
@@ -159,8 +164,8 @@ pub(crate) async fn commit<S: Service>(
     let slots = batch.slots;
     if memory.exclusive {
         let kept = slots.into_iter().filter(|(key, slot)| {
-            let absent = || S::remembers_absence(key);
-            slot.state.as_ref().map_or_else(absent, S::is_hot)
+            let absent = || S::Domain::caches_absence(key);
+            slot.state.as_ref().map_or_else(absent, S::Domain::is_hot)
         });
         memory.hot.extend(kept.map(|(key, slot)| (key, slot.state)));
     }
@@ -168,7 +173,7 @@ pub(crate) async fn commit<S: Service>(
     Ok(Committed {
         outbox,
         outgoing,
-        wishes,
+        desired_states,
         nudges,
         replies: replies.into_iter().map(|reply| reply.body).collect(),
     })
@@ -188,7 +193,7 @@ fn all_or_none<S: Service>(
     batch.undo();
     let none = |_undone| {
         let detail = "not done, because another one of the same request was refused";
-        Err(Problem::new(409, NONE_DONE, detail))
+        Err(Problem::new(409, BATCH_ABORTED, detail))
     };
     answers
         .into_iter()
@@ -209,7 +214,7 @@ async fn forget(
         suspects::forget(tx, digest).await?;
     }
     outbox::forget(tx, &through.outbox).await?;
-    wishes::forget(tx, &through.wishes).await
+    desired_states::forget(tx, &through.desired_states).await
 }
 
 /// Deletes what has done its work, in a commit of its own.
@@ -224,8 +229,8 @@ async fn save<S: Service>(
     service: &S,
     batch: &Batch<'_, S>,
     now: DateTime<Utc>,
-) -> Result<(), Fault<S::Key>> {
-    let mut changed: Vec<Changed<'_, S>> = batch
+) -> Result<(), Fault<KeyOf<S>>> {
+    let mut changed: Vec<Changed<'_, S::Domain>> = batch
         .slots
         .iter()
         .filter(|(_, slot)| slot.changed)
@@ -266,7 +271,7 @@ fn replies<S: Service>(tasks: &[Task<S>], seen: &Seen, answers: Vec<Decided<S>>)
                     .take(task.inputs.len())
                     .map(Reply::from)
                     .collect();
-                let is_done = |reply: &Reply<S::Answer>| matches!(reply, Reply::Ok(_));
+                let is_done = |reply: &Reply<ReplyOf<S>>| matches!(reply, Reply::Ok(_));
                 TaskReply {
                     is_ok: !task.whole || list.iter().all(is_done),
                     body: write(&Reply::Ok(list)),

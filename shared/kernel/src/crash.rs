@@ -23,7 +23,7 @@ pub enum Point {
     Published,
     /// Answered, nothing is acked.
     Replied,
-    /// Acked; outbox row and confirmed wishes are still there.
+    /// Acked; outbox row and confirmed desired states are still there.
     Acked,
 }
 

@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::problem::Problem;
+use holdpoint_decision::{Decided as Change, Decider, Decision, Outcome, Undecided};
 use holdpoint_store::{StoreError, Transaction};
 
-use crate::{Decision, Facts, Outcome, Service};
+use crate::{EffectOf, FactOf, Facts, InputOf, KeyOf, NeedOf, ReplyOf, Service, StateOf};
 
 /// How often one input may ask for more.
 const ROUNDS_MAX: u32 = 4;
@@ -15,19 +16,19 @@ const ROUNDS_MAX: u32 = 4;
 /// An aggregate within a batch.
 #[derive(Debug)]
 pub(crate) struct Slot<S: Service> {
-    pub(crate) state: Option<S::State>,
+    pub(crate) state: Option<StateOf<S>>,
     /// The version in the database; 0: there is none.
     pub(crate) read_version: u64,
     pub(crate) changed: bool,
     /// What other aggregates see of the state, once one has looked.
-    fact: OnceCell<S::Fact>,
+    fact: OnceCell<Option<FactOf<S>>>,
 }
 
 impl<S: Service> Slot<S> {
     /// As it was read; none: there is no such row.
-    pub(crate) fn read(state: Option<S::State>) -> Self {
+    pub(crate) fn read(state: Option<StateOf<S>>) -> Self {
         Self {
-            read_version: state.as_ref().map_or(0, S::version),
+            read_version: state.as_ref().map_or(0, S::Domain::version),
             state,
             changed: false,
             fact: OnceCell::new(),
@@ -35,43 +36,43 @@ impl<S: Service> Slot<S> {
     }
 
     /// What other aggregates see of it.
-    pub(crate) fn fact(&self) -> Option<&S::Fact> {
+    pub(crate) fn fact(&self) -> Option<&FactOf<S>> {
         let state = self.state.as_ref()?;
-        Some(self.fact.get_or_init(|| S::fact(state)))
+        self.fact.get_or_init(|| S::Domain::fact(state)).as_ref()
     }
 }
 
 /// Everything that a batch has in memory.
 pub(crate) struct Batch<'a, S: Service> {
     pub(crate) service: &'a S,
-    pub(crate) slots: HashMap<S::Key, Slot<S>>,
-    pub(crate) found: HashMap<S::Need, Option<S::Fact>>,
-    pub(crate) constants: &'a mut HashMap<S::Need, S::Fact>,
-    pub(crate) effects: Vec<S::Effect>,
+    pub(crate) slots: HashMap<KeyOf<S>, Slot<S>>,
+    pub(crate) found: HashMap<NeedOf<S>, Option<FactOf<S>>>,
+    pub(crate) constants: &'a mut HashMap<NeedOf<S>, FactOf<S>>,
+    pub(crate) effects: Vec<EffectOf<S>>,
     pub(crate) now: DateTime<Utc>,
 }
 
 /// One input waiting to be decided.
 struct Pending<'i, S: Service> {
     place: usize,
-    key: S::Key,
-    input: &'i S::Input,
+    key: KeyOf<S>,
+    input: &'i InputOf<S>,
     rounds: u32,
 }
 
 /// What must wait, and what it waits for.
-type Round<'i, S> = (Vec<Pending<'i, S>>, BTreeSet<<S as Service>::Need>);
+type Round<'i, S> = (Vec<Pending<'i, S>>, BTreeSet<NeedOf<S>>);
 
 /// What an input came to.
-pub(crate) type Decided<S> = Result<<S as Service>::Answer, Problem>;
+pub(crate) type Decided<S> = Result<ReplyOf<S>, Problem>;
 
 impl<S: Service> Batch<'_, S> {
     /// Decides inputs in order; inputs of one aggregate never overtake each other.
     pub(crate) async fn decide_all(
         &mut self,
         db: &Transaction,
-        inputs: &[&S::Input],
-        cached: &mut impl FnMut(&S::Key) -> Option<Option<S::State>>,
+        inputs: &[&InputOf<S>],
+        cached: &mut impl FnMut(&KeyOf<S>) -> Option<Option<StateOf<S>>>,
     ) -> Result<Vec<Decided<S>>, StoreError> {
         let mut answers: Vec<Option<Decided<S>>> = inputs.iter().map(|_| None).collect();
         let mut pending: Vec<Pending<'_, S>> = inputs
@@ -79,7 +80,7 @@ impl<S: Service> Batch<'_, S> {
             .enumerate()
             .map(|(place, &input)| Pending {
                 place,
-                key: S::key(input),
+                key: S::Domain::key(input),
                 input,
                 rounds: 0,
             })
@@ -111,37 +112,37 @@ impl<S: Service> Batch<'_, S> {
                 left.push(one);
                 continue;
             }
-            let answer = match self.decide_one(&one) {
-                Outcome::Decided(decision) => {
-                    let answer = self.apply(&one.key, decision);
-                    S::told_as_problem(&answer).map_or(Ok(answer), Err)
+            let reply = match self.decide_one(&one) {
+                Ok(Outcome::Decided(decided)) => {
+                    let reply = self.apply(&one.key, *decided);
+                    S::Domain::problem_after_commit(&reply).map_or(Ok(reply), Err)
                 }
-                Outcome::Unchanged(answer) => Ok(answer),
-                Outcome::Refused(refusal) => {
+                Ok(Outcome::Unchanged(reply)) => Ok(reply),
+                Err(Undecided::Refused(refusal)) => {
                     tracing::debug!(key = ?one.key, ?refusal, "refused");
-                    Err(self.service.problem(&refusal))
+                    Err(S::Domain::problem(&refusal))
                 }
-                Outcome::Need(more) if one.rounds < ROUNDS_MAX => {
+                Err(Undecided::NeedsMore(more)) if one.rounds < ROUNDS_MAX => {
                     one.rounds += 1;
                     blocked.insert(one.key.clone());
                     needs.extend(more);
                     left.push(one);
                     continue;
                 }
-                Outcome::Need(more) => {
+                Err(Undecided::NeedsMore(more)) => {
                     // The batch is parted until its task is alone, and that becomes a dead letter.
                     let reason = format!("{:?} always needs more: {more:?}", one.key);
                     return Err(StoreError::broken("decisions", reason));
                 }
             };
             if let Some(place) = answers.get_mut(one.place) {
-                *place = Some(answer);
+                *place = Some(reply);
             }
         }
         Ok((left, needs))
     }
 
-    fn decide_one(&self, one: &Pending<'_, S>) -> Outcome<S> {
+    fn decide_one(&self, one: &Pending<'_, S>) -> Decision<S::Domain> {
         let state = self
             .slots
             .get(&one.key)
@@ -151,10 +152,10 @@ impl<S: Service> Batch<'_, S> {
             found: &self.found,
             constants: self.constants,
         };
-        self.service.decide(state, one.input, &facts, self.now)
+        S::Domain::decide(state, one.input, &|need| facts.lookup(need), self.now)
     }
 
-    fn apply(&mut self, key: &S::Key, decision: Decision<S>) -> S::Answer {
+    fn apply(&mut self, key: &KeyOf<S>, decision: Change<S::Domain>) -> ReplyOf<S> {
         let slot = self.slots.entry(key.clone());
         let slot = slot.or_insert_with(|| Slot::read(None));
         slot.state = Some(decision.state);
@@ -164,7 +165,7 @@ impl<S: Service> Batch<'_, S> {
         for (need, fact) in decision.facts {
             self.found.insert(need, Some(fact));
         }
-        decision.answer
+        decision.reply
     }
 
     /// Forgets everything that was decided.
@@ -177,13 +178,13 @@ impl<S: Service> Batch<'_, S> {
     async fn provide(
         &mut self,
         db: &Transaction,
-        needs: BTreeSet<S::Need>,
-        cached: &mut impl FnMut(&S::Key) -> Option<Option<S::State>>,
+        needs: BTreeSet<NeedOf<S>>,
+        cached: &mut impl FnMut(&KeyOf<S>) -> Option<Option<StateOf<S>>>,
     ) -> Result<(), StoreError> {
         let (aggregates, facts): (Vec<_>, Vec<_>) = needs
             .into_iter()
-            .partition(|need| S::aggregate(need).is_some());
-        let keys = aggregates.iter().filter_map(S::aggregate).collect();
+            .partition(|need| S::Domain::aggregate(need).is_some());
+        let keys = aggregates.iter().filter_map(S::Domain::aggregate).collect();
         self.load(db, keys, cached).await?;
         let unknown: Vec<_> = facts
             .into_iter()
@@ -193,7 +194,7 @@ impl<S: Service> Batch<'_, S> {
             return Ok(());
         }
         for (need, fact) in self.service.find(db, &unknown).await? {
-            if S::is_constant(&need) {
+            if S::Domain::is_constant(&need) {
                 self.constants.insert(need.clone(), fact.clone());
             }
             self.found.insert(need, Some(fact));
@@ -207,8 +208,8 @@ impl<S: Service> Batch<'_, S> {
     async fn load(
         &mut self,
         db: &Transaction,
-        keys: BTreeSet<S::Key>,
-        cached: &mut impl FnMut(&S::Key) -> Option<Option<S::State>>,
+        keys: BTreeSet<KeyOf<S>>,
+        cached: &mut impl FnMut(&KeyOf<S>) -> Option<Option<StateOf<S>>>,
     ) -> Result<(), StoreError> {
         let mut missing = Vec::new();
         for key in keys {
@@ -230,7 +231,7 @@ impl<S: Service> Batch<'_, S> {
         Ok(())
     }
 
-    fn insert(&mut self, key: S::Key, state: Option<S::State>) {
+    fn insert(&mut self, key: KeyOf<S>, state: Option<StateOf<S>>) {
         self.slots.insert(key, Slot::read(state));
     }
 }

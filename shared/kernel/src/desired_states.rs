@@ -1,11 +1,11 @@
-//! Wishes that no receiver has confirmed: a row each, and the only queries on them. The row is the
-//! wish's outbox; its confirmation deletes it.
+//! Desired states that no receiver has confirmed: a row each, and the only queries on them. The row is the
+//! desired state's outbox; its confirmation deletes it.
 
+mod batching;
 mod command;
-mod courier;
-mod letters;
-mod open;
+mod in_flight;
 mod resend;
+mod sender;
 mod unaccepted;
 
 use std::borrow::Cow;
@@ -17,12 +17,12 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, ExprTrait, OnConflict};
 use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect, Statement, Value};
 
-use crate::Wish;
+use crate::DesiredState;
 use crate::outbox::MESSAGE_BYTES_MAX;
 
 pub use command::{read_first, rows_as_command};
-pub(crate) use courier::Courier;
 pub(crate) use resend::resend;
+pub(crate) use sender::Sender;
 
 mod row {
     #![expect(
@@ -34,7 +34,7 @@ mod row {
 
     #[sea_orm::model]
     #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-    #[sea_orm(table_name = "wishes")]
+    #[sea_orm(table_name = "desired_states")]
     pub struct Model {
         #[sea_orm(primary_key, auto_increment = false)]
         pub kind: String,
@@ -50,76 +50,76 @@ mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-const TABLE: &str = "wishes";
+const TABLE: &str = "desired_states";
 
-/// Room that the command around a wish may take within a message.
+/// Room that the command around a desired state may take within a message.
 pub(crate) const ENVELOPE_BYTES: usize = 8_192;
 
-/// Names a wish.
+/// Names a desired state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct WishKey {
+pub(crate) struct DesiredStateKey {
     pub(crate) kind: Cow<'static, str>,
     pub(crate) workspace: String,
     pub(crate) id: String,
 }
 
-/// A wish as it was sent: what a confirmation is about.
+/// A desired state as it was sent: what a confirmation is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sent {
-    pub(crate) key: WishKey,
+    pub(crate) key: DesiredStateKey,
     pub(crate) rev: i64,
 }
 
-/// A wish with what is to be sent.
+/// A desired state with what is to be sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Unconfirmed {
+pub(crate) struct Unacknowledged {
     pub(crate) sent: Sent,
     pub(crate) body: String,
 }
 
-/// Stores the wishes of a batch: of each id the highest `rev`, of equal ones the last. Returns them,
+/// Stores the desired states of a batch: of each id the highest `rev`, of equal ones the last. Returns them,
 /// to be sent after the commit.
 pub(crate) async fn keep(
     db: &Transaction,
-    wishes: Vec<Wish>,
+    desired_states: Vec<DesiredState>,
     now: DateTime<Utc>,
-) -> Result<Vec<Unconfirmed>, StoreError> {
-    let newest = newest(wishes)?;
+) -> Result<Vec<Unacknowledged>, StoreError> {
+    let newest = newest(desired_states)?;
     let columns = ["rev", "body", "created_at"].map(Alias::new);
     let rev = |table: &'static str| Expr::col((Alias::new(table), Alias::new("rev")));
     let higher = OnConflict::columns(["kind", "workspace", "id"].map(Alias::new))
         .update_columns(columns)
         .action_and_where(rev(TABLE).lt(rev("excluded")))
         .to_owned();
-    let rows = newest.iter().map(|wish| row::ActiveModel {
-        kind: Set(wish.sent.key.kind.to_string()),
-        workspace: Set(wish.sent.key.workspace.clone()),
-        id: Set(wish.sent.key.id.clone()),
-        rev: Set(wish.sent.rev),
-        body: Set(wish.body.clone()),
+    let rows = newest.iter().map(|desired_state| row::ActiveModel {
+        kind: Set(desired_state.sent.key.kind.to_string()),
+        workspace: Set(desired_state.sent.key.workspace.clone()),
+        id: Set(desired_state.sent.key.id.clone()),
+        rev: Set(desired_state.sent.rev),
+        body: Set(desired_state.body.clone()),
         created_at: Set(now),
     });
     insert_rows(db, rows, Some(&higher)).await?;
     Ok(newest)
 }
 
-fn newest(wishes: Vec<Wish>) -> Result<Vec<Unconfirmed>, StoreError> {
-    let mut newest: BTreeMap<WishKey, (i64, String)> = BTreeMap::new();
-    for wish in wishes {
-        let Wish {
+fn newest(desired_states: Vec<DesiredState>) -> Result<Vec<Unacknowledged>, StoreError> {
+    let mut newest: BTreeMap<DesiredStateKey, (i64, String)> = BTreeMap::new();
+    for desired_state in desired_states {
+        let DesiredState {
             kind,
             workspace,
             id,
             rev,
             body,
-        } = wish;
+        } = desired_state;
         // Refused before the commit: sent it would be refused for ever.
         if body.len() > MESSAGE_BYTES_MAX - ENVELOPE_BYTES {
-            let reason = format!("wish {kind} {id} has {} bytes", body.len());
+            let reason = format!("desired state {kind} {id} has {} bytes", body.len());
             return Err(StoreError::broken(TABLE, reason));
         }
         let rev = i64::try_from(rev).map_err(|error| StoreError::broken(TABLE, error))?;
-        let key = WishKey {
+        let key = DesiredStateKey {
             kind: Cow::Borrowed(kind),
             workspace: workspace.to_string(),
             id,
@@ -129,14 +129,14 @@ fn newest(wishes: Vec<Wish>) -> Result<Vec<Unconfirmed>, StoreError> {
             *known = (rev, body);
         }
     }
-    let unconfirmed = newest.into_iter().map(|(key, (rev, body))| Unconfirmed {
+    let unconfirmed = newest.into_iter().map(|(key, (rev, body))| Unacknowledged {
         sent: Sent { key, rev },
         body,
     });
     Ok(unconfirmed.collect())
 }
 
-/// Deletes what its receiver has confirmed, and never a newer wish of the same id.
+/// Deletes what its receiver has confirmed, and never a newer desired state of the same id.
 pub(crate) async fn forget(db: &Transaction, confirmed: &[Sent]) -> Result<(), StoreError> {
     for chunk in confirmed.chunks(ROWS_PER_STATEMENT) {
         let backend = db.get_database_backend();
@@ -151,7 +151,7 @@ pub(crate) async fn forget(db: &Transaction, confirmed: &[Sent]) -> Result<(), S
         });
         let places: Vec<_> = places.collect();
         let sql = format!(
-            "DELETE FROM wishes WHERE (kind, workspace, id, rev) IN (VALUES {})",
+            "DELETE FROM desired_states WHERE (kind, workspace, id, rev) IN (VALUES {})",
             places.join(", ")
         );
         let values = chunk.iter().flat_map(|sent| -> [Value; 4] {
@@ -171,9 +171,9 @@ pub(crate) async fn forget(db: &Transaction, confirmed: &[Sent]) -> Result<(), S
 /// A page of what no receiver has confirmed, in the order of keys, behind a key.
 pub(crate) async fn page(
     db: &impl ConnectionTrait,
-    behind: Option<&WishKey>,
+    behind: Option<&DesiredStateKey>,
     rows: u64,
-) -> Result<Vec<Unconfirmed>, StoreError> {
+) -> Result<Vec<Unacknowledged>, StoreError> {
     let mut wanted = row::Entity::find()
         .order_by_asc(row::Column::Kind)
         .order_by_asc(row::Column::Workspace)
@@ -185,9 +185,9 @@ pub(crate) async fn page(
         wanted = wanted.filter(Expr::tuple(key).gt(Expr::tuple(last)));
     }
     let rows = wanted.all(db).await?;
-    let unconfirmed = rows.into_iter().map(|row| Unconfirmed {
+    let unconfirmed = rows.into_iter().map(|row| Unacknowledged {
         sent: Sent {
-            key: WishKey {
+            key: DesiredStateKey {
                 kind: Cow::Owned(row.kind),
                 workspace: row.workspace,
                 id: row.id,

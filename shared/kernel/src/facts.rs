@@ -2,60 +2,51 @@
 
 use std::collections::HashMap;
 
-use crate::Service;
-use crate::decide::Slot;
+use holdpoint_decision::{Decider, Lookup};
 
-/// What there is to know about a need.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found<F> {
-    /// Nobody has looked yet: ask for it.
-    Unknown,
-    /// Looked, and there is no such thing.
-    Absent,
-    /// Here it is.
-    Here(F),
-}
+use crate::decide::Slot;
+use crate::{FactOf, KeyOf, NeedOf, Service, StateOf};
 
 /// The facts of a batch.
 #[derive(Debug)]
 pub struct Facts<'a, S: Service> {
-    pub(crate) slots: &'a HashMap<S::Key, Slot<S>>,
-    pub(crate) found: &'a HashMap<S::Need, Option<S::Fact>>,
-    pub(crate) constants: &'a HashMap<S::Need, S::Fact>,
+    pub(crate) slots: &'a HashMap<KeyOf<S>, Slot<S>>,
+    pub(crate) found: &'a HashMap<NeedOf<S>, Option<FactOf<S>>>,
+    pub(crate) constants: &'a HashMap<NeedOf<S>, FactOf<S>>,
 }
 
 impl<S: Service> Facts<'_, S> {
     /// What is known about a need; another aggregate's state is the one it has within the batch.
     #[must_use]
-    pub fn look(&self, need: &S::Need) -> Found<S::Fact> {
-        if let Some(key) = S::aggregate(need) {
+    pub fn lookup(&self, need: &NeedOf<S>) -> Lookup<FactOf<S>> {
+        if let Some(key) = S::Domain::aggregate(need) {
             return match self.slots.get(&key) {
-                None => Found::Unknown,
+                None => Lookup::NotLoaded,
                 Some(slot) => slot
                     .fact()
-                    .map_or(Found::Absent, |fact| Found::Here(fact.clone())),
+                    .map_or(Lookup::Missing, |fact| Lookup::Found(fact.clone())),
             };
         }
         if let Some(fact) = self.constants.get(need) {
-            return Found::Here(fact.clone());
+            return Lookup::Found(fact.clone());
         }
         match self.found.get(need) {
-            None => Found::Unknown,
-            Some(None) => Found::Absent,
-            Some(Some(fact)) => Found::Here(fact.clone()),
+            None => Lookup::NotLoaded,
+            Some(None) => Lookup::Missing,
+            Some(Some(fact)) => Lookup::Found(fact.clone()),
         }
     }
 }
 
 /// Facts given by hand, for tests of a core.
 #[derive(Debug)]
-pub struct GivenFacts<S: Service> {
-    slots: HashMap<S::Key, Slot<S>>,
-    found: HashMap<S::Need, Option<S::Fact>>,
-    constants: HashMap<S::Need, S::Fact>,
+pub struct FixedFacts<S: Service> {
+    slots: HashMap<KeyOf<S>, Slot<S>>,
+    found: HashMap<NeedOf<S>, Option<FactOf<S>>>,
+    constants: HashMap<NeedOf<S>, FactOf<S>>,
 }
 
-impl<S: Service> GivenFacts<S> {
+impl<S: Service> FixedFacts<S> {
     /// Nothing is known.
     #[must_use]
     pub fn none() -> Self {
@@ -67,12 +58,12 @@ impl<S: Service> GivenFacts<S> {
     }
 
     /// Makes an aggregate known, or known not to be there.
-    pub fn aggregate(&mut self, key: S::Key, state: Option<S::State>) {
+    pub fn aggregate(&mut self, key: KeyOf<S>, state: Option<StateOf<S>>) {
         self.slots.insert(key, Slot::read(state));
     }
 
     /// Makes a fact known, or known to be absent.
-    pub fn fact(&mut self, need: S::Need, fact: Option<S::Fact>) {
+    pub fn fact(&mut self, need: NeedOf<S>, fact: Option<FactOf<S>>) {
         self.found.insert(need, fact);
     }
 

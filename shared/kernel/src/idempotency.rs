@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::message::{Asked, Reply};
+use holdpoint_contracts::message::{IdempotencyKey, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, TableWriter, Transaction};
 use sea_orm::ActiveValue::Set;
@@ -42,7 +42,7 @@ pub(crate) struct Seen(HashMap<String, (String, String)>);
 
 impl Seen {
     /// The answer to a key that was used before: the same one, or a refusal for another body.
-    pub(crate) fn answer(&self, asked: Option<&Asked>) -> Option<Bytes> {
+    pub(crate) fn answer(&self, asked: Option<&IdempotencyKey>) -> Option<Bytes> {
         let asked = asked?;
         let (digest, answer) = self.0.get(&asked.key)?;
         if *digest == asked.digest {
@@ -73,7 +73,7 @@ pub(crate) async fn trim(db: &TableWriter, now: DateTime<Utc>) -> Result<(), Sto
 /// replica has in its hands, is loaded as unseen: [`remember`] finds it taken.
 pub(crate) async fn seen<'a>(
     db: &Transaction,
-    asked: impl Iterator<Item = &'a Asked>,
+    asked: impl Iterator<Item = &'a IdempotencyKey>,
 ) -> Result<Seen, StoreError> {
     let keys: Vec<_> = asked.map(|asked| asked.key.clone()).collect();
     if keys.is_empty() {

@@ -16,11 +16,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::activity::Activity;
+use crate::activity::KernelStatus;
 use crate::commit::write;
 use crate::start::vital;
 use crate::task::{Origin, Raw, Settlement, Task};
-use crate::{Request, Service};
+use crate::{DecodedCommand, Service};
 
 /// How long a delivery may take until the bus gives it out again: what was in flight at a kill waits
 /// this long. A second delivery while the first is still being handled is harmless.
@@ -36,7 +36,7 @@ pub(crate) struct Intake<S: Service> {
     pub(crate) tasks: mpsc::Sender<Task<S>>,
     /// Bytes that may still wait for the writer.
     pub(crate) room: Arc<Semaphore>,
-    pub(crate) activity: Activity,
+    pub(crate) activity: KernelStatus,
     pub(crate) stop: CancellationToken,
 }
 
@@ -251,7 +251,7 @@ pub(crate) fn read<S: Service>(service: &S, unread: Unread) -> Result<Task<S>, (
 
 /// A caller's key is its own within one workspace and command: nobody is answered with what somebody
 /// else was told, and no command is taken for the repetition of another.
-fn within<I>(parts: &Parts, mut request: Request<I>) -> Request<I> {
+fn within<I>(parts: &Parts, mut request: DecodedCommand<I>) -> DecodedCommand<I> {
     if let Some(asked) = &mut request.asked {
         let Parts {
             workspace, verb, ..

@@ -153,7 +153,7 @@ pub(crate) async fn read_again(
 }
 
 /// Outbox rows with their messages.
-pub(crate) type LeftBehind = Vec<(i64, Vec<Outgoing>)>;
+pub(crate) type Pending = Vec<(i64, Vec<Outgoing>)>;
 
 /// Rows of a kernel that it does not know of, oldest first; those that can be read. See `in_hand` of
 /// [`Published`](crate::publisher::Published).
@@ -161,7 +161,7 @@ pub(crate) async fn unknown(
     db: &TableWriter,
     owner: &str,
     in_hand: &[i64],
-) -> Result<LeftBehind, StoreError> {
+) -> Result<Pending, StoreError> {
     let tx = db.begin().await?;
     let own = row::Entity::find()
         .filter(row::COLUMN.owner.eq(owner))
@@ -188,7 +188,7 @@ pub(crate) async fn take_over(
     db: &impl ConnectionTrait,
     owner: &str,
     in_hand: &[i64],
-) -> Result<LeftBehind, StoreError> {
+) -> Result<Pending, StoreError> {
     let known: Vec<_> = in_hand.iter().map(i64::to_string).collect();
     // Zero is the id of no row, and a list may not be empty.
     let known = format!("0,{}", known.join(","))

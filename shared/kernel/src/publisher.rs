@@ -15,21 +15,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Service;
 use crate::crash::{self, Point};
+use crate::desired_states::{Sender, Sent, Unacknowledged};
 use crate::outbox::{self, Kept};
-use crate::parts;
+use crate::split;
 use crate::task::{Origin, Settlement};
-use crate::wishes::{Courier, Sent, Unconfirmed};
 use crate::writer::chain;
 
-mod behind;
+mod backlog;
 
-use behind::{Behind, Unstored, unstored};
+use backlog::{Backlog, Unpublished, unstored};
 
 /// An attempt at the oldest of what stayed behind.
-type Attempt = Pin<Box<dyn Future<Output = Tried> + Send>>;
+type Attempt = Pin<Box<dyn Future<Output = RetryOutcome> + Send>>;
 
 /// What became of it.
-enum Tried {
+enum RetryOutcome {
     /// The bus has all of it.
     Stored,
     /// Nothing of it is ours to publish or to delete: another replica has it, or nobody of this version can read it.
@@ -49,7 +49,7 @@ pub(crate) const UNPUBLISHED_MAX: usize = 1;
 pub(crate) struct Publishing {
     pub(crate) outbox: Option<i64>,
     pub(crate) outgoing: Vec<Outgoing>,
-    pub(crate) wishes: Vec<Unconfirmed>,
+    pub(crate) desired_states: Vec<Unacknowledged>,
     pub(crate) nudges: Vec<(String, Bytes)>,
     pub(crate) settled: Vec<Settled>,
     /// For crash points only.
@@ -68,13 +68,13 @@ pub(crate) struct Settled {
 pub(crate) struct Through {
     /// Outbox rows whose messages are published.
     pub(crate) outbox: Vec<i64>,
-    /// Wishes that their receivers have confirmed.
-    pub(crate) wishes: Vec<Sent>,
+    /// Desired states that their receivers have confirmed.
+    pub(crate) desired_states: Vec<Sent>,
 }
 
 impl Through {
     fn is_empty(&self) -> bool {
-        self.outbox.is_empty() && self.wishes.is_empty()
+        self.outbox.is_empty() && self.desired_states.is_empty()
     }
 }
 
@@ -137,9 +137,9 @@ impl Published {
         }
     }
 
-    pub(crate) fn confirmed(&self, wishes: Vec<Sent>) {
-        if !wishes.is_empty() {
-            self.through().wishes.extend(wishes);
+    pub(crate) fn confirmed(&self, desired_states: Vec<Sent>) {
+        if !desired_states.is_empty() {
+            self.through().desired_states.extend(desired_states);
             self.0.some.notify_one();
         }
     }
@@ -150,7 +150,7 @@ impl Published {
         }
         let mut through = self.through();
         through.outbox.extend(rows.outbox);
-        through.wishes.extend(rows.wishes);
+        through.desired_states.extend(rows.desired_states);
         self.0.some.notify_one();
     }
 
@@ -182,12 +182,12 @@ impl Published {
 /// Sends what batches leave, in their order. What the bus does not take stays in the outbox: callers
 /// are answered and deliveries acked all the same, for it is committed.
 pub(crate) struct Publisher<S: Service> {
-    courier: Courier<S>,
+    courier: Sender<S>,
     /// Where rows are read again.
     db: DatabaseConnection,
     /// Whose rows these are; none: nobody else writes the tables.
     owner: Option<String>,
-    behind: Behind,
+    behind: Backlog,
     /// Beside newer batches: a bus that says nothing is waited for, and callers must not wait with us.
     attempt: Option<Attempt>,
     stop: CancellationToken,
@@ -196,14 +196,14 @@ pub(crate) struct Publisher<S: Service> {
 impl<S: Service> Publisher<S> {
     /// Publishes what an earlier process left before anything newer.
     pub(crate) fn new(
-        courier: Courier<S>,
+        courier: Sender<S>,
         db: DatabaseConnection,
         owner: Option<String>,
         left_behind: VecDeque<Kept>,
         stop: CancellationToken,
     ) -> Self {
         let mut publisher = Self {
-            behind: Behind::new(courier.activity.clone()),
+            behind: Backlog::new(courier.activity.clone()),
             courier,
             db,
             owner,
@@ -251,7 +251,7 @@ impl<S: Service> Publisher<S> {
         let Publishing {
             outbox,
             outgoing,
-            wishes,
+            desired_states,
             nudges,
             settled,
             verbs,
@@ -260,7 +260,7 @@ impl<S: Service> Publisher<S> {
         let (published, ()) = tokio::join!(
             self.behind
                 .publish::<S>(&self.courier.bus, outbox, outgoing),
-            self.courier.send(wishes)
+            self.courier.send(desired_states)
         );
         let bus = &self.courier.bus;
         if bus.is_connected() {
@@ -288,46 +288,46 @@ impl<S: Service> Publisher<S> {
         );
         Some(Box::pin(async move {
             if !bus.is_connected() {
-                return Tried::Refused(messages, None);
+                return RetryOutcome::Refused(messages, None);
             }
             let messages = match messages {
                 Some(messages) => messages,
                 None => match outbox::read_again(&db, row, owner.as_deref()).await {
                     Ok(Some(messages)) => messages,
-                    Ok(None) => return Tried::NotOurs,
+                    Ok(None) => return RetryOutcome::NotOurs,
                     Err(error @ StoreError::BrokenRow { .. }) => {
                         outbox::unreadable(row, &error);
-                        return Tried::NotOurs;
+                        return RetryOutcome::NotOurs;
                     }
                     Err(error) => {
                         tracing::debug!(error = %chain(&error), "an outbox row could not be read; it is tried again");
-                        return Tried::Refused(None, None);
+                        return RetryOutcome::Refused(None, None);
                     }
                 },
             };
             match unstored(&bus, messages).await {
-                None => Tried::Stored,
-                Some(Unstored { left, why }) => Tried::Refused(Some(left), Some(why)),
+                None => RetryOutcome::Stored,
+                Some(Unpublished { left, why }) => RetryOutcome::Refused(Some(left), Some(why)),
             }
         }))
     }
 
     /// The attempt has ended; the next one is due at once where it was well.
-    fn tried(&mut self, tried: Tried) {
+    fn tried(&mut self, tried: RetryOutcome) {
         match tried {
-            Tried::Stored => {
+            RetryOutcome::Stored => {
                 if let Some(row) = self.behind.done(S::NAME) {
                     self.courier.published.end_of(row);
                 }
             }
-            Tried::NotOurs => drop(self.behind.done(S::NAME)),
-            Tried::Refused(left, why) => self.behind.refused(left, why.as_ref()),
+            RetryOutcome::NotOurs => drop(self.behind.done(S::NAME)),
+            RetryOutcome::Refused(left, why) => self.behind.refused(left, why.as_ref()),
         }
     }
 }
 
 /// The end of an attempt; never where there is none.
-async fn ended(attempt: &mut Option<Attempt>) -> Tried {
+async fn ended(attempt: &mut Option<Attempt>) -> RetryOutcome {
     let Some(running) = attempt else {
         return std::future::pending().await;
     };
@@ -338,7 +338,7 @@ async fn ended(attempt: &mut Option<Attempt>) -> Tried {
 
 /// Answers all, then acks all.
 async fn settle<S: Service>(bus: &Bus, settled: Vec<Settled>, verbs: &[String]) {
-    let mut settled = parts::wholes(settled);
+    let mut settled = split::wholes(settled);
     for one in &mut settled {
         one.origin.answer(bus, one.body.take()).await;
     }

@@ -6,8 +6,8 @@ use sea_orm::DatabaseConnection;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::desired_states::Sender;
 use crate::publisher::Publishing;
-use crate::wishes::Courier;
 use crate::writer::chain;
 use crate::{Service, outbox};
 
@@ -22,12 +22,12 @@ const LOOK: Duration = if cfg!(test) {
 /// those of its own kernel. While its own rows cannot be published it takes no others.
 pub(crate) async fn take_over<S: Service>(
     publishing: mpsc::Sender<Publishing>,
-    courier: Courier<S>,
+    courier: Sender<S>,
     db: DatabaseConnection,
     owner: String,
     stop: CancellationToken,
 ) {
-    let Courier {
+    let Sender {
         bus,
         published,
         activity,

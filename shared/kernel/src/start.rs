@@ -15,17 +15,17 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::activity::Activity;
-use crate::commit::Memory;
+use crate::activity::KernelStatus;
+use crate::commit::StateCache;
 use crate::dead_letters::requests::{LetterCommand, Requests, WAITING_MAX};
+use crate::desired_states::Sender;
 use crate::intake::{BYTES_MAX, Intake};
 use crate::outbox::Kept;
 use crate::publisher::{Published, Publisher, Publishing, UNPUBLISHED_MAX};
 use crate::suspects::{Isolation, Suspects};
 use crate::task::{Origin, Raw, Task};
-use crate::wishes::Courier;
 use crate::writer::Writer;
-use crate::{Service, outbox, recovery, wishes};
+use crate::{InputOf, Service, desired_states, outbox, recovery};
 
 /// Tasks that wait for the database thread; senders wait beyond it.
 const TASKS_MAX: usize = 4_096;
@@ -100,7 +100,7 @@ impl<S: Service> Handle<S> {
     /// Has inputs decided in one batch, and tells whether that was committed. What follows from it is
     /// published by then, or waits in the outbox while the bus is away or refuses it. If not,
     /// nothing of it has happened: the database is away, or the service stops.
-    pub async fn submit(&self, inputs: Vec<S::Input>) -> bool {
+    pub async fn submit(&self, inputs: Vec<InputOf<S>>) -> bool {
         let (done, through) = oneshot::channel();
         let raw = Raw {
             subject: format!("internal.{}", S::NAME),
@@ -148,7 +148,7 @@ impl<S: Service> Handle<S> {
 
     /// How busy it is.
     #[must_use]
-    pub fn activity(&self) -> Activity {
+    pub fn activity(&self) -> KernelStatus {
         self.0.activity.clone()
     }
 }
@@ -169,7 +169,7 @@ pub async fn start<S: Service>(
         .provide_stream(StreamUse::Commands(S::NAME))
         .await
         .map_err(on_bus)?;
-    let activity = Activity::default();
+    let activity = KernelStatus::default();
     let published = Published::default();
     let (tasks, inbox) = mpsc::channel(TASKS_MAX);
     let (publishing, batches) = mpsc::channel(UNPUBLISHED_MAX);
@@ -193,7 +193,7 @@ pub async fn start<S: Service>(
     let readers = readers.map_err(on_store::<S>)?;
     // The process must not end before the thread has closed its tables.
     tracker.spawn(end.map(drop));
-    let courier = Courier::new(
+    let courier = Sender::new(
         Arc::clone(&service),
         deps.bus.clone(),
         published.clone(),
@@ -219,7 +219,7 @@ pub async fn start<S: Service>(
     let confirmations = courier.subscribe().await.map_err(on_bus)?;
     let heard = courier.clone().confirmations(confirmations, stop.clone());
     tracker.spawn(vital::<S>("confirmations").run(heard));
-    tracker.spawn(vital::<S>("resend").run(wishes::resend(courier, readers, stop.clone())));
+    tracker.spawn(vital::<S>("resend").run(desired_states::resend(courier, readers, stop.clone())));
     let intake = Intake {
         service,
         bus: deps.bus.clone(),
@@ -264,7 +264,7 @@ struct Thread<S: Service> {
     publishing: mpsc::Sender<Publishing>,
     published: Published,
     owner: String,
-    activity: Activity,
+    activity: KernelStatus,
     letters: mpsc::Receiver<LetterCommand>,
     /// Gone when the thread has closed the tables.
     ended: oneshot::Sender<()>,
@@ -322,7 +322,7 @@ impl<S: Service> Thread<S> {
             letters,
             ended,
         } = self;
-        let memory = Memory::new(store.is_exclusive());
+        let memory = StateCache::new(store.is_exclusive());
         Writer {
             service,
             db,

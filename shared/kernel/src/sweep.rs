@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::start::vital;
 use crate::writer::chain;
-use crate::{Handle, Service};
+use crate::{Handle, InputOf, Service};
 
 /// Most pages of one pass. What no decision could move is found again by the next page: the pause between
 /// two passes keeps it from taking a core.
@@ -39,7 +39,7 @@ pub trait Sweep<S: Service>: Send + 'static {
 #[derive(Debug)]
 pub struct SweepPage<S: Service> {
     /// Decided in one batch; refusals are no failure.
-    pub inputs: Vec<S::Input>,
+    pub inputs: Vec<InputOf<S>>,
     /// Published again, without an outbox row: the next pass finds what was not stored.
     pub messages: Vec<Outgoing>,
     /// Whether there is another page of the same pass.
@@ -48,9 +48,9 @@ pub struct SweepPage<S: Service> {
 
 /// Wakes a sweep. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct SweepNudge(Arc<Notify>);
+pub struct SweepTrigger(Arc<Notify>);
 
-impl SweepNudge {
+impl SweepTrigger {
     /// Has the next pass begin at once; during a pass: right after it.
     pub fn now(&self) {
         self.0.notify_one();
@@ -77,8 +77,8 @@ pub fn start_sweep<S: Service, W: Sweep<S>>(
     mut sweep: W,
     stop: CancellationToken,
     tracker: &TaskTracker,
-) -> SweepNudge {
-    let nudge = SweepNudge(Arc::default());
+) -> SweepTrigger {
+    let nudge = SweepTrigger(Arc::default());
     let wake = nudge.clone();
     let handle = handle.clone();
     let sweeping = async move {

@@ -6,15 +6,15 @@ use async_nats::jetstream::AckKind;
 use async_nats::jetstream::message::Acker;
 use bytes::Bytes;
 use holdpoint_bus::Bus;
-use holdpoint_contracts::message::{Asked, Reply};
+use holdpoint_contracts::message::{IdempotencyKey, Reply};
 use holdpoint_contracts::problem::Problem;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::Service;
 use crate::commit::write;
-use crate::parts::Whole;
+use crate::desired_states::Sent;
 use crate::publisher::Published;
-use crate::wishes::Sent;
+use crate::split::Whole;
+use crate::{InputOf, Service};
 
 /// A decoded message and where it came from.
 #[expect(
@@ -22,11 +22,11 @@ use crate::wishes::Sent;
     reason = "four independent properties of a message, each read by name"
 )]
 pub(crate) struct Task<S: Service> {
-    pub(crate) inputs: Vec<S::Input>,
+    pub(crate) inputs: Vec<InputOf<S>>,
     pub(crate) many: bool,
     /// All or none ([`crate::Request::whole`]): it is a batch of its own.
     pub(crate) whole: bool,
-    pub(crate) asked: Option<Asked>,
+    pub(crate) asked: Option<IdempotencyKey>,
     pub(crate) origin: Origin,
     /// Why it cannot be handled at all, if so: then it has no inputs.
     pub(crate) poison: Option<Problem>,
@@ -68,9 +68,9 @@ pub(crate) enum Origin {
         /// Told whether all was committed and published.
         done: oneshot::Sender<bool>,
     },
-    /// A wish of the service that no message can carry, which only waits to be buried; or one whose
+    /// A desired state of the service that no message can carry, which only waits to be buried; or one whose
     /// answer the service decides about.
-    Wish {
+    DesiredState {
         /// Which; its row goes once that is done.
         sent: Sent,
         /// Where that is told.
@@ -106,7 +106,7 @@ impl Origin {
             Self::Ask { reply } | Self::Stream { reply, .. } => {
                 answer(bus, reply.take(), body).await;
             }
-            Self::Internal { .. } | Self::Wish { .. } | Self::Part { .. } => {}
+            Self::Internal { .. } | Self::DesiredState { .. } | Self::Part { .. } => {}
         }
     }
 
@@ -127,10 +127,10 @@ impl Origin {
             }
             // Who waits may have given up; that is its business.
             Self::Internal { done } => drop(done.send(settlement == Settlement::Done)),
-            Self::Wish { sent, published } if settlement != Settlement::Again => {
+            Self::DesiredState { sent, published } if settlement != Settlement::Again => {
                 published.confirmed(vec![sent]);
             }
-            Self::Wish { .. } => {}
+            Self::DesiredState { .. } => {}
             // Its whole is settled in its place.
             Self::Part { .. } => {}
         }

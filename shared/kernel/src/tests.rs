@@ -3,6 +3,7 @@
 mod away;
 mod counter;
 mod dead_letters;
+mod desired_states;
 mod faults;
 mod inboxes;
 mod lost_commit;
@@ -10,7 +11,6 @@ mod replicas;
 mod sweeps;
 mod unreadable;
 mod whole;
-mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use holdpoint_bus::{Bus, Outgoing, StreamUse};
 use holdpoint_clock::Clock;
-use holdpoint_contracts::message::{Actor, Asked, Command, Envelope};
+use holdpoint_contracts::message::{Actor, Command, Envelope, IdempotencyKey};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_store::{Location, migrate, open_readers};
 use holdpoint_testkit::{TestNats, until};
@@ -101,7 +101,12 @@ impl World {
         start_on(&self.deps).await
     }
 
-    async fn add(&self, name: &str, by: i64, key: Option<Asked>) -> Result<Count, Problem> {
+    async fn add(
+        &self,
+        name: &str,
+        by: i64,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Count, Problem> {
         self.deps.bus.ask(&acme(), &envelope(name, by, key)).await
     }
 
@@ -137,11 +142,11 @@ impl World {
 
     /// Waits until every stored command is acked.
     async fn all_acked(&self) {
-        let look = async || {
+        let lookup = async || {
             let left = self.deps.bus.stored(StreamUse::Commands("counter")).await;
             left.is_ok_and(|left| left == 0).then_some(())
         };
-        until(PATIENCE, "all commands to be acked", look)
+        until(PATIENCE, "all commands to be acked", lookup)
             .await
             .unwrap();
     }
@@ -168,7 +173,7 @@ impl Kernel {
     }
 }
 
-fn envelope(name: &str, by: i64, key: Option<Asked>) -> Envelope<Add> {
+fn envelope(name: &str, by: i64, key: Option<IdempotencyKey>) -> Envelope<Add> {
     Envelope {
         actor: Actor("owner".to_owned()),
         assertion: None,
@@ -180,8 +185,8 @@ fn envelope(name: &str, by: i64, key: Option<Asked>) -> Envelope<Add> {
     }
 }
 
-fn key(key: &str, digest: &str) -> Option<Asked> {
-    Some(Asked {
+fn key(key: &str, digest: &str) -> Option<IdempotencyKey> {
+    Some(IdempotencyKey {
         key: key.to_owned(),
         digest: digest.to_owned(),
     })
@@ -383,7 +388,7 @@ async fn the_kernels_tables_have_the_columns_of_its_entities() {
         ),
         ("kernels", "name deaths started_at"),
         ("suspects", "digest begun noted_at"),
-        ("wishes", "kind workspace id rev body created_at"),
+        ("desired_states", "kind workspace id rev body created_at"),
     ];
     for (table, columns) in expected {
         let sql = format!("SELECT name, 1 FROM pragma_table_info('{table}')");

@@ -9,19 +9,20 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::problem::Problem;
+use holdpoint_decision::Decider;
 use holdpoint_store::{StoreError, TableWriter};
 use sea_orm::{DbErr, RuntimeErr};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::activity::Activity;
-use crate::commit::{Bundle, Committed, Fault, Memory, commit, forget_alone};
+use crate::activity::KernelStatus;
+use crate::commit::{CommitInput, Committed, Fault, StateCache, commit, forget_alone};
 use crate::crash::{self, Point};
 use crate::dead_letters::requests::LetterCommand;
 use crate::publisher::{Published, Publishing, Settled};
 use crate::suspects::Suspects;
 use crate::task::{Settlement, Task};
-use crate::{Service, idempotency, outbox, parts};
+use crate::{KeyOf, Service, idempotency, outbox, split};
 
 /// Commands of one batch; counted in commands, for one message may bring many.
 const BATCH_COMMANDS_MAX: usize = 1_000;
@@ -54,13 +55,13 @@ pub(crate) struct Writer<S: Service> {
     /// Asked how much it takes; the publisher is the one who sends.
     pub(crate) bus: Bus,
     pub(crate) clock: Clock,
-    pub(crate) memory: Memory<S>,
+    pub(crate) memory: StateCache<S>,
     pub(crate) tasks: mpsc::Receiver<Task<S>>,
     pub(crate) publishing: mpsc::Sender<Publishing>,
     pub(crate) published: Published,
     /// This kernel's name on its outbox rows.
     pub(crate) owner: String,
-    pub(crate) activity: Activity,
+    pub(crate) activity: KernelStatus,
     /// What may have ended the process before.
     pub(crate) suspects: Suspects,
     /// The digest of the input that is decided alone.
@@ -78,7 +79,7 @@ pub(crate) struct Writer<S: Service> {
 }
 
 /// A batch in the making.
-struct Group<S: Service> {
+struct BatchAttempt<S: Service> {
     tasks: Vec<Task<S>>,
     tries: u32,
 }
@@ -153,7 +154,7 @@ impl<S: Service> Writer<S> {
 
     /// Commits a batch; what cannot be committed together is tried apart.
     async fn process(&mut self, tasks: Vec<Task<S>>) {
-        let mut groups = vec![Group { tasks, tries: 0 }];
+        let mut groups = vec![BatchAttempt { tasks, tries: 0 }];
         while let Some(group) = groups.pop() {
             self.activity.set_at_work(true);
             if group.tasks.is_empty() {
@@ -162,7 +163,7 @@ impl<S: Service> Writer<S> {
             self.publish_lost_commits().await;
             let through = self.published.drain();
             let verbs = verbs(&group.tasks);
-            let bundle = Bundle {
+            let bundle = CommitInput {
                 tasks: &group.tasks,
                 through: &through,
                 now: self.clock.now(),
@@ -194,7 +195,12 @@ impl<S: Service> Writer<S> {
     }
 
     /// Decides how a batch that was not committed goes on.
-    async fn part(&mut self, group: Group<S>, fault: Fault<S::Key>, groups: &mut Vec<Group<S>>) {
+    async fn part(
+        &mut self,
+        group: BatchAttempt<S>,
+        fault: Fault<KeyOf<S>>,
+        groups: &mut Vec<BatchAttempt<S>>,
+    ) {
         let tries = group.tries + 1;
         match fault {
             Fault::Lost(keys) if tries < TRIES_MAX => {
@@ -208,13 +214,13 @@ impl<S: Service> Writer<S> {
                 }
                 self.activity.set_database_answers(false);
                 tokio::time::sleep(TRY_AGAIN_AFTER * tries).await;
-                groups.push(Group {
+                groups.push(BatchAttempt {
                     tasks: group.tasks,
                     tries,
                 });
             }
             Fault::Taken if group.tasks.len() > 1 => part_halves(group.tasks, groups),
-            Fault::Taken if tries < TRIES_MAX => groups.push(Group {
+            Fault::Taken if tries < TRIES_MAX => groups.push(BatchAttempt {
                 tasks: group.tasks,
                 tries,
             }),
@@ -232,11 +238,11 @@ impl<S: Service> Writer<S> {
             Fault::Store(error) if group.tasks.iter().any(is_partable) => {
                 tracing::warn!(error = %chain(&error), "a message of many failed; trying its parts");
                 for task in group.tasks {
-                    let tasks = parts::part(task);
+                    let tasks = split::part(task);
                     // One was counted in, and each part is counted out.
                     let more = tasks.len().saturating_sub(1);
                     self.activity.in_flight.fetch_add(more, Ordering::AcqRel);
-                    groups.push(Group { tasks, tries: 0 });
+                    groups.push(BatchAttempt { tasks, tries: 0 });
                 }
             }
             Fault::Store(error) => self.bury(group.tasks, &chain(&error), None).await,
@@ -247,7 +253,7 @@ impl<S: Service> Writer<S> {
         let Committed {
             outbox,
             outgoing,
-            wishes,
+            desired_states,
             nudges,
             replies,
         } = committed;
@@ -263,7 +269,7 @@ impl<S: Service> Writer<S> {
         self.publish(Publishing {
             outbox,
             outgoing,
-            wishes,
+            desired_states,
             nudges,
             settled,
             verbs,
@@ -366,34 +372,34 @@ fn first_batch<S: Service>(backlog: &mut Vec<Task<S>>) -> Vec<Task<S>> {
 /// Those who lost decide again alone; the others go on together. Groups are taken from the end.
 fn part_losers<S: Service>(
     tasks: Vec<Task<S>>,
-    keys: &[S::Key],
+    keys: &[KeyOf<S>],
     tries: u32,
-    groups: &mut Vec<Group<S>>,
+    groups: &mut Vec<BatchAttempt<S>>,
 ) {
     let keys: HashSet<_> = keys.iter().collect();
     let touches = |task: &Task<S>| {
         task.inputs
             .iter()
-            .any(|input| keys.contains(&S::key(input)))
+            .any(|input| keys.contains(&S::Domain::key(input)))
     };
     let (losers, others): (Vec<_>, Vec<_>) = tasks.into_iter().partition(touches);
-    groups.extend(losers.into_iter().rev().map(|task| Group {
+    groups.extend(losers.into_iter().rev().map(|task| BatchAttempt {
         tasks: vec![task],
         tries,
     }));
-    groups.push(Group {
+    groups.push(BatchAttempt {
         tasks: others,
         tries: 0,
     });
 }
 
-fn part_halves<S: Service>(mut tasks: Vec<Task<S>>, groups: &mut Vec<Group<S>>) {
+fn part_halves<S: Service>(mut tasks: Vec<Task<S>>, groups: &mut Vec<BatchAttempt<S>>) {
     let second = tasks.split_off(tasks.len() / 2);
-    groups.push(Group {
+    groups.push(BatchAttempt {
         tasks: second,
         tries: 0,
     });
-    groups.push(Group { tasks, tries: 0 });
+    groups.push(BatchAttempt { tasks, tries: 0 });
 }
 
 /// Whether the same may succeed later. Only what the data itself breaks (a constraint, a value, a row

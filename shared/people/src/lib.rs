@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use holdpoint_bus::Bus;
-use holdpoint_contracts::handoff::{UserFact, UserFacts, UserView};
+use holdpoint_contracts::handoff::{ListUserChanges, UserChange, UserView};
 use holdpoint_contracts::{Problem, subject};
 use holdpoint_ids::{UserName, Workspace};
 use holdpoint_store::StoreError;
@@ -35,7 +35,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 pub trait Sink: Send + Sync + 'static {
     /// Has the facts applied ([`table::apply`]) and committed. Facts come more than once, and in any
     /// order.
-    fn apply(&self, facts: Vec<UserFact>) -> BoxFuture<'_, Result<(), Problem>>;
+    fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>>;
 }
 
 /// The read copy. Cheap to clone.
@@ -58,7 +58,7 @@ impl fmt::Debug for People {
 struct Writer(DatabaseConnection);
 
 impl Sink for Writer {
-    fn apply(&self, facts: Vec<UserFact>) -> BoxFuture<'_, Result<(), Problem>> {
+    fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
         async move {
             let tx = holdpoint_store::begin_write(&self.0).await.map_err(away)?;
             table::apply(&tx, &facts).await.map_err(away)?;
@@ -121,7 +121,7 @@ impl People {
     /// # Errors
     /// 503 when the copy cannot be written.
     pub async fn take(&self, workspace: &Workspace, user: &UserView) -> Result<(), Problem> {
-        let fact = UserFact {
+        let fact = UserChange {
             seq: 0,
             workspace: workspace.clone(),
             user: user.clone(),
@@ -138,7 +138,7 @@ impl People {
         let system = system()?;
         loop {
             let after = table::position(&self.readers).await.map_err(away)?;
-            let query = UserFacts { after, limit: PAGE };
+            let query = ListUserChanges { after, limit: PAGE };
             let facts = self.bus.query(&system, &query).await?;
             if facts.iter().all(|fact| fact.seq <= after) {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! Rows of the read copy of users: `users`, `user_roles` (of the active ones), `fact_positions`.
+//! Rows of the read copy of users: `users`, `user_roles` (of the active ones), `sync_cursors`.
 //!
 //! Kept from the handoff service's numbered facts, never changed otherwise. The statements take
 //! part in whatever transaction the keeper has; `holdpoint_migrations` makes the tables.
@@ -10,7 +10,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdpoint_contracts::handoff::{self, UserFact, UserView};
+use holdpoint_contracts::handoff::{self, UserChange, UserView};
 use holdpoint_ids::{RoleName, UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
 use sea_orm::sea_query::{Alias, Expr, ExprTrait, OnConflict};
@@ -132,7 +132,7 @@ pub async fn position(db: &impl ConnectionTrait) -> Result<u64, StoreError> {
         .one(db)
         .await?;
     let seq = found.map_or(0, |row| row.seq);
-    u64::try_from(seq).map_err(|error| StoreError::broken("fact_positions", error))
+    u64::try_from(seq).map_err(|error| StoreError::broken("sync_cursors", error))
 }
 
 /// Takes facts over and notes how far it has come; to be called within a transaction. Of two states
@@ -140,19 +140,19 @@ pub async fn position(db: &impl ConnectionTrait) -> Result<u64, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database refuses.
-pub async fn apply(db: &impl ConnectionTrait, facts: &[UserFact]) -> Result<(), StoreError> {
+pub async fn apply(db: &impl ConnectionTrait, facts: &[UserChange]) -> Result<(), StoreError> {
     let Some(last) = facts.iter().map(|fact| fact.seq).max() else {
         return Ok(());
     };
     upsert(db, facts).await?;
-    let seq = i64::try_from(last).map_err(|error| StoreError::broken("fact_positions", error))?;
+    let seq = i64::try_from(last).map_err(|error| StoreError::broken("sync_cursors", error))?;
     let row = position::ActiveModel {
         source: Set(handoff::SERVICE.to_owned()),
         seq: Set(seq),
     };
     let on_conflict = OnConflict::column(position::Column::Source)
         .update_column(position::Column::Seq)
-        .action_and_where(newer("fact_positions", "seq"))
+        .action_and_where(newer("sync_cursors", "seq"))
         .to_owned();
     position::Entity::insert(row)
         .on_conflict(on_conflict)
@@ -163,10 +163,10 @@ pub async fn apply(db: &impl ConnectionTrait, facts: &[UserFact]) -> Result<(), 
 
 type Newest<'a> = BTreeMap<(&'a Workspace, &'a UserName), &'a UserView>;
 
-async fn upsert(db: &impl ConnectionTrait, facts: &[UserFact]) -> Result<(), StoreError> {
+async fn upsert(db: &impl ConnectionTrait, facts: &[UserChange]) -> Result<(), StoreError> {
     // Postgres refuses to touch one row twice in a statement.
     let mut newest = Newest::new();
-    for UserFact {
+    for UserChange {
         workspace, user, ..
     } in facts
     {

@@ -12,7 +12,7 @@ use sea_orm::{
 use sea_orm_migration::async_trait::async_trait;
 
 use crate::StoreError;
-use crate::writer::Own;
+use crate::writer::ExclusiveConnection;
 
 /// Most values of a transaction whose writes wait: about those of one command. Each set of statements
 /// is one text for the database to prepare and to keep; of larger ones there would be too many kinds,
@@ -26,7 +26,7 @@ const BROKEN: &str = "a statement of this transaction was refused before";
 #[derive(Debug)]
 pub struct Transaction {
     way: Way,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingWrites>,
 }
 
 #[derive(Debug)]
@@ -34,12 +34,12 @@ enum Way {
     /// Of a pool, which begins and ends it.
     Pooled(DatabaseTransaction),
     /// Of the writer: it begins and ends with its own statements.
-    Own(Own),
+    ExclusiveConnection(ExclusiveConnection),
 }
 
 /// Writes that are still to be sent.
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingWrites {
     /// In this order, with the next statement.
     statements: Vec<Statement>,
     /// How many values this transaction has had by now.
@@ -58,14 +58,14 @@ impl Transaction {
         }
     }
 
-    pub(crate) fn own(own: Own) -> Self {
-        let waiting = Waiting {
+    pub(crate) fn own(own: ExclusiveConnection) -> Self {
+        let waiting = PendingWrites {
             statements: vec![plain("BEGIN IMMEDIATE")],
             is_new: true,
-            ..Waiting::default()
+            ..PendingWrites::default()
         };
         Self {
-            way: Way::Own(own),
+            way: Way::ExclusiveConnection(own),
             waiting: Mutex::new(waiting),
         }
     }
@@ -126,7 +126,7 @@ impl Transaction {
         }
         match self.way {
             Way::Pooled(inner) => inner.commit().await?,
-            Way::Own(own) => own.go_home(),
+            Way::ExclusiveConnection(own) => own.go_home(),
         }
         Ok(())
     }
@@ -139,7 +139,7 @@ impl Transaction {
         match self.way {
             Way::Pooled(inner) => Ok(inner.rollback().await?),
             // Its connection is closed.
-            Way::Own(_) => Ok(()),
+            Way::ExclusiveConnection(_) => Ok(()),
         }
     }
 
@@ -153,7 +153,7 @@ impl Transaction {
     }
 
     const fn is_own(&self) -> bool {
-        matches!(self.way, Way::Own(_))
+        matches!(self.way, Way::ExclusiveConnection(_))
     }
 
     /// Sends what waits.
@@ -169,7 +169,7 @@ impl Transaction {
     async fn run(&self, statement: Joined) -> Result<ExecResult, DbErr> {
         match &self.way {
             Way::Pooled(inner) => inner.execute_raw(statement.text).await,
-            Way::Own(own) => own.execute(statement).await,
+            Way::ExclusiveConnection(own) => own.execute(statement).await,
         }
     }
 
@@ -177,7 +177,7 @@ impl Transaction {
         self.whole(async {
             match &self.way {
                 Way::Pooled(inner) => inner.query_all_raw(statement.text).await,
-                Way::Own(own) => own.all(statement).await,
+                Way::ExclusiveConnection(own) => own.all(statement).await,
             }
         })
         .await
@@ -224,7 +224,7 @@ impl Transaction {
         std::mem::take(&mut waiting.statements)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingWrites> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -234,7 +234,7 @@ impl ConnectionTrait for Transaction {
     fn get_database_backend(&self) -> DbBackend {
         match &self.way {
             Way::Pooled(inner) => inner.get_database_backend(),
-            Way::Own(_) => DbBackend::Sqlite,
+            Way::ExclusiveConnection(_) => DbBackend::Sqlite,
         }
     }
 
@@ -250,7 +250,7 @@ impl ConnectionTrait for Transaction {
         self.whole(async {
             match &self.way {
                 Way::Pooled(inner) => inner.execute_unprepared(sql).await,
-                Way::Own(own) => own.execute_text(sql).await,
+                Way::ExclusiveConnection(own) => own.execute_text(sql).await,
             }
         })
         .await
@@ -261,7 +261,7 @@ impl ConnectionTrait for Transaction {
         self.whole(async {
             match &self.way {
                 Way::Pooled(inner) => inner.query_one_raw(statement.text).await,
-                Way::Own(own) => Ok(own.all(statement).await?.into_iter().next()),
+                Way::ExclusiveConnection(own) => Ok(own.all(statement).await?.into_iter().next()),
             }
         })
         .await

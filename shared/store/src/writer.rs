@@ -56,7 +56,10 @@ impl TableWriter {
                     Some(connection) => connection,
                     None => connect(options).await?,
                 };
-                Ok(Transaction::own(Own::new(connection, home.clone())))
+                Ok(Transaction::own(ExclusiveConnection::new(
+                    connection,
+                    home.clone(),
+                )))
             }
             Way::Postgres(db) => begin_write(db).await,
         }
@@ -110,13 +113,13 @@ impl Home {
 
 /// A connection within a transaction, which its own statements begin and end.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub(crate) struct ExclusiveConnection {
     /// One statement at a time; there is nobody to wait for.
     connection: tokio::sync::Mutex<SqliteConnection>,
     home: Home,
 }
 
-impl Own {
+impl ExclusiveConnection {
     fn new(connection: SqliteConnection, home: Home) -> Self {
         Self {
             connection: tokio::sync::Mutex::new(connection),

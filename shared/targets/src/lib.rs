@@ -3,7 +3,7 @@
 //! Owns that one decision, for names as they resolve at the moment of connecting, for literal
 //! addresses, and for every hop of a redirect. It must never be asked about a name apart from the
 //! connection: a name that was public when it was checked can be private when it is used (DNS
-//! rebinding), so [`TargetPolicy::client`] filters what the connector itself resolves.
+//! rebinding), so [`EgressPolicy::client`] filters what the connector itself resolves.
 
 use std::{
     error::Error,
@@ -20,7 +20,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where requests of a workspace may go. `up` allows all, `serve` only public addresses unless
 /// `HOLDPOINT_ALLOW_PRIVATE_TARGETS=1` (API.md, "Start, time, data").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TargetPolicy {
+pub enum EgressPolicy {
     /// Loopback and private addresses too: whoever writes agents owns the machine.
     AllowPrivate,
     /// Only addresses that are routed on the public internet.
@@ -47,7 +47,7 @@ pub enum TargetRefused {
 /// Environment variable that lets `serve` reach addresses that are not public.
 pub const ALLOW_PRIVATE: &str = "HOLDPOINT_ALLOW_PRIVATE_TARGETS";
 
-impl TargetPolicy {
+impl EgressPolicy {
     /// The policy of `serve`, by the value of [`ALLOW_PRIVATE`]: only `1` allows; whatever else
     /// it says is no permission.
     #[must_use]
@@ -109,7 +109,7 @@ impl TargetPolicy {
     }
 }
 
-/// Finds a refusal that [`TargetPolicy::client`] made while connecting.
+/// Finds a refusal that [`EgressPolicy::client`] made while connecting.
 #[must_use]
 pub fn refusal(error: &reqwest::Error) -> Option<&TargetRefused> {
     let mut source = error.source();
@@ -123,7 +123,7 @@ pub fn refusal(error: &reqwest::Error) -> Option<&TargetRefused> {
 }
 
 struct PolicyResolver {
-    policy: TargetPolicy,
+    policy: EgressPolicy,
 }
 
 impl Resolve for PolicyResolver {
@@ -139,7 +139,7 @@ impl Resolve for PolicyResolver {
 }
 
 fn allowed_of(
-    policy: TargetPolicy,
+    policy: EgressPolicy,
     host: &str,
     found: impl Iterator<Item = SocketAddr>,
 ) -> Result<Vec<SocketAddr>, TargetRefused> {

@@ -2,9 +2,9 @@ use std::net::SocketAddr;
 
 use url::Url;
 
-use super::{TargetPolicy, TargetRefused, allowed_of};
+use super::{EgressPolicy, TargetRefused, allowed_of};
 
-const PUBLIC: TargetPolicy = TargetPolicy::PublicOnly;
+const PUBLIC: EgressPolicy = EgressPolicy::PublicOnly;
 
 fn at(url: &str) -> Url {
     Url::parse(url).unwrap()
@@ -48,7 +48,7 @@ fn every_kind_of_address_that_is_not_public_is_refused() {
         "ff02::1",
     ] {
         assert!(!PUBLIC.allows(address.parse().unwrap()), "{address}");
-        assert!(TargetPolicy::AllowPrivate.allows(address.parse().unwrap()));
+        assert!(EgressPolicy::AllowPrivate.allows(address.parse().unwrap()));
     }
     for address in [
         "1.1.1.1",
@@ -83,7 +83,7 @@ fn other_ways_to_write_loopback_are_refused_too() {
             matches!(PUBLIC.check(&at(url)), Err(TargetRefused::NotPublic { .. })),
             "{url}"
         );
-        assert_eq!(TargetPolicy::AllowPrivate.check(&at(url)), Ok(()), "{url}");
+        assert_eq!(EgressPolicy::AllowPrivate.check(&at(url)), Ok(()), "{url}");
     }
     assert_eq!(PUBLIC.check(&at("https://example.com/")), Ok(()));
     assert_eq!(
@@ -91,7 +91,7 @@ fn other_ways_to_write_loopback_are_refused_too() {
         Err(TargetRefused::Scheme)
     );
     assert_eq!(
-        TargetPolicy::AllowPrivate.check(&at("gopher://127.0.0.1/")),
+        EgressPolicy::AllowPrivate.check(&at("gopher://127.0.0.1/")),
         Err(TargetRefused::Scheme)
     );
 }
@@ -116,12 +116,12 @@ fn of_a_name_with_public_and_private_addresses_only_the_public_ones_are_used() {
 #[test]
 fn serve_allows_private_targets_only_where_it_is_told_so() {
     for (value, policy) in [
-        (Some("1"), TargetPolicy::AllowPrivate),
-        (Some("0"), TargetPolicy::PublicOnly),
-        (Some("true"), TargetPolicy::PublicOnly),
-        (Some(""), TargetPolicy::PublicOnly),
-        (None, TargetPolicy::PublicOnly),
+        (Some("1"), EgressPolicy::AllowPrivate),
+        (Some("0"), EgressPolicy::PublicOnly),
+        (Some("true"), EgressPolicy::PublicOnly),
+        (Some(""), EgressPolicy::PublicOnly),
+        (None, EgressPolicy::PublicOnly),
     ] {
-        assert_eq!(TargetPolicy::of_serve(value), policy, "{value:?}");
+        assert_eq!(EgressPolicy::of_serve(value), policy, "{value:?}");
     }
 }

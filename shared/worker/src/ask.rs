@@ -16,7 +16,7 @@ use holdpoint_contracts::hold::{OnTimeout, Priority};
 use holdpoint_contracts::link::Link;
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::steps::HandOut;
+use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::subject;
 use holdpoint_ids::{RunId, Workspace};
 use serde_json::Value;
@@ -33,7 +33,7 @@ const LOOK_AT_MOST: Duration = Duration::from_millis(50);
 /// Between two tries while the executor is away.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// The way of one hand-out to the people.
+/// The way of one dispatch to the people.
 #[derive(Clone)]
 pub struct People {
     bus: Bus,
@@ -56,16 +56,16 @@ impl std::fmt::Debug for People {
 }
 
 impl People {
-    /// For the tool of a hand-out.
+    /// For the tool of a dispatch.
     #[must_use]
-    pub fn of(bus: Bus, hand_out: &HandOut) -> Self {
+    pub fn of(bus: Bus, step_dispatch: &StepDispatch) -> Self {
         Self {
             bus,
-            workspace: hand_out.workspace.clone(),
-            run: hand_out.run,
-            step: hand_out.step.clone(),
-            dispatch: hand_out.dispatch,
-            token: hand_out.token.clone(),
+            workspace: step_dispatch.workspace.clone(),
+            run: step_dispatch.run,
+            step: step_dispatch.step.clone(),
+            dispatch: step_dispatch.dispatch,
+            token: step_dispatch.token.clone(),
         }
     }
 

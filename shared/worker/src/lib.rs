@@ -2,7 +2,7 @@
 //!
 //! A worker is any process that reaches the bus. It brings tools, takes the steps that call them,
 //! and reports what came of each. It decides nothing about a run, and may die at any point: a step
-//! whose worker is gone is handed out again, or put before a person where a second call could do
+//! whose worker is gone is dispatched again, or put before a person where a second call could do
 //! harm.
 //!
 //! ```no_run

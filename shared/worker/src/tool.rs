@@ -8,7 +8,7 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 pub use futures_util::future::BoxFuture;
 use holdpoint_contracts::asking::Answers;
-use holdpoint_contracts::steps::HandOut;
+use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::tool::HttpCall;
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +29,7 @@ pub struct ToolCall {
     pub tool: String,
     /// Counts the calls of this step from 1.
     pub attempt: u32,
-    /// Fencing token of this hand-out; rises with every new one (S4-R2).
+    /// Fencing token of this dispatch; rises with every new one (S4-R2).
     pub dispatch: u64,
     /// Arguments after all placeholders were resolved.
     pub args: serde_json::Value,
@@ -58,28 +58,28 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// What a hand-out asks for.
+    /// What a dispatch asks for.
     #[must_use]
-    pub fn of(hand_out: &HandOut, now: DateTime<Utc>, stop: CancellationToken) -> Self {
+    pub fn of(step_dispatch: &StepDispatch, now: DateTime<Utc>, stop: CancellationToken) -> Self {
         Self {
-            answers: hand_out.answers.clone(),
+            answers: step_dispatch.answers.clone(),
             people: None,
-            workspace: hand_out.workspace.to_string(),
-            run: hand_out.run.to_string(),
-            agent: hand_out.agent.to_string(),
-            step: hand_out.step.clone(),
-            tool: hand_out.tool.to_string(),
-            attempt: hand_out.attempt,
-            dispatch: hand_out.dispatch,
-            args: hand_out.args.clone(),
-            contact: hand_out.contact.as_ref().map(ToString::to_string),
-            idempotency_key: hand_out.idempotency_key(),
+            workspace: step_dispatch.workspace.to_string(),
+            run: step_dispatch.run.to_string(),
+            agent: step_dispatch.agent.to_string(),
+            step: step_dispatch.step.clone(),
+            tool: step_dispatch.tool.to_string(),
+            attempt: step_dispatch.attempt,
+            dispatch: step_dispatch.dispatch,
+            args: step_dispatch.args.clone(),
+            contact: step_dispatch.contact.as_ref().map(ToString::to_string),
+            idempotency_key: step_dispatch.idempotency_key(),
             now,
-            user: hand_out.user.to_string(),
-            step_token: hand_out.token.clone(),
-            http: hand_out.http.clone(),
+            user: step_dispatch.user.to_string(),
+            step_token: step_dispatch.token.clone(),
+            http: step_dispatch.http.clone(),
             stop,
-            traceparent: Some(hand_out.traceparent.clone()),
+            traceparent: Some(step_dispatch.traceparent.clone()),
         }
     }
 

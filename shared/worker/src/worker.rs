@@ -27,7 +27,7 @@ use std::time::Duration;
 use holdpoint_bus::{Bus, BusError};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::run::ActionResult;
-use holdpoint_contracts::steps::HandOut;
+use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::subject;
 use holdpoint_ids::{IdError, NodeName, ToolName, Workspace};
 use tokio::sync::Semaphore;
@@ -38,8 +38,8 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use self::asking::Asker;
 pub use self::contacts::BusContacts;
 use self::heartbeat::Heart;
-use self::held::Held;
-use self::job::Bench;
+use self::held::LeaseTable;
+use self::job::JobContext;
 use self::pulling::Queue;
 use self::results::Reporter;
 pub use self::tasks::BusTasks;
@@ -58,14 +58,14 @@ pub const DRAIN: Duration = Duration::from_secs(8);
 /// How long the last words of a stopped worker may take to leave.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Calls a tool for a hand-out outside of a worker, with the limits that a worker has; a panic is a
+/// Calls a tool for a dispatch outside of a worker, with the limits that a worker has; a panic is a
 /// failure of the step. Whoever calls it has the grant, and reports what came of it.
 pub async fn call_tool(
     tool: Arc<dyn Tool>,
-    hand_out: &HandOut,
+    step_dispatch: &StepDispatch,
     clock: &Clock,
 ) -> (ActionResult, Option<String>) {
-    let call = ToolCall::of(hand_out, clock.now(), CancellationToken::new());
+    let call = ToolCall::of(step_dispatch, clock.now(), CancellationToken::new());
     let done = outcome::call(tool, call, MAX_INLINE_RESULT).await;
     (done.result, done.error_code)
 }
@@ -160,7 +160,7 @@ impl Worker {
 
     /// Works until `stop` is cancelled, then takes nothing more, waits at most [`DRAIN`] for the
     /// tools that run and for their results to be confirmed, takes its leave of the executor (a
-    /// second at most) and returns. What is not finished by then is stopped and handed out again,
+    /// second at most) and returns. What is not finished by then is stopped and dispatched again,
     /// or stands uncertain.
     ///
     /// Dropping the future ends everything at once; leases then end by the executor's clock.
@@ -175,7 +175,7 @@ impl Worker {
 
         let given_up = CancellationToken::new();
         let _end_all = given_up.clone().drop_guard();
-        let held = Held::new(bus.clone(), given_up.clone(), self.busy);
+        let held = LeaseTable::new(bus.clone(), given_up.clone(), self.busy);
         let progress = AbortOnDropHandle::new(tokio::spawn(held.clone().keep_deliveries()));
         let waiting = Arc::new(AtomicU64::new(0));
         let heart = Heart {
@@ -186,10 +186,10 @@ impl Worker {
             held: held.clone(),
             waiting: Arc::clone(&waiting),
         };
-        let heart = AbortOnDropHandle::new(tokio::spawn(heart.beat(asked_to_beat)));
+        let heart = AbortOnDropHandle::new(tokio::spawn(heart.heartbeat(asked_to_beat)));
         let (asker, asking) = Asker::start(bus.clone(), node.clone());
         let (reporter, reporting) = Reporter::start(bus.clone(), node.clone(), given_up.clone());
-        let bench = Arc::new(Bench {
+        let bench = Arc::new(JobContext {
             bus: bus.clone(),
             clock: self.options.clock,
             result_max: outcome::result_max(bus.max_payload()),
@@ -198,7 +198,7 @@ impl Worker {
             reporter,
         });
         let places = self.options.concurrency.clamp(1, CONCURRENCY_MAX);
-        let crew = Crew {
+        let crew = WorkerTasks {
             bus: bus.clone(),
             places: Arc::new(Semaphore::new(places)),
             waiting,
@@ -225,16 +225,16 @@ impl Worker {
             );
         }
         given_up.cancel();
-        // A beat after the goodbye would take it back.
+        // A beat after the deregistration would take it back.
         drop((heart, progress));
-        heartbeat::goodbye(&bus, &system, node).await;
+        heartbeat::deregister(&bus, &system, node).await;
         bus.flush(FLUSH).await;
         Ok(())
     }
 }
 
 /// What all queues of a worker share.
-struct Crew {
+struct WorkerTasks {
     bus: Bus,
     places: Arc<Semaphore>,
     waiting: Arc<AtomicU64>,
@@ -242,12 +242,12 @@ struct Crew {
     given_up: CancellationToken,
 }
 
-impl Crew {
+impl WorkerTasks {
     async fn take_until(
         &self,
         stop: &CancellationToken,
         tools: BTreeMap<ToolName, Arc<dyn Tool>>,
-        bench: &Arc<Bench>,
+        bench: &Arc<JobContext>,
     ) {
         let mut queues = JoinSet::new();
         for (name, tool) in tools {

@@ -85,19 +85,19 @@ pub(super) const SERVER_API: [&str; 12] = [
 const FACTS: [(&str, &str); 7] = [
     ("executor.timers_fired", "scheduler"),
     ("executor.holds_closed", "handoff"),
-    ("executor.holds_handled", "handoff"),
+    ("executor.handoffs_updated", "handoff"),
     ("handoff.set_holds", "executor"),
     ("handoff.timers_fired", "scheduler"),
-    ("notification.note_requests", "handoff"),
-    ("notification.note_ends", "executor"),
+    ("notification.record_request_events", "handoff"),
+    ("notification.record_run_ends", "executor"),
 ];
 
 /// What workers ask the executor.
 const OF_WORKERS: [&str; 5] = [
     "start_steps",
     "step_results",
-    "beat",
-    "goodbye",
+    "heartbeat",
+    "deregister",
     "request_input",
 ];
 
@@ -159,7 +159,7 @@ fn commands(key: &str, workspace: &str, is_asked: bool, (service, verb): (&str, 
     if name == "scheduler.set_timers" {
         return !is_asked && (key == "executor" || key == "handoff");
     }
-    if name == "executor.watch_ends" {
+    if name == "executor.watch_run_ends" {
         return key == if is_asked { "gateway" } else { "notification" };
     }
     let is_of_workers = service == "executor" && OF_WORKERS.contains(&verb);
@@ -176,7 +176,7 @@ fn commands(key: &str, workspace: &str, is_asked: bool, (service, verb): (&str, 
 }
 
 fn asks(key: &str, workspace: &str, (service, name): (&str, &str)) -> bool {
-    let knows_users = workspace == "sys" && (service, name) == ("handoff", "user_facts");
+    let knows_users = workspace == "sys" && (service, name) == ("handoff", "user_changes");
     match key.split('-').next().unwrap_or(key) {
         "gateway" => true,
         "executor" | "notification" => knows_users,

@@ -1,14 +1,14 @@
-//! What receivers say to the wishes of a service.
+//! What receivers say to the desired states of a service.
 
 use holdpoint_contracts::problem::Problem;
-use holdpoint_kernel::{AfterRefusal, Confirmed, RefusedWish, Request};
+use holdpoint_kernel::{Acknowledged, AfterRefusal, DecodedCommand, Outbound, RefusedState};
 use serde_json::Value;
 
-use super::{Around, SimService, WishKey};
+use super::{Around, DesiredStateKey, SimService};
 use crate::tables::Tables;
 
 impl<S: Tables> SimService<S> {
-    /// A receiver's word on wishes: what it means is decided, and then the wish is forgotten.
+    /// A receiver's word on desired states: what it means is decided, and then the desired state is forgotten.
     pub(crate) fn confirm(&mut self, inbox: &str, reply: &Value, around: &mut Around<'_>) {
         let Some(keys) = self.asked.remove(inbox) else {
             return;
@@ -19,17 +19,26 @@ impl<S: Tables> SimService<S> {
                 Some(word) => self.hear(&key, rev, word, around),
                 None => self.hear_refusal(&key, rev, &answer["problem"], around),
             };
-            let newest = self.wishes.get(&key).map(|kept| kept.wish.rev);
+            let newest = self
+                .desired_states
+                .get(&key)
+                .map(|kept| kept.desired_state.rev);
             if is_heard && newest == Some(rev) {
-                self.wishes.remove(&key);
+                self.desired_states.remove(&key);
             }
         }
     }
 
     /// False: it died before it could store what the answer means.
-    fn hear(&mut self, key: &WishKey, rev: u64, word: &Value, around: &mut Around<'_>) -> bool {
+    fn hear(
+        &mut self,
+        key: &DesiredStateKey,
+        rev: u64,
+        word: &Value,
+        around: &mut Around<'_>,
+    ) -> bool {
         let (kind, workspace, id) = key;
-        let input = self.core.confirmed(&Confirmed {
+        let input = self.core.acknowledged(&Acknowledged {
             kind,
             workspace,
             id,
@@ -37,13 +46,14 @@ impl<S: Tables> SimService<S> {
             answer: word,
         });
         let Some(input) = input else { return true };
-        self.commit(&Request::one(input, None), around).is_some()
+        self.commit(&DecodedCommand::one(input, None), around)
+            .is_some()
     }
 
-    /// What a refusal means is decided before the wish is forgotten. False: it is sent again.
+    /// What a refusal means is decided before the desired state is forgotten. False: it is sent again.
     fn hear_refusal(
         &mut self,
-        key: &WishKey,
+        key: &DesiredStateKey,
         rev: u64,
         problem: &Value,
         around: &mut Around<'_>,
@@ -53,7 +63,7 @@ impl<S: Tables> SimService<S> {
         if problem.status >= 500 {
             return false;
         }
-        let refused = RefusedWish {
+        let refused = RefusedState {
             kind,
             workspace,
             id,
@@ -63,9 +73,9 @@ impl<S: Tables> SimService<S> {
         match self.core.refused(&refused) {
             AfterRefusal::Keep => panic!("{key:?} is refused for ever: {problem}"),
             AfterRefusal::LetGo => true,
-            AfterRefusal::Decide(input) => {
-                self.commit(&Request::one(input, None), around).is_some()
-            }
+            AfterRefusal::Decide(input) => self
+                .commit(&DecodedCommand::one(input, None), around)
+                .is_some(),
         }
     }
 }

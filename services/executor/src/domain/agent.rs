@@ -4,16 +4,16 @@ use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::agent::{AgentView, PlannedStepView};
-use holdpoint_contracts::executor::{AppliedAgent, EndWatched};
+use holdpoint_contracts::executor::{AppliedAgent, RunEndWatched};
 use holdpoint_ids::{AgentName, Workspace};
 use serde::{Deserialize, Serialize};
 
-use super::decide::{Decision, Verdict};
-use super::effect::{Answer, Effect};
+use super::effect::{Effect, Reply};
 use super::need::{Aggregate, Fact, Need, PlanFact};
 use super::plan::{Action, Plan};
 use super::refusal::Refusal;
 use super::scope::{EndsWatch, Scope};
+use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
 
 /// An agent's control state; its versions are rows of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,22 +81,24 @@ pub(crate) fn apply(
     name: &AgentName,
     text: &str,
     now: DateTime<Utc>,
-) -> Verdict {
+) -> Decision {
     let plan = match Plan::compile(text) {
         Ok(plan) if plan.agent == name.as_str() => plan,
         Ok(plan) => {
             let said = plan.agent;
-            return Verdict::Refused(Refusal::OtherAgent {
+            return Err(Undecided::Refused(Refusal::OtherAgent {
                 asked: name.clone(),
                 said,
-            });
+            }));
         }
-        Err(faults) => return Verdict::Refused(Refusal::InvalidAgent(faults)),
+        Err(faults) => return Err(Undecided::Refused(Refusal::InvalidAgent(faults))),
     };
     let digest = plan.digest();
     // The same text after a deletion is a new version: those up to it stay dead.
     if let Some(agent) = agent.filter(|agent| agent.digest == digest && !agent.is_deleted()) {
-        return Verdict::Unchanged(Answer::Agent(applied(agent, &plan, false)));
+        return Ok(Outcome::Unchanged(Reply::Agent(applied(
+            agent, &plan, false,
+        ))));
     }
     let next = Agent {
         workspace: workspace.clone(),
@@ -109,7 +111,7 @@ pub(crate) fn apply(
         scope: agent.map(|agent| agent.scope.clone()).unwrap_or_default(),
         watch: agent.map(|agent| agent.watch).unwrap_or_default(),
     };
-    let answer = Answer::Agent(applied(&next, &plan, true));
+    let answer = Reply::Agent(applied(&next, &plan, true));
     let need = Need::Plan(workspace.clone(), name.clone(), next.newest);
     let fact = Fact::Plan(std::sync::Arc::new(PlanFact::new(plan.clone())));
     let effect = Effect::AgentVersion {
@@ -118,50 +120,50 @@ pub(crate) fn apply(
         version: next.newest,
         plan,
     };
-    Verdict::Decided(Box::new(Decision {
+    Ok(Outcome::Decided(Box::new(Decided {
         state: Aggregate::Agent(next),
         effects: vec![effect],
         facts: vec![(need, fact)],
-        answer,
-    }))
+        reply: answer,
+    })))
 }
 
 /// Somebody watches it: from this commit on the ends of its runs are told.
-pub(crate) fn watch(agent: Option<&Agent>, name: &AgentName) -> Verdict {
+pub(crate) fn watch(agent: Option<&Agent>, name: &AgentName) -> Decision {
     let Some(known) = agent.filter(|agent| !agent.is_deleted()) else {
-        return Verdict::Refused(Refusal::AgentNotFound(name.clone()));
+        return Err(Undecided::Refused(Refusal::AgentNotFound(name.clone())));
     };
     let next = Agent {
         watch: known.watch.begin(),
         ..known.clone()
     };
-    changed(next, Answer::Watched(EndWatched::default()))
+    changed(next, Reply::Watched(RunEndWatched::default()))
 }
 
 /// The notification service answered the end of a run: nobody watches the agent any more.
-pub(crate) fn unwatched(agent: Option<&Agent>, watch: u64) -> Verdict {
+pub(crate) fn unwatched(agent: Option<&Agent>, watch: u64) -> Decision {
     let over = agent.and_then(|known| Some((known, known.watch.over(watch)?)));
     let Some((known, over)) = over else {
-        return Verdict::Unchanged(Answer::Nothing(()));
+        return Ok(Outcome::Unchanged(Reply::Nothing(())));
     };
     let next = Agent {
         watch: over,
         ..known.clone()
     };
-    changed(next, Answer::Nothing(()))
+    changed(next, Reply::Nothing(()))
 }
 
-fn changed(next: Agent, answer: Answer) -> Verdict {
+fn changed(next: Agent, answer: Reply) -> Decision {
     let next = Agent {
         version: next.version + 1,
         ..next
     };
-    Verdict::Decided(Box::new(Decision {
+    Ok(Outcome::Decided(Box::new(Decided {
         state: Aggregate::Agent(next),
         effects: Vec::new(),
         facts: Vec::new(),
-        answer,
-    }))
+        reply: answer,
+    })))
 }
 
 fn applied(agent: &Agent, plan: &Plan, changed: bool) -> AppliedAgent {

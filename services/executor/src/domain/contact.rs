@@ -11,11 +11,11 @@ use holdpoint_ids::{ContactId, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::decide::{Decision, Verdict};
-use super::effect::{Answer, Effect};
+use super::effect::{Effect, Reply};
 use super::need::{Aggregate, Fact};
 use super::refusal::Refusal;
 use super::size::json_bytes;
+use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
 
 /// Most that may be known of one contact, in bytes of JSON.
 pub const CONTACT_BYTES_MAX: usize = 64 * 1024;
@@ -98,7 +98,7 @@ pub(crate) fn decide(
     workspace: &Workspace,
     id: &ContactId,
     input: &ContactInput,
-) -> Verdict {
+) -> Decision {
     let known = contact.filter(|contact| !contact.deleted);
     let (fields, deleted) = match (known, input) {
         (_, ContactInput::Put(fields)) => (fields.clone(), false),
@@ -115,14 +115,14 @@ pub(crate) fn decide(
                 ("subject", subject, SUBJECT_CHARS_MAX),
             ] {
                 if text.chars().count() > most {
-                    return Verdict::Refused(Refusal::ActivityTooLong(name, most));
+                    return Err(Undecided::Refused(Refusal::ActivityTooLong(name, most)));
                 }
             }
             (merged(&known.fields, patch), false)
         }
         (Some(_), ContactInput::Delete) => (Map::new(), true),
         (None, ContactInput::Patch(_) | ContactInput::Say { .. } | ContactInput::Delete) => {
-            return Verdict::Refused(Refusal::ContactNotFound(id.clone()));
+            return Err(Undecided::Refused(Refusal::ContactNotFound(id.clone())));
         }
     };
     let next = Contact {
@@ -134,26 +134,26 @@ pub(crate) fn decide(
     };
     let bytes = json_bytes(&next.fields);
     if bytes > CONTACT_BYTES_MAX {
-        return Verdict::Refused(Refusal::ContactTooLarge {
+        return Err(Undecided::Refused(Refusal::ContactTooLarge {
             id: id.clone(),
             bytes,
-        });
+        }));
     }
     let answer = if deleted {
-        Answer::Nothing(())
+        Reply::Nothing(())
     } else {
-        Answer::Contact(next.view())
+        Reply::Contact(next.view())
     };
     let effects = effects(&next, input);
     if known.is_some_and(|known| known.fields == next.fields) && !deleted && effects.is_empty() {
-        return Verdict::Unchanged(answer);
+        return Ok(Outcome::Unchanged(answer));
     }
-    Verdict::Decided(Box::new(Decision {
+    Ok(Outcome::Decided(Box::new(Decided {
         state: Aggregate::Contact(next),
         effects,
         facts: Vec::new(),
-        answer,
-    }))
+        reply: answer,
+    })))
 }
 
 fn effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {

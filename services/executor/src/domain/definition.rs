@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::domain::expression::{self, Complaint, Names};
+use crate::domain::expression::{self, Diagnostic, Names};
 use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
 use lines::Lines;
 use step::Draft;
@@ -124,7 +124,7 @@ impl Review<'_> {
         self.has_more
     }
 
-    fn fault(&mut self, place: Place<'_>, complaint: Complaint) {
+    fn fault(&mut self, place: Place<'_>, complaint: Diagnostic) {
         if self.is_full() {
             return;
         }
@@ -132,7 +132,7 @@ impl Review<'_> {
             Place::Agent(field) => (field.and_then(|field| self.lines.field(field)), None),
             Place::Step(at, id, field) => (self.lines.step(at, field), Some(id.to_owned())),
         };
-        let Complaint {
+        let Diagnostic {
             text,
             message,
             nearest,
@@ -210,7 +210,7 @@ impl Review<'_> {
                 let complaint = plain(&text, "`on_pause` is `hold` or `cancel`.");
                 self.fault(
                     Place::Agent(Some("on_pause")),
-                    Complaint {
+                    Diagnostic {
                         nearest: near,
                         ..complaint
                     },
@@ -380,7 +380,7 @@ impl Review<'_> {
                     None => {
                         let near = nearest(name, ids.keys().map(String::as_str));
                         let said = format!("There is no step `{name}` in this agent.");
-                        let complaint = Complaint {
+                        let complaint = Diagnostic {
                             nearest: near,
                             ..plain(name, &said)
                         };
@@ -449,8 +449,8 @@ fn is_name(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
 }
 
-fn plain(text: &str, message: &str) -> Complaint {
-    Complaint {
+fn plain(text: &str, message: &str) -> Diagnostic {
+    Diagnostic {
         text: text.to_owned(),
         message: message.to_owned(),
         nearest: Vec::new(),

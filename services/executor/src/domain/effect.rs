@@ -3,13 +3,13 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::RequestedInput;
 use holdpoint_contracts::contact::{Activity, ContactView};
-use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, EndWatched, TimerAnswer};
-use holdpoint_contracts::handoff::UserFact;
+use holdpoint_contracts::executor::{AppliedAgent, ChangedScope, RunEndWatched, TimerReply};
+use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::history::HistoryItem;
-use holdpoint_contracts::hold::{ClosedAnswer, HandledAnswer, HoldWish};
+use holdpoint_contracts::hold::{CloseReply, DesiredHold, HandoffUpdateReply};
 use holdpoint_contracts::notification::RunEnded;
-use holdpoint_contracts::run::{ActionResult, ChangedRun, Handover, RunView, StepStatus};
-use holdpoint_contracts::steps::{BeatAnswer, Claimed, Grant, HandOut, ResultAnswer};
+use holdpoint_contracts::run::{ActionResult, ChangedRun, LeaseEvent, RunView, StepStatus};
+use holdpoint_contracts::steps::{Grant, HeartbeatReply, ResultReply, StepDispatch, StepRef};
 use holdpoint_contracts::tool::ToolView;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
 use serde::Serialize;
@@ -61,9 +61,9 @@ pub enum Effect {
     },
     /// Store where a step stands. Unset fields keep what the row has.
     Step(Box<StepRow>),
-    /// Publish a hand-out to the step's queue.
-    HandOut(Box<HandOut>),
-    /// Tell the scheduler which alarm is wanted.
+    /// Publish a dispatch to the step's queue.
+    StepDispatch(Box<StepDispatch>),
+    /// Tell the scheduler which timer is wanted.
     Timer {
         /// Whose run.
         workspace: Workspace,
@@ -78,8 +78,8 @@ pub enum Effect {
     Hold {
         /// Whose run.
         workspace: Workspace,
-        /// The wish.
-        wish: Box<HoldWish>,
+        /// The desired state.
+        desired_state: Box<DesiredHold>,
     },
     /// Tell the notification service how a run ended. A person watches it, or a webhook asks for all ends.
     Ended {
@@ -104,10 +104,10 @@ pub enum Effect {
         /// Which step.
         step: String,
         /// What happened.
-        entry: Handover,
+        entry: LeaseEvent,
     },
     /// Tell the scheduler when a node counts as silent.
-    NodeAlarm {
+    NodeTimer {
         /// Which.
         node: NodeName,
         /// Version of the node that wants it.
@@ -118,7 +118,7 @@ pub enum Effect {
     /// A node works on these: their leases begin anew.
     Beaten {
         /// What is its own of what it says that it works on.
-        working: Vec<Claimed>,
+        working: Vec<StepRef>,
     },
     /// Ask a node to beat at once; it has a real second.
     AskToBeat {
@@ -126,9 +126,9 @@ pub enum Effect {
         node: NodeName,
     },
     /// Runs are to follow what was commanded: the sweep that brings their pages is woken.
-    PagesToCome,
+    ScopeSyncPending,
     /// Store what has changed of users.
-    Users(Vec<UserFact>),
+    Users(Vec<UserChange>),
     /// Append to a run's history; whoever watches is nudged.
     History {
         /// Whose run.
@@ -149,7 +149,7 @@ pub struct Lease {
     pub run: RunId,
     /// Which step.
     pub step: String,
-    /// Number of the hand-out.
+    /// Number of the dispatch.
     pub dispatch: u64,
     /// Who.
     pub node: NodeName,
@@ -190,14 +190,14 @@ pub struct StepRow {
     pub ended_at: Option<DateTime<Utc>>,
     /// Tries of the tool so far.
     pub attempts: u32,
-    /// Number of the current hand-out.
+    /// Number of the current dispatch.
     pub dispatch: u64,
 }
 
 /// What the caller is told after the commit.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum Answer {
+pub enum Reply {
     /// To applying an agent.
     Agent(AppliedAgent),
     /// To putting or patching a contact.
@@ -208,22 +208,22 @@ pub enum Answer {
     Changed(Box<ChangedRun>),
     /// To pausing, resuming and deleting many.
     Scope(Box<ChangedScope>),
-    /// To a fired alarm.
-    Timer(TimerAnswer),
+    /// To a fired timer.
+    Timer(TimerReply),
     /// To a worker that asks to start.
     Grant(Grant),
     /// To a worker that reports.
-    Result(ResultAnswer),
+    Result(ResultReply),
     /// To a tool that asks people.
     Asked(Box<RequestedInput>),
     /// To a closed hold.
-    Closed(ClosedAnswer),
+    Closed(CloseReply),
     /// To what was done with a handoff.
-    Handled(HandledAnswer),
+    Handled(HandoffUpdateReply),
     /// To a node that beats.
-    Beat(BeatAnswer),
+    Heartbeat(HeartbeatReply),
     /// To whoever watches.
-    Watched(EndWatched),
+    Watched(RunEndWatched),
     /// To putting a tool.
     Tool(Box<ToolView>),
     /// Done, and there is nothing to say.

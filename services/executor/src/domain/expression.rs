@@ -30,10 +30,10 @@ use holdpoint_contracts::value_limits::{self, LimitExceeded};
 use serde_json::Value;
 
 use cost::Spent;
-use program::{Program, Trouble};
+use program::{EvalFailure, Program};
 use template::{Piece, Text};
 
-pub use check::{CheckedArgs, Complaint, MAX_PLACEHOLDERS, Names, check, check_args};
+pub use check::{CheckedArgs, Diagnostic, MAX_PLACEHOLDERS, Names, check, check_args};
 
 /// Longest condition or `{{ }}`, in characters. Longer is refused when the plan is made.
 pub const MAX_LENGTH: usize = 2_048;
@@ -182,8 +182,8 @@ pub fn evaluate(condition: &str, scope: &Scope<'_>) -> Result<Condition, EvalErr
     let answer = program
         .run(scope, &mut Spent::default())
         .map_err(|trouble| match trouble {
-            Trouble::Missing { path } => EvalError::Undetermined { key: path },
-            Trouble::Failed { message } => EvalError::Failed { message },
+            EvalFailure::Missing { path } => EvalError::Undetermined { key: path },
+            EvalFailure::Failed { message } => EvalError::Failed { message },
         })?;
     match answer {
         Value::Bool(holds) => Ok(Condition {
@@ -306,8 +306,8 @@ fn compute(expression: &str, scope: &Scope<'_>, spent: &mut Spent) -> Result<Val
     let program =
         Program::compile(expression, &known).map_err(|complaint| failed(complaint.message))?;
     program.run(scope, spent).map_err(|trouble| match trouble {
-        Trouble::Missing { path } => ResolveError::Unresolved { path },
-        Trouble::Failed { message } => failed(message),
+        EvalFailure::Missing { path } => ResolveError::Unresolved { path },
+        EvalFailure::Failed { message } => failed(message),
     })
 }
 

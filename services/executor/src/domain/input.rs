@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::executor::PauseWaiting;
-use holdpoint_contracts::handoff::UserFact;
-use holdpoint_contracts::hold::Deed;
+use holdpoint_contracts::handoff::UserChange;
+use holdpoint_contracts::hold::HandoffEvent;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{ActionResult, ResumeMode};
-use holdpoint_contracts::steps::Claimed;
+use holdpoint_contracts::steps::StepRef;
 use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::Value;
 
 use super::contact::ContactInput;
 use super::need::Key;
-use super::run::people::Closing;
+use super::run::people::HoldClosure;
 use super::scope::ScopeInput;
 
 /// One input for one aggregate.
@@ -50,7 +50,7 @@ pub enum Input {
     },
     /// The notification service asks to be told the ends of all runs of an agent or workspace. The gateway
     /// asks ahead of it.
-    WatchEnds {
+    WatchRunEnds {
         /// Whose.
         workspace: Workspace,
         /// Which agent; none: everything in the workspace.
@@ -85,7 +85,7 @@ pub enum Input {
         input: ToolInput,
     },
     /// Somebody whom the gateway vouched for commands something: it counts while they are active.
-    Vouched {
+    OnBehalfOf {
         /// Where they are who they are.
         workspace: Workspace,
         /// Who.
@@ -94,10 +94,10 @@ pub enum Input {
         input: Box<Self>,
     },
     /// The owner of users says what has changed.
-    Users(Vec<UserFact>),
-    /// The scheduler names an alarm that the executor never sets: refused by itself, so that its
+    Users(Vec<UserChange>),
+    /// The scheduler names a timer that the executor never sets: refused by itself, so that its
     /// neighbours in the message count.
-    UnknownAlarm {
+    UnknownTimer {
         /// As it came.
         id: String,
     },
@@ -158,7 +158,7 @@ pub enum RunInput {
     Watch,
     /// The sweep brings it up to what was commanded for its agent or workspace.
     Follow,
-    /// The scheduler says that an alarm is due.
+    /// The scheduler says that a timer is due.
     TimerFired {
         /// The hold it was set for.
         hold: HoldId,
@@ -171,7 +171,7 @@ pub enum RunInput {
         node: NodeName,
         /// Which step.
         step: String,
-        /// Of the hand-out.
+        /// Of the dispatch.
         dispatch: u64,
         /// How often the bus has delivered it.
         delivery: u64,
@@ -184,7 +184,7 @@ pub enum RunInput {
         by: Actor,
         /// Which step; none: the one that is in progress.
         step: Option<String>,
-        /// Of which hand-out; none: the current one.
+        /// Of which dispatch; none: the current one.
         dispatch: Option<u64>,
         /// What.
         question: Box<ToolQuestion>,
@@ -193,7 +193,7 @@ pub enum RunInput {
     StepParks {
         /// Which step.
         step: String,
-        /// Of the hand-out.
+        /// Of the dispatch.
         dispatch: u64,
         /// How long it has worked, in milliseconds.
         duration_ms: u64,
@@ -204,7 +204,7 @@ pub enum RunInput {
         node: NodeName,
         /// Which step.
         step: String,
-        /// Of the hand-out.
+        /// Of the dispatch.
         dispatch: u64,
         /// What came of it.
         result: ActionResult,
@@ -216,7 +216,7 @@ pub enum RunInput {
     LeaseEnded {
         /// Which step.
         step: String,
-        /// The hand-out that was granted.
+        /// The dispatch that was granted.
         dispatch: u64,
         /// To whom.
         node: NodeName,
@@ -226,14 +226,14 @@ pub enum RunInput {
         /// Which.
         hold: HoldId,
         /// How, by whom, with what.
-        closing: Closing,
+        closing: HoldClosure,
     },
     /// The handoff service says what was done with a handoff that stands.
-    HoldHandled {
+    HandoffUpdate {
         /// Which.
         hold: HoldId,
         /// In order.
-        deeds: Vec<Deed>,
+        handoff_events: Vec<HandoffEvent>,
     },
     /// The kernel says that a message about the run had to be buried.
     Incident {
@@ -246,19 +246,19 @@ pub enum RunInput {
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeInput {
     /// It beats.
-    Beat {
+    Heartbeat {
         /// What it can do.
         tools: Vec<ToolName>,
         /// What it works on.
-        working: Vec<Claimed>,
+        working: Vec<StepRef>,
         /// Steps that wait at the node for a place.
         queue_depth: u64,
         /// The shortest lease among `working`, in milliseconds.
         lease_ms: u64,
     },
     /// It leaves.
-    Goodbye,
-    /// Its alarm is due, or a lease of it has run out: it is asked to beat at once.
+    Deregister,
+    /// Its timer is due, or a lease of it has run out: it is asked to beat at once.
     Silent {
         /// Version of the node that this speaks of: a beat since then makes it void.
         rev: u64,
@@ -298,7 +298,7 @@ impl Input {
             Self::Scope {
                 workspace, agent, ..
             }
-            | Self::WatchEnds { workspace, agent }
+            | Self::WatchRunEnds { workspace, agent }
             | Self::UnwatchedEnds {
                 workspace, agent, ..
             } => match agent {
@@ -310,9 +310,9 @@ impl Input {
             Self::Tool {
                 workspace, name, ..
             } => Key::Tool(workspace.clone(), name.clone()),
-            Self::Vouched { input, .. } => input.key(),
+            Self::OnBehalfOf { input, .. } => input.key(),
             Self::Users(_) => Key::Users,
-            Self::UnknownAlarm { id } => Key::Unknown(id.clone()),
+            Self::UnknownTimer { id } => Key::Unknown(id.clone()),
             Self::Run { run, .. } => Key::Run(*run),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdpoint_contracts::steps::Claimed;
+use holdpoint_contracts::steps::StepRef;
 use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub enum Key {
     Tool(Workspace, ToolName),
     /// The read copy of users, as a whole: it has no state of its own here.
     Users,
-    /// What an alarm names that the executor never sets; there is never any.
+    /// What a timer names that the executor never sets; there is never any.
     Unknown(String),
 }
 
@@ -178,12 +178,12 @@ pub struct RunFact {
     pub out: Vec<OutFact>,
 }
 
-/// A step that is handed out or granted.
+/// A step that is dispatched or granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutFact {
     /// Which.
     pub step: String,
-    /// Number of the hand-out.
+    /// Number of the dispatch.
     pub dispatch: u64,
     /// To whom it was granted; none: to nobody yet.
     pub node: Option<NodeName>,
@@ -221,7 +221,7 @@ impl RunFact {
 
     /// Whether a node may go on with a step: it is its own, or nobody's yet (started early).
     #[must_use]
-    pub fn lets(&self, node: &NodeName, claimed: &Claimed) -> bool {
+    pub fn lets(&self, node: &NodeName, claimed: &StepRef) -> bool {
         self.workspace == claimed.workspace
             && self.out.iter().any(|out| {
                 out.step == claimed.step
@@ -250,17 +250,3 @@ impl PlanFact {
         Self { plan, references }
     }
 }
-
-/// What there is to know about a need.
-#[derive(Debug, Clone)]
-pub enum Found {
-    /// Nobody has looked yet.
-    Unknown,
-    /// Looked, and there is no such thing.
-    Absent,
-    /// Here it is.
-    Here(Fact),
-}
-
-/// How a decision looks something up.
-pub type Lookup<'a> = &'a dyn Fn(&Need) -> Found;

@@ -7,16 +7,16 @@
 mod tests;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::executor::TimerAnswer;
-use holdpoint_contracts::steps::{BeatAnswer, Claimed, LEASE_MIN_MS, NodeStatus};
+use holdpoint_contracts::executor::TimerReply;
+use holdpoint_contracts::steps::{HeartbeatReply, LEASE_MIN_MS, NodeStatus, StepRef};
 use holdpoint_ids::{NodeName, ToolName};
 use serde::{Deserialize, Serialize};
 
-use super::decide::{Decision, Verdict};
-use super::effect::{Answer, Effect};
+use super::effect::{Effect, Reply};
 use super::input::NodeInput;
-use super::need::{Aggregate, Fact, Found, Lookup, Need};
+use super::need::{Aggregate, Fact, Need};
 use super::run::after;
+use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
 
 /// Longest lease: 90 days, as the longest wait.
 const LEASE_MAX_MS: u64 = 90 * 24 * 60 * 60 * 1_000;
@@ -26,7 +26,7 @@ const LEASE_MAX_MS: u64 = 90 * 24 * 60 * 60 * 1_000;
 pub struct Node {
     /// Its mesh name.
     pub name: NodeName,
-    /// Rises by one with every decision; also the number of its alarm.
+    /// Rises by one with every decision; also the number of its timer.
     pub version: u64,
     /// Whether it is there.
     pub status: NodeStatus,
@@ -46,7 +46,7 @@ pub struct Node {
 }
 
 /// Versions of a node that is new begin with the time in milliseconds. A node of that name may have been
-/// forgotten, and its alarms are still compared with the last number that it had.
+/// forgotten, and its timers are still compared with the last number that it had.
 fn version_before(known: Option<&Node>, now: DateTime<Utc>) -> u64 {
     let begin = || u64::try_from(now.timestamp_millis()).unwrap_or(0);
     known.map_or_else(begin, |node| node.version)
@@ -57,13 +57,13 @@ pub(crate) fn decide(
     known: Option<&Node>,
     name: &NodeName,
     input: &NodeInput,
-    look: Lookup<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Verdict {
+) -> Decision {
     match (known, input) {
         (
             _,
-            NodeInput::Beat {
+            NodeInput::Heartbeat {
                 tools,
                 working,
                 queue_depth,
@@ -83,89 +83,89 @@ pub(crate) fn decide(
                 lease_ms: (*lease_ms).clamp(LEASE_MIN_MS, LEASE_MAX_MS),
                 forgotten: false,
             };
-            beat(fresh, working, look)
+            heartbeat(fresh, working, lookup)
         }
-        (Some(node), NodeInput::Goodbye) => match node.status {
+        (Some(node), NodeInput::Deregister) => match node.status {
             NodeStatus::Up | NodeStatus::Suspect | NodeStatus::Draining => {
                 let next = moved(node, NodeStatus::Down, now);
-                let alarm = Effect::NodeAlarm {
+                let timer = Effect::NodeTimer {
                     node: name.clone(),
                     rev: next.version,
                     due: None,
                 };
-                decided(next, vec![alarm], Answer::Nothing(()))
+                decided(next, vec![timer], Reply::Nothing(()))
             }
-            NodeStatus::Down => Verdict::Unchanged(Answer::Nothing(())),
+            NodeStatus::Down => Ok(Outcome::Unchanged(Reply::Nothing(()))),
         },
         (Some(node), NodeInput::Silent { rev }) => match node.status {
             NodeStatus::Up | NodeStatus::Draining if node.version == *rev => {
                 let ask = Effect::AskToBeat { node: name.clone() };
                 let next = moved(node, NodeStatus::Suspect, now);
-                decided(next, vec![ask], Answer::Timer(TimerAnswer::Applied))
+                decided(next, vec![ask], Reply::Timer(TimerReply::Applied))
             }
             NodeStatus::Up | NodeStatus::Draining | NodeStatus::Suspect | NodeStatus::Down => {
-                Verdict::Unchanged(Answer::Timer(TimerAnswer::Stale))
+                Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale)))
             }
         },
         (Some(node), NodeInput::Unheard { rev }) => match node.status {
             NodeStatus::Suspect if node.version == *rev => {
                 let next = moved(node, NodeStatus::Down, now);
-                decided(next, Vec::new(), Answer::Nothing(()))
+                decided(next, Vec::new(), Reply::Nothing(()))
             }
             NodeStatus::Up | NodeStatus::Draining | NodeStatus::Suspect | NodeStatus::Down => {
-                Verdict::Unchanged(Answer::Nothing(()))
+                Ok(Outcome::Unchanged(Reply::Nothing(())))
             }
         },
         (Some(node), NodeInput::Forget { rev }) => forget(node, *rev, now),
-        (None, NodeInput::Silent { .. }) => Verdict::Unchanged(Answer::Timer(TimerAnswer::Stale)),
-        (None, NodeInput::Goodbye | NodeInput::Unheard { .. } | NodeInput::Forget { .. }) => {
-            Verdict::Unchanged(Answer::Nothing(()))
+        (None, NodeInput::Silent { .. }) => Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale))),
+        (None, NodeInput::Deregister | NodeInput::Unheard { .. } | NodeInput::Forget { .. }) => {
+            Ok(Outcome::Unchanged(Reply::Nothing(())))
         }
     }
 }
 
 /// Has the row of a node removed that is down and was not seen since.
-fn forget(node: &Node, rev: u64, now: DateTime<Utc>) -> Verdict {
+fn forget(node: &Node, rev: u64, now: DateTime<Utc>) -> Decision {
     if node.status != NodeStatus::Down || node.version != rev || node.forgotten {
-        return Verdict::Unchanged(Answer::Nothing(()));
+        return Ok(Outcome::Unchanged(Reply::Nothing(())));
     }
     let next = Node {
         forgotten: true,
         ..moved(node, NodeStatus::Down, now)
     };
-    decided(next, Vec::new(), Answer::Nothing(()))
+    decided(next, Vec::new(), Reply::Nothing(()))
 }
 
 /// Takes a beat in, and tells the node what is not its own any more.
-fn beat(node: Node, working: &[Claimed], look: Lookup<'_>) -> Verdict {
+fn heartbeat(node: Node, working: &[StepRef], lookup: LookupFn<'_>) -> Decision {
     let mut needs = Vec::new();
     let (mut own, mut stop) = (Vec::new(), Vec::new());
     for claimed in working {
         let need = Need::Run(claimed.run);
-        match look(&need) {
-            Found::Unknown => needs.push(need),
-            Found::Here(Fact::Run(run)) if run.lets(&node.name, claimed) => {
+        match lookup(&need) {
+            Lookup::NotLoaded => needs.push(need),
+            Lookup::Found(Fact::Run(run)) if run.lets(&node.name, claimed) => {
                 own.push(claimed.clone());
             }
-            Found::Absent | Found::Here(_) => stop.push(claimed.clone()),
+            Lookup::Missing | Lookup::Found(_) => stop.push(claimed.clone()),
         }
     }
     if !needs.is_empty() {
         needs.sort();
         needs.dedup();
-        return Verdict::Need(needs);
+        return Err(Undecided::NeedsMore(needs));
     }
-    let alarm = Effect::NodeAlarm {
+    let timer = Effect::NodeTimer {
         node: node.name.clone(),
         rev: node.version,
         due: Some(after(node.last_seen, node.lease_ms)),
     };
     let beaten = Effect::Beaten { working: own };
-    let answer = BeatAnswer {
+    let answer = HeartbeatReply {
         stop,
         again_ms: node.lease_ms / 3,
     };
-    decided(node, vec![alarm, beaten], Answer::Beat(answer))
+    decided(node, vec![timer, beaten], Reply::Heartbeat(answer))
 }
 
 fn moved(node: &Node, status: NodeStatus, now: DateTime<Utc>) -> Node {
@@ -177,11 +177,11 @@ fn moved(node: &Node, status: NodeStatus, now: DateTime<Utc>) -> Node {
     }
 }
 
-fn decided(node: Node, effects: Vec<Effect>, answer: Answer) -> Verdict {
-    Verdict::Decided(Box::new(Decision {
+fn decided(node: Node, effects: Vec<Effect>, answer: Reply) -> Decision {
+    Ok(Outcome::Decided(Box::new(Decided {
         state: Aggregate::Node(node),
         effects,
         facts: Vec::new(),
-        answer,
-    }))
+        reply: answer,
+    })))
 }

@@ -63,8 +63,8 @@ pub enum Refusal {
     ReasonTooLong,
     /// A worker speaks of a step that the run does not have.
     StepNotFound(RunId, String),
-    /// An alarm has fired that the executor never sets.
-    UnknownAlarm(String),
+    /// A timer has fired that the executor never sets.
+    UnknownTimer(String),
     /// A request is no run: how it ends is the handoff service's to tell.
     RequestWatched(HoldId),
     /// A hold was closed with an answer that is none of its options.
@@ -139,8 +139,8 @@ impl Refusal {
             Self::StepNotFound(run, step) => {
                 Problem::not_found(format!("run `{run}` has no step `{step}`"))
             }
-            Self::UnknownAlarm(id) => {
-                Problem::invalid_body(format!("`{id}` is no alarm of the executor"))
+            Self::UnknownTimer(id) => {
+                Problem::invalid_body(format!("`{id}` is no timer of the executor"))
             }
             Self::RequestWatched(id) => Problem::invalid_body(format!(
                 "`{id}` is a request; the executor tells of the ends of runs"

@@ -13,15 +13,15 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{Clocks, Failure, HoldKind, PausedBy, RunStatus, StepStatus};
-use holdpoint_contracts::steps::{HandOut, LEASE_DEFAULT_MS};
+use holdpoint_contracts::steps::{LEASE_DEFAULT_MS, StepDispatch};
 use holdpoint_contracts::tool::HttpCall;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plan::OnPause;
-use super::scope::Followed;
-use people::OnPeople;
+use super::scope::AppliedScopes;
+use people::PersonHold;
 use questions::{OpenQuestion, Questions};
 
 pub use uncertain::{Answered, Choice, Uncertain};
@@ -70,7 +70,7 @@ pub struct Run {
     pub pauses: Vec<PausedBy>,
     /// Which changes of its agent and workspace it has followed.
     #[serde(default)]
-    pub followed: Followed,
+    pub followed: AppliedScopes,
     /// What a pause of its agent does to it while it waits; as its plan says.
     #[serde(default)]
     pub on_pause: OnPause,
@@ -81,10 +81,10 @@ pub struct Run {
     pub clocks: Clocks,
     /// A question that must be answered before anything starts (S2-R12).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gate: Option<Box<OnPeople>>,
+    pub missing_inputs_hold: Option<Box<PersonHold>>,
     /// An operator's handoff to themselves: they own the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub barge: Option<Box<OnPeople>>,
+    pub takeover_hold: Option<Box<PersonHold>>,
     /// Numbers of its holds on people whose close took effect: the same one again changes nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<u32>,
@@ -137,7 +137,7 @@ pub struct Step {
     pub id: String,
     /// Where it stands.
     pub phase: StepPhase,
-    /// Number of its current hand-out: only ever rises, and fences all that a worker sends.
+    /// Number of its current dispatch: only ever rises, and fences all that a worker sends.
     pub dispatch: u64,
     /// Tries of the tool so far.
     pub attempts: u32,
@@ -170,7 +170,7 @@ pub enum StepPhase {
     /// Its turn has not come.
     Planned,
     /// Handed out. A worker may have started it without asking, if it is idempotent.
-    Queued(Handed),
+    Queued(Dispatched),
     /// Granted to a worker.
     Working(Working),
     /// A hold keeps it.
@@ -179,8 +179,8 @@ pub enum StepPhase {
     /// asked.
     Uncertain(Uncertain),
     /// People are asked: a hold on them keeps it.
-    Asked(Box<OnPeople>),
-    /// Its tool has asked people and ended: nobody holds it, and it is handed out again with the
+    Asked(Box<PersonHold>),
+    /// Its tool has asked people and ended: nobody holds it, and it is dispatched again with the
     /// answer.
     Parked(Box<OpenQuestion>),
     /// Done.
@@ -205,9 +205,9 @@ pub enum StepPhase {
     },
 }
 
-/// A hand-out.
+/// A dispatch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Handed {
+pub struct Dispatched {
     /// When.
     pub at: DateTime<Utc>,
     /// Whether doing it twice does no harm.
@@ -224,8 +224,8 @@ const fn lease_default() -> u64 {
 /// A grant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Working {
-    /// As it was handed out.
-    pub handed: Handed,
+    /// As it was dispatched.
+    pub handed: Dispatched,
     /// To whom.
     pub node: NodeName,
     /// For which delivery: the same one asking again is a repetition, another one is not.
@@ -243,14 +243,14 @@ pub struct Hold {
     pub since: DateTime<Utc>,
     /// How long the plan has it wait, in milliseconds.
     pub length_ms: u64,
-    /// The alarm that ends it.
-    pub alarm: Alarm,
+    /// The timer that ends it.
+    pub timer: Timer,
 }
 
-/// The alarm of a hold. The wish itself is with the scheduler.
+/// The timer of a hold. The desired state itself is with the scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum Alarm {
+pub enum Timer {
     /// The scheduler will say when it is due.
     Set {
         /// Version of the run that set it.
@@ -269,9 +269,9 @@ pub enum Alarm {
     },
 }
 
-/// What a hand-out calls, and with what.
+/// What a dispatch calls, and with what.
 #[derive(Debug)]
-pub struct Called {
+pub struct ToolInvocation {
     /// Which tool.
     pub tool: ToolName,
     /// Its arguments, resolved.
@@ -296,7 +296,10 @@ impl Run {
     /// of it as a whole.
     #[must_use]
     pub fn moves(&self) -> bool {
-        !self.is_final() && self.pauses.is_empty() && self.gate.is_none() && self.taken().is_none()
+        !self.is_final()
+            && self.pauses.is_empty()
+            && self.missing_inputs_hold.is_none()
+            && self.taken().is_none()
     }
 
     /// Where it stands; a pause leaves it as it is.
@@ -339,14 +342,14 @@ impl Run {
         }
     }
 
-    /// When it goes on by itself; none while paused, or while no alarm is set.
+    /// When it goes on by itself; none while paused, or while no timer is set.
     #[must_use]
     pub fn resume_at(&self) -> Option<DateTime<Utc>> {
-        let waits = self.holds().filter_map(|(_, hold)| match hold.alarm {
-            Alarm::Set { due, .. } => Some(due),
-            Alarm::Frozen { .. } => None,
+        let waits = self.holds().filter_map(|(_, hold)| match hold.timer {
+            Timer::Set { due, .. } => Some(due),
+            Timer::Frozen { .. } => None,
         });
-        let handed = self.people().filter(|(_, on)| on.goes_on());
+        let handed = self.people().filter(|(_, on)| on.continues_on_timeout());
         let handed = handed.filter_map(|(_, on)| on.deadline());
         match self.taken() {
             // Nothing of the agent starts before the person hands it back.
@@ -355,20 +358,20 @@ impl Run {
         }
     }
 
-    /// The hand-out of a step that is queued, the same however often it is made: what it calls,
+    /// The dispatch of a step that is queued, the same however often it is made: what it calls,
     /// with which arguments, and for a registered tool whom. None for a step that is not queued.
     #[must_use]
-    pub fn hand_out(&self, step: &Step, called: Called) -> Option<HandOut> {
+    pub fn step_dispatch(&self, step: &Step, called: ToolInvocation) -> Option<StepDispatch> {
         let StepPhase::Queued(handed) = &step.phase else {
             return None;
         };
-        let Called {
+        let ToolInvocation {
             tool,
             args,
             http,
             answers,
         } = called;
-        Some(HandOut {
+        Some(StepDispatch {
             workspace: self.workspace.clone(),
             run: self.id,
             agent: self.agent.clone(),
@@ -389,8 +392,8 @@ impl Run {
         })
     }
 
-    /// W3C trace context of a hand-out: the run is the trace, so that all its steps are found
-    /// together; the span is told apart by the version of the run and the hand-out.
+    /// W3C trace context of a dispatch: the run is the trace, so that all its steps are found
+    /// together; the span is told apart by the version of the run and the dispatch.
     #[must_use]
     pub fn traceparent(&self, dispatch: u64) -> String {
         let trace = self.id.uuid().simple();

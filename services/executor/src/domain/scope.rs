@@ -6,17 +6,17 @@
 //! to it. The pages only bring that to runs to which nothing else happens.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::executor::{ChangedScope, EndWatched, PauseNew, PauseWaiting};
+use holdpoint_contracts::executor::{ChangedScope, PauseNew, PauseWaiting, RunEndWatched};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{PauseScope, PausedBy, ResumeMode};
 use holdpoint_ids::{AgentName, RunId, Workspace};
 use serde::{Deserialize, Serialize};
 
 use super::agent::Agent;
-use super::decide::{Decision, Verdict};
-use super::effect::{Answer, Effect};
+use super::effect::{Effect, Reply};
 use super::need::Aggregate;
 use super::refusal::Refusal;
+use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
 
 /// Most changes of one scope that not all runs have followed yet; more are refused until the
 /// pages have caught up.
@@ -95,7 +95,7 @@ pub struct Cursor {
 
 /// The newest changes that a run has followed; each kind of scope counts for itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Followed {
+pub struct AppliedScopes {
     /// Of its agent.
     pub agent: u64,
     /// Of its workspace.
@@ -290,7 +290,7 @@ pub(crate) fn decide(
     agent: Option<&AgentName>,
     input: &ScopeInput,
     now: DateTime<Utc>,
-) -> Verdict {
+) -> Decision {
     match agent {
         None => decide_workspace(
             state.and_then(Aggregate::as_workspace),
@@ -300,7 +300,7 @@ pub(crate) fn decide(
         ),
         Some(name) => match state.and_then(Aggregate::as_agent) {
             Some(known) if !known.is_deleted() || is_page(input) => decide_agent(known, input, now),
-            Some(_) | None => Verdict::Refused(Refusal::AgentNotFound(name.clone())),
+            Some(_) | None => Err(Undecided::Refused(Refusal::AgentNotFound(name.clone()))),
         },
     }
 }
@@ -312,12 +312,12 @@ const fn is_page(input: &ScopeInput) -> bool {
     }
 }
 
-fn decide_agent(known: &Agent, input: &ScopeInput, now: DateTime<Utc>) -> Verdict {
+fn decide_agent(known: &Agent, input: &ScopeInput, now: DateTime<Utc>) -> Decision {
     let answer = |agent: &Agent, changed| {
         if is_page(input) {
-            return Answer::Nothing(());
+            return Reply::Nothing(());
         }
-        Answer::Scope(Box::new(ChangedScope {
+        Reply::Scope(Box::new(ChangedScope {
             agent: Some(agent.name.clone()),
             status: agent.status().to_owned(),
             paused_by: agent.scope.paused_by(PauseScope::Agent),
@@ -325,10 +325,10 @@ fn decide_agent(known: &Agent, input: &ScopeInput, now: DateTime<Utc>) -> Verdic
         }))
     };
     let Some(scope) = known.scope.after(input, known.newest, now) else {
-        return Verdict::Unchanged(answer(known, false));
+        return Ok(Outcome::Unchanged(answer(known, false)));
     };
     if scope.changes.len() > CHANGES_MAX {
-        return Verdict::Refused(Refusal::ScopeBusy);
+        return Err(Undecided::Refused(Refusal::ScopeBusy));
     }
     let next = Agent {
         version: known.version + 1,
@@ -344,16 +344,16 @@ fn decide_workspace(
     workspace: &Workspace,
     input: &ScopeInput,
     now: DateTime<Utc>,
-) -> Verdict {
+) -> Decision {
     let fresh = || WorkspaceScope::fresh(workspace);
     let known = known.cloned().unwrap_or_else(fresh);
     let answer = |scope: &Scope, changed| {
         if is_page(input) {
-            return Answer::Nothing(());
+            return Reply::Nothing(());
         }
         let paused_by = scope.paused_by(PauseScope::Workspace);
         let status = paused_by.as_ref().map_or("active", |_| "paused");
-        Answer::Scope(Box::new(ChangedScope {
+        Reply::Scope(Box::new(ChangedScope {
             agent: None,
             status: status.to_owned(),
             paused_by,
@@ -362,10 +362,10 @@ fn decide_workspace(
     };
     // No version of an agent: a workspace cannot be deleted this way.
     let Some(scope) = known.scope.after(input, 0, now) else {
-        return Verdict::Unchanged(answer(&known.scope, false));
+        return Ok(Outcome::Unchanged(answer(&known.scope, false)));
     };
     if scope.changes.len() > CHANGES_MAX {
-        return Verdict::Refused(Refusal::ScopeBusy);
+        return Err(Undecided::Refused(Refusal::ScopeBusy));
     }
     let answer = answer(&scope, true);
     decided(
@@ -379,41 +379,41 @@ fn decide_workspace(
 }
 
 /// A webhook wants the ends of all runs: from this commit on they are told.
-pub(crate) fn watch(known: Option<&WorkspaceScope>, workspace: &Workspace) -> Verdict {
+pub(crate) fn watch(known: Option<&WorkspaceScope>, workspace: &Workspace) -> Decision {
     let fresh = || WorkspaceScope::fresh(workspace);
     let known = known.cloned().unwrap_or_else(fresh);
     let watch = known.watch.begin();
-    watched(known, watch, Answer::Watched(EndWatched::default()))
+    watched(known, watch, Reply::Watched(RunEndWatched::default()))
 }
 
 /// An end was told, and no webhook wanted any.
-pub(crate) fn unwatched(known: Option<&WorkspaceScope>, watch: u64) -> Verdict {
+pub(crate) fn unwatched(known: Option<&WorkspaceScope>, watch: u64) -> Decision {
     let over = known.and_then(|known| Some((known.clone(), known.watch.over(watch)?)));
     match over {
-        Some((known, over)) => watched(known, over, Answer::Nothing(())),
-        None => Verdict::Unchanged(Answer::Nothing(())),
+        Some((known, over)) => watched(known, over, Reply::Nothing(())),
+        None => Ok(Outcome::Unchanged(Reply::Nothing(()))),
     }
 }
 
-fn watched(known: WorkspaceScope, watch: EndsWatch, answer: Answer) -> Verdict {
+fn watched(known: WorkspaceScope, watch: EndsWatch, answer: Reply) -> Decision {
     let next = WorkspaceScope {
         version: known.version + 1,
         watch,
         ..known
     };
-    Verdict::Decided(Box::new(Decision {
+    Ok(Outcome::Decided(Box::new(Decided {
         state: Aggregate::Workspace(next),
         effects: Vec::new(),
         facts: Vec::new(),
-        answer,
-    }))
+        reply: answer,
+    })))
 }
 
-fn decided(state: Aggregate, answer: Answer) -> Verdict {
-    Verdict::Decided(Box::new(Decision {
+fn decided(state: Aggregate, answer: Reply) -> Decision {
+    Ok(Outcome::Decided(Box::new(Decided {
         state,
-        effects: vec![Effect::PagesToCome],
+        effects: vec![Effect::ScopeSyncPending],
         facts: Vec::new(),
-        answer,
-    }))
+        reply: answer,
+    })))
 }

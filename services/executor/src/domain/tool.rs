@@ -6,11 +6,11 @@ use holdpoint_contracts::tool::{ToolSpec, ToolView};
 use holdpoint_ids::{ToolName, Workspace};
 use serde::{Deserialize, Serialize};
 
-use super::decide::{Decision, Verdict};
-use super::effect::Answer;
+use super::effect::Reply;
 use super::input::ToolInput;
 use super::need::Aggregate;
 use super::refusal::Refusal;
+use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
 
 /// Names that mean a tool of Holdpoint itself.
 pub const BUILT_IN: [&str; 5] = [
@@ -65,16 +65,16 @@ pub(crate) fn decide(
     workspace: &Workspace,
     name: &ToolName,
     input: &ToolInput,
-) -> Verdict {
+) -> Decision {
     let version = known.map_or(0, |tool| tool.version) + 1;
     let live = known.filter(|tool| !tool.deleted);
     match input {
         ToolInput::Put(spec) => {
             if let Some(refusal) = fault(spec) {
-                return Verdict::Refused(refusal);
+                return Err(Undecided::Refused(refusal));
             }
             if let Some(tool) = live.filter(|tool| tool.spec == **spec) {
-                return Verdict::Unchanged(Answer::Tool(Box::new(tool.view(false))));
+                return Ok(Outcome::Unchanged(Reply::Tool(Box::new(tool.view(false)))));
             }
             let tool = Tool {
                 workspace: workspace.clone(),
@@ -82,30 +82,30 @@ pub(crate) fn decide(
                 version,
                 deleted: false,
             };
-            let answer = Answer::Tool(Box::new(tool.view(true)));
+            let answer = Reply::Tool(Box::new(tool.view(true)));
             decided(tool, answer)
         }
         ToolInput::Delete => match live {
-            None => Verdict::Refused(Refusal::ToolNotFound(name.clone())),
+            None => Err(Undecided::Refused(Refusal::ToolNotFound(name.clone()))),
             Some(tool) => {
                 let gone = Tool {
                     version,
                     deleted: true,
                     ..tool.clone()
                 };
-                decided(gone, Answer::Nothing(()))
+                decided(gone, Reply::Nothing(()))
             }
         },
     }
 }
 
-fn decided(tool: Tool, answer: Answer) -> Verdict {
-    Verdict::Decided(Box::new(Decision {
+fn decided(tool: Tool, answer: Reply) -> Decision {
+    Ok(Outcome::Decided(Box::new(Decided {
         state: Aggregate::Tool(tool),
         effects: Vec::new(),
         facts: Vec::new(),
-        answer,
-    }))
+        reply: answer,
+    })))
 }
 
 /// What is wrong with a tool, if anything.

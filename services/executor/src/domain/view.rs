@@ -6,14 +6,14 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{
-    ChangedRun, Failure, Handover, HoldKind, Question, RunView, StepView, WaitingOn,
+    ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StepView, WaitingOn,
 };
 use serde_json::{Value, json};
 
 use super::decide::people::words;
 use super::effect::StepRow;
 use super::plan::{Action, Plan};
-use super::run::{Alarm, Phase, Run, StepPhase, millis_between};
+use super::run::{Phase, Run, StepPhase, Timer, millis_between};
 
 /// Name of the node that is the executor itself (S2-R7).
 pub const INLINE_NODE: &str = "executor-inline";
@@ -115,9 +115,9 @@ impl Run {
             Phase::Live => {}
         }
         if let Some(pause) = self.pauses.last() {
-            let left = self.holds().find_map(|(_, hold)| match hold.alarm {
-                Alarm::Frozen { remaining_ms, .. } => Some(remaining_ms),
-                Alarm::Set { .. } => None,
+            let left = self.holds().find_map(|(_, hold)| match hold.timer {
+                Timer::Frozen { remaining_ms, .. } => Some(remaining_ms),
+                Timer::Set { .. } => None,
             });
             let left = left.map(|ms| (HoldKind::Timer, ms));
             let asked = || {
@@ -136,9 +136,9 @@ impl Run {
     }
 
     fn live_message(&self, now: DateTime<Utc>) -> String {
-        let next = self.holds().find_map(|(_, hold)| match hold.alarm {
-            Alarm::Set { due, .. } => Some(millis_between(now, due)),
-            Alarm::Frozen { .. } => None,
+        let next = self.holds().find_map(|(_, hold)| match hold.timer {
+            Timer::Set { due, .. } => Some(millis_between(now, due)),
+            Timer::Frozen { .. } => None,
         });
         let mut at_work = self.steps.iter().filter(|step| step.on_people().is_none());
         let at_work = at_work.find_map(|step| match step.phase {
@@ -203,9 +203,9 @@ impl Run {
         });
         self.holds()
             .map(|(step, hold)| {
-                let (until, remaining_ms) = match hold.alarm {
-                    Alarm::Set { due, .. } => (Some(due), None),
-                    Alarm::Frozen { remaining_ms, .. } => (None, Some(remaining_ms)),
+                let (until, remaining_ms) = match hold.timer {
+                    Timer::Set { due, .. } => (Some(due), None),
+                    Timer::Frozen { remaining_ms, .. } => (None, Some(remaining_ms)),
                 };
                 WaitingOn {
                     id: hold.id,
@@ -254,7 +254,7 @@ impl Run {
         &self,
         plan: &Plan,
         mut rows: Vec<StepRow>,
-        mut handovers: BTreeMap<String, Vec<Handover>>,
+        mut lease_events: BTreeMap<String, Vec<LeaseEvent>>,
     ) -> Vec<StepView> {
         let mut left = VIEW_BYTES_MAX;
         let planned = plan.steps.iter().zip(&self.steps);
@@ -287,7 +287,7 @@ impl Run {
                         .as_ref()
                         .and_then(|row| row.claimed_by.as_ref())
                         .is_some_and(|node| node.as_str().starts_with(INLINE_NODE)),
-                    handoff_history: handovers.remove(&step.id).unwrap_or_default(),
+                    handoff_history: lease_events.remove(&step.id).unwrap_or_default(),
                     started_at: row.as_ref().and_then(|row| row.started_at),
                     ended_at: row.as_ref().and_then(|row| row.ended_at),
                 }

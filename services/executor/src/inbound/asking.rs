@@ -4,18 +4,18 @@ use holdpoint_auth::{AuthError, Right, StepKey};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_kernel::Request;
+use holdpoint_kernel::DecodedCommand;
 
 use super::caller::Caller;
 use crate::domain::{Input, RunInput};
 
-/// A step token says which step and which hand-out ask, whatever the command says of them; without
+/// A step token says which step and which dispatch ask, whatever the command says of them; without
 /// one it takes the right to ask.
 pub(super) fn decode(
     body: &[u8],
     caller: &Caller<'_>,
     key: &StepKey,
-) -> Result<Request<Input>, Problem> {
+) -> Result<DecodedCommand<Input>, Problem> {
     let it = caller.read_as(body, |it: &RequestInput| match it.token {
         Some(_) => None,
         None => Some(Right::Ask),
@@ -44,7 +44,7 @@ pub(super) fn decode(
         dispatch,
         question: Box::new(question),
     };
-    Ok(Request::one(
+    Ok(DecodedCommand::one(
         super::run(caller.workspace, run, input),
         it.key,
     ))

@@ -9,7 +9,7 @@ use holdpoint_contracts::permission::is_open_to_programs;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::value_limits::check_message;
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_kernel::Request;
+use holdpoint_kernel::DecodedCommand;
 
 use crate::domain::Input;
 
@@ -61,16 +61,23 @@ impl Caller<'_> {
     }
 
     /// What somebody commands counts while they are active.
-    pub(super) fn vouched(self, mut request: Request<Input>) -> Request<Input> {
+    pub(super) fn require_active_user(
+        self,
+        mut request: DecodedCommand<Input>,
+    ) -> DecodedCommand<Input> {
         let Some(user) = self.user.into_inner() else {
             return request;
         };
-        let vouched = |input| Input::Vouched {
+        let require_active_user = |input| Input::OnBehalfOf {
             workspace: self.workspace.clone(),
             user: user.clone(),
             input: Box::new(input),
         };
-        request.inputs = request.inputs.into_iter().map(vouched).collect();
+        request.inputs = request
+            .inputs
+            .into_iter()
+            .map(require_active_user)
+            .collect();
         request
     }
 }

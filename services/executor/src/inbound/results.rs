@@ -4,10 +4,10 @@
 use holdpoint_contracts::message::{Command, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::ActionResult;
-use holdpoint_contracts::steps::{ResultAnswer, StepResult, StepResults};
+use holdpoint_contracts::steps::{ResultReply, StepResult, StepResults};
 use holdpoint_contracts::value_limits;
 use holdpoint_ids::{NodeName, RunId};
-use holdpoint_kernel::Request;
+use holdpoint_kernel::DecodedCommand;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -29,7 +29,7 @@ struct RawResults {
 impl Command for RawResults {
     const SERVICE: &'static str = StepResults::SERVICE;
     const VERB: &'static str = StepResults::VERB;
-    type Answer = Vec<Reply<ResultAnswer>>;
+    type Reply = Vec<Reply<ResultReply>>;
 
     fn aggregate(&self) -> String {
         self.node.to_string()
@@ -44,7 +44,7 @@ struct Head {
     dispatch: u64,
 }
 
-pub(super) fn decode(body: &[u8], caller: &Caller<'_>) -> Result<Request<Input>, Problem> {
+pub(super) fn decode(body: &[u8], caller: &Caller<'_>) -> Result<DecodedCommand<Input>, Problem> {
     let envelope: Envelope<RawResults> = caller.read(body, None)?;
     let RawResults { node, results } = envelope.command;
     let results: Vec<StepResult> = results

@@ -5,7 +5,7 @@ use holdpoint_contracts::executor::{DeleteAgent, PauseScope, ResumeScope};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_ids::AgentName;
-use holdpoint_kernel::Request;
+use holdpoint_kernel::DecodedCommand;
 
 use super::caller::Caller;
 use crate::domain::{Input, ScopeInput};
@@ -15,7 +15,7 @@ pub(super) fn decode(
     verb: &str,
     body: &[u8],
     caller: &Caller<'_>,
-) -> Result<Request<Input>, Problem> {
+) -> Result<DecodedCommand<Input>, Problem> {
     match verb {
         PauseScope::VERB => command(caller, body, |by, it: PauseScope| {
             let input = ScopeInput::Pause {
@@ -40,7 +40,7 @@ fn command<C: Command>(
     caller: &Caller<'_>,
     body: &[u8],
     input: impl FnOnce(Actor, C) -> (Option<AgentName>, ScopeInput),
-) -> Result<Request<Input>, Problem> {
+) -> Result<DecodedCommand<Input>, Problem> {
     let it: Envelope<C> = caller.read(body, Some(Right::Operate))?;
     let (agent, input) = input(it.actor, it.command);
     if agent.is_none() {
@@ -51,5 +51,5 @@ fn command<C: Command>(
         agent,
         input,
     };
-    Ok(Request::one(input, it.key))
+    Ok(DecodedCommand::one(input, it.key))
 }

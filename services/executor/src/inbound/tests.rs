@@ -1,4 +1,4 @@
-//! Who may give which command, and what becomes of alarms and dead letters.
+//! Who may give which command, and what becomes of timers and dead letters.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "a test names what it expects; anything else fails it"
@@ -35,8 +35,8 @@ fn give<C: Command>(
     secrets: &Secrets,
     command: C,
     actor: &str,
-    vouched: Option<(&Secrets, &str)>,
-) -> Result<Request<Input>, Problem> {
+    require_active_user: Option<(&Secrets, &str)>,
+) -> Result<DecodedCommand<Input>, Problem> {
     let parts = Parts {
         workspace: acme(),
         service: "executor".to_owned(),
@@ -48,7 +48,7 @@ fn give<C: Command>(
         key: None,
         command,
     };
-    if let Some((by, role)) = vouched {
+    if let Some((by, role)) = require_active_user {
         let claims = Claims {
             workspace: acme(),
             user: "ada".parse().unwrap(),
@@ -78,9 +78,9 @@ fn start() -> StartRun {
     }
 }
 
-fn actor(request: &Request<Input>) -> String {
+fn actor(request: &DecodedCommand<Input>) -> String {
     let input = match &request.inputs[0] {
-        Input::Vouched { user, input, .. } => {
+        Input::OnBehalfOf { user, input, .. } => {
             assert_eq!(user.as_str(), "ada", "it counts while she is active");
             input
         }
@@ -99,9 +99,9 @@ fn actor(request: &Request<Input>) -> String {
 #[test]
 fn the_actor_is_who_was_vouched_for() {
     let secrets = fresh();
-    let by = |it: Result<Request<Input>, Problem>| actor(&it.unwrap());
-    let vouched = give(&secrets, pause(), "eve", Some((&secrets, "operator")));
-    assert_eq!(by(vouched), "ada");
+    let by = |it: Result<DecodedCommand<Input>, Problem>| actor(&it.unwrap());
+    let require_active_user = give(&secrets, pause(), "eve", Some((&secrets, "operator")));
+    assert_eq!(by(require_active_user), "ada");
     assert_eq!(by(give(&secrets, pause(), "eve", None)), "unsigned:eve");
 }
 
@@ -167,9 +167,9 @@ fn a_member_starts_runs_and_does_not_pause_them() {
     assert_eq!(problem.code, "forbidden");
 }
 
-/// An alarm of an unknown form is refused by itself; its neighbours count.
+/// A timer of an unknown form is refused by itself; its neighbours count.
 #[test]
-fn every_alarm_of_a_message_is_taken_by_itself() {
+fn every_timer_of_a_message_is_taken_by_itself() {
     let hold = HoldId {
         run: RunId::fresh(),
         number: 1,
@@ -181,10 +181,10 @@ fn every_alarm_of_a_message_is_taken_by_itself() {
     };
     let system: Workspace = subject::SYSTEM_WORKSPACE.parse().unwrap();
     let inputs = [
-        alarm(&acme(), fired(hold.to_string())),
-        alarm(&system, fired("node_node-a".to_owned())),
-        alarm(&acme(), fired("node_node-a".to_owned())),
-        alarm(&system, fired("nonsense".to_owned())),
+        timer(&acme(), fired(hold.to_string())),
+        timer(&system, fired("node_node-a".to_owned())),
+        timer(&acme(), fired("node_node-a".to_owned())),
+        timer(&system, fired("nonsense".to_owned())),
     ];
     assert!(matches!(
         inputs,
@@ -194,8 +194,8 @@ fn every_alarm_of_a_message_is_taken_by_itself() {
                 input: NodeInput::Silent { rev: 3 },
                 ..
             },
-            Input::UnknownAlarm { .. },
-            Input::UnknownAlarm { .. },
+            Input::UnknownTimer { .. },
+            Input::UnknownTimer { .. },
         ]
     ));
 }
@@ -230,8 +230,8 @@ fn a_buried_message_is_told_to_the_runs_it_names() {
         number: 2,
     };
     for subject in [
-        format!("wish.acme.hold.{hold}"),
-        format!("wish.acme.ended.{one}"),
+        format!("desired_state.acme.hold.{hold}"),
+        format!("desired_state.acme.ended.{one}"),
     ] {
         let inputs = incident(&subject, b"{}", "too large");
         assert!(
@@ -239,10 +239,10 @@ fn a_buried_message_is_told_to_the_runs_it_names() {
             "{subject}: {inputs:?}"
         );
     }
-    assert!(incident("wish.sys.timer.node_a", b"{}", "too large").is_empty());
+    assert!(incident("desired_state.sys.timer.node_a", b"{}", "too large").is_empty());
 }
 
-/// S3-R2: a step token alone says which hand-out asks; to it another run does not exist. Whoever has
+/// S3-R2: a step token alone says which dispatch asks; to it another run does not exist. Whoever has
 /// none takes the right to ask.
 #[test]
 fn a_step_token_says_which_hand_out_asks() {

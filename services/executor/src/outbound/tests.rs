@@ -1,4 +1,4 @@
-//! What leaves the executor: hand-outs with their tokens, wishes.
+//! What leaves the executor: dispatches with their tokens, desired states.
 
 use holdpoint_auth::Secrets;
 use holdpoint_contracts::message::Actor;
@@ -14,8 +14,8 @@ fn acme() -> Workspace {
     "acme".parse().unwrap()
 }
 
-fn out() -> HandOut {
-    HandOut {
+fn out() -> StepDispatch {
+    StepDispatch {
         workspace: acme(),
         run: RunId::fresh(),
         agent: "outreach".parse().unwrap(),
@@ -41,9 +41,9 @@ fn out() -> HandOut {
 fn every_hand_out_carries_a_token_that_speaks_for_it_alone() {
     let key = Secrets::fresh().unwrap().keys().unwrap().steps;
     let out = out();
-    let messages = messages(&[Effect::HandOut(Box::new(out.clone()))], &key);
+    let messages = messages(&[Effect::StepDispatch(Box::new(out.clone()))], &key);
     assert_eq!(messages[0].subject, "hp.acme.steps.orders~find");
-    let sent: HandOut = serde_json::from_str(&messages[0].body).unwrap();
+    let sent: StepDispatch = serde_json::from_str(&messages[0].body).unwrap();
     let token = sent.token.unwrap();
     let claims = key.check(&token, out.at).unwrap();
     assert_eq!(
@@ -64,7 +64,7 @@ fn every_hand_out_carries_a_token_that_speaks_for_it_alone() {
 #[test]
 fn an_http_tool_goes_to_its_own_queue() {
     let key = Secrets::fresh().unwrap().keys().unwrap().steps;
-    let out = HandOut {
+    let out = StepDispatch {
         http: Some(HttpCall {
             method: "POST".to_owned(),
             url: "https://x.example".to_owned(),
@@ -72,38 +72,38 @@ fn an_http_tool_goes_to_its_own_queue() {
         }),
         ..out()
     };
-    let message = hand_out(&out, &key, out.at).unwrap();
+    let message = step_dispatch(&out, &key, out.at).unwrap();
     assert_eq!(message.subject, "hp.acme.steps.http-tool");
 }
 
-/// DESIGN, "Four messages": alarms are wishes, and one command carries many.
+/// DESIGN, "Four messages": timers are desired states, and one command carries many.
 #[test]
-fn alarms_are_wishes_of_the_scheduler() {
+fn timers_are_desired_states_of_the_scheduler() {
     let hold = HoldId {
         run: RunId::fresh(),
         number: 2,
     };
-    let wishes = wishes(&[
+    let desired_states = desired_states(&[
         Effect::Timer {
             workspace: acme(),
             hold,
             rev: 3,
             due: Some(DateTime::UNIX_EPOCH),
         },
-        Effect::NodeAlarm {
+        Effect::NodeTimer {
             node: "node-a".parse().unwrap(),
             rev: 9,
             due: None,
         },
     ]);
-    let named: Vec<_> = wishes
+    let named: Vec<_> = desired_states
         .iter()
-        .map(|wish| {
+        .map(|desired_state| {
             (
-                wish.kind,
-                wish.workspace.as_str(),
-                wish.id.as_str(),
-                wish.rev,
+                desired_state.kind,
+                desired_state.workspace.as_str(),
+                desired_state.id.as_str(),
+                desired_state.rev,
             )
         })
         .collect();
@@ -115,8 +115,11 @@ fn alarms_are_wishes_of_the_scheduler() {
             ("timer", "sys", "node_node-a", 9)
         ]
     );
-    let bodies: Vec<_> = wishes.iter().map(|wish| wish.body.as_str()).collect();
-    let message = wish_message("timer", &acme(), &bodies).unwrap();
+    let bodies: Vec<_> = desired_states
+        .iter()
+        .map(|desired_state| desired_state.body.as_str())
+        .collect();
+    let message = desired_state_command("timer", &acme(), &bodies).unwrap();
     assert!(
         message.subject.ends_with(".set_timers"),
         "{}",
@@ -126,7 +129,7 @@ fn alarms_are_wishes_of_the_scheduler() {
     assert_eq!(sent.command.owner, "executor");
     assert_eq!(sent.command.timers.len(), 2);
     assert_eq!(sent.command.timers[0].due, Some(DateTime::UNIX_EPOCH));
-    assert!(wish_message("nonsense", &acme(), &[]).is_err());
+    assert!(desired_state_command("nonsense", &acme(), &[]).is_err());
 }
 
 /// Mend B-3: what a replica of another version wrote reaches the receiver as it was written.
@@ -140,7 +143,7 @@ fn rows_of_a_newer_version_are_sent_as_they_are() {
         })
         .collect();
     let rows: Vec<_> = rows.iter().map(String::as_str).collect();
-    let message = wish_message("timer", &acme(), &rows).unwrap();
+    let message = desired_state_command("timer", &acme(), &rows).unwrap();
     assert!(message.subject.ends_with(".set_timers"));
     let body: serde_json::Value = serde_json::from_str(&message.body).unwrap();
     assert_eq!(body["actor"], "service:executor");
@@ -154,12 +157,12 @@ fn rows_of_a_newer_version_are_sent_as_they_are() {
     // The receiver of today reads it, and ignores what it does not know.
     let read: Envelope<SetTimers> = serde_json::from_str(&message.body).unwrap();
     assert_eq!(read.command.timers.len(), 2);
-    assert!(wish_message("timer", &acme(), &[rows[0], "{"]).is_err());
+    assert!(desired_state_command("timer", &acme(), &[rows[0], "{"]).is_err());
 }
 
-/// Mend B-3: a question that its owner refuses fails its step; a refused alarm is an incident.
+/// Mend B-3: a question that its owner refuses fails its step; a refused timer is an incident.
 #[test]
-fn a_refused_wish_reaches_its_run() {
+fn a_refused_desired_state_reaches_its_run() {
     let hold = HoldId {
         run: RunId::fresh(),
         number: 3,
@@ -167,14 +170,14 @@ fn a_refused_wish_reaches_its_run() {
     let problem = Problem::new(422, "too_many", "no room");
     let (workspace, id, now) = (acme(), hold.to_string(), DateTime::UNIX_EPOCH);
     let after = |kind, id| {
-        let wish = RefusedWish {
+        let desired_state = RefusedState {
             kind,
             workspace: &workspace,
             id,
             rev: 1,
             problem: &problem,
         };
-        refused(&wish, now)
+        refused(&desired_state, now)
     };
     let AfterRefusal::Decide(Input::Run { run, input, .. }) = after("hold", &id) else {
         panic!()

@@ -1,4 +1,4 @@
-//! Table `handovers`: who had a step when (S4-R7). Rows are added and never changed.
+//! Table `lease_events`: who had a step when (S4-R7). Rows are added and never changed.
 #![expect(
     clippy::disallowed_methods,
     reason = "the entity macro generates a nested save that begins"
@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_contracts::run::Handover;
+use holdpoint_contracts::run::LeaseEvent;
 use holdpoint_ids::RunId;
 use holdpoint_store::{StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
@@ -18,7 +18,7 @@ use super::node_row;
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "handovers")]
+#[sea_orm(table_name = "lease_events")]
 pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub run_id: Uuid,
@@ -35,10 +35,14 @@ pub struct Model {
 impl ActiveModelBehavior for ActiveModel {}
 
 fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("handovers", error)
+    StoreError::broken("lease_events", error)
 }
 
-pub(crate) fn active(run: RunId, step: &str, entry: &Handover) -> Result<ActiveModel, StoreError> {
+pub(crate) fn active(
+    run: RunId,
+    step: &str,
+    entry: &LeaseEvent,
+) -> Result<ActiveModel, StoreError> {
     Ok(ActiveModel {
         run_id: Set(run.uuid()),
         step_id: Set(step.to_owned()),
@@ -57,17 +61,17 @@ pub(crate) async fn insert(db: &Transaction, rows: Vec<ActiveModel>) -> Result<(
 pub(crate) async fn of_run(
     db: &impl ConnectionTrait,
     run: RunId,
-) -> Result<BTreeMap<String, Vec<Handover>>, StoreError> {
+) -> Result<BTreeMap<String, Vec<LeaseEvent>>, StoreError> {
     let rows = Entity::find()
         .filter(COLUMN.run_id.eq(run.uuid()))
         .order_by_asc(Column::Dispatch)
         .order_by_asc(Column::Action)
         .all(db)
         .await?;
-    let mut steps: BTreeMap<String, Vec<Handover>> = BTreeMap::new();
+    let mut steps: BTreeMap<String, Vec<LeaseEvent>> = BTreeMap::new();
     for row in rows {
         let action = serde_json::Value::String(row.action);
-        let entry = Handover {
+        let entry = LeaseEvent {
             action: serde_json::from_value(action).map_err(broken)?,
             node: node_row::name(&row.node)?,
             at: row.at,
@@ -75,10 +79,10 @@ pub(crate) async fn of_run(
         };
         steps.entry(row.step_id).or_default().push(entry);
     }
-    // Of one hand-out the grant comes before the release; of equal times too.
+    // Of one dispatch the grant comes before the release; of equal times too.
     for entries in steps.values_mut() {
         entries.sort_by_key(|entry| {
-            let is_release = entry.action == holdpoint_contracts::run::HandoverAction::Released;
+            let is_release = entry.action == holdpoint_contracts::run::LeaseAction::Released;
             (entry.dispatch, is_release)
         });
     }

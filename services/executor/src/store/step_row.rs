@@ -164,7 +164,7 @@ pub(crate) async fn requests(
     Ok(found)
 }
 
-/// Steps that are handed out and not granted, by run and step after one; of certain tools, or of all.
+/// Steps that are dispatched and not granted, by run and step after one; of certain tools, or of all.
 ///
 /// A row that cannot be read is logged and passed over. The page is then filled from the rows after
 /// it, so that a short page still means the end.

@@ -60,7 +60,7 @@ async fn postgres_behaves_as_sqlite_does() {
     activities::trimmed(&database("trimmed").await).await;
     activities::forgotten(&database("forgotten").await).await;
     leases::stand_and_end(&database("leases").await).await;
-    leases::handed_over(&database("handovers").await).await;
+    leases::handed_over(&database("lease_events").await).await;
     leases::queued_in_pages(&database("queued").await).await;
     leases::nodes_go(&database("nodes").await).await;
     pauses::wait_for_starts(&database("pauses").await, &database("pauses").await).await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use holdpoint_kernel::{Activity, Sweep, SweepNudge, SweepPage};
+use holdpoint_kernel::{KernelStatus, Sweep, SweepPage, SweepTrigger};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
@@ -27,9 +27,9 @@ const PAGE_SCOPES: u64 = 20;
 
 /// Whether pages are known to come: whoever moves the clock waits for them.
 #[derive(Debug, Default)]
-pub(crate) struct PagesToCome {
+pub(crate) struct ScopeSyncPending {
     counts: Mutex<Counts>,
-    sweep: OnceLock<(SweepNudge, Activity)>,
+    sweep: OnceLock<(SweepTrigger, KernelStatus)>,
 }
 
 /// Commands that were committed, and as many of them as have no page left.
@@ -39,7 +39,7 @@ struct Counts {
     done: u64,
 }
 
-impl PagesToCome {
+impl ScopeSyncPending {
     /// A command for many was committed: its pages begin at once.
     pub(crate) fn begin(&self) {
         let Some((nudge, activity)) = self.sweep.get() else {
@@ -70,7 +70,7 @@ impl PagesToCome {
     }
 
     /// From here on commands wake the sweep.
-    pub(super) fn wakes(&self, nudge: SweepNudge, activity: Activity) {
+    pub(super) fn wakes(&self, nudge: SweepTrigger, activity: KernelStatus) {
         drop(self.sweep.set((nudge, activity)));
     }
 
@@ -80,7 +80,7 @@ impl PagesToCome {
 }
 
 /// The sweep of all scopes.
-pub(super) struct Following(pub(super) Arc<PagesToCome>);
+pub(super) struct Following(pub(super) Arc<ScopeSyncPending>);
 
 impl Sweep<Executor> for Following {
     const NAME: &'static str = "following";

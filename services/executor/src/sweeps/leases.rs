@@ -112,7 +112,7 @@ impl Leases {
         Ok(inputs.collect())
     }
 
-    async fn look(&mut self, db: &DatabaseConnection) -> Result<SweepPage<Executor>, StoreError> {
+    async fn lookup(&mut self, db: &DatabaseConnection) -> Result<SweepPage<Executor>, StoreError> {
         if self.is_deaf(Instant::now()) {
             return Ok(SweepPage {
                 inputs: Vec::new(),
@@ -134,12 +134,12 @@ impl Leases {
         let nodes: HashMap<_, _> = nodes.iter().map(|node| (&node.name, node)).collect();
         let mut silent = BTreeSet::new();
         for lease in &leases {
-            match judge(lease, nodes.get(&lease.node).copied(), now) {
-                Judged::Stands => {}
-                Judged::Ask(rev) => {
+            match lease_status(lease, nodes.get(&lease.node).copied(), now) {
+                LeaseStatus::Stands => {}
+                LeaseStatus::Ask(rev) => {
                     silent.insert((lease.node.clone(), rev));
                 }
-                Judged::Ended => inputs.push(ended(lease)),
+                LeaseStatus::Ended => inputs.push(ended(lease)),
             }
         }
         inputs.extend(silent.into_iter().map(|(node, rev)| Input::Node {
@@ -167,13 +167,13 @@ impl Sweep<Executor> for Leases {
         &'a mut self,
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
-        self.look(db).boxed()
+        self.lookup(db).boxed()
     }
 }
 
 /// What is to become of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judged {
+pub enum LeaseStatus {
     /// Nothing.
     Stands,
     /// Its node is asked to beat; the version is the node's.
@@ -184,27 +184,29 @@ pub enum Judged {
 
 /// Judges a lease by what its node has said.
 #[must_use]
-pub fn judge(lease: &Lease, node: Option<&Node>, now: DateTime<Utc>) -> Judged {
+pub fn lease_status(lease: &Lease, node: Option<&Node>, now: DateTime<Utc>) -> LeaseStatus {
     let has_run_out = after(lease.heartbeat_at, lease.lease_ms) <= now;
     let Some(node) = node else {
         // A node that never beat: there is nobody to ask.
         return match has_run_out {
-            true => Judged::Ended,
-            false => Judged::Stands,
+            true => LeaseStatus::Ended,
+            false => LeaseStatus::Stands,
         };
     };
     match node.status {
         // What it was granted after it had been given up stands by itself.
-        NodeStatus::Down if has_run_out || lease.heartbeat_at <= node.changed_at => Judged::Ended,
-        NodeStatus::Down | NodeStatus::Suspect => Judged::Stands,
-        NodeStatus::Up | NodeStatus::Draining if !has_run_out => Judged::Stands,
+        NodeStatus::Down if has_run_out || lease.heartbeat_at <= node.changed_at => {
+            LeaseStatus::Ended
+        }
+        NodeStatus::Down | NodeStatus::Suspect => LeaseStatus::Stands,
+        NodeStatus::Up | NodeStatus::Draining if !has_run_out => LeaseStatus::Stands,
         // It lives, and has not named the step for half a lease and longer: it has forgotten it.
         NodeStatus::Up | NodeStatus::Draining
             if node.last_seen >= after(lease.heartbeat_at, lease.lease_ms / 2) =>
         {
-            Judged::Ended
+            LeaseStatus::Ended
         }
-        NodeStatus::Up | NodeStatus::Draining => Judged::Ask(node.version),
+        NodeStatus::Up | NodeStatus::Draining => LeaseStatus::Ask(node.version),
     }
 }
 

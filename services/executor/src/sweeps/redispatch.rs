@@ -1,4 +1,4 @@
-//! Publishes hand-outs again that nobody has confirmed: a wiped or truncated stream costs time only.
+//! Publishes dispatches again that nobody has confirmed: a wiped or truncated stream costs time only.
 //!
 //! A message is built from the step's row and the run, never looked up on the bus. Time is counted
 //! in passes, so that no clock that a user moves can flood the queues.
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use holdpoint_contracts::steps::HandOut;
+use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::{RunId, ToolName, Workspace};
 use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 use serde_json::Value;
 
-use crate::domain::run::Called;
+use crate::domain::run::ToolInvocation;
 use crate::domain::tool::is_built_in;
 use crate::domain::{Fact, Need, Run, StepRow, Tool};
 use crate::{Executor, outbound, store};
@@ -30,19 +30,19 @@ const COUNTED_MAX: usize = 200_000;
 /// Passes between two repetitions at last: 10 minutes.
 const PASSES_MAX: u32 = 30;
 
-/// Names one hand-out.
+/// Names one dispatch.
 type Place = (RunId, String, u64);
 
 /// Answers of people, by run and name of the value.
 type Given = HashMap<(RunId, String), Arc<Value>>;
 
-/// The sweep of hand-outs.
+/// The sweep of dispatches.
 #[derive(Debug)]
 pub(super) struct HandOuts {
     service: Executor,
     /// The last step of the page before; none at the beginning of a pass.
     after: Option<(RunId, String)>,
-    /// In how many passes a hand-out was found unconfirmed.
+    /// In how many passes a dispatch was found unconfirmed.
     passes: HashMap<Place, u32>,
     /// The same, of the pass that is under way.
     counted: HashMap<Place, u32>,
@@ -58,7 +58,7 @@ impl HandOuts {
         }
     }
 
-    /// Counts a hand-out; whether it is to be published again now.
+    /// Counts a dispatch; whether it is to be published again now.
     fn is_due(&mut self, row: &StepRow) -> bool {
         if self.counted.len() >= COUNTED_MAX {
             return false;
@@ -69,7 +69,7 @@ impl HandOuts {
         is_turn(passes)
     }
 
-    async fn look(&mut self, db: &DatabaseConnection) -> Result<SweepPage<Executor>, StoreError> {
+    async fn lookup(&mut self, db: &DatabaseConnection) -> Result<SweepPage<Executor>, StoreError> {
         let after = self.after.as_ref().map(|(run, step)| (*run, step.as_str()));
         let rows = store::queued_steps(db, after, &[], PAGE).await?;
         let more = rows.len() >= usize::try_from(PAGE).unwrap_or(usize::MAX);
@@ -81,18 +81,18 @@ impl HandOuts {
         if !more {
             self.passes = std::mem::take(&mut self.counted);
         }
-        let out = hand_outs(db, due).await?;
+        let out = step_dispatches(db, due).await?;
         if !out.is_empty() {
             tracing::info!(
                 steps = out.len(),
-                "handed out again: nobody has confirmed them"
+                "dispatched again: nobody has confirmed them"
             );
         }
         let now = self.service.clock.now();
         let key = &self.service.keys.steps;
         let messages = out
             .iter()
-            .filter_map(|out| outbound::hand_out(out, key, now));
+            .filter_map(|out| outbound::step_dispatch(out, key, now));
         Ok(SweepPage {
             inputs: Vec::new(),
             messages: messages.collect(),
@@ -109,7 +109,7 @@ impl Sweep<Executor> for HandOuts {
         &'a mut self,
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
-        self.look(db).boxed()
+        self.lookup(db).boxed()
     }
 }
 
@@ -119,12 +119,12 @@ pub(super) const fn is_turn(passes: u32) -> bool {
         || (passes >= PASSES_MAX && passes.is_multiple_of(PASSES_MAX))
 }
 
-/// The hand-outs of queued steps, made again from what is stored. What is paused, over or queued
+/// The dispatches of queued steps, made again from what is stored. What is paused, over or queued
 /// under another number by now is left out.
-pub(crate) async fn hand_outs(
+pub(crate) async fn step_dispatches(
     db: &DatabaseConnection,
     rows: Vec<StepRow>,
-) -> Result<Vec<HandOut>, StoreError> {
+) -> Result<Vec<StepDispatch>, StoreError> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
@@ -184,7 +184,7 @@ fn named<'r>(row: &StepRow, run: &&'r Run) -> Option<(&'r Workspace, ToolName)> 
     Some((&run.workspace, row.tool.as_deref()?.parse().ok()?))
 }
 
-fn again(run: &Run, row: StepRow, (tools, given): (&[Tool], &Given)) -> Option<HandOut> {
+fn again(run: &Run, row: StepRow, (tools, given): (&[Tool], &Given)) -> Option<StepDispatch> {
     let step = run
         .steps
         .iter()
@@ -193,11 +193,11 @@ fn again(run: &Run, row: StepRow, (tools, given): (&[Tool], &Given)) -> Option<H
     let is_it = |tool: &&Tool| tool.workspace == run.workspace && tool.spec.name == name;
     let http = tools.iter().find(is_it).map(|tool| tool.spec.http.clone());
     let find = |name: &str| given.get(&(run.id, name.to_owned())).cloned();
-    let called = Called {
+    let called = ToolInvocation {
         tool: name,
         args: row.request?,
         http,
         answers: step.questions.answers(find),
     };
-    run.hand_out(step, called)
+    run.step_dispatch(step, called)
 }

@@ -1,4 +1,4 @@
-//! Which leases end, and how often a hand-out is sent again.
+//! Which leases end, and how often a dispatch is sent again.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::RunId;
 use holdpoint_testkit::{NatsProcess, until};
 
-use super::hand_outs::is_turn;
-use super::leases::{HEARD_AGAIN_WITHIN, Judged, Leases, judge};
+use super::leases::{HEARD_AGAIN_WITHIN, LeaseStatus, Leases, lease_status};
+use super::redispatch::is_turn;
 use crate::domain::{Lease, Node};
 
 fn at(seconds: i64) -> DateTime<Utc> {
@@ -49,29 +49,53 @@ fn node(status: NodeStatus, last_seen: i64, changed_at: i64) -> Node {
 fn a_lease_ends_only_when_its_node_is_gone_or_has_forgotten_it() {
     use NodeStatus::{Down, Suspect, Up};
     let cases = [
-        ("a node that never beat", None, 29, Judged::Stands),
-        ("and its time is up", None, 30, Judged::Ended),
-        ("it lives", Some(node(Up, 0, 0)), 29, Judged::Stands),
-        ("silent: asked", Some(node(Up, 0, 0)), 30, Judged::Ask(7)),
+        ("a node that never beat", None, 29, LeaseStatus::Stands),
+        ("and its time is up", None, 30, LeaseStatus::Ended),
+        ("it lives", Some(node(Up, 0, 0)), 29, LeaseStatus::Stands),
+        (
+            "silent: asked",
+            Some(node(Up, 0, 0)),
+            30,
+            LeaseStatus::Ask(7),
+        ),
         (
             "five days on",
             Some(node(Up, 5, 0)),
             432_000,
-            Judged::Ask(7),
+            LeaseStatus::Ask(7),
         ),
         (
             "being asked",
             Some(node(Suspect, 0, 30)),
             31,
-            Judged::Stands,
+            LeaseStatus::Stands,
         ),
-        ("given up", Some(node(Down, 0, 2)), 3, Judged::Ended),
-        ("granted since", Some(node(Down, 0, -1)), 3, Judged::Stands),
-        ("granted since", Some(node(Down, 0, -1)), 30, Judged::Ended),
-        ("beats without it", Some(node(Up, 20, 0)), 30, Judged::Ended),
+        ("given up", Some(node(Down, 0, 2)), 3, LeaseStatus::Ended),
+        (
+            "granted since",
+            Some(node(Down, 0, -1)),
+            3,
+            LeaseStatus::Stands,
+        ),
+        (
+            "granted since",
+            Some(node(Down, 0, -1)),
+            30,
+            LeaseStatus::Ended,
+        ),
+        (
+            "beats without it",
+            Some(node(Up, 20, 0)),
+            30,
+            LeaseStatus::Ended,
+        ),
     ];
     for (name, node, now, wanted) in cases {
-        assert_eq!(judge(&lease(), node.as_ref(), at(now)), wanted, "{name}");
+        assert_eq!(
+            lease_status(&lease(), node.as_ref(), at(now)),
+            wanted,
+            "{name}"
+        );
     }
 }
 

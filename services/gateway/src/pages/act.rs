@@ -17,7 +17,7 @@ use super::person::{Fields, PageError, Person, Posted};
 use super::request;
 use super::schema::{FieldFault, FormSchema};
 use super::words;
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::problem;
 use crate::routes::requests::decided;
@@ -28,7 +28,7 @@ pub(super) const FRAGMENT: &str = "x-holdpoint-fragment";
 
 /// What a form asks for.
 #[derive(Debug)]
-pub(super) enum Wish {
+pub(super) enum FormAction {
     Decide(Decision),
     Act(RequestAction),
     Withdraw,
@@ -63,9 +63,9 @@ pub(super) async fn act(
     let id = request::id(&id)?;
     let seen = request::get(&app, &person, id).await?;
     let is_fragment = headers.contains_key(FRAGMENT);
-    let wish = wish(&fields, &seen);
-    let done = match wish {
-        Ok(wish) => done(&app, &person, (id, version(&fields)), wish).await,
+    let desired_state = desired_state(&fields, &seen);
+    let done = match desired_state {
+        Ok(desired_state) => done(&app, &person, (id, version(&fields)), desired_state).await,
         Err(fault) => Err(fault),
     };
     let (tried, status) = match done {
@@ -109,16 +109,16 @@ pub(super) async fn done(
     app: &App,
     person: &Person,
     (id, version): (HoldId, Option<u64>),
-    wish: Wish,
+    desired_state: FormAction,
 ) -> Result<(RequestView, Option<Notice>), Fault> {
     let caller = &person.caller;
-    let needed = match wish {
-        Wish::Decide(_) | Wish::Act(_) => Right::Decide,
-        Wish::Withdraw | Wish::AskAgain(..) => Right::Ask,
+    let needed = match desired_state {
+        FormAction::Decide(_) | FormAction::Act(_) => Right::Decide,
+        FormAction::Withdraw | FormAction::AskAgain(..) => Right::Ask,
     };
     caller.may(needed)?;
-    let answered = match wish {
-        Wish::Decide(decision) => {
+    let answered = match desired_state {
+        FormAction::Decide(decision) => {
             let command = DecideRequest {
                 id,
                 decision,
@@ -127,7 +127,7 @@ pub(super) async fn done(
             let decided = decided(app, caller, None, command).await?;
             decided.map(|decided| decided.request)
         }
-        Wish::Act(action) => {
+        FormAction::Act(action) => {
             let command = ActOnRequest {
                 id,
                 action,
@@ -136,11 +136,11 @@ pub(super) async fn done(
             let answered = app.command(caller, None, command).await?;
             answered.map(|view| put_away_by(&caller.claims, view))
         }
-        Wish::Withdraw => {
+        FormAction::Withdraw => {
             let command = WithdrawHold { id, version };
             app.command(caller, None, command).await?
         }
-        Wish::AskAgain(to, timeout_ms) => {
+        FormAction::AskAgain(to, timeout_ms) => {
             let command = AskAgain {
                 id: id.asked_again(),
                 again: id,
@@ -151,8 +151,8 @@ pub(super) async fn done(
         }
     };
     match answered {
-        Answered::Done(view) => Ok((view, None)),
-        Answered::Accepted(_) => {
+        CommandOutcome::Done(view) => Ok((view, None)),
+        CommandOutcome::Accepted(_) => {
             let text =
                 "It is stored, and will be done as soon as the service that owns it is back.";
             let notice = Notice {
@@ -169,34 +169,34 @@ fn version(fields: &Fields) -> Option<u64> {
     fields.get("version").and_then(|text| text.parse().ok())
 }
 
-pub(super) fn wish(fields: &Fields, request: &RequestView) -> Result<Wish, Fault> {
+pub(super) fn desired_state(fields: &Fields, request: &RequestView) -> Result<FormAction, Fault> {
     let text = |name: &str| fields.said(name).map(str::to_owned);
     let needed = |name: &str, message: &str| text(name).ok_or_else(|| invalid(message));
-    let wish = match fields.get("do").unwrap_or_default() {
-        "respond" => Wish::Decide(Decision::Respond {
+    let desired_state = match fields.get("do").unwrap_or_default() {
+        "respond" => FormAction::Decide(Decision::Respond {
             answer: answer(fields, request)?,
         }),
-        "approve" => Wish::Decide(Decision::Approve {
+        "approve" => FormAction::Decide(Decision::Approve {
             comment: text("comment"),
         }),
-        "reject" => Wish::Decide(Decision::Reject {
+        "reject" => FormAction::Decide(Decision::Reject {
             reason: needed("reason", "Say why: a rejection needs a reason.")?,
         }),
-        "complete" => Wish::Decide(Decision::Complete(completion(fields)?)),
-        "accept" => Wish::Act(RequestAction::Accept),
-        "take_over" => Wish::Act(RequestAction::TakeOver),
-        "acknowledge" => Wish::Act(RequestAction::Acknowledge),
-        "reassign" => Wish::Act(RequestAction::Reassign {
+        "complete" => FormAction::Decide(Decision::Complete(completion(fields)?)),
+        "accept" => FormAction::Act(RequestAction::Accept),
+        "take_over" => FormAction::Act(RequestAction::TakeOver),
+        "acknowledge" => FormAction::Act(RequestAction::Acknowledge),
+        "reassign" => FormAction::Act(RequestAction::Reassign {
             to: audience(&needed("to", "Say who: @user.name or @role.name.")?),
         }),
-        "delegate" => Wish::Act(RequestAction::Delegate {
+        "delegate" => FormAction::Act(RequestAction::Delegate {
             to: audience(&needed("to", "Say who: @user.name or @role.name.")?),
         }),
-        "snooze" => Wish::Act(RequestAction::Snooze {
+        "snooze" => FormAction::Act(RequestAction::Snooze {
             for_ms: milliseconds(&needed("for", "Say for how long.")?)?,
         }),
-        "withdraw" => Wish::Withdraw,
-        "ask_again" => Wish::AskAgain(
+        "withdraw" => FormAction::Withdraw,
+        "ask_again" => FormAction::AskAgain(
             text("to").map(|to| {
                 to.split([',', ' '])
                     .filter(|one| !one.is_empty())
@@ -214,7 +214,7 @@ pub(super) fn wish(fields: &Fields, request: &RequestView) -> Result<Wish, Fault
             )));
         }
     };
-    Ok(wish)
+    Ok(desired_state)
 }
 
 pub(super) fn invalid(message: &str) -> Fault {

@@ -2,7 +2,7 @@
 
 use chrono_tz::Tz;
 use holdpoint_auth::{Choice, Right};
-use holdpoint_contracts::handoff::{Handled, LateAnswer, RequestView};
+use holdpoint_contracts::handoff::{LateAnswer, RequestHistoryEntry, RequestView};
 use holdpoint_contracts::hold::HoldOutcome;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -90,7 +90,7 @@ pub(super) fn is_for(person: &Person, request: &RequestView) -> bool {
 
 /// Whether somebody has approved what waits for the votes of others.
 pub(super) fn has_voted(person: &Person, request: &RequestView) -> bool {
-    let is_theirs = |one: &Handled| one.action == "approved" && one.by == person.name();
+    let is_theirs = |one: &RequestHistoryEntry| one.action == "approved" && one.by == person.name();
     request.votes.is_some() && request.history.iter().any(is_theirs)
 }
 
@@ -314,7 +314,7 @@ fn late_words(data: &Value) -> Markup {
     }
 }
 
-fn history(history: &[Handled], zone: Tz) -> Markup {
+fn history(history: &[RequestHistoryEntry], zone: Tz) -> Markup {
     html! {
         @if !history.is_empty() {
             details.history {

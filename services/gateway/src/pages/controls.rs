@@ -189,7 +189,7 @@ impl Forms<'_> {
             };
         }
         if request.options.is_empty() {
-            return self.free("Answer", "answer");
+            return self.free("Reply", "answer");
         }
         let label = |option: &str| self.label(option);
         if request.options.len() <= BUTTONS_MAX {
@@ -201,7 +201,7 @@ impl Forms<'_> {
             return self.form("respond", "row", &inside);
         }
         let inside = html! {
-            label for={ (self.id) "-answer" } { "Answer" }
+            label for={ (self.id) "-answer" } { "Reply" }
             select id={ (self.id) "-answer" } name="answer" required {
                 option value="" { "Choose…" }
                 @for option in &request.options {

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::notification::{GetWatching, Unwatch, Watched, Watching};
+use holdpoint_contracts::notification::{GetWatchStatus, Unwatch, WatchStatus, Watched};
 use holdpoint_ids::RunId;
 use maud::{Markup, html};
 
@@ -19,7 +19,7 @@ use crate::routes::watches::follow;
 const ASKED_WITHIN: Duration = Duration::from_millis(500);
 
 /// What can be followed on a page, and who does.
-pub(super) struct Followed(Vec<(Watched, Watching)>);
+pub(super) struct Followed(Vec<(Watched, WatchStatus)>);
 
 /// Looks who follows these; what is not known at once is left out.
 pub(super) async fn find(app: &App, person: &Person, all: Vec<Watched>) -> Followed {
@@ -28,7 +28,7 @@ pub(super) async fn find(app: &App, person: &Person, all: Vec<Watched>) -> Follo
     // A narrowed token follows nothing for its user, so there is no button either.
     if person.may(Right::Look) && person.caller.is_whole() {
         for of in all {
-            let query = GetWatching {
+            let query = GetWatchStatus {
                 person: person.caller.claims.user.clone(),
                 of: of.clone(),
             };
@@ -57,7 +57,7 @@ impl Followed {
     }
 }
 
-fn row(person: &Person, (of, watching): (&Watched, Watching), back: Option<RunId>) -> Markup {
+fn row(person: &Person, (of, watching): (&Watched, WatchStatus), back: Option<RunId>) -> Markup {
     let (what, told) = match of {
         Watched::Request(_) => ("this request".to_owned(), "what becomes of it"),
         Watched::Run(_) => ("this run".to_owned(), "what it asks, and how it ends"),
@@ -66,7 +66,7 @@ fn row(person: &Person, (of, watching): (&Watched, Watching), back: Option<RunId
             "what its runs ask, and how they end",
         ),
     };
-    let (wish, verb) = match watching.is_watched {
+    let (desired_state, verb) = match watching.is_watched {
         true => ("unfollow", "Unfollow"),
         false => ("follow", "Follow"),
     };
@@ -75,7 +75,7 @@ fn row(person: &Person, (of, watching): (&Watched, Watching), back: Option<RunId
             input type="hidden" name="csrf" value=(person.csrf());
             input type="hidden" name="of" value=(of);
             @if let Some(run) = back { input type="hidden" name="back" value=(run); }
-            input type="hidden" name="do" value=(wish);
+            input type="hidden" name="do" value=(desired_state);
             button { (verb) " " (what) }
             span.hint { (who(watching)) " Whoever follows is told " (told) "." }
         }
@@ -83,7 +83,7 @@ fn row(person: &Person, (of, watching): (&Watched, Watching), back: Option<RunId
 }
 
 /// `You and 2 others follow.`
-fn who(watching: Watching) -> String {
+fn who(watching: WatchStatus) -> String {
     let own = u64::from(watching.is_watched);
     let others = watching.watchers.saturating_sub(own);
     match (watching.is_watched, others) {
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn it_is_said_who_follows() {
         let said = |is_watched, watchers| {
-            who(Watching {
+            who(WatchStatus {
                 is_watched,
                 watchers,
             })

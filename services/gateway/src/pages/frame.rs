@@ -209,7 +209,7 @@ pub(super) fn refused(problem: &Problem) -> Response {
         StatusCode::FORBIDDEN => "Not allowed",
         StatusCode::SERVICE_UNAVAILABLE => "Not possible at the moment",
         StatusCode::CONFLICT => "Somebody was first",
-        other => other.canonical_reason().unwrap_or("Refused"),
+        other => other.canonical_reason().unwrap_or("ApiError"),
     };
     let main = html! {
         div.panel role="alert" {

@@ -42,7 +42,7 @@ enum Who {
     Me,
     Everyone,
     /// Those of somebody by name.
-    Named(UserName),
+    PathId(UserName),
 }
 
 /// What was found, as far as it is shown.
@@ -65,7 +65,7 @@ impl Who {
         match self {
             Self::Me => "me",
             Self::Everyone => "everyone",
-            Self::Named(name) => name.as_str(),
+            Self::PathId(name) => name.as_str(),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Filter {
         let who = match said("who")?.as_deref() {
             Some("me") => Who::Me,
             Some("everyone") => Who::Everyone,
-            Some(name) => Who::Named(named(name)?),
+            Some(name) => Who::PathId(named(name)?),
             None if person.may(Right::Operate) => Who::Everyone,
             None => Who::Me,
         };
@@ -109,7 +109,7 @@ impl Filter {
         let assignee = match &self.who {
             Who::Me => Some(person.caller.claims.user.clone()),
             Who::Everyone => None,
-            Who::Named(name) => Some(name.clone()),
+            Who::PathId(name) => Some(name.clone()),
         };
         ListRequests {
             limit,
@@ -269,7 +269,7 @@ fn form(person: &Person, filter: &Filter) -> Markup {
                 select name="who" {
                     option value="me" selected[who == "me"] { "Me (" (person.name()) ")" }
                     option value="everyone" selected[who == "everyone"] { "Everyone" }
-                    @if let Who::Named(name) = &filter.who {
+                    @if let Who::PathId(name) = &filter.who {
                         option value=(name) selected { (name) }
                     }
                 }

@@ -17,7 +17,7 @@ use holdpoint_contracts::handoff::{DecideRequest, Decision, RequestView};
 use maud::html;
 use serde::Deserialize;
 
-use super::act::{self, Wish};
+use super::act::{self, FormAction};
 use super::card::{Notice, Tried, card, title};
 use super::frame;
 use super::person::{Fields, PageError, Person, cookie};
@@ -25,7 +25,7 @@ use super::request;
 use crate::app::App;
 use crate::body::from_json;
 use crate::caller::{Caller, claims};
-use crate::problem::{self, Refused};
+use crate::problem::{self, ApiError};
 use crate::routes::requests;
 use crate::store::tokens::Holder;
 
@@ -110,7 +110,7 @@ fn says(headers: &HeaderMap, name: HeaderName) -> bool {
 
 fn refused(problem: Problem, is_json: bool) -> Response {
     if is_json {
-        Refused(problem).into_response()
+        ApiError(problem).into_response()
     } else {
         PageError::Problem(problem).into_response()
     }
@@ -223,12 +223,18 @@ impl Link {
         let fields = Fields::read(request, app).await?;
         let id = self.claims.request;
         let seen = request::get(app, &self.person, id).await?;
-        let done = match act::wish(&fields, &seen) {
-            Ok(Wish::Decide(decision)) => {
+        let done = match act::desired_state(&fields, &seen) {
+            Ok(FormAction::Decide(decision)) => {
                 let version = Some(self.claims.version);
-                act::done(app, &self.person, (id, version), Wish::Decide(decision)).await
+                act::done(
+                    app,
+                    &self.person,
+                    (id, version),
+                    FormAction::Decide(decision),
+                )
+                .await
             }
-            Ok(Wish::Act(_) | Wish::Withdraw | Wish::AskAgain(..)) => {
+            Ok(FormAction::Act(_) | FormAction::Withdraw | FormAction::AskAgain(..)) => {
                 Err(act::invalid("A link decides, and does nothing else."))
             }
             Err(fault) => Err(fault),

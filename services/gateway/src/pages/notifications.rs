@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::notification::{
-    GetNotification, ListNotifications, NoteEnd, NotificationType, NotificationView,
-    ReadNotification, ReadNotifications, Unread,
+    GetNotification, ListNotifications, NotificationType, NotificationView, ReadNotification,
+    ReadNotifications, RequestEnd, Unread,
 };
 use holdpoint_ids::NotificationId;
 use maud::{Markup, html};
@@ -18,7 +18,7 @@ use super::live::{Fragment, Item, key_of};
 use super::person::{PageError, Person, Posted, encoded};
 use super::text::{clean, line};
 use super::words::{self, Tone};
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::params::Params;
 
@@ -215,7 +215,7 @@ const fn kind(kind: NotificationType) -> &'static str {
         NotificationType::WorkflowComplete => "Run",
         NotificationType::Mention => "Mention",
         NotificationType::System => "System",
-        NotificationType::Custom => "News",
+        NotificationType::Custom => "FeedPage",
         NotificationType::AgentHandoff => "Handoff",
         NotificationType::ApprovalRequested => "Approval",
         NotificationType::InputRequested => "Question",
@@ -224,16 +224,20 @@ const fn kind(kind: NotificationType) -> &'static str {
 }
 
 /// `Approved by ada`.
-fn ended(end: &NoteEnd) -> String {
-    use holdpoint_contracts::notification::FactKind;
+fn ended(end: &RequestEnd) -> String {
+    use holdpoint_contracts::notification::RequestEventKind;
     let what = match (end.outcome, end.state) {
-        (_, FactKind::TakenOver) => "Taken over",
-        (_, FactKind::Expired) => return "Time was up".to_owned(),
-        (_, FactKind::Withdrawn) => "Withdrawn",
+        (_, RequestEventKind::TakenOver) => "Taken over",
+        (_, RequestEventKind::Expired) => return "Time was up".to_owned(),
+        (_, RequestEventKind::Withdrawn) => "Withdrawn",
         (Some(outcome), _) => words::outcome(outcome),
-        (None, FactKind::Decided | FactKind::Opened | FactKind::Assigned | FactKind::Escalated) => {
-            "Decided"
-        }
+        (
+            None,
+            RequestEventKind::Decided
+            | RequestEventKind::Opened
+            | RequestEventKind::Assigned
+            | RequestEventKind::Escalated,
+        ) => "Decided",
     };
     match &end.by {
         Some(by) => format!("{what} by {}", words::who(by)),
@@ -269,10 +273,12 @@ pub(super) async fn read(
         id: id.parse().map_err(none)?,
     };
     match app.command(&person.caller, None, command).await? {
-        Answered::Done(view) if headers.contains_key(FRAGMENT) => {
+        CommandOutcome::Done(view) if headers.contains_key(FRAGMENT) => {
             Ok(card(&person, &view).into_response())
         }
-        Answered::Done(_) | Answered::Accepted(_) => Ok(Redirect::to(HERE).into_response()),
+        CommandOutcome::Done(_) | CommandOutcome::Accepted(_) => {
+            Ok(Redirect::to(HERE).into_response())
+        }
     }
 }
 

@@ -51,7 +51,7 @@ fn one_step(step: &StepView, zone: Tz) -> Markup {
                     }
                     @if let Some(node) = &step.claimed_by {
                         h3 { "Worker" }
-                        p { (node) @if let Some(at) = step.claimed_at { ", since " (words::instant(at, zone)) } ", hand-out " (step.dispatch) }
+                        p { (node) @if let Some(at) = step.claimed_at { ", since " (words::instant(at, zone)) } ", dispatch " (step.dispatch) }
                     }
                     @if step.handoff_history.len() > 1 {
                         ul { @for change in &step.handoff_history {

@@ -78,7 +78,7 @@ fn decided(outcome: Option<HoldOutcome>) -> (Tone, &'static str) {
     match outcome {
         Some(HoldOutcome::Rejected) => (Tone::Bad, "Rejected"),
         Some(HoldOutcome::Approved) => (Tone::Good, "Approved"),
-        Some(HoldOutcome::Answered) => (Tone::Good, "Answered"),
+        Some(HoldOutcome::Answered) => (Tone::Good, "CommandOutcome"),
         Some(HoldOutcome::Completed | HoldOutcome::TakenOver) => (Tone::Good, "Completed"),
         Some(HoldOutcome::Timeout | HoldOutcome::Cancelled | HoldOutcome::Fired) | None => {
             (Tone::Good, "Decided")
@@ -89,7 +89,7 @@ fn decided(outcome: Option<HoldOutcome>) -> (Tone, &'static str) {
 /// `Approved by ada`, as the beginning of a sentence.
 pub(super) const fn outcome(outcome: HoldOutcome) -> &'static str {
     match outcome {
-        HoldOutcome::Answered => "Answered",
+        HoldOutcome::Answered => "CommandOutcome",
         HoldOutcome::Approved => "Approved",
         HoldOutcome::Rejected => "Rejected",
         HoldOutcome::Completed => "Completed",
@@ -112,7 +112,7 @@ pub(super) fn reason(reason: &str) -> Option<&'static str> {
         "missing_input" => Some(
             "The run lacks inputs that its steps need; its first step starts when they are given.",
         ),
-        "barge_in" => Some(
+        "operator_takeover" => Some(
             "An operator has taken this run over while it was at work; its agent stands still until the run is completed or handed back.",
         ),
         _ => None,

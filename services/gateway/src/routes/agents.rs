@@ -19,13 +19,13 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::AgentName;
 use serde::Deserialize;
 
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::concurrency::ConcurrencyPermit;
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -44,9 +44,9 @@ struct Planning {
 }
 
 impl FromRequestParts<App> for Planning {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, app).await?;
         let user = caller.claims.user.as_str();
         Ok(Self {
@@ -60,7 +60,7 @@ async fn apply(
     State(app): State<App>,
     planning: Planning,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     let caller = &planning.caller;
     caller.may(Right::Operate)?;
     let text = body.agent_text()?;
@@ -74,8 +74,8 @@ async fn apply(
         .command(caller, body.key, ApplyAgent { agent, text })
         .await?;
     let answered = match answered {
-        Answered::Done(applied) => Answered::Done(warned(&app, caller, applied).await),
-        accepted @ Answered::Accepted(_) => accepted,
+        CommandOutcome::Done(applied) => CommandOutcome::Done(warned(&app, caller, applied).await),
+        accepted @ CommandOutcome::Accepted(_) => accepted,
     };
     Ok(answered.respond(|applied| {
         let status = if applied.changed {
@@ -103,7 +103,7 @@ async fn plan(
     State(app): State<App>,
     planning: Planning,
     body: Body,
-) -> Result<Json<PlannedAgent>, Refused> {
+) -> Result<Json<PlannedAgent>, ApiError> {
     let caller = &planning.caller;
     caller.may(Right::Look)?;
     Ok(Json(plan_of(&app, caller, body.agent_text()?).await?))
@@ -124,7 +124,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<AgentView>>, Refused> {
+) -> Result<Json<Page<AgentView>>, ApiError> {
     caller.may(Right::Look)?;
     let params = params.only(&["limit", "cursor"])?;
     let query = ListAgents {
@@ -137,8 +137,8 @@ async fn list(
 async fn show(
     State(app): State<App>,
     caller: Caller,
-    Named(agent): Named<AgentName>,
-) -> Result<Json<AgentView>, Refused> {
+    PathId(agent): PathId<AgentName>,
+) -> Result<Json<AgentView>, ApiError> {
     caller.may(Right::Look)?;
     Ok(Json(
         app.bus
@@ -151,9 +151,9 @@ async fn show(
 async fn remove(
     State(app): State<App>,
     caller: Caller,
-    Named(agent): Named<AgentName>,
+    PathId(agent): PathId<AgentName>,
     params: Params,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Operate)?;
     params.only(&[])?;
     let answered = app.command(&caller, None, DeleteAgent { agent }).await?;

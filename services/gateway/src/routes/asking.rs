@@ -21,12 +21,12 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::requests::waiting;
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::body::{Body, invalid_field};
-use crate::caller::{Asker, Named, Reader};
+use crate::caller::{PathId, QuestionSource, Reader};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// How long what was asked may be on its way to its owner …
 const ON_ITS_WAY: Duration = Duration::from_secs(3);
@@ -50,13 +50,13 @@ struct AskBody {
 
 async fn request_input(
     State(app): State<App>,
-    asker: Asker,
-    Named(run): Named<RunId>,
+    asker: QuestionSource,
+    PathId(run): PathId<RunId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     params.only(&[])?;
-    if let Asker::User(caller) = &asker {
+    if let QuestionSource::User(caller) = &asker {
         caller.may(Right::Ask)?;
     }
     let AskBody { step, question } = body.json()?;
@@ -68,8 +68,8 @@ async fn request_input(
         question: read(question)?,
     };
     let answered = match asker {
-        Asker::User(caller) => app.command(&caller, body.key, command).await?,
-        Asker::Step { workspace, token } => {
+        QuestionSource::User(caller) => app.command(&caller, body.key, command).await?,
+        QuestionSource::Step { workspace, token } => {
             let envelope = Envelope {
                 actor: Actor::service("step"),
                 assertion: None,
@@ -80,7 +80,7 @@ async fn request_input(
                     ..command
                 },
             };
-            Answered::Done(app.bus.ask(&workspace, &envelope).await?)
+            CommandOutcome::Done(app.bus.ask(&workspace, &envelope).await?)
         }
     };
     Ok(answered.with_status(StatusCode::ACCEPTED))
@@ -103,7 +103,7 @@ pub(super) async fn show_to_step(
     reader: &Reader,
     id: HoldId,
     wait: Duration,
-) -> Result<RequestView, Refused> {
+) -> Result<RequestView, ApiError> {
     reader.sees(id.run)?;
     let run = app
         .bus

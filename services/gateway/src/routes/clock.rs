@@ -8,13 +8,13 @@ use axum::{Json, Router};
 use chrono::SecondsFormat;
 use holdpoint_auth::Right;
 use holdpoint_contracts::scheduler::{AdvanceClock, AdvancedClock};
-use holdpoint_contracts::{Asked, Problem, duration};
+use holdpoint_contracts::{IdempotencyKey, Problem, duration};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::{Body, invalid_field};
 use crate::caller::User;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// The farthest that one advance goes: 400 days.
 const BY_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
@@ -54,11 +54,11 @@ async fn advance(
     State(app): State<App>,
     user: User,
     body: Body,
-) -> Result<Json<AdvancedClock>, Refused> {
+) -> Result<Json<AdvancedClock>, ApiError> {
     user.runs_installation(Right::Administer)?;
     if !app.clock.is_test() {
         let detail = "this clock is not moved; start with `--test-clock`";
-        return Err(Refused(Problem::not_found(detail)));
+        return Err(ApiError(Problem::not_found(detail)));
     }
     let advance = read(&body.json_or_empty()?)?;
     // A task of its own: a caller that goes away and asks again under its key must find the answer.
@@ -101,8 +101,8 @@ fn read(body: &AdvanceBody) -> Result<AdvanceClock, Problem> {
 
 /// Asked again under the key of the last advance: the same answer, and time stays where it is.
 fn answered_before(
-    last: Option<&(Asked, AdvancedClock)>,
-    key: Option<&Asked>,
+    last: Option<&(IdempotencyKey, AdvancedClock)>,
+    key: Option<&IdempotencyKey>,
 ) -> Result<Option<AdvancedClock>, Problem> {
     match (last, key) {
         (Some((known, answer)), Some(key)) if known.key == key.key => {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_same_key_moves_time_once() {
-        let key = |key: &str, digest: &str| Asked {
+        let key = |key: &str, digest: &str| IdempotencyKey {
             key: key.to_owned(),
             digest: digest.to_owned(),
         };
@@ -154,7 +154,7 @@ mod tests {
             unsettled: Vec::new(),
         };
         let last = (key("a", "1"), answer.clone());
-        let again = |asked: &Asked| answered_before(Some(&last), Some(asked));
+        let again = |asked: &IdempotencyKey| answered_before(Some(&last), Some(asked));
         assert_eq!(again(&key("a", "1")).unwrap(), Some(answer));
         assert_eq!(again(&key("b", "1")).unwrap(), None);
         assert_eq!(

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::caller::{Caller, Named};
-use crate::problem::{ProblemBody, Refused, database_away};
+use crate::caller::{Caller, PathId};
+use crate::problem::{ApiError, ProblemBody, database_away};
 use crate::store::commands;
 
 pub(crate) fn routes() -> Router<App> {
@@ -34,8 +34,8 @@ struct CommandView {
 async fn show(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<CommandId>,
-) -> Result<Json<CommandView>, Refused> {
+    PathId(id): PathId<CommandId>,
+) -> Result<Json<CommandView>, ApiError> {
     caller.may(Right::Look)?;
     let progress = commands::progress(&app.readers, id)
         .await

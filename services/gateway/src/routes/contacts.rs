@@ -19,9 +19,9 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::body::{Body, invalid_field};
-use crate::caller::{Caller, Named, Reader};
+use crate::caller::{Caller, PathId, Reader};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -49,7 +49,7 @@ async fn list(
     State(app): State<App>,
     reader: Reader,
     params: Params,
-) -> Result<Json<Page<ContactView>>, Refused> {
+) -> Result<Json<Page<ContactView>>, ApiError> {
     let params = params.only(&["limit", "cursor", "email"])?;
     if let Some(own) = reader.own_contacts() {
         let Some(contact) = own.cloned() else {
@@ -80,8 +80,8 @@ fn only<T>(item: Option<T>) -> Page<T> {
 async fn show(
     State(app): State<App>,
     reader: Reader,
-    Named(contact): Named<ContactId>,
-) -> Result<Json<ContactView>, Refused> {
+    PathId(contact): PathId<ContactId>,
+) -> Result<Json<ContactView>, ApiError> {
     reader.sees_contact(&contact)?;
     Ok(Json(
         app.bus
@@ -93,9 +93,9 @@ async fn show(
 async fn put(
     State(app): State<App>,
     caller: Caller,
-    Named(contact): Named<ContactId>,
+    PathId(contact): PathId<ContactId>,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Ask)?;
     let fields = without_id(body.json()?, &contact)?;
     let answered = app
@@ -108,9 +108,9 @@ async fn put(
 async fn patch(
     State(app): State<App>,
     caller: Caller,
-    Named(contact): Named<ContactId>,
+    PathId(contact): PathId<ContactId>,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Ask)?;
     let patch = without_id(body.json()?, &contact)?;
     let answered = app
@@ -122,8 +122,8 @@ async fn patch(
 async fn forget(
     State(app): State<App>,
     caller: Caller,
-    Named(contact): Named<ContactId>,
-) -> Result<Response, Refused> {
+    PathId(contact): PathId<ContactId>,
+) -> Result<Response, ApiError> {
     caller.may(Right::Operate)?;
     let answered = app
         .command(&caller, None, DeleteContact { contact })
@@ -135,9 +135,9 @@ async fn forget(
 async fn activities(
     State(app): State<App>,
     reader: Reader,
-    Named(contact): Named<ContactId>,
+    PathId(contact): PathId<ContactId>,
     params: Params,
-) -> Result<Json<Page<Activity>>, Refused> {
+) -> Result<Json<Page<Activity>>, ApiError> {
     reader.sees_contact(&contact)?;
     let limit = params.only(&["limit"])?.limit()?;
     let query = ListActivities { contact, limit };
@@ -148,9 +148,9 @@ async fn activities(
 async fn say(
     State(app): State<App>,
     caller: Caller,
-    Named(contact): Named<ContactId>,
+    PathId(contact): PathId<ContactId>,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Ask)?;
     let ActivityBody {
         kind,

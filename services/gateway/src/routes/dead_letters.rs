@@ -17,9 +17,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::caller::{Caller, Named, quoted};
+use crate::caller::{Caller, PathId, quoted};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -67,7 +67,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Letters>, Refused> {
+) -> Result<Json<Letters>, ApiError> {
     caller.may(Right::Administer)?;
     let params = params.only(&["limit", "cursor"])?;
     let (limit, cursor) = (params.limit()?, params.read_as::<String>("cursor")?);
@@ -175,9 +175,9 @@ fn read_cursor(cursor: Option<&str>) -> Result<BTreeMap<&'static str, i64>, Prob
 async fn show(
     State(app): State<App>,
     caller: Caller,
-    Named(letter): Named<Letter>,
+    PathId(letter): PathId<Letter>,
     params: Params,
-) -> Result<Json<Value>, Refused> {
+) -> Result<Json<Value>, ApiError> {
     params.only(&[])?;
     let request = DeadLetterRequest::Show { id: letter.id };
     let found: DeadLetter = ask(&app, &caller, &letter, request).await?;
@@ -188,9 +188,9 @@ async fn show(
 async fn replay(
     State(app): State<App>,
     caller: Caller,
-    Named(letter): Named<Letter>,
+    PathId(letter): PathId<Letter>,
     params: Params,
-) -> Result<Json<Value>, Refused> {
+) -> Result<Json<Value>, ApiError> {
     params.only(&[])?;
     let request = DeadLetterRequest::Replay { id: letter.id };
     let answer: Value = ask(&app, &caller, &letter, request).await?;
@@ -201,9 +201,9 @@ async fn replay(
 async fn remove(
     State(app): State<App>,
     caller: Caller,
-    Named(letter): Named<Letter>,
+    PathId(letter): PathId<Letter>,
     params: Params,
-) -> Result<Json<Value>, Refused> {
+) -> Result<Json<Value>, ApiError> {
     params.only(&[])?;
     let request = DeadLetterRequest::Drop { id: letter.id };
     let dropped: DeadLetterSummary = ask(&app, &caller, &letter, request).await?;
@@ -216,7 +216,7 @@ async fn ask<A: DeserializeOwned>(
     caller: &Caller,
     letter: &Letter,
     request: DeadLetterRequest,
-) -> Result<A, Refused> {
+) -> Result<A, ApiError> {
     caller.may(Right::Administer)?;
     let (user, workspace) = (&caller.claims.user, &caller.workspace);
     tracing::info!(%user, %workspace, service = letter.service, ?request, "dead letters");

@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::app::App;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// How long what we need may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ async fn live() -> Json<Health> {
     Json(Health { status: "live" })
 }
 
-async fn ready(State(app): State<App>) -> Result<Json<Health>, Refused> {
+async fn ready(State(app): State<App>) -> Result<Json<Health>, ApiError> {
     let agents = ListAgents {
         limit: 1,
         cursor: None,
@@ -71,7 +71,7 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Refused> {
             ..FieldError::default()
         })
         .collect();
-    Err(Refused(
+    Err(ApiError(
         Problem::new(503, "not_ready", reasons.join("; ")).with_errors(errors),
     ))
 }

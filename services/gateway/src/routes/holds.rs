@@ -21,12 +21,12 @@ use serde_json::Value;
 
 use super::requests;
 use super::requests::acting::{PlainBody, milliseconds};
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::body::{Body, invalid_field};
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::{Params, invalid};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// An input's time unless said (S3-R1).
 const INPUT_TIMEOUT: Duration = Duration::from_mins(5);
@@ -132,7 +132,7 @@ async fn open(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Ask)?;
     params.only(&[])?;
     let command = read(body.json()?)?;
@@ -141,7 +141,7 @@ async fn open(
 }
 
 /// A hold that was opened, or will be.
-pub(super) fn opened(answered: Answered<RequestView>) -> Response {
+pub(super) fn opened(answered: CommandOutcome<RequestView>) -> Response {
     answered.respond(|request: RequestView| {
         let opened = OpenedHold {
             id: request.id,
@@ -161,15 +161,15 @@ pub(super) fn opened(answered: Answered<RequestView>) -> Response {
 async fn withdraw(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<HoldId>,
+    PathId(id): PathId<HoldId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Ask)?;
     let in_query = params.only(&["version"])?.read_as("version")?;
     let PlainBody { version: in_body } = body.json_or_empty()?;
     if in_query.is_some() && in_body.is_some() {
-        return Err(Refused(invalid("`version` is given twice")));
+        return Err(ApiError(invalid("`version` is given twice")));
     }
     let version = in_query.or(in_body);
     let command = WithdrawHold { id, version };

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::{Refused, database_away};
+use crate::problem::{ApiError, database_away};
 use crate::store::hooks::{self, Added, Hook};
 
 /// Hooks of one workspace.
@@ -65,7 +65,7 @@ async fn make(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<(StatusCode, Json<HookView>), Refused> {
+) -> Result<(StatusCode, Json<HookView>), ApiError> {
     caller.may(Right::Administer)?;
     params.only(&[])?;
     let HookBody { name } = body.json()?;
@@ -82,7 +82,7 @@ async fn make(
             let view = view(&caller.workspace, hook, Some(secret));
             Ok((StatusCode::CREATED, Json(view)))
         }
-        Added::Known => Err(Refused(Problem::new(
+        Added::Known => Err(ApiError(Problem::new(
             409,
             "already_exists",
             format!(
@@ -90,7 +90,7 @@ async fn make(
                 hook.name
             ),
         ))),
-        Added::Full => Err(Refused(Problem::new(
+        Added::Full => Err(ApiError(Problem::new(
             409,
             "too_many_hooks",
             format!("a workspace has {HOOKS_MAX} inbound hooks at most; remove one"),
@@ -103,7 +103,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<HookView>>, Refused> {
+) -> Result<Json<Page<HookView>>, ApiError> {
     caller.may(Right::Administer)?;
     params.only(&[])?;
     let hooks = hooks::list(&app.readers, &caller.workspace).await;
@@ -119,14 +119,14 @@ async fn list(
 async fn remove(
     State(app): State<App>,
     caller: Caller,
-    Named(name): Named<HookName>,
-) -> Result<StatusCode, Refused> {
+    PathId(name): PathId<HookName>,
+) -> Result<StatusCode, ApiError> {
     caller.may(Right::Administer)?;
     let was_there = hooks::remove(&app.writer, &caller.workspace, &name).await;
     if was_there.map_err(database_away)? {
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(Refused(no_hook(&name)))
+    Err(ApiError(no_hook(&name)))
 }
 
 fn no_hook(name: &HookName) -> Problem {

@@ -17,7 +17,7 @@ use crate::WantedMails;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new().route("/mails", get(list))
@@ -28,7 +28,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<Value>>, Refused> {
+) -> Result<Json<Page<Value>>, ApiError> {
     caller.may(Right::Look)?;
     let params = params.only(&["limit", "cursor"])?;
     let (limit, skip) = (params.limit()?, params.read_as("cursor")?.unwrap_or(0));

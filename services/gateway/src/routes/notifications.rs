@@ -12,7 +12,8 @@ use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::Decision;
 use holdpoint_contracts::notification::{
-    GetNotification, ListNotifications, Mark, NotificationView, ReadNotification, ReadNotifications,
+    FeedCursor, GetNotification, ListNotifications, NotificationView, ReadNotification,
+    ReadNotifications,
 };
 use holdpoint_ids::NotificationId;
 use serde::Deserialize;
@@ -20,9 +21,9 @@ use serde::Deserialize;
 use super::requests;
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named, Standing};
+use crate::caller::{Caller, PathId, StreamToken};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 use crate::sse::{last_event_id, wants_stream};
 
 pub(crate) fn routes() -> Router<App> {
@@ -39,7 +40,7 @@ pub(crate) fn routes() -> Router<App> {
 struct ReadAllBody {
     /// Id of a live event: what changed later stays as it is.
     #[serde(default)]
-    until: Option<Mark>,
+    until: Option<FeedCursor>,
 }
 
 /// Newest first; or live, in the order in which they changed.
@@ -48,13 +49,13 @@ async fn list(
     caller: Caller,
     params: Params,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Look)?;
     let params = params.only(&["unread", "limit", "cursor"])?;
     let unread = params.read_as("unread")?.unwrap_or(false);
     if wants_stream(&headers) {
         let resumed = last_event_id(&headers, live::WHAT)?;
-        let standing = Standing::of(&headers);
+        let standing = StreamToken::of(&headers);
         return Ok(live::stream(app, (caller, standing), unread, resumed).await?);
     }
     let query = ListNotifications {
@@ -70,9 +71,9 @@ async fn list(
 async fn show(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<NotificationId>,
+    PathId(id): PathId<NotificationId>,
     params: Params,
-) -> Result<Json<NotificationView>, Refused> {
+) -> Result<Json<NotificationView>, ApiError> {
     caller.may(Right::Look)?;
     params.only(&[])?;
     Ok(Json(own(&app, &caller, id).await?))
@@ -87,10 +88,10 @@ async fn own(app: &App, caller: &Caller, id: NotificationId) -> Result<Notificat
 async fn read(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<NotificationId>,
+    PathId(id): PathId<NotificationId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Look)?;
     caller.in_person()?;
     params.only(&[])?;
@@ -104,7 +105,7 @@ async fn read_all(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Look)?;
     caller.in_person()?;
     params.only(&[])?;
@@ -121,10 +122,10 @@ async fn read_all(
 async fn respond(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<NotificationId>,
+    PathId(id): PathId<NotificationId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Decide)?;
     params.only(&[])?;
     let requests::RespondBody { answer, version } = body.json()?;

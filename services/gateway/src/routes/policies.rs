@@ -18,9 +18,9 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::body::{Body, from_json, invalid_field};
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -32,7 +32,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<PolicyView>>, Refused> {
+) -> Result<Json<Page<PolicyView>>, ApiError> {
     caller.may(Right::Look)?;
     params.only(&[])?;
     let policies = app.bus.query(&caller.workspace, &ListPolicies {}).await?;
@@ -42,8 +42,8 @@ async fn list(
 async fn show(
     State(app): State<App>,
     caller: Caller,
-    Named(name): Named<PolicyName>,
-) -> Result<Json<PolicyView>, Refused> {
+    PathId(name): PathId<PolicyName>,
+) -> Result<Json<PolicyView>, ApiError> {
     caller.may(Right::Look)?;
     let policy = app
         .bus
@@ -57,7 +57,7 @@ async fn put(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Administer)?;
     params.only(&[])?;
     let policy = read(body.json()?)?;
@@ -68,9 +68,9 @@ async fn put(
 async fn delete(
     State(app): State<App>,
     caller: Caller,
-    Named(name): Named<PolicyName>,
+    PathId(name): PathId<PolicyName>,
     params: Params,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Administer)?;
     params.only(&[])?;
     let answered = app.command(&caller, None, DeletePolicy { name }).await?;

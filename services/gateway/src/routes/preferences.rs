@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new().route("/preferences", get(show).put(put))
@@ -23,7 +23,7 @@ async fn show(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Preferences>, Refused> {
+) -> Result<Json<Preferences>, ApiError> {
     caller.may(Right::Look)?;
     caller.in_person()?;
     params.only(&[])?;
@@ -39,7 +39,7 @@ async fn put(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Look)?;
     caller.in_person()?;
     params.only(&[])?;

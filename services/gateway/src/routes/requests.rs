@@ -18,19 +18,19 @@ use holdpoint_contracts::handoff::{
 };
 use holdpoint_contracts::notification::{DeliveryView, ListDeliveries};
 use holdpoint_contracts::run::Page;
-use holdpoint_contracts::{Asked, Problem};
+use holdpoint_contracts::{IdempotencyKey, Problem};
 use holdpoint_ids::{HoldId, UserName};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::asking::once_there;
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::body::{Body, in_body, invalid_field};
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 use axum::http::StatusCode;
 use axum::response::Response;
 
@@ -96,7 +96,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<RequestView>>, Refused> {
+) -> Result<Json<Page<RequestView>>, ApiError> {
     caller.may(Right::Look)?;
     let known = [
         "status", "kind", "run", "assignee", "priority", "snoozed", "order", "limit", "cursor",
@@ -146,9 +146,9 @@ fn standing(
 async fn deliveries(
     State(app): State<App>,
     caller: Caller,
-    Named(request): Named<HoldId>,
+    PathId(request): PathId<HoldId>,
     params: Params,
-) -> Result<Json<Page<DeliveryView>>, Refused> {
+) -> Result<Json<Page<DeliveryView>>, ApiError> {
     caller.may(Right::Look)?;
     let params = params.only(&["limit", "cursor"])?;
     let query = ListDeliveries {
@@ -162,10 +162,10 @@ async fn deliveries(
 async fn respond(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<HoldId>,
+    PathId(id): PathId<HoldId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     params.only(&[])?;
     caller.may(Right::Decide)?;
     let RespondBody { answer, version } = body.json()?;
@@ -176,10 +176,10 @@ async fn respond(
 async fn approve(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<HoldId>,
+    PathId(id): PathId<HoldId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     params.only(&[])?;
     caller.may(Right::Decide)?;
     let ApproveBody { comment, version } = body.json_or_empty()?;
@@ -193,17 +193,17 @@ async fn approve(
 async fn reject(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<HoldId>,
+    PathId(id): PathId<HoldId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     params.only(&[])?;
     caller.may(Right::Decide)?;
     let RejectBody { reason, version } = body.json_or_empty()?;
     short("/reason", &reason)?;
     if reason.trim().is_empty() {
         let problem = invalid_field("/reason", "say why; it is put on record and shown");
-        return Err(Refused(problem));
+        return Err(ApiError(problem));
     }
     let decision = Decision::Reject { reason };
     decide(&app, &caller, body, (id, decision, version)).await
@@ -223,7 +223,7 @@ pub(super) async fn decide(
     caller: &Caller,
     body: Body,
     what: (HoldId, Decision, Option<u64>),
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     let (id, decision, version) = what;
     let command = DecideRequest {
         id,
@@ -247,15 +247,15 @@ pub(super) async fn decide(
 pub(crate) async fn decided(
     app: &App,
     caller: &Caller,
-    key: Option<Asked>,
+    key: Option<IdempotencyKey>,
     command: DecideRequest,
-) -> Result<Answered<Decided>, Problem> {
+) -> Result<CommandOutcome<Decided>, Problem> {
     match when_there(app, caller, key, command.clone()).await? {
-        Answered::Done(decided) => {
+        CommandOutcome::Done(decided) => {
             let decided = effect(app, caller, command, decided).await;
-            Ok(Answered::Done(decided))
+            Ok(CommandOutcome::Done(decided))
         }
-        later @ Answered::Accepted(_) => Ok(later),
+        later @ CommandOutcome::Accepted(_) => Ok(later),
     }
 }
 
@@ -264,9 +264,9 @@ pub(crate) async fn decided(
 async fn when_there(
     app: &App,
     caller: &Caller,
-    key: Option<Asked>,
+    key: Option<IdempotencyKey>,
     command: DecideRequest,
-) -> Result<Answered<Decided>, Problem> {
+) -> Result<CommandOutcome<Decided>, Problem> {
     let id = command.id;
     match app.command(caller, key.clone(), command.clone()).await {
         Err(problem) if problem.status == 404 => {

@@ -26,9 +26,9 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::body::{Body, in_body};
-use crate::caller::{Caller, Named, Reader};
+use crate::caller::{Caller, PathId, Reader};
 use crate::params::{Params, invalid};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 use crate::routes::requests;
 
 /// Why a request asks for what a run lacks, as the executor says it.
@@ -92,7 +92,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<RunView>>, Refused> {
+) -> Result<Json<Page<RunView>>, ApiError> {
     caller.may(Right::Look)?;
     let known = [
         "status",
@@ -106,7 +106,7 @@ async fn list(
     let params = params.only(&known)?;
     let label: Option<String> = params.read_as("label")?;
     if label.as_ref().is_some_and(|label| !label.contains('=')) {
-        return Err(Refused(invalid("`label` is `name=value`")));
+        return Err(ApiError(invalid("`label` is `name=value`")));
     }
     let created_after = params
         .read_as::<DateTime<Utc>>("created_after")
@@ -126,8 +126,8 @@ async fn list(
 async fn show(
     State(app): State<App>,
     reader: Reader,
-    Named(run): Named<RunId>,
-) -> Result<Json<RunView>, Refused> {
+    PathId(run): PathId<RunId>,
+) -> Result<Json<RunView>, ApiError> {
     reader.sees(run)?;
     let query = GetRun {
         run,
@@ -145,10 +145,10 @@ async fn show(
 async fn pause(
     State(app): State<App>,
     caller: Caller,
-    Named(run): Named<RunId>,
+    PathId(run): PathId<RunId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Operate)?;
     params.only(&[])?;
     // A run that is there already is not a new one: `new` is checked, and has nothing to do.
@@ -164,10 +164,10 @@ async fn pause(
 async fn resume(
     State(app): State<App>,
     caller: Caller,
-    Named(run): Named<RunId>,
+    PathId(run): PathId<RunId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Operate)?;
     let params = params.only(&["mode"])?;
     let ResumeBody { mode } = body.json_or_empty()?;
@@ -185,10 +185,10 @@ async fn resume(
 async fn cancel(
     State(app): State<App>,
     caller: Caller,
-    Named(run): Named<RunId>,
+    PathId(run): PathId<RunId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Operate)?;
     params.only(&[])?;
     let CancelBody { reason } = body.json_or_empty()?;
@@ -203,10 +203,10 @@ async fn cancel(
 async fn confirm(
     State(app): State<App>,
     caller: Caller,
-    Named(run): Named<RunId>,
+    PathId(run): PathId<RunId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Decide)?;
     params.only(&[])?;
     let ConfirmBody { answers, version } = body.json()?;
@@ -215,7 +215,7 @@ async fn confirm(
     let decision = Decision::Respond { answer };
     requests::decide(&app, &caller, body, (id, decision, version))
         .await
-        .map_err(|Refused(problem)| Refused(in_body(problem, "/answer", "/answers")))
+        .map_err(|ApiError(problem)| ApiError(in_body(problem, "/answer", "/answers")))
 }
 
 /// The request for what a run lacks before its first step.
@@ -226,7 +226,7 @@ async fn asked_first(app: &App, caller: &Caller, run: RunId) -> Result<HoldId, P
     let Some(first) = view.waiting_on.iter().find(is_first) else {
         return answered_first(app, caller, run).await;
     };
-    // Who answers as soon as the run is there may be before the wish that tells the owner of it.
+    // Who answers as soon as the run is there may be before the desired state that tells the owner of it.
     let query = GetRequest { id: first.id };
     let by = Instant::now() + HEARD_WAIT;
     while let Err(problem) = app.bus.query(&caller.workspace, &query).await
@@ -261,10 +261,10 @@ async fn answered_first(app: &App, caller: &Caller, run: RunId) -> Result<HoldId
 async fn take_over(
     State(app): State<App>,
     caller: Caller,
-    Named(run): Named<RunId>,
+    PathId(run): PathId<RunId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Operate)?;
     params.only(&[])?;
     let TakeOverBody {} = body.json_or_empty()?;

@@ -14,9 +14,9 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -45,10 +45,10 @@ struct ResumeBody {
 async fn pause_agent(
     State(app): State<App>,
     caller: Caller,
-    Named(agent): Named<AgentName>,
+    PathId(agent): PathId<AgentName>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Operate)?;
     let pause = read_pause(Some(agent), params, &body)?;
     let answered = app.command(&caller, body.key, pause).await?;
@@ -60,7 +60,7 @@ async fn pause_all(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Administer)?;
     let pause = read_pause(None, params, &body)?;
     let answered = app.command(&caller, body.key, pause).await?;
@@ -70,10 +70,10 @@ async fn pause_all(
 async fn resume_agent(
     State(app): State<App>,
     caller: Caller,
-    Named(agent): Named<AgentName>,
+    PathId(agent): PathId<AgentName>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Operate)?;
     let resume = read_resume(Some(agent), params, &body)?;
     let answered = app.command(&caller, body.key, resume).await?;
@@ -85,7 +85,7 @@ async fn resume_all(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Administer)?;
     let resume = read_resume(None, params, &body)?;
     let answered = app.command(&caller, body.key, resume).await?;

@@ -11,9 +11,9 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::UserName;
 
 use crate::app::App;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::{Refused, database_away};
+use crate::problem::{ApiError, database_away};
 use crate::rights::grants;
 use crate::store::sessions::own::{self, SessionId, SessionView};
 
@@ -28,7 +28,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<SessionView>>, Refused> {
+) -> Result<Json<Page<SessionView>>, ApiError> {
     let user = whose(&caller, params)?;
     let whose = (&caller.workspace, &user);
     let items = own::list(&app.readers, whose, None, app.clock.now())
@@ -43,16 +43,16 @@ async fn list(
 async fn end(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<SessionId>,
+    PathId(id): PathId<SessionId>,
     params: Params,
-) -> Result<StatusCode, Refused> {
+) -> Result<StatusCode, ApiError> {
     let user = whose(&caller, params)?;
     of_no_owner(&app, &caller, &user).await?;
     let whose = (&caller.workspace, &user);
     let ended = own::end(&app.writer, whose, Some(id)).await;
     if ended.map_err(database_away)? == 0 {
         let detail = format!("there is no session `{id}` of `{user}`");
-        return Err(Refused(Problem::not_found(detail)));
+        return Err(ApiError(Problem::not_found(detail)));
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -61,7 +61,7 @@ async fn end_all(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<StatusCode, Refused> {
+) -> Result<StatusCode, ApiError> {
     let user = whose(&caller, params)?;
     of_no_owner(&app, &caller, &user).await?;
     own::end(&app.writer, (&caller.workspace, &user), None)

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::{Body, invalid_field};
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::forward::{key_reused, key_spent};
 use crate::params::Params;
-use crate::problem::{Refused, database_away};
+use crate::problem::{ApiError, database_away};
 use crate::rights::{grants, narrowed};
 use crate::store::tokens::{self, Holder, Minted, NewToken, TokenId, TokenView};
 
@@ -53,7 +53,7 @@ async fn make(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<(StatusCode, Json<MadeToken>), Refused> {
+) -> Result<(StatusCode, Json<MadeToken>), ApiError> {
     caller.may(Right::Administer)?;
     // A new token outlasts the one that asks for it.
     caller.in_person()?;
@@ -89,8 +89,8 @@ async fn make(
         .map_err(database_away)?;
     let (id, token) = match minted {
         Minted::Token(id, token) => (id, token),
-        Minted::KeyReused => return Err(Refused(key_reused())),
-        Minted::KeySpent => return Err(Refused(key_spent())),
+        Minted::KeyReused => return Err(ApiError(key_reused())),
+        Minted::KeySpent => return Err(ApiError(key_spent())),
     };
     let made = MadeToken {
         id,
@@ -107,7 +107,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<TokenView>>, Refused> {
+) -> Result<Json<Page<TokenView>>, ApiError> {
     caller.may(Right::Administer)?;
     let params = params.only(&["limit", "cursor"])?;
     let limit = params.limit()?;
@@ -128,8 +128,8 @@ async fn list(
 async fn revoke(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<TokenId>,
-) -> Result<StatusCode, Refused> {
+    PathId(id): PathId<TokenId>,
+) -> Result<StatusCode, ApiError> {
     caller.may(Right::Administer)?;
     of_no_owner(&app, &caller, id).await?;
     let was_there = tokens::revoke(&app.writer, &caller.workspace, id)
@@ -138,7 +138,7 @@ async fn revoke(
     if was_there {
         Ok(StatusCode::NO_CONTENT)
     } else {
-        Err(Refused(Problem::not_found(format!(
+        Err(ApiError(Problem::not_found(format!(
             "there is no token `{id}`"
         ))))
     }

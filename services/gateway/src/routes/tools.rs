@@ -14,9 +14,9 @@ use holdpoint_ids::ToolName;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -30,7 +30,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<ToolView>>, Refused> {
+) -> Result<Json<Page<ToolView>>, ApiError> {
     caller.may(Right::Look)?;
     let params = params.only(&["limit", "cursor"])?;
     let query = ListTools {
@@ -79,7 +79,7 @@ async fn put(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Operate)?;
     params.only(&[])?;
     let tool = body.json()?;
@@ -97,9 +97,9 @@ async fn put(
 async fn remove(
     State(app): State<App>,
     caller: Caller,
-    Named(name): Named<ToolName>,
+    PathId(name): PathId<ToolName>,
     params: Params,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Operate)?;
     params.only(&[])?;
     let answered = app.command(&caller, None, DeleteTool { name }).await?;
@@ -110,7 +110,7 @@ async fn nodes(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<NodeView>>, Refused> {
+) -> Result<Json<Page<NodeView>>, ApiError> {
     caller.may(Right::Look)?;
     params.only(&[])?;
     Ok(Json(app.bus.query(&caller.workspace, &ListNodes {}).await?))
@@ -120,7 +120,7 @@ async fn claims(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<ClaimView>>, Refused> {
+) -> Result<Json<Page<ClaimView>>, ApiError> {
     caller.may(Right::Look)?;
     let limit = params.only(&["limit"])?.limit()?;
     let query = ListClaims { limit };

@@ -12,12 +12,12 @@ use holdpoint_contracts::handoff::{DisableUser, GetUser, ListUsers, PutUser, Use
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::{RoleName, UserName};
 
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -29,7 +29,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<UserView>>, Refused> {
+) -> Result<Json<Page<UserView>>, ApiError> {
     caller.may(Right::Administer)?;
     let params = params.only(&["limit", "cursor"])?;
     let query = ListUsers {
@@ -42,8 +42,8 @@ async fn list(
 async fn show(
     State(app): State<App>,
     caller: Caller,
-    Named(name): Named<UserName>,
-) -> Result<Json<UserView>, Refused> {
+    PathId(name): PathId<UserName>,
+) -> Result<Json<UserView>, ApiError> {
     caller.may(Right::Administer)?;
     Ok(Json(
         app.bus.query(&caller.workspace, &GetUser { name }).await?,
@@ -55,7 +55,7 @@ async fn put(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Administer)?;
     params.only(&[])?;
     let user: PutUser = body.json()?;
@@ -68,9 +68,9 @@ async fn put(
 async fn disable(
     State(app): State<App>,
     caller: Caller,
-    Named(name): Named<UserName>,
+    PathId(name): PathId<UserName>,
     params: Params,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Administer)?;
     params.only(&[])?;
     guard_owners(&app, &caller, &name, &[]).await?;
@@ -96,9 +96,13 @@ async fn guard_owners(
 }
 
 /// What was changed here counts here at once.
-async fn take(app: &App, caller: &Caller, answered: &Answered<UserView>) -> Result<(), Problem> {
+async fn take(
+    app: &App,
+    caller: &Caller,
+    answered: &CommandOutcome<UserView>,
+) -> Result<(), Problem> {
     match answered {
-        Answered::Done(user) => app.people.take(&caller.workspace, user).await,
-        Answered::Accepted(_) => Ok(()),
+        CommandOutcome::Done(user) => app.people.take(&caller.workspace, user).await,
+        CommandOutcome::Accepted(_) => Ok(()),
     }
 }

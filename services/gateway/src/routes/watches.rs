@@ -6,8 +6,8 @@ use axum::routing::{delete, get};
 use axum::{Json, Router};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::WatchEnds;
-use holdpoint_contracts::message::Asked;
+use holdpoint_contracts::executor::WatchRunEnds;
+use holdpoint_contracts::message::IdempotencyKey;
 use holdpoint_contracts::notification::{
     ListWatches, Unwatch, Watch, WatchAdded, WatchView, Watched,
 };
@@ -17,9 +17,9 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -57,7 +57,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<WatchView>>, Refused> {
+) -> Result<Json<Page<WatchView>>, ApiError> {
     caller.may(Right::Look)?;
     params.only(&[])?;
     let person = caller.claims.user.clone();
@@ -71,7 +71,7 @@ async fn add(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<(StatusCode, Json<WatchView>), Refused> {
+) -> Result<(StatusCode, Json<WatchView>), ApiError> {
     caller.may(Right::Look)?;
     caller.in_person()?;
     params.only(&[])?;
@@ -90,25 +90,25 @@ async fn add(
 pub(crate) async fn follow(
     app: &App,
     caller: &Caller,
-    key: Option<Asked>,
+    key: Option<IdempotencyKey>,
     of: Watched,
 ) -> Result<WatchAdded, Problem> {
     match &of {
         Watched::Request(id) => drop(app.request(caller, *id).await?),
-        Watched::Run(_) | Watched::Agent(_) => watch_ends(app, caller, &of).await?,
+        Watched::Run(_) | Watched::Agent(_) => watch_run_ends(app, caller, &of).await?,
     }
     let added = app.ask(caller, key, Watch { of: of.clone() }).await?;
     if let Watched::Agent(name) = &of
         && added.new
-        && let Err(problem) = watch_ends(app, caller, &of).await
+        && let Err(problem) = watch_run_ends(app, caller, &of).await
     {
         tracing::info!(%problem, agent = %name, "the notification service asks for its ends");
     }
     Ok(added)
 }
 
-async fn watch_ends(app: &App, caller: &Caller, of: &Watched) -> Result<(), Problem> {
-    let command = WatchEnds {
+async fn watch_run_ends(app: &App, caller: &Caller, of: &Watched) -> Result<(), Problem> {
+    let command = WatchRunEnds {
         of: vec![of.clone().into()],
     };
     for answer in app.ask(caller, None, command).await? {
@@ -120,9 +120,9 @@ async fn watch_ends(app: &App, caller: &Caller, of: &Watched) -> Result<(), Prob
 async fn remove(
     State(app): State<App>,
     caller: Caller,
-    Named(of): Named<Watched>,
+    PathId(of): PathId<Watched>,
     params: Params,
-) -> Result<StatusCode, Refused> {
+) -> Result<StatusCode, ApiError> {
     caller.may(Right::Look)?;
     caller.in_person()?;
     params.only(&[])?;

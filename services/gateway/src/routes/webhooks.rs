@@ -17,9 +17,9 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -50,7 +50,7 @@ async fn add(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<(StatusCode, Json<WebhookAdded>), Refused> {
+) -> Result<(StatusCode, Json<WebhookAdded>), ApiError> {
     may(&caller)?;
     params.only(&[])?;
     let WebhookBody {
@@ -87,10 +87,10 @@ const fn yes() -> bool {
 async fn change(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<WebhookId>,
+    PathId(id): PathId<WebhookId>,
     params: Params,
     body: Body,
-) -> Result<Json<WebhookView>, Refused> {
+) -> Result<Json<WebhookView>, ApiError> {
     may(&caller)?;
     params.only(&[])?;
     let ChangeBody {
@@ -112,9 +112,9 @@ async fn change(
 async fn show(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<WebhookId>,
+    PathId(id): PathId<WebhookId>,
     params: Params,
-) -> Result<Json<WebhookView>, Refused> {
+) -> Result<Json<WebhookView>, ApiError> {
     may(&caller)?;
     params.only(&[])?;
     let query = GetWebhook { id };
@@ -126,7 +126,7 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<Page<WebhookView>>, Refused> {
+) -> Result<Json<Page<WebhookView>>, ApiError> {
     may(&caller)?;
     let params = params.only(&["limit", "cursor"])?;
     let query = ListWebhooks {
@@ -139,9 +139,9 @@ async fn list(
 async fn remove(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<WebhookId>,
+    PathId(id): PathId<WebhookId>,
     params: Params,
-) -> Result<StatusCode, Refused> {
+) -> Result<StatusCode, ApiError> {
     may(&caller)?;
     params.only(&[])?;
     app.ask(&caller, None, RemoveWebhook { id }).await?;
@@ -152,9 +152,9 @@ async fn remove(
 async fn deliveries(
     State(app): State<App>,
     caller: Caller,
-    Named(webhook): Named<WebhookId>,
+    PathId(webhook): PathId<WebhookId>,
     params: Params,
-) -> Result<Json<Page<DeliveryView>>, Refused> {
+) -> Result<Json<Page<DeliveryView>>, ApiError> {
     may(&caller)?;
     let params = params.only(&["limit", "cursor"])?;
     let query = ListWebhookDeliveries {
@@ -170,7 +170,7 @@ async fn secret(
     State(app): State<App>,
     caller: Caller,
     params: Params,
-) -> Result<Json<WebhookSecretView>, Refused> {
+) -> Result<Json<WebhookSecretView>, ApiError> {
     params.only(&[])?;
     may(&caller)?;
     Ok(Json(app.ask(&caller, None, ShowWebhookSecret {}).await?))

@@ -14,7 +14,7 @@ use crate::body::{Body, invalid_field};
 use crate::caller::User;
 use crate::owners;
 use crate::params::Params;
-use crate::problem::{Refused, database_away};
+use crate::problem::{ApiError, database_away};
 use crate::store::tokens;
 use crate::store::workspaces::{self, Claimed};
 
@@ -48,12 +48,12 @@ async fn make(
     user: User,
     params: Params,
     body: Body,
-) -> Result<(StatusCode, Json<MadeWorkspace>), Refused> {
+) -> Result<(StatusCode, Json<MadeWorkspace>), ApiError> {
     user.runs_installation(Right::Own)?;
     params.only(&[])?;
     let WorkspaceBody { workspace } = body.json()?;
     if TAKEN.contains(&workspace.as_str()) {
-        return Err(Refused(invalid_field(
+        return Err(ApiError(invalid_field(
             "/workspace",
             "the system uses this name itself; take another one",
         )));

@@ -3,7 +3,7 @@
 pub(super) mod row;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::{Asked, Reply};
+use holdpoint_contracts::{IdempotencyKey, Reply};
 use holdpoint_ids::{CommandId, RoleName, UserName, Workspace};
 use holdpoint_store::{StoreError, begin_write};
 use sea_orm::sea_query::{Expr, ExprTrait};
@@ -31,7 +31,7 @@ pub(crate) struct Stored {
     pub(crate) ask_subject: String,
     /// The whole envelope but for the assertion, which is signed anew each time.
     pub(crate) envelope: Value,
-    pub(crate) key: Asked,
+    pub(crate) key: IdempotencyKey,
     /// Not before this one is done, and not at all if that was refused.
     pub(crate) after: Option<CommandId>,
     pub(crate) created_at: DateTime<Utc>,
@@ -205,7 +205,7 @@ fn read(row: row::Model) -> Result<Stored, StoreError> {
         subject: row.subject,
         ask_subject: row.ask_subject,
         envelope: serde_json::from_str(&row.envelope).map_err(broken)?,
-        key: Asked {
+        key: IdempotencyKey {
             key: row.key,
             digest: row.digest,
         },

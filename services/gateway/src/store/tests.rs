@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::handoff::{UserFact, UserView};
-use holdpoint_contracts::{Asked, Problem, Reply};
+use holdpoint_contracts::handoff::{UserChange, UserView};
+use holdpoint_contracts::{IdempotencyKey, Problem, Reply};
 use holdpoint_ids::CommandId;
 use holdpoint_migrations::gateway::Migrator;
 use holdpoint_people::table as users;
@@ -21,8 +21,8 @@ fn at() -> DateTime<Utc> {
     "2026-01-01T00:00:00.123Z".parse().unwrap()
 }
 
-fn fact(seq: u64, name: &str, role: &str, version: u64) -> UserFact {
-    UserFact {
+fn fact(seq: u64, name: &str, role: &str, version: u64) -> UserChange {
+    UserChange {
         seq,
         workspace: "acme".parse().unwrap(),
         user: UserView {
@@ -97,7 +97,7 @@ fn stored(key: &str, digest: &str) -> Stored {
         subject: "stream".to_owned(),
         ask_subject: "ask".to_owned(),
         envelope: json!({"command": {}}),
-        key: Asked {
+        key: IdempotencyKey {
             key: key.to_owned(),
             digest: digest.to_owned(),
         },

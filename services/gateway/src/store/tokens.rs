@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::Role;
-use holdpoint_contracts::Asked;
+use holdpoint_contracts::IdempotencyKey;
 use holdpoint_ids::{UserName, Workspace};
 use holdpoint_store::{SPARE_ROWS, StoreError, readable};
 use sea_orm::sea_query::{Expr, ExprTrait};
@@ -49,7 +49,7 @@ pub(crate) struct NewToken {
     /// Shown by `up`, and not asked for by anybody.
     pub(crate) printed: bool,
     /// Asked again under the same key it replaces the one that was made, whose secret is gone.
-    pub(crate) asked: Option<Asked>,
+    pub(crate) asked: Option<IdempotencyKey>,
     /// Who made it; none: `up`, or the making of a workspace.
     pub(crate) made_by: Option<UserName>,
 }

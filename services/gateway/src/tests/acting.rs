@@ -48,8 +48,8 @@ async fn the_executor_knows_who_follows_an_agent_before_they_are_answered() {
     edge.play("notification").await;
     let agent = json!({ "agent": "outreach" });
     for (status, verbs) in [
-        (201, &["watch_ends", "watch", "watch_ends"][..]),
-        (200, &["watch_ends", "watch"]),
+        (201, &["watch_run_ends", "watch", "watch_run_ends"][..]),
+        (200, &["watch_run_ends", "watch"]),
     ] {
         let before = edge.played.lock().unwrap().asked.len();
         let answer = edge.post("/watches", agent.clone()).await;

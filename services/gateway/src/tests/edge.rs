@@ -11,8 +11,8 @@ use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
-use holdpoint_contracts::message::{Asked, command_text};
-use holdpoint_contracts::notification::NewsItem;
+use holdpoint_contracts::message::{IdempotencyKey, command_text};
+use holdpoint_contracts::notification::FeedItem;
 use holdpoint_contracts::run::{Clocks, RunStatus, RunView, StepStatus, StepView, WaitingOn};
 use holdpoint_contracts::subject::{self, Parts};
 use holdpoint_ids::{RunId, Workspace};
@@ -45,9 +45,9 @@ pub(super) struct Played {
     /// What every decision is refused with.
     pub(super) refusal: Option<Value>,
     /// Whose, and what it is: changes of notifications, oldest first.
-    pub(super) news: Vec<(String, NewsItem)>,
+    pub(super) news: Vec<(String, FeedItem)>,
     /// What comes right after notifications that are not read were listed.
-    pub(super) meanwhile: Option<(String, NewsItem)>,
+    pub(super) meanwhile: Option<(String, FeedItem)>,
     /// How often it was asked for news.
     pub(super) news_asked: u32,
     /// Whose assertions count.
@@ -59,7 +59,7 @@ pub(super) struct Played {
 impl Played {
     /// Checks an assertion as its owner does.
     fn claims(&self, parts: &Parts, body: &Value, payload: &[u8]) -> Result<Claims, AuthError> {
-        let key: Option<Asked> =
+        let key: Option<IdempotencyKey> =
             serde_json::from_value(body["key"].clone()).map_err(|_unlike| AuthError::Malformed)?;
         let asserted = Asserted {
             service: &parts.service,
@@ -365,7 +365,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         }
         "preferences" | "put_preferences" | "webhooks" | "webhook" | "add_webhook"
         | "change_webhook" | "remove_webhook" => super::settings::answer(verb, &body),
-        "watch_ends" => json!({"ok": [{"ok": {}}]}),
+        "watch_run_ends" => json!({"ok": [{"ok": {}}]}),
         "watch" => {
             let agent = &body["command"]["of"]["agent"];
             let watch = json!({ "id": "agent_outreach", "agent": agent, "since": at() });
@@ -475,7 +475,7 @@ fn run_view(body: &Value) -> RunView {
     }
 }
 
-/// The one step of the run that everybody is shown, as it was handed out the first time.
+/// The one step of the run that everybody is shown, as it was dispatched the first time.
 fn step() -> StepView {
     StepView {
         id: "step-01".to_owned(),

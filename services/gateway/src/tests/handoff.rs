@@ -14,7 +14,7 @@ pub(super) fn answer(verb: &str, workspace: &str, body: &Value, played: &mut Pla
             Some(user) => json!({ "ok": user }),
             None => problem(404, "not_found"),
         },
-        "user_facts" => {
+        "user_changes" => {
             let after = usize::try_from(body["after"].as_u64().unwrap()).unwrap();
             json!({"ok": played.users.get(after..).unwrap_or_default()})
         }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use holdpoint_contracts::notification::{Mark, NewsItem, NotificationNudge, NotificationView};
+use holdpoint_contracts::notification::{
+    FeedCursor, FeedItem, NotificationNudge, NotificationView,
+};
 use holdpoint_contracts::subject;
 use holdpoint_testkit::until;
 use reqwest::{Method, Response};
@@ -33,11 +35,11 @@ pub(super) fn answer(verb: &str, body: &Value, played: &mut Played) -> Value {
     let theirs = theirs.map(|(_, item)| item.clone());
     let theirs: Vec<_> = theirs.collect();
     let theirs = theirs.into_iter();
-    let is_unread = |item: &NewsItem| item.notification.read_at.is_none();
+    let is_unread = |item: &FeedItem| item.notification.read_at.is_none();
     match verb {
         "news" => {
             played.news_asked += 1;
-            let after: Option<Mark> = serde_json::from_value(body["after"].clone()).unwrap();
+            let after: Option<FeedCursor> = serde_json::from_value(body["after"].clone()).unwrap();
             let limit = usize::try_from(body["limit"].as_u64().unwrap()).unwrap();
             let only = body["unread"] == true;
             let later: Vec<_> = theirs
@@ -60,7 +62,7 @@ pub(super) fn answer(verb: &str, body: &Value, played: &mut Played) -> Value {
         }
         "read_notification" => {
             let id = body["command"]["id"].as_str().unwrap();
-            let of = |item: &&mut NewsItem| item.notification.id.to_string() == id;
+            let of = |item: &&mut FeedItem| item.notification.id.to_string() == id;
             let all = played.news.iter_mut().map(|(_, item)| item);
             let Some(item) = { all }.find(of) else {
                 return problem(404, "not_found");
@@ -81,8 +83,8 @@ impl Edge {
             let notification = told(number, title);
             let seq = played.news.last().map_or(0, |(_, item)| item.mark.seq) + 1;
             let id = notification.id;
-            let mark = Mark { seq, id };
-            let item = NewsItem { mark, notification };
+            let mark = FeedCursor { seq, id };
+            let item = FeedItem { mark, notification };
             played.news.push((person.to_owned(), item));
         }
         let people = vec![person.parse().unwrap()];
@@ -303,8 +305,8 @@ async fn what_the_page_does_not_show_is_not_marked_with_the_rest() {
     edge.tells("owner", 1, "first").await;
     let (seq, notification) = (2, told(2, "second"));
     let id = notification.id;
-    let mark = Mark { seq, id };
-    let item = NewsItem { mark, notification };
+    let mark = FeedCursor { seq, id };
+    let item = FeedItem { mark, notification };
     edge.played.lock().unwrap().meanwhile = Some(("owner".to_owned(), item));
     let browser = super::pages::Browser::signed_in(&edge, &edge.token).await;
     let page = browser.get("/notifications").await.text().await.unwrap();

@@ -336,7 +336,7 @@ async fn a_step_sees_its_own_run_and_the_contact_of_it_and_nothing_else() {
     };
     let earlier = edge.steps.sign(&earlier).unwrap();
     let told = edge.as_whom(&earlier, Method::GET, &own).await;
-    assert_eq!(told.status(), 401, "a token of an earlier hand-out");
+    assert_eq!(told.status(), 401, "a token of an earlier dispatch");
     edge.clock.move_to(at() + TimeDelta::minutes(5)).unwrap();
     assert_eq!(edge.as_whom(&token, Method::GET, &own).await.status(), 401);
 }

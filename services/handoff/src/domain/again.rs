@@ -7,10 +7,10 @@ use holdpoint_contracts::run::HoldKind;
 
 use super::caller::{Caller, allow};
 use super::limits::timeout_ms;
-use super::refusal::{Refusal, WhyNotAgain, Winner};
+use super::refusal::{AskAgainRefusal, Refusal, Winner};
 use super::request::{Phase, Request};
 use super::settled::at_once;
-use super::{Fact, Found, Need, Scene, Step, Stop, standalone};
+use super::{DecisionContext, Fact, Lookup, Need, Outcome, Undecided, standalone};
 
 /// Opens it, with what was asked before: of the same people and for as long, unless said. Its id is
 /// derived from the old one's ([`holdpoint_ids::HoldId::asked_again`]): whoever is second finds it there.
@@ -18,17 +18,17 @@ pub(crate) fn ask(
     request: Option<&Request>,
     caller: &Caller,
     wanted: &AskAgain,
-    scene: &Scene<'_>,
-) -> Result<Step, Stop> {
-    let may = || allow(caller, scene.workspace, Right::Ask, scene.look);
-    at_once([may().map(drop), look(wanted, scene).map(drop)])?;
-    let (user, old) = (may()?, look(wanted, scene)?);
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
+    let may = || allow(caller, context.workspace, Right::Ask, context.lookup);
+    at_once([may().map(drop), lookup(wanted, context).map(drop)])?;
+    let (user, old) = (may()?, lookup(wanted, context)?);
     let spec = old.spec.as_ref().ok_or(Refusal::NoRequest(wanted.again))?;
     if old.owner.is_some() {
-        return Err(Refusal::NotAgain(wanted.again, WhyNotAgain::OfRun).into());
+        return Err(Refusal::NotAgain(wanted.again, AskAgainRefusal::OfRun).into());
     }
     if !standalone::steers(&old, caller, user.as_ref()) {
-        return Err(Refusal::NotAgain(wanted.again, WhyNotAgain::NotYours).into());
+        return Err(Refusal::NotAgain(wanted.again, AskAgainRefusal::NotYours).into());
     }
     is_unanswered(&old, spec.kind)?;
     if let Some(there) = request {
@@ -53,43 +53,43 @@ pub(crate) fn ask(
         is_again: true,
         earlier_openers: earlier_openers(&old, caller),
     };
-    let open = || standalone::open(None, caller, &opening, scene);
+    let open = || standalone::open(None, caller, &opening, context);
     // Its policies mostly say what they said then: whom it was put to is looked up beside them, and not
     // only once they are known.
-    let as_then = standalone::look_up(spec, [caller.name().as_str()], scene);
+    let as_then = standalone::look_up(spec, [caller.name().as_str()], context);
     at_once([as_then, open().map(drop)])?;
     open()
 }
 
 /// Somebody was first: it is there, and is the answer where it is what is wanted and may still be
 /// answered, or has been.
-fn asked_before(there: &Request, wanted: &AskAgain) -> Result<Step, Stop> {
+fn asked_before(there: &Request, wanted: &AskAgain) -> Result<Outcome, Undecided> {
     let spec = there.spec.as_ref();
     let Some(spec) = spec.filter(|spec| spec.asks_again == Some(wanted.again)) else {
         return Err(Refusal::Taken(there.id).into());
     };
-    let by_policy = there.handling.settled.to.is_some();
+    let by_policy = there.progress.settled.to.is_some();
     let others = |to: &Vec<String>| *to != spec.to && !(by_policy && to.is_empty());
     let is_other = wanted.to.as_ref().is_some_and(others)
         || wanted.timeout_ms.is_some_and(|ms| ms != there.lasts_ms);
     let is_over = is_unanswered(there, spec.kind).is_ok();
     if is_other || is_over {
-        let before = WhyNotAgain::AskedBefore {
+        let before = AskAgainRefusal::AskedBefore {
             id: there.id,
             is_over,
         };
         return Err(Refusal::NotAgain(wanted.again, before).into());
     }
-    Ok(Step::Same(standalone::shown(there)))
+    Ok(Outcome::Unchanged(standalone::shown(there)))
 }
 
 /// The request that ended.
-fn look(wanted: &AskAgain, scene: &Scene<'_>) -> Result<Box<Request>, Stop> {
-    let need = Need::Request(scene.workspace.clone(), wanted.again);
-    match (scene.look)(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Request(request)) => Ok(request),
-        Found::Here(
+fn lookup(wanted: &AskAgain, context: &DecisionContext<'_>) -> Result<Box<Request>, Undecided> {
+    let need = Need::Request(context.workspace.clone(), wanted.again);
+    match (context.lookup)(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Request(request)) => Ok(request),
+        Lookup::Found(
             Fact::User(_)
             | Fact::Owners(_)
             | Fact::Members(_)
@@ -98,7 +98,7 @@ fn look(wanted: &AskAgain, scene: &Scene<'_>) -> Result<Box<Request>, Stop> {
             | Fact::Policy(_)
             | Fact::Policies(_),
         )
-        | Found::Absent => Err(Refusal::NoRequest(wanted.again).into()),
+        | Lookup::Missing => Err(Refusal::NoRequest(wanted.again).into()),
     }
 }
 
@@ -115,13 +115,13 @@ pub(crate) fn is_unanswered(old: &Request, kind: HoldKind) -> Result<(), Refusal
     }
     match (&old.phase, old.end()) {
         (Phase::Open { .. } | Phase::Frozen { .. }, _) | (_, None) => {
-            Err(Refusal::NotAgain(id, WhyNotAgain::StillOpen))
+            Err(Refusal::NotAgain(id, AskAgainRefusal::StillOpen))
         }
-        (Phase::TimedOut { .. } | Phase::Gone { .. }, Some(_)) => Ok(()),
+        (Phase::TimedOut { .. } | Phase::Withdrawn { .. }, Some(_)) => Ok(()),
         (Phase::Decided { .. }, Some(end)) if end.outcome == HoldOutcome::Cancelled => Ok(()),
         (Phase::Decided { .. }, Some(end)) => {
             let winner = Box::new(Winner(end));
-            Err(Refusal::NotAgain(id, WhyNotAgain::Decided(winner)))
+            Err(Refusal::NotAgain(id, AskAgainRefusal::Decided(winner)))
         }
     }
 }
@@ -140,7 +140,7 @@ fn earlier_openers(old: &Request, caller: &Caller) -> Vec<String> {
 
 /// What is asked: as it was written, so that the policies that it names are looked up anew.
 fn spec_of(old: &Request, spec: &HoldSpec, wanted: &AskAgain, caller: &Caller) -> HoldSpec {
-    let settled = &old.handling.settled;
+    let settled = &old.progress.settled;
     let by_caller = caller.name();
     let requester = old.requester().filter(|name| *name != by_caller);
     let mut again = HoldSpec {

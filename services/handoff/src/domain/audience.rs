@@ -10,18 +10,18 @@ use holdpoint_ids::{RoleName, UserName, Workspace};
 use super::caller::active_user;
 use super::limits::TO_MAX;
 use super::settled::at_once;
-use super::{Fact, Found, Look, Need, Scene, Stop};
+use super::{DecisionContext, Fact, Lookup, LookupFn, Need, Undecided};
 
 /// One of those a request is put to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Party {
+pub enum Recipient {
     /// `@user.<name>`
     User(UserName),
     /// `@role.<name>`
     Role(RoleName),
 }
 
-impl std::fmt::Display for Party {
+impl std::fmt::Display for Recipient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::User(name) => write!(f, "@user.{name}"),
@@ -30,12 +30,12 @@ impl std::fmt::Display for Party {
     }
 }
 
-fn read(to: &str) -> Option<Party> {
+fn read(to: &str) -> Option<Recipient> {
     if let Some(name) = to.strip_prefix("@user.") {
-        return name.parse().ok().map(Party::User);
+        return name.parse().ok().map(Recipient::User);
     }
     let role = to.strip_prefix("@role.")?;
-    role.parse().ok().map(Party::Role)
+    role.parse().ok().map(Recipient::Role)
 }
 
 /// Who may not decide a request under `not_requester`: the requester, and whoever opened it for them.
@@ -85,15 +85,15 @@ pub(crate) enum Plan {
     /// Somebody who is named is not there, or disabled.
     Inactive(String),
     /// It can be asked.
-    Put(Box<Put>),
+    Assigned(Box<Assigned>),
 }
 
 /// Who gets it.
 #[derive(Debug)]
-pub(crate) struct Put {
+pub(crate) struct Assigned {
     pub(crate) assignee: Option<UserName>,
     /// Whom it is put to instead of those who were named.
-    pub(crate) moved_to: Option<Vec<String>>,
+    pub(crate) reassigned_to: Option<Vec<String>>,
     /// Nobody is there but who may not decide it.
     pub(crate) only_never: bool,
     /// What history is to say of that.
@@ -114,8 +114,12 @@ struct Seen {
 }
 
 /// Finds out who gets what is put to `to`.
-pub(crate) fn plan(to: &[String], rules: &Rules, scene: &Scene<'_>) -> Result<Plan, Stop> {
-    let seen = see(to, scene)?;
+pub(crate) fn plan(
+    to: &[String],
+    rules: &Rules,
+    context: &DecisionContext<'_>,
+) -> Result<Plan, Undecided> {
+    let seen = see(to, context)?;
     if let Some(name) = seen.missing {
         return Ok(Plan::Inactive(name));
     }
@@ -127,7 +131,7 @@ pub(crate) fn plan(to: &[String], rules: &Rules, scene: &Scene<'_>) -> Result<Pl
         .chain(&seen.members)
         .any(|name| may(&name));
     let is_lost = !to.is_empty() && nobody_may;
-    let moved_to = is_lost.then(Vec::new);
+    let reassigned_to = is_lost.then(Vec::new);
     let mut notes = Vec::new();
     if is_lost && nobody_is_there {
         let roles = seen.empty_roles.join(", ");
@@ -139,10 +143,10 @@ pub(crate) fn plan(to: &[String], rules: &Rules, scene: &Scene<'_>) -> Result<Pl
         Assign::LeastLoaded => {
             let mut pool = seen;
             if is_lost || to.is_empty() {
-                pool.members = owners(scene)?;
+                pool.members = owners(context)?;
             }
             pool.named.append(&mut pool.members);
-            least_loaded(&pool.named, &rules.barred, scene)?
+            least_loaded(&pool.named, &rules.barred, context)?
         }
         Assign::Anyone if to.len() == 1 => (seen.named.into_iter().find(|name| may(&name)), None),
         Assign::Anyone => (None, None),
@@ -150,9 +154,9 @@ pub(crate) fn plan(to: &[String], rules: &Rules, scene: &Scene<'_>) -> Result<Pl
     if let Some(name) = assignee.as_ref().filter(|_| fact.is_some()) {
         notes.push(format!("assigned to {name}, who has the fewest open"));
     }
-    Ok(Plan::Put(Box::new(Put {
+    Ok(Plan::Assigned(Box::new(Assigned {
         assignee,
-        moved_to,
+        reassigned_to,
         only_never: is_lost && !nobody_is_there,
         note: (!notes.is_empty()).then(|| notes.join("; ")),
         fact,
@@ -160,12 +164,12 @@ pub(crate) fn plan(to: &[String], rules: &Rules, scene: &Scene<'_>) -> Result<Pl
 }
 
 /// The active owners of the workspace.
-fn owners(scene: &Scene<'_>) -> Result<BTreeSet<UserName>, Stop> {
-    let need = Need::Owners(scene.workspace.clone());
-    match (scene.look)(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Owners(owners)) => Ok(owners),
-        Found::Here(
+fn owners(context: &DecisionContext<'_>) -> Result<BTreeSet<UserName>, Undecided> {
+    let need = Need::Owners(context.workspace.clone());
+    match (context.lookup)(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Owners(owners)) => Ok(owners),
+        Lookup::Found(
             Fact::User(_)
             | Fact::Role(_)
             | Fact::Members(_)
@@ -174,23 +178,22 @@ fn owners(scene: &Scene<'_>) -> Result<BTreeSet<UserName>, Stop> {
             | Fact::Policies(_)
             | Fact::Request(_),
         )
-        | Found::Absent => Ok(BTreeSet::new()),
+        | Lookup::Missing => Ok(BTreeSet::new()),
     }
 }
 
 /// Looks everybody up; what is not known yet is asked for at once.
-fn see(to: &[String], scene: &Scene<'_>) -> Result<Seen, Stop> {
+fn see(to: &[String], context: &DecisionContext<'_>) -> Result<Seen, Undecided> {
     let mut seen = Seen::default();
     let mut needs = Vec::new();
     for one in to.iter().take(TO_MAX) {
         let looked = match read(one) {
-            Some(Party::User(name)) => {
-                active_user(scene.workspace, &name, scene.look).map(|user| match user {
+            Some(Recipient::User(name)) => active_user(context.workspace, &name, context.lookup)
+                .map(|user| match user {
                     Some(_) => drop(seen.named.insert(name)),
                     None => seen.missing = Some(name.to_string()),
-                })
-            }
-            Some(Party::Role(role)) => members(&role, scene).map(|mut found| {
+                }),
+            Some(Recipient::Role(role)) => members(&role, context).map(|mut found| {
                 if found.is_empty() {
                     seen.empty_roles.push(one.clone());
                 }
@@ -203,24 +206,27 @@ fn see(to: &[String], scene: &Scene<'_>) -> Result<Seen, Stop> {
         };
         match looked {
             Ok(()) => {}
-            Err(Stop::Need(more)) => needs.extend(more),
-            Err(stop @ Stop::Refused(_)) => return Err(stop),
+            Err(Undecided::NeedsMore(more)) => needs.extend(more),
+            Err(stop @ Undecided::Refused(_)) => return Err(stop),
         }
     }
     if needs.is_empty() {
         Ok(seen)
     } else {
-        Err(Stop::Need(needs))
+        Err(Undecided::NeedsMore(needs))
     }
 }
 
 /// The active members of a role.
-pub(crate) fn members(role: &RoleName, scene: &Scene<'_>) -> Result<BTreeSet<UserName>, Stop> {
-    let need = Need::Role(scene.workspace.clone(), role.clone());
-    match (scene.look)(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Role(members)) => Ok(members),
-        Found::Here(
+pub(crate) fn members(
+    role: &RoleName,
+    context: &DecisionContext<'_>,
+) -> Result<BTreeSet<UserName>, Undecided> {
+    let need = Need::Role(context.workspace.clone(), role.clone());
+    match (context.lookup)(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Role(members)) => Ok(members),
+        Lookup::Found(
             Fact::User(_)
             | Fact::Owners(_)
             | Fact::Members(_)
@@ -229,32 +235,35 @@ pub(crate) fn members(role: &RoleName, scene: &Scene<'_>) -> Result<BTreeSet<Use
             | Fact::Policies(_)
             | Fact::Request(_),
         )
-        | Found::Absent => Ok(BTreeSet::new()),
+        | Lookup::Missing => Ok(BTreeSet::new()),
     }
 }
 
 /// Everybody who may decide what is put to `to`: those, and whoever may decide any request. None:
 /// somebody who is named is not there.
-pub(crate) fn crowd(to: &[String], scene: &Scene<'_>) -> Result<Option<BTreeSet<UserName>>, Stop> {
-    at_once([see(to, scene).map(drop), operators(scene).map(drop)])?;
-    let (mut seen, mut crowd) = (see(to, scene)?, operators(scene)?);
-    crowd.append(&mut seen.named);
-    crowd.append(&mut seen.members);
-    Ok(seen.missing.is_none().then_some(crowd))
+pub(crate) fn eligible(
+    to: &[String],
+    context: &DecisionContext<'_>,
+) -> Result<Option<BTreeSet<UserName>>, Undecided> {
+    at_once([see(to, context).map(drop), operators(context).map(drop)])?;
+    let (mut seen, mut eligible) = (see(to, context)?, operators(context)?);
+    eligible.append(&mut seen.named);
+    eligible.append(&mut seen.members);
+    Ok(seen.missing.is_none().then_some(eligible))
 }
 
 /// The active users whose roles let them decide any request.
-fn operators(scene: &Scene<'_>) -> Result<BTreeSet<UserName>, Stop> {
+fn operators(context: &DecisionContext<'_>) -> Result<BTreeSet<UserName>, Undecided> {
     let operates = |role: &Role| holdpoint_auth::may(*role, Right::Operate);
     let roles: Vec<RoleName> = Role::ALL
         .into_iter()
         .filter(operates)
         .filter_map(|role| role.as_str().parse().ok())
         .collect();
-    at_once(roles.iter().map(|role| members(role, scene).map(drop)))?;
+    at_once(roles.iter().map(|role| members(role, context).map(drop)))?;
     let mut all = BTreeSet::new();
     for role in &roles {
-        all.append(&mut members(role, scene)?);
+        all.append(&mut members(role, context)?);
     }
     Ok(all)
 }
@@ -265,13 +274,13 @@ type Chosen = (Option<UserName>, Option<(Need, Fact)>);
 fn least_loaded(
     pool: &BTreeSet<UserName>,
     barred: &Barred,
-    scene: &Scene<'_>,
-) -> Result<Chosen, Stop> {
-    let need = Need::Loads(scene.workspace.clone());
-    let mut loads = match (scene.look)(&need) {
-        Found::Unknown => return Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Loads(loads)) => loads,
-        Found::Here(
+    context: &DecisionContext<'_>,
+) -> Result<Chosen, Undecided> {
+    let need = Need::Loads(context.workspace.clone());
+    let mut loads = match (context.lookup)(&need) {
+        Lookup::NotLoaded => return Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Loads(loads)) => loads,
+        Lookup::Found(
             Fact::User(_)
             | Fact::Owners(_)
             | Fact::Members(_)
@@ -280,7 +289,7 @@ fn least_loaded(
             | Fact::Policies(_)
             | Fact::Request(_),
         )
-        | Found::Absent => BTreeMap::new(),
+        | Lookup::Missing => BTreeMap::new(),
     };
     let load = |name: &UserName| loads.get(name).copied().unwrap_or(0);
     let may = pool.iter().filter(|name| !barred.bars(name));
@@ -292,16 +301,19 @@ fn least_loaded(
 }
 
 /// Whom a rung concerns, as far as they are there; nobody: the owners.
-pub(crate) fn of_rung(to: &[String], scene: &Scene<'_>) -> Result<Vec<String>, Stop> {
-    Ok(match plan(to, &Rules::default(), scene)? {
-        Plan::Put(put) => put.moved_to.unwrap_or_else(|| to.to_vec()),
+pub(crate) fn of_rung(
+    to: &[String],
+    context: &DecisionContext<'_>,
+) -> Result<Vec<String>, Undecided> {
+    Ok(match plan(to, &Rules::default(), context)? {
+        Plan::Assigned(put) => put.reassigned_to.unwrap_or_else(|| to.to_vec()),
         Plan::Inactive(name) => {
             let gone = format!("@user.{name}");
             let left: Vec<_> = to.iter().filter(|one| **one != gone).cloned().collect();
             if left.is_empty() {
                 left
             } else {
-                return of_rung(&left, scene);
+                return of_rung(&left, context);
             }
         }
     })
@@ -322,19 +334,19 @@ pub(crate) fn faults(
     to: &[String],
     pointer: &str,
     workspace: &Workspace,
-    look: Look<'_>,
-) -> Result<Vec<FieldError>, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Vec<FieldError>, Undecided> {
     let (mut errors, mut needs) = (Vec::new(), Vec::new());
     for (place, one) in to.iter().enumerate().take(TO_MAX) {
         let pointer = format!("{pointer}/{place}");
         match read(one) {
-            Some(Party::User(name)) => match active_user(workspace, &name, look) {
+            Some(Recipient::User(name)) => match active_user(workspace, &name, lookup) {
                 Ok(Some(_)) => {}
                 Ok(None) => errors.push(FieldError::at(&pointer, not_active(name.as_str()))),
-                Err(Stop::Need(more)) => needs.extend(more),
-                Err(stop @ Stop::Refused(_)) => return Err(stop),
+                Err(Undecided::NeedsMore(more)) => needs.extend(more),
+                Err(stop @ Undecided::Refused(_)) => return Err(stop),
             },
-            Some(Party::Role(_)) => {}
+            Some(Recipient::Role(_)) => {}
             None => errors.push(FieldError::at(
                 &pointer,
                 "write `@user.<name>` or `@role.<name>`",
@@ -344,7 +356,7 @@ pub(crate) fn faults(
     if needs.is_empty() {
         Ok(errors)
     } else {
-        Err(Stop::Need(needs))
+        Err(Undecided::NeedsMore(needs))
     }
 }
 

@@ -6,7 +6,7 @@ use holdpoint_ids::{UserName, Workspace};
 
 use super::refusal::Refusal;
 use super::user::User;
-use super::{Fact, Found, Look, Need, Stop};
+use super::{Fact, Lookup, LookupFn, Need, Undecided};
 
 /// Who sent a command, and how well that is proven.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,8 +49,8 @@ pub(crate) fn allow(
     caller: &Caller,
     workspace: &Workspace,
     right: Right,
-    look: Look<'_>,
-) -> Result<Option<User>, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Option<User>, Undecided> {
     let claims = match &caller.proof {
         Proof::Bad(error) => return Err(Refusal::Unproven(*error).into()),
         Proof::Absent => None,
@@ -60,7 +60,7 @@ pub(crate) fn allow(
     let Some(claims) = claims else {
         return Ok(None);
     };
-    let user = active_user(workspace, &claims.user, look)?
+    let user = active_user(workspace, &claims.user, lookup)?
         .ok_or_else(|| Refusal::NoActiveUser(claims.user.clone()))?;
     authorize(Some(&row_claims(claims, &user)), right).map_err(not_allowed)?;
     Ok(Some(user))
@@ -80,7 +80,7 @@ fn row_claims(claims: &Claims, user: &User) -> Claims {
     }
 }
 
-fn not_allowed(problem: holdpoint_contracts::Problem) -> Stop {
+fn not_allowed(problem: holdpoint_contracts::Problem) -> Undecided {
     Refusal::NotAllowed(Box::new(problem)).into()
 }
 
@@ -88,13 +88,13 @@ fn not_allowed(problem: holdpoint_contracts::Problem) -> Stop {
 pub(crate) fn active_user(
     workspace: &Workspace,
     name: &UserName,
-    look: Look<'_>,
-) -> Result<Option<User>, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Option<User>, Undecided> {
     let need = Need::User(workspace.clone(), name.clone());
-    match look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::User(user)) => Ok(Some(user).filter(|user| user.active)),
-        Found::Here(
+    match lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::User(user)) => Ok(Some(user).filter(|user| user.active)),
+        Lookup::Found(
             Fact::Owners(_)
             | Fact::Members(_)
             | Fact::Role(_)
@@ -103,6 +103,6 @@ pub(crate) fn active_user(
             | Fact::Policies(_)
             | Fact::Request(_),
         )
-        | Found::Absent => Ok(None),
+        | Lookup::Missing => Ok(None),
     }
 }

@@ -3,24 +3,24 @@
 use holdpoint_auth::Right;
 use holdpoint_contracts::form::{Form, answer_faults, plain, plain_value};
 use holdpoint_contracts::handoff::{
-    Completion, Decided, DecidedOne, Decision, Effect as Word, LateAnswer,
+    Completion, Decided, DecidedOne, Decision, Effect as DecisionEffect, LateAnswer,
 };
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec};
 use holdpoint_contracts::link;
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::UserName;
 use serde_json::{Value, json};
 
 use super::caller::{Caller, Proof, allow, has};
-use super::handling::Mark;
 use super::limits::{ANSWER_BYTES_MAX, LATE_BYTES_MAX, LATE_MAX, bytes};
+use super::progress::AuditStamp;
 use super::refusal::{Refusal, Winner};
 use super::request::{End, Phase, Request};
-use super::turn::Turn;
+use super::transition::RequestTransition;
 use super::user::User;
-use super::{Answer, Scene, Step, Stop};
+use super::{DecisionContext, Outcome, Reply, Undecided};
 
 /// A decision as it would be recorded.
 struct Verdict {
@@ -42,16 +42,16 @@ pub(crate) struct Addressed<'a> {
 pub(crate) fn addressed<'a>(
     request: Option<&'a Request>,
     caller: &Caller,
-    scene: &Scene<'_>,
-) -> Result<Addressed<'a>, Stop> {
-    let user = allow(caller, scene.workspace, Right::Decide, scene.look)?;
+    context: &DecisionContext<'_>,
+) -> Result<Addressed<'a>, Undecided> {
+    let user = allow(caller, context.workspace, Right::Decide, context.lookup)?;
     let known = request.and_then(|request| Some((request, request.spec.as_ref()?)));
     let Some((request, spec)) = known else {
-        return Err(Refusal::NoRequest(scene.id).into());
+        return Err(Refusal::NoRequest(context.id).into());
     };
     // `allow` lets nobody else through here: what nobody signed decides nothing.
     let (Proof::Good(claims), Some(user)) = (&caller.proof, &user) else {
-        return Err(Refusal::NoRequest(scene.id).into());
+        return Err(Refusal::NoRequest(context.id).into());
     };
     let operates = has(claims, user, Right::Operate);
     if !operates && !is_addressed(request, user) {
@@ -70,9 +70,9 @@ pub(crate) fn decide(
     caller: &Caller,
     decision: &Decision,
     version: Option<u64>,
-    scene: &Scene<'_>,
-) -> Result<Step, Stop> {
-    let addressed = addressed(request, caller, scene)?;
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
+    let addressed = addressed(request, caller, context)?;
     let request = addressed.request;
     may_decide(request, &addressed.name)?;
     let (outcome, data) = check(request, addressed.spec, decision)?;
@@ -82,20 +82,20 @@ pub(crate) fn decide(
         by: addressed.name.to_string(),
     };
     match request.end() {
-        Some(end) if is_same(&end, &verdict) => Ok(Step::Same(decided(request))),
+        Some(end) if is_same(&end, &verdict) => Ok(Outcome::Unchanged(decided(request))),
         // It was one of those that decided.
         Some(end) if end.outcome == HoldOutcome::Approved && has_voted(request, &verdict) => {
-            Ok(Step::Same(decided(request)))
+            Ok(Outcome::Unchanged(decided(request)))
         }
-        Some(end) => lose(request, end, verdict, scene),
-        None if has_voted(request, &verdict) => Ok(Step::Same(decided(request))),
+        Some(end) => lose(request, end, verdict, context),
+        None if has_voted(request, &verdict) => Ok(Outcome::Unchanged(decided(request))),
         None => {
             is_free(&addressed)?;
             request.is_at(version)?;
             if outcome == HoldOutcome::Approved && !is_last_vote(request, addressed.spec) {
-                return Ok(vote(request, &verdict, scene));
+                return Ok(vote(request, &verdict, context));
             }
-            Ok(win(request, verdict, scene))
+            Ok(win(request, verdict, context))
         }
     }
 }
@@ -115,16 +115,16 @@ pub(crate) fn together(
     caller: &Caller,
     decision: &Decision,
     version: Option<u64>,
-    scene: &Scene<'_>,
-) -> Result<Step, Stop> {
-    match decide(request, caller, decision, version, scene)? {
-        Step::Same(answer) => Ok(Step::Same(one(answer))),
-        Step::Changed(mut change) => match (
-            std::mem::replace(&mut change.answer, Answer::Noted),
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
+    match decide(request, caller, decision, version, context)? {
+        Outcome::Unchanged(answer) => Ok(Outcome::Unchanged(one(answer))),
+        Outcome::Decided(mut change) => match (
+            std::mem::replace(&mut change.reply, Reply::EventRecorded),
             request.and_then(Request::end),
         ) {
-            (Answer::Late(_), Some(end)) => {
-                let id = scene.id;
+            (Reply::Late(_), Some(end)) => {
+                let id = context.id;
                 let winner = Box::new(Winner(end));
                 let is_kept = false;
                 Err(Refusal::AlreadyDecided {
@@ -135,28 +135,28 @@ pub(crate) fn together(
                 .into())
             }
             (answer, _) => {
-                change.answer = one(answer);
-                Ok(Step::Changed(change))
+                change.reply = one(answer);
+                Ok(Outcome::Decided(change))
             }
         },
     }
 }
 
 /// Short: the answers to all of them travel as one.
-fn one(answer: Answer) -> Answer {
+fn one(answer: Reply) -> Reply {
     match answer {
-        Answer::Decided(decided) => Answer::One(DecidedOne {
+        Reply::Decided(decided) => Reply::One(DecidedOne {
             effect: decided.effect,
             votes: decided.request.votes_so_far(),
         }),
-        other @ (Answer::Wish(_)
-        | Answer::Timer(_)
-        | Answer::Noted
-        | Answer::Request(_)
-        | Answer::One(_)
-        | Answer::Late(_)
-        | Answer::User(_)
-        | Answer::Policy(_)) => other,
+        other @ (Reply::DesiredState(_)
+        | Reply::Timer(_)
+        | Reply::EventRecorded
+        | Reply::Request(_)
+        | Reply::One(_)
+        | Reply::Late(_)
+        | Reply::User(_)
+        | Reply::Policy(_)) => other,
     }
 }
 
@@ -173,12 +173,12 @@ fn is_addressed(request: &Request, user: &User) -> bool {
 
 /// A run that a person owns is that person's to complete or to give away, or an operator's.
 pub(crate) fn is_free(addressed: &Addressed<'_>) -> Result<(), Refusal> {
-    let handling = &addressed.request.handling;
-    let has_it = handling
+    let progress = &addressed.request.progress;
+    let has_it = progress
         .assignee
         .as_ref()
         .is_none_or(|name| *name == addressed.name);
-    match &handling.taken_over {
+    match &progress.taken_over {
         Some(mark) if !has_it && !addressed.operates => Err(Refusal::IsSomebodys {
             id: addressed.request.id,
             what: "taken_over",
@@ -190,24 +190,24 @@ pub(crate) fn is_free(addressed: &Addressed<'_>) -> Result<(), Refusal> {
 
 /// The same person counts once.
 fn has_voted(request: &Request, verdict: &Verdict) -> bool {
-    let votes = &request.handling.votes;
+    let votes = &request.progress.votes;
     verdict.outcome == HoldOutcome::Approved && votes.iter().any(|vote| vote.by == verdict.by)
 }
 
 fn is_last_vote(request: &Request, spec: &HoldSpec) -> bool {
-    let have = u32::try_from(request.handling.votes.len()).unwrap_or(u32::MAX);
+    let have = u32::try_from(request.progress.votes.len()).unwrap_or(u32::MAX);
     have.saturating_add(1) >= spec.policy.need
 }
 
 /// One approval of several; it stands, and decides nothing yet.
-fn vote(request: &Request, verdict: &Verdict, scene: &Scene<'_>) -> Step {
-    let mut turn = Turn::on(request);
-    turn.request.handling.votes.push(Mark {
+fn vote(request: &Request, verdict: &Verdict, context: &DecisionContext<'_>) -> Outcome {
+    let mut transition = RequestTransition::on(request);
+    transition.request.progress.votes.push(AuditStamp {
         by: verdict.by.clone(),
-        at: scene.now,
+        at: context.now,
     });
-    turn.note("approved", &verdict.by, scene.now, words(&verdict.data));
-    turn.end(decided)
+    transition.note("approved", &verdict.by, context.now, words(&verdict.data));
+    transition.end(decided)
 }
 
 /// What somebody said, where they said it in words.
@@ -299,25 +299,29 @@ fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
     }
 }
 
-fn win(request: &Request, verdict: Verdict, scene: &Scene<'_>) -> Step {
+fn win(request: &Request, verdict: Verdict, context: &DecisionContext<'_>) -> Outcome {
     let Verdict { outcome, data, by } = verdict;
-    let mut turn = Turn::on(request);
+    let mut transition = RequestTransition::on(request);
     if outcome == HoldOutcome::Approved {
-        let (by, at) = (by.clone(), scene.now);
-        turn.request.handling.votes.push(Mark { by, at });
+        let (by, at) = (by.clone(), context.now);
+        transition
+            .request
+            .progress
+            .votes
+            .push(AuditStamp { by, at });
     }
     let note = data.get("notes").map_or_else(|| words(&data), words);
-    turn.note(outcome.as_str(), &by, scene.now, note);
+    transition.note(outcome.as_str(), &by, context.now, note);
     let to = request.deciders();
-    turn.tell_people(FactKind::Decided, Some(&by), scene.now, to);
-    turn.request.phase = Phase::Decided {
+    transition.tell_people(RequestEventKind::Decided, Some(&by), context.now, to);
+    transition.request.phase = Phase::Decided {
         outcome,
         data,
         by,
-        at: scene.now,
+        at: context.now,
     };
-    turn.close();
-    turn.end(decided)
+    transition.close();
+    transition.end(decided)
 }
 
 /// The same person says the same again.
@@ -325,12 +329,12 @@ fn is_same(end: &End, verdict: &Verdict) -> bool {
     end.by == verdict.by && end.outcome == verdict.outcome && end.data == verdict.data
 }
 
-fn decided(request: &Request) -> Answer {
+fn decided(request: &Request) -> Reply {
     // Decisions are made on requests that were asked: there is a view.
-    request.view().map_or(Answer::Noted, |view| {
-        Answer::Decided(Box::new(Decided {
+    request.view().map_or(Reply::EventRecorded, |view| {
+        Reply::Decided(Box::new(Decided {
             recorded: true,
-            effect: request.effect.unwrap_or(Word::Pending),
+            effect: request.effect.unwrap_or(DecisionEffect::Pending),
             request: view,
         }))
     })
@@ -346,7 +350,12 @@ pub(crate) fn already_decided(request: &Request, end: End, is_kept: bool) -> Ref
 }
 
 /// Keeps what came too late, where there is room and it is not there yet.
-fn lose(request: &Request, end: End, verdict: Verdict, scene: &Scene<'_>) -> Result<Step, Stop> {
+fn lose(
+    request: &Request,
+    end: End,
+    verdict: Verdict,
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
     let data = json!({ "outcome": verdict.outcome, "data": verdict.data });
     let said_before = |one: &LateAnswer| one.by == verdict.by && one.data == data;
     let is_there = request.late.iter().any(said_before);
@@ -356,11 +365,11 @@ fn lose(request: &Request, end: End, verdict: Verdict, scene: &Scene<'_>) -> Res
     if is_there || !has_room {
         return Err(refusal.into());
     }
-    let mut turn = Turn::on(request);
-    turn.request.late.push(LateAnswer {
+    let mut transition = RequestTransition::on(request);
+    transition.request.late.push(LateAnswer {
         by: verdict.by,
-        at: scene.now,
+        at: context.now,
         data,
     });
-    Ok(turn.end(|_| Answer::Late(Box::new(refusal.problem()))))
+    Ok(transition.end(|_| Reply::Late(Box::new(refusal.problem()))))
 }

@@ -15,7 +15,7 @@ pub(crate) const DAY_MINUTES_MIN: i64 = 60;
 
 /// A calendar as it was read.
 #[derive(Debug)]
-pub(crate) struct Hours<'a> {
+pub(crate) struct WorkingHours<'a> {
     calendar: &'a Calendar,
     zone: Tz,
     from: NaiveTime,
@@ -26,7 +26,7 @@ pub(crate) struct Hours<'a> {
 /// Which field of a calendar is wrong, and how.
 pub(crate) type Wrong = (&'static str, String);
 
-impl<'a> Hours<'a> {
+impl<'a> WorkingHours<'a> {
     /// Reads a calendar.
     pub(crate) fn read(calendar: &'a Calendar) -> Result<Self, Wrong> {
         let zone = calendar.time_zone.parse::<Tz>().map_err(|_unknown| {

@@ -1,18 +1,18 @@
 //! The ladder: who is told, and what happens, when nobody acts (S4-R15). It is part of its request:
-//! the one alarm of a request is set to its deadline or its next rung, whichever comes first
+//! the one timer of a request is set to its deadline or its next rung, whichever comes first
 //! (`docs/decisions/0007-a-ladder-is-part-of-its-request.md`).
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::hold::{DeedKind, HoldSpec, Priority, Rung, RungAct};
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::hold::{HandoffEventKind, HoldSpec, Priority, Rung, RungAct};
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 
 use super::audience::{self, Plan};
-use super::handling::{Handling, RungEnd};
-use super::hours::Hours;
+use super::hours::WorkingHours;
+use super::progress::{RequestProgress, RungEnd};
 use super::request::{BY_TIME, Phase, Request};
-use super::turn::Turn;
-use super::{Scene, Stop};
+use super::transition::RequestTransition;
+use super::{DecisionContext, Undecided};
 
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
@@ -59,7 +59,7 @@ fn is_last_word(rung: &Rung) -> bool {
 fn rungs(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
     let mut rungs = written(request, spec);
     let first = rungs.first().map_or(0, |rung| rung.after_ms);
-    if let Some(quiet_ms) = request.handling.ladder.quiet_ms {
+    if let Some(quiet_ms) = request.progress.ladder.quiet_ms {
         for rung in &mut rungs {
             rung.after_ms = (rung.after_ms - first).saturating_add(quiet_ms);
         }
@@ -72,7 +72,7 @@ fn rungs(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
 pub(crate) fn quiet_ms(request: &Request) -> u64 {
     let rungs = request.spec.as_ref().map(|spec| written(request, spec));
     let first = rungs.and_then(|rungs| Some(rungs.first()?.after_ms));
-    let said = request.handling.settled.acknowledged_for_ms;
+    let said = request.progress.settled.acknowledged_for_ms;
     said.unwrap_or_else(|| QUIET_MS_MIN.max(first.unwrap_or(0)))
 }
 
@@ -89,7 +89,7 @@ fn written(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
         ];
     }
     if spec.ladder.is_empty() {
-        let kind = request.handling.settled.default_of.unwrap_or(spec.kind);
+        let kind = request.progress.settled.default_of.unwrap_or(spec.kind);
         let (again, owners) = default_times(kind, spec.priority);
         return vec![
             rung(again, RungAct::Notify, request.audience()),
@@ -113,11 +113,11 @@ pub(crate) fn next(request: &Request) -> Option<(Rung, DateTime<Utc>)> {
         return None;
     }
     let spec = request.spec.as_ref()?;
-    let since = request.handling.ladder.since?;
+    let since = request.progress.ladder.since?;
     let rung = rungs(request, spec)
         .into_iter()
-        .nth(request.handling.ladder.fired)?;
-    let ladder = &request.handling.ladder;
+        .nth(request.progress.ladder.fired)?;
+    let ladder = &request.progress.ladder;
     let left_ms = rung.after_ms.saturating_sub(ladder.passed_ms);
     let worked = hours(request).and_then(|hours| hours.after(since, left_ms));
     let due = match worked {
@@ -134,7 +134,7 @@ pub(crate) fn next(request: &Request) -> Option<(Rung, DateTime<Utc>)> {
 /// has no more of them, or that one would end it.
 pub(crate) fn next_to_tell(request: &Request) -> Option<Rung> {
     let given = request.spec.as_ref()?.ladder.len();
-    if !is_by_policy(request) || request.handling.ladder.fired >= given {
+    if !is_by_policy(request) || request.progress.ladder.fired >= given {
         return None;
     }
     let (rung, _) = next(request)?;
@@ -146,89 +146,96 @@ pub(crate) fn next_to_tell(request: &Request) -> Option<Rung> {
 
 /// Whether the rungs are those of its policy: not once somebody owns it, or has stopped them.
 fn is_by_policy(request: &Request) -> bool {
-    let Handling {
+    let RequestProgress {
         settled,
         taken_over,
         accepted,
         ..
-    } = &request.handling;
+    } = &request.progress;
     taken_over.is_none() && !(settled.stops_on_accept && accepted.is_some())
 }
 
 /// When its rungs count; none: always.
-pub(crate) fn hours(request: &Request) -> Option<Hours<'_>> {
-    let calendar = request.handling.settled.calendar.as_ref();
+pub(crate) fn hours(request: &Request) -> Option<WorkingHours<'_>> {
+    let calendar = request.progress.settled.calendar.as_ref();
     let calendar = calendar.filter(|_| is_by_policy(request))?;
     // It was read before it was kept.
-    Hours::read(calendar).ok()
+    WorkingHours::read(calendar).ok()
 }
 
 /// No rung before an instant.
 pub(crate) fn not_before(request: &mut Request, until: DateTime<Utc>) {
     let due = next(request).map(|(rung, due)| (rung.after_ms, due));
     let counts_hours = hours(request).is_some();
-    let ladder = &mut request.handling.ladder;
+    let ladder = &mut request.progress.ladder;
     ladder.not_before(due, until, counts_hours);
 }
 
 /// Its clock stood still for a while.
 pub(crate) fn stood(request: &mut Request, from: DateTime<Utc>, until: DateTime<Utc>) {
-    let mut ladder = request.handling.ladder.clone();
+    let mut ladder = request.progress.ladder.clone();
     ladder.stood(from, until, hours(request).as_ref());
-    request.handling.ladder = ladder;
+    request.progress.ladder = ladder;
 }
 
 /// The next rung fires, once.
 pub(crate) fn fire(
-    turn: &mut Turn,
+    transition: &mut RequestTransition,
     rung: &Rung,
     at: DateTime<Utc>,
-    scene: &Scene<'_>,
-) -> Result<(), Stop> {
-    let act = effect(&turn.request, rung);
-    turn.request.handling.ladder.fired += 1;
+    context: &DecisionContext<'_>,
+) -> Result<(), Undecided> {
+    let act = effect(&transition.request, rung);
+    transition.request.progress.ladder.fired += 1;
     // Whom it names may have left meanwhile: the owners are told instead.
-    let put = audience::of_rung(&rung.to, scene)?;
+    let put = audience::of_rung(&rung.to, context)?;
     let said = |what: &str| Some(format!("{what} {}", audience::words(&put)));
     let note = match act {
         RungAct::Notify => said("told:"),
         RungAct::Reassign => {
-            if let Plan::Put(plan) = audience::plan(&put, &audience::Rules::default(), scene)? {
-                turn.request.handling.give(put.clone(), plan.assignee);
-                turn.deed(DeedKind::Reassigned, BY_TIME, at);
+            if let Plan::Assigned(plan) =
+                audience::plan(&put, &audience::Rules::default(), context)?
+            {
+                transition.request.progress.give(put.clone(), plan.assignee);
+                transition.handoff_event(HandoffEventKind::Reassigned, BY_TIME, at);
             }
             said("given to")
         }
         RungAct::Raise => {
-            let raised = turn.request.priority().raised();
-            turn.request.handling.raised = Some(raised);
+            let raised = transition.request.priority().raised();
+            transition.request.progress.raised = Some(raised);
             Some(format!("now {}", raised.as_str()))
         }
         RungAct::Broaden => {
-            turn.request.also(&put);
+            transition.request.also(&put);
             said("may decide it too:")
         }
         RungAct::AnswerDefault => {
-            end(turn, at, rung.after_ms, has_default(&turn.request));
+            end(
+                transition,
+                at,
+                rung.after_ms,
+                has_default(&transition.request),
+            );
             return Ok(());
         }
         RungAct::Fail => {
-            end(turn, at, rung.after_ms, false);
+            end(transition, at, rung.after_ms, false);
             return Ok(());
         }
     };
-    let note = note.map(|note| in_round(turn, note));
-    turn.note("escalated", BY_TIME, at, note);
-    turn.tell_people(FactKind::Escalated, None, at, put);
+    let note = note.map(|note| in_round(transition, note));
+    transition.note("escalated", BY_TIME, at, note);
+    transition.tell_people(RequestEventKind::Escalated, None, at, put);
     Ok(())
 }
 
 /// What the next rung does. Once somebody has seen the request, a rung that has had its effect tells
 /// only, and none takes it from whoever has accepted it.
 fn effect(request: &Request, rung: &Rung) -> RungAct {
-    let Handling {
+    let RequestProgress {
         ladder, accepted, ..
-    } = &request.handling;
+    } = &request.progress;
     let is_done = ladder.fired < ladder.done;
     let is_seen = ladder.rounds > 0;
     match rung.act {
@@ -243,7 +250,7 @@ fn effect(request: &Request, rung: &Rung) -> RungAct {
     }
 }
 
-/// Whether a rung answers. What a run asks has a default where that is what its time-out says: it ends
+/// Whether a rung answers. What a run asks has a default where that is what its timeout says: it ends
 /// as that would.
 fn has_default(request: &Request) -> bool {
     let spec = request.spec.as_ref().filter(|_| request.owner.is_none());
@@ -251,8 +258,8 @@ fn has_default(request: &Request) -> bool {
 }
 
 /// A rung that fires once more is told apart from its first time.
-fn in_round(turn: &Turn, note: String) -> String {
-    match turn.request.handling.ladder.rounds {
+fn in_round(transition: &RequestTransition, note: String) -> String {
+    match transition.request.progress.ladder.rounds {
         0 => note,
         before => format!(
             "round {}, for it was seen and is still open: {note}",
@@ -261,20 +268,21 @@ fn in_round(turn: &Turn, note: String) -> String {
     }
 }
 
-fn end(turn: &mut Turn, at: DateTime<Utc>, after_ms: u64, is_answered: bool) {
+fn end(transition: &mut RequestTransition, at: DateTime<Utc>, after_ms: u64, is_answered: bool) {
     // Of a later round, what it says counts from when somebody saw it.
-    let after_ms = match turn.request.handling.ladder.rounds {
+    let after_ms = match transition.request.progress.ladder.rounds {
         0 => after_ms,
-        _ => u64::try_from((at - turn.request.created_at).num_milliseconds()).unwrap_or(after_ms),
+        _ => u64::try_from((at - transition.request.created_at).num_milliseconds())
+            .unwrap_or(after_ms),
     };
-    turn.request.handling.ladder.ended = Some(RungEnd {
+    transition.request.progress.ladder.ended = Some(RungEnd {
         after_ms,
-        deadline: turn.request.deadline(),
+        deadline: transition.request.deadline(),
         is_answered,
     });
-    turn.request.phase = Phase::TimedOut { at };
-    turn.close();
-    turn.note("expired", BY_TIME, at, Some("its ladder ended it".into()));
-    let to = turn.request.audience();
-    turn.tell_people(FactKind::Expired, None, at, to);
+    transition.request.phase = Phase::TimedOut { at };
+    transition.close();
+    transition.note("expired", BY_TIME, at, Some("its ladder ended it".into()));
+    let to = transition.request.audience();
+    transition.tell_people(RequestEventKind::Expired, None, at, to);
 }

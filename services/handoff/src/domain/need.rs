@@ -47,17 +47,3 @@ pub enum Fact {
     /// To [`Need::Request`].
     Request(Box<Request>),
 }
-
-/// What there is to know about a need.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Found {
-    /// Nobody has looked yet: ask for it.
-    Unknown,
-    /// Looked, and there is no such thing.
-    Absent,
-    /// Here it is.
-    Here(Fact),
-}
-
-/// How a decision looks at facts.
-pub(crate) type Look<'a> = &'a dyn Fn(&Need) -> Found;

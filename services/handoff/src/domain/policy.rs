@@ -15,13 +15,15 @@ use serde::{Deserialize, Serialize};
 
 use super::audience;
 use super::caller::{Caller, allow};
-use super::hours::Hours;
+use super::hours::WorkingHours;
 use super::ladder::default_times;
 use super::limits::{
     HOLIDAYS_MAX, NEED_MAX, POLICIES_MAX, RUNGS_MAX, SNOOZE_MS, TIMEOUT_MS, TO_MAX,
 };
 use super::refusal::Refusal;
-use super::{Aggregate, Answer, Change, Fact, Found, Look, Need, PolicyInput, Step, Stop};
+use super::{
+    Aggregate, Change, Fact, Lookup, LookupFn, Need, Outcome, PolicyInput, Reply, Undecided,
+};
 
 /// How the names of those begin that are built in.
 const BUILT_IN: &str = "default-";
@@ -109,21 +111,21 @@ pub(crate) fn decide(
     place: &Place<'_>,
     caller: &Caller,
     input: &PolicyInput,
-    look: Look<'_>,
-) -> Result<Step, Stop> {
-    allow(caller, place.workspace, Right::Administer, look)?;
+    lookup: LookupFn<'_>,
+) -> Result<Outcome, Undecided> {
+    allow(caller, place.workspace, Right::Administer, lookup)?;
     let name = place.name;
     if name.as_str().starts_with(BUILT_IN) {
         return Err(Refusal::BuiltIn(name.clone()).into());
     }
     let live = policy.filter(|policy| !policy.deleted);
-    let mut names = names(place.workspace, look)?;
+    let mut names = names(place.workspace, lookup)?;
     let next = match input {
-        PolicyInput::Put(rules) => {
+        PolicyInput::Assigned(rules) => {
             if let Some(policy) = live.filter(|policy| policy.rules == *rules) {
-                return Ok(Step::Same(Answer::Policy(Box::new(policy.view()))));
+                return Ok(Outcome::Unchanged(Reply::Policy(Box::new(policy.view()))));
             }
-            let errors = faults(rules, place.workspace, look)?;
+            let errors = faults(rules, place.workspace, lookup)?;
             if !errors.is_empty() {
                 return Err(Refusal::InvalidHold(errors).into());
             }
@@ -152,26 +154,29 @@ pub(crate) fn decide(
             }
         }
     };
-    let answer = Answer::Policy(Box::new(next.view()));
+    let answer = Reply::Policy(Box::new(next.view()));
     let fact = (
         Need::Policies(place.workspace.clone()),
         Fact::Policies(names),
     );
-    Ok(Step::Changed(Box::new(Change {
+    Ok(Outcome::Decided(Box::new(Change {
         state: Aggregate::Policy(Box::new(next)),
         effects: Vec::new(),
         facts: vec![fact],
-        answer,
+        reply: answer,
     })))
 }
 
 /// The names of a workspace's own policies.
-pub(crate) fn names(workspace: &Workspace, look: Look<'_>) -> Result<BTreeSet<PolicyName>, Stop> {
+pub(crate) fn names(
+    workspace: &Workspace,
+    lookup: LookupFn<'_>,
+) -> Result<BTreeSet<PolicyName>, Undecided> {
     let need = Need::Policies(workspace.clone());
-    match look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Policies(names)) => Ok(names),
-        Found::Here(
+    match lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Policies(names)) => Ok(names),
+        Lookup::Found(
             Fact::User(_)
             | Fact::Owners(_)
             | Fact::Members(_)
@@ -180,7 +185,7 @@ pub(crate) fn names(workspace: &Workspace, look: Look<'_>) -> Result<BTreeSet<Po
             | Fact::Policy(_)
             | Fact::Request(_),
         )
-        | Found::Absent => Ok(BTreeSet::new()),
+        | Lookup::Missing => Ok(BTreeSet::new()),
     }
 }
 
@@ -188,19 +193,19 @@ pub(crate) fn names(workspace: &Workspace, look: Look<'_>) -> Result<BTreeSet<Po
 fn faults(
     rules: &PolicyRules,
     workspace: &Workspace,
-    look: Look<'_>,
-) -> Result<Vec<FieldError>, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Vec<FieldError>, Undecided> {
     match rules {
         PolicyRules::Approval(rules) => {
             let mut errors = of_approval(rules);
-            errors.extend(audience::faults(&rules.from, "/from", workspace, look)?);
+            errors.extend(audience::faults(&rules.from, "/from", workspace, lookup)?);
             Ok(errors)
         }
         PolicyRules::Escalation(rules) => {
             let mut errors = of_rungs(rules);
             for (place, rung) in rules.rungs.iter().enumerate().take(RUNGS_MAX) {
                 let pointer = format!("/rungs/{place}/to");
-                errors.extend(audience::faults(&rung.to, &pointer, workspace, look)?);
+                errors.extend(audience::faults(&rung.to, &pointer, workspace, lookup)?);
             }
             Ok(errors)
         }
@@ -238,7 +243,7 @@ fn of_rungs(rules: &EscalationRules) -> Vec<FieldError> {
         let message = format!("1 to {RUNGS_MAX} rungs, each repetition counted");
         errors.push(FieldError::at("/rungs", message));
     }
-    let wrong = rules.calendar.as_ref().map(Hours::read);
+    let wrong = rules.calendar.as_ref().map(WorkingHours::read);
     if let Some(Err((field, message))) = wrong {
         errors.push(FieldError::at(&format!("/calendar/{field}"), message));
     }

@@ -1,36 +1,36 @@
-//! How people deal with a request before it ends: an overlay beside its phase. A wish that freezes it
+//! How people deal with a request before it ends: an overlay beside its phase. A desired state that freezes it
 //! or opens it again keeps it.
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::handoff::Handled;
-use holdpoint_contracts::hold::{Deed, Priority};
+use holdpoint_contracts::handoff::RequestHistoryEntry;
+use holdpoint_contracts::hold::{HandoffEvent, Priority};
 use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
 
-use super::hours::Hours;
+use super::hours::WorkingHours;
 use super::limits::{DEEDS_MAX, HISTORY_MAX, NOTE_CHARS_MAX, SNOOZES_MAX};
-use super::settled::Settled;
+use super::settled::ResolvedPolicies;
 
 /// What people, and the ladder, have done with a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Handling {
+pub struct RequestProgress {
     /// Who has it; none: any of those it is put to.
     pub assignee: Option<UserName>,
     /// Whom it is put to instead of those that it was asked of; empty: the workspace's owners.
-    pub moved_to: Option<Vec<String>>,
+    pub reassigned_to: Option<Vec<String>>,
     /// Who may decide it too.
     pub also: Vec<String>,
     /// Somebody said that it is theirs.
-    pub accepted: Option<Mark>,
+    pub accepted: Option<AuditStamp>,
     /// Somebody owns the run now: there is no deadline any more.
-    pub taken_over: Option<Mark>,
+    pub taken_over: Option<AuditStamp>,
     /// It was given to somebody, who has not said a word.
     pub is_reassigned: bool,
     /// Who has approved, each once.
-    pub votes: Vec<Mark>,
+    pub votes: Vec<AuditStamp>,
     /// More urgent than it was asked.
     pub raised: Option<Priority>,
     /// Whoever has it alone has put it away until then, and the ladder waits.
@@ -41,28 +41,28 @@ pub struct Handling {
     /// How far the ladder has come.
     pub ladder: Ladder,
     /// In order; bounded.
-    pub history: Vec<Handled>,
+    pub history: Vec<RequestHistoryEntry>,
     /// What the policies that it names said when it was opened.
-    #[serde(skip_serializing_if = "Settled::is_empty")]
-    pub settled: Settled,
+    #[serde(skip_serializing_if = "ResolvedPolicies::is_empty")]
+    pub settled: ResolvedPolicies,
     /// What the history of its run is to be told.
-    #[serde(skip_serializing_if = "Untold::is_empty")]
-    pub untold: Untold,
+    #[serde(skip_serializing_if = "PendingHandoffEvents::is_empty")]
+    pub pending_events: PendingHandoffEvents,
 }
 
 /// What was done with a run's handoff, until the executor has confirmed it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Untold {
+pub struct PendingHandoffEvents {
     /// In order; bounded: of more, the run hears of the newest, and all of them are in `history`.
-    pub deeds: Vec<Deed>,
-    /// Of the newest wish that brings them to the executor.
+    pub handoff_events: Vec<HandoffEvent>,
+    /// Of the newest desired state that brings them to the executor.
     pub sent: u64,
 }
 
 /// Who did something, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct AuditStamp {
     /// Who.
     pub by: String,
     /// When.
@@ -92,7 +92,7 @@ pub struct Ladder {
     /// Rungs that have had their effect in rounds before this one: in this they only tell.
     #[serde(skip_serializing_if = "is_no_rung")]
     pub done: usize,
-    /// A rung has ended the request, as its time-out would.
+    /// A rung has ended the request, as its timeout would.
     pub ended: Option<RungEnd>,
 }
 
@@ -124,39 +124,42 @@ pub struct RungEnd {
     pub is_answered: bool,
 }
 
-impl Untold {
+impl PendingHandoffEvents {
     pub(crate) const fn is_empty(&self) -> bool {
-        self.deeds.is_empty() && self.sent == 0
+        self.handoff_events.is_empty() && self.sent == 0
     }
 
     /// Writes one more down.
-    pub(crate) fn add(&mut self, deed: Deed) {
-        if self.deeds.len() >= DEEDS_MAX {
-            self.deeds.remove(0);
+    pub(crate) fn add(&mut self, handoff_event: HandoffEvent) {
+        if self.handoff_events.len() >= DEEDS_MAX {
+            self.handoff_events.remove(0);
         }
-        self.deeds.push(deed);
+        self.handoff_events.push(handoff_event);
     }
 
-    /// Whether there is something that no wish brings.
+    /// Whether there is something that no desired state brings.
     pub(crate) fn has_news(&self) -> bool {
-        self.deeds.last().is_some_and(|deed| deed.rev > self.sent)
+        self.handoff_events
+            .last()
+            .is_some_and(|handoff_event| handoff_event.rev > self.sent)
     }
 
     /// The executor knows everything up to a version: whether that is news.
     pub(crate) fn heard(&mut self, rev: u64) -> bool {
-        let before = self.deeds.len();
-        self.deeds.retain(|deed| deed.rev > rev);
-        self.deeds.len() < before
+        let before = self.handoff_events.len();
+        self.handoff_events
+            .retain(|handoff_event| handoff_event.rev > rev);
+        self.handoff_events.len() < before
     }
 }
 
-impl Handling {
+impl RequestProgress {
     /// Writes down what was done; beyond [`HISTORY_MAX`] what comes after the opening goes first.
     pub(crate) fn note(&mut self, action: &str, by: &str, at: DateTime<Utc>, note: Option<String>) {
         if self.history.len() >= HISTORY_MAX {
             self.history.remove(1);
         }
-        self.history.push(Handled {
+        self.history.push(RequestHistoryEntry {
             action: action.to_owned(),
             by: by.to_owned(),
             at,
@@ -167,7 +170,7 @@ impl Handling {
     /// Somebody else has it: what was said of the one before counts no more.
     pub(crate) fn give(&mut self, to: Vec<String>, assignee: Option<UserName>) {
         self.assignee = assignee;
-        self.moved_to = Some(to);
+        self.reassigned_to = Some(to);
         self.accepted = None;
         self.is_reassigned = true;
         self.is_back();
@@ -200,7 +203,7 @@ impl Ladder {
         &mut self,
         from: DateTime<Utc>,
         until: DateTime<Utc>,
-        hours: Option<&Hours<'_>>,
+        hours: Option<&WorkingHours<'_>>,
     ) {
         match (self.since, hours) {
             (Some(since), Some(hours)) => {

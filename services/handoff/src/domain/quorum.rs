@@ -9,11 +9,11 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::UserName;
 
 use super::audience::{self, Barred};
-use super::{Scene, Stop};
+use super::{DecisionContext, Undecided};
 
 /// Fewer people may decide it than must agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Few {
+pub(crate) struct QuorumShortfall {
     need: u32,
     have: u32,
     /// Who is not counted.
@@ -21,10 +21,10 @@ pub(crate) struct Few {
 }
 
 /// The rule: whoever may decide it, but whoever never may, are fewer than must agree.
-fn few(need: u32, crowd: &BTreeSet<UserName>, barred: &Barred) -> Option<Few> {
-    let may = crowd.iter().filter(|name| !barred.bars(name));
+fn shortfall(need: u32, eligible: &BTreeSet<UserName>, barred: &Barred) -> Option<QuorumShortfall> {
+    let may = eligible.iter().filter(|name| !barred.bars(name));
     let have = u32::try_from(may.count()).unwrap_or(u32::MAX);
-    (have < need).then(|| Few {
+    (have < need).then(|| QuorumShortfall {
         need,
         have,
         barred: barred.clone(),
@@ -33,11 +33,11 @@ fn few(need: u32, crowd: &BTreeSet<UserName>, barred: &Barred) -> Option<Few> {
 
 /// Looks up who may decide what is asked so, and by whom never. Where one is enough and nobody is
 /// barred, an owner always can.
-pub(crate) fn look(
+pub(crate) fn lookup(
     spec: &HoldSpec,
     barred: &Barred,
-    scene: &Scene<'_>,
-) -> Result<Option<Few>, Stop> {
+    context: &DecisionContext<'_>,
+) -> Result<Option<QuorumShortfall>, Undecided> {
     let need = match spec.kind {
         HoldKind::Timer => return Ok(None),
         HoldKind::Approval => spec.policy.need.max(1),
@@ -46,11 +46,11 @@ pub(crate) fn look(
     if need == 1 && barred.is_empty() {
         return Ok(None);
     }
-    let crowd = audience::crowd(&spec.to, scene)?;
-    Ok(crowd.and_then(|crowd| few(need, &crowd, barred)))
+    let eligible = audience::eligible(&spec.to, context)?;
+    Ok(eligible.and_then(|eligible| shortfall(need, &eligible, barred)))
 }
 
-impl Few {
+impl QuorumShortfall {
     /// What is wrong.
     pub(crate) fn what(&self) -> String {
         let but = if self.barred.is_empty() {

@@ -9,7 +9,7 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, PolicyName, UserName};
 use serde_json::json;
 
-use super::handling::Mark;
+use super::progress::AuditStamp;
 use super::request::End;
 
 /// Why something was not done. Each says what the caller can do.
@@ -43,7 +43,7 @@ pub enum Refusal {
         /// `accepted` or `taken_over`.
         what: &'static str,
         /// Who was first, and when.
-        mark: Mark,
+        mark: AuditStamp,
     },
     /// Whoever wanted it may not decide it ([`holdpoint_contracts::hold::Policy::not_requester`]).
     IsRequester(UserName),
@@ -72,12 +72,12 @@ pub enum Refusal {
     /// The policy is built in.
     BuiltIn(PolicyName),
     /// It is not asked again.
-    NotAgain(HoldId, WhyNotAgain),
+    NotAgain(HoldId, AskAgainRefusal),
     /// Something else was opened under this id.
     Taken(HoldId),
     /// The hold is a run's: it goes with the run.
     OfRun(HoldId),
-    /// The hold is no run's: no wish is for it.
+    /// The hold is no run's: no desired state is for it.
     StandsAlone(HoldId),
     /// Timers of runs are the executor's own.
     TimerOfRun(HoldId),
@@ -91,7 +91,7 @@ pub enum Refusal {
 
 /// Why a request is not asked again.
 #[derive(Debug, Clone, PartialEq)]
-pub enum WhyNotAgain {
+pub enum AskAgainRefusal {
     /// Only whoever asked it, or an operator, asks again.
     NotYours,
     /// It is a run's, which goes its way: asking again would reach nobody.
@@ -186,7 +186,7 @@ impl Refusal {
     }
 }
 
-impl WhyNotAgain {
+impl AskAgainRefusal {
     fn problem(&self, id: HoldId) -> Problem {
         match self {
             Self::NotYours => forbidden(format!(
@@ -239,7 +239,7 @@ impl WhyNotAgain {
     }
 }
 
-fn is_somebodys(id: HoldId, what: &str, mark: &Mark) -> Problem {
+fn is_somebodys(id: HoldId, what: &str, mark: &AuditStamp) -> Problem {
     let (by, at) = (&mark.by, instant::write(mark.at));
     let words = what.replace('_', " ");
     let detail = format!("`{id}` was {words} by {by} at {at}");

@@ -3,18 +3,18 @@
 mod shown;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::{Effect as Word, LateAnswer, RequestStatus};
+use holdpoint_contracts::handoff::{Effect as DecisionEffect, LateAnswer, RequestStatus};
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Priority};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Scene;
+use super::DecisionContext;
 use super::audience::Barred;
-use super::handling::{Handling, Mark};
 use super::ladder;
-use super::meet::OwnerState;
+use super::merge_desired_state::OwnerState;
+use super::progress::{AuditStamp, RequestProgress};
 use super::refusal::Refusal;
 
 /// Who decides when nobody else does.
@@ -46,7 +46,7 @@ pub struct Request {
     pub seen_version: u64,
     /// Who is told when it ends; none: it stands alone.
     pub owner: Option<Owner>,
-    /// Of the newest wish; 0 where it stands alone.
+    /// Of the newest desired state; 0 where it stands alone.
     pub rev: u64,
     /// What is asked; none in a tombstone of something that was never known.
     pub spec: Option<HoldSpec>,
@@ -55,11 +55,11 @@ pub struct Request {
     /// When its deadline passed without ending it ([`OnTimeout::Escalate`]).
     pub escalated_at: Option<DateTime<Utc>>,
     /// What the scheduler was told.
-    pub alarm: Alarm,
+    pub timer: Timer,
     /// Of the newest close that the executor was sent.
     pub closed_rev: Option<u64>,
     /// What the end did to the run, as far as that is known; none while it stands.
-    pub effect: Option<Word>,
+    pub effect: Option<DecisionEffect>,
     /// Answers that came too late.
     pub late: Vec<LateAnswer>,
     /// Who opened it, where it stands alone.
@@ -75,7 +75,7 @@ pub struct Request {
     pub created_at: DateTime<Utc>,
     /// What people, and its ladder, did with it so far.
     #[serde(default)]
-    pub handling: Handling,
+    pub progress: RequestProgress,
 }
 
 #[expect(
@@ -119,7 +119,7 @@ pub enum Phase {
         at: DateTime<Utc>,
     },
     /// Not wanted any more.
-    Gone {
+    Withdrawn {
         /// Why, for people.
         reason: String,
         /// Who ended it; none: its owner by itself.
@@ -130,10 +130,10 @@ pub enum Phase {
     },
 }
 
-/// The alarm as the scheduler was last told.
+/// The timer as the scheduler was last told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Alarm {
-    /// Of that wish; 0: there never was one.
+pub struct Timer {
+    /// Of that desired state; 0: there never was one.
     pub rev: u64,
     /// When it fires; none: not at all, or it has.
     pub due: Option<DateTime<Utc>>,
@@ -153,10 +153,10 @@ pub(crate) struct End {
 
 impl Request {
     /// What one begins with that nobody has heard of yet.
-    pub(crate) fn fresh(scene: &Scene<'_>, owner: Option<Owner>) -> Self {
+    pub(crate) fn fresh(context: &DecisionContext<'_>, owner: Option<Owner>) -> Self {
         Self {
-            workspace: scene.workspace.clone(),
-            id: scene.id,
+            workspace: context.workspace.clone(),
+            id: context.id,
             version: 1,
             seen_version: 1,
             owner,
@@ -164,15 +164,15 @@ impl Request {
             spec: None,
             phase: Phase::Open { deadline: None },
             escalated_at: None,
-            alarm: Alarm::default(),
+            timer: Timer::default(),
             closed_rev: None,
             effect: None,
             late: Vec::new(),
             opened_by: None,
             earlier_openers: Vec::new(),
             lasts_ms: 0,
-            created_at: scene.now,
-            handling: Handling::default(),
+            created_at: context.now,
+            progress: RequestProgress::default(),
         }
     }
 
@@ -181,13 +181,13 @@ impl Request {
         self.spec.as_ref().map(|spec| spec.kind)
     }
 
-    /// Where it stands, as a wish meets it.
+    /// Where it stands, as a desired state meets it.
     pub(crate) fn owner_state(&self) -> OwnerState {
         match &self.phase {
-            Phase::Open { .. } | Phase::Frozen { .. } => OwnerState::Standing,
+            Phase::Open { .. } | Phase::Frozen { .. } => OwnerState::Open,
             Phase::Decided { .. } => OwnerState::Decided,
             Phase::TimedOut { at } => OwnerState::TimedOut(*at),
-            Phase::Gone { .. } => OwnerState::Gone,
+            Phase::Withdrawn { .. } => OwnerState::Withdrawn,
         }
     }
 
@@ -207,7 +207,7 @@ impl Request {
                 at: *at,
             }),
             Phase::TimedOut { at } => Some(self.time_out(*at)),
-            Phase::Gone { reason, by, at } => Some(End {
+            Phase::Withdrawn { reason, by, at } => Some(End {
                 outcome: HoldOutcome::Cancelled,
                 data: json!(reason),
                 by: match (by, self.owner) {
@@ -222,7 +222,7 @@ impl Request {
 
     fn time_out(&self, at: DateTime<Utc>) -> End {
         let spec = self.spec.as_ref();
-        let by_rung = self.handling.ladder.ended.as_ref();
+        let by_rung = self.progress.ladder.ended.as_ref();
         let is_answered = by_rung.is_some_and(|end| end.is_answered);
         let is_wanted = spec.is_some_and(|spec| spec.on_timeout == OnTimeout::Default);
         let default = spec
@@ -244,7 +244,7 @@ impl Request {
 
     /// That a person owns the run now, as the executor is told it; none: nobody does.
     pub(crate) fn take_over(&self) -> Option<End> {
-        let mark = self.handling.taken_over.as_ref()?;
+        let mark = self.progress.taken_over.as_ref()?;
         Some(End {
             outcome: HoldOutcome::TakenOver,
             data: Value::Null,
@@ -254,9 +254,9 @@ impl Request {
     }
 
     /// Whose the run is; none: nobody's, or given to several of whom nobody has taken it yet.
-    pub(crate) const fn owned(&self) -> Option<&Mark> {
-        match self.handling.assignee {
-            Some(_) => self.handling.taken_over.as_ref(),
+    pub(crate) const fn owned(&self) -> Option<&AuditStamp> {
+        match self.progress.assignee {
+            Some(_) => self.progress.taken_over.as_ref(),
             None => None,
         }
     }
@@ -267,7 +267,7 @@ impl Request {
             .filter(|due| self.escalated_at.is_none_or(|passed| *due > passed))
     }
 
-    /// The alarm that its state asks for: its deadline, or its next rung. A deadline that has passed
+    /// The timer that its state asks for: its deadline, or its next rung. A deadline that has passed
     /// and was escalated asks for none.
     pub(crate) fn wanted_due(&self) -> Option<DateTime<Utc>> {
         match self.phase {
@@ -278,25 +278,25 @@ impl Request {
             Phase::Frozen { .. }
             | Phase::Decided { .. }
             | Phase::TimedOut { .. }
-            | Phase::Gone { .. } => None,
+            | Phase::Withdrawn { .. } => None,
         }
     }
 
     /// Whether a person has taken the run over and still has it. A run that was passed on to a role, or
     /// whose owner has left, has no such person: its ladder runs again.
     pub(crate) const fn is_owned(&self) -> bool {
-        self.handling.taken_over.is_some() && self.handling.assignee.is_some()
+        self.progress.taken_over.is_some() && self.progress.assignee.is_some()
     }
 
     /// Whether it stands: nobody has decided, and time is not up.
-    pub(crate) const fn is_standing(&self) -> bool {
+    pub(crate) const fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open { .. } | Phase::Frozen { .. })
     }
 
     /// Whom it is put to now, without those who may decide it too; empty: the workspace's owners.
-    pub(crate) fn put_to(&self) -> &[String] {
+    pub(crate) fn addressed_to(&self) -> &[String] {
         let asked = self.spec.as_ref().map_or(&[][..], |spec| &spec.to);
-        self.handling.moved_to.as_deref().unwrap_or(asked)
+        self.progress.reassigned_to.as_deref().unwrap_or(asked)
     }
 
     /// Whether several must agree: then it stays with all of them, whoever has accepted it.
@@ -307,10 +307,10 @@ impl Request {
 
     /// Who is told of it: whoever has it, else all it is put to; all of them where several must agree.
     pub(crate) fn audience(&self) -> Vec<String> {
-        match &self.handling.assignee {
+        match &self.progress.assignee {
             Some(_) if self.is_voted_on() => self.deciders(),
             Some(name) => vec![format!("@user.{name}")],
-            None => self.put_to().to_vec(),
+            None => self.addressed_to().to_vec(),
         }
     }
 
@@ -322,13 +322,13 @@ impl Request {
 
     /// Everybody who may decide it, besides operators; no entry: the owners.
     pub fn deciders(&self) -> Vec<String> {
-        let mut deciders = self.put_to().to_vec();
-        let is_accepted = self.handling.assignee.is_some();
+        let mut deciders = self.addressed_to().to_vec();
+        let is_accepted = self.progress.assignee.is_some();
         if deciders.is_empty() && is_accepted && self.is_voted_on() {
             deciders.push("@role.owner".to_owned());
         }
-        deciders.extend(self.handling.also.iter().cloned());
-        if let Some(name) = &self.handling.assignee {
+        deciders.extend(self.progress.also.iter().cloned());
+        if let Some(name) = &self.progress.assignee {
             deciders.push(format!("@user.{name}"));
         }
         deciders.dedup();
@@ -339,8 +339,8 @@ impl Request {
     pub(crate) fn also(&mut self, to: &[String]) {
         // The owners may anyway.
         for one in to {
-            if !self.handling.also.contains(one) {
-                self.handling.also.push(one.clone());
+            if !self.progress.also.contains(one) {
+                self.progress.also.push(one.clone());
             }
         }
     }
@@ -348,7 +348,7 @@ impl Request {
     /// How urgent it is by now.
     pub fn priority(&self) -> Priority {
         let asked = self.spec.as_ref().map(|spec| spec.priority);
-        self.handling.raised.or(asked).unwrap_or_default()
+        self.progress.raised.or(asked).unwrap_or_default()
     }
 
     /// Who is not to get it: may not decide it.
@@ -401,7 +401,7 @@ impl Request {
             Phase::Decided { .. } if is_handoff => RequestStatus::Completed,
             Phase::Decided { .. } => RequestStatus::Decided,
             Phase::TimedOut { .. } => RequestStatus::Expired,
-            Phase::Gone { .. } => RequestStatus::Withdrawn,
+            Phase::Withdrawn { .. } => RequestStatus::Withdrawn,
         }
     }
 
@@ -413,7 +413,7 @@ impl Request {
             Phase::Frozen { .. }
             | Phase::Decided { .. }
             | Phase::TimedOut { .. }
-            | Phase::Gone { .. } => None,
+            | Phase::Withdrawn { .. } => None,
         }
     }
 
@@ -424,16 +424,16 @@ impl Request {
             Phase::Open { .. }
             | Phase::Decided { .. }
             | Phase::TimedOut { .. }
-            | Phase::Gone { .. } => None,
+            | Phase::Withdrawn { .. } => None,
         }
     }
 
     fn handoff_status(&self) -> RequestStatus {
-        if self.handling.taken_over.is_some() {
+        if self.progress.taken_over.is_some() {
             RequestStatus::TakenOver
-        } else if self.handling.accepted.is_some() {
+        } else if self.progress.accepted.is_some() {
             RequestStatus::Accepted
-        } else if self.handling.is_reassigned {
+        } else if self.progress.is_reassigned {
             RequestStatus::Reassigned
         } else {
             RequestStatus::Offered

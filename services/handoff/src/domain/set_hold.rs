@@ -1,114 +1,132 @@
-//! What other services say of a request: wishes, alarms, and the executor's word on a close.
+//! What other services say of a request: desired states, timers, and the executor's word on a close.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::executor::TimerAnswer;
-use holdpoint_contracts::handoff::Effect as Word;
-use holdpoint_contracts::hold::{ClosedAnswer, HoldSpec, OnTimeout, Want, WishAnswer};
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::executor::TimerReply;
+use holdpoint_contracts::handoff::Effect as DecisionEffect;
+use holdpoint_contracts::hold::{CloseReply, HoldSpec, HoldState, OnTimeout, SetHoldReply};
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 
 use super::asked::cleaned;
 use super::ladder;
-use super::meet::{Cell, OwnerState, meet};
+use super::merge_desired_state::{MergeAction, OwnerState, merge_desired_state};
 use super::refusal::Refusal;
 use super::request::{BY_TIME, Owner, Phase, Request};
 use super::settled;
 use super::standalone::begin;
-use super::turn::Turn;
-use super::{Answer, Scene, Step, Stop};
+use super::transition::RequestTransition;
+use super::{DecisionContext, Outcome, Reply, Undecided};
 
-/// A wish meets what is there.
-pub(crate) fn wish(
+/// A desired state meets what is there.
+pub(crate) fn set_hold(
     request: Option<&Request>,
     rev: u64,
-    want: &Want,
-    scene: &Scene<'_>,
-) -> Result<Step, Stop> {
-    if scene.id.is_standalone() {
-        return Err(Refusal::StandsAlone(scene.id).into());
+    state: &HoldState,
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
+    if context.id.is_standalone() {
+        return Err(Refusal::StandsAlone(context.id).into());
     }
-    if spec_of(want).is_some_and(|spec| spec.kind == HoldKind::Timer) {
-        return Err(Refusal::TimerOfRun(scene.id).into());
+    if spec_of(state).is_some_and(|spec| spec.kind == HoldKind::Timer) {
+        return Err(Refusal::TimerOfRun(context.id).into());
     }
     if let Some(request) = request.filter(|request| rev <= request.rev) {
-        return Ok(Step::Same(Answer::Wish(match request.owner_state() {
-            OwnerState::Decided => WishAnswer::Decided,
-            OwnerState::TimedOut(_) => WishAnswer::TimedOut,
-            OwnerState::Unknown | OwnerState::Standing | OwnerState::Gone => WishAnswer::Stale,
-        })));
+        return Ok(Outcome::Unchanged(Reply::DesiredState(
+            match request.owner_state() {
+                OwnerState::Decided => SetHoldReply::Decided,
+                OwnerState::TimedOut(_) => SetHoldReply::TimedOut,
+                OwnerState::Unknown | OwnerState::Open | OwnerState::Withdrawn => {
+                    SetHoldReply::Stale
+                }
+            },
+        )));
     }
     let owner = request.map_or(OwnerState::Unknown, Request::owner_state);
-    let cell = unless_a_rung_ended_it(request, want, meet(owner, want));
-    let fresh = || Turn::of(Request::fresh(scene, Some(Owner::Executor)));
-    let mut turn = request.map_or_else(fresh, Turn::on);
-    turn.request.rev = rev;
+    let cell = unless_a_rung_ended_it(request, state, merge_desired_state(owner, state));
+    let fresh = || RequestTransition::of(Request::fresh(context, Some(Owner::Executor)));
+    let mut transition = request.map_or_else(fresh, RequestTransition::on);
+    transition.request.rev = rev;
     let answer = match cell {
-        Cell::Create | Cell::TakeOver | Cell::Withdraw | Cell::FreezeAgain | Cell::OpenAgain => {
-            take_over(&mut turn, want, scene)?
+        MergeAction::Create
+        | MergeAction::TakeOver
+        | MergeAction::Withdraw
+        | MergeAction::Refreeze
+        | MergeAction::Reopen => take_over(&mut transition, state, context)?,
+        MergeAction::KeepDecisionAndResend | MergeAction::KeepDecisionUntilResume => {
+            transition.tell();
+            SetHoldReply::Decided
         }
-        Cell::DecisionStaysAndIsToldAgain | Cell::DecisionTakesEffectOnResume => {
-            turn.tell();
-            WishAnswer::Decided
-        }
-        Cell::DecisionStaysRunEnded => {
+        MergeAction::KeepDecisionRunEnded => {
             // Had the executor said that it was applied, that is what happened.
-            if turn.request.effect != Some(Word::Applied) {
-                turn.request.effect = Some(Word::RunEnded);
+            if transition.request.effect != Some(DecisionEffect::Applied) {
+                transition.request.effect = Some(DecisionEffect::RunEnded);
             }
-            WishAnswer::Decided
+            SetHoldReply::Decided
         }
-        Cell::TimeOutStaysAndIsToldAgain => {
-            turn.tell();
-            WishAnswer::TimedOut
+        MergeAction::KeepTimeoutAndResend => {
+            transition.tell();
+            SetHoldReply::TimedOut
         }
     };
-    Ok(turn.end(|_| Answer::Wish(answer)))
+    Ok(transition.end(|_| Reply::DesiredState(answer)))
 }
 
 /// A rung may end a request before its deadline: only a deadline that was moved since opens it again.
-fn unless_a_rung_ended_it(request: Option<&Request>, want: &Want, cell: Cell) -> Cell {
-    let ended = request.and_then(|request| request.handling.ladder.ended.as_ref());
-    match (cell, ended, want) {
-        (Cell::OpenAgain, Some(end), Want::Open { deadline, .. }) if *deadline <= end.deadline => {
-            Cell::TimeOutStaysAndIsToldAgain
+fn unless_a_rung_ended_it(
+    request: Option<&Request>,
+    state: &HoldState,
+    cell: MergeAction,
+) -> MergeAction {
+    let ended = request.and_then(|request| request.progress.ladder.ended.as_ref());
+    match (cell, ended, state) {
+        (MergeAction::Reopen, Some(end), HoldState::Open { deadline, .. })
+            if *deadline <= end.deadline =>
+        {
+            MergeAction::KeepTimeoutAndResend
         }
         _ => cell,
     }
 }
 
-const fn spec_of(want: &Want) -> Option<&HoldSpec> {
-    match want {
-        Want::Open { spec, .. } | Want::Frozen { spec, .. } => Some(spec),
-        Want::Gone { .. } => None,
+const fn spec_of(state: &HoldState) -> Option<&HoldSpec> {
+    match state {
+        HoldState::Open { spec, .. } | HoldState::Frozen { spec, .. } => Some(spec),
+        HoldState::Withdrawn { .. } => None,
     }
 }
 
-fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnswer, Stop> {
-    let was_standing = turn.request.is_standing();
-    let was_gone = matches!(turn.request.phase, Phase::Gone { .. });
-    let is_first = turn.request.spec.is_none() && spec_of(want).is_some();
-    let is_owned = turn.request.handling.taken_over.is_some();
-    if let Some(spec) = spec_of(want) {
+fn take_over(
+    transition: &mut RequestTransition,
+    state: &HoldState,
+    context: &DecisionContext<'_>,
+) -> Result<SetHoldReply, Undecided> {
+    let was_standing = transition.request.is_open();
+    let was_gone = matches!(transition.request.phase, Phase::Withdrawn { .. });
+    let is_first = transition.request.spec.is_none() && spec_of(state).is_some();
+    let is_owned = transition.request.progress.taken_over.is_some();
+    if let Some(spec) = spec_of(state) {
         let spec = cleaned(spec);
         if is_first {
-            turn.request.handling.settled = settled::leniently(&spec, scene)?;
+            transition.request.progress.settled = settled::resolve_lenient(&spec, context)?;
         }
-        turn.request.spec = Some(turn.request.handling.settled.applied(spec));
+        transition.request.spec = Some(transition.request.progress.settled.applied(spec));
         // What was said of a run that a person owns still holds.
-        turn.request.effect = turn.request.effect.filter(|_| is_owned);
+        transition.request.effect = transition.request.effect.filter(|_| is_owned);
     }
-    if let (Phase::Frozen { since, .. }, Want::Open { .. }) = (&turn.request.phase, want) {
+    if let (Phase::Frozen { since, .. }, HoldState::Open { .. }) =
+        (&transition.request.phase, state)
+    {
         let since = *since;
-        ladder::stood(&mut turn.request, since, scene.now);
+        ladder::stood(&mut transition.request, since, context.now);
     }
-    if turn.request.handling.ladder.ended.take().is_some() {
-        turn.request.handling.ladder.fired -= 1;
+    if transition.request.progress.ladder.ended.take().is_some() {
+        transition.request.progress.ladder.fired -= 1;
     }
-    turn.request.phase = match want {
-        Want::Open { deadline, .. } => Phase::Open {
+    transition.request.phase = match state {
+        HoldState::Open { deadline, .. } => Phase::Open {
             deadline: deadline.filter(|_| !is_owned),
         },
-        Want::Frozen {
+        HoldState::Frozen {
             since,
             remaining_ms,
             ..
@@ -116,104 +134,108 @@ fn take_over(turn: &mut Turn, want: &Want, scene: &Scene<'_>) -> Result<WishAnsw
             since: *since,
             remaining_ms: remaining_ms.filter(|_| !is_owned),
         },
-        Want::Gone { reason, by } => Phase::Gone {
+        HoldState::Withdrawn { reason, by } => Phase::Withdrawn {
             reason: reason.clone(),
             by: by.clone(),
-            at: scene.now,
+            at: context.now,
         },
     };
-    match want {
-        Want::Open { .. } | Want::Frozen { .. } if is_first => {
-            begin(turn, scene)?;
-            turn.timed(scene.now);
+    match state {
+        HoldState::Open { .. } | HoldState::Frozen { .. } if is_first => {
+            begin(transition, context)?;
+            transition.timed(context.now);
         }
-        Want::Open { .. } | Want::Frozen { .. } => {
-            let is_open = matches!(want, Want::Open { .. });
-            if is_open && is_owned && turn.request.effect == Some(Word::OnResume) {
-                turn.taken_over();
+        HoldState::Open { .. } | HoldState::Frozen { .. } => {
+            let is_open = matches!(state, HoldState::Open { .. });
+            if is_open && is_owned && transition.request.effect == Some(DecisionEffect::OnResume) {
+                transition.taken_over();
             }
             if !was_standing {
-                reopened(turn, scene);
+                reopened(transition, context);
             }
         }
-        Want::Gone { reason, by } => {
-            let to = turn.request.deciders();
+        HoldState::Withdrawn { reason, by } => {
+            let to = transition.request.deciders();
             let by = by.as_deref().unwrap_or("service:executor");
-            turn.note("withdrawn", by, scene.now, Some(reason.clone()));
+            transition.note("withdrawn", by, context.now, Some(reason.clone()));
             // Who was told that time is up is told that it did not count.
             if !was_gone {
-                turn.tell_people(FactKind::Withdrawn, Some(by), scene.now, to);
+                transition.tell_people(RequestEventKind::Withdrawn, Some(by), context.now, to);
             }
         }
     }
-    Ok(if turn.request.end().is_some() && is_first {
-        WishAnswer::Decided
+    Ok(if transition.request.end().is_some() && is_first {
+        SetHoldReply::Decided
     } else {
-        WishAnswer::Set
+        SetHoldReply::Set
     })
 }
 
-/// Its time-out is undone: it is asked again.
-fn reopened(turn: &mut Turn, scene: &Scene<'_>) {
+/// Its timeout is undone: it is asked again.
+fn reopened(transition: &mut RequestTransition, context: &DecisionContext<'_>) {
     let by = "service:executor";
     let note = "again: the clock had stood, or the deadline was moved".to_owned();
-    turn.note("opened", by, scene.now, Some(note));
-    let to = turn.request.audience();
-    turn.tell_people(FactKind::Opened, Some(by), scene.now, to);
+    transition.note("opened", by, context.now, Some(note));
+    let to = transition.request.audience();
+    transition.tell_people(RequestEventKind::Opened, Some(by), context.now, to);
 }
 
-/// The alarm has come due: a rung fires, or time is up; unless it was moved, stopped or overtaken.
+/// The timer has come due: a rung fires, or time is up; unless it was moved, stopped or overtaken.
 pub(crate) fn timer_fired(
     request: Option<&Request>,
     rev: u64,
     due: DateTime<Utc>,
-    scene: &Scene<'_>,
-) -> Result<Step, Stop> {
-    let stale = || Ok(Step::Same(Answer::Timer(TimerAnswer::Stale)));
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
+    let stale = || Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale)));
     let Some(request) = request else {
         return stale();
     };
-    let is_current = request.alarm.rev == rev && request.alarm.due.is_some();
+    let is_current = request.timer.rev == rev && request.timer.due.is_some();
     match request.phase {
         Phase::Open { .. } if is_current => {}
         Phase::Open { .. }
         | Phase::Frozen { .. }
         | Phase::Decided { .. }
         | Phase::TimedOut { .. }
-        | Phase::Gone { .. } => return stale(),
+        | Phase::Withdrawn { .. } => return stale(),
     }
     // Due times are stamped by the scheduler's clock; ours may be a little behind.
-    let at = scene.now.max(due);
-    let mut turn = Turn::on(request);
-    turn.alarm_fired();
+    let at = context.now.max(due);
+    let mut transition = RequestTransition::on(request);
+    transition.timer_fired();
     match (request.next_deadline(), ladder::next(request)) {
         (Some(deadline), Some((rung, rung_due))) if rung_due < deadline => {
-            ladder::fire(&mut turn, &rung, at, scene)?;
+            ladder::fire(&mut transition, &rung, at, context)?;
         }
-        (None, Some((rung, _))) => ladder::fire(&mut turn, &rung, at, scene)?,
-        // The alarm was set before take-over stopped the ladder.
-        (None, None) if turn.request.is_owned() => {}
-        (Some(_), _) | (None, None) => time_is_up(&mut turn, at, scene)?,
+        (None, Some((rung, _))) => ladder::fire(&mut transition, &rung, at, context)?,
+        // The timer was set before take-over stopped the ladder.
+        (None, None) if transition.request.is_owned() => {}
+        (Some(_), _) | (None, None) => time_is_up(&mut transition, at, context)?,
     }
-    Ok(turn.end(|_| Answer::Timer(TimerAnswer::Applied)))
+    Ok(transition.end(|_| Reply::Timer(TimerReply::Applied)))
 }
 
-fn time_is_up(turn: &mut Turn, at: DateTime<Utc>, scene: &Scene<'_>) -> Result<(), Stop> {
-    let on_timeout = turn.request.spec.as_ref().map(|spec| spec.on_timeout);
+fn time_is_up(
+    transition: &mut RequestTransition,
+    at: DateTime<Utc>,
+    context: &DecisionContext<'_>,
+) -> Result<(), Undecided> {
+    let on_timeout = transition.request.spec.as_ref().map(|spec| spec.on_timeout);
     match on_timeout {
-        Some(OnTimeout::Escalate) if turn.request.kind() != Some(HoldKind::Timer) => {
-            turn.request.escalated_at = Some(at);
-            if let Some(rung) = ladder::next_to_tell(&turn.request) {
-                turn.note("escalated", BY_TIME, at, Some("its time is up".to_owned()));
-                ladder::fire(turn, &rung, at, scene)?;
+        Some(OnTimeout::Escalate) if transition.request.kind() != Some(HoldKind::Timer) => {
+            transition.request.escalated_at = Some(at);
+            if let Some(rung) = ladder::next_to_tell(&transition.request) {
+                transition.note("escalated", BY_TIME, at, Some("its time is up".to_owned()));
+                ladder::fire(transition, &rung, at, context)?;
             } else {
                 let note = "its time is up: told: the owners".to_owned();
-                turn.note("escalated", BY_TIME, at, Some(note));
-                turn.tell_people(FactKind::Escalated, None, at, Vec::new());
+                transition.note("escalated", BY_TIME, at, Some(note));
+                transition.tell_people(RequestEventKind::Escalated, None, at, Vec::new());
             }
             // A task is due: those who have it are to do it (Mend C-14).
-            if turn.request.is_task() {
-                turn.tell_audience();
+            if transition.request.is_task() {
+                transition.tell_audience();
             }
         }
         Some(
@@ -224,57 +246,57 @@ fn time_is_up(turn: &mut Turn, at: DateTime<Utc>, scene: &Scene<'_>) -> Result<(
             | OnTimeout::Continue,
         )
         | None => {
-            turn.request.phase = Phase::TimedOut { at };
-            turn.close();
-            turn.note("expired", BY_TIME, at, None);
-            let to = turn.request.deciders();
-            turn.tell_people(FactKind::Expired, None, at, to);
+            transition.request.phase = Phase::TimedOut { at };
+            transition.close();
+            transition.note("expired", BY_TIME, at, None);
+            let to = transition.request.deciders();
+            transition.tell_people(RequestEventKind::Expired, None, at, to);
         }
     }
     Ok(())
 }
 
-/// The scheduler has confirmed an alarm: worth knowing where there is to be none any more (S0-R4).
-pub(crate) fn alarm_set(request: Option<&Request>, rev: u64) -> Step {
+/// The scheduler has confirmed a timer: worth knowing where there is to be none any more (S0-R4).
+pub(crate) fn timer_acked(request: Option<&Request>, rev: u64) -> Outcome {
     match request {
         Some(request)
-            if request.alarm.rev == rev
-                && request.alarm.due.is_none()
-                && !request.alarm.is_confirmed =>
+            if request.timer.rev == rev
+                && request.timer.due.is_none()
+                && !request.timer.is_confirmed =>
         {
-            let mut turn = Turn::beside(request);
-            turn.request.alarm.is_confirmed = true;
-            turn.end(|_| Answer::Noted)
+            let mut transition = RequestTransition::beside(request);
+            transition.request.timer.is_confirmed = true;
+            transition.end(|_| Reply::EventRecorded)
         }
-        Some(_) | None => Step::Same(Answer::Noted),
+        Some(_) | None => Outcome::Unchanged(Reply::EventRecorded),
     }
 }
 
 /// The executor knows what was done with a handoff, up to a version.
-pub(crate) fn deeds_heard(request: Option<&Request>, rev: u64) -> Step {
-    let same = Step::Same(Answer::Noted);
+pub(crate) fn handoff_events_acked(request: Option<&Request>, rev: u64) -> Outcome {
+    let same = Outcome::Unchanged(Reply::EventRecorded);
     let Some(request) = request else {
         return same;
     };
-    let mut turn = Turn::beside(request);
-    match turn.request.handling.untold.heard(rev) {
-        true => turn.end(|_| Answer::Noted),
+    let mut transition = RequestTransition::beside(request);
+    match transition.request.progress.pending_events.heard(rev) {
+        true => transition.end(|_| Reply::EventRecorded),
         false => same,
     }
 }
 
 /// The executor's word on a close. Its word on an older one says nothing: a newer one is on its way.
 /// Whoever took over what was over before has nothing to complete: it is withdrawn.
-pub(crate) fn told(
+pub(crate) fn close_acked(
     request: Option<&Request>,
     rev: u64,
-    answer: ClosedAnswer,
-    scene: &Scene<'_>,
-) -> Step {
+    answer: CloseReply,
+    context: &DecisionContext<'_>,
+) -> Outcome {
     let effect = match answer {
-        ClosedAnswer::Applied => Word::Applied,
-        ClosedAnswer::OnResume => Word::OnResume,
-        ClosedAnswer::RunEnded => Word::RunEnded,
+        CloseReply::Applied => DecisionEffect::Applied,
+        CloseReply::OnResume => DecisionEffect::OnResume,
+        CloseReply::RunEnded => DecisionEffect::RunEnded,
     };
     match request {
         Some(request)
@@ -282,31 +304,31 @@ pub(crate) fn told(
                 && (request.end().is_some() || request.take_over().is_some())
                 && request.effect != Some(effect) =>
         {
-            if effect == Word::RunEnded && request.is_standing() {
-                return over_before(request, scene);
+            if effect == DecisionEffect::RunEnded && request.is_open() {
+                return over_before(request, context);
             }
-            let mut turn = Turn::beside(request);
-            turn.request.effect = Some(effect);
-            turn.request.handling.untold.heard(rev);
-            turn.end(|_| Answer::Noted)
+            let mut transition = RequestTransition::beside(request);
+            transition.request.effect = Some(effect);
+            transition.request.progress.pending_events.heard(rev);
+            transition.end(|_| Reply::EventRecorded)
         }
-        Some(_) | None => Step::Same(Answer::Noted),
+        Some(_) | None => Outcome::Unchanged(Reply::EventRecorded),
     }
 }
 
 /// The run waits for it no more, and did not when somebody took it over.
-fn over_before(request: &Request, scene: &Scene<'_>) -> Step {
+fn over_before(request: &Request, context: &DecisionContext<'_>) -> Outcome {
     let to = request.deciders();
     let by = "service:executor";
     let reason = "it was over before it was taken over".to_owned();
-    let mut turn = Turn::on(request);
-    turn.request.effect = Some(Word::RunEnded);
-    turn.note("withdrawn", by, scene.now, Some(reason.clone()));
-    turn.tell_people(FactKind::Withdrawn, Some(by), scene.now, to);
-    turn.request.phase = Phase::Gone {
+    let mut transition = RequestTransition::on(request);
+    transition.request.effect = Some(DecisionEffect::RunEnded);
+    transition.note("withdrawn", by, context.now, Some(reason.clone()));
+    transition.tell_people(RequestEventKind::Withdrawn, Some(by), context.now, to);
+    transition.request.phase = Phase::Withdrawn {
         reason,
         by: None,
-        at: scene.now,
+        at: context.now,
     };
-    turn.end(|_| Answer::Noted)
+    transition.end(|_| Reply::EventRecorded)
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::NAMES_SHOWN_MAX;
 use super::policy::{all_built_in, built_in, expand, names};
-use super::{Fact, Found, Need, Scene, Stop};
+use super::{DecisionContext, Fact, Lookup, Need, Undecided};
 
 /// Most policies that one request names: one that says who approves, and one that says who is told.
 const NAMED_MAX: usize = 2;
@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 2;
 /// What policies said when a request was opened.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Settled {
+pub struct ResolvedPolicies {
     /// Whom it is put to.
     pub to: Option<Vec<String>>,
     /// How many must agree, and who may not.
@@ -41,7 +41,7 @@ pub struct Settled {
     pub notes: Vec<String>,
 }
 
-impl Settled {
+impl ResolvedPolicies {
     /// Whether no policy has a say.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -69,8 +69,11 @@ impl Settled {
 
 /// Looks up what a run's request names. A run does not stand still for a policy that is not there: it
 /// is asked without it, and its history says so.
-pub(crate) fn leniently(spec: &HoldSpec, scene: &Scene<'_>) -> Result<Settled, Stop> {
-    let (mut settled, errors) = settle(spec, scene)?;
+pub(crate) fn resolve_lenient(
+    spec: &HoldSpec,
+    context: &DecisionContext<'_>,
+) -> Result<ResolvedPolicies, Undecided> {
+    let (mut settled, errors) = settle(spec, context)?;
     let wrong = errors.into_iter().map(|error| error.message);
     settled.notes.extend(wrong);
     Ok(settled)
@@ -79,12 +82,12 @@ pub(crate) fn leniently(spec: &HoldSpec, scene: &Scene<'_>) -> Result<Settled, S
 /// Looks up what a request names, and says all that is wrong with it. What is wrong has no effect.
 pub(crate) fn settle(
     spec: &HoldSpec,
-    scene: &Scene<'_>,
-) -> Result<(Settled, Vec<FieldError>), Stop> {
-    let mut settling = Settling {
+    context: &DecisionContext<'_>,
+) -> Result<(ResolvedPolicies, Vec<FieldError>), Undecided> {
+    let mut settling = PolicyResolver {
         spec,
-        scene,
-        settled: Settled::default(),
+        context,
+        settled: ResolvedPolicies::default(),
         errors: Vec::new(),
     };
     if spec.policies.len() > NAMED_MAX {
@@ -114,28 +117,30 @@ pub(crate) fn settle(
 
 /// What several looks lack, asked for in one question: rounds are few. What one of them refuses is said
 /// when its turn comes.
-pub(crate) fn at_once(looks: impl IntoIterator<Item = Result<(), Stop>>) -> Result<(), Stop> {
-    let lacks = looks.into_iter().filter_map(|look| match look {
-        Err(Stop::Need(needs)) => Some(needs),
-        Ok(()) | Err(Stop::Refused(_)) => None,
+pub(crate) fn at_once(
+    looks: impl IntoIterator<Item = Result<(), Undecided>>,
+) -> Result<(), Undecided> {
+    let lacks = looks.into_iter().filter_map(|lookup| match lookup {
+        Err(Undecided::NeedsMore(needs)) => Some(needs),
+        Ok(()) | Err(Undecided::Refused(_)) => None,
     });
     let needs: Vec<_> = lacks.flatten().collect();
     match needs.is_empty() {
         true => Ok(()),
-        false => Err(Stop::Need(needs)),
+        false => Err(Undecided::NeedsMore(needs)),
     }
 }
 
-struct Settling<'a> {
+struct PolicyResolver<'a> {
     spec: &'a HoldSpec,
-    scene: &'a Scene<'a>,
-    settled: Settled,
+    context: &'a DecisionContext<'a>,
+    settled: ResolvedPolicies,
     errors: Vec<FieldError>,
 }
 
-impl Settling<'_> {
+impl PolicyResolver<'_> {
     /// Takes one in; the inner error: it cannot be, and why.
-    fn one(&mut self, name: &PolicyName) -> Result<Result<(), Box<FieldError>>, Stop> {
+    fn one(&mut self, name: &PolicyName) -> Result<Result<(), Box<FieldError>>, Undecided> {
         if self.spec.kind == HoldKind::Timer {
             return Ok(Err(said(
                 "a timer asks nobody: it has no policy".to_owned(),
@@ -157,15 +162,15 @@ impl Settling<'_> {
     }
 
     /// What it says; none: there is no such row.
-    fn rules(&self, name: &PolicyName) -> Result<Option<PolicyRules>, Stop> {
+    fn rules(&self, name: &PolicyName) -> Result<Option<PolicyRules>, Undecided> {
         if !self.is_looked_up(name) {
             return Ok(None);
         }
-        let need = Need::Policy(self.scene.workspace.clone(), name.clone());
-        match (self.scene.look)(&need) {
-            Found::Unknown => Err(Stop::Need(vec![need])),
-            Found::Here(Fact::Policy(policy)) => Ok((!policy.deleted).then_some(policy.rules)),
-            Found::Here(
+        let need = Need::Policy(self.context.workspace.clone(), name.clone());
+        match (self.context.lookup)(&need) {
+            Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+            Lookup::Found(Fact::Policy(policy)) => Ok((!policy.deleted).then_some(policy.rules)),
+            Lookup::Found(
                 Fact::Policies(_)
                 | Fact::User(_)
                 | Fact::Owners(_)
@@ -174,13 +179,13 @@ impl Settling<'_> {
                 | Fact::Loads(_)
                 | Fact::Request(_),
             )
-            | Found::Absent => Ok(None),
+            | Lookup::Missing => Ok(None),
         }
     }
 
     /// There is none of this name: which there are.
-    fn unknown(&self, name: &PolicyName) -> Result<Box<FieldError>, Stop> {
-        let own = names(self.scene.workspace, self.scene.look)?.into_iter();
+    fn unknown(&self, name: &PolicyName) -> Result<Box<FieldError>, Undecided> {
+        let own = names(self.context.workspace, self.context.lookup)?.into_iter();
         let built_in = all_built_in().into_iter().map(|view| view.name);
         let mut names: Vec<_> = own.chain(built_in).map(String::from).collect();
         let more = names.len().saturating_sub(NAMES_SHOWN_MAX);
@@ -228,7 +233,7 @@ impl Settling<'_> {
             self.settled.to = Some(rules.from.clone());
         }
         let mut note = format!("by policy `{name}`");
-        if self.scene.id.is_standalone() || self.spec.time_by_policy {
+        if self.context.id.is_standalone() || self.spec.time_by_policy {
             self.settled.decide_within_ms = rules.decide_within;
         } else if rules.decide_within.is_some() {
             note.push_str(": the step's own `timeout` counts, and not `decide_within`");
@@ -253,7 +258,7 @@ impl Settling<'_> {
     fn rungs(
         &mut self,
         name: &PolicyName,
-        put: impl FnOnce(&mut Settled),
+        put: impl FnOnce(&mut ResolvedPolicies),
     ) -> Result<(), Box<FieldError>> {
         let settled = &mut self.settled;
         let has_rungs = settled.default_of.is_some() || !settled.ladder.is_empty();

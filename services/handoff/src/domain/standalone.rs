@@ -2,8 +2,8 @@
 
 use chrono::TimeDelta;
 use holdpoint_auth::Right;
-use holdpoint_contracts::hold::{BARGE_IN, HoldOutcome, HoldSpec, Rung};
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OPERATOR_TAKEOVER, Rung};
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
@@ -11,15 +11,15 @@ use serde_json::json;
 use super::asked::{cleaned, faults};
 use super::audience::{self, Barred, Plan, Rules};
 use super::caller::{Caller, Proof, active_user, allow, has};
-use super::few::{self, Few};
-use super::handling::{Handling, Mark};
 use super::limits::{REQUESTER_BYTES_MAX, timeout_ms as default_timeout_ms};
+use super::progress::{AuditStamp, RequestProgress};
+use super::quorum::{self, QuorumShortfall};
 use super::refusal::{Refusal, Winner};
 use super::request::{BY_SERVICE, Phase, Request};
 use super::settled::{at_once, settle};
-use super::turn::Turn;
+use super::transition::RequestTransition;
 use super::user::User;
-use super::{Answer, Scene, Step, Stop};
+use super::{DecisionContext, Outcome, Reply, Undecided};
 
 /// What somebody opens.
 #[derive(Debug)]
@@ -38,30 +38,30 @@ pub(crate) fn open(
     request: Option<&Request>,
     caller: &Caller,
     opening: &Opening<'_>,
-    scene: &Scene<'_>,
-) -> Result<Step, Stop> {
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
     let spec = cleaned(opening.spec);
-    let may = || allow(caller, scene.workspace, Right::Ask, scene.look).map(drop);
+    let may = || allow(caller, context.workspace, Right::Ask, context.lookup).map(drop);
     let by = caller.name();
     let looks = [
         may(),
-        settle(&spec, scene).map(drop),
-        look_up(&spec, opening.openers(&by), scene),
-        opening.requester_fault(&spec, scene).map(drop),
+        settle(&spec, context).map(drop),
+        look_up(&spec, opening.openers(&by), context),
+        opening.requester_fault(&spec, context).map(drop),
     ];
     at_once(looks)?;
     may()?;
     if let Some(request) = request {
-        let said = request.handling.settled.applied(spec);
+        let said = request.progress.settled.applied(spec);
         let is_same = request.owner.is_none()
             && request.spec.as_ref() == Some(&said)
             && request.opened_by.as_ref() == Some(&by);
         if is_same {
-            return Ok(Step::Same(shown(request)));
+            return Ok(Outcome::Unchanged(shown(request)));
         }
-        return Err(Refusal::Taken(scene.id).into());
+        return Err(Refusal::Taken(context.id).into());
     }
-    let (settled, mut errors) = settle(&spec, scene)?;
+    let (settled, mut errors) = settle(&spec, context)?;
     let timeout_ms = match opening.timeout_ms {
         0 if !spec.policies.is_empty() && !is_endless(&spec) => settled
             .decide_within_ms
@@ -70,42 +70,42 @@ pub(crate) fn open(
     };
     let spec = settled.applied(spec);
     let looks = [
-        look_up(&spec, opening.openers(&by), scene),
-        opening.requester_fault(&spec, scene).map(drop),
+        look_up(&spec, opening.openers(&by), context),
+        opening.requester_fault(&spec, context).map(drop),
     ];
     at_once(looks)?;
-    errors.extend(faults(scene.id, &spec, timeout_ms));
-    let (workspace, look) = (scene.workspace, scene.look);
-    errors.extend(audience::faults(&spec.to, "/spec/to", workspace, look)?);
+    errors.extend(faults(context.id, &spec, timeout_ms));
+    let (workspace, lookup) = (context.workspace, context.lookup);
+    errors.extend(audience::faults(&spec.to, "/spec/to", workspace, lookup)?);
     for (place, rung) in spec.ladder.iter().enumerate() {
         let pointer = format!("/spec/ladder/{place}/to");
-        errors.extend(audience::faults(&rung.to, &pointer, workspace, look)?);
+        errors.extend(audience::faults(&rung.to, &pointer, workspace, lookup)?);
     }
-    errors.extend(opening.requester_fault(&spec, scene)?);
+    errors.extend(opening.requester_fault(&spec, context)?);
     if errors.is_empty() {
-        let few = few::look(&spec, &Barred::of(&spec, opening.openers(&by)), scene)?;
-        errors.extend(few.map(|few| few.fault(settled.votes.is_some())));
+        let shortfall = quorum::lookup(&spec, &Barred::of(&spec, opening.openers(&by)), context)?;
+        errors.extend(shortfall.map(|shortfall| shortfall.fault(settled.votes.is_some())));
     }
     if !errors.is_empty() {
         return Err(Refusal::InvalidHold(errors).into());
     }
     let timeout = TimeDelta::milliseconds(i64::try_from(timeout_ms).unwrap_or(i64::MAX));
-    let mut turn = Turn::of(Request {
+    let mut transition = RequestTransition::of(Request {
         spec: Some(spec),
         phase: Phase::Open {
-            deadline: (timeout_ms > 0).then(|| scene.now + timeout),
+            deadline: (timeout_ms > 0).then(|| context.now + timeout),
         },
         opened_by: Some(by),
         earlier_openers: opening.earlier_openers.clone(),
         lasts_ms: timeout_ms,
-        handling: Handling {
+        progress: RequestProgress {
             settled,
-            ..Handling::default()
+            ..RequestProgress::default()
         },
-        ..Request::fresh(scene, None)
+        ..Request::fresh(context, None)
     });
-    begin(&mut turn, scene)?;
-    Ok(turn.end(shown))
+    begin(&mut transition, context)?;
+    Ok(transition.end(shown))
 }
 
 /// Whether a time of 0 means that it never ends by itself: only a handoff can be asked so.
@@ -117,17 +117,17 @@ fn is_endless(spec: &HoldSpec) -> bool {
 pub(crate) fn look_up<'n>(
     spec: &'n HoldSpec,
     openers: impl IntoIterator<Item = &'n str>,
-    scene: &Scene<'_>,
-) -> Result<(), Stop> {
+    context: &DecisionContext<'_>,
+) -> Result<(), Undecided> {
     let rules = Rules {
         assign: spec.assign,
         barred: Barred::default(),
     };
-    let of_rung = |rung: &Rung| audience::faults(&rung.to, "", scene.workspace, scene.look);
+    let of_rung = |rung: &Rung| audience::faults(&rung.to, "", context.workspace, context.lookup);
     let rungs = spec.ladder.iter().map(|rung| of_rung(rung).map(drop));
     let others = [
-        audience::plan(&spec.to, &rules, scene).map(drop),
-        few::look(spec, &Barred::of(spec, openers), scene).map(drop),
+        audience::plan(&spec.to, &rules, context).map(drop),
+        quorum::lookup(spec, &Barred::of(spec, openers), context).map(drop),
     ];
     at_once(rungs.chain(others))
 }
@@ -143,8 +143,8 @@ impl Opening<'_> {
     fn requester_fault(
         &self,
         spec: &HoldSpec,
-        scene: &Scene<'_>,
-    ) -> Result<Option<FieldError>, Stop> {
+        context: &DecisionContext<'_>,
+    ) -> Result<Option<FieldError>, Undecided> {
         let pointer = "/spec/requester";
         let Some(requester) = spec.requester.as_ref().filter(|_| !self.is_again) else {
             return Ok(None);
@@ -157,7 +157,7 @@ impl Opening<'_> {
             return Ok(None);
         }
         let user = match requester.parse() {
-            Ok(name) => active_user(scene.workspace, &name, scene.look)?,
+            Ok(name) => active_user(context.workspace, &name, context.lookup)?,
             Err(_) => None,
         };
         let is_nobody = user.is_none();
@@ -167,16 +167,19 @@ impl Opening<'_> {
 
 /// Puts a request to people, for the first time. What is put to somebody who is not there is closed at
 /// once (S0-R1).
-pub(crate) fn begin(turn: &mut Turn, scene: &Scene<'_>) -> Result<(), Stop> {
-    let Some(spec) = turn.request.spec.clone() else {
+pub(crate) fn begin(
+    transition: &mut RequestTransition,
+    context: &DecisionContext<'_>,
+) -> Result<(), Undecided> {
+    let Some(spec) = transition.request.spec.clone() else {
         return Ok(());
     };
-    let by = turn.request.opened_by.clone();
+    let by = transition.request.opened_by.clone();
     let by = by.unwrap_or_else(|| "service:executor".to_owned());
-    let by_policy = turn.request.handling.settled.note();
-    turn.note("opened", &by, scene.now, by_policy);
-    let barred = turn.request.barred();
-    let few = || few::look(&spec, &barred, scene);
+    let by_policy = transition.request.progress.settled.note();
+    transition.note("opened", &by, context.now, by_policy);
+    let barred = transition.request.barred();
+    let shortfall = || quorum::lookup(&spec, &barred, context);
     let plan = match spec.kind {
         HoldKind::Timer => None,
         HoldKind::Approval | HoldKind::Input | HoldKind::Handoff => {
@@ -184,78 +187,95 @@ pub(crate) fn begin(turn: &mut Turn, scene: &Scene<'_>) -> Result<(), Stop> {
                 assign: spec.assign,
                 barred: barred.clone(),
             };
-            let plan = || audience::plan(&spec.to, &rules, scene);
-            at_once([plan().map(drop), few().map(drop)])?;
+            let plan = || audience::plan(&spec.to, &rules, context);
+            at_once([plan().map(drop), shortfall().map(drop)])?;
             Some(plan()?)
         }
     };
     match plan {
         None => {}
-        Some(Plan::Inactive(name)) => refuse(turn, &name, spec.kind, scene),
-        Some(Plan::Put(put)) => {
-            let handling = &mut turn.request.handling;
-            handling.assignee = put.assignee;
-            handling.moved_to = put.moved_to;
-            handling.ladder.since = Some(scene.now);
+        Some(Plan::Inactive(name)) => refuse(transition, &name, spec.kind, context),
+        Some(Plan::Assigned(put)) => {
+            let progress = &mut transition.request.progress;
+            progress.assignee = put.assignee;
+            progress.reassigned_to = put.reassigned_to;
+            progress.ladder.since = Some(context.now);
             if let Some(note) = put.note {
-                turn.note("assigned", BY_SERVICE, scene.now, Some(note));
+                transition.note("assigned", BY_SERVICE, context.now, Some(note));
             }
-            turn.fact(put.fact);
-            if let Some(few) = few()? {
-                too_few(turn, &few, scene);
+            transition.fact(put.fact);
+            if let Some(shortfall) = shortfall()? {
+                too_few(transition, &shortfall, context);
             }
-            if spec.reason.as_deref() == Some(BARGE_IN) {
-                owned(turn, scene);
+            if spec.reason.as_deref() == Some(OPERATOR_TAKEOVER) {
+                owned(transition, context);
             }
-            let to = turn.request.audience();
-            turn.tell_people(FactKind::Opened, Some(&by), scene.now, to);
+            let to = transition.request.audience();
+            transition.tell_people(RequestEventKind::Opened, Some(&by), context.now, to);
         }
     }
     Ok(())
 }
 
 /// A run stands still for it all the same: the owners are asked too, who can let more people decide it.
-fn too_few(turn: &mut Turn, few: &Few, scene: &Scene<'_>) {
+fn too_few(
+    transition: &mut RequestTransition,
+    shortfall: &QuorumShortfall,
+    context: &DecisionContext<'_>,
+) {
     let owners = "@role.owner".to_owned();
-    let mut to = turn.request.put_to().to_vec();
+    let mut to = transition.request.addressed_to().to_vec();
     if !to.is_empty() && !to.contains(&owners) {
         to.push(owners);
-        turn.request.handling.moved_to = Some(to);
+        transition.request.progress.reassigned_to = Some(to);
     }
     let note = format!(
         "{}: put to the owners too, who can give more people the role, or end the run",
-        few.what()
+        shortfall.what()
     );
-    turn.note("assigned", BY_SERVICE, scene.now, Some(note));
+    transition.note("assigned", BY_SERVICE, context.now, Some(note));
 }
 
 /// Whoever it is put to took the run over, and the executor knows: there is nothing to tell it.
-fn owned(turn: &mut Turn, scene: &Scene<'_>) {
-    let Some(by) = turn.request.handling.assignee.as_ref() else {
+fn owned(transition: &mut RequestTransition, context: &DecisionContext<'_>) {
+    let Some(by) = transition.request.progress.assignee.as_ref() else {
         return;
     };
     let by = by.to_string();
-    turn.note("taken_over", &by, scene.now, None);
-    turn.request.handling.taken_over = Some(Mark { by, at: scene.now });
+    transition.note("taken_over", &by, context.now, None);
+    transition.request.progress.taken_over = Some(AuditStamp {
+        by,
+        at: context.now,
+    });
 }
 
 /// S0-R1: the text is literal; the executor fails the step with it.
-fn refuse(turn: &mut Turn, name: &str, kind: HoldKind, scene: &Scene<'_>) {
+fn refuse(
+    transition: &mut RequestTransition,
+    name: &str,
+    kind: HoldKind,
+    context: &DecisionContext<'_>,
+) {
     let not_active = audience::not_active(name);
     let message = match kind {
         HoldKind::Handoff => format!("Handoff failed: {not_active}"),
         HoldKind::Approval | HoldKind::Input | HoldKind::Timer => not_active,
     };
-    turn.note("withdrawn", BY_SERVICE, scene.now, Some(message.clone()));
-    turn.request.phase = Phase::Decided {
+    transition.note("withdrawn", BY_SERVICE, context.now, Some(message.clone()));
+    transition.request.phase = Phase::Decided {
         outcome: HoldOutcome::Cancelled,
         data: json!({ "code": "assignee_inactive", "message": message }),
         by: BY_SERVICE.to_owned(),
-        at: scene.now,
+        at: context.now,
     };
-    turn.close();
-    let to = turn.request.audience();
-    turn.tell_people(FactKind::Withdrawn, Some(BY_SERVICE), scene.now, to);
+    transition.close();
+    let to = transition.request.audience();
+    transition.tell_people(
+        RequestEventKind::Withdrawn,
+        Some(BY_SERVICE),
+        context.now,
+        to,
+    );
 }
 
 /// Whether somebody may take it back, or ask it again: whoever opened it, or an operator.
@@ -274,25 +294,25 @@ pub(crate) fn withdraw(
     request: Option<&Request>,
     caller: &Caller,
     version: Option<u64>,
-    scene: &Scene<'_>,
-) -> Result<Step, Stop> {
-    let user = allow(caller, scene.workspace, Right::Ask, scene.look)?;
+    context: &DecisionContext<'_>,
+) -> Result<Outcome, Undecided> {
+    let user = allow(caller, context.workspace, Right::Ask, context.lookup)?;
     let request = request
         .filter(|request| request.spec.is_some())
-        .ok_or(Refusal::NoRequest(scene.id))?;
+        .ok_or(Refusal::NoRequest(context.id))?;
     if request.owner.is_some() {
-        return Err(Refusal::OfRun(scene.id).into());
+        return Err(Refusal::OfRun(context.id).into());
     }
     let by = caller.name();
     if !steers(request, caller, user.as_ref()) {
-        return Err(Refusal::NotYours(scene.id).into());
+        return Err(Refusal::NotYours(context.id).into());
     }
     match &request.phase {
-        Phase::Gone { .. } => Ok(Step::Same(shown(request))),
+        Phase::Withdrawn { .. } => Ok(Outcome::Unchanged(shown(request))),
         Phase::Decided { .. } | Phase::TimedOut { .. } => {
-            let end = request.end().ok_or(Refusal::NoRequest(scene.id))?;
+            let end = request.end().ok_or(Refusal::NoRequest(context.id))?;
             Err(Refusal::AlreadyDecided {
-                id: scene.id,
+                id: context.id,
                 winner: Box::new(Winner(end)),
                 is_kept: false,
             }
@@ -300,23 +320,23 @@ pub(crate) fn withdraw(
         }
         Phase::Open { .. } | Phase::Frozen { .. } => {
             request.is_at(version)?;
-            let mut turn = Turn::on(request);
-            turn.request.phase = Phase::Gone {
+            let mut transition = RequestTransition::on(request);
+            transition.request.phase = Phase::Withdrawn {
                 reason: format!("withdrawn by {by}"),
                 by: Some(by.clone()),
-                at: scene.now,
+                at: context.now,
             };
-            turn.close();
-            turn.note("withdrawn", &by, scene.now, None);
+            transition.close();
+            transition.note("withdrawn", &by, context.now, None);
             let to = request.deciders();
-            turn.tell_people(FactKind::Withdrawn, Some(&by), scene.now, to);
-            Ok(turn.end(shown))
+            transition.tell_people(RequestEventKind::Withdrawn, Some(&by), context.now, to);
+            Ok(transition.end(shown))
         }
     }
 }
 
-pub(crate) fn shown(request: &Request) -> Answer {
+pub(crate) fn shown(request: &Request) -> Reply {
     request
         .view()
-        .map_or(Answer::Noted, |view| Answer::Request(Box::new(view)))
+        .map_or(Reply::EventRecorded, |view| Reply::Request(Box::new(view)))
 }

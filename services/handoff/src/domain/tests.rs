@@ -2,14 +2,14 @@
 
 mod again;
 mod deciding;
-mod deeds;
-mod few;
-mod handling;
+mod handoff_events;
 mod hands;
 mod histories;
 mod hours;
 mod ladders;
 mod policies;
+mod progress;
+mod quorum;
 mod races;
 mod standing_alone;
 mod table;

@@ -1,18 +1,20 @@
 //! One decision on one request, in the making.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::{Effect as Word, RequestView};
-use holdpoint_contracts::hold::{Deed, DeedKind, EndedByRung, HoldClosed, HoldHandled};
-use holdpoint_contracts::notification::{FactKind, RequestFact};
+use holdpoint_contracts::handoff::{Effect as DecisionEffect, RequestView};
+use holdpoint_contracts::hold::{
+    EndedByRung, HandoffEvent, HandoffEventKind, HandoffUpdate, HoldClosed,
+};
+use holdpoint_contracts::notification::{RequestEvent, RequestEventKind};
 use holdpoint_contracts::run::HoldKind;
 use serde_json::Value;
 
 use super::limits::FACT_BYTES_MAX;
-use super::request::{Alarm, BY_SERVICE, Owner, Request};
-use super::{Aggregate, Answer, Change, Effect, Fact, Need, Step};
+use super::request::{BY_SERVICE, Owner, Request, Timer};
+use super::{Aggregate, Change, Effect, Fact, Need, Outcome, Reply};
 
 /// The next state of a request, and what follows.
-pub(crate) struct Turn {
+pub(crate) struct RequestTransition {
     pub(crate) request: Request,
     effects: Vec<Effect>,
     facts: Vec<(Need, Fact)>,
@@ -21,18 +23,18 @@ pub(crate) struct Turn {
 
 /// What people are to be told of the change.
 struct Told {
-    kind: FactKind,
+    kind: RequestEventKind,
     by: Option<String>,
     at: DateTime<Utc>,
     to: Vec<String>,
 }
 
-impl Turn {
+impl RequestTransition {
     /// Changes a request that is there.
     pub(crate) fn on(request: &Request) -> Self {
-        let mut turn = Self::beside(request);
-        turn.request.seen_version = turn.request.version;
-        turn
+        let mut transition = Self::beside(request);
+        transition.request.seen_version = transition.request.version;
+        transition
     }
 
     /// Changes what people do not look at: what they have seen of it still is so.
@@ -54,22 +56,24 @@ impl Turn {
 
     /// Writes down what was done.
     pub(crate) fn note(&mut self, action: &str, by: &str, at: DateTime<Utc>, note: Option<String>) {
-        self.request.handling.note(action, by, at, note);
+        self.request.progress.note(action, by, at, note);
     }
 
     /// Has the history of its run told what was done with a handoff; others are not the run's concern.
-    pub(crate) fn deed(&mut self, kind: DeedKind, by: &str, at: DateTime<Utc>) {
+    pub(crate) fn handoff_event(&mut self, kind: HandoffEventKind, by: &str, at: DateTime<Utc>) {
         let is_runs = self.request.owner.is_some();
         if !is_runs || self.request.kind() != Some(HoldKind::Handoff) {
             return;
         }
         let to = match kind {
-            DeedKind::Reassigned => self.request.audience(),
-            DeedKind::Accepted | DeedKind::TakenOver | DeedKind::Timed => Vec::new(),
+            HandoffEventKind::Reassigned => self.request.audience(),
+            HandoffEventKind::Accepted | HandoffEventKind::TakenOver | HandoffEventKind::Timed => {
+                Vec::new()
+            }
         };
         let rev = self.request.version;
         let by = by.to_owned();
-        let deed = Deed {
+        let handoff_event = HandoffEvent {
             rev,
             kind,
             by,
@@ -77,23 +81,20 @@ impl Turn {
             to,
             within_ms: None,
         };
-        self.request.handling.untold.add(deed);
+        self.request.progress.pending_events.add(handoff_event);
     }
 
     /// Has its run give it the time that a policy says, where it says none itself: the run keeps the
     /// clock.
     pub(crate) fn timed(&mut self, at: DateTime<Utc>) {
-        let settled = &self.request.handling.settled;
-        let Some(within_ms) = settled
-            .decide_within_ms
-            .filter(|_| self.request.is_standing())
-        else {
+        let settled = &self.request.progress.settled;
+        let Some(within_ms) = settled.decide_within_ms.filter(|_| self.request.is_open()) else {
             return;
         };
         let rev = self.request.version;
-        self.request.handling.untold.add(Deed {
+        self.request.progress.pending_events.add(HandoffEvent {
             rev,
-            kind: DeedKind::Timed,
+            kind: HandoffEventKind::Timed,
             by: BY_SERVICE.to_owned(),
             at,
             to: Vec::new(),
@@ -105,16 +106,19 @@ impl Turn {
     /// timer concerns nobody; only its callback has to hear how it ended.
     pub(crate) fn tell_people(
         &mut self,
-        kind: FactKind,
+        kind: RequestEventKind,
         by: Option<&str>,
         at: DateTime<Utc>,
         to: Vec<String>,
     ) {
         let is_end = match kind {
-            FactKind::Decided | FactKind::Expired | FactKind::Withdrawn => true,
-            FactKind::Opened | FactKind::Assigned | FactKind::Escalated | FactKind::TakenOver => {
-                false
+            RequestEventKind::Decided | RequestEventKind::Expired | RequestEventKind::Withdrawn => {
+                true
             }
+            RequestEventKind::Opened
+            | RequestEventKind::Assigned
+            | RequestEventKind::Escalated
+            | RequestEventKind::TakenOver => false,
         };
         let is_timer = self.request.kind() == Some(HoldKind::Timer);
         let spec = self.request.spec.as_ref();
@@ -146,34 +150,34 @@ impl Turn {
         self.facts.extend(fact);
     }
 
-    /// Says how it ended: to the executor, by a wish that is sent until it is confirmed; where the
+    /// Says how it ended: to the executor, by a desired state that is sent until it is confirmed; where the
     /// hold stands alone there is nobody to wait for.
     pub(crate) fn close(&mut self) {
         match self.request.owner {
             Some(Owner::Executor) => {
-                self.request.effect = Some(Word::Pending);
+                self.request.effect = Some(DecisionEffect::Pending);
                 self.tell();
             }
-            None => self.request.effect = Some(Word::Applied),
+            None => self.request.effect = Some(DecisionEffect::Applied),
         }
     }
 
     /// A person owns the run now: the executor is told, though it has not ended.
     pub(crate) fn taken_over(&mut self) {
         if self.request.owner.is_some() {
-            self.request.effect = Some(Word::Pending);
+            self.request.effect = Some(DecisionEffect::Pending);
             self.tell();
         }
     }
 
-    /// Tells the executor how it ended, with a new number. A newer wish needs this also while an earlier close
-    /// is not confirmed: the executor's answer to that close came before the wish, and confirms only that.
+    /// Tells the executor how it ended, with a new number. A newer desired state needs this also while an earlier close
+    /// is not confirmed: the executor's answer to that close came before the desired state, and confirms only that.
     pub(crate) fn tell(&mut self) {
         let Some(end) = self.request.end().or_else(|| self.request.take_over()) else {
             return;
         };
         let rev = self.request.version;
-        let ended = self.request.handling.ladder.ended.as_ref();
+        let ended = self.request.progress.ladder.ended.as_ref();
         let by_rung = ended.map(|ended| EndedByRung {
             after_ms: ended.after_ms,
             deadline: ended.deadline,
@@ -188,7 +192,7 @@ impl Turn {
                 data: end.data,
                 by: end.by,
                 at: end.at,
-                deeds: self.request.handling.untold.deeds.clone(),
+                handoff_events: self.request.progress.pending_events.handoff_events.clone(),
                 by_rung,
             },
         });
@@ -197,36 +201,36 @@ impl Turn {
     /// Tells the run what was done with its handoff. While a close is on its way it brings all that was
     /// before it, and what came after waits for its confirmation: a history is in order.
     fn tell_deeds(&mut self) {
-        let is_closing = self.request.effect == Some(Word::Pending);
-        let has_news = self.request.handling.untold.has_news();
-        if is_closing || !has_news || !self.request.is_standing() {
+        let is_closing = self.request.effect == Some(DecisionEffect::Pending);
+        let has_news = self.request.progress.pending_events.has_news();
+        if is_closing || !has_news || !self.request.is_open() {
             return;
         }
         let rev = self.request.version;
-        let untold = &mut self.request.handling.untold;
-        untold.sent = rev;
-        self.effects.push(Effect::Handled {
+        let pending_events = &mut self.request.progress.pending_events;
+        pending_events.sent = rev;
+        self.effects.push(Effect::RequestHistoryEntry {
             workspace: self.request.workspace.clone(),
-            handled: HoldHandled {
+            handled: HandoffUpdate {
                 id: self.request.id,
                 rev,
-                deeds: untold.deeds.clone(),
+                handoff_events: pending_events.handoff_events.clone(),
             },
         });
     }
 
-    /// The alarm has fired: there is none any more.
-    pub(crate) const fn alarm_fired(&mut self) {
-        self.request.alarm.due = None;
-        self.request.alarm.is_confirmed = true;
+    /// The timer has fired: there is none any more.
+    pub(crate) const fn timer_fired(&mut self) {
+        self.request.timer.due = None;
+        self.request.timer.is_confirmed = true;
     }
 
-    /// Done: sets the alarm that the new state asks for, if it is another one.
-    pub(crate) fn end(mut self, answer: impl FnOnce(&Request) -> Answer) -> Step {
+    /// Done: sets the timer that the new state asks for, if it is another one.
+    pub(crate) fn end(mut self, answer: impl FnOnce(&Request) -> Reply) -> Outcome {
         let due = self.request.wanted_due();
-        if due != self.request.alarm.due {
+        if due != self.request.timer.due {
             let rev = self.request.version;
-            self.request.alarm = Alarm {
+            self.request.timer = Timer {
                 rev,
                 due,
                 is_confirmed: false,
@@ -246,11 +250,11 @@ impl Turn {
             version: self.request.version,
         });
         let answer = answer(&self.request);
-        Step::Changed(Box::new(Change {
+        Outcome::Decided(Box::new(Change {
             state: Aggregate::Request(Box::new(self.request)),
             effects: self.effects,
             facts: self.facts,
-            answer,
+            reply: answer,
         }))
     }
 
@@ -261,7 +265,7 @@ impl Turn {
         let Told { kind, by, at, to } = told;
         self.effects.push(Effect::Fact {
             workspace: self.request.workspace.clone(),
-            fact: RequestFact {
+            fact: RequestEvent {
                 id: self.request.id,
                 rev: self.request.version,
                 kind,

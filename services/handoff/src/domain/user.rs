@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::caller::{Caller, allow};
 use super::limits::{EMAIL_BYTES_MAX, ROLES_MAX};
 use super::refusal::Refusal;
-use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Step, Stop, UserInput};
+use super::{
+    Aggregate, Change, Effect, Fact, Lookup, LookupFn, Need, Outcome, Reply, Undecided, UserInput,
+};
 
 /// A person, or a program with rights of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,11 +90,11 @@ pub(crate) fn decide(
     place: &Place<'_>,
     caller: &Caller,
     input: &UserInput,
-    look: Look<'_>,
-) -> Result<Step, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Outcome, Undecided> {
     let next = match (user, input) {
         (None, UserInput::Disable) => {
-            allow(caller, place.workspace, Right::Administer, look)?;
+            allow(caller, place.workspace, Right::Administer, lookup)?;
             return Err(Refusal::NoUser(place.name.clone()).into());
         }
         (Some(user), UserInput::Disable) => User {
@@ -102,7 +104,7 @@ pub(crate) fn decide(
             ..user.clone()
         },
         (user, UserInput::Left { roles }) => return Ok(left(user, roles)),
-        (_, UserInput::Put { email, roles }) => User {
+        (_, UserInput::Assigned { email, roles }) => User {
             workspace: place.workspace.clone(),
             name: place.name.clone(),
             email: email.clone(),
@@ -116,13 +118,13 @@ pub(crate) fn decide(
     let was_owner = user.is_some_and(User::is_active_owner);
     let changes_owner = was_owner != next.is_active_owner()
         || user.is_some_and(|user| has_owner(&user.roles)) != has_owner(&next.roles);
-    if !is_first(caller, input, place.workspace, look)? {
+    if !is_first(caller, input, place.workspace, lookup)? {
         let right = if changes_owner {
             Right::Own
         } else {
             Right::Administer
         };
-        allow(caller, place.workspace, right, look)?;
+        allow(caller, place.workspace, right, lookup)?;
     } else if !next.is_active_owner() {
         let error = FieldError::at("/roles", "the first user of a workspace is an owner");
         return Err(Refusal::InvalidUser(vec![error]).into());
@@ -132,20 +134,20 @@ pub(crate) fn decide(
         return Err(Refusal::InvalidUser(errors).into());
     }
     if user == Some(&next) {
-        return Ok(Step::Same(Answer::User(next.view())));
+        return Ok(Outcome::Unchanged(Reply::User(next.view())));
     }
     let mut facts = vec![(Need::Members(place.workspace.clone()), Fact::Members(true))];
     if changes_owner {
-        facts.push(owners_after(&next, look)?);
+        facts.push(owners_after(&next, lookup)?);
     }
     Ok(changed(next, facts))
 }
 
 /// Nobody is told: who somebody is has not changed.
-fn left(user: Option<&User>, looked_at: &BTreeSet<RoleName>) -> Step {
+fn left(user: Option<&User>, looked_at: &BTreeSet<RoleName>) -> Outcome {
     match user.filter(|user| user.is_followed()) {
-        None => Step::Same(Answer::Noted),
-        Some(user) => Step::Changed(Box::new(Change {
+        None => Outcome::Unchanged(Reply::EventRecorded),
+        Some(user) => Outcome::Decided(Box::new(Change {
             state: Aggregate::User(User {
                 is_leaving: false,
                 left_roles: &user.left_roles - looked_at,
@@ -154,7 +156,7 @@ fn left(user: Option<&User>, looked_at: &BTreeSet<RoleName>) -> Step {
             }),
             effects: Vec::new(),
             facts: Vec::new(),
-            answer: Answer::Noted,
+            reply: Reply::EventRecorded,
         })),
     }
 }
@@ -164,16 +166,16 @@ fn is_first(
     caller: &Caller,
     input: &UserInput,
     workspace: &Workspace,
-    look: Look<'_>,
-) -> Result<bool, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<bool, Undecided> {
     if !caller.is_service() || *input == UserInput::Disable {
         return Ok(false);
     }
     let need = Need::Members(workspace.clone());
-    match look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Members(any)) => Ok(!any),
-        Found::Here(
+    match lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Members(any)) => Ok(!any),
+        Lookup::Found(
             Fact::User(_)
             | Fact::Owners(_)
             | Fact::Role(_)
@@ -182,17 +184,17 @@ fn is_first(
             | Fact::Policies(_)
             | Fact::Request(_),
         )
-        | Found::Absent => Ok(true),
+        | Lookup::Missing => Ok(true),
     }
 }
 
 /// The active owners once `next` is saved; there must be one.
-fn owners_after(next: &User, look: Look<'_>) -> Result<(Need, Fact), Stop> {
+fn owners_after(next: &User, lookup: LookupFn<'_>) -> Result<(Need, Fact), Undecided> {
     let need = Need::Owners(next.workspace.clone());
-    let mut owners = match look(&need) {
-        Found::Unknown => return Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Owners(owners)) => owners,
-        Found::Here(
+    let mut owners = match lookup(&need) {
+        Lookup::NotLoaded => return Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Owners(owners)) => owners,
+        Lookup::Found(
             Fact::User(_)
             | Fact::Members(_)
             | Fact::Role(_)
@@ -201,7 +203,7 @@ fn owners_after(next: &User, look: Look<'_>) -> Result<(Need, Fact), Stop> {
             | Fact::Policies(_)
             | Fact::Request(_),
         )
-        | Found::Absent => BTreeSet::new(),
+        | Lookup::Missing => BTreeSet::new(),
     };
     if next.is_active_owner() {
         owners.insert(next.name.clone());
@@ -237,16 +239,16 @@ fn faults(user: &User) -> Vec<FieldError> {
     errors
 }
 
-fn changed(mut user: User, facts: Vec<(Need, Fact)>) -> Step {
+fn changed(mut user: User, facts: Vec<(Need, Fact)>) -> Outcome {
     user.version += 1;
     let view = user.view();
-    Step::Changed(Box::new(Change {
+    Outcome::Decided(Box::new(Change {
         effects: vec![Effect::UserChanged {
             workspace: user.workspace.clone(),
             user: view.clone(),
         }],
         state: Aggregate::User(user),
         facts,
-        answer: Answer::User(view),
+        reply: Reply::User(view),
     }))
 }

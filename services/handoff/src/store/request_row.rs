@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::{Effect as Word, RequestStatus};
+use holdpoint_contracts::handoff::{Effect as DecisionEffect, RequestStatus};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
@@ -19,7 +19,7 @@ use sea_orm::{Condition, DbBackend, QueryOrder, QuerySelect, Select};
 
 use super::away;
 use super::words::{has_word, words};
-use crate::domain::{Key, Owner, Party, Request, User};
+use crate::domain::{Key, Owner, Recipient, Request, User};
 
 const TABLE: &str = "requests";
 
@@ -296,15 +296,15 @@ fn is_for(user: &User) -> Condition {
 pub(crate) async fn of_party(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
-    gone: &Party,
+    gone: &Recipient,
     (after, limit): (Option<HoldId>, u64),
 ) -> Result<Vec<HoldId>, StoreError> {
     let is_put_to = has_word(Column::Audience, &gone.to_string());
     let is_theirs = match gone {
-        Party::User(name) => Condition::any()
+        Recipient::User(name) => Condition::any()
             .add(COLUMN.assignee.eq(name.as_str()))
             .add(is_put_to),
-        Party::Role(_) => Condition::all()
+        Recipient::Role(_) => Condition::all()
             .add(COLUMN.assignee.is_null())
             .add(is_put_to),
     };
@@ -412,19 +412,19 @@ fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveMode
     let status = request.status();
     let mut audience = request.deciders();
     // The owners keep what others were given too.
-    if request.put_to().is_empty() {
+    if request.addressed_to().is_empty() {
         audience.push("@role.owner".to_owned());
     }
     // Whoever accepts what several must agree on takes it from nobody.
     let also = match request.is_voted_on() {
         true => &audience,
-        false => &request.handling.also,
+        false => &request.progress.also,
     };
-    let votes = request.handling.votes.iter();
-    let voted = votes.filter(|_| request.is_standing());
+    let votes = request.progress.votes.iter();
+    let voted = votes.filter(|_| request.is_open());
     let (assignee, snoozed) = (
-        request.handling.assignee.as_ref(),
-        request.handling.snoozed_until,
+        request.progress.assignee.as_ref(),
+        request.progress.snoozed_until,
     );
     Ok(ActiveModel {
         workspace: Set(request.workspace.to_string()),
@@ -443,21 +443,21 @@ fn active(request: &Request, read: u64, now: DateTime<Utc>) -> Result<ActiveMode
         assignee: Set(assignee.map(ToString::to_string)),
         audience: Set(words(audience.iter().map(String::as_str))),
         priority: Set(request.priority().as_str().to_owned()),
-        snoozed_until: Set(snoozed.filter(|_| request.is_standing())),
+        snoozed_until: Set(snoozed.filter(|_| request.is_open())),
         also: Set(words(also.iter().map(String::as_str))),
-        away: Set(match request.is_standing() {
-            true => away::written(&request.handling.snoozed),
+        away: Set(match request.is_open() {
+            true => away::written(&request.progress.snoozed),
             false => String::new(),
         }),
         voted: Set(words(voted.map(|vote| vote.by.as_str()))),
     })
 }
 
-const fn word(effect: Word) -> &'static str {
+const fn word(effect: DecisionEffect) -> &'static str {
     match effect {
-        Word::Applied => "applied",
-        Word::OnResume => "on_resume",
-        Word::RunEnded => "run_ended",
-        Word::Pending => "pending",
+        DecisionEffect::Applied => "applied",
+        DecisionEffect::OnResume => "on_resume",
+        DecisionEffect::RunEnded => "run_ended",
+        DecisionEffect::Pending => "pending",
     }
 }

@@ -18,8 +18,8 @@ use holdpoint_testkit::Plans;
 use sea_orm::DatabaseConnection;
 
 use super::*;
-use crate::domain::{Alarm, Input, Owner, Party, Phase, Request, User};
-use crate::sweeps::Leaving;
+use crate::domain::{Input, Owner, Phase, Recipient, Request, Timer, User};
+use crate::sweeps::Reassignment;
 
 async fn sqlite() -> (tempfile::TempDir, DatabaseConnection) {
     let dir = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ async fn who_cannot_leave_holds_up_nobody_else() {
         states.push((Aggregate::Request(Box::new(theirs)), 0));
     }
     assert_eq!(save_all(&db, &states).await, []);
-    let mut sweep = Leaving::default();
+    let mut sweep = Reassignment::default();
     let mut found = Vec::new();
     for _page in 0..10 {
         let page = sweep.page(&db).await.unwrap();
@@ -173,14 +173,14 @@ fn request(workspace: &str, number: u32, phase: Phase) -> Request {
         }),
         phase,
         escalated_at: Some(now()),
-        alarm: Alarm::default(),
+        timer: Timer::default(),
         closed_rev: None,
         effect: Some(holdpoint_contracts::handoff::Effect::OnResume),
         late: Vec::new(),
         earlier_openers: Vec::new(),
         lasts_ms: 0,
         opened_by: None,
-        handling: crate::domain::Handling::default(),
+        progress: crate::domain::RequestProgress::default(),
         created_at: now() + TimeDelta::milliseconds(i64::from(number / 2)),
     }
 }
@@ -296,7 +296,7 @@ async fn lists(db: &DatabaseConnection) {
     let mut tombstone = request(
         "acme",
         9,
-        Phase::Gone {
+        Phase::Withdrawn {
             reason: String::new(),
             by: None,
             at: now(),
@@ -363,7 +363,7 @@ async fn people_are_found(db: &DatabaseConnection) {
         let spec = one.spec.as_mut().unwrap();
         spec.to = vec![to.to_owned()];
         spec.kind = kind;
-        one.handling.assignee = assignee.map(|user| user.name.clone());
+        one.progress.assignee = assignee.map(|user| user.name.clone());
         (boxed(one), 0)
     };
     let mut states = vec![
@@ -395,17 +395,17 @@ async fn people_are_found(db: &DatabaseConnection) {
     };
     assert_eq!(list_requests(db, &offered).await.unwrap().len(), 2);
     assert_eq!(leaving(db, None).await.unwrap().as_ref(), Some(&bob));
-    let theirs = async |gone: Party, after: Option<HoldId>| {
+    let theirs = async |gone: Recipient, after: Option<HoldId>| {
         let theirs = requests_of(db, &acme, &gone, (after, 10)).await.unwrap();
         theirs.iter().map(|id| id.number).collect::<Vec<_>>()
     };
-    let of_bob = Party::User(bob.name.clone());
+    let of_bob = Recipient::User(bob.name.clone());
     assert_eq!(theirs(of_bob.clone(), None).await, [2, 4, 5]);
     let second = list_requests(db, &filter(&acme)).await.unwrap()[3].id;
     assert_eq!(theirs(of_bob, Some(second)).await, [4, 5], "{second}");
-    let namesake = Party::User("Bob".parse().unwrap());
+    let namesake = Recipient::User("Bob".parse().unwrap());
     assert_eq!(theirs(namesake, None).await, [0; 0], "`B` is not `b`");
-    let ops = Party::Role("ops".parse().unwrap());
+    let ops = Recipient::Role("ops".parse().unwrap());
     assert_eq!(theirs(ops, None).await, [1], "who has one keeps it");
     let tx = begin_write(db).await.unwrap();
     let (role, loads) = (

@@ -1,4 +1,4 @@
-//! Table `user_facts`: changes of users, numbered without gaps, for those who keep copies.
+//! Table `user_changes`: changes of users, numbered without gaps, for those who keep copies.
 #![expect(
     clippy::disallowed_methods,
     reason = "the entity macro generates a nested save that begins"
@@ -6,7 +6,7 @@
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::{UserFact, UserView};
+use holdpoint_contracts::handoff::{UserChange, UserView};
 use holdpoint_ids::Workspace;
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
 use sea_orm::ActiveValue::Set;
@@ -15,7 +15,7 @@ use sea_orm::{QueryOrder, QuerySelect};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "user_facts")]
+#[sea_orm(table_name = "user_changes")]
 pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub seq: i64,
@@ -27,7 +27,7 @@ pub struct Model {
 impl ActiveModelBehavior for ActiveModel {}
 
 fn broken(error: impl std::fmt::Display) -> StoreError {
-    StoreError::broken("user_facts", error)
+    StoreError::broken("user_changes", error)
 }
 
 /// Facts with a greater number than `after`, in order, at most `limit`.
@@ -35,7 +35,7 @@ pub(crate) async fn after(
     db: &impl ConnectionTrait,
     after: u64,
     limit: u64,
-) -> Result<Vec<UserFact>, StoreError> {
+) -> Result<Vec<UserChange>, StoreError> {
     let Ok(after) = i64::try_from(after) else {
         return Ok(Vec::new());
     };
@@ -48,8 +48,8 @@ pub(crate) async fn after(
     rows.iter().map(read).collect()
 }
 
-fn read(row: &Model) -> Result<UserFact, StoreError> {
-    Ok(UserFact {
+fn read(row: &Model) -> Result<UserChange, StoreError> {
+    Ok(UserChange {
         seq: u64::try_from(row.seq).map_err(broken)?,
         workspace: row.workspace.parse().map_err(broken)?,
         user: serde_json::from_str(&row.body).map_err(broken)?,

@@ -43,23 +43,23 @@ pub(super) async fn runs(
     }))
 }
 
-/// How late alarms were decided: the time of the batch that fired them against their due time. Rows
-/// of fired alarms have no due time any more, so only their number is looked at here.
-pub(super) async fn alarms(location: &Location) -> anyhow::Result<Value> {
+/// How late timers were decided: the time of the batch that fired them against their due time. Rows
+/// of fired timers have no due time any more, so only their number is looked at here.
+pub(super) async fn timers(location: &Location) -> anyhow::Result<Value> {
     let db = open_readers(location, 1).await?;
     let fired = count(
         &db,
-        "SELECT count(*) AS n FROM alarms WHERE status = 'fired'",
+        "SELECT count(*) AS n FROM timers WHERE status = 'fired'",
     )
     .await?;
     let pending = count(
         &db,
-        "SELECT count(*) AS n FROM alarms WHERE status = 'pending'",
+        "SELECT count(*) AS n FROM timers WHERE status = 'pending'",
     )
     .await?;
     let version = version(&db).await?;
     db.close().await?;
-    Ok(json!({ "alarms_fired": fired, "alarms_pending": pending, "database": version }))
+    Ok(json!({ "timers_fired": fired, "timers_pending": pending, "database": version }))
 }
 
 async fn version(db: &DatabaseConnection) -> anyhow::Result<String> {

@@ -1,7 +1,7 @@
-//! The load of `bench`: what starts runs and sets alarms, and measures from outside.
+//! The load of `bench`: what starts runs and sets timers, and measures from outside.
 
-mod alarms;
 mod runs;
+mod timers;
 
 use std::process::ExitCode;
 
@@ -44,12 +44,12 @@ pub(crate) async fn run(args: BenchPartArgs) -> anyhow::Result<ExitCode> {
                     .ok_or_else(|| anyhow::anyhow!("not warm"))?;
                 starter.run(&pace).await?
             }
-            Order::Far { alarms } => alarms::far(&bus, alarms).await?,
-            Order::One => alarms::Owner::of(&mut owner, &bus).await?.one().await?,
-            Order::Near { alarms, over_s } => {
-                alarms::Owner::of(&mut owner, &bus)
+            Order::Far { timers } => timers::far(&bus, timers).await?,
+            Order::One => timers::Owner::of(&mut owner, &bus).await?.one().await?,
+            Order::Near { timers, over_s } => {
+                timers::Owner::of(&mut owner, &bus)
                     .await?
-                    .near(alarms, over_s)
+                    .near(timers, over_s)
                     .await?
             }
         };

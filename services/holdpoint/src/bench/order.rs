@@ -28,17 +28,17 @@ pub(super) enum Order {
         /// At most so many starts a second.
         rate: Option<u64>,
     },
-    /// Sets alarms that are due a day later and after.
+    /// Sets timers that are due a day later and after.
     Far {
         /// How many.
-        alarms: u64,
+        timers: u64,
     },
-    /// Sets one alarm that is due now, and waits for it.
+    /// Sets one timer that is due now, and waits for it.
     One,
-    /// Sets alarms that come due evenly, and waits for all.
+    /// Sets timers that come due evenly, and waits for all.
     Near {
         /// How many.
-        alarms: u64,
+        timers: u64,
         /// Over how many seconds.
         over_s: u64,
     },

@@ -108,7 +108,7 @@ impl Rig {
         }
     }
 
-    /// What each process has used since, for each of `count` runs or alarms.
+    /// What each process has used since, for each of `count` runs or timers.
     pub(super) fn used(&self, count: u64) -> Value {
         let nats = self
             .nats_pid()

@@ -266,7 +266,7 @@ pub(crate) struct BenchArgs {
     /// `sqlite`, or a Postgres server: a database is made there and dropped again
     #[arg(long, value_name = "sqlite|URL", default_value = "sqlite")]
     pub(crate) database: String,
-    /// Runs, or alarms that come due [default: p1 20000, p2 2000, p3 100000]
+    /// Runs, or timers that come due [default: p1 20000, p2 2000, p3 100000]
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u64>,
     /// p1: starts that wait for their answer; p2: runs that are not completed [default: 1000, 1]
@@ -275,10 +275,10 @@ pub(crate) struct BenchArgs {
     /// Submit at most so many runs a second
     #[arg(long, value_name = "N")]
     pub(crate) rate: Option<u64>,
-    /// p3: over how many seconds the alarms come due
+    /// p3: over how many seconds the timers come due
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub(crate) over: u64,
-    /// p3: alarms beside them that are due a day later
+    /// p3: timers beside them that are due a day later
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) far: u64,
     /// Keep the folder with tables and logs

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use holdpoint_bus::Bus;
-use holdpoint_kernel::Activity;
+use holdpoint_kernel::KernelStatus;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 pub(super) struct Watched {
     pub(super) bus: Bus,
     /// Of its kernel; none: it has none.
-    pub(super) activity: Option<Activity>,
+    pub(super) activity: Option<KernelStatus>,
 }
 
 impl Watched {
@@ -25,12 +25,12 @@ impl Watched {
         if !self.bus.is_connected() {
             return Some("the bus is away");
         }
-        self.activity.as_ref().and_then(Activity::not_ready)
+        self.activity.as_ref().and_then(KernelStatus::not_ready)
     }
 
     /// What `/readyz` answers while it is ready: that, and what an operator should know.
     fn ready(&self) -> String {
-        let warning = self.activity.as_ref().and_then(Activity::warning);
+        let warning = self.activity.as_ref().and_then(KernelStatus::warning);
         warning.map_or_else(
             || "ready\n".to_owned(),
             |warning| format!("ready\nwarning: {warning}\n"),

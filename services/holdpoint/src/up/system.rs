@@ -11,14 +11,14 @@ use holdpoint_bus::Bus;
 use holdpoint_bus::server::{self, Provided};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::message::Envelope;
-use holdpoint_contracts::steps::Goodbye;
+use holdpoint_contracts::steps::Deregister;
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_gateway::Gateway;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_notification::PublicUrl;
 use holdpoint_scheduler::Settling;
-use holdpoint_worker::targets::TargetPolicy;
+use holdpoint_worker::targets::EgressPolicy;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -184,7 +184,7 @@ impl System {
         let node = tools::node()?;
         std::fs::write(settings.data.join(NODE), node.as_str())
             .context("cannot note the name of the built-in node")?;
-        let targets = TargetPolicy::AllowPrivate;
+        let targets = EgressPolicy::AllowPrivate;
         let builtin = tools::worker(bus, clock.clone(), node, targets, &mails)?;
         settling.watch("steps with the built-in worker", builtin.busy());
         let stop = worker.stop.clone();
@@ -370,25 +370,25 @@ async fn start_services(
     };
     let settling = Settling::default();
     let scheduler = deps("scheduler").await?;
-    let alarms = holdpoint_scheduler::start(
+    let timers = holdpoint_scheduler::start(
         &scheduler,
         settling.clone(),
         part.stop.clone(),
         &part.tracker,
     )
     .await?;
-    settling.add("scheduler", alarms.activity());
+    settling.add("scheduler", timers.activity());
     let handoff = deps("handoff").await?;
     let requests = holdpoint_handoff::start(&handoff, part.stop.clone(), &part.tracker).await?;
     settling.add("handoff", requests.activity());
     let notification = deps("notification").await?;
     let mails = settings.data.join("mails");
-    let outside = tools::outside(TargetPolicy::AllowPrivate, &mails, public_url.clone())?;
+    let outside = tools::outside(EgressPolicy::AllowPrivate, &mails, public_url.clone())?;
     let (stop, tracker) = (part.stop.clone(), &part.tracker);
     let notes = holdpoint_notification::start(&notification, outside, stop, tracker).await?;
     settling.add("notification", notes.activity());
     let executor = deps("executor").await?;
-    let targets = TargetPolicy::AllowPrivate;
+    let targets = EgressPolicy::AllowPrivate;
     let inline = tools::Inline::new(executor.bus.clone(), clock.clone(), targets, &mails)?;
     let stop = part.stop.clone();
     let runs = holdpoint_executor::start(&executor, Some(inline), stop, &part.tracker).await?;
@@ -406,8 +406,8 @@ async fn farewell(bus: &Bus, data: &Path) -> anyhow::Result<()> {
     let Ok(node) = node.trim().parse() else {
         return Ok(());
     };
-    let goodbye = Envelope::of_service("worker", Goodbye { node });
-    if let Err(problem) = bus.ask(&SYSTEM_WORKSPACE.parse()?, &goodbye).await {
+    let deregister = Envelope::of_service("worker", Deregister { node });
+    if let Err(problem) = bus.ask(&SYSTEM_WORKSPACE.parse()?, &deregister).await {
         tracing::warn!(%problem, "steps of the node before wait until their leases run out");
     }
     Ok(())

@@ -7,13 +7,13 @@ use futures_util::FutureExt;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::run::{ActionResult, Page};
-use holdpoint_contracts::steps::HandOut;
+use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_executor::InlineTools;
 use holdpoint_gateway::{Mails, WantedMails};
 use holdpoint_ids::{NodeName, RunId, ToolName};
 use holdpoint_mail::{MailHead, Mailer};
 use holdpoint_notification::{Outside, PublicUrl};
-use holdpoint_worker::targets::TargetPolicy;
+use holdpoint_worker::targets::EgressPolicy;
 use holdpoint_worker::tool::{BoxFuture, Tool};
 use holdpoint_worker::tools;
 use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
@@ -30,7 +30,7 @@ pub(crate) fn worker(
     bus: Bus,
     clock: Clock,
     node: NodeName,
-    targets: TargetPolicy,
+    targets: EgressPolicy,
     mails: &Path,
 ) -> anyhow::Result<Worker> {
     let builtin = builtin(bus.clone(), targets, mails)?;
@@ -46,7 +46,7 @@ pub(crate) fn worker(
 
 /// The ways out of the application for notifications: mails as the tool `send_email` sends them.
 pub(crate) fn outside(
-    targets: TargetPolicy,
+    targets: EgressPolicy,
     mails: &Path,
     public_url: PublicUrl,
 ) -> anyhow::Result<Outside> {
@@ -76,7 +76,7 @@ pub(crate) fn public_url() -> Option<String> {
 }
 
 /// The tools that every installation has.
-fn builtin(bus: Bus, targets: TargetPolicy, mails: &Path) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
+fn builtin(bus: Bus, targets: EgressPolicy, mails: &Path) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
     let (transport, from) = mail_ways(mails)?;
     Ok(tools::builtin(
         HttpRequest::new(targets, DEFAULT_TIMEOUT)?,
@@ -97,7 +97,7 @@ impl Inline {
     pub(crate) fn new(
         bus: Bus,
         clock: Clock,
-        targets: TargetPolicy,
+        targets: EgressPolicy,
         mails: &Path,
     ) -> anyhow::Result<Arc<Self>> {
         let tools = builtin(bus, targets, mails)?;
@@ -114,10 +114,13 @@ impl InlineTools for Inline {
         self.named(tool).is_some()
     }
 
-    fn call<'c>(&'c self, hand_out: &'c HandOut) -> BoxFuture<'c, (ActionResult, Option<String>)> {
+    fn call<'c>(
+        &'c self,
+        step_dispatch: &'c StepDispatch,
+    ) -> BoxFuture<'c, (ActionResult, Option<String>)> {
         async move {
-            match self.named(&hand_out.tool) {
-                Some(tool) => call_tool(Arc::clone(tool), hand_out, &self.clock).await,
+            match self.named(&step_dispatch.tool) {
+                Some(tool) => call_tool(Arc::clone(tool), step_dispatch, &self.clock).await,
                 None => (
                     ActionResult {
                         success: false,

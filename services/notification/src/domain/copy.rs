@@ -1,12 +1,14 @@
 //! One person's copy of a notification.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::{AllRead, NoteEnd, NotificationView};
+use holdpoint_contracts::notification::{AllRead, NotificationView, RequestEnd};
 use holdpoint_ids::{NotificationId, UserName, Workspace};
 
 use super::note::{Note, view};
 use super::notice::Notice;
-use super::{Aggregate, Answer, Change, Effect, Fact, Found, Look, Need, Step, Stop, watch};
+use super::{
+    Aggregate, Change, Effect, Fact, Lookup, LookupFn, Need, Outcome, Reply, Undecided, watch,
+};
 
 /// Whether somebody has read it. Its version is 1 until then, and 2 after.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +29,7 @@ pub struct Copy {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Subject {
     /// Something that happened to a request, and how that ended, if it has.
-    Note(Box<Note>, Option<NoteEnd>),
+    Note(Box<Note>, Option<RequestEnd>),
     /// Something else.
     Notice(Box<Notice>),
 }
@@ -67,18 +69,18 @@ impl Copy {
     }
 }
 
-pub(super) fn read(copy: &Copy, now: DateTime<Utc>) -> Step {
+pub(super) fn read(copy: &Copy, now: DateTime<Utc>) -> Outcome {
     let next = Copy {
         read_at: copy.read_at.or(Some(now)),
         ..copy.clone()
     };
     let answer = next
         .view()
-        .map_or(Answer::Done, |view| Answer::Notification(Box::new(view)));
+        .map_or(Reply::Done, |view| Reply::Notification(Box::new(view)));
     if copy.read_at.is_some() {
-        return Step::Same(answer);
+        return Outcome::Unchanged(answer);
     }
-    Step::Changed(Box::new(Change {
+    Outcome::Decided(Box::new(Change {
         effects: vec![Effect::Read {
             workspace: copy.workspace.clone(),
             person: copy.person.clone(),
@@ -86,7 +88,7 @@ pub(super) fn read(copy: &Copy, now: DateTime<Utc>) -> Step {
         }],
         state: Aggregate::Copy(Box::new(next)),
         facts: Vec::new(),
-        answer,
+        reply: answer,
     }))
 }
 
@@ -95,31 +97,31 @@ pub(super) fn read_all(
     workspace: &Workspace,
     person: &UserName,
     until: Option<u64>,
-    look: Look<'_>,
-) -> Result<Step, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Outcome, Undecided> {
     let need = Need::Unread {
         workspace: workspace.clone(),
         person: person.clone(),
         until,
     };
-    let unread = match look(&need) {
-        Found::Unknown => return Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Unread(count)) => count,
-        Found::Here(
+    let unread = match lookup(&need) {
+        Lookup::NotLoaded => return Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Unread(count)) => count,
+        Lookup::Found(
             Fact::Members(_)
             | Fact::Person(_)
-            | Fact::Course(_)
+            | Fact::RequestLifecycle(_)
             | Fact::Webhooks(_)
-            | Fact::Watching(_)
+            | Fact::WatchStatus(_)
             | Fact::Other,
         )
-        | Found::Absent => 0,
+        | Lookup::Missing => 0,
     };
-    let answer = Answer::AllRead(AllRead { read: unread });
+    let answer = Reply::AllRead(AllRead { read: unread });
     if unread == 0 {
-        return Ok(Step::Same(answer));
+        return Ok(Outcome::Unchanged(answer));
     }
-    Ok(Step::Changed(Box::new(Change {
+    Ok(Outcome::Decided(Box::new(Change {
         state: Aggregate::Users,
         effects: vec![Effect::ReadAll {
             workspace: workspace.clone(),
@@ -127,6 +129,6 @@ pub(super) fn read_all(
             until,
         }],
         facts: vec![(need, Fact::Unread(0))],
-        answer,
+        reply: answer,
     })))
 }

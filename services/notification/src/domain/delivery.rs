@@ -1,6 +1,6 @@
 //! One delivery: what leaves the application, to one person or to the address that a hold names.
 //!
-//! At least once: it is handed out under a lease, and again when the lease is over without a word.
+//! At least once: it is dispatched under a lease, and again when the lease is over without a word.
 //! Whoever receives it tells repetitions by an id that is the same for every try.
 
 mod onward;
@@ -10,12 +10,16 @@ pub(super) mod tests;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{Channel, DeliveryState, DeliveryView, Wait, Way};
+use holdpoint_contracts::notification::{
+    Channel, DeliveryState, DeliveryView, PendingReason, PersonalChannel,
+};
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
-use super::{Aggregate, Answer, Change, Effect, Look, Person, Rules, Step, Stop, active};
+use super::{
+    Aggregate, Change, Effect, LookupFn, Outcome, Person, Reply, Rules, Undecided, active,
+};
 
-/// How long a hand-out counts. Longer than anything may take to be sent.
+/// How long a dispatch counts. Longer than anything may take to be sent.
 const LEASE: TimeDelta = TimeDelta::minutes(2);
 
 /// Seconds from one try to the next, as Standard Webhooks advises: the last comes after some three
@@ -70,10 +74,10 @@ impl Recipient {
 
     /// A person, by one of their ways.
     #[must_use]
-    pub const fn by(way: Way, person: UserName) -> Self {
+    pub const fn by(way: PersonalChannel, person: UserName) -> Self {
         match way {
-            Way::Email => Self::Mail(person),
-            Way::Chat => Self::Chat(person),
+            PersonalChannel::Email => Self::Mail(person),
+            PersonalChannel::Chat => Self::Chat(person),
         }
     }
 
@@ -88,10 +92,10 @@ impl Recipient {
 
     /// Whom it tells of one thing, and how, where it is a person: another way may take over.
     #[must_use]
-    pub const fn person(&self) -> Option<(&UserName, Way)> {
+    pub const fn person(&self) -> Option<(&UserName, PersonalChannel)> {
         match self {
-            Self::Mail(person) => Some((person, Way::Email)),
-            Self::Chat(person) => Some((person, Way::Chat)),
+            Self::Mail(person) => Some((person, PersonalChannel::Email)),
+            Self::Chat(person) => Some((person, PersonalChannel::Chat)),
             Self::Callback | Self::Webhook(_) | Self::Digest(_) => None,
         }
     }
@@ -131,7 +135,7 @@ pub enum Phase {
         /// When.
         next_at: DateTime<Utc>,
         /// What for.
-        waits: Wait,
+        waits: PendingReason,
     },
     /// Taken by the other side.
     Sent {
@@ -159,7 +163,7 @@ pub struct Delivery {
     pub changed_at: DateTime<Utc>,
     /// How far it has come.
     pub phase: Phase,
-    /// How often it was handed out.
+    /// How often it was dispatched.
     pub attempts: u32,
     /// What went wrong last; fit to be shown (S0-R5).
     pub last_error: Option<String>,
@@ -220,7 +224,7 @@ pub struct Posting {
     /// From when on.
     pub due_at: DateTime<Utc>,
     /// What it waits for until then.
-    pub waits: Wait,
+    pub waits: PendingReason,
     /// Ways by which the same person could not be told of the same.
     pub after: Vec<Channel>,
 }
@@ -232,7 +236,7 @@ impl Posting {
         Self {
             to,
             due_at: now,
-            waits: Wait::Turn,
+            waits: PendingReason::Turn,
             after: Vec::new(),
         }
     }
@@ -268,7 +272,7 @@ impl Posting {
         let held = rules.held_until(priority, now);
         Self {
             due_at: held.unwrap_or(now),
-            waits: held.map_or(Wait::Turn, |_until| Wait::QuietHours),
+            waits: held.map_or(PendingReason::Turn, |_until| PendingReason::QuietHours),
             ..Self::at_once(to, now)
         }
     }
@@ -292,26 +296,30 @@ pub enum Report {
 
 /// Hands it out, if it is due and nobody has it. What its person does not want by this way, or does not
 /// want now, goes by another, or later.
-pub(super) fn claim(delivery: &Delivery, look: Look<'_>, now: DateTime<Utc>) -> Result<Step, Stop> {
+pub(super) fn claim(
+    delivery: &Delivery,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Result<Outcome, Undecided> {
     let Phase::Pending { next_at, .. } = delivery.phase else {
-        return Ok(Step::Same(Answer::Done));
+        return Ok(Outcome::Unchanged(Reply::Done));
     };
     if next_at > now {
-        return Ok(Step::Same(Answer::Done));
+        return Ok(Outcome::Unchanged(Reply::Done));
     }
     if let Some(name) = delivery.key.to.name() {
-        let Some(person) = active(&delivery.key.workspace, name, look)? else {
+        let Some(person) = active(&delivery.key.workspace, name, lookup)? else {
             return Ok(ended(delivery, Phase::Dropped, GONE));
         };
         let way = delivery.key.to.person().map(|(_, way)| way);
         if way.is_some_and(|way| !person.rules.wants(way, delivery.priority)) {
-            return onward::unwanted(delivery, look, now);
+            return onward::unwanted(delivery, lookup, now);
         }
         if let Some(next_at) = person.rules.held_until(delivery.priority, now) {
             let mut next = delivery.clone();
             next.phase = Phase::Pending {
                 next_at,
-                waits: Wait::QuietHours,
+                waits: PendingReason::QuietHours,
             };
             return Ok(changed(next, Vec::new()));
         }
@@ -319,17 +327,17 @@ pub(super) fn claim(delivery: &Delivery, look: Look<'_>, now: DateTime<Utc>) -> 
     if delivery.attempts >= TRIES_MAX {
         let error = delivery.last_error.clone();
         let error = error.unwrap_or_else(|| "Nothing came of any try.".to_owned());
-        return onward::failed(delivery, &error, look, now);
+        return onward::failed(delivery, &error, lookup, now);
     }
     Ok(handed_out(delivery, now))
 }
 
-fn handed_out(delivery: &Delivery, now: DateTime<Utc>) -> Step {
+fn handed_out(delivery: &Delivery, now: DateTime<Utc>) -> Outcome {
     let mut next = delivery.clone();
     next.attempts += 1;
     next.phase = Phase::Pending {
         next_at: now + LEASE,
-        waits: Wait::Answer,
+        waits: PendingReason::Answer,
     };
     let send = Effect::Send {
         key: next.key.clone(),
@@ -342,19 +350,21 @@ fn handed_out(delivery: &Delivery, now: DateTime<Utc>) -> Step {
 pub(super) fn reported(
     delivery: &Delivery,
     (attempt, report): (u32, &Report),
-    look: Look<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
+) -> Result<Outcome, Undecided> {
     let is_current = attempt == delivery.attempts;
     if !matches!(delivery.phase, Phase::Pending { .. }) {
-        return Ok(Step::Same(Answer::Done));
+        return Ok(Outcome::Unchanged(Reply::Done));
     }
     match report {
-        Report::Sent { receipt } => onward::sent(delivery, receipt, look, now),
-        Report::Later(error) if is_current => again(delivery, error, look, now),
-        Report::Never(error) if is_current => onward::failed(delivery, error, look, now),
+        Report::Sent { receipt } => onward::sent(delivery, receipt, lookup, now),
+        Report::Later(error) if is_current => again(delivery, error, lookup, now),
+        Report::Never(error) if is_current => onward::failed(delivery, error, lookup, now),
         Report::Dropped(why) if is_current => Ok(ended(delivery, Phase::Dropped, why)),
-        Report::Later(_) | Report::Never(_) | Report::Dropped(_) => Ok(Step::Same(Answer::Done)),
+        Report::Later(_) | Report::Never(_) | Report::Dropped(_) => {
+            Ok(Outcome::Unchanged(Reply::Done))
+        }
     }
 }
 
@@ -363,18 +373,18 @@ pub(super) fn reported(
 fn again(
     delivery: &Delivery,
     error: &str,
-    look: Look<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
+) -> Result<Outcome, Undecided> {
     let tried = usize::try_from(delivery.attempts).unwrap_or(usize::MAX);
     let Some(seconds) = RETRIES_S.get(tried.saturating_sub(1)) else {
-        return onward::failed(delivery, error, look, now);
+        return onward::failed(delivery, error, lookup, now);
     };
     let mut next_at = now + TimeDelta::seconds(*seconds);
-    if delivery.priority >= PRESSING && onward::has_another(delivery, look)? {
+    if delivery.priority >= PRESSING && onward::has_another(delivery, lookup)? {
         let last = delivery.at + FALLS_OVER_AFTER;
         if now >= last {
-            return onward::failed(delivery, error, look, now);
+            return onward::failed(delivery, error, lookup, now);
         }
         next_at = next_at.min(last);
     }
@@ -382,13 +392,13 @@ fn again(
     next.last_error = Some(bounded(error));
     next.phase = Phase::Pending {
         next_at,
-        waits: Wait::Retry,
+        waits: PendingReason::Retry,
     };
     Ok(changed(next, Vec::new()))
 }
 
 /// It has come to its end, which somebody may want to know the reason of.
-fn ended(delivery: &Delivery, phase: Phase, why: &str) -> Step {
+fn ended(delivery: &Delivery, phase: Phase, why: &str) -> Outcome {
     let mut next = delivery.clone();
     next.last_error = Some(bounded(why));
     next.phase = phase;
@@ -399,12 +409,12 @@ fn bounded(error: &str) -> String {
     error.chars().take(ERROR_CHARS_MAX).collect()
 }
 
-fn changed(mut next: Delivery, effects: Vec<Effect>) -> Step {
+fn changed(mut next: Delivery, effects: Vec<Effect>) -> Outcome {
     next.version += 1;
-    Step::Changed(Box::new(Change {
+    Outcome::Decided(Box::new(Change {
         state: Aggregate::Delivery(Box::new(next)),
         effects,
         facts: Vec::new(),
-        answer: Answer::Done,
+        reply: Reply::Done,
     }))
 }

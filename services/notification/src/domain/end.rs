@@ -7,17 +7,17 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{EndNoted, NotificationType, RunEnded, Watched};
+use holdpoint_contracts::notification::{NotificationType, RunEndRecorded, RunEnded, Watched};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{HoldId, NotificationId, RunId, UserName, WebhookId, Workspace};
 use serde::{Deserialize, Serialize};
 
-use super::fan_out::{Fan, PAGE, people};
+use super::fan_out::{FanOutProgress, PAGE, people};
 use super::note::TITLE_CHARS_MAX;
 use super::watch::named;
 use super::{
-    Aggregate, Answer, Change, Effect, Found, Hook, Look, Need, Notice, Person, Posting, Recipient,
-    Rules, Step, Stop, Watch, active, both, webhook,
+    Aggregate, Change, Effect, Hook, Lookup, LookupFn, Need, Notice, Outcome, Person, Posting,
+    Recipient, Reply, Rules, Undecided, Watch, active, both, webhook,
 };
 
 /// Names the end of a run.
@@ -73,7 +73,7 @@ pub struct End {
     /// How it ended.
     pub end: RunEnded,
     /// Who is still to be told.
-    pub fan: Fan,
+    pub fan: FanOutProgress,
     /// Rises with every page.
     pub version: u64,
 }
@@ -151,35 +151,35 @@ fn of(end: &RunEnded) -> Vec<Watched> {
 pub(super) fn told(
     workspace: &Workspace,
     end: &RunEnded,
-    look: Look<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
-    let watchers = watchers(workspace, end, None, look);
-    let (watchers, hooks) = both(watchers, webhook::hooks(workspace, look))?;
+) -> Result<Outcome, Undecided> {
+    let watchers = watchers(workspace, end, None, lookup);
+    let (watchers, hooks) = both(watchers, webhook::hooks(workspace, lookup))?;
     let wanting = hooks.iter().filter(|hook| hook.wants_end(end));
     let calls: Vec<_> = wanting
         .map(|hook| Posting::at_once(Recipient::Webhook(hook.id), now))
         .collect();
     if watchers.is_empty() && calls.is_empty() {
         let noted = match hooks.iter().any(Hook::wants_ends) {
-            true => EndNoted::Told,
-            false => EndNoted::Nobody {
+            true => RunEndRecorded::Told,
+            false => RunEndRecorded::Nobody {
                 agent: end.agent.clone(),
                 watch: end.watch,
                 workspace_watch: end.workspace_watch,
             },
         };
-        return Ok(Step::Same(Answer::EndNoted(noted)));
+        return Ok(Outcome::Unchanged(Reply::RunEndRecorded(noted)));
     }
     // Where only webhooks want it nobody else is to be told.
     let (fan, mut effects) = match watchers.is_empty() {
-        true => (Fan::Done, Vec::new()),
-        false => (Fan::Watchers { after: None }, vec![Effect::More]),
+        true => (FanOutProgress::Done, Vec::new()),
+        false => (FanOutProgress::Watchers { after: None }, vec![Effect::More]),
     };
     if !calls.is_empty() {
         effects.extend(posted(workspace, end, Vec::new(), calls));
     }
-    Ok(Step::Changed(Box::new(Change {
+    Ok(Outcome::Decided(Box::new(Change {
         state: Aggregate::End(Box::new(End {
             workspace: workspace.clone(),
             end: end.clone(),
@@ -188,35 +188,39 @@ pub(super) fn told(
         })),
         effects,
         facts: Vec::new(),
-        answer: Answer::EndNoted(EndNoted::Told),
+        reply: Reply::RunEndRecorded(RunEndRecorded::Told),
     })))
 }
 
 /// The next page of those who watch. Who has a copy keeps it, so nobody is told twice.
-pub(super) fn go_on(known: &End, look: Look<'_>, now: DateTime<Utc>) -> Result<Step, Stop> {
-    let Fan::Watchers { after } = &known.fan else {
-        return Ok(Step::Same(Answer::Done));
+pub(super) fn go_on(
+    known: &End,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Result<Outcome, Undecided> {
+    let FanOutProgress::Watchers { after } = &known.fan else {
+        return Ok(Outcome::Unchanged(Reply::Done));
     };
     let (workspace, end) = (&known.workspace, &known.end);
-    let mut names = watchers(workspace, end, after.as_ref(), look)?;
+    let mut names = watchers(workspace, end, after.as_ref(), lookup)?;
     let rest = match names.last() {
-        Some(last) if names.len() >= PAGE => Fan::Watchers {
+        Some(last) if names.len() >= PAGE => FanOutProgress::Watchers {
             after: Some(last.clone()),
         },
-        Some(_) | None => Fan::Done,
+        Some(_) | None => FanOutProgress::Done,
     };
     names.retain(|name| end.by.as_deref() != Some(name.as_str()));
-    let people = people(workspace, &names, look)?;
+    let people = people(workspace, &names, lookup)?;
     let next = End {
         fan: rest,
         version: known.version + 1,
         ..known.clone()
     };
-    Ok(Step::Changed(Box::new(Change {
+    Ok(Outcome::Decided(Box::new(Change {
         state: Aggregate::End(Box::new(next)),
         effects: tell(workspace, end, &people, now),
         facts: Vec::new(),
-        answer: Answer::Done,
+        reply: Reply::Done,
     })))
 }
 
@@ -225,31 +229,31 @@ pub(super) fn go_on(known: &End, look: Look<'_>, now: DateTime<Utc>) -> Result<S
 pub(super) fn ended_before(
     watch: &Watch,
     end: &RunEnded,
-    look: Look<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
+) -> Result<Outcome, Undecided> {
     if watch.since.is_none() {
-        return Ok(Step::Same(Answer::Done));
+        return Ok(Outcome::Unchanged(Reply::Done));
     }
-    let people: Vec<_> = follower(watch, look)?.into_iter().collect();
+    let people: Vec<_> = follower(watch, lookup)?.into_iter().collect();
     let next = Watch {
         since: None,
         version: watch.version + 1,
         ..watch.clone()
     };
-    Ok(Step::Changed(Box::new(Change {
+    Ok(Outcome::Decided(Box::new(Change {
         effects: tell(&watch.workspace, end, &people, now),
         state: Aggregate::Watch(Box::new(next)),
         facts: Vec::new(),
-        answer: Answer::Done,
+        reply: Reply::Done,
     })))
 }
 
 /// Whoever watches, unless they are disabled. Somebody who is so new that the copy does not know them yet
 /// is told in the application alone: the gateway knew them, and nobody asks a second time.
-fn follower(watch: &Watch, look: Look<'_>) -> Result<Option<Person>, Stop> {
+fn follower(watch: &Watch, lookup: LookupFn<'_>) -> Result<Option<Person>, Undecided> {
     let need = Need::Person(watch.workspace.clone(), watch.person.clone());
-    if look(&need) == Found::Absent {
+    if lookup(&need) == Lookup::Missing {
         return Ok(Some(Person {
             name: watch.person.clone(),
             active: true,
@@ -258,7 +262,7 @@ fn follower(watch: &Watch, look: Look<'_>) -> Result<Option<Person>, Stop> {
             rules: Rules::default(),
         }));
     }
-    active(&watch.workspace, &watch.person, look)
+    active(&watch.workspace, &watch.person, lookup)
 }
 
 /// In the application, and by the first way that each of them wants. Whoever may not look at runs any
@@ -304,7 +308,7 @@ fn watchers(
     workspace: &Workspace,
     end: &RunEnded,
     after: Option<&UserName>,
-    look: Look<'_>,
-) -> Result<Vec<UserName>, Stop> {
-    named((workspace, of(end)), after, look)
+    lookup: LookupFn<'_>,
+) -> Result<Vec<UserName>, Undecided> {
+    named((workspace, of(end)), after, lookup)
 }

@@ -3,7 +3,7 @@
 use holdpoint_ids::{RoleName, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 
-use super::{Fact, Found, Look, Need, Person, Stop};
+use super::{Fact, Lookup, LookupFn, Need, Person, Undecided};
 
 /// People that are told in one commit.
 pub const PAGE: usize = 1_000;
@@ -52,7 +52,7 @@ impl Audience {
 /// How far telling has come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fan {
+pub enum FanOutProgress {
     /// Everybody has it.
     Done,
     /// These are still to be told.
@@ -73,7 +73,7 @@ pub enum Fan {
 #[derive(Debug, PartialEq)]
 pub(super) struct Page {
     pub(super) people: Vec<Person>,
-    pub(super) rest: Fan,
+    pub(super) rest: FanOutProgress,
 }
 
 /// Takes one page of at most `limit` people.
@@ -82,17 +82,17 @@ pub(super) fn page(
     left: &[Audience],
     after: Option<&UserName>,
     limit: usize,
-    look: Look<'_>,
-) -> Result<Page, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Page, Undecided> {
     let roles = Roles {
         workspace,
         after,
         limit,
-        look,
+        lookup,
     };
     let members = roles.of_all(left)?;
     let mut names: Vec<UserName> = Vec::new();
-    let mut rest = Fan::Done;
+    let mut rest = FanOutProgress::Done;
     for (place, (audience, members)) in left.iter().zip(members).enumerate() {
         let room = limit.saturating_sub(names.len());
         if room == 0 {
@@ -113,12 +113,12 @@ pub(super) fn page(
     }
     names.sort_unstable();
     names.dedup();
-    let people = people(workspace, &names, look)?;
+    let people = people(workspace, &names, lookup)?;
     Ok(Page { people, rest })
 }
 
-fn going_on(left: &[Audience], place: usize, after: Option<UserName>) -> Fan {
-    Fan::People {
+fn going_on(left: &[Audience], place: usize, after: Option<UserName>) -> FanOutProgress {
+    FanOutProgress::People {
         left: left.get(place..).unwrap_or_default().to_vec(),
         after,
     }
@@ -128,12 +128,12 @@ struct Roles<'a> {
     workspace: &'a Workspace,
     after: Option<&'a UserName>,
     limit: usize,
-    look: Look<'a>,
+    lookup: LookupFn<'a>,
 }
 
 impl Roles<'_> {
     /// The members of each audience, nobody for a user; all needs are named at once.
-    fn of_all(&self, left: &[Audience]) -> Result<Vec<Vec<UserName>>, Stop> {
+    fn of_all(&self, left: &[Audience]) -> Result<Vec<Vec<UserName>>, Undecided> {
         let mut needs = Vec::new();
         let mut all = Vec::with_capacity(left.len());
         for (place, audience) in left.iter().enumerate() {
@@ -147,18 +147,18 @@ impl Roles<'_> {
                 after: self.after.filter(|_| place == 0).cloned(),
                 limit: self.limit,
             };
-            match (self.look)(&need) {
-                Found::Unknown => needs.push(need),
-                Found::Here(Fact::Members(names)) => all.push(names),
-                Found::Here(
+            match (self.lookup)(&need) {
+                Lookup::NotLoaded => needs.push(need),
+                Lookup::Found(Fact::Members(names)) => all.push(names),
+                Lookup::Found(
                     Fact::Person(_)
-                    | Fact::Course(_)
+                    | Fact::RequestLifecycle(_)
                     | Fact::Webhooks(_)
                     | Fact::Unread(_)
-                    | Fact::Watching(_)
+                    | Fact::WatchStatus(_)
                     | Fact::Other,
                 )
-                | Found::Absent => {
+                | Lookup::Missing => {
                     all.push(Vec::new());
                 }
             }
@@ -166,7 +166,7 @@ impl Roles<'_> {
         if needs.is_empty() {
             Ok(all)
         } else {
-            Err(Stop::Need(needs))
+            Err(Undecided::NeedsMore(needs))
         }
     }
 }
@@ -175,30 +175,30 @@ impl Roles<'_> {
 pub(super) fn people(
     workspace: &Workspace,
     names: &[UserName],
-    look: Look<'_>,
-) -> Result<Vec<Person>, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Vec<Person>, Undecided> {
     let mut needs = Vec::new();
     let mut people = Vec::with_capacity(names.len());
     for name in names {
         let need = Need::Person(workspace.clone(), name.clone());
-        match look(&need) {
-            Found::Unknown => needs.push(need),
-            Found::Here(Fact::Person(user)) if user.active => people.push(user),
-            Found::Here(
+        match lookup(&need) {
+            Lookup::NotLoaded => needs.push(need),
+            Lookup::Found(Fact::Person(user)) if user.active => people.push(user),
+            Lookup::Found(
                 Fact::Person(_)
                 | Fact::Members(_)
-                | Fact::Course(_)
+                | Fact::RequestLifecycle(_)
                 | Fact::Webhooks(_)
                 | Fact::Unread(_)
-                | Fact::Watching(_)
+                | Fact::WatchStatus(_)
                 | Fact::Other,
             )
-            | Found::Absent => {}
+            | Lookup::Missing => {}
         }
     }
     if needs.is_empty() {
         Ok(people)
     } else {
-        Err(Stop::Need(needs))
+        Err(Undecided::NeedsMore(needs))
     }
 }

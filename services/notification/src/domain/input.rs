@@ -1,8 +1,8 @@
 //! Everything that can happen in this service, and to which aggregate.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::handoff::UserFact;
-use holdpoint_contracts::notification::{self as contract, RequestFact, RunEnded, Watched};
+use holdpoint_contracts::handoff::UserChange;
+use holdpoint_contracts::notification::{self as contract, RequestEvent, RunEnded, Watched};
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
 use super::{Call, DeliveryKey, EndKey, Key, NoteKey, Report, Webhook, Wording};
@@ -15,7 +15,7 @@ pub enum Input {
         /// Whose.
         workspace: Workspace,
         /// What.
-        fact: Box<RequestFact>,
+        fact: Box<RequestEvent>,
     },
     /// The sweep goes on with those who are still to be told.
     GoOn(NoteKey),
@@ -120,7 +120,7 @@ pub enum Input {
         /// What came of it.
         call: Call,
     },
-    /// The sweep found a delivery due: it is handed out, to this process and no other.
+    /// The sweep found a delivery due: it is dispatched, to this process and no other.
     Claim(DeliveryKey),
     /// What came of a try to deliver.
     Reported {
@@ -144,7 +144,7 @@ pub enum Input {
         before: DateTime<Utc>,
     },
     /// The handoff service says who is who.
-    Users(Vec<UserFact>),
+    Users(Vec<UserChange>),
 }
 
 impl Input {

@@ -2,19 +2,19 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::RequestView;
-use holdpoint_contracts::hold::BARGE_IN;
+use holdpoint_contracts::hold::OPERATOR_TAKEOVER;
 use holdpoint_contracts::notification::{
-    FactKind, NoteEnd, Noted, NotificationType, NotificationView, RequestFact,
+    EventRecorded, NotificationType, NotificationView, RequestEnd, RequestEvent, RequestEventKind,
 };
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 
 use super::brief::brief;
-use super::fan_out::{Audience, Fan, PAGE, page};
+use super::fan_out::{Audience, FanOutProgress, PAGE, page};
 use super::{
-    Aggregate, Answer, Change, Effect, Fact, Found, Hook, Look, Need, NoteKey, Person, Posting,
-    Recipient, Step, Stop, both, ended, watch, webhook,
+    Aggregate, Change, Effect, Fact, Hook, Lookup, LookupFn, Need, NoteKey, Outcome, Person,
+    Posting, Recipient, Reply, Undecided, both, ended, watch, webhook,
 };
 
 /// Longest headline, in characters; the rest is in the message.
@@ -26,12 +26,12 @@ pub struct Note {
     /// Whose.
     pub workspace: Workspace,
     /// What.
-    pub fact: RequestFact,
+    pub fact: RequestEvent,
     /// It was asked before, and ended, and is asked again.
     #[serde(default)]
     pub again: bool,
     /// Who is still to be told.
-    pub fan: Fan,
+    pub fan: FanOutProgress,
     /// How many were.
     pub told: u64,
     /// Rises with every page.
@@ -53,7 +53,7 @@ impl Note {
     /// whatever its version was.
     #[must_use]
     pub fn id(&self) -> NotificationId {
-        let is_first = self.fact.kind == FactKind::Opened && !self.again;
+        let is_first = self.fact.kind == RequestEventKind::Opened && !self.again;
         NotificationId {
             hold: self.fact.id,
             rev: (!is_first).then_some(self.fact.rev),
@@ -63,9 +63,9 @@ impl Note {
     /// What is said of earlier notifications, if that is what happened: how the request ended, or that
     /// somebody has taken its run over.
     #[must_use]
-    pub fn end(&self) -> Option<NoteEnd> {
-        let says_so = self.fact.kind.is_end() || self.fact.kind == FactKind::TakenOver;
-        says_so.then(|| NoteEnd {
+    pub fn end(&self) -> Option<RequestEnd> {
+        let says_so = self.fact.kind.is_end() || self.fact.kind == RequestEventKind::TakenOver;
+        says_so.then(|| RequestEnd {
             state: self.fact.kind,
             outcome: self.fact.request.outcome,
             by: self.fact.by.clone(),
@@ -77,7 +77,7 @@ impl Note {
 /// When a request was last asked, and when it last ended, by its versions. One that has ended may be
 /// asked again: its run was paused at the instant of its deadline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Course {
+pub struct RequestLifecycle {
     /// Newest version at which it was asked.
     pub opened: Option<u64>,
     /// Newest version at which it had ended.
@@ -86,14 +86,14 @@ pub struct Course {
     pub taken: Option<u64>,
 }
 
-impl Course {
+impl RequestLifecycle {
     /// Takes one more fact in, in whatever order they come.
-    pub fn note(&mut self, kind: FactKind, rev: u64) {
-        if kind == FactKind::Opened {
+    pub fn note(&mut self, kind: RequestEventKind, rev: u64) {
+        if kind == RequestEventKind::Opened {
             self.opened = self.opened.max(Some(rev));
         } else if kind.is_end() {
             self.ended = self.ended.max(Some(rev));
-        } else if kind == FactKind::TakenOver {
+        } else if kind == RequestEventKind::TakenOver {
             self.taken = self.taken.max(Some(rev));
         }
     }
@@ -114,7 +114,7 @@ impl Course {
 
 /// What people see of a fact; none: nobody is told, or only that it is over.
 #[must_use]
-pub(super) fn type_of(fact: &RequestFact) -> Option<NotificationType> {
+pub(super) fn type_of(fact: &RequestEvent) -> Option<NotificationType> {
     let asked = match fact.request.kind {
         HoldKind::Timer => return None,
         HoldKind::Approval => NotificationType::ApprovalRequested,
@@ -124,25 +124,25 @@ pub(super) fn type_of(fact: &RequestFact) -> Option<NotificationType> {
         HoldKind::Handoff => NotificationType::AgentHandoff,
     };
     match fact.kind {
-        FactKind::Opened => Some(asked),
-        FactKind::Assigned if fact.request.kind == HoldKind::Handoff => Some(asked),
-        FactKind::Assigned => Some(NotificationType::TaskAssigned),
-        FactKind::Escalated if is_due(fact) => Some(NotificationType::TaskDue),
-        FactKind::Escalated => Some(NotificationType::Escalation),
-        FactKind::TakenOver => None,
-        FactKind::Decided | FactKind::Expired | FactKind::Withdrawn => {
+        RequestEventKind::Opened => Some(asked),
+        RequestEventKind::Assigned if fact.request.kind == HoldKind::Handoff => Some(asked),
+        RequestEventKind::Assigned => Some(NotificationType::TaskAssigned),
+        RequestEventKind::Escalated if is_due(fact) => Some(NotificationType::TaskDue),
+        RequestEventKind::Escalated => Some(NotificationType::Escalation),
+        RequestEventKind::TakenOver => None,
+        RequestEventKind::Decided | RequestEventKind::Expired | RequestEventKind::Withdrawn => {
             Some(NotificationType::Custom)
         }
     }
 }
 
 /// Whether a step has created a to-do, and its run does not wait for it.
-fn is_task(fact: &RequestFact) -> bool {
+fn is_task(fact: &RequestEvent) -> bool {
     fact.request.run.is_none() && fact.request.task.is_some()
 }
 
 /// Whether it is a task whose time is up (S0-T4).
-fn is_due(fact: &RequestFact) -> bool {
+fn is_due(fact: &RequestEvent) -> bool {
     is_task(fact) && fact.request.deadline.is_some_and(|due| due <= fact.at)
 }
 
@@ -150,7 +150,7 @@ fn is_due(fact: &RequestFact) -> bool {
 pub(super) fn view(
     note: &Note,
     read_at: Option<DateTime<Utc>>,
-    decided: Option<NoteEnd>,
+    decided: Option<RequestEnd>,
 ) -> Option<NotificationView> {
     let request = &note.fact.request;
     Some(NotificationView {
@@ -171,19 +171,19 @@ pub(super) fn view(
 }
 
 /// The headline, or the beginning of what is asked.
-pub(crate) fn title(fact: &RequestFact) -> String {
+pub(crate) fn title(fact: &RequestEvent) -> String {
     let request = &fact.request;
     let text = request.title.as_deref().unwrap_or(&request.question);
     let line = text.lines().next().unwrap_or_default();
     let late = match fact.kind {
-        FactKind::Escalated if is_due(fact) => "Due: ",
-        FactKind::Escalated => "Nobody has acted yet: ",
-        FactKind::Opened
-        | FactKind::Assigned
-        | FactKind::TakenOver
-        | FactKind::Decided
-        | FactKind::Expired
-        | FactKind::Withdrawn => "",
+        RequestEventKind::Escalated if is_due(fact) => "Due: ",
+        RequestEventKind::Escalated => "Nobody has acted yet: ",
+        RequestEventKind::Opened
+        | RequestEventKind::Assigned
+        | RequestEventKind::TakenOver
+        | RequestEventKind::Decided
+        | RequestEventKind::Expired
+        | RequestEventKind::Withdrawn => "",
     };
     late.chars()
         .chain(line.chars())
@@ -213,18 +213,18 @@ pub fn link(id: HoldId) -> String {
 /// A fact that is new: it is stored, and the sweep tells people, page by page.
 pub(super) fn told(
     workspace: &Workspace,
-    fact: &RequestFact,
-    look: Look<'_>,
+    fact: &RequestEvent,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
-    let (mut course, hooks) = known(workspace, fact.id, look)?;
-    let again = fact.kind == FactKind::Opened && course.opened.is_some();
+) -> Result<Outcome, Undecided> {
+    let (mut course, hooks) = known(workspace, fact.id, lookup)?;
+    let again = fact.kind == RequestEventKind::Opened && course.opened.is_some();
     course.note(fact.kind, fact.rev);
     let left = whom(fact);
     let fan = match left.is_empty() {
-        false => Fan::People { left, after: None },
-        true if watch::watchers(workspace, fact, None, look)?.is_empty() => Fan::Done,
-        true => Fan::Watchers { after: None },
+        false => FanOutProgress::People { left, after: None },
+        true if watch::watchers(workspace, fact, None, lookup)?.is_empty() => FanOutProgress::Done,
+        true => FanOutProgress::Watchers { after: None },
     };
     let note = Note {
         workspace: workspace.clone(),
@@ -235,11 +235,11 @@ pub(super) fn told(
         version: 1,
     };
     let mut effects = Vec::new();
-    if note.fan != Fan::Done {
+    if note.fan != FanOutProgress::Done {
         effects.push(Effect::More);
     }
     // Whoever took a run over has it: the others need not look.
-    if (fact.kind.is_end() && course.is_over()) || fact.kind == FactKind::TakenOver {
+    if (fact.kind.is_end() && course.is_over()) || fact.kind == RequestEventKind::TakenOver {
         effects.push(Effect::Settle {
             workspace: workspace.clone(),
             hold: fact.id,
@@ -264,12 +264,12 @@ pub(super) fn told(
             priority: fact.request.priority,
         });
     }
-    let need = Need::Course(workspace.clone(), fact.id);
-    Ok(Step::Changed(Box::new(Change {
+    let need = Need::RequestLifecycle(workspace.clone(), fact.id);
+    Ok(Outcome::Decided(Box::new(Change {
         state: Aggregate::Note(Box::new(note)),
         effects,
-        facts: vec![(need, Fact::Course(course))],
-        answer: Answer::Noted(Noted::Stored),
+        facts: vec![(need, Fact::RequestLifecycle(course))],
+        reply: Reply::EventRecorded(EventRecorded::Stored),
     })))
 }
 
@@ -277,15 +277,16 @@ pub(super) fn told(
 /// Nobody is told of what they did themselves, but for what they asked of themselves: that may have been
 /// their script.
 #[must_use]
-pub(super) fn whom(fact: &RequestFact) -> Vec<Audience> {
+pub(super) fn whom(fact: &RequestEvent) -> Vec<Audience> {
     if type_of(fact).is_none() {
         return Vec::new();
     }
     if fact.kind.is_end() {
         return ended::whom(fact);
     }
-    // Whoever barges in has the run: the request only says so.
-    let is_own = fact.kind == FactKind::Opened && fact.request.reason.as_deref() == Some(BARGE_IN);
+    // Whoever takes over has the run: the request only says so.
+    let is_own = fact.kind == RequestEventKind::Opened
+        && fact.request.reason.as_deref() == Some(OPERATOR_TAKEOVER);
     if is_own {
         return Vec::new();
     }
@@ -294,7 +295,7 @@ pub(super) fn whom(fact: &RequestFact) -> Vec<Audience> {
 
 /// The programs that are told: whoever asked for a hold that stands alone, of its end, and the webhooks
 /// that want to be.
-fn programs(fact: &RequestFact, hooks: &[Hook]) -> Vec<Recipient> {
+fn programs(fact: &RequestEvent, hooks: &[Hook]) -> Vec<Recipient> {
     let is_called_back = fact.kind.is_end() && fact.request.callback.is_some();
     let callback = is_called_back.then_some(Recipient::Callback);
     let wanting = hooks.iter().filter(|hook| hook.wants(fact));
@@ -303,7 +304,7 @@ fn programs(fact: &RequestFact, hooks: &[Hook]) -> Vec<Recipient> {
 }
 
 /// What is kept of a fact: a few lines of what helps to decide; all of it is where it is decided.
-fn bounded(fact: &RequestFact) -> RequestFact {
+fn bounded(fact: &RequestEvent) -> RequestEvent {
     let mut fact = fact.clone();
     fact.request.context = brief(&fact.request.context).into();
     fact.request.history.clear();
@@ -313,13 +314,19 @@ fn bounded(fact: &RequestFact) -> RequestFact {
 
 /// The next page of a fact: those whom it concerns, and after them those who watch. Who has a copy keeps
 /// it, so nobody is told twice.
-pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<Step, Stop> {
+pub(super) fn go_on(
+    note: &Note,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Result<Outcome, Undecided> {
     match &note.fan {
-        Fan::Done => Ok(Step::Same(Answer::Done)),
-        Fan::People { left, after } => concerned(note, (left, after.as_ref()), look, now),
-        Fan::Watchers { after } => {
-            let reached = watch::page(&note.workspace, &note.fact, after.as_ref(), look);
-            let (course, reached) = both(course(&note.workspace, note.fact.id, look), reached)?;
+        FanOutProgress::Done => Ok(Outcome::Unchanged(Reply::Done)),
+        FanOutProgress::People { left, after } => {
+            concerned(note, (left, after.as_ref()), lookup, now)
+        }
+        FanOutProgress::Watchers { after } => {
+            let reached = watch::page(&note.workspace, &note.fact, after.as_ref(), lookup);
+            let (course, reached) = both(course(&note.workspace, note.fact.id, lookup), reached)?;
             let is_over = course.is_settled(note.fact.rev);
             let mut next = note.clone();
             next.version += 1;
@@ -330,12 +337,12 @@ pub(super) fn go_on(note: &Note, look: Look<'_>, now: DateTime<Utc>) -> Result<S
     }
 }
 
-fn went_on(next: Note, effects: Vec<Effect>) -> Step {
-    Step::Changed(Box::new(Change {
+fn went_on(next: Note, effects: Vec<Effect>) -> Outcome {
+    Outcome::Decided(Box::new(Change {
         state: Aggregate::Note(Box::new(next)),
         effects,
         facts: Vec::new(),
-        answer: Answer::Done,
+        reply: Reply::Done,
     }))
 }
 
@@ -349,7 +356,7 @@ fn copies(note: &Note, people: Vec<Person>, (is_over, watching): (bool, bool)) -
         at: note.fact.at,
         read_at: (!has_to_act).then_some(note.fact.at),
         watching,
-        renews: note.fact.kind == FactKind::Escalated,
+        renews: note.fact.kind == RequestEventKind::Escalated,
     })
 }
 
@@ -358,13 +365,14 @@ fn copies(note: &Note, people: Vec<Person>, (is_over, watching): (bool, bool)) -
 fn concerned(
     note: &Note,
     (left, after): (&[Audience], Option<&UserName>),
-    look: Look<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
-    let reached = page(&note.workspace, left, after, PAGE, look);
-    let watching = watch::page(&note.workspace, &note.fact, None, look);
+) -> Result<Outcome, Undecided> {
+    let reached = page(&note.workspace, left, after, PAGE, lookup);
+    let watching = watch::page(&note.workspace, &note.fact, None, lookup);
     let people = both(reached, watching);
-    let (course, (reached, watching)) = both(course(&note.workspace, note.fact.id, look), people)?;
+    let (course, (reached, watching)) =
+        both(course(&note.workspace, note.fact.id, lookup), people)?;
     let is_over = course.is_settled(note.fact.rev);
     let mut next = note.clone();
     next.version += 1;
@@ -372,7 +380,7 @@ fn concerned(
     next.told += u64::try_from(reached.people.len()).unwrap_or(u64::MAX);
     let is_end = note.fact.kind.is_end();
     // Somebody must act on what is asked; how it ended may be nobody's news.
-    if next.fan == Fan::Done && next.told == 0 && !is_end {
+    if next.fan == FanOutProgress::Done && next.told == 0 && !is_end {
         next.fan = to_owners(left);
     }
     let mut effects = Vec::new();
@@ -392,7 +400,7 @@ fn concerned(
         });
     }
     effects.extend(copies(note, reached.people, (is_over, false)));
-    if next.fan == Fan::Done {
+    if next.fan == FanOutProgress::Done {
         next.fan = watching.rest;
         effects.extend(copies(note, watching.people, (is_over, true)));
     }
@@ -402,9 +410,9 @@ fn concerned(
 /// Whether it leaves the application for a person, beside their copy: whoever is asked for something is
 /// told. What somebody took for themselves they know; what they asked of themselves may have been
 /// their script.
-fn leaves(fact: &RequestFact, person: &Person) -> bool {
+fn leaves(fact: &RequestEvent, person: &Person) -> bool {
     let has_acted = fact.by.as_deref() == Some(person.name.as_str());
-    let knows = has_acted && fact.kind != FactKind::Opened;
+    let knows = has_acted && fact.kind != RequestEventKind::Opened;
     !knows && type_of(fact).is_some_and(asks_somebody)
 }
 
@@ -429,36 +437,44 @@ pub(crate) const fn asks_somebody(kind: NotificationType) -> bool {
 }
 
 /// An emptied role, a disabled user: the owners, unless it was them.
-fn to_owners(tried: &[Audience]) -> Fan {
+fn to_owners(tried: &[Audience]) -> FanOutProgress {
     match Audience::owners() {
-        Some(owners) if tried != [owners.clone()] => Fan::People {
+        Some(owners) if tried != [owners.clone()] => FanOutProgress::People {
             left: vec![owners],
             after: None,
         },
-        Some(_) | None => Fan::Done,
+        Some(_) | None => FanOutProgress::Done,
     }
 }
 
 /// How far the request has come, and which webhooks there are; both are named at once.
-fn known(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Result<(Course, Vec<Hook>), Stop> {
-    let course = course(workspace, hold, look);
-    both(course, webhook::hooks(workspace, look))
+fn known(
+    workspace: &Workspace,
+    hold: HoldId,
+    lookup: LookupFn<'_>,
+) -> Result<(RequestLifecycle, Vec<Hook>), Undecided> {
+    let course = course(workspace, hold, lookup);
+    both(course, webhook::hooks(workspace, lookup))
 }
 
 /// When a request was asked, and when it ended.
-pub(super) fn course(workspace: &Workspace, hold: HoldId, look: Look<'_>) -> Result<Course, Stop> {
-    let need = Need::Course(workspace.clone(), hold);
-    match look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Course(course)) => Ok(course),
-        Found::Here(
+pub(super) fn course(
+    workspace: &Workspace,
+    hold: HoldId,
+    lookup: LookupFn<'_>,
+) -> Result<RequestLifecycle, Undecided> {
+    let need = Need::RequestLifecycle(workspace.clone(), hold);
+    match lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::RequestLifecycle(course)) => Ok(course),
+        Lookup::Found(
             Fact::Members(_)
             | Fact::Person(_)
             | Fact::Webhooks(_)
             | Fact::Unread(_)
-            | Fact::Watching(_)
+            | Fact::WatchStatus(_)
             | Fact::Other,
         )
-        | Found::Absent => Ok(Course::default()),
+        | Lookup::Missing => Ok(RequestLifecycle::default()),
     }
 }

@@ -8,7 +8,7 @@ use holdpoint_ids::{HoldId, NotificationId, RunId, UserName};
 use serde::{Deserialize, Serialize};
 
 use super::fan_out::Audience;
-use super::{Effect, Fact, Found, Look, Need, Stop, Webhook, active};
+use super::{Effect, Fact, Lookup, LookupFn, Need, Undecided, Webhook, active};
 
 /// Owners that are told where whoever it concerns is gone.
 const OWNERS_MAX: usize = 100;
@@ -91,11 +91,15 @@ impl Notice {
 }
 
 /// Whoever added a webhook is told that it was disabled; the owners, where that person is gone.
-pub(super) fn tell(webhook: &Webhook, look: Look<'_>, now: DateTime<Utc>) -> Result<Effect, Stop> {
+pub(super) fn tell(
+    webhook: &Webhook,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Result<Effect, Undecided> {
     let by = &webhook.created_by;
-    let people = match active(&webhook.workspace, by, look)? {
+    let people = match active(&webhook.workspace, by, lookup)? {
         Some(person) => vec![person.name],
-        None => owners(webhook, look)?,
+        None => owners(webhook, lookup)?,
     };
     Ok(Effect::Notice {
         workspace: webhook.workspace.clone(),
@@ -104,7 +108,7 @@ pub(super) fn tell(webhook: &Webhook, look: Look<'_>, now: DateTime<Utc>) -> Res
     })
 }
 
-fn owners(webhook: &Webhook, look: Look<'_>) -> Result<Vec<UserName>, Stop> {
+fn owners(webhook: &Webhook, lookup: LookupFn<'_>) -> Result<Vec<UserName>, Undecided> {
     let Some(Audience::Role(role)) = Audience::owners() else {
         return Ok(Vec::new());
     };
@@ -114,17 +118,17 @@ fn owners(webhook: &Webhook, look: Look<'_>) -> Result<Vec<UserName>, Stop> {
         after: None,
         limit: OWNERS_MAX,
     };
-    match look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Members(names)) => Ok(names),
-        Found::Here(
+    match lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Members(names)) => Ok(names),
+        Lookup::Found(
             Fact::Person(_)
-            | Fact::Course(_)
+            | Fact::RequestLifecycle(_)
             | Fact::Webhooks(_)
             | Fact::Unread(_)
-            | Fact::Watching(_)
+            | Fact::WatchStatus(_)
             | Fact::Other,
         )
-        | Found::Absent => Ok(Vec::new()),
+        | Lookup::Missing => Ok(Vec::new()),
     }
 }

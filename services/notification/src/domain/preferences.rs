@@ -10,11 +10,11 @@ mod tests;
 use chrono::{DateTime, Utc};
 use chrono_tz::{TZ_VARIANTS, Tz};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{self as contract, Channel, ChannelRule, Way};
+use holdpoint_contracts::notification::{self as contract, Channel, ChannelRule, PersonalChannel};
 use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::{UserName, Workspace};
 
-use super::{Aggregate, Answer, Change, Effect, Step, Stop};
+use super::{Aggregate, Change, Effect, Outcome, Reply, Undecided};
 use quiet::Quiet;
 
 pub(crate) use chat::shown;
@@ -44,7 +44,7 @@ pub struct Preferences {
 /// What follows from it; by default that of somebody who never said anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    order: Vec<Way>,
+    order: Vec<PersonalChannel>,
     email: ChannelRule,
     chat: Option<ChannelRule>,
     zone: Tz,
@@ -56,7 +56,7 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         Self {
-            order: vec![Way::Email],
+            order: vec![PersonalChannel::Email],
             email: ChannelRule::default(),
             chat: None,
             zone: Tz::UTC,
@@ -98,10 +98,10 @@ impl Rules {
 
     /// Whether something of this priority is to go by a way.
     #[must_use]
-    pub fn wants(&self, way: Way, priority: Priority) -> bool {
+    pub fn wants(&self, way: PersonalChannel, priority: Priority) -> bool {
         let rule = match way {
-            Way::Email => Some(self.email),
-            Way::Chat => self.chat,
+            PersonalChannel::Email => Some(self.email),
+            PersonalChannel::Chat => self.chat,
         };
         let takes = rule.is_some_and(|rule| rule.enabled && priority >= rule.from);
         takes && self.order.contains(&way)
@@ -109,7 +109,7 @@ impl Rules {
 
     /// The first way for something of this priority, but for those that were tried.
     #[must_use]
-    pub fn next(&self, priority: Priority, tried: &[Channel]) -> Option<Way> {
+    pub fn next(&self, priority: Priority, tried: &[Channel]) -> Option<PersonalChannel> {
         let mut order = self.order.iter().copied();
         order.find(|way| self.wants(*way, priority) && !tried.contains(&way.channel()))
     }
@@ -151,15 +151,15 @@ pub(super) fn put(
     (workspace, person): (&Workspace, &UserName),
     (said, fresh): (&contract::Preferences, &str),
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
+) -> Result<Outcome, Undecided> {
     let said = chat::settled(known.map(|known| &known.said), said, fresh)?;
     let mut answer = shown(&said);
     if let (Some(chat), Some(stored)) = (&mut answer.channels.chat, &said.channels.chat) {
         chat.secret = stored.secret.clone().filter(|secret| secret == fresh);
     }
-    let answer = Answer::Preferences(answer);
+    let answer = Reply::Preferences(answer);
     if known.is_some_and(|known| known.said == said) {
-        return Ok(Step::Same(answer));
+        return Ok(Outcome::Unchanged(answer));
     }
     let next = Preferences {
         workspace: workspace.clone(),
@@ -170,13 +170,13 @@ pub(super) fn put(
         said,
         version: known.map_or(0, |known| known.version) + 1,
     };
-    Ok(Step::Changed(Box::new(Change {
+    Ok(Outcome::Decided(Box::new(Change {
         effects: vec![Effect::Reconsider {
             workspace: workspace.clone(),
             person: person.clone(),
         }],
         state: Aggregate::Preferences(Box::new(next)),
         facts: Vec::new(),
-        answer,
+        reply: answer,
     })))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, TimeDelta};
 use holdpoint_contracts::handoff::{RequestStatus, RequestView};
 use holdpoint_contracts::hold::{OnTimeout, Priority, Task};
-use holdpoint_contracts::notification::{FactKind, NotificationType, RequestFact};
+use holdpoint_contracts::notification::{NotificationType, RequestEvent, RequestEventKind};
 use holdpoint_contracts::run::HoldKind;
 use serde_json::Value;
 
@@ -72,9 +72,9 @@ pub(crate) fn request(kind: HoldKind) -> RequestView {
     }
 }
 
-pub(crate) fn fact(rev: u64, kind: FactKind, to: &[&str]) -> RequestFact {
+pub(crate) fn fact(rev: u64, kind: RequestEventKind, to: &[&str]) -> RequestEvent {
     let request = request(HoldKind::Handoff);
-    RequestFact {
+    RequestEvent {
         id: request.id,
         rev,
         kind,
@@ -92,7 +92,7 @@ fn acme() -> Workspace {
     "acme".parse().unwrap()
 }
 
-fn found(world: &World, need: &Need) -> Found {
+fn found(world: &World, need: &Need) -> Lookup {
     match need {
         Need::Members {
             role, after, limit, ..
@@ -102,23 +102,23 @@ fn found(world: &World, need: &Need) -> Found {
                 .iter()
                 .filter(|(name, roles)| name.as_str() > after && roles.contains(&role.as_str()));
             let names = names.take(*limit).map(|(name, _)| name.parse().unwrap());
-            Found::Here(Fact::Members(names.collect()))
+            Lookup::Found(Fact::Members(names.collect()))
         }
         Need::Person(_, name) => match world.get(name.as_str()) {
-            Some(roles) => Found::Here(Fact::Person(Person {
+            Some(roles) => Lookup::Found(Fact::Person(Person {
                 name: name.clone(),
                 active: !roles.is_empty(),
                 has_mail: true,
                 may_look: true,
                 rules: Rules::default(),
             })),
-            None => Found::Absent,
+            None => Lookup::Missing,
         },
-        Need::Course(..)
+        Need::RequestLifecycle(..)
         | Need::Webhooks(_)
         | Need::Watchers { .. }
-        | Need::Watching(..)
-        | Need::Unread { .. } => Found::Absent,
+        | Need::WatchStatus(..)
+        | Need::Unread { .. } => Lookup::Missing,
     }
 }
 
@@ -126,15 +126,19 @@ fn found(world: &World, need: &Need) -> Found {
 const ROUNDS_MAX: usize = 3;
 
 /// Asks as the kernel does: nothing is known until it was asked for, and rounds are few.
-fn asked(state: Option<&Aggregate>, input: &Input, look: Look<'_>) -> Result<Step, Stop> {
+fn asked(
+    state: Option<&Aggregate>,
+    input: &Input,
+    lookup: LookupFn<'_>,
+) -> Result<Outcome, Undecided> {
     let mut known = BTreeSet::new();
     for _ in 0..=ROUNDS_MAX {
-        let look = |need: &Need| match known.contains(need) {
-            true => look(need),
-            false => Found::Unknown,
+        let lookup = |need: &Need| match known.contains(need) {
+            true => lookup(need),
+            false => Lookup::NotLoaded,
         };
-        match decide(state, input, &look, DateTime::UNIX_EPOCH) {
-            Err(Stop::Need(more)) => known.extend(more),
+        match decide(state, input, &lookup, DateTime::UNIX_EPOCH) {
+            Err(Undecided::NeedsMore(more)) => known.extend(more),
             decided => return decided,
         }
     }
@@ -145,10 +149,10 @@ fn asked(state: Option<&Aggregate>, input: &Input, look: Look<'_>) -> Result<Ste
 fn reached(world: &World, to: &[&str]) -> (Vec<String>, u32) {
     let told = Input::Told {
         workspace: acme(),
-        fact: Box::new(fact(1, FactKind::Opened, to)),
+        fact: Box::new(fact(1, RequestEventKind::Opened, to)),
     };
-    let look = |need: &Need| found(world, need);
-    let Ok(Step::Changed(first)) = asked(None, &told, &look) else {
+    let lookup = |need: &Need| found(world, need);
+    let Ok(Outcome::Decided(first)) = asked(None, &told, &lookup) else {
         panic!("not stored");
     };
     let (mut state, mut names, mut pages) = (first.state, Vec::new(), 0);
@@ -157,7 +161,7 @@ fn reached(world: &World, to: &[&str]) -> (Vec<String>, u32) {
             panic!("no note");
         };
         let go_on = Input::GoOn(note.key());
-        let Ok(Step::Changed(change)) = asked(Some(&state), &go_on, &look) else {
+        let Ok(Outcome::Decided(change)) = asked(Some(&state), &go_on, &lookup) else {
             return (names, pages);
         };
         pages += 1;
@@ -228,44 +232,44 @@ fn a_large_role_is_told_in_pages_and_each_person_once() {
 fn a_notification_says_what_it_is_and_where_to_act() {
     for (kind, of, wanted) in [
         (
-            FactKind::Opened,
+            RequestEventKind::Opened,
             HoldKind::Handoff,
             Some(NotificationType::AgentHandoff),
         ),
         (
-            FactKind::Opened,
+            RequestEventKind::Opened,
             HoldKind::Approval,
             Some(NotificationType::ApprovalRequested),
         ),
         (
-            FactKind::Opened,
+            RequestEventKind::Opened,
             HoldKind::Input,
             Some(NotificationType::InputRequested),
         ),
-        (FactKind::Opened, HoldKind::Timer, None),
+        (RequestEventKind::Opened, HoldKind::Timer, None),
         (
-            FactKind::Assigned,
+            RequestEventKind::Assigned,
             HoldKind::Input,
             Some(NotificationType::TaskAssigned),
         ),
         (
-            FactKind::Escalated,
+            RequestEventKind::Escalated,
             HoldKind::Approval,
             Some(NotificationType::Escalation),
         ),
         (
-            FactKind::Decided,
+            RequestEventKind::Decided,
             HoldKind::Approval,
             Some(NotificationType::Custom),
         ),
-        (FactKind::TakenOver, HoldKind::Approval, None),
-        (FactKind::Decided, HoldKind::Timer, None),
+        (RequestEventKind::TakenOver, HoldKind::Approval, None),
+        (RequestEventKind::Decided, HoldKind::Timer, None),
     ] {
         let mut fact = fact(7, kind, &[]);
         fact.request.kind = of;
         assert_eq!(note::type_of(&fact), wanted, "{kind:?} {of:?}");
     }
-    let opened = fact(7, FactKind::Opened, &[]);
+    let opened = fact(7, RequestEventKind::Opened, &[]);
     let id = noted(opened.clone(), false).id();
     assert_eq!(id, NotificationId::opened(opened.id));
     assert_ne!(noted(opened.clone(), true).id(), id, "asked again");
@@ -274,14 +278,14 @@ fn a_notification_says_what_it_is_and_where_to_act() {
         action_url(&opened.request),
         format!("/tasks/{task}?action=handoff")
     );
-    let escalated = fact(8, FactKind::Escalated, &[]);
+    let escalated = fact(8, RequestEventKind::Escalated, &[]);
     assert_ne!(noted(escalated, false).id(), id);
 }
 
 /// Mend C-14, S0-T4: a task whose time is up is due; before that, nobody has acted yet.
 #[test]
 fn a_task_is_due_when_its_time_is_up() {
-    let mut fact = fact(8, FactKind::Escalated, &[]);
+    let mut fact = fact(8, RequestEventKind::Escalated, &[]);
     fact.request.kind = HoldKind::Handoff;
     fact.request.run = None;
     fact.request.task =
@@ -302,12 +306,12 @@ fn a_task_is_due_when_its_time_is_up() {
     }
 }
 
-fn noted(fact: RequestFact, again: bool) -> Note {
+fn noted(fact: RequestEvent, again: bool) -> Note {
     Note {
         workspace: acme(),
         fact,
         again,
-        fan: Fan::Done,
+        fan: FanOutProgress::Done,
         told: 0,
         version: 1,
     }
@@ -317,19 +321,19 @@ fn noted(fact: RequestFact, again: bool) -> Note {
 #[test]
 fn what_is_asked_again_is_not_over() {
     let mut facts = [
-        (FactKind::Opened, 1),
-        (FactKind::Expired, 2),
-        (FactKind::Opened, 3),
-        (FactKind::Escalated, 4),
+        (RequestEventKind::Opened, 1),
+        (RequestEventKind::Expired, 2),
+        (RequestEventKind::Opened, 3),
+        (RequestEventKind::Escalated, 4),
     ];
     for _ in 0..facts.len() {
         facts.rotate_left(1);
-        let mut course = Course::default();
+        let mut course = RequestLifecycle::default();
         for (kind, rev) in facts {
             course.note(kind, rev);
         }
         assert!(!course.is_over(), "{facts:?}");
-        course.note(FactKind::Decided, 5);
+        course.note(RequestEventKind::Decided, 5);
         assert!(course.is_over());
     }
 }
@@ -341,14 +345,14 @@ fn whoever_is_asked_is_mailed() {
         ("ada".to_owned(), vec!["ops"]),
         ("bob".to_owned(), vec!["ops"]),
     ]);
-    let look = |need: &Need| found(&world, need);
-    let mailed = |fact: &RequestFact| {
+    let lookup = |need: &Need| found(&world, need);
+    let mailed = |fact: &RequestEvent| {
         let mut note = noted(fact.clone(), false);
-        note.fan = Fan::People {
+        note.fan = FanOutProgress::People {
             left: Audience::all_of(&fact.to),
             after: None,
         };
-        let Ok(Step::Changed(change)) = note::go_on(&note, &look, DateTime::UNIX_EPOCH) else {
+        let Ok(Outcome::Decided(change)) = note::go_on(&note, &lookup, DateTime::UNIX_EPOCH) else {
             panic!("nobody was told");
         };
         let count = |effect: &Effect| {
@@ -360,10 +364,13 @@ fn whoever_is_asked_is_mailed() {
         };
         change.effects.iter().map(count).sum::<usize>()
     };
-    assert_eq!(mailed(&fact(1, FactKind::Opened, &["@role.ops"])), 2);
-    let mut own = fact(1, FactKind::Opened, &["@user.ada"]);
+    assert_eq!(
+        mailed(&fact(1, RequestEventKind::Opened, &["@role.ops"])),
+        2
+    );
+    let mut own = fact(1, RequestEventKind::Opened, &["@user.ada"]);
     own.by = Some("ada".to_owned());
     assert_eq!(mailed(&own), 1, "perhaps a script of theirs asks");
-    own.kind = FactKind::Assigned;
+    own.kind = RequestEventKind::Assigned;
     assert_eq!(mailed(&own), 0, "they have taken it themselves");
 }

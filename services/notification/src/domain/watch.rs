@@ -4,14 +4,16 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
-    FactKind, NotificationType, NotificationView, RequestFact, WatchAdded, WatchView, Watched,
+    NotificationType, NotificationView, RequestEvent, RequestEventKind, WatchAdded, WatchView,
+    Watched,
 };
 use holdpoint_ids::{UserName, Workspace};
 
-use super::fan_out::{Fan, PAGE, Page, people};
+use super::fan_out::{FanOutProgress, PAGE, Page, people};
 use super::note::{TITLE_CHARS_MAX, title as asked, type_of};
 use super::{
-    Aggregate, Answer, Change, Effect, EndsFor, Fact, Found, Look, Need, Refusal, Step, Stop, ended,
+    Aggregate, Change, Effect, EndsFor, Fact, Lookup, LookupFn, Need, Outcome, Refusal, Reply,
+    Undecided, ended,
 };
 
 /// Most that one person watches.
@@ -48,26 +50,26 @@ impl Watch {
 pub(super) fn add(
     known: Option<&Watch>,
     (workspace, person, of): (&Workspace, &UserName, &Watched),
-    look: Look<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
-    let answer = |watch, new| Answer::Watching(Box::new(WatchAdded { watch, new }));
+) -> Result<Outcome, Undecided> {
+    let answer = |watch, new| Reply::WatchStatus(Box::new(WatchAdded { watch, new }));
     if let Some(watch) = known.and_then(Watch::view) {
-        return Ok(Step::Same(answer(watch, false)));
+        return Ok(Outcome::Unchanged(answer(watch, false)));
     }
-    let need = Need::Watching(workspace.clone(), person.clone());
-    let count = match look(&need) {
-        Found::Unknown => return Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Watching(count)) => count,
-        Found::Here(
+    let need = Need::WatchStatus(workspace.clone(), person.clone());
+    let count = match lookup(&need) {
+        Lookup::NotLoaded => return Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::WatchStatus(count)) => count,
+        Lookup::Found(
             Fact::Members(_)
             | Fact::Person(_)
-            | Fact::Course(_)
+            | Fact::RequestLifecycle(_)
             | Fact::Webhooks(_)
             | Fact::Unread(_)
             | Fact::Other,
         )
-        | Found::Absent => 0,
+        | Lookup::Missing => 0,
     };
     if count >= WATCHES_MAX {
         return Err(Refusal::TooManyWatches.into());
@@ -79,14 +81,12 @@ pub(super) fn add(
         since: Some(now),
         version: known.map_or(1, |one| one.version + 1),
     };
-    let answer = next
-        .view()
-        .map_or(Answer::Done, |watch| answer(watch, true));
-    Ok(Step::Changed(Box::new(Change {
+    let answer = next.view().map_or(Reply::Done, |watch| answer(watch, true));
+    Ok(Outcome::Decided(Box::new(Change {
         effects: ends(&next).into_iter().collect(),
         state: Aggregate::Watch(Box::new(next)),
-        facts: vec![(need, Fact::Watching(count + 1))],
-        answer,
+        facts: vec![(need, Fact::WatchStatus(count + 1))],
+        reply: answer,
     })))
 }
 
@@ -94,7 +94,7 @@ pub(super) fn add(
 fn ends(watch: &Watch) -> Option<Effect> {
     match watch.of {
         Watched::Request(_) => None,
-        Watched::Run(_) | Watched::Agent(_) => Some(Effect::WatchEnds {
+        Watched::Run(_) | Watched::Agent(_) => Some(Effect::WatchRunEnds {
             workspace: watch.workspace.clone(),
             by: EndsFor::Person(watch.person.clone()),
             of: watch.of.clone().into(),
@@ -104,7 +104,7 @@ fn ends(watch: &Watch) -> Option<Effect> {
 }
 
 /// Somebody watches it no more.
-pub(super) fn remove(known: Option<&Watch>, of: &Watched) -> Result<Step, Stop> {
+pub(super) fn remove(known: Option<&Watch>, of: &Watched) -> Result<Outcome, Undecided> {
     let seen = known.and_then(|one| Some((one, one.view()?)));
     let (known, view) = seen.ok_or_else(|| Refusal::NoWatch(of.clone()))?;
     let next = Watch {
@@ -112,23 +112,23 @@ pub(super) fn remove(known: Option<&Watch>, of: &Watched) -> Result<Step, Stop> 
         version: known.version + 1,
         ..known.clone()
     };
-    Ok(Step::Changed(Box::new(Change {
+    Ok(Outcome::Decided(Box::new(Change {
         state: Aggregate::Watch(Box::new(next)),
         effects: Vec::new(),
         facts: Vec::new(),
-        answer: Answer::Watch(Box::new(view)),
+        reply: Reply::Watch(Box::new(view)),
     })))
 }
 
 /// What somebody may watch to be told of a fact; nothing: watchers are not told of it.
-pub(super) fn of(fact: &RequestFact) -> Vec<Watched> {
+pub(super) fn of(fact: &RequestEvent) -> Vec<Watched> {
     let is_news = match fact.kind {
-        FactKind::Escalated | FactKind::TakenOver => false,
-        FactKind::Opened
-        | FactKind::Assigned
-        | FactKind::Decided
-        | FactKind::Expired
-        | FactKind::Withdrawn => type_of(fact).is_some(),
+        RequestEventKind::Escalated | RequestEventKind::TakenOver => false,
+        RequestEventKind::Opened
+        | RequestEventKind::Assigned
+        | RequestEventKind::Decided
+        | RequestEventKind::Expired
+        | RequestEventKind::Withdrawn => type_of(fact).is_some(),
     };
     if !is_news {
         return Vec::new();
@@ -142,66 +142,66 @@ pub(super) fn of(fact: &RequestFact) -> Vec<Watched> {
 /// Those who watch what a fact is of, by name, after one; so many at most as are told in one commit.
 pub(super) fn watchers(
     workspace: &Workspace,
-    fact: &RequestFact,
+    fact: &RequestEvent,
     after: Option<&UserName>,
-    look: Look<'_>,
-) -> Result<Vec<UserName>, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Vec<UserName>, Undecided> {
     let of = of(fact);
     if of.is_empty() {
         return Ok(Vec::new());
     }
-    named((workspace, of), after, look)
+    named((workspace, of), after, lookup)
 }
 
 /// Those who watch any of these, by name, after one.
 pub(super) fn named(
     (workspace, of): (&Workspace, Vec<Watched>),
     after: Option<&UserName>,
-    look: Look<'_>,
-) -> Result<Vec<UserName>, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Vec<UserName>, Undecided> {
     let need = Need::Watchers {
         workspace: workspace.clone(),
         of,
         after: after.cloned(),
         limit: PAGE,
     };
-    match look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Members(names)) => Ok(names),
-        Found::Here(
-            Fact::Watching(_)
+    match lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Members(names)) => Ok(names),
+        Lookup::Found(
+            Fact::WatchStatus(_)
             | Fact::Person(_)
-            | Fact::Course(_)
+            | Fact::RequestLifecycle(_)
             | Fact::Webhooks(_)
             | Fact::Unread(_)
             | Fact::Other,
         )
-        | Found::Absent => Ok(Vec::new()),
+        | Lookup::Missing => Ok(Vec::new()),
     }
 }
 
 /// The next page of those who watch; nobody is told of what they did themselves.
 pub(super) fn page(
     workspace: &Workspace,
-    fact: &RequestFact,
+    fact: &RequestEvent,
     after: Option<&UserName>,
-    look: Look<'_>,
-) -> Result<Page, Stop> {
-    let mut names = watchers(workspace, fact, after, look)?;
+    lookup: LookupFn<'_>,
+) -> Result<Page, Undecided> {
+    let mut names = watchers(workspace, fact, after, lookup)?;
     let rest = match names.last() {
-        Some(last) if names.len() >= PAGE => Fan::Watchers {
+        Some(last) if names.len() >= PAGE => FanOutProgress::Watchers {
             after: Some(last.clone()),
         },
-        Some(_) | None => Fan::Done,
+        Some(_) | None => FanOutProgress::Done,
     };
     names.retain(|name| fact.by.as_deref() != Some(name.as_str()));
-    let people = people(workspace, &names, look)?;
+    let people = people(workspace, &names, lookup)?;
     Ok(Page { people, rest })
 }
 
 /// A copy as somebody sees it who has it only because they watch: it asks nothing of them, and says
 /// nothing that only those may see whom the request concerns.
-pub(super) fn shown(fact: &RequestFact, view: NotificationView) -> NotificationView {
+pub(super) fn shown(fact: &RequestEvent, view: NotificationView) -> NotificationView {
     NotificationView {
         kind: NotificationType::Custom,
         title: title(fact),
@@ -213,14 +213,14 @@ pub(super) fn shown(fact: &RequestFact, view: NotificationView) -> NotificationV
 }
 
 /// `Asked: Deploy 4.2?`, `With nina now: Deploy 4.2?`; how it ended, as whoever asked is told.
-fn title(fact: &RequestFact) -> String {
+fn title(fact: &RequestEvent) -> String {
     if let Some(title) = ended::title(fact) {
         return title;
     }
     let asked = asked(fact);
     let title = match (fact.kind, &fact.request.assignee) {
-        (FactKind::Assigned, Some(name)) => format!("With {name} now: {asked}"),
-        (FactKind::Assigned, None) => format!("With somebody else now: {asked}"),
+        (RequestEventKind::Assigned, Some(name)) => format!("With {name} now: {asked}"),
+        (RequestEventKind::Assigned, None) => format!("With somebody else now: {asked}"),
         _ => format!("Asked: {asked}"),
     };
     title.chars().take(TITLE_CHARS_MAX).collect()

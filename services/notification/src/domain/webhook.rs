@@ -5,10 +5,10 @@
 mod tests;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::executor::EndsOf;
+use holdpoint_contracts::executor::RunEndsOf;
 use holdpoint_contracts::notification::{
-    FactKind, RequestFact, RunEnded, WebhookAdded, WebhookFormat, WebhookStatus, WebhookView,
-    event_name, run_event_name,
+    RequestEvent, RequestEventKind, RunEnded, WebhookAdded, WebhookFormat, WebhookStatus,
+    WebhookView, event_name, run_event_name,
 };
 use holdpoint_contracts::run::{HoldKind, RunStatus};
 use holdpoint_contracts::{FieldError, Problem};
@@ -16,8 +16,8 @@ use holdpoint_ids::{UserName, WebhookId, Workspace};
 use url::Url;
 
 use super::{
-    Aggregate, Answer, Change, Effect, EndsFor, Fact, Found, Look, Need, Refusal, Step, Stop,
-    notice,
+    Aggregate, Change, Effect, EndsFor, Fact, Lookup, LookupFn, Need, Outcome, Refusal, Reply,
+    Undecided, notice,
 };
 
 /// Webhooks of one workspace; one more is refused.
@@ -37,14 +37,14 @@ const ERROR_CHARS_MAX: usize = 300;
 
 /// Everything that has a name.
 const KINDS: [HoldKind; 3] = [HoldKind::Approval, HoldKind::Input, HoldKind::Handoff];
-const WHATS: [FactKind; 7] = [
-    FactKind::Opened,
-    FactKind::Assigned,
-    FactKind::Escalated,
-    FactKind::TakenOver,
-    FactKind::Decided,
-    FactKind::Expired,
-    FactKind::Withdrawn,
+const WHATS: [RequestEventKind; 7] = [
+    RequestEventKind::Opened,
+    RequestEventKind::Assigned,
+    RequestEventKind::Escalated,
+    RequestEventKind::TakenOver,
+    RequestEventKind::Decided,
+    RequestEventKind::Expired,
+    RequestEventKind::Withdrawn,
 ];
 
 /// One webhook.
@@ -126,13 +126,14 @@ impl Hook {
     /// Whether it is told of a fact. A channel of people that was told that something is asked is told
     /// how that ended, too.
     #[must_use]
-    pub fn wants(&self, fact: &RequestFact) -> bool {
+    pub fn wants(&self, fact: &RequestEvent) -> bool {
         let kind = fact.request.kind;
-        let named =
-            |what: FactKind| event_name(kind, what).is_some_and(|event| self.has_named(event));
+        let named = |what: RequestEventKind| {
+            event_name(kind, what).is_some_and(|event| self.has_named(event))
+        };
         let follows = match self.format {
             WebhookFormat::Standard => false,
-            WebhookFormat::Slack => fact.kind.is_end() && named(FactKind::Opened),
+            WebhookFormat::Slack => fact.kind.is_end() && named(RequestEventKind::Opened),
         };
         self.active && (named(fact.kind) || follows)
     }
@@ -275,17 +276,21 @@ impl Webhook {
 }
 
 /// Adds one; the same again is answered alike.
-pub(super) fn add(known: Option<&Webhook>, new: &Webhook, look: Look<'_>) -> Result<Step, Stop> {
+pub(super) fn add(
+    known: Option<&Webhook>,
+    new: &Webhook,
+    lookup: LookupFn<'_>,
+) -> Result<Outcome, Undecided> {
     let added = |webhook: &Webhook| {
-        Answer::WebhookAdded(Box::new(WebhookAdded {
+        Reply::WebhookAdded(Box::new(WebhookAdded {
             webhook: webhook.view(),
             secret: webhook.secret.clone(),
         }))
     };
     if let Some(known) = known {
-        return Ok(Step::Same(added(known)));
+        return Ok(Outcome::Unchanged(added(known)));
     }
-    let mut all = hooks(&new.workspace, look)?;
+    let mut all = hooks(&new.workspace, lookup)?;
     if all.len() >= WEBHOOKS_MAX {
         return Err(Refusal::TooManyWebhooks.into());
     }
@@ -295,11 +300,11 @@ pub(super) fn add(known: Option<&Webhook>, new: &Webhook, look: Look<'_>) -> Res
     change.effects.extend(ends(new));
     let need = Need::Webhooks(new.workspace.clone());
     change.facts.push((need, Fact::Webhooks(all)));
-    Ok(Step::Changed(Box::new(change)))
+    Ok(Outcome::Decided(Box::new(change)))
 }
 
 /// Removes one; one that was removed before is not there.
-pub(super) fn remove(known: &Webhook) -> Result<Step, Stop> {
+pub(super) fn remove(known: &Webhook) -> Result<Outcome, Undecided> {
     if known.standing == Standing::Removed {
         return Err(Refusal::NoWebhook(known.id).into());
     }
@@ -307,8 +312,8 @@ pub(super) fn remove(known: &Webhook) -> Result<Step, Stop> {
     next.version += 1;
     next.standing = Standing::Removed;
     next.secret.clear();
-    let answer = Answer::Webhook(Box::new(next.view()));
-    Ok(Step::Changed(Box::new(change(next, answer))))
+    let answer = Reply::Webhook(Box::new(next.view()));
+    Ok(Outcome::Decided(Box::new(change(next, answer))))
 }
 
 /// It is as somebody says: one that failed begins anew where it is called elsewhere, or again.
@@ -317,7 +322,7 @@ pub(super) fn put(
     to: &Wording,
     enabled: bool,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
+) -> Result<Outcome, Undecided> {
     let is_elsewhere = known.url != to.url;
     let standing = match (&known.standing, enabled) {
         (Standing::Removed, _) => return Err(Refusal::NoWebhook(known.id).into()),
@@ -341,10 +346,10 @@ pub(super) fn put(
         ..known.clone()
     };
     let ends = ends(&next);
-    let answer = Answer::Webhook(Box::new(next.view()));
+    let answer = Reply::Webhook(Box::new(next.view()));
     let mut change = change(next, answer);
     change.effects.extend(ends);
-    Ok(Step::Changed(Box::new(change)))
+    Ok(Outcome::Decided(Box::new(change)))
 }
 
 /// The executor is to tell the ends of all runs, if the webhook wants any (Mend C-10).
@@ -352,10 +357,10 @@ fn ends(webhook: &Webhook) -> Option<Effect> {
     webhook
         .hook()
         .is_some_and(|hook| hook.wants_ends())
-        .then(|| Effect::WatchEnds {
+        .then(|| Effect::WatchRunEnds {
             workspace: webhook.workspace.clone(),
             by: EndsFor::Webhook(webhook.id),
-            of: EndsOf::All,
+            of: RunEndsOf::All,
             rev: webhook.version,
         })
 }
@@ -375,16 +380,16 @@ pub enum Call {
 pub(super) fn called(
     known: &Webhook,
     call: &Call,
-    look: Look<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
+) -> Result<Outcome, Undecided> {
     let Standing::Active { failing_since } = known.standing else {
-        return Ok(Step::Same(Answer::Done));
+        return Ok(Outcome::Unchanged(Reply::Done));
     };
     let mut next = known.clone();
     next.version += 1;
     match call {
-        Call::Taken if failing_since.is_none() => return Ok(Step::Same(Answer::Done)),
+        Call::Taken if failing_since.is_none() => return Ok(Outcome::Unchanged(Reply::Done)),
         Call::Taken => {
             next.standing = Standing::Active {
                 failing_since: None,
@@ -396,7 +401,7 @@ pub(super) fn called(
             let is_over = now - since >= DISABLED_AFTER;
             let is_known = failing_since.is_some() && known.last_error.as_ref() == Some(&error);
             if is_known && !is_over {
-                return Ok(Step::Same(Answer::Done));
+                return Ok(Outcome::Unchanged(Reply::Done));
             }
             next.last_error = Some(error);
             next.standing = if is_over {
@@ -413,37 +418,37 @@ pub(super) fn called(
         }
     }
     let told = match next.standing {
-        Standing::Disabled { .. } => Some(notice::tell(&next, look, now)?),
+        Standing::Disabled { .. } => Some(notice::tell(&next, lookup, now)?),
         Standing::Active { .. } | Standing::Removed => None,
     };
-    let mut change = change(next, Answer::Done);
+    let mut change = change(next, Reply::Done);
     change.effects.extend(told);
-    Ok(Step::Changed(Box::new(change)))
+    Ok(Outcome::Decided(Box::new(change)))
 }
 
-fn change(next: Webhook, answer: Answer) -> Change {
+fn change(next: Webhook, answer: Reply) -> Change {
     Change {
         state: Aggregate::Webhook(Box::new(next)),
         effects: Vec::new(),
         facts: Vec::new(),
-        answer,
+        reply: answer,
     }
 }
 
 /// The webhooks of a workspace.
-pub(super) fn hooks(workspace: &Workspace, look: Look<'_>) -> Result<Vec<Hook>, Stop> {
+pub(super) fn hooks(workspace: &Workspace, lookup: LookupFn<'_>) -> Result<Vec<Hook>, Undecided> {
     let need = Need::Webhooks(workspace.clone());
-    match look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Webhooks(all)) => Ok(all),
-        Found::Here(
+    match lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Webhooks(all)) => Ok(all),
+        Lookup::Found(
             Fact::Members(_)
             | Fact::Person(_)
-            | Fact::Course(_)
+            | Fact::RequestLifecycle(_)
             | Fact::Unread(_)
-            | Fact::Watching(_)
+            | Fact::WatchStatus(_)
             | Fact::Other,
         )
-        | Found::Absent => Ok(Vec::new()),
+        | Lookup::Missing => Ok(Vec::new()),
     }
 }

@@ -193,7 +193,7 @@ fn spoken(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use holdpoint_contracts::notification::FactKind;
+    use holdpoint_contracts::notification::RequestEventKind;
     use serde_json::json;
 
     use super::*;
@@ -203,7 +203,7 @@ mod tests {
     fn request(kind: HoldKind) -> RequestView {
         RequestView {
             kind,
-            ..*fact(1, FactKind::Opened, &[]).request
+            ..*fact(1, RequestEventKind::Opened, &[]).request
         }
     }
 
@@ -267,7 +267,7 @@ mod tests {
     /// Issue 4, deliverable 7: a form is filled in at the request; the mail says what for.
     #[test]
     fn a_mail_says_which_fields_are_asked() {
-        let mut fact = fact(1, FactKind::Opened, &[]);
+        let mut fact = fact(1, RequestEventKind::Opened, &[]);
         fact.request.kind = HoldKind::Input;
         fact.request.schema = Some(json!({
             "type": "object",

@@ -3,17 +3,17 @@
 
 use holdpoint_auth::WebhookSecret;
 use holdpoint_contracts::instant;
-use holdpoint_contracts::notification::RequestFact;
+use holdpoint_contracts::notification::RequestEvent;
 use serde_json::{Value, json};
 
 use super::post::Letter;
 use super::{Pool, later, never};
 use crate::domain::{DeliveryKey, Input, Report};
-use crate::store::{self, News, Parcel};
+use crate::store::{self, DeliveryPayload, FeedPage};
 
 impl Pool {
-    pub(super) async fn call_back(&self, key: &DeliveryKey, parcel: &Parcel) -> Report {
-        let News::Request { note, .. } = &parcel.of else {
+    pub(super) async fn call_back(&self, key: &DeliveryKey, parcel: &DeliveryPayload) -> Report {
+        let FeedPage::Request { note, .. } = &parcel.of else {
             return never("The end of a run has no address to be called.");
         };
         let fact = &note.fact;
@@ -57,7 +57,7 @@ impl Pool {
 
 /// `{id, outcome, data, by, at}`, and `asks_again` where it asked an earlier hold again: whoever is called
 /// back may know only that one.
-fn outcome(fact: &RequestFact) -> Value {
+fn outcome(fact: &RequestEvent) -> Value {
     let mut body = json!({
         "id": fact.id,
         "outcome": fact.request.outcome,

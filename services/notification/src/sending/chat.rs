@@ -6,18 +6,18 @@ use super::post::Letter;
 use super::webhook::body;
 use super::{BARRED, Pool, dropped, never, unread};
 use crate::domain::{DeliveryKey, GONE, OVER, Report};
-use crate::store::{self, News, Parcel, may_look};
+use crate::store::{self, DeliveryPayload, FeedPage, may_look};
 
 impl Pool {
     /// Not to somebody who was disabled meanwhile, and not of what is over: but that it is.
-    pub(super) async fn chat(&self, key: &DeliveryKey, parcel: &Parcel) -> Report {
+    pub(super) async fn chat(&self, key: &DeliveryKey, parcel: &DeliveryPayload) -> Report {
         let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
             return dropped(GONE);
         };
         if parcel.of.is_void() {
             return dropped(OVER);
         }
-        if matches!(parcel.of, News::End(_)) && !may_look(&person.roles) {
+        if matches!(parcel.of, FeedPage::End(_)) && !may_look(&person.roles) {
             return dropped(BARRED);
         }
         let said = store::preferences(&self.readers, &key.workspace, &person.name).await;

@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use holdpoint_auth::{Choice, LinkClaims};
-use holdpoint_contracts::notification::RequestFact;
+use holdpoint_contracts::notification::RequestEvent;
 use holdpoint_ids::UserName;
 use holdpoint_mail::{Letter, escape, read_mailbox};
 use holdpoint_people::table::User;
@@ -10,28 +10,28 @@ use holdpoint_people::table::User;
 use super::{BARRED, Pool, dropped, later, never};
 use crate::domain::{DeliveryKey, GONE, OVER, Report};
 use crate::letter::{self, Words};
-use crate::store::{News, Parcel, may_look};
+use crate::store::{DeliveryPayload, FeedPage, may_look};
 
 /// How long the link of a mail decides; later whoever has it signs in.
 const LINK_VALID: TimeDelta = TimeDelta::days(14);
 
 impl Pool {
     /// Not to somebody who was disabled meanwhile, and not of what is over.
-    pub(super) async fn mail(&self, key: &DeliveryKey, parcel: &Parcel) -> Report {
+    pub(super) async fn mail(&self, key: &DeliveryKey, parcel: &DeliveryPayload) -> Report {
         let Some(person) = parcel.person.as_ref().filter(|person| person.active) else {
             return dropped(GONE);
         };
         let words = match &parcel.of {
             // Of a request nobody is told the end by mail: what would be mailed is a question.
-            News::Request { note, has_ended } if *has_ended || note.fact.kind.is_end() => {
+            FeedPage::Request { note, has_ended } if *has_ended || note.fact.kind.is_end() => {
                 return dropped(OVER);
             }
-            News::Request { note, .. } => {
+            FeedPage::Request { note, .. } => {
                 let link = |choice| self.link(key, &person.name, &note.fact, choice);
                 letter::words(&note.fact, link)
             }
-            News::End(_) if !may_look(&person.roles) => return dropped(BARRED),
-            News::End(end) => {
+            FeedPage::End(_) if !may_look(&person.roles) => return dropped(BARRED),
+            FeedPage::End(end) => {
                 let base = self.outside.public_url.known().and_then(Option::as_deref);
                 letter::ended(end, base)
             }
@@ -84,7 +84,7 @@ impl Pool {
         &self,
         key: &DeliveryKey,
         person: &UserName,
-        fact: &RequestFact,
+        fact: &RequestEvent,
         choice: Option<Choice>,
     ) -> Option<String> {
         let base = self.outside.public_url.known()?.as_deref()?;

@@ -3,7 +3,7 @@
 use holdpoint_auth::WebhookSecret;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::notification::{
-    RequestFact, RunEnded, WebhookFormat, event_name, run_event_name,
+    RequestEvent, RunEnded, WebhookFormat, event_name, run_event_name,
 };
 use holdpoint_ids::{WebhookId, Workspace};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::post::Letter;
 use super::{Pool, dropped, never, unread};
 use crate::domain::{Call, DeliveryKey, Input, OVER, Report, Standing, link};
 use crate::slack;
-use crate::store::{self, News, Parcel};
+use crate::store::{self, DeliveryPayload, FeedPage};
 
 impl Pool {
     /// What came of it counts for the webhook, too: one that never listens is not called for ever.
@@ -20,7 +20,7 @@ impl Pool {
         &self,
         key: &DeliveryKey,
         id: WebhookId,
-        parcel: &Parcel,
+        parcel: &DeliveryPayload,
     ) -> Report {
         let report = match self.tell_webhook(key, id, parcel).await {
             Ok(report) => report,
@@ -48,7 +48,7 @@ impl Pool {
         &self,
         key: &DeliveryKey,
         id: WebhookId,
-        parcel: &Parcel,
+        parcel: &DeliveryPayload,
     ) -> Result<Report, Box<Report>> {
         let not_called = |report| Err(Box::new(report));
         let found = store::webhook(&self.readers, &key.workspace, id).await;
@@ -87,14 +87,16 @@ impl Pool {
 pub(super) fn body(
     format: WebhookFormat,
     workspace: &Workspace,
-    news: &News,
+    news: &FeedPage,
     base: Option<&str>,
 ) -> Value {
     match (format, news) {
-        (WebhookFormat::Standard, News::Request { note, .. }) => event(workspace, &note.fact, base),
-        (WebhookFormat::Slack, News::Request { note, .. }) => slack::message(&note.fact, base),
-        (WebhookFormat::Standard, News::End(end)) => ended(workspace, end, base),
-        (WebhookFormat::Slack, News::End(end)) => slack::ended(end, base),
+        (WebhookFormat::Standard, FeedPage::Request { note, .. }) => {
+            event(workspace, &note.fact, base)
+        }
+        (WebhookFormat::Slack, FeedPage::Request { note, .. }) => slack::message(&note.fact, base),
+        (WebhookFormat::Standard, FeedPage::End(end)) => ended(workspace, end, base),
+        (WebhookFormat::Slack, FeedPage::End(end)) => slack::ended(end, base),
     }
 }
 
@@ -119,7 +121,7 @@ fn ended(workspace: &Workspace, end: &RunEnded, base: Option<&str>) -> Value {
 }
 
 /// `{type, timestamp, data}`.
-fn event(workspace: &Workspace, fact: &RequestFact, base: Option<&str>) -> Value {
+fn event(workspace: &Workspace, fact: &RequestEvent, base: Option<&str>) -> Value {
     let request = &fact.request;
     json!({
         "type": event_name(request.kind, fact.kind),

@@ -6,7 +6,7 @@
 #![expect(unreachable_pub, reason = "the entity macro wants a public model")]
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::Mark;
+use holdpoint_contracts::notification::FeedCursor;
 use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::{
     ROWS_PER_STATEMENT, SPARE_ROWS, StoreError, Transaction, insert_rows, readable,
@@ -76,7 +76,7 @@ pub(crate) struct After<'f> {
     pub(crate) workspace: &'f Workspace,
     pub(crate) person: &'f UserName,
     pub(crate) unread: bool,
-    pub(crate) after: Option<Mark>,
+    pub(crate) after: Option<FeedCursor>,
     pub(crate) limit: u64,
 }
 
@@ -251,7 +251,7 @@ pub(super) async fn after(
     if filter.unread {
         query = query.filter(COLUMN.read_at.is_null());
     }
-    if let Some(Mark { seq, id }) = filter.after {
+    if let Some(FeedCursor { seq, id }) = filter.after {
         let (seq, hold, rev) = (number(seq)?, id.hold.to_string(), number(told_rev(id))?);
         let same_hold = Condition::all()
             .add(COLUMN.seq.eq(seq))

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{Channel, Wait};
+use holdpoint_contracts::notification::{Channel, PendingReason};
 use holdpoint_ids::{NotificationId, UserName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, Transaction, guarded, insert_rows};
 use sea_orm::ActiveValue::Set;
@@ -119,7 +119,11 @@ fn key_of(row: &Model) -> Result<DeliveryKey, StoreError> {
 
 fn read(row: Model) -> Result<Delivery, StoreError> {
     let key = key_of(&row)?;
-    let waits = |text: &str| Wait::ALL.into_iter().find(|one| one.as_str() == text);
+    let waits = |text: &str| {
+        PendingReason::ALL
+            .into_iter()
+            .find(|one| one.as_str() == text)
+    };
     let pending = row.next_at.zip(row.waits.as_deref().and_then(waits));
     let phase = match (row.state.as_str(), pending) {
         ("pending", Some((next_at, waits))) => Phase::Pending { next_at, waits },
@@ -321,12 +325,12 @@ pub(super) async fn reconsider(
 ) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::NextAt, Expr::value(now))
-        .col_expr(Column::Waits, Expr::value(Wait::Turn.as_str()))
+        .col_expr(Column::Waits, Expr::value(PendingReason::Turn.as_str()))
         .filter(COLUMN.channel.is_in(OF_PEOPLE.into_iter().chain([DIGEST])))
         .filter(
-            COLUMN
-                .waits
-                .is_in([Wait::QuietHours, Wait::Retry].map(Wait::as_str)),
+            COLUMN.waits.is_in(
+                [PendingReason::QuietHours, PendingReason::Retry].map(PendingReason::as_str),
+            ),
         )
         .filter(COLUMN.state.eq("pending"))
         .filter(COLUMN.next_at.gt(now))

@@ -15,7 +15,7 @@ use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use super::turns::Fanning;
-use crate::domain::{End, EndKey, Fan, Key};
+use crate::domain::{End, EndKey, FanOutProgress, Key};
 
 const TABLE: &str = "ends";
 
@@ -142,7 +142,7 @@ fn active(end: &End, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, Store
         rev: Set(number(rev)?),
         version: Set(number(end.version)?),
         prior_version: Set(number(read)?),
-        fanning: Set(end.fan != Fan::Done),
+        fanning: Set(end.fan != FanOutProgress::Done),
         state: Set(serde_json::to_string(end).map_err(broken)?),
         created_at: Set(now),
         updated_at: Set(now),

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_ids::{HoldId, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StoreError, guarded};
 use sea_orm::ActiveValue::Set;
@@ -19,7 +19,7 @@ use sea_orm::{Condition, QueryOrder, QuerySelect};
 use super::old::Request;
 use super::told_rev;
 use super::turns::Fanning;
-use crate::domain::{Course, Fan, Key, Note, NoteKey};
+use crate::domain::{FanOutProgress, Key, Note, NoteKey, RequestLifecycle};
 
 const TABLE: &str = "notes";
 
@@ -108,20 +108,20 @@ pub(super) async fn courses(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
     holds: &[HoldId],
-) -> Result<BTreeMap<HoldId, Course>, StoreError> {
+) -> Result<BTreeMap<HoldId, RequestLifecycle>, StoreError> {
     let kinds = [
-        FactKind::Opened,
-        FactKind::TakenOver,
-        FactKind::Decided,
-        FactKind::Expired,
-        FactKind::Withdrawn,
+        RequestEventKind::Opened,
+        RequestEventKind::TakenOver,
+        RequestEventKind::Decided,
+        RequestEventKind::Expired,
+        RequestEventKind::Withdrawn,
     ];
-    let mut found: BTreeMap<HoldId, Course> = BTreeMap::new();
+    let mut found: BTreeMap<HoldId, RequestLifecycle> = BTreeMap::new();
     for chunk in holds.chunks(ROWS_PER_STATEMENT) {
         let rows = Entity::find()
             .filter(COLUMN.workspace.eq(workspace.as_str()))
             .filter(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)))
-            .filter(COLUMN.kind.is_in(kinds.map(FactKind::as_str)))
+            .filter(COLUMN.kind.is_in(kinds.map(RequestEventKind::as_str)))
             .select_only()
             .column(Column::Hold)
             .column(Column::Kind)
@@ -146,7 +146,7 @@ pub(super) fn reminders(workspace: &Workspace, hold: HoldId) -> SelectStatement 
         .from(Entity)
         .and_where(COLUMN.workspace.eq(workspace.as_str()))
         .and_where(COLUMN.hold.eq(hold.to_string()))
-        .and_where(COLUMN.kind.eq(FactKind::Escalated.as_str()))
+        .and_where(COLUMN.kind.eq(RequestEventKind::Escalated.as_str()))
         .to_owned()
 }
 
@@ -219,7 +219,7 @@ fn active(note: &Note, read: u64, now: DateTime<Utc>) -> Result<ActiveModel, Sto
         version: Set(number(note.version)?),
         prior_version: Set(number(read)?),
         kind: Set(note.fact.kind.as_str().to_owned()),
-        fanning: Set(note.fan != Fan::Done),
+        fanning: Set(note.fan != FanOutProgress::Done),
         state: Set(serde_json::to_string(note).map_err(broken)?),
         created_at: Set(now),
         updated_at: Set(now),

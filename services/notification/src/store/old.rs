@@ -2,7 +2,7 @@
 //! removed, and what is watched no more.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
@@ -84,11 +84,15 @@ fn ended(before: DateTime<Utc>) -> SelectStatement {
     let (end, other) = (Alias::new("ended"), Alias::new("other"));
     let column = |table: &Alias, name: &'static str| Expr::col((table.clone(), Alias::new(name)));
     // In the words of its index, and in their order.
-    let ends = [FactKind::Decided, FactKind::Expired, FactKind::Withdrawn];
+    let ends = [
+        RequestEventKind::Decided,
+        RequestEventKind::Expired,
+        RequestEventKind::Withdrawn,
+    ];
     let ends = ends.map(|kind| format!("'{}'", kind.as_str())).join(",");
     let is_newer = column(&other, "updated_at").gte(before);
     let is_again = column(&other, "kind")
-        .eq(FactKind::Opened.as_str())
+        .eq(RequestEventKind::Opened.as_str())
         .and(column(&other, "rev").gt(column(&end, "rev")));
     let since = Query::select()
         .expr(Expr::val(1))

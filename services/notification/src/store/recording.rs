@@ -54,7 +54,7 @@ pub(crate) async fn record(
             | Effect::Read { .. }
             | Effect::ReadAll { .. }
             | Effect::More
-            | Effect::WatchEnds { .. }
+            | Effect::WatchRunEnds { .. }
             | Effect::Send { .. } => {}
         }
     }
@@ -96,7 +96,7 @@ async fn read(
         | Effect::Settle { .. }
         | Effect::Send { .. }
         | Effect::More
-        | Effect::WatchEnds { .. }
+        | Effect::WatchRunEnds { .. }
         | Effect::Forget { .. }
         | Effect::Users(_) => Ok(()),
     }
@@ -168,7 +168,7 @@ impl<'e> New<'e> {
                 | Effect::Settle { .. }
                 | Effect::Send { .. }
                 | Effect::More
-                | Effect::WatchEnds { .. }
+                | Effect::WatchRunEnds { .. }
                 | Effect::Forget { .. }
                 | Effect::Users(_) => {}
             }
@@ -196,7 +196,7 @@ fn changes(effect: &Effect) -> Option<&Workspace> {
         | Effect::Reconsider { .. }
         | Effect::Send { .. }
         | Effect::More
-        | Effect::WatchEnds { .. }
+        | Effect::WatchRunEnds { .. }
         | Effect::Forget { .. }
         | Effect::Users(_) => None,
     }

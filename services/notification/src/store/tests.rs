@@ -13,7 +13,7 @@ use sea_orm::{
 };
 use sea_orm_migration::MigratorTrait as _;
 
-use holdpoint_contracts::notification::{Channel, FactKind, Watched};
+use holdpoint_contracts::notification::{Channel, RequestEventKind, Watched};
 use holdpoint_ids::Workspace;
 use holdpoint_testkit::Plans;
 
@@ -25,7 +25,7 @@ use super::{
 };
 
 use crate::domain::tests::fact;
-use crate::domain::{EndKey, Fan, Need, Note, NoteKey, Watch};
+use crate::domain::{EndKey, FanOutProgress, Need, Note, NoteKey, Watch};
 
 pub(crate) use copy_row::Entity as Copies;
 
@@ -232,13 +232,13 @@ async fn watches(db: &DatabaseConnection) {
 /// Facts that cannot be decided stay where they are: those behind them have their turn all the same.
 async fn each_fact_has_its_turn(db: &DatabaseConnection) {
     let note = |number: u32| {
-        let mut fact = fact(1, FactKind::Opened, &["@role.ops"]);
+        let mut fact = fact(1, RequestEventKind::Opened, &["@role.ops"]);
         fact.id.number = number;
         Note {
             workspace: "turns".parse().unwrap(),
             fact,
             again: false,
-            fan: Fan::Watchers { after: None },
+            fan: FanOutProgress::Watchers { after: None },
             told: 0,
             version: 1,
         }
@@ -258,7 +258,7 @@ async fn each_fact_has_its_turn(db: &DatabaseConnection) {
         assert_eq!(numbers, expected);
     }
     let mut done = note(1);
-    (done.fan, done.version) = (Fan::Done, 2);
+    (done.fan, done.version) = (FanOutProgress::Done, 2);
     let tx = begin_write(db).await.unwrap();
     note_row::save(&tx, &[(&done, 1)], now).await.unwrap();
     tx.commit().await.unwrap();

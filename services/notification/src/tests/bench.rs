@@ -10,10 +10,10 @@ use futures_util::StreamExt;
 use holdpoint_auth::{Claims, Secrets};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::handoff::{self, UserFact, UserFacts, UserView};
+use holdpoint_contracts::handoff::{self, ListUserChanges, UserChange, UserView};
 use holdpoint_contracts::message::{self, Actor, Envelope, Reply};
 use holdpoint_contracts::notification::{
-    ListNotifications, NoteRequests, Noted, NotificationView, RequestFact,
+    EventRecorded, ListNotifications, NotificationView, RecordRequestEvents, RequestEvent,
 };
 use holdpoint_contracts::subject;
 use holdpoint_ids::Workspace;
@@ -21,7 +21,7 @@ use holdpoint_kernel::Deps;
 use holdpoint_mail::{Mail, MailTransport, Mailer};
 use holdpoint_people::table;
 use holdpoint_store::{Location, begin_write, open_readers, open_writer};
-use holdpoint_targets::TargetPolicy;
+use holdpoint_targets::EgressPolicy;
 use holdpoint_testkit::{TestNats, nats, until};
 use sea_orm::{EntityTrait, PaginatorTrait};
 use tokio_util::sync::CancellationToken;
@@ -57,7 +57,7 @@ pub(super) async fn serve_as_child() {
     let tracker = TaskTracker::new();
     crate::start(
         &deps,
-        outside(dead_server(), TargetPolicy::AllowPrivate),
+        outside(dead_server(), EgressPolicy::AllowPrivate),
         CancellationToken::new(),
         &tracker,
     )
@@ -71,7 +71,7 @@ fn dead_server() -> MailTransport {
     MailTransport::from_env(Some("smtp://127.0.0.1:1"), "unused").unwrap()
 }
 
-fn outside(transport: MailTransport, targets: TargetPolicy) -> Outside {
+fn outside(transport: MailTransport, targets: EgressPolicy) -> Outside {
     drop(rustls::crypto::ring::default_provider().install_default());
     Outside {
         mailer: Mailer::new(transport, None).unwrap(),
@@ -81,8 +81,8 @@ fn outside(transport: MailTransport, targets: TargetPolicy) -> Outside {
 }
 
 /// Active users with one role each.
-pub(super) fn people(all: &[(&str, &str)]) -> Vec<UserFact> {
-    let fact = |(seq, (name, role)): (u64, &(&str, &str))| UserFact {
+pub(super) fn people(all: &[(&str, &str)]) -> Vec<UserChange> {
+    let fact = |(seq, (name, role)): (u64, &(&str, &str))| UserChange {
         seq,
         workspace: acme(),
         user: UserView {
@@ -103,25 +103,25 @@ pub(super) struct Bench {
     secrets: Secrets,
     pub(super) clock: Clock,
     pub(super) smtp: Option<String>,
-    pub(super) targets: TargetPolicy,
+    pub(super) targets: EgressPolicy,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
 
 impl Bench {
-    pub(super) async fn start(users: Vec<UserFact>) -> Self {
+    pub(super) async fn start(users: Vec<UserChange>) -> Self {
         let bench = Self::without_service(users).await;
         bench.serve().await;
         bench
     }
 
     /// The service is to be started by the test.
-    pub(super) async fn without_service(users: Vec<UserFact>) -> Self {
+    pub(super) async fn without_service(users: Vec<UserChange>) -> Self {
         Self::with_deaf_handoff(users, 0).await
     }
 
     /// The same, with a handoff service that does not answer the first questions for users.
-    pub(super) async fn with_deaf_handoff(users: Vec<UserFact>, deaf: usize) -> Self {
+    pub(super) async fn with_deaf_handoff(users: Vec<UserChange>, deaf: usize) -> Self {
         let nats = nats().await.unwrap();
         let bench = Self {
             bus: Bus::connect(&nats.url, "test").await.unwrap(),
@@ -130,7 +130,7 @@ impl Bench {
             secrets: Secrets::fresh().unwrap(),
             clock: Clock::standing_at("2026-01-01T00:00:00Z".parse().unwrap()),
             smtp: None,
-            targets: TargetPolicy::AllowPrivate,
+            targets: EgressPolicy::AllowPrivate,
             stop: CancellationToken::new(),
             tracker: TaskTracker::new(),
         };
@@ -234,8 +234,8 @@ impl Bench {
     }
 
     /// The handoff service says what happened.
-    pub(super) async fn note(&self, facts: Vec<RequestFact>) -> Vec<Reply<Noted>> {
-        let command = Envelope::of_service(handoff::SERVICE, NoteRequests { facts });
+    pub(super) async fn note(&self, facts: Vec<RequestEvent>) -> Vec<Reply<EventRecorded>> {
+        let command = Envelope::of_service(handoff::SERVICE, RecordRequestEvents { facts });
         self.bus.ask(&acme(), &command).await.unwrap()
     }
 
@@ -285,13 +285,13 @@ impl Bench {
 }
 
 /// Answers for the users as the handoff service does.
-async fn play(bus: &Bus, users: Vec<UserFact>, deaf: usize) {
+async fn play(bus: &Bus, users: Vec<UserChange>, deaf: usize) {
     let (bus, users) = (bus.clone(), Arc::new(users));
     let filter = subject::queries_filter(handoff::SERVICE);
     let mut asked = bus.client().subscribe(filter).await.unwrap().skip(deaf);
     tokio::spawn(async move {
         while let Some(message) = asked.next().await {
-            let query: UserFacts = serde_json::from_slice(&message.payload).unwrap();
+            let query: ListUserChanges = serde_json::from_slice(&message.payload).unwrap();
             let limit = usize::try_from(query.limit).unwrap();
             let later = users.iter().filter(|fact| fact.seq > query.after);
             let page: Vec<_> = later.take(limit).cloned().collect();

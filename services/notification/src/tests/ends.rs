@@ -1,11 +1,12 @@
 //! How a run ended, from the executor's word to mails, chats and webhooks (S0-T4); the executor is played.
 
 use futures_util::StreamExt as _;
-use holdpoint_contracts::executor::{self, EndWatched, EndsOf, WatchEnds};
+use holdpoint_contracts::executor::{self, RunEndWatched, RunEndsOf, WatchRunEnds};
 use holdpoint_contracts::message::{Envelope, Reply};
 use holdpoint_contracts::notification::{
-    AddWebhook, Chat, DeliveryState, EndNoted, ListDeliveries, NoteEnds, NotificationType,
-    Preferences, PutPreferences, QuietHours, RunEnded, Watch, Watched, Way, WebhookFormat,
+    AddWebhook, Chat, DeliveryState, ListDeliveries, NotificationType, PersonalChannel,
+    Preferences, PutPreferences, QuietHours, RecordRunEnds, RunEndRecorded, RunEnded, Watch,
+    Watched, WebhookFormat,
 };
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_contracts::subject;
@@ -31,8 +32,8 @@ fn run_ended(watch: u64) -> RunEnded {
 }
 
 impl Bench {
-    async fn ended(&self, end: RunEnded) -> EndNoted {
-        let command = Envelope::of_service(executor::SERVICE, NoteEnds { ends: vec![end] });
+    async fn ended(&self, end: RunEnded) -> RunEndRecorded {
+        let command = Envelope::of_service(executor::SERVICE, RecordRunEnds { ends: vec![end] });
         let mut answers = self.bus.ask(&acme(), &command).await.unwrap();
         Result::from(answers.remove(0)).unwrap()
     }
@@ -49,14 +50,14 @@ impl Bench {
         let mut asked = bus.client().subscribe(filter).await.unwrap();
         tokio::spawn(async move {
             while let Some(message) = asked.next().await {
-                let envelope: Envelope<WatchEnds> =
+                let envelope: Envelope<WatchRunEnds> =
                     serde_json::from_slice(&message.payload).unwrap();
-                let answer = |of: &EndsOf| {
+                let answer = |of: &RunEndsOf| {
                     let ended = match of {
-                        EndsOf::Run(_) => ended.clone().map(Box::new),
-                        EndsOf::Agent(_) | EndsOf::Request(_) | EndsOf::All => None,
+                        RunEndsOf::Run(_) => ended.clone().map(Box::new),
+                        RunEndsOf::Agent(_) | RunEndsOf::Request(_) | RunEndsOf::All => None,
                     };
-                    Reply::Ok(EndWatched { ended })
+                    Reply::Ok(RunEndWatched { ended })
                 };
                 let answers: Vec<_> = envelope.command.of.iter().map(answer).collect();
                 let body = serde_json::to_vec(&Reply::Ok(answers)).unwrap();
@@ -78,7 +79,7 @@ async fn a_webhook_alone_is_told(bench: &Bench, hook: &Called) {
     };
     assert_eq!(
         bench.ended(other).await,
-        EndNoted::Told,
+        RunEndRecorded::Told,
         "by the webhook (C-10)"
     );
     let called = async || (hook.calls().len() == 1).then_some(());
@@ -97,7 +98,7 @@ async fn an_end_leaves_by_every_way_once() {
         Called::answering(&["200 OK"]).await,
     );
     let mut said = Preferences::default();
-    said.channels.order = vec![Way::Chat];
+    said.channels.order = vec![PersonalChannel::Chat];
     said.channels.chat = Some(Chat {
         enabled: true,
         from: holdpoint_contracts::hold::Priority::Low,
@@ -124,8 +125,8 @@ async fn an_end_leaves_by_every_way_once() {
     bench.follows("ada", agent.clone()).await;
     bench.follows("bob", agent).await;
     bench.follows("bob", Watched::Run(run_ended(3).run)).await;
-    assert_eq!(bench.ended(run_ended(3)).await, EndNoted::Told);
-    assert_eq!(bench.ended(run_ended(3)).await, EndNoted::Known);
+    assert_eq!(bench.ended(run_ended(3)).await, RunEndRecorded::Told);
+    assert_eq!(bench.ended(run_ended(3)).await, RunEndRecorded::Known);
     for person in ["ada", "bob"] {
         let told = bench.until_told(person, 1).await.remove(0);
         assert_eq!(told.kind, NotificationType::WorkflowComplete);
@@ -153,7 +154,7 @@ async fn an_end_leaves_by_every_way_once() {
     bench.end().await;
 }
 
-/// S0-T4: whoever follows a run that has ended is told at once, by the answer to what is wished of the
+/// S0-T4: whoever follows a run that has ended is told at once, by the answer to what is desired of the
 /// executor.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_follows_what_has_ended_is_told_at_once() {
@@ -189,7 +190,7 @@ async fn who_has_lost_their_roles_is_not_told_what_waited() {
     bench.bus.ask(&acme(), &prefer).await.unwrap();
     let agent = Watched::Agent("outreach".parse().unwrap());
     bench.follows("ada", agent).await;
-    assert_eq!(bench.ended(run_ended(1)).await, EndNoted::Told);
+    assert_eq!(bench.ended(run_ended(1)).await, RunEndRecorded::Told);
     let told = bench.until_told("ada", 1).await.remove(0);
     bench.now_is("ada", &[]).await;
     bench.later(chrono::TimeDelta::hours(7));
@@ -217,7 +218,7 @@ async fn what_has_not_ended_is_no_end() {
         status: RunStatus::Running,
         ..run_ended(1)
     };
-    let command = Envelope::of_service(executor::SERVICE, NoteEnds { ends: vec![live] });
+    let command = Envelope::of_service(executor::SERVICE, RecordRunEnds { ends: vec![live] });
     let problem = bench.bus.ask(&acme(), &command).await.unwrap_err();
     assert_eq!(problem.status, 422);
     assert!(problem.detail.contains("`running`"), "{problem}");

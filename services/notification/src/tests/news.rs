@@ -1,7 +1,8 @@
 //! What is new for one person, in the order in which it changed, from wherever they were.
 
 use holdpoint_contracts::notification::{
-    CountUnread, FactKind, ListNews, Mark, News, ReadNotification, ReadNotifications,
+    CountUnread, FeedCursor, FeedPage, GetNotificationFeed, ReadNotification, ReadNotifications,
+    RequestEventKind,
 };
 use holdpoint_contracts::subject;
 use holdpoint_ids::HoldId;
@@ -11,7 +12,11 @@ use super::bench::{Bench, PATIENCE, acme, people};
 use crate::domain::tests::fact;
 
 /// That a request was asked of everybody in `ops`, or what became of it.
-fn of(number: u32, rev: u64, kind: FactKind) -> holdpoint_contracts::notification::RequestFact {
+fn of(
+    number: u32,
+    rev: u64,
+    kind: RequestEventKind,
+) -> holdpoint_contracts::notification::RequestEvent {
     let mut fact = fact(rev, kind, &["@role.ops"]);
     fact.id.number = number;
     fact.request.id = fact.id;
@@ -19,8 +24,8 @@ fn of(number: u32, rev: u64, kind: FactKind) -> holdpoint_contracts::notificatio
 }
 
 impl Bench {
-    async fn news(&self, person: &str, after: Option<Mark>, limit: u64) -> News {
-        let query = ListNews {
+    async fn news(&self, person: &str, after: Option<FeedCursor>, limit: u64) -> FeedPage {
+        let query = GetNotificationFeed {
             person: person.parse().unwrap(),
             after,
             unread: false,
@@ -30,7 +35,7 @@ impl Bench {
     }
 
     /// All that is new, in pages of two.
-    async fn all_news(&self, person: &str, mut after: Option<Mark>) -> Vec<(HoldId, bool)> {
+    async fn all_news(&self, person: &str, mut after: Option<FeedCursor>) -> Vec<(HoldId, bool)> {
         let mut all = Vec::new();
         loop {
             let page = self.news(person, after, 2).await;
@@ -61,7 +66,9 @@ impl Bench {
 async fn what_changed_is_new_and_only_that() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops"), ("zoe", "member")])).await;
     for number in 1..=3 {
-        bench.note(vec![of(number, 1, FactKind::Opened)]).await;
+        bench
+            .note(vec![of(number, 1, RequestEventKind::Opened)])
+            .await;
         let count = usize::try_from(number).unwrap();
         bench.until_told("ada", count).await;
         bench.until_told("bob", count).await;
@@ -92,7 +99,7 @@ async fn what_changed_is_new_and_only_that() {
     assert_eq!(bench.all_news("ada", Some(seen)).await.len(), 1, "once");
 
     // How it ended is news for whoever had read it, too.
-    let ends = [1, 2].map(|number| of(number, 2, FactKind::Decided));
+    let ends = [1, 2].map(|number| of(number, 2, RequestEventKind::Decided));
     bench.note(ends.to_vec()).await;
     for person in ["ada", "bob"] {
         let news = bench.all_news(person, Some(seen)).await;
@@ -107,12 +114,15 @@ async fn what_changed_is_new_and_only_that() {
 async fn all_are_read_but_what_came_since() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
     bench
-        .note(vec![of(1, 1, FactKind::Opened), of(2, 1, FactKind::Opened)])
+        .note(vec![
+            of(1, 1, RequestEventKind::Opened),
+            of(2, 1, RequestEventKind::Opened),
+        ])
         .await;
     bench.until_told("ada", 2).await;
     bench.until_told("bob", 2).await;
     let newest = bench.news("ada", None, 1).await.newest;
-    bench.note(vec![of(3, 1, FactKind::Opened)]).await;
+    bench.note(vec![of(3, 1, RequestEventKind::Opened)]).await;
     bench.until_told("ada", 3).await;
     let nudged = subject::live(&acme(), "notification");
     let mut nudges = bench.bus.client().subscribe(nudged).await.unwrap();

@@ -4,10 +4,10 @@ use chrono::TimeDelta;
 use holdpoint_auth::WebhookSecret;
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::notification::{
-    Channel, DeliveryState, DeliveryView, FactKind, ListDeliveries, Preferences, PutPreferences,
-    QuietHours, RequestFact, ShowWebhookSecret, Wait,
+    Channel, DeliveryState, DeliveryView, ListDeliveries, PendingReason, Preferences,
+    PutPreferences, QuietHours, RequestEvent, RequestEventKind, ShowWebhookSecret,
 };
-use holdpoint_targets::TargetPolicy;
+use holdpoint_targets::EgressPolicy;
 use holdpoint_testkit::until;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -17,8 +17,8 @@ use super::servers::{Called, mail_server};
 use crate::domain::tests::fact;
 
 /// A hold that was asked with a callback has ended.
-fn ended(callback: &str) -> RequestFact {
-    let mut fact = fact(2, FactKind::Decided, &[]);
+fn ended(callback: &str) -> RequestEvent {
+    let mut fact = fact(2, RequestEventKind::Decided, &[]);
     fact.by = Some("ada".to_owned());
     fact.request.decided_by = Some("ada".to_owned());
     fact.request.outcome = Some(HoldOutcome::Answered);
@@ -28,7 +28,7 @@ fn ended(callback: &str) -> RequestFact {
 }
 
 async fn deliveries(bench: &Bench, limit: u64, cursor: Option<String>) -> Vec<DeliveryView> {
-    let request = fact(1, FactKind::Opened, &[]).id;
+    let request = fact(1, RequestEventKind::Opened, &[]).id;
     let query = ListDeliveries {
         request,
         limit,
@@ -109,7 +109,7 @@ async fn an_address_that_is_not_public_is_refused() {
     let called = Called::answering(&["200 OK"]).await;
     for host in ["127.0.0.1", "localhost"] {
         let mut bench = Bench::without_service(people(&[("ada", "admin")])).await;
-        bench.targets = TargetPolicy::PublicOnly;
+        bench.targets = EgressPolicy::PublicOnly;
         bench.serve().await;
         bench.note(vec![ended(&called.url(host))]).await;
         let one = until_tried(&bench, 1).await;
@@ -140,7 +140,7 @@ async fn a_workspace_has_one_secret_for_those_who_administer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_asked_has_a_mail() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
-    let mut opened = fact(1, FactKind::Opened, &["@role.ops"]);
+    let mut opened = fact(1, RequestEventKind::Opened, &["@role.ops"]);
     opened.request.title = Some("<b>Ship</b>\r\nBcc: eve@evil.example".to_owned());
     opened.request.question = "<script>x</script>\r\n.\r\nRCPT TO:<eve@evil.example>".to_owned();
     opened.request.context = json!({ "version": "4.2" });
@@ -170,10 +170,10 @@ async fn whoever_is_asked_has_a_mail() {
     assert!(head.contains(&id), "{head}");
 
     bench
-        .note(vec![fact(2, FactKind::Decided, &["@role.ops"])])
+        .note(vec![fact(2, RequestEventKind::Decided, &["@role.ops"])])
         .await;
     bench
-        .note(vec![fact(3, FactKind::Escalated, &["@user.bob"])])
+        .note(vec![fact(3, RequestEventKind::Escalated, &["@user.bob"])])
         .await;
     bench.until_told("bob", 2).await;
     assert_eq!(bench.mails().len(), 2, "nobody has to do anything any more");
@@ -197,7 +197,7 @@ async fn a_dead_mail_server_delays_nobody() {
     bench.smtp = Some(format!("smtp://{address}"));
     bench.serve().await;
     bench
-        .note(vec![fact(1, FactKind::Opened, &["@user.ada"])])
+        .note(vec![fact(1, RequestEventKind::Opened, &["@user.ada"])])
         .await;
     bench.until_told("ada", 1).await;
     let tried = until_tried(&bench, 1).await;
@@ -251,17 +251,17 @@ async fn what_was_tried_before_goes_when_its_person_says_so() {
     bench.smtp = Some(format!("smtp://{address}"));
     bench.serve().await;
     bench
-        .note(vec![fact(1, FactKind::Opened, &["@user.ada"])])
+        .note(vec![fact(1, RequestEventKind::Opened, &["@user.ada"])])
         .await;
     let tried = until_tried(&bench, 1).await;
-    assert_eq!(tried.waits, Some(Wait::Retry), "{tried:?}");
+    assert_eq!(tried.waits, Some(PendingReason::Retry), "{tried:?}");
 
     let _said = mail_server(TcpListener::bind(address).await.unwrap()).await;
     // Due at once, and held back.
     prefer(&bench, quiet()).await;
     until(PATIENCE, "it is held back", async || {
         let one = deliveries(&bench, 10, None).await.remove(0);
-        (one.waits == Some(Wait::QuietHours)).then_some(())
+        (one.waits == Some(PendingReason::QuietHours)).then_some(())
     })
     .await
     .unwrap();
@@ -277,15 +277,15 @@ async fn what_was_tried_before_goes_when_its_person_says_so() {
 async fn what_somebody_has_taken_over_meanwhile_is_not_mailed() {
     let bench = Bench::start(people(&[("ada", "ops"), ("bob", "ops")])).await;
     prefer(&bench, quiet()).await;
-    let opened = fact(1, FactKind::Opened, &["@user.ada"]);
+    let opened = fact(1, RequestEventKind::Opened, &["@user.ada"]);
     bench.note(vec![opened]).await;
     until(PATIENCE, "it is held back", async || {
         let one = deliveries(&bench, 10, None).await.pop()?;
-        (one.waits == Some(Wait::QuietHours)).then_some(())
+        (one.waits == Some(PendingReason::QuietHours)).then_some(())
     })
     .await
     .unwrap();
-    let mut taken = fact(2, FactKind::TakenOver, &[]);
+    let mut taken = fact(2, RequestEventKind::TakenOver, &[]);
     taken.by = Some("bob".to_owned());
     bench.note(vec![taken]).await;
     bench.later(TimeDelta::hours(22));

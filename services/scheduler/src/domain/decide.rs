@@ -1,38 +1,92 @@
 //! The one function that decides.
 
+use std::convert::Infallible;
+
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::scheduler::SetAnswer;
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::scheduler::SetTimerReply;
+use holdpoint_decision::{self as decision, Decided, Decider, LookupFn};
 
-use super::{Alarm, Answer, DueAnswer, Effect, HORIZON, Input, Key, Phase, Verdict};
+use super::{DueReply, Effect, HORIZON, Input, Key, Phase, Reply, Timer};
 
-/// Decides what an input does to an alarm. Total and pure.
-pub(crate) fn decide(state: Option<&Alarm>, input: &Input, now: DateTime<Utc>) -> Verdict {
+type Outcome = decision::Outcome<SchedulerDomain>;
+
+/// The scheduler's rules.
+#[derive(Debug)]
+pub struct SchedulerDomain;
+
+impl Decider for SchedulerDomain {
+    type Key = Key;
+    type State = Timer;
+    type Input = Input;
+    type Need = Infallible;
+    type Fact = ();
+    type Effect = Effect;
+    type Refusal = Infallible;
+    type Reply = Reply;
+
+    fn key(input: &Input) -> Key {
+        input.key().clone()
+    }
+
+    fn decide(
+        state: Option<&Timer>,
+        input: &Input,
+        _: LookupFn<'_, Self>,
+        now: DateTime<Utc>,
+    ) -> decision::Decision<Self> {
+        Ok(decide(state, input, now))
+    }
+
+    fn aggregate(need: &Infallible) -> Option<Key> {
+        match *need {}
+    }
+
+    fn fact(_: &Timer) -> Option<()> {
+        None
+    }
+
+    fn version(state: &Timer) -> u64 {
+        state.version
+    }
+
+    fn is_hot(state: &Timer) -> bool {
+        matches!(state.phase, Phase::Pending(_))
+    }
+
+    fn problem(refusal: &Infallible) -> Problem {
+        match *refusal {}
+    }
+}
+
+/// Decides what an input does to a timer. Total and pure; a timer refuses nothing.
+pub(crate) fn decide(state: Option<&Timer>, input: &Input, now: DateTime<Utc>) -> Outcome {
     match (state, input) {
-        (Some(alarm), Input::Set { rev, .. }) if *rev <= alarm.rev => {
-            unchanged(Answer::Wish(SetAnswer::Stale))
+        (Some(timer), Input::Set { rev, .. }) if *rev <= timer.rev => {
+            unchanged(Reply::Set(SetTimerReply::Stale))
         }
         (Some(_) | None, Input::Set { key, rev, due }) => set(state, key, *rev, *due, now),
-        (Some(alarm), Input::Due { rev, .. }) => match alarm.phase {
-            Phase::Pending(due) if alarm.rev == *rev && due <= now => fire(alarm, due),
-            Phase::Pending(_) if alarm.rev == *rev => unchanged(Answer::Due(DueAnswer::Early)),
+        (Some(timer), Input::Due { rev, .. }) => match timer.phase {
+            Phase::Pending(due) if timer.rev == *rev && due <= now => fire(timer, due),
+            Phase::Pending(_) if timer.rev == *rev => unchanged(Reply::Due(DueReply::Early)),
             Phase::Pending(_) | Phase::Fired | Phase::Cleared => {
-                unchanged(Answer::Due(DueAnswer::Stale))
+                unchanged(Reply::Due(DueReply::Stale))
             }
         },
-        (None, Input::Due { .. }) => unchanged(Answer::Due(DueAnswer::Stale)),
+        (None, Input::Due { .. }) => unchanged(Reply::Due(DueReply::Stale)),
     }
 }
 
 fn set(
-    state: Option<&Alarm>,
+    state: Option<&Timer>,
     key: &Key,
     rev: u64,
     due: Option<DateTime<Utc>>,
     now: DateTime<Utc>,
-) -> Verdict {
-    let alarm = Alarm {
+) -> Outcome {
+    let timer = Timer {
         key: key.clone(),
-        version: state.map_or(0, |alarm| alarm.version) + 1,
+        version: state.map_or(0, |timer| timer.version) + 1,
         rev,
         phase: due.map_or(Phase::Cleared, Phase::Pending),
     };
@@ -42,32 +96,36 @@ fn set(
         shard: key.shard(),
         due,
     });
-    Verdict {
-        change: Some((alarm, effects.into_iter().collect())),
-        answer: Answer::Wish(SetAnswer::Set),
-    }
+    decided(
+        timer,
+        effects.into_iter().collect(),
+        Reply::Set(SetTimerReply::Set),
+    )
 }
 
-fn fire(alarm: &Alarm, due: DateTime<Utc>) -> Verdict {
+fn fire(timer: &Timer, due: DateTime<Utc>) -> Outcome {
     let fired = Effect::Fired {
-        key: alarm.key.clone(),
-        rev: alarm.rev,
+        key: timer.key.clone(),
+        rev: timer.rev,
         due,
     };
-    let alarm = Alarm {
-        version: alarm.version + 1,
+    let timer = Timer {
+        version: timer.version + 1,
         phase: Phase::Fired,
-        ..alarm.clone()
+        ..timer.clone()
     };
-    Verdict {
-        change: Some((alarm, vec![fired])),
-        answer: Answer::Due(DueAnswer::Fired),
-    }
+    decided(timer, vec![fired], Reply::Due(DueReply::Fired))
 }
 
-fn unchanged(answer: Answer) -> Verdict {
-    Verdict {
-        change: None,
-        answer,
-    }
+const fn unchanged(reply: Reply) -> Outcome {
+    Outcome::Unchanged(reply)
+}
+
+fn decided(state: Timer, effects: Vec<Effect>, reply: Reply) -> Outcome {
+    Outcome::Decided(Box::new(Decided {
+        state,
+        effects,
+        facts: Vec::new(),
+        reply,
+    }))
 }

@@ -7,9 +7,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::StreamExt;
 use holdpoint_bus::{Bus, StreamUse};
 use holdpoint_clock::Clock;
-use holdpoint_contracts::executor::{self, TimerAnswer, TimersFired};
+use holdpoint_contracts::executor::{self, TimerReply, TimersFired};
 use holdpoint_contracts::message::{Envelope, Reply};
-use holdpoint_contracts::scheduler::{AdvanceClock, AdvancedClock, SetAnswer, SetTimer, SetTimers};
+use holdpoint_contracts::scheduler::{
+    AdvanceClock, AdvancedClock, SetTimer, SetTimerReply, SetTimers,
+};
 use holdpoint_contracts::{handoff, subject};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use holdpoint_kernel::Deps;
@@ -62,14 +64,14 @@ pub(super) fn ms(count: i64) -> TimeDelta {
     TimeDelta::milliseconds(count)
 }
 
-/// What the executor answers after its commit, one word an alarm.
+/// What the executor answers after its commit, one word a timer.
 async fn confirm(bus: &Bus, message: &async_nats::jetstream::Message, count: usize) {
     let headers = message.headers.as_ref();
     let Some(reply) = headers.and_then(|headers| headers.get("hp-reply")) else {
         return;
     };
-    let answer: Reply<Vec<Reply<TimerAnswer>>> =
-        Reply::Ok(vec![Reply::Ok(TimerAnswer::Applied); count]);
+    let answer: Reply<Vec<Reply<TimerReply>>> =
+        Reply::Ok(vec![Reply::Ok(TimerReply::Applied); count]);
     let body = serde_json::to_vec(&answer).unwrap();
     bus.send(reply.to_string(), body.into()).await.unwrap();
 }
@@ -138,7 +140,7 @@ impl Bench {
         running
     }
 
-    pub(super) async fn set(&self, timers: Vec<SetTimer>) -> Vec<Reply<SetAnswer>> {
+    pub(super) async fn set(&self, timers: Vec<SetTimer>) -> Vec<Reply<SetTimerReply>> {
         let command = SetTimers {
             owner: executor::SERVICE.into(),
             timers,
@@ -147,7 +149,7 @@ impl Bench {
         self.bus.ask(&workspace(), &envelope).await.unwrap()
     }
 
-    pub(super) async fn set_one(&self, id: &str, rev: u64, due: DateTime<Utc>) -> SetAnswer {
+    pub(super) async fn set_one(&self, id: &str, rev: u64, due: DateTime<Utc>) -> SetTimerReply {
         let timer = SetTimer {
             id: id.into(),
             rev,
@@ -170,6 +172,6 @@ impl Bench {
 
     pub(super) async fn told_of(&self, count: usize) -> Vec<Told> {
         let enough = async || Some(self.told()).filter(|told| told.len() >= count);
-        until(SOON, "alarms to fire", enough).await.unwrap()
+        until(SOON, "timers to fire", enough).await.unwrap()
     }
 }

@@ -101,7 +101,7 @@ fn examples_of_the_protocol_are_golden_files() {
     assert_eq!(
         examples.len(),
         10,
-        "hand-out; start, results, beat and questions with their answers; goodbye"
+        "dispatch; start, results, beat and questions with their answers; deregistration"
     );
     for example in examples {
         let is_known = bodies.iter().any(|(_, body)| body.text == example);

@@ -1,4 +1,4 @@
-//! Samples of wishes, of closes and of what is done before them; and of policies.
+//! Samples of desired states, of closes and of what is done before them; and of policies.
 
 use std::collections::BTreeMap;
 
@@ -7,53 +7,53 @@ use serde_json::{Value, json};
 use super::people::{handoff, spec};
 use super::samples::{at, hold_id, page};
 use super::{Entry, command, query};
-use crate::executor::{self, HoldsClosed, HoldsHandled};
+use crate::executor::{self, HandoffsUpdated, HoldsClosed};
 use crate::handoff::{
     ApprovalRules, Calendar, DeletePolicy, EscalationRules, GetPolicy, ListPolicies, PolicyRules,
     PolicyRung, PolicyView, PutPolicy, Repeat, SetHolds, StopOn, Weekday,
 };
 use crate::hold::{
-    ClosedAnswer, Deed, DeedKind, EndedByRung, HandledAnswer, HoldClosed, HoldHandled, HoldOutcome,
-    HoldWish, Priority, RungAct, Want, WishAnswer,
+    CloseReply, DesiredHold, EndedByRung, HandoffEvent, HandoffEventKind, HandoffUpdate,
+    HandoffUpdateReply, HoldClosed, HoldOutcome, HoldState, Priority, RungAct, SetHoldReply,
 };
 use crate::message::Reply;
 
 pub(super) fn holds() -> Vec<Entry> {
-    let wish = |want: Want| SetHolds {
+    let desired_state = |state: HoldState| SetHolds {
         owner: executor::SERVICE.to_owned(),
         holds: vec![
-            HoldWish {
+            DesiredHold {
                 id: hold_id(),
                 rev: 4,
-                want,
+                state,
             },
-            HoldWish {
+            DesiredHold {
                 id: hold_id(),
                 rev: 4,
-                want: Want::Open {
+                state: HoldState::Open {
                     spec: Box::new(handoff()),
                     deadline: None,
                 },
             },
         ],
     };
-    let open = Want::Open {
+    let open = HoldState::Open {
         spec: Box::new(spec()),
         deadline: Some(at("09T09:00:00")),
     };
     let answers = vec![
-        Reply::Ok(WishAnswer::Set),
-        Reply::Ok(WishAnswer::Stale),
-        Reply::Ok(WishAnswer::Decided),
-        Reply::Ok(WishAnswer::TimedOut),
+        Reply::Ok(SetHoldReply::Set),
+        Reply::Ok(SetHoldReply::Stale),
+        Reply::Ok(SetHoldReply::Decided),
+        Reply::Ok(SetHoldReply::TimedOut),
     ];
     let told = vec![
-        Reply::Ok(ClosedAnswer::Applied),
-        Reply::Ok(ClosedAnswer::OnResume),
-        Reply::Ok(ClosedAnswer::RunEnded),
+        Reply::Ok(CloseReply::Applied),
+        Reply::Ok(CloseReply::OnResume),
+        Reply::Ok(CloseReply::RunEnded),
     ];
     vec![
-        command("service:executor", wish(open), answers),
+        command("service:executor", desired_state(open), answers),
         command(
             "service:handoff",
             HoldsClosed {
@@ -73,7 +73,7 @@ fn answered() -> HoldClosed {
         data: json!("it_happened"),
         by: "ada".to_owned(),
         at: at("03T09:00:00"),
-        deeds: Vec::new(),
+        handoff_events: Vec::new(),
         by_rung: None,
     }
 }
@@ -99,16 +99,16 @@ fn completed() -> HoldClosed {
         outcome: HoldOutcome::Completed,
         rev: 5,
         data: json!({ "notes": "called", "disposition": "finish" }),
-        deeds: vec![
-            deed(2, DeedKind::Accepted, &[]),
-            deed(4, DeedKind::TakenOver, &[]),
+        handoff_events: vec![
+            handoff_event(2, HandoffEventKind::Accepted, &[]),
+            handoff_event(4, HandoffEventKind::TakenOver, &[]),
         ],
         ..answered()
     }
 }
 
-fn deed(rev: u64, kind: DeedKind, to: &[&str]) -> Deed {
-    Deed {
+fn handoff_event(rev: u64, kind: HandoffEventKind, to: &[&str]) -> HandoffEvent {
+    HandoffEvent {
         rev,
         kind,
         by: "ada".to_owned(),
@@ -118,30 +118,30 @@ fn deed(rev: u64, kind: DeedKind, to: &[&str]) -> Deed {
     }
 }
 
-fn timed() -> Deed {
-    Deed {
+fn timed() -> HandoffEvent {
+    HandoffEvent {
         by: "service:handoff".to_owned(),
         within_ms: Some(172_800_000),
-        ..deed(1, DeedKind::Timed, &[])
+        ..handoff_event(1, HandoffEventKind::Timed, &[])
     }
 }
 
 fn handled() -> Entry {
-    let handled = HoldHandled {
+    let handled = HandoffUpdate {
         id: hold_id(),
         rev: 3,
-        deeds: vec![
+        handoff_events: vec![
             timed(),
-            deed(2, DeedKind::Accepted, &[]),
-            deed(3, DeedKind::Reassigned, &["@user.bob"]),
+            handoff_event(2, HandoffEventKind::Accepted, &[]),
+            handoff_event(3, HandoffEventKind::Reassigned, &["@user.bob"]),
         ],
     };
     let noted = vec![
-        Reply::Ok(HandledAnswer::Noted),
-        Reply::Ok(HandledAnswer::Stale),
+        Reply::Ok(HandoffUpdateReply::EventRecorded),
+        Reply::Ok(HandoffUpdateReply::Stale),
     ];
     let handled = vec![handled];
-    command("service:handoff", HoldsHandled { handled }, noted)
+    command("service:handoff", HandoffsUpdated { handled }, noted)
 }
 
 /// Who approves, and who is told when nobody acts, by name.

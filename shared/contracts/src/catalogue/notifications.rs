@@ -4,18 +4,19 @@ use holdpoint_ids::{HoldId, NotificationId, WebhookId};
 
 use super::samples::{at, hold_id, page, run_id};
 use super::{Entry, acme, command, message, query};
-use crate::executor::{EndWatched, EndsOf, WatchEnds};
+use crate::executor::{RunEndWatched, RunEndsOf, WatchRunEnds};
 use crate::hold::{HoldOutcome, Priority};
 use crate::message::Reply;
 use crate::notification::{
     AddWebhook, AllRead, ChangeWebhook, Channel, ChannelRule, Channels, Chat, CountUnread, Day,
-    DeliveryState, DeliveryView, Digest, EndNoted, FactKind, GetNotification, GetPreferences,
-    GetWatching, GetWebhook, ListDeliveries, ListNews, ListNotifications, ListWatches,
-    ListWebhookDeliveries, ListWebhooks, Mark, News, NewsItem, NoteEnd, NoteEnds,
-    NotificationNudge, NotificationType, NotificationView, Preferences, PutPreferences, QuietHours,
-    ReadNotification, ReadNotifications, RemoveWebhook, RunEnded, ShowWebhookSecret, Unread,
-    Unwatch, Wait, Watch, WatchAdded, WatchView, Watched, Watching, Way, WebhookAdded,
-    WebhookFormat, WebhookSecretView, WebhookStatus, WebhookView,
+    DeliveryState, DeliveryView, Digest, FeedCursor, FeedItem, FeedPage, GetNotification,
+    GetNotificationFeed, GetPreferences, GetWatchStatus, GetWebhook, ListDeliveries,
+    ListNotifications, ListWatches, ListWebhookDeliveries, ListWebhooks, NotificationNudge,
+    NotificationType, NotificationView, PendingReason, PersonalChannel, Preferences,
+    PutPreferences, QuietHours, ReadNotification, ReadNotifications, RecordRunEnds, RemoveWebhook,
+    RequestEnd, RequestEventKind, RunEndRecorded, RunEnded, ShowWebhookSecret, Unread, Unwatch,
+    Watch, WatchAdded, WatchStatus, WatchView, Watched, WebhookAdded, WebhookFormat,
+    WebhookSecretView, WebhookStatus, WebhookView,
 };
 use crate::run::RunStatus;
 use crate::subject;
@@ -33,8 +34,8 @@ fn notification() -> NotificationView {
         request: Some(hold_id()),
         at: at("05T09:00:00"),
         read_at: Some(at("05T09:01:00")),
-        decided: Some(NoteEnd {
-            state: FactKind::Decided,
+        decided: Some(RequestEnd {
+            state: RequestEventKind::Decided,
             outcome: Some(HoldOutcome::Completed),
             by: Some("salesRep".to_owned()),
             at: at("05T09:30:00"),
@@ -57,7 +58,7 @@ fn preferences() -> Preferences {
     };
     Preferences {
         channels: Channels {
-            order: vec![Way::Chat, Way::Email],
+            order: vec![PersonalChannel::Chat, PersonalChannel::Email],
             email,
             chat: Some(chat),
         },
@@ -109,7 +110,7 @@ fn delivery() -> DeliveryView {
         state: DeliveryState::Pending,
         attempts: 1,
         next_at: Some(at("05T09:30:05")),
-        waits: Some(Wait::Retry),
+        waits: Some(PendingReason::Retry),
         after: Vec::new(),
         last_error: Some("The callback answered 500.".to_owned()),
         receipt: None,
@@ -144,20 +145,20 @@ pub(super) fn all() -> Vec<Entry> {
         limit: 100,
         cursor: None,
     };
-    let mark = Mark { seq: 12, id };
+    let mark = FeedCursor { seq: 12, id };
     let read_all = ReadNotifications {
         person: "salesRep".parse().unwrap(),
         until: Some(mark.seq),
     };
-    let news = ListNews {
+    let news = GetNotificationFeed {
         person: "salesRep".parse().unwrap(),
         after: Some(mark),
         unread: false,
         limit: 100,
     };
-    let new = News {
-        items: vec![NewsItem {
-            mark: Mark { seq: 14, id },
+    let new = FeedPage {
+        items: vec![FeedItem {
+            mark: FeedCursor { seq: 14, id },
             notification: notification(),
         }],
         more: false,
@@ -318,32 +319,32 @@ fn told_of_end() -> NotificationView {
 }
 
 pub(super) fn ends() -> Vec<Entry> {
-    let watching = GetWatching {
+    let watching = GetWatchStatus {
         person: "salesRep".parse().unwrap(),
         of: Watched::Run(run_id()),
     };
-    let counted = Watching {
+    let counted = WatchStatus {
         is_watched: true,
         watchers: 3,
     };
-    let watch = WatchEnds {
+    let watch = WatchRunEnds {
         of: vec![
-            EndsOf::Run(run_id()),
-            EndsOf::Agent("outreach".parse().unwrap()),
-            EndsOf::All,
+            RunEndsOf::Run(run_id()),
+            RunEndsOf::Agent("outreach".parse().unwrap()),
+            RunEndsOf::All,
         ],
     };
     let watched = vec![
-        Reply::Ok(EndWatched::default()),
-        Reply::Ok(EndWatched {
+        Reply::Ok(RunEndWatched::default()),
+        Reply::Ok(RunEndWatched {
             ended: Some(Box::new(run_ended())),
         }),
-        Reply::Ok(EndWatched::default()),
+        Reply::Ok(RunEndWatched::default()),
     ];
-    let note = NoteEnds {
+    let note = RecordRunEnds {
         ends: vec![run_ended()],
     };
-    let nobody = EndNoted::Nobody {
+    let nobody = RunEndRecorded::Nobody {
         agent: "outreach".parse().unwrap(),
         watch: 2,
         workspace_watch: 0,

@@ -146,7 +146,7 @@ fn section(sources: &str, entry: &Entry) -> String {
     }
     write!(text, "\n```json\n{}```\n", entry.body.text).unwrap();
     if let Some(answer) = &entry.answer {
-        write!(text, "\nAnswer:\n\n```json\n{}```\n", answer.text).unwrap();
+        write!(text, "\nReply:\n\n```json\n{}```\n", answer.text).unwrap();
     }
     text
 }

@@ -12,19 +12,21 @@ use crate::executor::{
     PauseScope, PauseWaiting, PutTool, ResumeScope,
 };
 use crate::handoff::{
-    self, ActOnRequest, AskAgain, DecideRequest, DecideTogether, Decided, DecidedOne, Decision,
-    DisableUser, Effect, GetRequest, GetUser, Handled, LateAnswer, ListOrder, ListRequests,
-    ListUsers, OpenHold, PutUser, RequestAction, RequestNudge, RequestStatus, RequestView,
-    UserFact, UserFacts, UserView, Votes, WithdrawHold,
+    self, ActOnRequest, AskAgain, DecideRequest, DecideRequests, Decided, DecidedOne, Decision,
+    DisableUser, Effect, GetRequest, GetUser, LateAnswer, ListOrder, ListRequests, ListUserChanges,
+    ListUsers, OpenHold, PutUser, RequestAction, RequestHistoryEntry, RequestNudge, RequestStatus,
+    RequestView, UserChange, UserView, Votes, WithdrawHold,
 };
 use crate::hold::{
     Assign, HoldOutcome, HoldSpec, OnTimeout, Policy, Priority, Rung, RungAct, Task,
 };
 use crate::link::Link;
 use crate::message::Reply;
-use crate::notification::{FactKind, NoteRequests, Noted, RequestFact};
+use crate::notification::{EventRecorded, RecordRequestEvents, RequestEvent, RequestEventKind};
 use crate::run::{HoldKind, PausedBy, ResumeMode};
-use crate::steps::{Beat, BeatAnswer, ClaimView, Claimed, Goodbye, NodeStatus, NodeView};
+use crate::steps::{
+    ClaimView, Deregister, Heartbeat, HeartbeatReply, NodeStatus, NodeView, StepRef,
+};
 use crate::subject;
 use crate::tool::{HttpCall, Risk, ToolSpec, ToolView};
 
@@ -87,20 +89,20 @@ pub(super) fn scopes_and_tools() -> Vec<Entry> {
 
 pub(super) fn nodes() -> Vec<Entry> {
     let node = || "my-worker-7f3a".parse().unwrap();
-    let claimed = Claimed {
+    let claimed = StepRef {
         workspace: acme(),
         run: run_id(),
         step: "step-01".to_owned(),
         dispatch: 1,
     };
-    let beat = Beat {
+    let heartbeat = Heartbeat {
         node: node(),
         tools: vec!["crm.find".parse().unwrap()],
         working: vec![claimed.clone()],
         queue_depth: 0,
         lease_ms: 30_000,
     };
-    let answer = BeatAnswer {
+    let answer = HeartbeatReply {
         stop: vec![claimed],
         again_ms: 10_000,
     };
@@ -122,10 +124,15 @@ pub(super) fn nodes() -> Vec<Entry> {
         progress_at: None,
         claim_timeout: 30_000,
     };
-    let ask = message(executor::SERVICE, "beat_now", subject::node(&node()), &());
+    let ask = message(
+        executor::SERVICE,
+        "heartbeat_now",
+        subject::node(&node()),
+        &(),
+    );
     vec![
-        command("service:worker", beat, answer),
-        command("service:worker", Goodbye { node: node() }, ()),
+        command("service:worker", heartbeat, answer),
+        command("service:worker", Deregister { node: node() }, ()),
         query(&ListNodes {}, page(view)),
         query(&ListClaims { limit: 100 }, page(claim)),
         ask,
@@ -233,7 +240,7 @@ fn request(status: RequestStatus) -> RequestView {
         task: spec.task,
         warm_lead: spec.warm_lead,
         votes: Some(Votes { have: 1, need: 2 }),
-        history: vec![Handled {
+        history: vec![RequestHistoryEntry {
             action: "accepted".to_owned(),
             by: "ada".to_owned(),
             at: at("02T09:30:00"),
@@ -338,18 +345,21 @@ pub(super) fn handling() -> Vec<Entry> {
         },
         version: None,
     };
-    let fact = RequestFact {
+    let fact = RequestEvent {
         id: hold_id(),
         rev: 2,
-        kind: FactKind::Opened,
+        kind: RequestEventKind::Opened,
         by: None,
         at: at("02T09:00:00"),
         to: vec!["@role.sales".to_owned()],
         request: Box::new(request(RequestStatus::Offered)),
     };
-    let note = NoteRequests { facts: vec![fact] };
-    let noted = vec![Reply::Ok(Noted::Stored), Reply::Ok(Noted::Known)];
-    let together = DecideTogether {
+    let note = RecordRequestEvents { facts: vec![fact] };
+    let noted = vec![
+        Reply::Ok(EventRecorded::Stored),
+        Reply::Ok(EventRecorded::Known),
+    ];
+    let together = DecideRequests {
         versions: BTreeMap::from([(hold_id(), 2)]),
         ids: vec![hold_id()],
         decision: Decision::Approve { comment: None },
@@ -387,11 +397,11 @@ pub(super) fn users() -> Vec<Entry> {
         limit: 100,
         cursor: None,
     };
-    let facts = UserFacts {
+    let facts = ListUserChanges {
         after: 0,
         limit: 500,
     };
-    let fact = UserFact {
+    let fact = UserChange {
         seq: 1,
         workspace: acme(),
         user: view(true),

@@ -8,11 +8,11 @@ use crate::dead_letter::DeadLetterRequest;
 use crate::history::Nudge;
 use crate::message::{Actor, Reply};
 use crate::scheduler::{AdvanceClock, AdvancedClock, DueBucket};
-use crate::steps::HandOut;
+use crate::steps::StepDispatch;
 use crate::{executor, scheduler, subject};
 
 pub(super) fn messages() -> Vec<Entry> {
-    let hand_out = HandOut {
+    let step_dispatch = StepDispatch {
         answers: std::collections::BTreeMap::new(),
         workspace: acme(),
         run: run_id(),
@@ -60,7 +60,7 @@ pub(super) fn messages() -> Vec<Entry> {
         .subjects
         .push(subject::timer_bucket(0, bucket.second));
     vec![
-        message(executor::SERVICE, "hand_out", queue, &hand_out),
+        message(executor::SERVICE, "step_dispatch", queue, &step_dispatch),
         message(executor::SERVICE, "nudge", live, &nudge),
         message(executor::SERVICE, "dead_letters", letters, &replay),
         buckets,

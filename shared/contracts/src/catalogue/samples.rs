@@ -15,19 +15,19 @@ use crate::executor::{
     AddActivity, AppliedAgent, ApplyAgent, CancelRun, DeleteContact, GetAgent, GetContact,
     GetHistory, GetRun, HistoryPage, ListActivities, ListAgents, ListContacts, ListRuns,
     PatchContact, PauseRun, PauseWaiting, PlanAgent, PlannedAgent, PutContact, ResumeRun, StartRun,
-    TakeOverRun, TimerAnswer, TimerFired, TimersFired,
+    TakeOverRun, TimerFired, TimerReply, TimersFired,
 };
 use crate::handoff::RequestTimersFired;
 use crate::history::{EventType, HistoryItem};
 use crate::message::Reply;
 use crate::problem::Problem;
 use crate::run::{
-    ActionResult, ChangedRun, Clocks, Failure, FailureClass, Handover, HandoverAction, HoldKind,
+    ActionResult, ChangedRun, Clocks, Failure, FailureClass, HoldKind, LeaseAction, LeaseEvent,
     Page, PauseScope, PausedBy, Question, ResumeMode, RunStatus, RunView, StepStatus, StepView,
     WaitingOn,
 };
-use crate::scheduler::{SetAnswer, SetTimer, SetTimers};
-use crate::steps::{Grant, ResultAnswer, StartStep, StartSteps, StepResult, StepResults};
+use crate::scheduler::{SetTimer, SetTimerReply, SetTimers};
+use crate::steps::{Grant, ResultReply, StartStep, StartSteps, StepResult, StepResults};
 
 const TEXT: &str = "agent: outreach\nsteps:\n  - wait: 5 days\n";
 
@@ -115,8 +115,8 @@ fn step() -> StepView {
         claimed_by: Some("builtin-7f3a".parse().unwrap()),
         claimed_at: Some(at("02T09:00:00.010")),
         inline: false,
-        handoff_history: vec![Handover {
-            action: HandoverAction::Claimed,
+        handoff_history: vec![LeaseEvent {
+            action: LeaseAction::Claimed,
             node: "builtin-7f3a".parse().unwrap(),
             at: at("02T09:00:00.010"),
             dispatch: 1,
@@ -337,19 +337,19 @@ pub(super) fn time() -> Vec<Entry> {
         rev: 2,
         due: at("07T09:00:00"),
     };
-    let beat = |alarm: TimerFired| RequestTimersFired { fired: vec![alarm] };
+    let heartbeat = |timer: TimerFired| RequestTimersFired { fired: vec![timer] };
     vec![
         command(
             "service:scheduler",
-            beat(fired.clone()),
-            vec![Reply::Ok(TimerAnswer::Applied)],
+            heartbeat(fired.clone()),
+            vec![Reply::Ok(TimerReply::Applied)],
         ),
         command(
             "service:scheduler",
             TimersFired { fired: vec![fired] },
             vec![
-                Reply::Ok(TimerAnswer::Applied),
-                Reply::Ok(TimerAnswer::Stale),
+                Reply::Ok(TimerReply::Applied),
+                Reply::Ok(TimerReply::Stale),
                 Reply::Problem(not_found()),
             ],
         ),
@@ -359,7 +359,10 @@ pub(super) fn time() -> Vec<Entry> {
                 owner: executor::SERVICE.to_owned(),
                 timers: vec![timer],
             },
-            vec![Reply::Ok(SetAnswer::Set), Reply::Ok(SetAnswer::Stale)],
+            vec![
+                Reply::Ok(SetTimerReply::Set),
+                Reply::Ok(SetTimerReply::Stale),
+            ],
         ),
     ]
 }
@@ -419,9 +422,9 @@ pub(super) fn work() -> Vec<Entry> {
                 ],
             },
             vec![
-                Reply::Ok(ResultAnswer::Applied),
-                Reply::Ok(ResultAnswer::Known),
-                Reply::Ok(ResultAnswer::Late),
+                Reply::Ok(ResultReply::Applied),
+                Reply::Ok(ResultReply::Known),
+                Reply::Ok(ResultReply::Late),
                 Reply::Problem(not_found()),
             ],
         ),

@@ -9,24 +9,25 @@ use super::SERVICE;
 use crate::message::{Command, Reply};
 use crate::notification::{RunEnded, Watched};
 
-/// The ends of these are told with [`NoteEnds`](crate::notification::NoteEnds) from the commit of this on.
+/// The ends of these are told with [`RecordRunEnds`](crate::notification::NoteEnds) from the commit of this on.
 /// Again changes nothing that anybody sees. 404 for what is not there, 422 for a request: its end is not
 /// the executor's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WatchEnds {
+pub struct WatchRunEnds {
     /// At least one.
-    pub of: Vec<EndsOf>,
+    pub of: Vec<RunEndsOf>,
 }
-command!(WatchEnds, "watch_ends", Vec<Reply<EndWatched>>, |it| it
-    .of
-    .first()
-    .map(ToString::to_string)
-    .unwrap_or_default());
+command!(
+    WatchRunEnds,
+    "watch_run_ends",
+    Vec<Reply<RunEndWatched>>,
+    |it| it.of.first().map(ToString::to_string).unwrap_or_default()
+);
 
 /// Whose ends are told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EndsOf {
+pub enum RunEndsOf {
     /// A request has no end that is a run's: refused by itself.
     Request(HoldId),
     /// One run.
@@ -37,7 +38,7 @@ pub enum EndsOf {
     All,
 }
 
-impl fmt::Display for EndsOf {
+impl fmt::Display for RunEndsOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Request(id) => Watched::Request(*id).fmt(f),
@@ -48,7 +49,7 @@ impl fmt::Display for EndsOf {
     }
 }
 
-impl From<Watched> for EndsOf {
+impl From<Watched> for RunEndsOf {
     fn from(of: Watched) -> Self {
         match of {
             Watched::Request(id) => Self::Request(id),
@@ -60,7 +61,7 @@ impl From<Watched> for EndsOf {
 
 /// To one thing that is watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndWatched {
+pub struct RunEndWatched {
     /// The run has ended before, and so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Box<RunEnded>>,

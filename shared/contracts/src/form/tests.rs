@@ -127,11 +127,11 @@ fn a_schema_is_checked_when_it_is_asked_with() {
 #[test]
 fn a_boolean_among_options_says_how_to_mend_it() {
     #[derive(Debug, serde::Deserialize)]
-    struct Asked {
+    struct IdempotencyKey {
         #[serde(deserialize_with = "super::words")]
         options: Vec<String>,
     }
-    let read = |text: &str| serde_json::from_str::<Asked>(text);
+    let read = |text: &str| serde_json::from_str::<IdempotencyKey>(text);
     assert_eq!(
         read(r#"{"options": ["yes", "no"]}"#).unwrap().options.len(),
         2

@@ -12,8 +12,8 @@ use crate::message::{Command, Reply};
 /// none is. Needs a signed assertion.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DecideTogether {
-    /// Which: 1 to [`DecideTogether::IDS_MAX`], each once, in any partition.
+pub struct DecideRequests {
+    /// Which: 1 to [`DecideRequests::IDS_MAX`], each once, in any partition.
     pub ids: Vec<HoldId>,
     /// What.
     pub decision: Decision,
@@ -22,13 +22,13 @@ pub struct DecideTogether {
     pub versions: BTreeMap<HoldId, u64>,
 }
 command!(
-    DecideTogether,
-    "decide_together",
+    DecideRequests,
+    "decide_requests",
     Vec<Reply<DecidedOne>>,
     |it| it.ids.first().map(HoldId::to_string).unwrap_or_default()
 );
 
-impl DecideTogether {
+impl DecideRequests {
     /// Most requests of one commit.
     pub const IDS_MAX: usize = 500;
 }

@@ -72,17 +72,17 @@ query!(ListUsers, "users", Page<UserView>);
 /// Changes of users of all workspaces after a number: how readers keep their copies. Asked under
 /// the workspace [`crate::subject::SYSTEM_WORKSPACE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserFacts {
+pub struct ListUserChanges {
     /// Facts with a greater number; 0 is the beginning.
     pub after: u64,
     /// 1 to 500.
     pub limit: u64,
 }
-query!(UserFacts, "user_facts", Vec<UserFact>);
+query!(ListUserChanges, "user_changes", Vec<UserChange>);
 
 /// One change of a user, numbered by the publisher without gaps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserFact {
+pub struct UserChange {
     /// From 1.
     pub seq: u64,
     /// Whose.

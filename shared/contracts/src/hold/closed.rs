@@ -5,7 +5,7 @@ use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Deed, HoldOutcome};
+use super::{HandoffEvent, HoldOutcome};
 
 /// How a hold was closed; sent again until the executor has confirmed it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,8 +28,8 @@ pub struct HoldClosed {
     /// What was done with a handoff before, as far as the executor has not confirmed it: so that a
     /// run's history has it in order, whichever message arrives first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deeds: Vec<Deed>,
-    /// A rung of its ladder ended it as its time-out would, perhaps before its deadline.
+    pub handoff_events: Vec<HandoffEvent>,
+    /// A rung of its ladder ended it as its timeout would, perhaps before its deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_rung: Option<EndedByRung>,
 }
@@ -48,7 +48,7 @@ pub struct EndedByRung {
 /// What the executor says to one [`HoldClosed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ClosedAnswer {
+pub enum CloseReply {
     /// The run goes on with it.
     Applied,
     /// The run is paused: it takes effect on resume.

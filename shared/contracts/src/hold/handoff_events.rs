@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 /// What was done with a run's handoff that stands, for the history of the run; sent again until the
 /// executor has confirmed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HoldHandled {
+pub struct HandoffUpdate {
     /// Which.
     pub id: HoldId,
     /// Of the owner's row: everything up to it is among these, or was confirmed before.
     pub rev: u64,
     /// At least one, in order. Those that the executor knows change nothing.
-    pub deeds: Vec<Deed>,
+    pub handoff_events: Vec<HandoffEvent>,
 }
 
 /// One thing that was done with a handoff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deed {
+pub struct HandoffEvent {
     /// Version of the request that it made: rises, and tells it apart from any other.
     pub rev: u64,
     /// What.
     #[serde(rename = "do")]
-    pub kind: DeedKind,
+    pub kind: HandoffEventKind,
     /// Who; `service:scheduler` where the ladder did.
     pub by: String,
     /// When.
@@ -32,7 +32,7 @@ pub struct Deed {
     /// Whom it is put to since; empty where nobody else has it than before, or the owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
-    /// With [`DeedKind::Timed`]: time from when it was asked, in milliseconds.
+    /// With [`HandoffEventKind::Timed`]: time from when it was asked, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_ms: Option<u64>,
 }
@@ -40,7 +40,7 @@ pub struct Deed {
 /// What was done with a handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DeedKind {
+pub enum HandoffEventKind {
     /// Somebody said that it is theirs.
     Accepted,
     /// Somebody else has it.
@@ -52,12 +52,12 @@ pub enum DeedKind {
     Timed,
 }
 
-/// What the executor says to one [`HoldHandled`].
+/// What the executor says to one [`HandoffUpdate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum HandledAnswer {
+pub enum HandoffUpdateReply {
     /// The run's history has it.
-    Noted,
+    EventRecorded,
     /// The run, or the hold, had ended before.
     Stale,
 }

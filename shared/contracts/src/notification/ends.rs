@@ -10,15 +10,20 @@ use crate::run::RunStatus;
 
 /// Runs that have ended; one message a batch of the executor, sent again until it is confirmed (S0-T4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NoteEnds {
+pub struct RecordRunEnds {
     /// At least one.
     pub ends: Vec<RunEnded>,
 }
-command!(NoteEnds, "note_ends", Vec<Reply<EndNoted>>, |it| it
-    .ends
-    .first()
-    .map(|first| first.run.to_string())
-    .unwrap_or_default());
+command!(
+    RecordRunEnds,
+    "record_run_ends",
+    Vec<Reply<RunEndRecorded>>,
+    |it| it
+        .ends
+        .first()
+        .map(|first| first.run.to_string())
+        .unwrap_or_default()
+);
 
 /// How one run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +56,7 @@ pub struct RunEnded {
 /// What the notification service says to one [`RunEnded`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EndNoted {
+pub enum RunEndRecorded {
     /// Those who want this end are told. Others may want the next one.
     Told,
     /// It was known.

@@ -54,7 +54,7 @@ impl Default for Preferences {
 pub struct Channels {
     /// Which is tried first, and which after it; what is not named is not used. Each once.
     #[serde(default = "by_mail")]
-    pub order: Vec<Way>,
+    pub order: Vec<PersonalChannel>,
     /// Mails, to the address that the workspace knows of the person.
     #[serde(default)]
     pub email: ChannelRule,
@@ -76,7 +76,7 @@ impl Default for Channels {
 /// A way out of the application to one person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum PersonalChannel {
     /// By mail.
     #[serde(alias = "mail")]
     Email,
@@ -84,7 +84,7 @@ pub enum Way {
     Chat,
 }
 
-impl Way {
+impl PersonalChannel {
     /// The channel of its deliveries.
     #[must_use]
     pub const fn channel(self) -> Channel {
@@ -207,8 +207,8 @@ const fn yes() -> bool {
     true
 }
 
-fn by_mail() -> Vec<Way> {
-    vec![Way::Email]
+fn by_mail() -> Vec<PersonalChannel> {
+    vec![PersonalChannel::Email]
 }
 
 const fn slack() -> WebhookFormat {

@@ -13,28 +13,28 @@ use crate::message::{Command, Query};
 /// live event. Changes of one commit have one number; within it the notifications are in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Mark {
+pub struct FeedCursor {
     /// Of the commit; only rises.
     pub seq: u64,
     /// Which notification.
     pub id: NotificationId,
 }
 
-/// The text is no [`Mark`].
+/// The text is no [`FeedCursor`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected `<number>_<notification>`")]
-pub struct NoMark;
+pub struct InvalidFeedCursor;
 
-impl fmt::Display for Mark {
+impl fmt::Display for FeedCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.seq, self.id)
     }
 }
 
-impl FromStr for Mark {
-    type Err = NoMark;
+impl FromStr for FeedCursor {
+    type Err = InvalidFeedCursor;
 
-    fn from_str(text: &str) -> Result<Self, NoMark> {
+    fn from_str(text: &str) -> Result<Self, InvalidFeedCursor> {
         let parse = || {
             let (seq, id) = text.split_once('_')?;
             // Rows have 63 bits.
@@ -42,20 +42,20 @@ impl FromStr for Mark {
             let id = id.parse().ok()?;
             Some(Self { seq, id })
         };
-        parse().ok_or(NoMark)
+        parse().ok_or(InvalidFeedCursor)
     }
 }
 
-impl TryFrom<String> for Mark {
-    type Error = NoMark;
+impl TryFrom<String> for FeedCursor {
+    type Error = InvalidFeedCursor;
 
-    fn try_from(text: String) -> Result<Self, NoMark> {
+    fn try_from(text: String) -> Result<Self, InvalidFeedCursor> {
         text.parse()
     }
 }
 
-impl From<Mark> for String {
-    fn from(mark: Mark) -> Self {
+impl From<FeedCursor> for String {
+    fn from(mark: FeedCursor) -> Self {
         mark.to_string()
     }
 }
@@ -64,35 +64,35 @@ impl From<Mark> for String {
 /// person may see them: who asks has checked it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ListNews {
+pub struct GetNotificationFeed {
     /// Whose.
     pub person: UserName,
     /// Only what changed after this; none: from the beginning.
-    pub after: Option<Mark>,
+    pub after: Option<FeedCursor>,
     /// Only those that are not read.
     #[serde(default)]
     pub unread: bool,
     /// 1 to 500.
     pub limit: u64,
 }
-query!(ListNews, "news", News);
+query!(GetNotificationFeed, "news", FeedPage);
 
 /// A page of what is new.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct News {
+pub struct FeedPage {
     /// Each as it now is: what changed twice stands here once.
-    pub items: Vec<NewsItem>,
+    pub items: Vec<FeedItem>,
     /// More has changed already.
     pub more: bool,
-    /// Number of the newest change in the workspace: a [`Mark`] beyond it never was one.
+    /// Number of the newest change in the workspace: a [`FeedCursor`] beyond it never was one.
     pub newest: u64,
 }
 
 /// A notification that has come, or changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewsItem {
+pub struct FeedItem {
     /// Where it stands among the changes.
-    pub mark: Mark,
+    pub mark: FeedCursor,
     /// As it now is.
     pub notification: NotificationView,
 }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_mark_is_read_as_it_is_written() {
         let text = "12_note_01920000000070008000000000000001-1-3";
-        let mark: Mark = text.parse().unwrap();
+        let mark: FeedCursor = text.parse().unwrap();
         assert_eq!((mark.seq, mark.id.rev), (12, Some(3)));
         assert_eq!(mark.to_string(), text);
         for wrong in [
@@ -161,7 +161,11 @@ mod tests {
             "9223372036854775808_note_01920000000070008000000000000001-1",
             "12_hold_01920000000070008000000000000001-1",
         ] {
-            assert_eq!(wrong.parse::<Mark>(), Err(NoMark), "{wrong}");
+            assert_eq!(
+                wrong.parse::<FeedCursor>(),
+                Err(InvalidFeedCursor),
+                "{wrong}"
+            );
         }
     }
 }

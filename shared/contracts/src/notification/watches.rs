@@ -104,17 +104,17 @@ query!(ListWatches, "watches", Page<WatchView>);
 /// Whether one person watches something, and how many do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GetWatching {
+pub struct GetWatchStatus {
     /// Who.
     pub person: holdpoint_ids::UserName,
     /// What.
     pub of: Watched,
 }
-query!(GetWatching, "watching", Watching);
+query!(GetWatchStatus, "watching", WatchStatus);
 
-/// To [`GetWatching`].
+/// To [`GetWatchStatus`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Watching {
+pub struct WatchStatus {
     /// Whether that person does.
     pub is_watched: bool,
     /// How many people do.

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_ids::{UserName, WebhookId};
 use serde::{Deserialize, Serialize};
 
-use super::{DeliveryView, FactKind, SERVICE};
+use super::{DeliveryView, RequestEventKind, SERVICE};
 use crate::message::{Command, Query};
 use crate::run::{HoldKind, Page, RunStatus};
 
@@ -35,30 +35,30 @@ impl WebhookFormat {
 
 /// The name of what happened to a request; none: nobody is told of timers.
 #[must_use]
-pub const fn event_name(kind: HoldKind, what: FactKind) -> Option<&'static str> {
+pub const fn event_name(kind: HoldKind, what: RequestEventKind) -> Option<&'static str> {
     Some(match (kind, what) {
         (HoldKind::Timer, _) => return None,
-        (HoldKind::Approval, FactKind::Opened) => "approval.requested",
-        (HoldKind::Approval, FactKind::Assigned) => "approval.reassigned",
-        (HoldKind::Approval, FactKind::Escalated) => "approval.escalated",
-        (HoldKind::Approval, FactKind::TakenOver) => "approval.taken_over",
-        (HoldKind::Approval, FactKind::Decided) => "approval.decided",
-        (HoldKind::Approval, FactKind::Expired) => "approval.expired",
-        (HoldKind::Approval, FactKind::Withdrawn) => "approval.withdrawn",
-        (HoldKind::Input, FactKind::Opened) => "input.requested",
-        (HoldKind::Input, FactKind::Assigned) => "input.reassigned",
-        (HoldKind::Input, FactKind::Escalated) => "input.escalated",
-        (HoldKind::Input, FactKind::TakenOver) => "input.taken_over",
-        (HoldKind::Input, FactKind::Decided) => "input.answered",
-        (HoldKind::Input, FactKind::Expired) => "input.expired",
-        (HoldKind::Input, FactKind::Withdrawn) => "input.withdrawn",
-        (HoldKind::Handoff, FactKind::Opened) => "handoff.offered",
-        (HoldKind::Handoff, FactKind::Assigned) => "handoff.reassigned",
-        (HoldKind::Handoff, FactKind::Escalated) => "handoff.escalated",
-        (HoldKind::Handoff, FactKind::TakenOver) => "handoff.taken_over",
-        (HoldKind::Handoff, FactKind::Decided) => "handoff.completed",
-        (HoldKind::Handoff, FactKind::Expired) => "handoff.expired",
-        (HoldKind::Handoff, FactKind::Withdrawn) => "handoff.withdrawn",
+        (HoldKind::Approval, RequestEventKind::Opened) => "approval.requested",
+        (HoldKind::Approval, RequestEventKind::Assigned) => "approval.reassigned",
+        (HoldKind::Approval, RequestEventKind::Escalated) => "approval.escalated",
+        (HoldKind::Approval, RequestEventKind::TakenOver) => "approval.taken_over",
+        (HoldKind::Approval, RequestEventKind::Decided) => "approval.decided",
+        (HoldKind::Approval, RequestEventKind::Expired) => "approval.expired",
+        (HoldKind::Approval, RequestEventKind::Withdrawn) => "approval.withdrawn",
+        (HoldKind::Input, RequestEventKind::Opened) => "input.requested",
+        (HoldKind::Input, RequestEventKind::Assigned) => "input.reassigned",
+        (HoldKind::Input, RequestEventKind::Escalated) => "input.escalated",
+        (HoldKind::Input, RequestEventKind::TakenOver) => "input.taken_over",
+        (HoldKind::Input, RequestEventKind::Decided) => "input.answered",
+        (HoldKind::Input, RequestEventKind::Expired) => "input.expired",
+        (HoldKind::Input, RequestEventKind::Withdrawn) => "input.withdrawn",
+        (HoldKind::Handoff, RequestEventKind::Opened) => "handoff.offered",
+        (HoldKind::Handoff, RequestEventKind::Assigned) => "handoff.reassigned",
+        (HoldKind::Handoff, RequestEventKind::Escalated) => "handoff.escalated",
+        (HoldKind::Handoff, RequestEventKind::TakenOver) => "handoff.taken_over",
+        (HoldKind::Handoff, RequestEventKind::Decided) => "handoff.completed",
+        (HoldKind::Handoff, RequestEventKind::Expired) => "handoff.expired",
+        (HoldKind::Handoff, RequestEventKind::Withdrawn) => "handoff.withdrawn",
     })
 }
 

@@ -8,17 +8,17 @@ fn ends_are_told_and_asked_for_and_nothing_else() {
     for (client, subject, may) in [
         (
             Client::Executor,
-            "hp.acme.cmd.notification.3.note_ends",
+            "hp.acme.cmd.notification.3.record_run_ends",
             true,
         ),
         (
             Client::Executor,
-            "hp.acme.cmd.notification.3.note_requests",
+            "hp.acme.cmd.notification.3.record_request_events",
             false,
         ),
         (
             Client::Notification,
-            "hp.acme.cmd.executor.3.watch_ends",
+            "hp.acme.cmd.executor.3.watch_run_ends",
             true,
         ),
         (
@@ -74,11 +74,11 @@ fn a_fact_has_one_sender() {
     for (verb, sender) in [
         ("executor.3.timers_fired", Client::Scheduler),
         ("executor.3.holds_closed", Client::Handoff),
-        ("executor.3.holds_handled", Client::Handoff),
+        ("executor.3.handoffs_updated", Client::Handoff),
         ("handoff.3.set_holds", Client::Executor),
         ("handoff.3.timers_fired", Client::Scheduler),
-        ("notification.3.note_requests", Client::Handoff),
-        ("notification.3.note_ends", Client::Executor),
+        ("notification.3.record_request_events", Client::Handoff),
+        ("notification.3.record_run_ends", Client::Executor),
     ] {
         for client in all() {
             let stored = format!("hp.acme.cmd.{verb}");
@@ -203,7 +203,7 @@ fn a_program_reads_nothing_that_is_somebodys_alone() {
         "notification.watches",
         "notification.webhooks",
         "handoff.users",
-        "handoff.user_facts",
+        "handoff.user_changes",
     ] {
         let subject = format!("hp.acme.get.{other}");
         assert!(!may_publish(&program, &subject), "{other}");

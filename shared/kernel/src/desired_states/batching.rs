@@ -1,32 +1,32 @@
-//! Packs wishes into messages: one kind, workspace and partition each, within the bus's size.
+//! Packs desired states into messages: one kind, workspace and partition each, within the bus's size.
 
 use std::collections::{BTreeMap, HashSet};
 
 use holdpoint_bus::Outgoing;
 use holdpoint_ids::{Workspace, partition};
 
-use super::{ENVELOPE_BYTES, Sent, Unconfirmed, WishKey};
+use super::{DesiredStateKey, ENVELOPE_BYTES, Sent, Unacknowledged};
 use crate::Service;
 
-/// Wishes that one message carries at most.
-const WISHES_PER_MESSAGE: usize = 500;
+/// Desired states that one message carries at most.
+const DESIRED_STATES_PER_MESSAGE: usize = 500;
 
-/// A message and the wishes in it, in its order.
+/// A message and the desired states in it, in its order.
 #[derive(Debug)]
 pub(crate) struct Letter {
     pub(crate) message: Outgoing,
     pub(crate) carried: Vec<Sent>,
 }
 
-/// What became of wishes that were to be packed.
+/// What became of desired states that were to be packed.
 #[derive(Debug, Default)]
 pub(crate) struct Packed {
     pub(crate) letters: Vec<Letter>,
     /// No message can carry these, with the reason.
-    pub(crate) unsendable: Vec<(Unconfirmed, Unsendable)>,
+    pub(crate) unsendable: Vec<(Unacknowledged, Unsendable)>,
 }
 
-/// Why no message can carry a wish.
+/// Why no message can carry a desired state.
 #[derive(Debug, Clone)]
 pub(crate) enum Unsendable {
     /// The bus does not take a message of its size.
@@ -35,61 +35,71 @@ pub(crate) enum Unsendable {
     Unreadable(String),
 }
 
-/// Packs wishes; those in `alone` each into a message of their own.
+/// Packs desired states; those in `alone` each into a message of their own.
 pub(crate) fn pack<S: Service>(
     service: &S,
-    wishes: Vec<Unconfirmed>,
-    alone: &HashSet<WishKey>,
+    desired_states: Vec<Unacknowledged>,
+    alone: &HashSet<DesiredStateKey>,
     bytes_max: usize,
 ) -> Packed {
     let mut packed = Packed::default();
-    let mut groups: BTreeMap<(String, String, u32), Vec<Unconfirmed>> = BTreeMap::new();
-    for wish in wishes {
-        if alone.contains(&wish.sent.key) {
-            write(service, vec![wish], bytes_max, &mut packed);
+    let mut groups: BTreeMap<(String, String, u32), Vec<Unacknowledged>> = BTreeMap::new();
+    for desired_state in desired_states {
+        if alone.contains(&desired_state.sent.key) {
+            write(service, vec![desired_state], bytes_max, &mut packed);
             continue;
         }
-        let key = &wish.sent.key;
+        let key = &desired_state.sent.key;
         let group = (
             key.kind.to_string(),
             key.workspace.clone(),
             partition(&key.id),
         );
-        groups.entry(group).or_default().push(wish);
+        groups.entry(group).or_default().push(desired_state);
     }
     for group in groups.into_values() {
         let (mut chunk, mut bytes) = (Vec::new(), ENVELOPE_BYTES);
-        for wish in group {
-            let more = wish.body.len() + 1;
-            let is_full = chunk.len() == WISHES_PER_MESSAGE || bytes + more > bytes_max;
+        for desired_state in group {
+            let more = desired_state.body.len() + 1;
+            let is_full = chunk.len() == DESIRED_STATES_PER_MESSAGE || bytes + more > bytes_max;
             if is_full && !chunk.is_empty() {
                 write(service, std::mem::take(&mut chunk), bytes_max, &mut packed);
                 bytes = ENVELOPE_BYTES;
             }
             bytes += more;
-            chunk.push(wish);
+            chunk.push(desired_state);
         }
         write(service, chunk, bytes_max, &mut packed);
     }
     packed
 }
 
-/// Writes one message; what cannot be written together is written in halves, so that one bad wish
+/// Writes one message; what cannot be written together is written in halves, so that one bad desired state
 /// holds up no other.
-fn write<S: Service>(service: &S, first: Vec<Unconfirmed>, bytes_max: usize, packed: &mut Packed) {
+fn write<S: Service>(
+    service: &S,
+    first: Vec<Unacknowledged>,
+    bytes_max: usize,
+    packed: &mut Packed,
+) {
     let mut chunks = vec![first];
     while let Some(mut chunk) = chunks.pop() {
         match message(service, &chunk, bytes_max) {
             Ok(message) => packed.letters.push(Letter {
                 message,
-                carried: chunk.into_iter().map(|wish| wish.sent).collect(),
+                carried: chunk
+                    .into_iter()
+                    .map(|desired_state| desired_state.sent)
+                    .collect(),
             }),
             Err(_) if chunk.len() > 1 => {
                 chunks.push(chunk.split_off(chunk.len() / 2));
                 chunks.push(chunk);
             }
             Err(why) => {
-                let alone = chunk.into_iter().map(|wish| (wish, why.clone()));
+                let alone = chunk
+                    .into_iter()
+                    .map(|desired_state| (desired_state, why.clone()));
                 packed.unsendable.extend(alone);
             }
         }
@@ -98,7 +108,7 @@ fn write<S: Service>(service: &S, first: Vec<Unconfirmed>, bytes_max: usize, pac
 
 fn message<S: Service>(
     service: &S,
-    chunk: &[Unconfirmed],
+    chunk: &[Unacknowledged],
     bytes_max: usize,
 ) -> Result<Outgoing, Unsendable> {
     let unreadable = |error: &dyn std::fmt::Display| Unsendable::Unreadable(error.to_string());
@@ -110,9 +120,12 @@ fn message<S: Service>(
         .workspace
         .parse()
         .map_err(|error| unreadable(&format!("workspace `{}`: {error}", first.workspace)))?;
-    let bodies: Vec<_> = chunk.iter().map(|wish| wish.body.as_str()).collect();
+    let bodies: Vec<_> = chunk
+        .iter()
+        .map(|desired_state| desired_state.body.as_str())
+        .collect();
     let message = service
-        .wish_message(&first.kind, &workspace, &bodies)
+        .desired_state_command(&first.kind, &workspace, &bodies)
         .map_err(|error| unreadable(&error))?;
     let bytes = message.subject.len() + message.body.len();
     if bytes > bytes_max {

@@ -1,4 +1,4 @@
-//! Writes the command that carries rows of wishes. The rows go as they are: a replica of another
+//! Writes the command that carries rows of desired states. The rows go as they are: a replica of another
 //! version may have written them, and its fields must reach the receiver.
 
 use holdpoint_bus::Outgoing;

@@ -9,7 +9,7 @@ use sea_orm::DatabaseConnection;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Courier, Unconfirmed, WishKey, page};
+use super::{DesiredStateKey, Sender, Unacknowledged, page};
 use crate::Service;
 use crate::writer::chain;
 
@@ -23,13 +23,13 @@ const EVERY: Duration = if cfg!(test) {
 /// Real time until a bus that stored none is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// Rounds that a wish waits at most between two sendings: a minute.
+/// Rounds that a desired state waits at most between two sendings: a minute.
 const WAIT_MAX: u32 = 12;
 
-/// The same for a wish that its receiver has not accepted: ten minutes.
+/// The same for a desired state that its receiver has not accepted: ten minutes.
 const UNACCEPTED_WAIT_MAX: u32 = 120;
 
-/// Wishes of a refused kind that are tried at once; the next try takes those behind them.
+/// Desired states of a refused kind that are tried at once; the next try takes those behind them.
 const TRIED_AT_ONCE: u64 = 10;
 
 /// Rows that are read at once; fewer in this crate's own tests.
@@ -39,9 +39,9 @@ const PAGE: u64 = if cfg!(test) { 4 } else { 1_000 };
 /// away for long finds in its stream.
 const LOOK_MAX: u64 = 10_000;
 
-/// Sends wishes again until it is told to stop.
+/// Sends desired states again until it is told to stop.
 pub(crate) async fn resend<S: Service>(
-    courier: Courier<S>,
+    courier: Sender<S>,
     db: DatabaseConnection,
     stop: CancellationToken,
 ) {
@@ -53,7 +53,7 @@ pub(crate) async fn resend<S: Service>(
             None => return,
             Some(Ok(())) => most = LOOK_MAX,
             Some(Err(error)) => {
-                tracing::warn!(service = S::NAME, error = %chain(&error), "unconfirmed wishes could not be read; the next round does");
+                tracing::warn!(service = S::NAME, error = %chain(&error), "unconfirmed desired states could not be read; the next round does");
             }
         }
         let next = rounds.until_next(&courier, &db);
@@ -61,7 +61,7 @@ pub(crate) async fn resend<S: Service>(
             None => return,
             Some(Ok(())) => {}
             Some(Err(error)) => {
-                tracing::warn!(service = S::NAME, error = %chain(&error), "unconfirmed wishes could not be read; trying again");
+                tracing::warn!(service = S::NAME, error = %chain(&error), "unconfirmed desired states could not be read; trying again");
                 if stop
                     .run_until_cancelled(tokio::time::sleep(EVERY))
                     .await
@@ -77,13 +77,13 @@ pub(crate) async fn resend<S: Service>(
 /// What earlier rounds have seen.
 #[derive(Debug, Default)]
 struct Rounds {
-    seen: HashMap<WishKey, Seen>,
+    seen: HashMap<DesiredStateKey, Seen>,
     /// Kinds that the bus stores again, until all their rows were seen.
     stored_again: HashSet<String>,
     /// Where the last try of a refused kind ended.
-    tried: HashMap<String, WishKey>,
+    tried: HashMap<String, DesiredStateKey>,
     /// Where the last round had to stop; none: it saw all.
-    behind: Option<WishKey>,
+    behind: Option<DesiredStateKey>,
     /// Number of times that the whole table was seen.
     turn: u32,
 }
@@ -102,7 +102,7 @@ impl Rounds {
     /// Looks at `most` rows and sends those that are due.
     async fn round<S: Service>(
         &mut self,
-        courier: &Courier<S>,
+        courier: &Sender<S>,
         db: &DatabaseConnection,
         most: u64,
     ) -> Result<(), StoreError> {
@@ -142,7 +142,7 @@ impl Rounds {
     /// Waits until it is time for the next round: at once, when the bus stores a kind again.
     async fn until_next<S: Service>(
         &mut self,
-        courier: &Courier<S>,
+        courier: &Sender<S>,
         db: &DatabaseConnection,
     ) -> Result<(), StoreError> {
         let next = Instant::now() + EVERY;
@@ -159,17 +159,17 @@ impl Rounds {
         Ok(())
     }
 
-    /// Sends a few wishes of each kind that the bus did not store, to find out whether it does again: what
-    /// waited meanwhile is due then. Each try takes the next few, so that wishes that the bus will never
+    /// Sends a few desired states of each kind that the bus did not store, to find out whether it does again: what
+    /// waited meanwhile is due then. Each try takes the next few, so that desired states that the bus will never
     /// store hold up no other one. Tells whether the bus stores the kind.
     async fn try_refused<S: Service>(
         &mut self,
-        courier: &Courier<S>,
+        courier: &Sender<S>,
         db: &DatabaseConnection,
     ) -> Result<bool, StoreError> {
         let mut any = false;
         for kind in courier.refused() {
-            let begin = WishKey {
+            let begin = DesiredStateKey {
                 kind: Cow::Owned(kind.clone()),
                 workspace: String::new(),
                 id: String::new(),
@@ -199,7 +199,7 @@ impl Rounds {
     /// sent.
     fn is_due(
         &mut self,
-        row: &Unconfirmed,
+        row: &Unacknowledged,
         (is_start, is_refused): (bool, bool),
         wait_max: u32,
     ) -> bool {

@@ -1,4 +1,4 @@
-//! Carries wishes to their receivers and brings their confirmations back.
+//! Carries desired states to their receivers and brings their confirmations back.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -15,43 +15,43 @@ use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::letters::{Unsendable, pack};
-use super::open::Open;
+use super::batching::{Unsendable, pack};
+use super::in_flight::InFlight;
 use super::unaccepted::Unaccepted;
-use super::{Sent, Unconfirmed, WishKey};
-use crate::activity::Activity;
+use super::{DesiredStateKey, Sent, Unacknowledged};
+use crate::activity::KernelStatus;
 use crate::commit::write;
 use crate::outbox::message_bytes_max;
 use crate::publisher::Published;
 use crate::task::{Origin, Raw, Task};
 use crate::writer::chain;
-use crate::{AfterRefusal, Confirmed, RefusedWish, Service};
+use crate::{Acknowledged, AfterRefusal, InputOf, RefusedState, Service};
 
-/// Wishes known to need a message of their own; beyond it they are found out again.
+/// Desired states known to need a message of their own; beyond it they are found out again.
 const ALONE_MAX: usize = 10_000;
 
 /// Status of an answer that says nothing about the message: the receiver's database is away.
 const UNAVAILABLE: u16 = 503;
 
-/// Sends wishes with an inbox of this kernel as their return address. Cheap to clone.
-pub(crate) struct Courier<S: Service> {
+/// Sends desired states with an inbox of this kernel as their return address. Cheap to clone.
+pub(crate) struct Sender<S: Service> {
     pub(crate) service: Arc<S>,
     pub(crate) bus: Bus,
     pub(crate) published: Published,
-    pub(crate) activity: Activity,
+    pub(crate) activity: KernelStatus,
     /// For what no message can carry. Weak: the writer ends when nobody else sends.
     pub(crate) tasks: mpsc::WeakSender<Task<S>>,
     inbox: String,
     post: Arc<Mutex<Post>>,
-    /// The bus has refused wishes of a kind that it took before.
+    /// The bus has refused desired states of a kind that it took before.
     is_refused: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
 struct Post {
-    open: Open,
+    open: InFlight,
     /// Their message was refused whole: each is sent by itself, so that none holds up another.
-    alone: HashSet<WishKey>,
+    alone: HashSet<DesiredStateKey>,
     /// No receiver has accepted these: they are sent again rarely.
     unaccepted: Unaccepted,
     /// Kinds of which the bus did not store the last ones, and whether it said nothing to them: each kind has its
@@ -68,7 +68,7 @@ struct Outcomes {
     why: Option<BusError>,
 }
 
-impl<S: Service> Clone for Courier<S> {
+impl<S: Service> Clone for Sender<S> {
     fn clone(&self) -> Self {
         Self {
             service: Arc::clone(&self.service),
@@ -83,12 +83,12 @@ impl<S: Service> Clone for Courier<S> {
     }
 }
 
-impl<S: Service> Courier<S> {
+impl<S: Service> Sender<S> {
     pub(crate) fn new(
         service: Arc<S>,
         bus: Bus,
         published: Published,
-        activity: Activity,
+        activity: KernelStatus,
         tasks: mpsc::WeakSender<Task<S>>,
     ) -> Self {
         let inbox = bus.client().new_inbox();
@@ -110,17 +110,18 @@ impl<S: Service> Courier<S> {
         Ok(self.bus.client().subscribe(filter).await?)
     }
 
-    /// Sends wishes that were just committed. While the bus stores none of their kind they wait with the others: a
+    /// Sends desired states that were just committed. While the bus stores none of their kind they wait with the others: a
     /// bus that says nothing would be waited for, and whoever asked would wait with us.
-    pub(crate) async fn send(&self, mut wishes: Vec<Unconfirmed>) {
+    pub(crate) async fn send(&self, mut desired_states: Vec<Unacknowledged>) {
         {
             let refused = &self.post().refused;
-            wishes.retain(|wish| !refused.contains_key(&*wish.sent.key.kind));
+            desired_states
+                .retain(|desired_state| !refused.contains_key(&*desired_state.sent.key.kind));
         }
-        self.try_to_send(wishes).await;
+        self.try_to_send(desired_states).await;
     }
 
-    /// Whether the bus did not store the last wishes of a kind.
+    /// Whether the bus did not store the last desired states of a kind.
     pub(super) fn is_refused(&self, kind: &str) -> bool {
         self.post().refused.contains_key(kind)
     }
@@ -130,12 +131,12 @@ impl<S: Service> Courier<S> {
         self.post().refused.keys().cloned().collect()
     }
 
-    /// Ends when the bus refuses wishes of one more kind.
+    /// Ends when the bus refuses desired states of one more kind.
     pub(super) async fn until_refused(&self) {
         self.is_refused.notified().await;
     }
 
-    /// What became of the last wishes of a kind.
+    /// What became of the last desired states of a kind.
     pub(super) fn note(&self, kind: &str, why: Option<&BusError>) {
         let mut post = self.post();
         let was_refused = match why {
@@ -144,31 +145,31 @@ impl<S: Service> Courier<S> {
         };
         let by_silence = post.refused.values().any(|by_silence| *by_silence);
         self.activity
-            .set_wishes_refused(!post.refused.is_empty(), by_silence);
+            .set_desired_states_refused(!post.refused.is_empty(), by_silence);
         drop(post);
         match (why, was_refused) {
             (Some(error), None) => {
-                tracing::warn!(service = S::NAME, %kind, error = %chain(error), "wishes were not stored; they are sent again until they are");
+                tracing::warn!(service = S::NAME, %kind, error = %chain(error), "desired states were not stored; they are sent again until they are");
                 self.is_refused.notify_one();
             }
             (None, Some(_)) => {
-                tracing::info!(service = S::NAME, %kind, "wishes are stored again");
+                tracing::info!(service = S::NAME, %kind, "desired states are stored again");
             }
             (Some(_), Some(_)) | (None, None) => {}
         }
     }
 
-    /// Sends wishes once. Whether they arrive shows in the confirmation; without one they are sent
+    /// Sends desired states once. Whether they arrive shows in the confirmation; without one they are sent
     /// again, so that no failure here is more than a delay.
-    pub(super) async fn try_to_send(&self, wishes: Vec<Unconfirmed>) {
-        if wishes.is_empty() || !self.bus.is_connected() {
+    pub(super) async fn try_to_send(&self, desired_states: Vec<Unacknowledged>) {
+        if desired_states.is_empty() || !self.bus.is_connected() {
             return;
         }
         let bytes_max = message_bytes_max(&self.bus);
         let (mut messages, mut sent) = (Vec::new(), Vec::new());
         let unsendable = {
             let mut post = self.post();
-            let packed = pack(&*self.service, wishes, &post.alone, bytes_max);
+            let packed = pack(&*self.service, desired_states, &post.alone, bytes_max);
             for letter in packed.letters {
                 sent.push(letter.carried.clone());
                 let token = post.open.note(letter.carried);
@@ -178,12 +179,12 @@ impl<S: Service> Courier<S> {
             }
             packed.unsendable
         };
-        for (wish, why) in unsendable {
+        for (desired_state, why) in unsendable {
             match why {
-                Unsendable::TooLarge(reason) => self.bury(wish, reason),
+                Unsendable::TooLarge(reason) => self.bury(desired_state, reason),
                 Unsendable::Unreadable(reason) => {
                     let problem = Problem::new(422, "unreadable", reason);
-                    self.keep_unaccepted(wish.sent, &problem);
+                    self.keep_unaccepted(desired_state.sent, &problem);
                 }
             }
         }
@@ -191,14 +192,19 @@ impl<S: Service> Courier<S> {
         self.judge(sent, stored);
     }
 
-    /// Sends wishes once, each in a message of its own.
-    pub(super) async fn try_each(&self, wishes: Vec<Unconfirmed>) {
-        self.send_alone(wishes.iter().map(|wish| wish.sent.clone()).collect());
-        self.try_to_send(wishes).await;
+    /// Sends desired states once, each in a message of its own.
+    pub(super) async fn try_each(&self, desired_states: Vec<Unacknowledged>) {
+        self.send_alone(
+            desired_states
+                .iter()
+                .map(|desired_state| desired_state.sent.clone())
+                .collect(),
+        );
+        self.try_to_send(desired_states).await;
     }
 
     /// What the bus made of letters. A kind is refused where the bus stored none of its letters. Where it
-    /// stored others, the refused letters have something wrong themselves: their wishes go alone.
+    /// stored others, the refused letters have something wrong themselves: their desired states go alone.
     fn judge(&self, sent: Vec<Vec<Sent>>, stored: Vec<Result<(), BusError>>) {
         let mut outcomes: BTreeMap<Cow<'static, str>, Outcomes> = BTreeMap::new();
         for (carried, stored) in sent.into_iter().zip(stored) {
@@ -221,19 +227,20 @@ impl<S: Service> Courier<S> {
             }
             self.note(&kind, None);
             if let Some(error) = outcome.why {
-                tracing::warn!(service = S::NAME, %kind, error = %chain(&error), wishes = outcome.refused.len(), "some wishes were not stored; each is sent again by itself");
+                tracing::warn!(service = S::NAME, %kind, error = %chain(&error), desired_states = outcome.refused.len(), "some desired states were not stored; each is sent again by itself");
                 self.send_alone(outcome.refused);
             }
         }
     }
 
-    /// Has wishes sent each in a message of its own from now on.
-    fn send_alone(&self, wishes: Vec<Sent>) {
+    /// Has desired states sent each in a message of its own from now on.
+    fn send_alone(&self, desired_states: Vec<Sent>) {
         let mut post = self.post();
         if post.alone.len() > ALONE_MAX {
             post.alone.clear();
         }
-        post.alone.extend(wishes.into_iter().map(|sent| sent.key));
+        post.alone
+            .extend(desired_states.into_iter().map(|sent| sent.key));
     }
 
     /// Takes confirmations until it is told to stop.
@@ -253,7 +260,7 @@ impl<S: Service> Courier<S> {
             match serde_json::from_slice(&message.payload) {
                 Ok(reply) => self.answered(carried, reply),
                 Err(error) => {
-                    tracing::warn!(service = S::NAME, %error, "an answer to wishes that cannot be read");
+                    tracing::warn!(service = S::NAME, %error, "an answer to desired states that cannot be read");
                 }
             }
         }
@@ -270,10 +277,10 @@ impl<S: Service> Courier<S> {
                 self.confirm(confirmed.collect());
             }
             Reply::Problem(problem) if problem.status == UNAVAILABLE => {
-                tracing::debug!(service = S::NAME, %problem, "wishes have to wait for their receiver");
+                tracing::debug!(service = S::NAME, %problem, "desired states have to wait for their receiver");
             }
             Reply::Problem(problem) if carried.len() > 1 => {
-                tracing::warn!(service = S::NAME, %problem, wishes = carried.len(), "refused together; each is sent by itself");
+                tracing::warn!(service = S::NAME, %problem, desired_states = carried.len(), "refused together; each is sent by itself");
                 self.send_alone(carried);
             }
             // The receiver could not read it: a later version of it may.
@@ -285,7 +292,7 @@ impl<S: Service> Courier<S> {
         }
     }
 
-    /// Has the service say what becomes of a wish whose receiver has refused it; gives back what is to
+    /// Has the service say what becomes of a desired state whose receiver has refused it; gives back what is to
     /// be let go.
     fn refusal(&self, sent: Sent, problem: &Problem) -> Option<Sent> {
         if problem.status == UNAVAILABLE {
@@ -294,7 +301,7 @@ impl<S: Service> Courier<S> {
         let workspace: Option<Workspace> = sent.key.workspace.parse().ok();
         let known = workspace.zip(u64::try_from(sent.rev).ok());
         let after = known.map_or(AfterRefusal::Keep, |(workspace, rev)| {
-            self.service.refused(&RefusedWish {
+            self.service.refused(&RefusedState {
                 kind: &sent.key.kind,
                 workspace: &workspace,
                 id: &sent.key.id,
@@ -314,7 +321,7 @@ impl<S: Service> Courier<S> {
             }
             AfterRefusal::Decide(input) => {
                 tracing::warn!(service = S::NAME, %kind, id, rev = sent.rev, %problem, "a desired state was refused; its service decides what follows");
-                let subject = format!("wish.{id}.refused");
+                let subject = format!("desired_state.{id}.refused");
                 let body = write(&Reply::<()>::Problem(problem.clone()));
                 self.submit(sent, vec![input], None, Raw { subject, body });
                 None
@@ -322,26 +329,26 @@ impl<S: Service> Courier<S> {
         }
     }
 
-    /// Keeps a wish that was not accepted: it is sent again rarely.
+    /// Keeps a desired state that was not accepted: it is sent again rarely.
     fn keep_unaccepted(&self, sent: Sent, problem: &Problem) {
         let mut post = self.post();
         post.unaccepted.add(S::NAME, sent, problem);
         post.unaccepted.report(S::NAME, &self.activity);
     }
 
-    /// Whether this wish was not accepted when it was sent last.
+    /// Whether this desired state was not accepted when it was sent last.
     pub(super) fn is_unaccepted(&self, sent: &Sent) -> bool {
         self.post().unaccepted.contains(sent)
     }
 
-    /// Forgets of the wishes that were not accepted those whose rows are gone.
-    pub(super) fn retain_unaccepted(&self, is_there: impl Fn(&WishKey) -> bool) {
+    /// Forgets of the desired states that were not accepted those whose rows are gone.
+    pub(super) fn retain_unaccepted(&self, is_there: impl Fn(&DesiredStateKey) -> bool) {
         let mut post = self.post();
         post.unaccepted.retain(is_there);
         post.unaccepted.report(S::NAME, &self.activity);
     }
 
-    /// Has the service decide what an answer means to it, where it means anything: the wish's row goes
+    /// Has the service decide what an answer means to it, where it means anything: the desired state's row goes
     /// once that is committed, so that the answer is not lost with this process. Gives the others back.
     fn heard(&self, sent: Sent, answer: &Value) -> Option<Sent> {
         {
@@ -352,7 +359,7 @@ impl<S: Service> Courier<S> {
         let workspace: Option<Workspace> = sent.key.workspace.parse().ok();
         let input = workspace.zip(u64::try_from(sent.rev).ok());
         let input = input.and_then(|(workspace, rev)| {
-            self.service.confirmed(&Confirmed {
+            self.service.acknowledged(&Acknowledged {
                 kind: &sent.key.kind,
                 workspace: &workspace,
                 id: &sent.key.id,
@@ -363,7 +370,7 @@ impl<S: Service> Courier<S> {
         let Some(input) = input else {
             return Some(sent);
         };
-        let subject = format!("wish.{}.confirmed", sent.key.id);
+        let subject = format!("desired_state.{}.confirmed", sent.key.id);
         let body = answer.to_string().into();
         self.submit(sent, vec![input], None, Raw { subject, body });
         None
@@ -380,17 +387,17 @@ impl<S: Service> Courier<S> {
         self.published.confirmed(confirmed);
     }
 
-    /// Has a wish that no message can carry kept as a dead letter. Never waits: the writer may be
+    /// Has a desired state that no message can carry kept as a dead letter. Never waits: the writer may be
     /// waiting for the publisher, and the next round finds it again.
-    fn bury(&self, wish: Unconfirmed, reason: String) {
-        let Unconfirmed { sent, body } = wish;
-        let WishKey {
+    fn bury(&self, desired_state: Unacknowledged, reason: String) {
+        let Unacknowledged { sent, body } = desired_state;
+        let DesiredStateKey {
             kind,
             workspace,
             id,
         } = &sent.key;
         let raw = Raw {
-            subject: format!("wish.{workspace}.{kind}.{id}"),
+            subject: format!("desired_state.{workspace}.{kind}.{id}"),
             body: body.into(),
         };
         let poison = Some(Problem::new(422, "unsendable", reason));
@@ -398,13 +405,13 @@ impl<S: Service> Courier<S> {
     }
 
     /// Never waits: what finds no room is found again in the next round.
-    fn submit(&self, sent: Sent, inputs: Vec<S::Input>, poison: Option<Problem>, raw: Raw) {
+    fn submit(&self, sent: Sent, inputs: Vec<InputOf<S>>, poison: Option<Problem>, raw: Raw) {
         let task = Task {
             inputs,
             many: false,
             whole: false,
             asked: None,
-            origin: Origin::Wish {
+            origin: Origin::DesiredState {
                 sent,
                 published: self.published.clone(),
             },

@@ -8,7 +8,7 @@ use holdpoint_bus::{Bus, BusError, Outgoing};
 use tokio::time::Instant;
 
 use crate::Service;
-use crate::activity::Activity;
+use crate::activity::KernelStatus;
 use crate::outbox::Kept;
 use crate::writer::chain;
 
@@ -22,7 +22,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// Rows that wait for the bus, oldest first. Nothing newer overtakes them.
-pub(super) struct Behind {
+pub(super) struct Backlog {
     rows: VecDeque<Kept>,
     bytes: usize,
     /// What is left of the first row; none: it is read from the table.
@@ -31,11 +31,11 @@ pub(super) struct Behind {
     due: Instant,
     /// Rows that were published since the bus refused.
     made_good: usize,
-    activity: Activity,
+    activity: KernelStatus,
 }
 
-impl Behind {
-    pub(super) fn new(activity: Activity) -> Self {
+impl Backlog {
+    pub(super) fn new(activity: KernelStatus) -> Self {
         Self {
             rows: VecDeque::new(),
             bytes: 0,
@@ -123,7 +123,7 @@ impl Behind {
             );
             return None;
         }
-        let Some(Unstored { left, why }) = unstored(bus, messages).await else {
+        let Some(Unpublished { left, why }) = unstored(bus, messages).await else {
             return row;
         };
         tracing::warn!(service = S::NAME, error = %chain(&why), messages = left.len(), "not published: what is committed waits in the outbox, and is tried again until the bus takes it");
@@ -171,14 +171,14 @@ const fn cost(row: &Kept) -> usize {
 }
 
 /// What the bus did not take.
-pub(super) struct Unstored {
+pub(super) struct Unpublished {
     pub(super) left: Vec<Outgoing>,
     /// Why the last of them was not.
     pub(super) why: BusError,
 }
 
 /// Publishes messages; none: all were stored.
-pub(super) async fn unstored(bus: &Bus, messages: Vec<Outgoing>) -> Option<Unstored> {
+pub(super) async fn unstored(bus: &Bus, messages: Vec<Outgoing>) -> Option<Unpublished> {
     let results = bus.publish_each(&messages).await;
     let mut why = None;
     let mut left = Vec::new();
@@ -188,5 +188,5 @@ pub(super) async fn unstored(bus: &Bus, messages: Vec<Outgoing>) -> Option<Unsto
             why = Some(error);
         }
     }
-    why.map(|why| Unstored { left, why })
+    why.map(|why| Unpublished { left, why })
 }

@@ -58,8 +58,8 @@ impl World {
         told
     }
 
-    /// The highest version of a wish that was stored.
-    async fn last_wish(&self) -> u64 {
+    /// The highest version of a desired state that was stored.
+    async fn last_desired_state(&self) -> u64 {
         let ear = StreamUse::Commands("ear");
         let bus = &self.deps.bus;
         let mut messages: pull::Stream = bus
@@ -70,15 +70,18 @@ impl World {
         for _ in 0..bus.stored(ear).await.unwrap() {
             let next = tokio::time::timeout(PATIENCE, messages.next()).await;
             let message = next.unwrap().unwrap().unwrap();
-            let wishes: Vec<Count> = serde_json::from_slice(&message.payload).unwrap();
-            last = wishes.iter().map(|wish| wish.version).fold(last, u64::max);
+            let desired_states: Vec<Count> = serde_json::from_slice(&message.payload).unwrap();
+            last = desired_states
+                .iter()
+                .map(|desired_state| desired_state.version)
+                .fold(last, u64::max);
         }
         last
     }
 
     async fn outbox_is_empty(&self) {
-        let look = async || (self.number_of("outbox").await == 0).then_some(());
-        until(PATIENCE, "an empty outbox", look).await.unwrap();
+        let lookup = async || (self.number_of("outbox").await == 0).then_some(());
+        until(PATIENCE, "an empty outbox", lookup).await.unwrap();
     }
 }
 
@@ -149,7 +152,7 @@ async fn a_full_jetstream_loses_nothing_and_doubles_nothing() {
 }
 
 /// A server whose disk has been full says nothing at all to what it cannot store. Nobody who asks waits for
-/// it, neither for messages nor for wishes; with its voice back everything is told once and in order.
+/// it, neither for messages nor for desired states; with its voice back everything is told once and in order.
 #[tokio::test]
 async fn a_bus_that_says_nothing_holds_up_nobody() {
     let (world, _nats) = world("").await;
@@ -165,12 +168,12 @@ async fn a_bus_that_says_nothing_holds_up_nobody() {
     }
     // The first ones find it out.
     world.add("a", 1, None).await.unwrap();
-    assert!(kernel.handle.submit(vec![wish(1)]).await);
+    assert!(kernel.handle.submit(vec![desired_state(1)]).await);
     assert!(!kernel.handle.is_ready());
     let begun = tokio::time::Instant::now();
     for more in 2..=11 {
         assert_eq!(world.add("a", 1, None).await.unwrap().value, more + 1);
-        assert!(kernel.handle.submit(vec![wish(more)]).await);
+        assert!(kernel.handle.submit(vec![desired_state(more)]).await);
     }
     assert!(begun.elapsed() < SILENCE, "{:?}", begun.elapsed());
     let told = kernel.handle.not_ready().unwrap();
@@ -188,14 +191,14 @@ async fn a_bus_that_says_nothing_holds_up_nobody() {
     // What was published into silence may have been stored all the same.
     told.dedup();
     assert_eq!(told, Vec::from_iter(1..=12));
-    assert_eq!(world.last_wish().await, 11);
+    assert_eq!(world.last_desired_state().await, 11);
     kernel.stop().await;
 }
 
 /// How long the client waits for the word that a message is stored.
 const SILENCE: Duration = Duration::from_secs(5);
 
-fn wish(by: i64) -> Input {
+fn desired_state(by: i64) -> Input {
     let name = "ear-a".to_owned();
     Input { name, by }
 }

@@ -6,12 +6,15 @@ use holdpoint_bus::Outgoing;
 use holdpoint_contracts::message::{Command, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::{self, Parts};
+use holdpoint_decision::{Decided, Decider, Decision, LookupFn, Outcome, Undecided};
 use holdpoint_ids::Workspace;
 use holdpoint_store::{StoreError, Transaction};
 use sea_orm::{ConnectionTrait, Statement, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::{AfterRefusal, Changed, Decision, Facts, Outcome, RefusedWish, Request, Service, Wish};
+use crate::{
+    AfterRefusal, Changed, DecodedCommand, DesiredState, Outbound, RefusedState, Service, Store,
+};
 
 pub(super) const TABLE: &str =
     "CREATE TABLE counters (name TEXT PRIMARY KEY, version BIGINT NOT NULL, value BIGINT NOT NULL)";
@@ -37,25 +40,25 @@ pub(super) const ROOMY: &str = "roomy";
 /// The counter that is never changed: everything is a repetition.
 pub(super) const SAME: &str = "same";
 
-/// Names that begin with it are wished to another service.
+/// Names that begin with it are desired to another service.
 pub(super) const EAR: &str = "ear-";
 
 /// Whose count is told in more words than a small server takes.
 pub(super) const VERBOSE: &str = "verbose";
 
-/// The wish that no message can take.
+/// The desired state that no message can take.
 pub(super) const HUGE: &str = "ear-huge";
 
-/// The wish that cannot be written.
+/// The desired state that cannot be written.
 pub(super) const UNWRITABLE: &str = "ear-unwritable";
 
-/// The wish for which nothing waits when it is refused.
+/// The desired state for which nothing waits when it is refused.
 pub(super) const GONE: &str = "ear-gone";
 
-/// The wish whose refusal is counted.
+/// The desired state whose refusal is counted.
 pub(super) const DECIDED: &str = "ear-decided";
 
-/// Counts refusals of wishes.
+/// Counts refusals of desired states.
 pub(super) const REFUSALS: &str = "refusals";
 
 pub(super) fn acme() -> Workspace {
@@ -86,7 +89,7 @@ pub(super) struct Add {
 impl Command for Add {
     const SERVICE: &'static str = "counter";
     const VERB: &'static str = "add";
-    type Answer = Count;
+    type Reply = Count;
 
     fn aggregate(&self) -> String {
         self.name.clone()
@@ -102,7 +105,7 @@ pub(super) struct AddAll {
 impl Command for AddAll {
     const SERVICE: &'static str = "counter";
     const VERB: &'static str = "add_all";
-    type Answer = Vec<Reply<Count>>;
+    type Reply = Vec<Reply<Count>>;
 
     fn aggregate(&self) -> String {
         self.adds[0].name.clone()
@@ -113,8 +116,7 @@ impl Command for AddAll {
 #[derive(Debug)]
 pub(super) struct Zero;
 
-impl Service for Counter {
-    const NAME: &'static str = "counter";
+impl Decider for Counter {
     type Key = String;
     type State = Count;
     type Input = Input;
@@ -122,53 +124,50 @@ impl Service for Counter {
     type Fact = ();
     type Effect = Count;
     type Refusal = Zero;
-    type Answer = Count;
+    type Reply = Count;
 
     fn key(input: &Input) -> String {
         input.name.clone()
     }
 
     fn decide(
-        &self,
         state: Option<&Count>,
         input: &Input,
-        _: &Facts<'_, Self>,
+        _: LookupFn<'_, Self>,
         _: DateTime<Utc>,
-    ) -> Outcome<Self> {
+    ) -> Decision<Self> {
         if input.name == NEEDY {
-            return Outcome::Need(vec![()]);
+            return Err(Undecided::NeedsMore(vec![()]));
         }
         if input.by == 0 {
-            return Outcome::Refused(Zero);
+            return Err(Undecided::Refused(Zero));
         }
         if input.name == SAME {
-            return Outcome::Unchanged(Count {
+            return Ok(Outcome::Unchanged(Count {
                 name: input.name.clone(),
                 version: 0,
                 value: input.by,
-            });
+            }));
         }
         let state = Count {
             name: input.name.clone(),
             version: state.map_or(0, |state| state.version) + 1,
             value: state.map_or(0, |state| state.value) + input.by,
         };
-        Outcome::Decided(Decision {
+        Ok(Outcome::Decided(Box::new(Decided {
             effects: vec![state.clone()],
             facts: Vec::new(),
-            answer: state.clone(),
+            reply: state.clone(),
             state,
-        })
+        })))
     }
 
     fn aggregate((): &()) -> Option<String> {
         None
     }
 
-    fn fact(_: &Count) {}
-
-    fn is_constant((): &()) -> bool {
-        false
+    fn fact(_: &Count) -> Option<()> {
+        Some(())
     }
 
     fn version(state: &Count) -> u64 {
@@ -179,23 +178,41 @@ impl Service for Counter {
         true
     }
 
-    fn problem(&self, _: &Zero) -> Problem {
+    fn problem(_: &Zero) -> Problem {
         Problem::new(422, "zero", "add something")
     }
+}
 
-    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<Request<Input>, Problem> {
+impl Service for Counter {
+    const NAME: &'static str = "counter";
+    type Domain = Counter;
+
+    fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         let wrong = |error: serde_json::Error| Problem::invalid_body(error.to_string());
         if parts.verb == AddAll::VERB {
             let Envelope { key, command, .. } = serde_json::from_slice(body).map_err(wrong)?;
             let AddAll { adds } = command;
             let inputs = adds.into_iter().map(|Add { name, by }| Input { name, by });
-            return Ok(Request::whole(inputs.collect(), key));
+            return Ok(DecodedCommand::whole(inputs.collect(), key));
         }
         let envelope: Envelope<Add> = serde_json::from_slice(body).map_err(wrong)?;
         let Add { name, by } = envelope.command;
-        Ok(Request::one(Input { name, by }, envelope.key))
+        Ok(DecodedCommand::one(Input { name, by }, envelope.key))
     }
 
+    fn incident(&self, _: &str, body: &[u8], reason: &str) -> Vec<Input> {
+        let body = String::from_utf8_lossy(body);
+        assert!(!reason.is_empty());
+        let is_ours = body.contains(POISON_RUN) || body.contains(NEEDY);
+        let input = Input {
+            name: INCIDENTS.to_owned(),
+            by: 1,
+        };
+        Vec::from_iter(is_ours.then_some(input))
+    }
+}
+
+impl Store<Counter> for Counter {
     async fn load(
         &self,
         db: &Transaction,
@@ -240,7 +257,7 @@ impl Service for Counter {
     async fn save(
         &self,
         db: &Transaction,
-        changed: &[Changed<'_, Self>],
+        changed: &[Changed<'_, Counter>],
         _: DateTime<Utc>,
     ) -> Result<Vec<String>, StoreError> {
         let mut losers = Vec::new();
@@ -276,8 +293,10 @@ impl Service for Counter {
             false => Ok(()),
         }
     }
+}
 
-    fn outbound(&self, effects: &[Count]) -> Vec<Outgoing> {
+impl Outbound<Counter> for Counter {
+    fn messages(&self, effects: &[Count]) -> Vec<Outgoing> {
         let subject = subject::steps(&acme(), "count");
         let messages = effects.iter().map(|count| match count.name.as_str() {
             VERBOSE => Outgoing::json(subject.clone(), &"9".repeat(100_000)),
@@ -286,10 +305,10 @@ impl Service for Counter {
         messages.map(Result::unwrap).collect()
     }
 
-    /// Counts of names that begin with it are wished to the ear.
-    fn wishes(&self, effects: &[Count]) -> Vec<Wish> {
+    /// Counts of names that begin with it are desired to the ear.
+    fn desired_states(&self, effects: &[Count]) -> Vec<DesiredState> {
         let heard = effects.iter().filter(|count| count.name.starts_with(EAR));
-        let wishes = heard.map(|count| Wish {
+        let desired_states = heard.map(|count| DesiredState {
             kind: "heard",
             workspace: acme(),
             id: count.name.clone(),
@@ -299,10 +318,10 @@ impl Service for Counter {
                 _ => serde_json::to_string(count).unwrap(),
             },
         });
-        wishes.collect()
+        desired_states.collect()
     }
 
-    fn wish_message(
+    fn desired_state_command(
         &self,
         kind: &str,
         workspace: &Workspace,
@@ -319,8 +338,8 @@ impl Service for Counter {
         })
     }
 
-    fn refused(&self, wish: &RefusedWish<'_>) -> AfterRefusal<Input> {
-        match wish.id {
+    fn refused(&self, desired_state: &RefusedState<'_>) -> AfterRefusal<Input> {
+        match desired_state.id {
             GONE => AfterRefusal::LetGo,
             DECIDED => AfterRefusal::Decide(Input {
                 name: REFUSALS.to_owned(),
@@ -328,17 +347,6 @@ impl Service for Counter {
             }),
             _ => AfterRefusal::Keep,
         }
-    }
-
-    fn incident(&self, _: &str, body: &[u8], reason: &str) -> Vec<Input> {
-        let body = String::from_utf8_lossy(body);
-        assert!(!reason.is_empty());
-        let is_ours = body.contains(POISON_RUN) || body.contains(NEEDY);
-        let input = Input {
-            name: INCIDENTS.to_owned(),
-            by: 1,
-        };
-        Vec::from_iter(is_ours.then_some(input))
     }
 
     fn nudges(&self, _: &[Count]) -> Vec<(String, Bytes)> {

@@ -1,4 +1,4 @@
-//! Wishes: rows until their receiver has confirmed them. The receiver is played here, for it has to
+//! Desired states: rows until their receiver has confirmed them. The receiver is played here, for it has to
 //! be deaf at will.
 
 use std::collections::BTreeMap;
@@ -20,15 +20,15 @@ const EAR: StreamUse<'_> = StreamUse::Commands("ear");
 /// Longer than several rounds of sending again take.
 const ROUNDS: Duration = Duration::from_millis(1_500);
 
-/// Who the wishes are for.
+/// Who the desired states are for.
 struct Ear {
     messages: pull::Stream,
     client: async_nats::Client,
 }
 
-/// One message of wishes.
+/// One message of desired states.
 struct Heard {
-    wishes: Vec<Count>,
+    desired_states: Vec<Count>,
     reply: String,
 }
 
@@ -45,10 +45,14 @@ impl Ear {
 
     async fn hear(&mut self) -> Heard {
         let heard = tokio::time::timeout(PATIENCE, self.messages.next());
-        let message = heard.await.expect("a wish in time").unwrap().unwrap();
+        let message = heard
+            .await
+            .expect("a desired state in time")
+            .unwrap()
+            .unwrap();
         message.ack().await.unwrap();
         Heard {
-            wishes: serde_json::from_slice(&message.payload).unwrap(),
+            desired_states: serde_json::from_slice(&message.payload).unwrap(),
             reply: message
                 .headers
                 .as_ref()
@@ -72,28 +76,32 @@ impl Ear {
     }
 
     async fn confirm(&self, heard: &Heard) {
-        let items: Vec<_> = heard.wishes.iter().map(|_| json!({"ok": "set"})).collect();
+        let items: Vec<_> = heard
+            .desired_states
+            .iter()
+            .map(|_| json!({"ok": "set"}))
+            .collect();
         self.answer(heard, &json!({"ok": items})).await;
     }
 }
 
 impl Heard {
     fn revs(&self) -> BTreeMap<&str, u64> {
-        let revs = self.wishes.iter();
-        revs.map(|wish| (wish.name.as_str(), wish.version))
+        let revs = self.desired_states.iter();
+        revs.map(|desired_state| (desired_state.name.as_str(), desired_state.version))
             .collect()
     }
 }
 
 impl World {
-    async fn wishes(&self) -> BTreeMap<String, i64> {
-        let rows = self.rows("SELECT id, rev FROM wishes").await;
+    async fn desired_states(&self) -> BTreeMap<String, i64> {
+        let rows = self.rows("SELECT id, rev FROM desired_states").await;
         rows.into_iter().collect()
     }
 
-    async fn no_wish_is_left(&self) {
-        let none = async || self.wishes().await.is_empty().then_some(());
-        until(PATIENCE, "all wishes to be confirmed", none)
+    async fn no_desired_state_is_left(&self) {
+        let none = async || self.desired_states().await.is_empty().then_some(());
+        until(PATIENCE, "all desired states to be confirmed", none)
             .await
             .unwrap();
     }
@@ -112,7 +120,7 @@ fn problem(status: u16) -> Value {
 }
 
 #[tokio::test]
-async fn a_wish_is_sent_again_until_it_is_confirmed_and_then_never() {
+async fn a_desired_state_is_sent_again_until_it_is_confirmed_and_then_never() {
     let world = World::with_stream().await;
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
@@ -124,9 +132,12 @@ async fn a_wish_is_sent_again_until_it_is_confirmed_and_then_never() {
     ear.answer(&away, &problem(503)).await;
     let heard = ear.hear().await;
     assert_eq!(heard.revs(), BTreeMap::from([("ear-a", 1)]), "the same");
-    assert_eq!(world.wishes().await, BTreeMap::from([("ear-a".into(), 1)]));
+    assert_eq!(
+        world.desired_states().await,
+        BTreeMap::from([("ear-a".into(), 1)])
+    );
     ear.confirm(&heard).await;
-    world.no_wish_is_left().await;
+    world.no_desired_state_is_left().await;
     assert!(ear.hears_nothing().await, "it is confirmed");
     kernel.stop().await;
 }
@@ -138,11 +149,11 @@ async fn a_receiver_that_was_never_there_gets_everything_once_it_is() {
     count(&kernel, &["ear-a", "b", "ear-b"]).await;
     assert_eq!(world.counts().await.len(), 3, "nobody waits for the ear");
     let mut ear = Ear::of(&world).await;
-    while world.number_of("wishes").await > 0 {
+    while world.number_of("desired_states").await > 0 {
         let heard = ear.hear().await;
         ear.confirm(&heard).await;
         let confirmed = async || {
-            let left = world.wishes().await;
+            let left = world.desired_states().await;
             let is_left = |name: &&str| left.contains_key(*name);
             (!heard.revs().keys().any(is_left)).then_some(())
         };
@@ -154,7 +165,7 @@ async fn a_receiver_that_was_never_there_gets_everything_once_it_is() {
 }
 
 #[tokio::test]
-async fn only_the_newest_wish_of_an_id_is_kept_and_an_older_confirmation_does_not_count() {
+async fn only_the_newest_desired_state_of_an_id_is_kept_and_an_older_confirmation_does_not_count() {
     let world = World::with_stream().await;
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
@@ -171,15 +182,18 @@ async fn only_the_newest_wish_of_an_id_is_kept_and_an_older_confirmation_does_no
     };
     // The confirmation of the third is through once a later commit is.
     count(&kernel, &["b"]).await;
-    assert_eq!(world.wishes().await, BTreeMap::from([("ear-a".into(), 4)]));
+    assert_eq!(
+        world.desired_states().await,
+        BTreeMap::from([("ear-a".into(), 4)])
+    );
     ear.confirm(&fourth).await;
-    world.no_wish_is_left().await;
+    world.no_desired_state_is_left().await;
     kernel.stop().await;
 }
 
 /// As a crash between commit and publishing leaves it: a row that nobody sends.
 #[tokio::test]
-async fn what_a_dead_kernel_wished_is_sent_by_the_next() {
+async fn what_a_dead_kernel_desired_is_sent_by_the_next() {
     let world = World::with_stream().await;
     let mortal = Runtime::new().unwrap();
     let deps = world.deps.clone();
@@ -190,29 +204,32 @@ async fn what_a_dead_kernel_wished_is_sent_by_the_next() {
     count(&kernel, &["ear-a"]).await;
     drop(kernel);
     mortal.shutdown_background();
-    assert_eq!(world.wishes().await, BTreeMap::from([("ear-a".into(), 1)]));
+    assert_eq!(
+        world.desired_states().await,
+        BTreeMap::from([("ear-a".into(), 1)])
+    );
 
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
     let heard = ear.hear().await;
     ear.confirm(&heard).await;
-    world.no_wish_is_left().await;
+    world.no_desired_state_is_left().await;
     kernel.stop().await;
 }
 
-/// Mend B-3: a receiver that cannot read a wish is of another version. The wish stays, is reported, holds up
+/// Mend B-3: a receiver that cannot read a desired state is of another version. The desired state stays, is reported, holds up
 /// no other one, and is taken as soon as the receiver can read it.
 #[tokio::test]
-async fn a_wish_that_its_receiver_cannot_read_stays_and_holds_up_no_other() {
+async fn a_desired_state_that_its_receiver_cannot_read_stays_and_holds_up_no_other() {
     let world = World::with_stream().await;
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
     let names: Vec<_> = (0..40).map(|n| format!("ear-{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     count(&kernel, &names).await;
-    // It refuses every message that has a certain wish in it.
+    // It refuses every message that has a certain desired state in it.
     let mut refusals = 0;
-    while refusals < 4 || world.number_of("wishes").await > 1 {
+    while refusals < 4 || world.number_of("desired_states").await > 1 {
         let next = tokio::time::timeout(ROUNDS, ear.hear());
         let Ok(heard) = next.await else { continue };
         match heard.revs().contains_key("ear-7") {
@@ -223,14 +240,17 @@ async fn a_wish_that_its_receiver_cannot_read_stays_and_holds_up_no_other() {
             false => ear.confirm(&heard).await,
         }
     }
-    assert_eq!(world.wishes().await, BTreeMap::from([("ear-7".into(), 1)]));
+    assert_eq!(
+        world.desired_states().await,
+        BTreeMap::from([("ear-7".into(), 1)])
+    );
     let activity = kernel.handle.activity();
     assert!(activity.warning().unwrap().starts_with("1 desired"));
     assert!(kernel.handle.is_ready(), "it does its work");
     // Its back-off is longer than any other's and does not grow without an end.
     let heard = ear.hear().await;
     ear.confirm(&heard).await;
-    world.no_wish_is_left().await;
+    world.no_desired_state_is_left().await;
     let silent = async || activity.warning().is_none().then_some(());
     until(PATIENCE, "the end of the warning", silent)
         .await
@@ -238,24 +258,28 @@ async fn a_wish_that_its_receiver_cannot_read_stays_and_holds_up_no_other() {
     kernel.stop().await;
 }
 
-/// Mend B-3: what the receiver's core refuses goes to the service that wished it.
+/// Mend B-3: what the receiver's core refuses goes to the service that desired it.
 #[tokio::test]
-async fn a_wish_that_its_receiver_refuses_is_decided_by_its_service() {
+async fn a_desired_state_that_its_receiver_refuses_is_decided_by_its_service() {
     let world = World::with_stream().await;
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
     count(&kernel, &["ear-kept", GONE, DECIDED, "ear-fine"]).await;
-    while world.number_of("wishes").await > 1 {
+    while world.number_of("desired_states").await > 1 {
         let heard = ear.hear().await;
-        let items = heard.wishes.iter().map(|wish| match wish.name.as_str() {
-            "ear-fine" => json!({"ok": "set"}),
-            _ => problem(409),
-        });
+        let items =
+            heard
+                .desired_states
+                .iter()
+                .map(|desired_state| match desired_state.name.as_str() {
+                    "ear-fine" => json!({"ok": "set"}),
+                    _ => problem(409),
+                });
         let items: Vec<_> = items.collect();
         ear.answer(&heard, &json!({ "ok": items })).await;
     }
     let left = BTreeMap::from([("ear-kept".into(), 1)]);
-    assert_eq!(world.wishes().await, left);
+    assert_eq!(world.desired_states().await, left);
     assert_eq!(world.counts().await.get(REFUSALS), Some(&1));
     assert!(kernel.handle.activity().warning().is_some());
     assert_eq!(world.number_of("dead_letters").await, 0);
@@ -264,7 +288,7 @@ async fn a_wish_that_its_receiver_refuses_is_decided_by_its_service() {
 
 /// Mend B-3: a row that this version cannot read was written by a newer replica, which can.
 #[tokio::test]
-async fn a_wish_that_this_version_cannot_read_stays_and_holds_up_no_other() {
+async fn a_desired_state_that_this_version_cannot_read_stays_and_holds_up_no_other() {
     let world = World::with_stream().await;
     let mut ear = Ear::of(&world).await;
     let kernel = world.start().await;
@@ -273,10 +297,15 @@ async fn a_wish_that_this_version_cannot_read_stays_and_holds_up_no_other() {
     let too_large = world.add(HUGE, 1, None).await.unwrap_err();
     assert_eq!(too_large.status, 500);
     let mut heard_names = Vec::new();
-    while world.number_of("wishes").await > 1 {
+    while world.number_of("desired_states").await > 1 {
         let next = tokio::time::timeout(ROUNDS, ear.hear());
         let Ok(heard) = next.await else { continue };
-        heard_names.extend(heard.wishes.iter().map(|wish| wish.name.clone()));
+        heard_names.extend(
+            heard
+                .desired_states
+                .iter()
+                .map(|desired_state| desired_state.name.clone()),
+        );
         ear.confirm(&heard).await;
     }
     heard_names.sort();
@@ -284,7 +313,7 @@ async fn a_wish_that_this_version_cannot_read_stays_and_holds_up_no_other() {
     assert_eq!(heard_names, ["ear-a", "ear-b"]);
     assert!(ear.hears_nothing().await);
     let left = BTreeMap::from([(UNWRITABLE.to_owned(), 1)]);
-    assert_eq!(world.wishes().await, left);
+    assert_eq!(world.desired_states().await, left);
     assert!(kernel.handle.activity().warning().is_some());
     let dead = world.rows("SELECT subject, 1 FROM dead_letters").await;
     assert_eq!(dead.len(), 1, "the one that was too large: {dead:?}");
@@ -341,12 +370,12 @@ async fn all_are_sent_again(world: &World) {
 }
 
 #[tokio::test]
-async fn many_unconfirmed_wishes_are_all_sent_again() {
+async fn many_unconfirmed_desired_states_are_all_sent_again() {
     all_are_sent_again(&World::with_stream().await).await;
 }
 
 #[tokio::test]
-async fn many_unconfirmed_wishes_are_all_sent_again_on_postgres() {
+async fn many_unconfirmed_desired_states_are_all_sent_again_on_postgres() {
     if let Some((world, _postgres)) = replicas::world().await {
         all_are_sent_again(&world).await;
     }

@@ -1,13 +1,13 @@
 //! Messages of many that are all done or none.
 
 use holdpoint_bus::StreamUse;
-use holdpoint_contracts::message::{Actor, Asked, Envelope, Reply};
-use holdpoint_contracts::problem::NONE_DONE;
+use holdpoint_contracts::message::{Actor, Envelope, IdempotencyKey, Reply};
+use holdpoint_contracts::problem::BATCH_ABORTED;
 
 use super::counter::{self, Add, AddAll, acme};
 use super::{World, counts, key};
 
-fn all(adds: &[(&str, i64)], asked: Option<Asked>) -> Envelope<AddAll> {
+fn all(adds: &[(&str, i64)], asked: Option<IdempotencyKey>) -> Envelope<AddAll> {
     let add = |(name, by): &(&str, i64)| Add {
         name: (*name).to_owned(),
         by: *by,
@@ -37,7 +37,7 @@ async fn where_one_is_refused_none_is_done_and_each_is_told() {
     let world = World::with_stream().await;
     let kernel = world.start().await;
     world.add("a", 1, None).await.unwrap();
-    let none = || Err(NONE_DONE.to_owned());
+    let none = || Err(BATCH_ABORTED.to_owned());
     let asked = || key("k", "same");
     let refused = [("a", 1), ("b", 2), ("c", 0), ("b", 3)];
     let wanted = [none(), none(), Err("zero".to_owned()), none()];

@@ -12,7 +12,7 @@ use crate::commit::write;
 use crate::dead_letters::{self, Letter};
 use crate::publisher::{Publishing, Settled};
 use crate::task::{Origin, Raw, Settlement, Task};
-use crate::{Service, parts};
+use crate::{InputOf, Service, split};
 
 impl<S: Service> Writer<S> {
     /// Trying again cannot help: keep the messages with the reason, and tell the callers. Where not
@@ -22,7 +22,7 @@ impl<S: Service> Writer<S> {
             return;
         }
         let told = match digest {
-            Some(_) => parts::buried(),
+            Some(_) => split::buried(),
             None => Problem::internal(),
         };
         // It is a dead letter already, and stays one.
@@ -68,7 +68,7 @@ impl<S: Service> Writer<S> {
     }
 
     /// What happens to the aggregates that a dead letter is about.
-    fn incidents_of(&self, task: &Task<S>, reason: &str) -> Vec<S::Input> {
+    fn incidents_of(&self, task: &Task<S>, reason: &str) -> Vec<InputOf<S>> {
         let of_inputs = task
             .inputs
             .iter()
@@ -95,7 +95,7 @@ impl<S: Service> Writer<S> {
             }
             // Said of each item: their sender keeps them, and must not send them again and again.
             None if settlement == Settlement::Buried && task.many && !task.whole => {
-                let buried = || Reply::<()>::Problem(parts::buried());
+                let buried = || Reply::<()>::Problem(split::buried());
                 let items: Vec<_> = task.inputs.iter().map(|_| buried()).collect();
                 write(&Reply::Ok(items))
             }
@@ -130,7 +130,7 @@ fn raw<S: Service>(task: &Task<S>) -> Raw {
 
 /// What becomes of an aggregate whose message was buried. Nobody waits for it; where it fails itself
 /// it is not told again.
-fn incident<S: Service>(inputs: Vec<S::Input>) -> Task<S> {
+fn incident<S: Service>(inputs: Vec<InputOf<S>>) -> Task<S> {
     let (done, _nobody_waits) = oneshot::channel();
     Task {
         inputs,

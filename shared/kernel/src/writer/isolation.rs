@@ -9,7 +9,7 @@ use crate::intake::{Unread, read};
 use crate::publisher::{Publishing, Settled};
 use crate::suspects::{Begun, ISOLATED, inputs_digest, message_digest};
 use crate::task::{Settlement, Task};
-use crate::{Service, parts};
+use crate::{Service, split};
 
 /// Why an input is a dead letter.
 const ENDED_THE_PROCESS: &str = "the process ended three times while this was decided alone; replay it once the cause is mended";
@@ -122,7 +122,7 @@ impl<S: Service> Writer<S> {
     /// Makes a dead letter of what must not be decided, once; its sender is told each time.
     async fn refuse(&mut self, task: Task<S>, digest: &str, is_buried: bool) {
         if is_buried {
-            let problem = parts::buried();
+            let problem = split::buried();
             return self
                 .settle_all(vec![task], &problem, Settlement::Buried)
                 .await;
@@ -163,7 +163,7 @@ impl<S: Service> Writer<S> {
         if task.inputs.len() <= 1 || task.whole {
             return vec![task];
         }
-        let parts = parts::part(task);
+        let parts = split::part(task);
         // One was counted in, and each part is counted out.
         let more = parts.len().saturating_sub(1);
         self.activity.in_flight.fetch_add(more, Ordering::AcqRel);

@@ -47,7 +47,7 @@ pub mod position {
     use sea_orm::entity::prelude::*;
 
     #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-    #[sea_orm(table_name = "fact_positions")]
+    #[sea_orm(table_name = "sync_cursors")]
     pub struct Model {
         #[sea_orm(primary_key, auto_increment = false)]
         pub source: String,

@@ -12,8 +12,8 @@ async fn copy() -> (tempfile::TempDir, DatabaseConnection) {
     (folder, open_writer(&location).await.unwrap())
 }
 
-fn fact(seq: u64, name: &str, roles: &[&str], active: bool) -> UserFact {
-    UserFact {
+fn fact(seq: u64, name: &str, roles: &[&str], active: bool) -> UserChange {
+    UserChange {
         seq,
         workspace: "acme".parse().unwrap(),
         user: UserView {

@@ -38,7 +38,7 @@ async fn impatient(location: &Location) -> Transaction {
     };
     let options = options(path).busy_timeout(Duration::ZERO);
     let connection = connect(&options).await.unwrap();
-    Transaction::own(Own::new(connection, Home::default()))
+    Transaction::own(ExclusiveConnection::new(connection, Home::default()))
 }
 
 /// Whether the connection is at hand, so that the next transaction needs no new one.

@@ -1,7 +1,7 @@
 //! `http_request {method?, url, headers?, body?}`: one HTTP call.
 //!
 //! Owns the limits, the headers that tell the called party which step calls, and redirects. It
-//! must never follow a hop that [`TargetPolicy`] has not seen, nor carry secrets to another
+//! must never follow a hop that [`EgressPolicy`] has not seen, nor carry secrets to another
 //! origin than the one the step named.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -17,7 +17,7 @@ use url::Url;
 
 use super::{MAX_INLINE_RESULT, invalid_args, quote, read_args};
 use crate::{
-    targets::{self, TargetPolicy},
+    targets::{self, EgressPolicy},
     tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess},
 };
 
@@ -52,7 +52,7 @@ const RESERVED: [&str; 8] = [
 /// The tool `http_request`.
 #[derive(Debug, Clone)]
 pub struct HttpRequest {
-    policy: TargetPolicy,
+    policy: EgressPolicy,
     client: reqwest::Client,
     timeout: Duration,
 }
@@ -63,7 +63,7 @@ impl HttpRequest {
     ///
     /// # Errors
     /// When TLS cannot be set up.
-    pub fn new(policy: TargetPolicy, timeout: Duration) -> Result<Self, reqwest::Error> {
+    pub fn new(policy: EgressPolicy, timeout: Duration) -> Result<Self, reqwest::Error> {
         let client = policy.client(timeout)?;
         Ok(Self {
             policy,

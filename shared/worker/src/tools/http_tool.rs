@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::http_request::{self, Answer, Args, HttpRequest, Outgoing};
 use crate::tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
-/// Does all steps of the queue [`HTTP_QUEUE`]: whom to call is in the hand-out.
+/// Does all steps of the queue [`HTTP_QUEUE`]: whom to call is in the dispatch.
 #[derive(Debug, Clone)]
 pub struct HttpTool {
     http: HttpRequest,

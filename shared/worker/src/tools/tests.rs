@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{ContactPatcher, HttpRequest, Log, MailTransport, SendEmail, UpdateContact, builtin};
 use crate::{
-    targets::TargetPolicy,
+    targets::EgressPolicy,
     tool::{BoxFuture, Tool, ToolCall, ToolFailure, ToolSuccess, tool_fn},
 };
 
@@ -216,7 +216,7 @@ async fn every_built_in_tool_has_the_name_that_steps_use() {
     http::install_tls();
     let tools = builtin(
         HttpRequest::new(
-            TargetPolicy::AllowPrivate,
+            EgressPolicy::AllowPrivate,
             super::http_request::DEFAULT_TIMEOUT,
         )
         .unwrap(),

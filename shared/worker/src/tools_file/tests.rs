@@ -9,7 +9,7 @@ use holdpoint_contracts::tool::Risk;
 use serde_json::{Value, json};
 
 use super::{ToolsFile, ToolsFileError};
-use crate::targets::TargetPolicy;
+use crate::targets::EgressPolicy;
 use crate::tool::{Tool, ToolCall, ToolFailure, ToolResult};
 use crate::tools::HttpRequest;
 use crate::tools::http_request::DEFAULT_TIMEOUT;
@@ -18,7 +18,7 @@ fn http() -> HttpRequest {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
-    HttpRequest::new(TargetPolicy::AllowPrivate, DEFAULT_TIMEOUT).unwrap()
+    HttpRequest::new(EgressPolicy::AllowPrivate, DEFAULT_TIMEOUT).unwrap()
 }
 
 fn read(text: &str) -> Result<ToolsFile, ToolsFileError> {

@@ -2,7 +2,7 @@
 
 use holdpoint_bus::Bus;
 use holdpoint_contracts::executor::PatchContact;
-use holdpoint_contracts::message::{Actor, Asked, Envelope};
+use holdpoint_contracts::message::{Actor, Envelope, IdempotencyKey};
 use holdpoint_ids::{ContactId, IdError, Workspace};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -58,7 +58,7 @@ fn command(
     };
     let command = PatchContact { contact, patch };
     let body = serde_json::to_vec(&command).map_err(|error| error.to_string())?;
-    let key = Asked {
+    let key = IdempotencyKey {
         key: format!("{idempotency_key}:contact"),
         digest: format!("{:x}", Sha256::digest(body)),
     };

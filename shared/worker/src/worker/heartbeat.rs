@@ -11,12 +11,12 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use holdpoint_bus::Bus;
 use holdpoint_contracts::message::Envelope;
-use holdpoint_contracts::steps::{Beat, BeatAnswer, Goodbye};
+use holdpoint_contracts::steps::{Deregister, Heartbeat, HeartbeatReply};
 use holdpoint_contracts::subject;
 use holdpoint_ids::{NodeName, ToolName, Workspace};
 use tokio::time::Instant;
 
-use super::held::Held;
+use super::held::LeaseTable;
 
 /// Never more often than this, whatever the executor says.
 const SOONEST: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ const SOONEST: Duration = Duration::from_millis(50);
 /// Longest wait for the answer to one beat, and for the next try after it.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
-/// How long a stopping node waits for the answer to its goodbye.
+/// How long a stopping node waits for the answer to its deregistration.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The heart of one node.
@@ -33,7 +33,7 @@ pub(super) struct Heart {
     pub(super) workspace: Workspace,
     pub(super) node: NodeName,
     pub(super) tools: Vec<ToolName>,
-    pub(super) held: Held,
+    pub(super) held: LeaseTable,
     pub(super) waiting: Arc<AtomicU64>,
 }
 
@@ -46,7 +46,7 @@ struct Silence {
 impl Heart {
     /// Beats until it is aborted: at once, then as often as the executor says, at once when a
     /// shorter lease was granted, and at once when `asked`.
-    pub(super) async fn beat(self, mut asked: async_nats::Subscriber) {
+    pub(super) async fn heartbeat(self, mut asked: async_nats::Subscriber) {
         let mut silence = Silence {
             since: Instant::now(),
             is_logged: false,
@@ -88,17 +88,17 @@ impl Heart {
         // Within a lease there is room for an answer that is lost, and for tries after it.
         let patience = (lease / 6).min(PATIENCE_MAX);
         let is_idle = working.claimed.is_empty();
-        let beat = Beat {
+        let heartbeat = Heartbeat {
             node: self.node.clone(),
             tools: self.tools.clone(),
             working: working.claimed,
             queue_depth: self.waiting.load(Ordering::Relaxed),
             lease_ms: working.lease_ms,
         };
-        let envelope = Envelope::of_service("worker", beat);
+        let envelope = Envelope::of_service("worker", heartbeat);
         let asked = self.bus.ask(&self.workspace, &envelope);
         match tokio::time::timeout(patience, asked).await {
-            Ok(Ok(BeatAnswer { stop, again_ms })) => {
+            Ok(Ok(HeartbeatReply { stop, again_ms })) => {
                 if silence.is_logged {
                     tracing::info!("the executor hears this node again");
                 }
@@ -128,8 +128,8 @@ impl Heart {
 
 /// Leaves: what this node still holds need not wait for the end of its leases. Never takes longer
 /// than a second.
-pub(super) async fn goodbye(bus: &Bus, workspace: &Workspace, node: NodeName) {
-    let envelope = Envelope::of_service("worker", Goodbye { node });
+pub(super) async fn deregister(bus: &Bus, workspace: &Workspace, node: NodeName) {
+    let envelope = Envelope::of_service("worker", Deregister { node });
     match tokio::time::timeout(GOODBYE, bus.ask(workspace, &envelope)).await {
         Ok(Ok(())) => {}
         Ok(Err(problem)) => tracing::debug!(%problem, "nobody took leave of this node"),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::AckKind;
 use holdpoint_bus::Bus;
-use holdpoint_contracts::steps::{Claimed, HandOut, LEASE_DEFAULT_MS, LEASE_MIN_MS};
+use holdpoint_contracts::steps::{LEASE_DEFAULT_MS, LEASE_MIN_MS, StepDispatch, StepRef};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,7 @@ const BEGUN_MAX: usize = 100_000;
 
 /// All steps that are held.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(super) struct LeaseTable {
     shared: Arc<Shared>,
 }
 
@@ -33,24 +33,24 @@ struct Shared {
     busy: Arc<AtomicUsize>,
     bus: Bus,
     given_up: CancellationToken,
-    steps: Mutex<HashMap<Claimed, Holding>>,
+    steps: Mutex<HashMap<StepRef, Holding>>,
     begun: Mutex<Begun>,
     /// The lease that the last beat named.
     beaten_lease_ms: AtomicU64,
-    beat_now: Notify,
+    heartbeat_now: Notify,
 }
 
-/// The hand-outs that this worker was granted or is done with, the newest of them: an ack can be
+/// The dispatches that this worker was granted or is done with, the newest of them: an ack can be
 /// undone and a delivery count go back, and the executor would take the same question of the same
 /// node for one whose answer was lost.
 #[derive(Default)]
 struct Begun {
-    known: HashSet<Claimed>,
-    order: VecDeque<Claimed>,
+    known: HashSet<StepRef>,
+    order: VecDeque<StepRef>,
 }
 
 impl Begun {
-    fn add(&mut self, claimed: &Claimed) {
+    fn add(&mut self, claimed: &StepRef) {
         if !self.known.insert(claimed.clone()) {
             return;
         }
@@ -73,12 +73,12 @@ struct Holding {
 
 /// What the node works on, for its heartbeat.
 pub(super) struct Working {
-    pub(super) claimed: Vec<Claimed>,
+    pub(super) claimed: Vec<StepRef>,
     /// The shortest lease among them; the default when there is none.
     pub(super) lease_ms: u64,
 }
 
-impl Held {
+impl LeaseTable {
     /// `given_up` stops all tools at once.
     pub(super) fn new(bus: Bus, given_up: CancellationToken, busy: Arc<AtomicUsize>) -> Self {
         let shared = Shared {
@@ -88,21 +88,21 @@ impl Held {
             steps: Mutex::default(),
             begun: Mutex::default(),
             beaten_lease_ms: AtomicU64::new(LEASE_DEFAULT_MS),
-            beat_now: Notify::new(),
+            heartbeat_now: Notify::new(),
         };
         Self {
             shared: Arc::new(shared),
         }
     }
 
-    /// Holds a delivery from now on. None: this worker holds the same hand-out already and was
+    /// Holds a delivery from now on. None: this worker holds the same dispatch already and was
     /// thought lost (or its ack was); it goes on, and answers the newer delivery.
-    pub(super) async fn take(&self, hand_out: &HandOut, reply: &str) -> Option<Delivery> {
-        let claimed = Claimed {
-            workspace: hand_out.workspace.clone(),
-            run: hand_out.run,
-            step: hand_out.step.clone(),
-            dispatch: hand_out.dispatch,
+    pub(super) async fn take(&self, step_dispatch: &StepDispatch, reply: &str) -> Option<Delivery> {
+        let claimed = StepRef {
+            workspace: step_dispatch.workspace.clone(),
+            run: step_dispatch.run,
+            step: step_dispatch.step.clone(),
+            dispatch: step_dispatch.dispatch,
         };
         let stop = match self.join(&claimed, reply) {
             Joined::New(stop) => stop,
@@ -114,13 +114,13 @@ impl Held {
         };
         Some(Delivery {
             claimed,
-            lease_ms: hand_out.claim_timeout_ms.max(LEASE_MIN_MS),
+            lease_ms: step_dispatch.claim_timeout_ms.max(LEASE_MIN_MS),
             stop,
             held: self.clone(),
         })
     }
 
-    fn join(&self, claimed: &Claimed, reply: &str) -> Joined {
+    fn join(&self, claimed: &StepRef, reply: &str) -> Joined {
         let mut steps = self.steps();
         if let Some(holding) = steps.get_mut(claimed) {
             if holding.reply.is_none() {
@@ -181,17 +181,17 @@ impl Held {
     }
 
     /// Asks for a beat at once: the executor is to know of the tools.
-    pub(super) fn beat_now(&self) {
-        self.shared.beat_now.notify_one();
+    pub(super) fn heartbeat_now(&self) {
+        self.shared.heartbeat_now.notify_one();
     }
 
     /// Ends when a lease was granted that the last beat does not keep.
     pub(super) async fn shorter_lease(&self) {
-        self.shared.beat_now.notified().await;
+        self.shared.heartbeat_now.notified().await;
     }
 
     /// Stops the tools of steps that are not this node's any more.
-    pub(super) fn stop(&self, claims: &[Claimed]) {
+    pub(super) fn stop(&self, claims: &[StepRef]) {
         let steps = self.steps();
         for holding in claims.iter().filter_map(|claimed| steps.get(claimed)) {
             holding.stop.cancel();
@@ -205,7 +205,7 @@ impl Held {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn steps(&self) -> MutexGuard<'_, HashMap<Claimed, Holding>> {
+    fn steps(&self) -> MutexGuard<'_, HashMap<StepRef, Holding>> {
         self.shared
             .steps
             .lock()
@@ -222,10 +222,10 @@ enum Joined {
 /// One held step. Dropped before it is acked it is no longer kept, and comes again; dropped after
 /// a grant its lease ends by the executor's clock.
 pub(super) struct Delivery {
-    claimed: Claimed,
+    claimed: StepRef,
     lease_ms: u64,
     stop: CancellationToken,
-    held: Held,
+    held: LeaseTable,
 }
 
 impl Delivery {
@@ -247,7 +247,7 @@ impl Delivery {
         }
         let shared = &self.held.shared;
         if self.lease_ms < shared.beaten_lease_ms.load(Ordering::SeqCst) {
-            shared.beat_now.notify_one();
+            shared.heartbeat_now.notify_one();
         }
         self.answer_once(AckKind::Ack).await;
     }

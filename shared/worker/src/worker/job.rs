@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 use async_nats::jetstream::{AckKind, Message};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::steps::{HandOut, StartStep, StepResult};
+use holdpoint_contracts::steps::{StartStep, StepDispatch, StepResult};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::asking::{Asker, Word};
-use super::held::{Delivery, Held};
+use super::held::{Delivery, LeaseTable};
 use super::outcome::{self, Outcome};
 use super::results::{Kept, Reporter};
 use crate::ask::People;
@@ -34,11 +34,11 @@ const SOON_MAX: u64 = 30;
 const AGAIN_LATER: Duration = Duration::from_secs(30);
 
 /// What all jobs of a worker use.
-pub(super) struct Bench {
+pub(super) struct JobContext {
     pub(super) bus: Bus,
     pub(super) clock: Clock,
     pub(super) result_max: usize,
-    pub(super) held: Held,
+    pub(super) held: LeaseTable,
     pub(super) asker: Asker,
     pub(super) reporter: Reporter,
 }
@@ -52,7 +52,7 @@ struct Arrival {
 
 /// Does one delivered step. The place is free again when the tool is done and its result kept.
 pub(super) async fn work(
-    bench: Arc<Bench>,
+    bench: Arc<JobContext>,
     tool: Arc<dyn Tool>,
     message: Message,
     place: OwnedSemaphorePermit,
@@ -61,8 +61,8 @@ pub(super) async fn work(
         tracing::error!(subject = %message.subject, "a delivery without JetStream's reply subject");
         return;
     };
-    let hand_out = match serde_json::from_slice::<HandOut>(&message.payload) {
-        Ok(hand_out) => hand_out,
+    let step_dispatch = match serde_json::from_slice::<StepDispatch>(&message.payload) {
+        Ok(step_dispatch) => step_dispatch,
         Err(error) => {
             tracing::error!(subject = %message.subject, %error, "a step that cannot be read");
             bench.held.answer(arrival.reply, AckKind::Term).await;
@@ -70,29 +70,29 @@ pub(super) async fn work(
         }
     };
     drop(message);
-    let Some(delivery) = bench.held.take(&hand_out, &arrival.reply).await else {
+    let Some(delivery) = bench.held.take(&step_dispatch, &arrival.reply).await else {
         return;
     };
-    bench.start(tool, hand_out, arrival, delivery).await;
+    bench.start(tool, step_dispatch, arrival, delivery).await;
     drop(place);
 }
 
-impl Bench {
+impl JobContext {
     async fn start(
         &self,
         tool: Arc<dyn Tool>,
-        hand_out: HandOut,
+        step_dispatch: StepDispatch,
         arrival: Arrival,
         delivery: Delivery,
     ) {
         let start = StartStep {
-            run: hand_out.run,
-            step: hand_out.step.clone(),
-            dispatch: hand_out.dispatch,
+            run: step_dispatch.run,
+            step: step_dispatch.step.clone(),
+            dispatch: step_dispatch.dispatch,
             delivery: arrival.delivery,
             without_lease: false,
         };
-        let needs_no_lease = hand_out.idempotent && arrival.delivery <= 1;
+        let needs_no_lease = step_dispatch.idempotent && arrival.delivery <= 1;
         let mut is_leased = false;
         if !needs_no_lease || arrival.age > FRESH {
             let asked = StartStep {
@@ -100,7 +100,9 @@ impl Bench {
                 ..start.clone()
             };
             let lease = delivery.lease();
-            let asked = self.asker.may_start(&hand_out.workspace, &asked, lease);
+            let asked = self
+                .asker
+                .may_start(&step_dispatch.workspace, &asked, lease);
             match asked.await {
                 Word::Start => {
                     delivery.granted().await;
@@ -112,14 +114,14 @@ impl Bench {
             }
         }
         let call = ToolCall {
-            people: Some(People::of(self.bus.clone(), &hand_out)),
-            ..ToolCall::of(&hand_out, self.clock.now(), delivery.stop().clone())
+            people: Some(People::of(self.bus.clone(), &step_dispatch)),
+            ..ToolCall::of(&step_dispatch, self.clock.now(), delivery.stop().clone())
         };
         let mut calling = pin!(outcome::call(tool, call, self.result_max));
         if !is_leased {
             let done = tokio::select! {
                 done = &mut calling => Some(done),
-                is_granted = self.ask_late(&hand_out, &start, delivery.lease()) => {
+                is_granted = self.ask_late(&step_dispatch, &start, delivery.lease()) => {
                     if !is_granted {
                         delivery.stop().cancel();
                         return delivery.end().await;
@@ -128,22 +130,27 @@ impl Bench {
                 }
             };
             if let Some(done) = done {
-                return self.report(hand_out, done, delivery).await;
+                return self.report(step_dispatch, done, delivery).await;
             }
             delivery.granted().await;
         }
         let stop = delivery.stop().clone();
         match stop.run_until_cancelled(calling).await {
-            Some(done) => self.report(hand_out, done, delivery).await,
+            Some(done) => self.report(step_dispatch, done, delivery).await,
             None => delivery.end().await,
         }
     }
 
     /// Whether a step that runs without a grant may go on. Nobody to ask is no reason to stop it.
-    async fn ask_late(&self, hand_out: &HandOut, start: &StartStep, lease: Duration) -> bool {
+    async fn ask_late(
+        &self,
+        step_dispatch: &StepDispatch,
+        start: &StartStep,
+        lease: Duration,
+    ) -> bool {
         tokio::time::sleep(ASK_AFTER).await;
         loop {
-            let asked = self.asker.may_start(&hand_out.workspace, start, lease);
+            let asked = self.asker.may_start(&step_dispatch.workspace, start, lease);
             match asked.await {
                 Word::Start | Word::StartWithoutLease => return true,
                 Word::Forget => return false,
@@ -152,17 +159,17 @@ impl Bench {
         }
     }
 
-    async fn report(&self, hand_out: HandOut, done: Outcome, delivery: Delivery) {
+    async fn report(&self, step_dispatch: StepDispatch, done: Outcome, delivery: Delivery) {
         let result = StepResult {
-            run: hand_out.run,
-            step: hand_out.step,
-            dispatch: hand_out.dispatch,
+            run: step_dispatch.run,
+            step: step_dispatch.step,
+            dispatch: step_dispatch.dispatch,
             result: done.result,
             error_code: done.error_code,
             parks: done.parks,
         };
         let kept = Kept { result, delivery };
-        self.reporter.keep(hand_out.workspace, kept).await;
+        self.reporter.keep(step_dispatch.workspace, kept).await;
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn patiently<C: Command>(
     bus: &Bus,
     workspace: &Workspace,
     envelope: &Envelope<C>,
-) -> Result<C::Answer, Problem> {
+) -> Result<C::Reply, Problem> {
     let end = Instant::now() + PATIENCE;
     loop {
         match bus.ask(workspace, envelope).await {

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::job::{self, Bench};
+use super::job::{self, JobContext};
 use crate::tool::Tool;
 
 /// Most messages of one pull of what is there.
@@ -47,7 +47,7 @@ pub(super) struct Queue {
     pub(super) places: Arc<Semaphore>,
     /// Deliveries of all queues that wait for a place.
     pub(super) waiting: Arc<AtomicU64>,
-    pub(super) bench: Arc<Bench>,
+    pub(super) bench: Arc<JobContext>,
     pub(super) jobs: TaskTracker,
     pub(super) given_up: CancellationToken,
 }
@@ -94,7 +94,7 @@ impl Queue {
                     tracing::info!(%missing, "no steps are taken from it until then");
                 }
                 is_told = true;
-                self.bench.held.beat_now();
+                self.bench.held.heartbeat_now();
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LOOK_MAX);

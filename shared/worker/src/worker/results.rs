@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use holdpoint_bus::{Bus, BusError, Outgoing};
 use holdpoint_contracts::message::{Command, Envelope, Reply};
-use holdpoint_contracts::steps::{ResultAnswer, StepResult, StepResults};
+use holdpoint_contracts::steps::{ResultReply, StepResult, StepResults};
 use holdpoint_ids::{NodeName, Workspace};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
@@ -169,12 +169,12 @@ impl Report {
 }
 
 /// Ends what was answered and returns the rest, which is sent again.
-async fn confirmed(kept: Vec<Kept>, answers: Vec<Reply<ResultAnswer>>) -> Vec<Kept> {
+async fn confirmed(kept: Vec<Kept>, answers: Vec<Reply<ResultReply>>) -> Vec<Kept> {
     let mut rest = Vec::new();
     let mut answers = answers.into_iter();
     for kept in kept {
         match answers.next() {
-            Some(Reply::Ok(ResultAnswer::Applied | ResultAnswer::Known | ResultAnswer::Late)) => {
+            Some(Reply::Ok(ResultReply::Applied | ResultReply::Known | ResultReply::Late)) => {
                 kept.delivery.end().await;
             }
             Some(Reply::Problem(problem)) if problem.status < 500 => {

@@ -27,14 +27,14 @@ async fn an_idempotent_fresh_step_starts_without_asking() {
     let scene = Scene::new().await;
     let executor = Executor::start(&scene, Manner::default()).await;
     let working = Working::start(&scene, 8, 8);
-    let hand_out = step(true);
-    scene.publish(std::slice::from_ref(&hand_out)).await;
+    let step_dispatch = step(true);
+    scene.publish(std::slice::from_ref(&step_dispatch)).await;
     scene.all_acked().await;
     {
         let said = executor.said();
         assert_eq!((said.starts.len(), said.results.len()), (0, 1));
         let result = &said.results[0][0];
-        assert_eq!((result.run, result.dispatch), (hand_out.run, 1));
+        assert_eq!((result.run, result.dispatch), (step_dispatch.run, 1));
         assert!(result.result.success && result.error_code.is_none());
         assert_eq!(result.result.data, json!({ "say": "hello" }));
     }
@@ -168,8 +168,8 @@ async fn without_an_executor_its_command_stream_keeps_the_result() {
     let commands = StreamUse::Commands("executor");
     scene.bus.provide_stream(commands).await.unwrap();
     let _working = Working::start(&scene, 8, 8);
-    let hand_out = step(true);
-    scene.publish(std::slice::from_ref(&hand_out)).await;
+    let step_dispatch = step(true);
+    scene.publish(std::slice::from_ref(&step_dispatch)).await;
     scene.all_acked().await;
     assert_eq!(scene.bus.stored(commands).await.unwrap(), 1);
     let filter = subject::commands_filter("executor");
@@ -180,7 +180,7 @@ async fn without_an_executor_its_command_stream_keeps_the_result() {
         .unwrap();
     let message = stored.next().await.unwrap().unwrap();
     let envelope: Envelope<StepResults> = serde_json::from_slice(&message.payload).unwrap();
-    assert_eq!(envelope.command.results[0].run, hand_out.run);
+    assert_eq!(envelope.command.results[0].run, step_dispatch.run);
     scene.end().await;
 }
 

@@ -8,6 +8,7 @@ use holdpoint_contracts::contact::ActivityKind;
 use serde_json::json;
 
 use super::*;
+use crate::domain::decision::{Decision, Outcome, Undecided};
 
 fn fields(value: Value) -> Map<String, Value> {
     match value {
@@ -16,14 +17,14 @@ fn fields(value: Value) -> Map<String, Value> {
     }
 }
 
-fn give(contact: Option<&Contact>, input: &ContactInput) -> Verdict {
+fn give(contact: Option<&Contact>, input: &ContactInput) -> Decision {
     let (workspace, id) = ("acme".parse().unwrap(), "ada".parse().unwrap());
     decide(contact, &workspace, &id, input)
 }
 
 fn decided(contact: Option<&Contact>, input: &ContactInput) -> Contact {
     match give(contact, input) {
-        Verdict::Decided(decision) => match decision.state {
+        Ok(Outcome::Decided(decision)) => match decision.state {
             Aggregate::Contact(contact) => contact,
             other => panic!("{other:?}"),
         },
@@ -52,7 +53,7 @@ fn what_was_said_is_bounded_and_plain() {
         };
         give(Some(&known), &input)
     };
-    let Verdict::Decided(decision) = say("a\0b", "c\0\nd\u{7}") else {
+    let Ok(Outcome::Decided(decision)) = say("a\0b", "c\0\nd\u{7}") else {
         panic!("refused");
     };
     let [Effect::Activity { activity, .. }] = decision.effects.as_slice() else {
@@ -61,7 +62,7 @@ fn what_was_said_is_bounded_and_plain() {
     assert_eq!(activity.subject.as_deref(), Some("ab"));
     assert_eq!(activity.text, "c\nd");
     let long = "x".repeat(SUBJECT_CHARS_MAX + 1);
-    let Verdict::Refused(refusal) = say(&long, "") else {
+    let Err(Undecided::Refused(refusal)) = say(&long, "") else {
         panic!("accepted");
     };
     assert_eq!(refusal.problem().status, 413);
@@ -101,7 +102,7 @@ fn the_same_again_changes_nothing() {
     ] {
         let verdict = give(Some(&known), &input);
         assert!(
-            matches!(verdict, Verdict::Unchanged(Answer::Contact(_))),
+            matches!(verdict, Ok(Outcome::Unchanged(Reply::Contact(_)))),
             "{verdict:?}"
         );
     }
@@ -116,7 +117,10 @@ fn a_forgotten_contact_is_not_found_and_can_come_back() {
     for input in [ContactInput::Delete, ContactInput::Patch(Map::new())] {
         for state in [None, Some(&gone)] {
             let verdict = give(state, &input);
-            let not_found = matches!(verdict, Verdict::Refused(Refusal::ContactNotFound(_)));
+            let not_found = matches!(
+                verdict,
+                Err(Undecided::Refused(Refusal::ContactNotFound(_)))
+            );
             assert!(not_found, "{verdict:?}");
         }
     }
@@ -133,7 +137,7 @@ fn more_than_a_contact_may_hold_is_refused() {
         Some(&known),
         &ContactInput::Patch(fields(json!({ "two": half }))),
     );
-    let Verdict::Refused(refusal @ Refusal::ContactTooLarge { .. }) = verdict else {
+    let Err(Undecided::Refused(refusal @ Refusal::ContactTooLarge { .. })) = verdict else {
         panic!("{verdict:?}");
     };
     assert_eq!(refusal.problem().status, 413);

@@ -34,11 +34,11 @@ fn condition(held: bool, replied: bool) -> Told {
 #[test]
 fn the_context_tells_what_was_sent_searched_decided_and_found() {
     let search = Told {
-        step: "look".to_owned(),
+        step: "lookup".to_owned(),
         tool: Some("crm.search".to_owned()),
         request: json!({ "q": "ada" }),
         result: json!({ "hits": 2, "findings": ["likes tea"] }),
-        ..mail("look", "")
+        ..mail("lookup", "")
     };
     let log = Told {
         tool: Some("log".to_owned()),

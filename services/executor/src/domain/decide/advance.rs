@@ -1,4 +1,4 @@
-//! The one place that begins steps: conditions, holds, hand-outs, and the end of a run.
+//! The one place that begins steps: conditions, holds, dispatches, and the end of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,38 +15,39 @@ use serde_json::{Value, json};
 
 use crate::domain::effect::Effect;
 use crate::domain::expression::{self, Condition, Reference};
-use crate::domain::need::{Fact, Found, INPUT, Need, PlanFact};
+use crate::domain::need::{Fact, INPUT, Need, PlanFact};
 use crate::domain::plan::{Action, PlannedStep, Seen};
 use crate::domain::run::people::{INTERVENTION, condition_name};
-use crate::domain::run::{Alarm, Called, Handed, Hold, Phase, StepPhase, after};
+use crate::domain::run::{Dispatched, Hold, Phase, StepPhase, Timer, ToolInvocation, after};
 use crate::domain::size::json_bytes;
 use crate::domain::tool::{Tool, is_built_in};
 
-use super::people::opening::{self, Story};
+use super::people::opening::{self, HandoffBriefing};
 use super::people::{ASSIGNEE_INACTIVE, HUMAN_TIMEOUT, asking, handing};
-use super::turn::{RowData, Stop, ToolError, Turn};
+use super::transition::{RowData, RunTransition, ToolError};
+use crate::domain::decision::{Lookup, Undecided};
 
 /// What one step can see.
 #[derive(Default)]
-struct Seeing {
+struct StepInputs {
     input: Option<Arc<Value>>,
     contact: Option<Arc<Value>>,
     results: BTreeMap<String, Value>,
     /// What whoever took the run over by themselves handed back.
     intervention: Option<Arc<Value>>,
     /// For a handoff: what there is to tell.
-    story: Option<Story>,
+    story: Option<HandoffBriefing>,
 }
 
 /// Begins every step whose turn has come, until none is left that could begin; ends the run when
 /// all its steps have ended. Does nothing while the run is paused or over.
-pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Stop> {
-    if !turn.run.moves() {
+pub(super) fn advance(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
+    if !transition.run.moves() {
         return Ok(());
     }
-    let plan = turn.plan()?;
+    let plan = transition.plan()?;
     loop {
-        let ready = ready_steps(turn, &plan);
+        let ready = ready_steps(transition, &plan);
         if ready.is_empty() {
             break;
         }
@@ -54,35 +55,50 @@ pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Stop> {
         let mut seeing = Vec::with_capacity(ready.len());
         let mut unknown = Vec::new();
         for &index in &ready {
-            seeing.push((index, see(turn, &plan, index, &mut unknown)));
+            seeing.push((index, see(transition, &plan, index, &mut unknown)));
         }
         if !unknown.is_empty() {
-            for index in may_follow(turn, &plan, ready) {
-                see(turn, &plan, index, &mut unknown);
+            for index in may_follow(transition, &plan, ready) {
+                see(transition, &plan, index, &mut unknown);
             }
-            return Err(Stop::Need(unknown));
+            return Err(Undecided::NeedsMore(unknown));
         }
         for (index, seen) in seeing {
-            begin(turn, &plan, index, seen);
-            if turn.run.is_final() {
+            begin(transition, &plan, index, seen);
+            if transition.run.is_final() {
                 return Ok(());
             }
         }
     }
-    complete_if_all_ended(turn);
+    complete_if_all_ended(transition);
     Ok(())
 }
 
 /// Ends the run if nothing of it is left to be done, and nobody owns it who has still to say so.
-pub(super) fn complete_if_all_ended(turn: &mut Turn<'_>) {
-    if turn.run.moves() && turn.run.steps.iter().all(|step| step.phase.is_settled()) {
-        complete(turn);
+pub(super) fn complete_if_all_ended(transition: &mut RunTransition<'_>) {
+    if transition.run.moves()
+        && transition
+            .run
+            .steps
+            .iter()
+            .all(|step| step.phase.is_settled())
+    {
+        complete(transition);
     }
 }
 
-fn ready_steps(turn: &Turn<'_>, plan: &PlanFact) -> Vec<usize> {
-    let settled = |need: &usize| turn.step(*need).is_some_and(|step| step.phase.is_settled());
-    let steps = plan.plan.steps.iter().zip(&turn.run.steps).enumerate();
+fn ready_steps(transition: &RunTransition<'_>, plan: &PlanFact) -> Vec<usize> {
+    let settled = |need: &usize| {
+        transition
+            .step(*need)
+            .is_some_and(|step| step.phase.is_settled())
+    };
+    let steps = plan
+        .plan
+        .steps
+        .iter()
+        .zip(&transition.run.steps)
+        .enumerate();
     steps
         .filter(|(_, (planned, step))| {
             matches!(step.phase, StepPhase::Planned) && planned.needs.iter().all(settled)
@@ -93,11 +109,16 @@ fn ready_steps(turn: &Turn<'_>, plan: &PlanFact) -> Vec<usize> {
 
 /// The steps whose turn comes in this very decision if those that are ready are skipped: what they
 /// lack is asked for with the rest, so that a chain of conditions costs one question.
-fn may_follow(turn: &Turn<'_>, plan: &PlanFact, ready: Vec<usize>) -> Vec<usize> {
+fn may_follow(transition: &RunTransition<'_>, plan: &PlanFact, ready: Vec<usize>) -> Vec<usize> {
     let mut skipped: BTreeSet<usize> = ready.into_iter().collect();
     let mut following = Vec::new();
     loop {
-        let steps = plan.plan.steps.iter().zip(&turn.run.steps).enumerate();
+        let steps = plan
+            .plan
+            .steps
+            .iter()
+            .zip(&transition.run.steps)
+            .enumerate();
         let fresh: Vec<usize> = steps
             .filter(|(index, (planned, step))| {
                 let ends = |need: &usize| {
@@ -106,7 +127,9 @@ fn may_follow(turn: &Turn<'_>, plan: &PlanFact, ready: Vec<usize>) -> Vec<usize>
                         .steps
                         .get(*need)
                         .is_some_and(|it| it.when.is_some());
-                    turn.step(*need).is_some_and(|step| step.phase.is_settled())
+                    transition
+                        .step(*need)
+                        .is_some_and(|step| step.phase.is_settled())
                         || (has_condition && skipped.contains(need))
                 };
                 matches!(step.phase, StepPhase::Planned)
@@ -124,23 +147,28 @@ fn may_follow(turn: &Turn<'_>, plan: &PlanFact, ready: Vec<usize>) -> Vec<usize>
 }
 
 /// The tool that a step calls, where it may be a registered one.
-pub(super) fn tool_need(turn: &Turn<'_>, planned: &PlannedStep) -> Option<Need> {
+pub(super) fn tool_need(transition: &RunTransition<'_>, planned: &PlannedStep) -> Option<Need> {
     match &planned.action {
         Action::Tool { tool, .. } if !is_built_in(tool) => {
             let name = tool.parse().ok()?;
-            Some(Need::Tool(turn.run.workspace.clone(), name))
+            Some(Need::Tool(transition.run.workspace.clone(), name))
         }
         Action::Tool { .. } | Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => None,
     }
 }
 
 /// Looks up what a step refers to; what nobody has looked up yet is added to `unknown`.
-fn see(turn: &Turn<'_>, plan: &PlanFact, index: usize, unknown: &mut Vec<Need>) -> Seeing {
-    let mut seeing = Seeing::default();
-    let mut look = |need: Need| match turn.look(&need) {
-        Found::Here(Fact::Value(value) | Fact::Contact(value)) => Some(value),
-        Found::Absent
-        | Found::Here(
+fn see(
+    transition: &RunTransition<'_>,
+    plan: &PlanFact,
+    index: usize,
+    unknown: &mut Vec<Need>,
+) -> StepInputs {
+    let mut seeing = StepInputs::default();
+    let mut lookup = |need: Need| match transition.lookup(&need) {
+        Lookup::Found(Fact::Value(value) | Fact::Contact(value)) => Some(value),
+        Lookup::Missing
+        | Lookup::Found(
             Fact::Agent(_)
             | Fact::Workspace(_)
             | Fact::Plan(_)
@@ -149,61 +177,68 @@ fn see(turn: &Turn<'_>, plan: &PlanFact, index: usize, unknown: &mut Vec<Need>) 
             | Fact::User(_)
             | Fact::Nothing,
         ) => None,
-        Found::Unknown => {
+        Lookup::NotLoaded => {
             unknown.push(need);
             None
         }
     };
     for reference in plan.references.get(index).into_iter().flatten() {
         match reference {
-            Reference::Input => seeing.input = look(Need::Value(turn.run.id, INPUT.to_owned())),
+            Reference::Input => {
+                seeing.input = lookup(Need::Value(transition.run.id, INPUT.to_owned()))
+            }
             Reference::Contact => {
-                let contact = turn.run.contact.clone();
-                let need = contact.map(|id| Need::Contact(turn.run.workspace.clone(), id));
-                seeing.contact = need.and_then(&mut look);
+                let contact = transition.run.contact.clone();
+                let need = contact.map(|id| Need::Contact(transition.run.workspace.clone(), id));
+                seeing.contact = need.and_then(&mut lookup);
             }
             Reference::Step(other) => {
-                let Some(step) = turn.step(*other) else {
+                let Some(step) = transition.step(*other) else {
                     continue;
                 };
                 // Only what has completed has a result; anything else stays unresolved.
                 if !matches!(step.phase, StepPhase::Completed { .. }) {
                     continue;
                 }
-                let value = look(Need::Value(turn.run.id, step.id.clone()));
+                let value = lookup(Need::Value(transition.run.id, step.id.clone()));
                 let value = value.map_or(Value::Null, |value| (*value).clone());
                 seeing.results.insert(step.id.clone(), value);
             }
             Reference::Run => {
                 let name = INTERVENTION.to_owned();
-                seeing.intervention = look(Need::Value(turn.run.id, name));
+                seeing.intervention = lookup(Need::Value(transition.run.id, name));
             }
         }
     }
     if let Some(planned) = plan.plan.steps.get(index) {
-        tool_need(turn, planned).and_then(&mut look);
+        tool_need(transition, planned).and_then(&mut lookup);
     }
-    // What people have answered to its tool goes with the hand-out.
-    for need in turn
+    // What people have answered to its tool goes with the dispatch.
+    for need in transition
         .step(index)
         .into_iter()
-        .flat_map(|step| asking::needs(turn.run.id, step))
+        .flat_map(|step| asking::needs(transition.run.id, step))
     {
-        look(need);
+        lookup(need);
     }
-    seeing.story = opening::story(turn, plan, index, unknown);
+    seeing.story = opening::story(transition, plan, index, unknown);
     seeing
 }
 
 /// Begins one step, skips it, or fails it.
-fn begin(turn: &mut Turn<'_>, plan: &PlanFact, index: usize, mut seeing: Seeing) {
+fn begin(
+    transition: &mut RunTransition<'_>,
+    plan: &PlanFact,
+    index: usize,
+    mut seeing: StepInputs,
+) {
     let Some(planned) = plan.plan.steps.get(index) else {
         return;
     };
     let run_value = json!({
-        "id": turn.run.id,
-        "agent": turn.run.agent,
-        "started_at": instant::write(turn.run.created_at),
+        "id": transition.run.id,
+        "agent": transition.run.agent,
+        "started_at": instant::write(transition.run.created_at),
         "intervention": handing::intervention(seeing.intervention.as_deref()),
     });
     let null = Value::Null;
@@ -217,12 +252,14 @@ fn begin(turn: &mut Turn<'_>, plan: &PlanFact, index: usize, mut seeing: Seeing)
     if let Some(when) = &planned.when {
         match expression::evaluate(when, &scope) {
             Ok(condition) => {
-                remember(turn, plan, (&planned.id, when), &condition);
+                remember(transition, plan, (&planned.id, when), &condition);
                 if !condition.holds {
-                    return skip(turn, index, when, &condition);
+                    return skip(transition, index, when, &condition);
                 }
             }
-            Err(error) => return fail_step(turn, index, error.code(), &error.to_string(), None),
+            Err(error) => {
+                return fail_step(transition, index, error.code(), &error.to_string(), None);
+            }
         }
     }
     let resolved = match planned.action.template() {
@@ -232,33 +269,38 @@ fn begin(turn: &mut Turn<'_>, plan: &PlanFact, index: usize, mut seeing: Seeing)
     let resolved = match resolved {
         Ok(resolved) => resolved,
         Err(error) => {
-            return fail_step(turn, index, error.code(), &error.to_string(), None);
+            return fail_step(transition, index, error.code(), &error.to_string(), None);
         }
     };
     match &planned.action {
-        Action::Wait { duration_ms } => wait(turn, index, *duration_ms),
-        Action::Tool { .. } => hand_out(turn, index, resolved, planned),
-        Action::Ask(ask) => opening::ask(turn, index, ask, &resolved),
+        Action::Wait { duration_ms } => wait(transition, index, *duration_ms),
+        Action::Tool { .. } => step_dispatch(transition, index, resolved, planned),
+        Action::Ask(ask) => opening::ask(transition, index, ask, &resolved),
         Action::Handoff(handoff) => {
             let story = seeing.story.take().unwrap_or_default();
             let known = (&resolved, seeing.contact.as_ref(), story);
-            opening::handoff(turn, index, handoff, known);
+            opening::handoff(transition, index, handoff, known);
         }
     }
 }
 
 /// Keeps what a condition was decided on, where somebody may be told of it later (S0-T2).
-fn remember(turn: &mut Turn<'_>, plan: &PlanFact, (id, when): (&str, &str), found: &Condition) {
+fn remember(
+    transition: &mut RunTransition<'_>,
+    plan: &PlanFact,
+    (id, when): (&str, &str),
+    found: &Condition,
+) {
     let is_handoff = |step: &PlannedStep| matches!(step.action, Action::Handoff(_));
     if plan.plan.steps.iter().any(is_handoff) {
         let value = json!({ "expression": when, "values": found.values, "outcome": found.holds });
-        turn.value(condition_name(id), value);
+        transition.value(condition_name(id), value);
     }
 }
 
-fn skip(turn: &mut Turn<'_>, index: usize, when: &str, condition: &Condition) {
-    let now = turn.now;
-    let Some(step) = turn.step_mut(index) else {
+fn skip(transition: &mut RunTransition<'_>, index: usize, when: &str, condition: &Condition) {
+    let now = transition.now;
+    let Some(step) = transition.step_mut(index) else {
         return;
     };
     step.phase = StepPhase::Skipped { at: now };
@@ -268,8 +310,8 @@ fn skip(turn: &mut Turn<'_>, index: usize, when: &str, condition: &Condition) {
         why: Some(message.clone()),
         ..RowData::default()
     };
-    turn.row(index, data);
-    turn.event(
+    transition.row(index, data);
+    transition.event(
         EventType::StepSkipped,
         Some(&id),
         message,
@@ -277,24 +319,24 @@ fn skip(turn: &mut Turn<'_>, index: usize, when: &str, condition: &Condition) {
     );
 }
 
-/// Opens a timer hold (S0-AC1). Its alarm is the waker.
-fn wait(turn: &mut Turn<'_>, index: usize, length_ms: u64) {
-    let (now, rev) = (turn.now, turn.run.version);
-    turn.run.holds += 1;
+/// Opens a timer hold (S0-AC1). Its timer is the waker.
+fn wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) {
+    let (now, rev) = (transition.now, transition.run.version);
+    transition.run.holds += 1;
     let id = HoldId {
-        run: turn.run.id,
-        number: turn.run.holds,
+        run: transition.run.id,
+        number: transition.run.holds,
     };
     let due = after(now, length_ms);
-    let Some(step) = turn.step_mut(index) else {
+    let Some(step) = transition.step_mut(index) else {
         return;
     };
-    let alarm = Alarm::Set { rev, at: now, due };
+    let timer = Timer::Set { rev, at: now, due };
     step.phase = StepPhase::Waiting(Hold {
         id,
         since: now,
         length_ms,
-        alarm,
+        timer,
     });
     let step = step.id.clone();
     // What every action returns (S0-R5): a wait says at once when it will end.
@@ -309,15 +351,15 @@ fn wait(turn: &mut Turn<'_>, index: usize, length_ms: u64) {
         response: Some(response),
         ..RowData::default()
     };
-    turn.row(index, data);
-    let workspace = turn.run.workspace.clone();
-    turn.effect(Effect::Timer {
+    transition.row(index, data);
+    let workspace = transition.run.workspace.clone();
+    transition.effect(Effect::Timer {
         workspace,
         hold: id,
         rev,
         due: Some(due),
     });
-    turn.event(
+    transition.event(
         EventType::RunWaiting,
         Some(&step),
         will_resume(length_ms),
@@ -333,11 +375,16 @@ pub(super) fn will_resume(ms: u64) -> String {
     )
 }
 
-/// Largest arguments of a hand-out, in bytes of JSON: what the bus and every worker takes.
+/// Largest arguments of a dispatch, in bytes of JSON: what the bus and every worker takes.
 pub(super) const ARGS_BYTES_MAX: usize = 256 * 1024;
 
 /// Hands a step out: the one place where that happens. What may not run fails here, closed.
-pub(super) fn hand_out(turn: &mut Turn<'_>, index: usize, args: Value, planned: &PlannedStep) {
+pub(super) fn step_dispatch(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    args: Value,
+    planned: &PlannedStep,
+) {
     let Action::Tool { tool, .. } = &planned.action else {
         return;
     };
@@ -345,34 +392,37 @@ pub(super) fn hand_out(turn: &mut Turn<'_>, index: usize, args: Value, planned: 
     if bytes > ARGS_BYTES_MAX {
         let message =
             format!("the arguments are {bytes} bytes of JSON; {ARGS_BYTES_MAX} is the most");
-        return fail_step(turn, index, "arguments_too_large", &message, None);
+        return fail_step(transition, index, "arguments_too_large", &message, None);
     }
     let Ok(tool_name) = tool.parse() else {
         return fail_step(
-            turn,
+            transition,
             index,
             "invalid_tool",
             &format!("`{tool}` is no tool's name"),
             None,
         );
     };
-    let registered = tool_need(turn, planned).map(|need| turn.look(&need));
+    let registered = tool_need(transition, planned).map(|need| transition.lookup(&need));
     let registered = match registered {
-        Some(Found::Here(Fact::Tool(tool))) => Some(tool),
-        Some(Found::Unknown | Found::Absent | Found::Here(_)) | None => None,
+        Some(Lookup::Found(Fact::Tool(tool))) => Some(tool),
+        Some(Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_)) | None => None,
     };
-    if let Some((code, message)) = registered.as_deref().and_then(|it| barred(it, tool)) {
-        return fail_step(turn, index, code, &message, None);
+    if let Some((code, message)) = registered
+        .as_deref()
+        .and_then(|it| blocked_reason(it, tool))
+    {
+        return fail_step(transition, index, code, &message, None);
     }
-    let handed = Handed {
-        at: turn.now,
+    let handed = Dispatched {
+        at: transition.now,
         idempotent: match &registered {
             Some(tool) => tool.spec.idempotent,
             None => is_idempotent(tool, &args),
         },
         lease_ms: planned.claim_timeout_ms.unwrap_or(LEASE_DEFAULT_MS),
     };
-    let Some(step) = turn.step_mut(index) else {
+    let Some(step) = transition.step_mut(index) else {
         return;
     };
     step.dispatch += 1;
@@ -385,28 +435,28 @@ pub(super) fn hand_out(turn: &mut Turn<'_>, index: usize, args: Value, planned: 
         request: Some(args.clone()),
         ..RowData::default()
     };
-    turn.row(index, data);
-    turn.event(
+    transition.row(index, data);
+    transition.event(
         EventType::StepCalled,
         Some(&planned.id),
         planned.action.describe(),
         json!({ "tool": tool, "dispatch": dispatch, "attempt": attempt }),
     );
-    let called = Called {
+    let called = ToolInvocation {
         tool: tool_name,
         args,
         http: registered.map(|tool| tool.spec.http.clone()),
-        answers: asking::answers(turn, index),
+        answers: asking::answers(transition, index),
     };
-    if let Some(step) = turn.step(index)
-        && let Some(hand_out) = turn.run.hand_out(step, called)
+    if let Some(step) = transition.step(index)
+        && let Some(step_dispatch) = transition.run.step_dispatch(step, called)
     {
-        turn.effect(Effect::HandOut(Box::new(hand_out)));
+        transition.effect(Effect::StepDispatch(Box::new(step_dispatch)));
     }
 }
 
 /// Why a registered tool may not be called: code and text.
-fn barred(registered: &Tool, tool: &str) -> Option<(&'static str, String)> {
+fn blocked_reason(registered: &Tool, tool: &str) -> Option<(&'static str, String)> {
     if registered.deleted {
         let message = format!("the tool `{tool}` was deleted");
         return Some(("tool_deleted", message));
@@ -445,14 +495,14 @@ fn class_of(code: &str) -> FailureClass {
 
 /// A step failed for good: so does the run.
 pub(super) fn fail_step(
-    turn: &mut Turn<'_>,
+    transition: &mut RunTransition<'_>,
     index: usize,
     code: &str,
     message: &str,
     told: Option<ToolError>,
 ) {
-    let now = turn.now;
-    let Some(step) = turn.step_mut(index) else {
+    let now = transition.now;
+    let Some(step) = transition.step_mut(index) else {
         return;
     };
     step.phase = StepPhase::Failed { at: now };
@@ -465,10 +515,10 @@ pub(super) fn fail_step(
         why: Some(message.to_owned()),
         ..RowData::default()
     };
-    turn.row(index, data);
+    transition.row(index, data);
     let data = json!({ "code": code });
-    turn.event(EventType::StepFailed, Some(&id), message.to_owned(), data);
-    turn.fail(Failure {
+    transition.event(EventType::StepFailed, Some(&id), message.to_owned(), data);
+    transition.fail(Failure {
         class: class_of(code),
         code: code.to_owned(),
         // Its words are fixed (S0-R1).
@@ -479,9 +529,15 @@ pub(super) fn fail_step(
     });
 }
 
-fn complete(turn: &mut Turn<'_>) {
-    let count =
-        |is: fn(&StepPhase) -> bool| turn.run.steps.iter().filter(|step| is(&step.phase)).count();
+fn complete(transition: &mut RunTransition<'_>) {
+    let count = |is: fn(&StepPhase) -> bool| {
+        transition
+            .run
+            .steps
+            .iter()
+            .filter(|step| is(&step.phase))
+            .count()
+    };
     let done = count(|phase| matches!(phase, StepPhase::Completed { .. }));
     let skipped = count(|phase| matches!(phase, StepPhase::Skipped { .. }));
     let steps = if done == 1 { "step" } else { "steps" };
@@ -489,10 +545,10 @@ fn complete(turn: &mut Turn<'_>) {
         0 => format!("{done} {steps} done."),
         _ => format!("{done} {steps} done, {skipped} skipped."),
     };
-    turn.end(Phase::Completed {
-        at: turn.now,
+    transition.end(Phase::Completed {
+        at: transition.now,
         summary: summary.clone(),
     });
     let data = json!({ "done": done, "skipped": skipped });
-    turn.event(EventType::RunCompleted, None, summary, data);
+    transition.event(EventType::RunCompleted, None, summary, data);
 }

@@ -8,16 +8,20 @@ use holdpoint_contracts::run::{ActionResult, HoldKind};
 use serde_json::{Value, json};
 
 use crate::domain::error_text::ERROR_CHARS_MAX;
-use crate::domain::run::people::OnPeople;
+use crate::domain::run::people::PersonHold;
 use crate::domain::run::{StepPhase, millis_between};
 
 use super::people::opening::offered;
-use super::turn::Turn;
+use super::transition::RunTransition;
 
 /// The response of a step that failed, was skipped or was cancelled. The phase before this decision says
 /// when the step began to wait or work, and what its opening promised.
-pub(super) fn ended_result(turn: &Turn<'_>, index: usize, why: &str) -> ActionResult {
-    let was = turn.before.steps.get(index).map(|step| &step.phase);
+pub(super) fn ended_result(
+    transition: &RunTransition<'_>,
+    index: usize,
+    why: &str,
+) -> ActionResult {
+    let was = transition.before.steps.get(index).map(|step| &step.phase);
     let why: String = why.chars().take(ERROR_CHARS_MAX).collect();
     ActionResult {
         success: false,
@@ -26,7 +30,7 @@ pub(super) fn ended_result(turn: &Turn<'_>, index: usize, why: &str) -> ActionRe
         data: was.map_or(Value::Null, opening_data),
         duration_ms: was
             .and_then(began_at)
-            .map_or(0, |since| millis_between(since, turn.now)),
+            .map_or(0, |since| millis_between(since, transition.now)),
     }
 }
 
@@ -49,7 +53,7 @@ fn opening_data(was: &StepPhase) -> Value {
 }
 
 /// What the response of a question has from its opening on.
-pub(super) fn asked(on: &OnPeople) -> Value {
+pub(super) fn asked(on: &PersonHold) -> Value {
     json!({ "question_id": on.id, "deadline": on.deadline().map(instant::write) })
 }
 

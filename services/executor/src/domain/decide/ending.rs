@@ -1,45 +1,45 @@
 //! Tells the notification service how a run ended. It does so if a person watches the run or its agent, or
 //! if a webhook asks for the ends of all runs.
 
-use holdpoint_contracts::executor::EndWatched;
+use holdpoint_contracts::executor::RunEndWatched;
 use holdpoint_contracts::notification::RunEnded;
 
-use crate::domain::effect::{Answer, Effect};
+use crate::domain::effect::{Effect, Reply};
 use crate::domain::run::Run;
 
-use super::Verdict;
 use super::follow::Scopes;
-use super::turn::{Stop, Turn};
+use super::transition::RunTransition;
+use crate::domain::decision::{Decision, Outcome, Undecided};
 
 /// Longest sentence of an end that is told, in characters; all of it is at the run.
 const MESSAGE_CHARS_MAX: usize = 1_000;
 
 /// Somebody watches the run. One that has ended is left as it is: how, is the answer.
-pub(super) fn watch(mut turn: Turn<'_>) -> Verdict {
-    let ended = ended(&turn.run, None, (0, 0)).map(Box::new);
-    let is_known = ended.is_some() || turn.run.watched;
-    let answer = Answer::Watched(EndWatched { ended });
+pub(super) fn watch(mut transition: RunTransition<'_>) -> Decision {
+    let ended = ended(&transition.run, None, (0, 0)).map(Box::new);
+    let is_known = ended.is_some() || transition.run.watched;
+    let answer = Reply::Watched(RunEndWatched { ended });
     if is_known {
-        return Verdict::Unchanged(answer);
+        return Ok(Outcome::Unchanged(answer));
     }
-    turn.run.watched = true;
-    turn.decided(answer)
+    transition.run.watched = true;
+    transition.decided(answer)
 }
 
 /// The end of the run, if this decision ends it and a person or a webhook asked for it.
-pub(super) fn told(turn: &Turn<'_>) -> Result<Option<Effect>, Stop> {
-    let run = &turn.run;
-    if turn.before.is_final() || !run.is_final() {
+pub(super) fn told(transition: &RunTransition<'_>) -> Result<Option<Effect>, Undecided> {
+    let run = &transition.run;
+    if transition.before.is_final() || !run.is_final() {
         return Ok(None);
     }
-    let look = |need: &_| turn.look(need);
-    let scopes = Scopes::look_up(&run.workspace, &run.agent, &look)?;
+    let lookup = |need: &_| transition.lookup(need);
+    let scopes = Scopes::look_up(&run.workspace, &run.agent, &lookup)?;
     let of_agent = scopes.agent.map_or(0, |agent| agent.watch.number());
     let of_all = scopes.workspace.map_or(0, |all| all.watch.number());
     if of_agent == 0 && of_all == 0 && !run.watched {
         return Ok(None);
     }
-    let end = ended(run, turn.ended_by.clone(), (of_agent, of_all));
+    let end = ended(run, transition.ended_by.clone(), (of_agent, of_all));
     Ok(end.map(|end| Effect::Ended {
         workspace: run.workspace.clone(),
         end: Box::new(end),

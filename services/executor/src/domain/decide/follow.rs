@@ -11,16 +11,17 @@ use holdpoint_ids::{AgentName, Workspace};
 use serde_json::json;
 
 use crate::domain::agent::Agent;
-use crate::domain::effect::{Answer, Effect};
-use crate::domain::need::{Aggregate, Fact, Found, Lookup, Need};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::need::{Aggregate, Fact, Need};
 use crate::domain::plan::OnPause;
 use crate::domain::refusal::Refusal;
 use crate::domain::run::{Phase, Run, StepPhase};
 use crate::domain::scope::{Change, Scope, ScopeChange, WorkspaceScope};
 use chrono::{DateTime, Utc};
 
-use super::turn::{Stop, Turn};
-use super::{Decision, Verdict, advance, control, people, uncertain};
+use super::transition::RunTransition;
+use super::{advance, control, people, uncertain};
+use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
 
 /// The scopes that a run stands in; none: nothing was ever commanded.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +36,7 @@ pub struct Scopes {
 const KINDS: [PauseScope; 2] = [PauseScope::Workspace, PauseScope::Agent];
 
 /// A run on its way through the changes that it has not followed.
-struct Caught {
+struct SyncedRun {
     run: Run,
     effects: Vec<Effect>,
     facts: Vec<(Need, Fact)>,
@@ -47,46 +48,45 @@ struct Caught {
 pub(super) fn then(
     run: &Run,
     also: impl FnOnce() -> Vec<Need>,
-    look: Lookup<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-    decide: impl FnOnce(&Run, Lookup<'_>) -> Result<Verdict, Stop>,
-) -> Result<Verdict, Stop> {
+    decide: impl FnOnce(&Run, LookupFn<'_>) -> Decision,
+) -> Decision {
     if run.is_final() {
-        return decide(run, look);
+        return decide(run, lookup);
     }
-    let scopes = match Scopes::look_up(&run.workspace, &run.agent, look) {
-        Err(Stop::Need(mut needs)) => {
-            needs.extend(of_questions(run, look));
+    let scopes = match Scopes::look_up(&run.workspace, &run.agent, lookup) {
+        Err(Undecided::NeedsMore(mut needs)) => {
+            needs.extend(of_questions(run, lookup));
             needs.extend(also());
-            return Err(Stop::Need(needs));
+            return Err(Undecided::NeedsMore(needs));
         }
         other => other?,
     };
-    let Some(mut caught) = follow(run, &scopes, Some(look))? else {
-        return decide(run, look);
+    let Some(mut caught) = follow(run, &scopes, Some(lookup))? else {
+        return decide(run, lookup);
     };
     // A person who owns the run may have said something while it stood.
     if !caught.run.is_final() && caught.run.pauses.is_empty() {
-        go_on(&mut caught, !run.pauses.is_empty(), look, now)?;
+        go_on(&mut caught, !run.pauses.is_empty(), lookup, now)?;
     }
-    let see = caught.sees(look);
+    let see = caught.sees(lookup);
     Ok(match decide(&caught.run, &see)? {
-        Verdict::Decided(decision) => {
+        Outcome::Decided(decision) => {
             caught.effects.extend(decision.effects);
             caught.facts.extend(decision.facts);
-            caught.decided(decision.state, decision.answer)
+            caught.decided(decision.state, decision.reply)
         }
-        Verdict::Unchanged(answer) => {
+        Outcome::Unchanged(answer) => {
             let state = Aggregate::Run(caught.run.clone());
             caught.decided(state, answer)
         }
-        other @ (Verdict::Need(_) | Verdict::Refused(_)) => other,
     })
 }
 
 /// What the questions of a run lack to begin, freeze, thaw or end: asked for with its scopes, so that
 /// it costs no round of its own.
-fn of_questions(run: &Run, look: Lookup<'_>) -> Vec<Need> {
+fn of_questions(run: &Run, lookup: LookupFn<'_>) -> Vec<Need> {
     let mut needs: Vec<_> = run
         .questions()
         .map(|(step, _)| Need::Request(run.id, step.id.clone()))
@@ -105,7 +105,7 @@ fn of_questions(run: &Run, look: Lookup<'_>) -> Vec<Need> {
             run.plan,
         ));
     }
-    needs.retain(|need| matches!(look(need), Found::Unknown));
+    needs.retain(|need| matches!(lookup(need), Lookup::NotLoaded));
     needs
 }
 
@@ -123,7 +123,7 @@ pub fn overlay(run: Run, scopes: &Scopes) -> Run {
 }
 
 /// What a new run begins under: refuses where its agent or workspace takes none.
-pub(super) fn stand_in(run: &mut Run, scopes: &Scopes) -> Result<(), Stop> {
+pub(super) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undecided> {
     for kind in KINDS {
         let Some(scope) = scopes.of(kind) else {
             continue;
@@ -132,7 +132,7 @@ pub(super) fn stand_in(run: &mut Run, scopes: &Scopes) -> Result<(), Stop> {
             && pause.new == PauseNew::Refuse
         {
             let agent = (kind == PauseScope::Agent).then(|| run.agent.clone());
-            return Err(Stop::Refused(Refusal::AgentPaused {
+            return Err(Undecided::Refused(Refusal::AgentPaused {
                 agent,
                 by: pause.by.clone(),
             }));
@@ -156,17 +156,17 @@ impl Scopes {
     pub(super) fn look_up(
         workspace: &Workspace,
         agent: &AgentName,
-        look: Lookup<'_>,
-    ) -> Result<Self, Stop> {
+        lookup: LookupFn<'_>,
+    ) -> Result<Self, Undecided> {
         let mut scopes = Self::default();
         let mut unknown = Vec::new();
         for need in Self::needs(workspace, agent) {
-            match look(&need) {
-                Found::Here(Fact::Agent(agent)) => scopes.agent = Some(agent),
-                Found::Here(Fact::Workspace(workspace)) => scopes.workspace = Some(workspace),
-                Found::Unknown => unknown.push(need),
-                Found::Absent
-                | Found::Here(
+            match lookup(&need) {
+                Lookup::Found(Fact::Agent(agent)) => scopes.agent = Some(agent),
+                Lookup::Found(Fact::Workspace(workspace)) => scopes.workspace = Some(workspace),
+                Lookup::NotLoaded => unknown.push(need),
+                Lookup::Missing
+                | Lookup::Found(
                     Fact::Contact(_)
                     | Fact::Plan(_)
                     | Fact::Value(_)
@@ -180,7 +180,7 @@ impl Scopes {
         if unknown.is_empty() {
             return Ok(scopes);
         }
-        Err(Stop::Need(unknown))
+        Err(Undecided::NeedsMore(unknown))
     }
 
     fn of(&self, kind: PauseScope) -> Option<&Scope> {
@@ -199,46 +199,45 @@ impl Scopes {
     }
 }
 
-impl Caught {
+impl SyncedRun {
     /// A look that finds what the catching up has come to before what is stored.
-    fn sees<'l>(&self, look: Lookup<'l>) -> impl Fn(&Need) -> Found + use<'l> {
+    fn sees<'l>(&self, lookup: LookupFn<'l>) -> impl Fn(&Need) -> Lookup + use<'l> {
         let facts = self.facts.clone();
         move |need| {
             let fresh = facts.iter().find(|(known, _)| known == need);
-            fresh.map_or_else(|| look(need), |(_, fact)| Found::Here(fact.clone()))
+            fresh.map_or_else(|| lookup(need), |(_, fact)| Lookup::Found(fact.clone()))
         }
     }
 
     /// Keeps what one turn came to.
-    fn take(&mut self, turn: Turn<'_>) -> Result<(), Stop> {
-        let run = turn.run.clone();
-        match turn.decided(Answer::Nothing(())) {
-            Verdict::Decided(decision) => {
-                self.run = run;
-                self.effects.extend(decision.effects);
-                self.facts.extend(decision.facts);
-            }
-            Verdict::Unchanged(_) => self.run = run,
-            Verdict::Need(needs) => return Err(Stop::Need(needs)),
-            Verdict::Refused(refusal) => return Err(Stop::Refused(refusal)),
+    fn take(&mut self, transition: RunTransition<'_>) -> Result<(), Undecided> {
+        let run = transition.run.clone();
+        if let Outcome::Decided(decided) = transition.decided(Reply::Nothing(()))? {
+            self.effects.extend(decided.effects);
+            self.facts.extend(decided.facts);
         }
+        self.run = run;
         Ok(())
     }
 
-    fn decided(self, state: Aggregate, answer: Answer) -> Verdict {
-        Verdict::Decided(Box::new(Decision {
+    fn decided(self, state: Aggregate, answer: Reply) -> Outcome {
+        Outcome::Decided(Box::new(Decided {
             state,
             effects: self.effects,
             facts: self.facts,
-            answer,
+            reply: answer,
         }))
     }
 }
 
 /// Takes the run through every change that it has not followed, each a turn at its own instant:
-/// a wish of a later one has a higher number. None: it has followed them all. Without a look-up
+/// a desired state of a later one has a higher number. None: it has followed them all. Without a look-up
 /// only the state is wanted, and what follows from it is left to the page.
-fn follow(run: &Run, scopes: &Scopes, look: Option<Lookup<'_>>) -> Result<Option<Caught>, Stop> {
+fn follow(
+    run: &Run,
+    scopes: &Scopes,
+    lookup: Option<LookupFn<'_>>,
+) -> Result<Option<SyncedRun>, Undecided> {
     let later = pending(run, scopes);
     let is_passed_by =
         |kind: &PauseScope| scopes.of(*kind).is_some_and(|it| differs(run, *kind, it));
@@ -246,9 +245,9 @@ fn follow(run: &Run, scopes: &Scopes, look: Option<Lookup<'_>>) -> Result<Option
     if later.is_empty() && !KINDS.iter().any(is_passed_by) {
         return Ok(None);
     }
-    let nothing = |_: &Need| Found::Unknown;
-    let see: Lookup<'_> = look.unwrap_or(&nothing);
-    let mut caught = Caught {
+    let nothing = |_: &Need| Lookup::NotLoaded;
+    let see: LookupFn<'_> = lookup.unwrap_or(&nothing);
+    let mut caught = SyncedRun {
         run: run.clone(),
         effects: Vec::new(),
         facts: Vec::new(),
@@ -258,24 +257,24 @@ fn follow(run: &Run, scopes: &Scopes, look: Option<Lookup<'_>>) -> Result<Option
             break;
         }
         let before = caught.run.clone();
-        let mut turn = Turn::new(&before, see, change.at);
-        apply(&mut turn, kind, change);
-        set_followed(&mut turn.run, kind, change.epoch);
-        match look {
-            Some(_) => caught.take(turn)?,
-            None => caught.run = turn.run,
+        let mut transition = RunTransition::new(&before, see, change.at);
+        apply(&mut transition, kind, change);
+        set_followed(&mut transition.run, kind, change.epoch);
+        match lookup {
+            Some(_) => caught.take(transition)?,
+            None => caught.run = transition.run,
         }
     }
     for kind in KINDS {
         if let Some(scope) = scopes.of(kind).filter(|it| differs(&caught.run, kind, it)) {
             let at = scope.changed_at.unwrap_or(run.created_at);
             let before = caught.run.clone();
-            let mut turn = Turn::new(&before, see, at);
-            reconcile(&mut turn, kind, scope);
-            set_followed(&mut turn.run, kind, scope.epoch);
-            match look {
-                Some(_) => caught.take(turn)?,
-                None => caught.run = turn.run,
+            let mut transition = RunTransition::new(&before, see, at);
+            reconcile(&mut transition, kind, scope);
+            set_followed(&mut transition.run, kind, scope.epoch);
+            match lookup {
+                Some(_) => caught.take(transition)?,
+                None => caught.run = transition.run,
             }
         }
     }
@@ -321,17 +320,17 @@ fn differs(run: &Run, kind: PauseScope, scope: &Scope) -> bool {
     !run.is_final() && (is_dead || stands(run, kind) != scope.paused.is_some())
 }
 
-fn reconcile(turn: &mut Turn<'_>, kind: PauseScope, scope: &Scope) {
-    if kind == PauseScope::Agent && turn.run.plan <= scope.dead_up_to {
-        return delete(turn);
+fn reconcile(transition: &mut RunTransition<'_>, kind: PauseScope, scope: &Scope) {
+    if kind == PauseScope::Agent && transition.run.plan <= scope.dead_up_to {
+        return delete(transition);
     }
     match &scope.paused {
         Some(pause) => {
-            turn.now = pause.at;
-            control::stand(turn, kind, &pause.by);
+            transition.now = pause.at;
+            control::stand(transition, kind, &pause.by);
         }
         None => lift(
-            turn,
+            transition,
             kind,
             &Actor("holdpoint".to_owned()),
             ResumeMode::Continue,
@@ -339,37 +338,37 @@ fn reconcile(turn: &mut Turn<'_>, kind: PauseScope, scope: &Scope) {
     }
 }
 
-fn apply(turn: &mut Turn<'_>, kind: PauseScope, change: &Change) {
+fn apply(transition: &mut RunTransition<'_>, kind: PauseScope, change: &Change) {
     match &change.what {
         ScopeChange::Paused { waiting } => {
-            let by_agent = kind == PauseScope::Agent && turn.run.on_pause == OnPause::Cancel;
+            let by_agent = kind == PauseScope::Agent && transition.run.on_pause == OnPause::Cancel;
             let cancels = *waiting == PauseWaiting::Cancel || by_agent;
-            if cancels && waits(turn.run.status()) {
-                cancel(turn, kind, &change.by);
-            } else if !stands(&turn.run, kind) {
-                control::stand(turn, kind, &change.by);
+            if cancels && waits(transition.run.status()) {
+                cancel(transition, kind, &change.by);
+            } else if !stands(&transition.run, kind) {
+                control::stand(transition, kind, &change.by);
             }
         }
         ScopeChange::Resumed { mode } => {
-            if stands(&turn.run, kind) {
-                lift(turn, kind, &change.by, *mode);
+            if stands(&transition.run, kind) {
+                lift(transition, kind, &change.by, *mode);
             }
         }
         ScopeChange::Deleted { up_to } => {
-            if turn.run.plan <= *up_to {
-                turn.ended_by = Some(change.by.to_string());
-                delete(turn);
+            if transition.run.plan <= *up_to {
+                transition.ended_by = Some(change.by.to_string());
+                delete(transition);
             }
         }
     }
 }
 
 /// Takes one pause away; once none is left, the waits go on.
-fn lift(turn: &mut Turn<'_>, kind: PauseScope, by: &Actor, mode: ResumeMode) {
-    turn.run.pauses.retain(|pause| pause.scope != kind);
-    if turn.run.pauses.is_empty() {
-        control::thaw_holds(turn, by, mode);
-        advance::complete_if_all_ended(turn);
+fn lift(transition: &mut RunTransition<'_>, kind: PauseScope, by: &Actor, mode: ResumeMode) {
+    transition.run.pauses.retain(|pause| pause.scope != kind);
+    if transition.run.pauses.is_empty() {
+        control::thaw_holds(transition, by, mode);
+        advance::complete_if_all_ended(transition);
     }
 }
 
@@ -389,30 +388,30 @@ pub(super) const fn waits(status: RunStatus) -> bool {
 }
 
 /// S0-T6.3: the words are fixed.
-pub(super) fn cancel(turn: &mut Turn<'_>, kind: PauseScope, by: &Actor) {
+pub(super) fn cancel(transition: &mut RunTransition<'_>, kind: PauseScope, by: &Actor) {
     let message = "Agent paused manually".to_owned();
     let failure = Failure {
         class: FailureClass::Cancelled,
         code: "agent_paused".to_owned(),
         message: message.clone(),
     };
-    turn.ended_by = Some(by.to_string());
-    turn.end(Phase::Cancelled {
-        at: turn.now,
+    transition.ended_by = Some(by.to_string());
+    transition.end(Phase::Cancelled {
+        at: transition.now,
         failure,
     });
     let data = json!({ "by": by, "reason": message, "scope": kind });
-    turn.event(EventType::RunCancelled, None, message, data);
+    transition.event(EventType::RunCancelled, None, message, data);
 }
 
 /// S0-AC9: the words are fixed.
-fn delete(turn: &mut Turn<'_>) {
-    let message = if waits(turn.run.status()) {
+fn delete(transition: &mut RunTransition<'_>) {
+    let message = if waits(transition.run.status()) {
         "Agent deleted during wait period"
     } else {
         "Agent deleted"
     };
-    turn.fail(Failure {
+    transition.fail(Failure {
         class: FailureClass::Policy,
         code: "agent_deleted".to_owned(),
         message: message.to_owned(),
@@ -421,19 +420,19 @@ fn delete(turn: &mut Turn<'_>) {
 
 /// What a run that stands still no more begins, now.
 fn go_on(
-    caught: &mut Caught,
+    caught: &mut SyncedRun,
     stood: bool,
-    look: Lookup<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<(), Stop> {
-    let see = caught.sees(look);
+) -> Result<(), Undecided> {
+    let see = caught.sees(lookup);
     let before = caught.run.clone();
-    let mut turn = Turn::new(&before, &see, now);
+    let mut transition = RunTransition::new(&before, &see, now);
     if stood {
-        uncertain::prepare(&turn, &[])?;
-        control::requeue(&mut turn);
-        uncertain::apply_answers(&mut turn)?;
+        uncertain::prepare(&transition, &[])?;
+        control::requeue(&mut transition);
+        uncertain::apply_answers(&mut transition)?;
     }
-    advance::advance(&mut turn)?;
-    caught.take(turn)
+    advance::advance(&mut transition)?;
+    caught.take(transition)
 }

@@ -6,20 +6,21 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::hold::{HoldSpec, HoldWish, OnTimeout, Want};
+use holdpoint_contracts::hold::{DesiredHold, HoldSpec, HoldState, OnTimeout};
 use holdpoint_contracts::instant;
-use holdpoint_contracts::run::{Handover, HandoverAction, HoldKind};
+use holdpoint_contracts::run::{HoldKind, LeaseAction, LeaseEvent};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use crate::domain::effect::{Effect, Lease};
-use crate::domain::need::{Fact, Found, Need};
+use crate::domain::need::{Fact, Need};
 use crate::domain::plan::Action;
-use crate::domain::run::people::OnPeople;
+use crate::domain::run::people::PersonHold;
 use crate::domain::run::{Choice, Run, Step, StepPhase, Uncertain, Working};
 
 use super::people;
-use super::turn::{Stop, Turn};
+use super::transition::RunTransition;
+use crate::domain::decision::{Lookup, Undecided};
 
 /// Largest arguments that a question shows, in bytes of JSON.
 const ARGS_SHOWN_MAX: usize = 64 * 1024;
@@ -40,8 +41,8 @@ pub(super) fn leases(before: &Run, after: &Run, now: DateTime<Utc>) -> Vec<Effec
             });
             // With a result, or with the end of the run, there is nothing left to change hands.
             if !step.phase.is_settled() {
-                let entry = Handover {
-                    action: HandoverAction::Released,
+                let entry = LeaseEvent {
+                    action: LeaseAction::Released,
                     node: old.node.clone(),
                     at: now,
                     dispatch,
@@ -52,10 +53,10 @@ pub(super) fn leases(before: &Run, after: &Run, now: DateTime<Utc>) -> Vec<Effec
         if let Some((dispatch, new)) = new {
             effects.push(lease(after, step, new));
             let action = match step.lost {
-                0 => HandoverAction::Claimed,
-                _ => HandoverAction::TakenOver,
+                0 => LeaseAction::Claimed,
+                _ => LeaseAction::TakenOver,
             };
-            let entry = Handover {
+            let entry = LeaseEvent {
                 action,
                 node: new.node.clone(),
                 at: new.since,
@@ -96,7 +97,7 @@ fn lease(run: &Run, step: &Step, working: &Working) -> Effect {
     }))
 }
 
-fn claim(run: &Run, step: &Step, entry: Handover) -> Effect {
+fn claim(run: &Run, step: &Step, entry: LeaseEvent) -> Effect {
     Effect::Claim {
         run: run.id,
         step: step.id.clone(),
@@ -114,52 +115,52 @@ fn wanted(run: &Run) -> BTreeMap<HoldId, Frozen> {
         .collect()
 }
 
-/// Wishes of questions that begin, freeze, thaw or end between the states of a turn.
-pub(super) fn questions(turn: &Turn<'_>) -> Result<Vec<Effect>, Stop> {
-    let (before, after) = (wanted(turn.before), wanted(&turn.run));
-    let mut wishes = Vec::new();
-    for (step, asked) in turn.run.questions() {
+/// Desired states of questions that begin, freeze, thaw or end between the states of a turn.
+pub(super) fn questions(transition: &RunTransition<'_>) -> Result<Vec<Effect>, Undecided> {
+    let (before, after) = (wanted(transition.before), wanted(&transition.run));
+    let mut desired_states = Vec::new();
+    for (step, asked) in transition.run.questions() {
         let frozen = after.get(&asked.hold).copied().flatten();
         if before.get(&asked.hold) == Some(&frozen) {
             continue;
         }
-        let spec = Box::new(spec(turn, step, asked)?);
-        let want = match frozen {
-            Some(since) => Want::Frozen {
+        let spec = Box::new(spec(transition, step, asked)?);
+        let state = match frozen {
+            Some(since) => HoldState::Frozen {
                 spec,
                 since,
                 remaining_ms: None,
             },
-            None => Want::Open {
+            None => HoldState::Open {
                 spec,
                 deadline: None,
             },
         };
-        wishes.push(wish(turn, asked.hold, want));
+        desired_states.push(desired_state(transition, asked.hold, state));
     }
-    let over = turn.before.questions().filter(|(step, asked)| {
+    let over = transition.before.questions().filter(|(step, asked)| {
         // Closed by its owner: there is nothing to tell.
         let is_answered =
             |now: &Step| now.id == step.id && now.answered.contains(&asked.hold.number);
-        !after.contains_key(&asked.hold) && !turn.run.steps.iter().any(is_answered)
+        !after.contains_key(&asked.hold) && !transition.run.steps.iter().any(is_answered)
     });
     for (_, asked) in over {
-        let reason = match has_reported(turn, asked) {
+        let reason = match has_reported(transition, asked) {
             true => "The worker has reported after all.",
             false => "The run has ended.",
         };
-        let want = Want::Gone {
+        let state = HoldState::Withdrawn {
             reason: reason.to_owned(),
-            by: turn.ended_by.clone(),
+            by: transition.ended_by.clone(),
         };
-        wishes.push(wish(turn, asked.hold, want));
+        desired_states.push(desired_state(transition, asked.hold, state));
     }
-    Ok(wishes)
+    Ok(desired_states)
 }
 
 /// Whether the step of a question has ended by what its worker said.
-fn has_reported(turn: &Turn<'_>, asked: &Uncertain) -> bool {
-    let steps = turn.before.steps.iter().zip(&turn.run.steps);
+fn has_reported(transition: &RunTransition<'_>, asked: &Uncertain) -> bool {
+    let steps = transition.before.steps.iter().zip(&transition.run.steps);
     let mut ended = steps.filter(
         |(was, _)| matches!(&was.phase, StepPhase::Uncertain(one) if one.hold == asked.hold),
     );
@@ -175,7 +176,7 @@ fn has_reported(turn: &Turn<'_>, asked: &Uncertain) -> bool {
 type Wanted = (Frozen, Option<DateTime<Utc>>, Option<u64>);
 
 /// What is wanted of a hold on people.
-fn wanted_of(run: &Run, on: &OnPeople, is_taken: bool) -> Wanted {
+fn wanted_of(run: &Run, on: &PersonHold, is_taken: bool) -> Wanted {
     let since = run.pauses.iter().map(|pause| pause.at).min();
     // A person who owns the run has stopped the timer at its owner: nothing is wanted of it.
     let deadline = on.deadline().filter(|_| !is_taken);
@@ -183,71 +184,75 @@ fn wanted_of(run: &Run, on: &OnPeople, is_taken: bool) -> Wanted {
     (since, deadline, left)
 }
 
-/// Wishes of holds on people that begin, freeze, thaw or end between the states of a turn.
-pub(super) fn people(turn: &Turn<'_>) -> Result<Vec<Effect>, Stop> {
-    let mut wishes = Vec::new();
+/// Desired states of holds on people that begin, freeze, thaw or end between the states of a turn.
+pub(super) fn people(transition: &RunTransition<'_>) -> Result<Vec<Effect>, Undecided> {
+    let mut desired_states = Vec::new();
     let same = |run: &'_ Run, id: HoldId| run.people().any(|(_, one)| one.id == id);
-    for (_, on) in turn.run.people() {
+    for (_, on) in transition.run.people() {
         // Its owner has closed it, and only the run has still to move: asked again it would have two ends.
         if on.closing.is_some() {
             continue;
         }
         let is_taken = on.taken.is_some();
-        let (since, deadline, left) = wanted_of(&turn.run, on, is_taken);
-        let before = turn.before.people().find(|(_, old)| old.id == on.id);
-        let before = before.map(|(_, old)| wanted_of(turn.before, old, is_taken));
+        let (since, deadline, left) = wanted_of(&transition.run, on, is_taken);
+        let before = transition.before.people().find(|(_, old)| old.id == on.id);
+        let before = before.map(|(_, old)| wanted_of(transition.before, old, is_taken));
         if before == Some((since, deadline, left)) {
             continue;
         }
-        let spec = Box::new(people::wanted_spec(turn, on)?);
-        let want = match since {
-            Some(since) => Want::Frozen {
+        let spec = Box::new(people::wanted_spec(transition, on)?);
+        let state = match since {
+            Some(since) => HoldState::Frozen {
                 spec,
                 since,
                 remaining_ms: on.remaining_ms(),
             },
-            None => Want::Open { spec, deadline },
+            None => HoldState::Open { spec, deadline },
         };
-        wishes.push(wish(turn, on.id, want));
+        desired_states.push(desired_state(transition, on.id, state));
     }
-    for (_, on) in turn.before.people() {
+    for (_, on) in transition.before.people() {
         // Closed by its owner: there is nothing to tell.
-        if same(&turn.run, on.id) || turn.run.closed.contains(&on.id.number) {
+        if same(&transition.run, on.id) || transition.run.closed.contains(&on.id.number) {
             continue;
         }
-        let reason = match turn.run.is_final() {
+        let reason = match transition.run.is_final() {
             true => "The run has ended.",
             false => "It is not asked any more.",
         };
-        let want = Want::Gone {
+        let state = HoldState::Withdrawn {
             reason: reason.to_owned(),
-            by: turn.ended_by.clone(),
+            by: transition.ended_by.clone(),
         };
-        wishes.push(wish(turn, on.id, want));
+        desired_states.push(desired_state(transition, on.id, state));
     }
-    Ok(wishes)
+    Ok(desired_states)
 }
 
-fn wish(turn: &Turn<'_>, id: HoldId, want: Want) -> Effect {
+fn desired_state(transition: &RunTransition<'_>, id: HoldId, state: HoldState) -> Effect {
     Effect::Hold {
-        workspace: turn.run.workspace.clone(),
-        wish: Box::new(HoldWish {
+        workspace: transition.run.workspace.clone(),
+        desired_state: Box::new(DesiredHold {
             id,
-            rev: turn.run.version,
-            want,
+            rev: transition.run.version,
+            state,
         }),
     }
 }
 
 /// What people are asked about an uncertain step, with the evidence.
-fn spec(turn: &Turn<'_>, step: &Step, asked: &Uncertain) -> Result<HoldSpec, Stop> {
-    let need = Need::Request(turn.run.id, step.id.clone());
-    let args = match turn.look(&need) {
-        Found::Unknown => return Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Value(args)) => shown(&args),
-        Found::Absent | Found::Here(_) => Value::Null,
+fn spec(
+    transition: &RunTransition<'_>,
+    step: &Step,
+    asked: &Uncertain,
+) -> Result<HoldSpec, Undecided> {
+    let need = Need::Request(transition.run.id, step.id.clone());
+    let args = match transition.lookup(&need) {
+        Lookup::NotLoaded => return Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Value(args)) => shown(&args),
+        Lookup::Missing | Lookup::Found(_) => Value::Null,
     };
-    let plan = turn.plan()?;
+    let plan = transition.plan()?;
     let planned = plan.plan.steps.iter().find(|planned| planned.id == step.id);
     let tool = planned.and_then(|planned| match &planned.action {
         Action::Tool { tool, .. } => Some(tool.clone()),
@@ -262,7 +267,7 @@ fn spec(turn: &Turn<'_>, step: &Step, asked: &Uncertain) -> Result<HoldSpec, Sto
     );
     Ok(HoldSpec {
         step: Some(step.id.clone()),
-        agent: Some(turn.run.agent.clone()),
+        agent: Some(transition.run.agent.clone()),
         question,
         options: Choice::ALL
             .map(|choice| choice.as_str().to_owned())

@@ -4,42 +4,43 @@
 //! and while the run stands still it is kept.
 
 pub(super) mod asking;
-pub(super) mod deeds;
-pub(super) mod gate;
 pub(super) mod handing;
+pub(super) mod handoff_events;
+pub(super) mod missing_inputs;
 pub(super) mod opening;
 pub(in crate::domain) mod words;
 
 use holdpoint_contracts::asking::GivenAnswer;
 use holdpoint_contracts::handoff::Completion;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, HoldSpec, OnTimeout};
+use holdpoint_contracts::hold::{CloseReply, HoldOutcome, HoldSpec, OnTimeout};
 use holdpoint_contracts::run::{ActionResult, HoldKind};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use crate::domain::effect::Answer;
+use crate::domain::effect::Reply;
 use crate::domain::input::RunInput;
-use crate::domain::need::{Fact, Found, INPUT, Need};
+use crate::domain::need::{Fact, INPUT, Need};
 use crate::domain::refusal::Refusal;
-use crate::domain::run::people::{Closing, OnPeople, spec_name};
+use crate::domain::run::people::{HoldClosure, PersonHold, spec_name};
 use crate::domain::run::{Choice, Run, StepPhase, millis_between};
 
-use super::turn::{RowData, Stop, Turn};
-use super::{Verdict, advance, control, uncertain};
+use super::transition::{RowData, RunTransition};
+use super::{advance, control, uncertain};
+use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
 
 /// Code of a step whose person is not there (S0-R1).
 pub(super) const ASSIGNEE_INACTIVE: &str = "assignee_inactive";
 /// Code of a step that nobody answered in time.
 pub(super) const HUMAN_TIMEOUT: &str = "human_timeout";
 
-/// What the open holds on people of a run asked: for their wishes and their ends.
+/// What the open holds on people of a run asked: for their desired states and their ends.
 pub(super) fn needs(run: &Run) -> Vec<Need> {
     let mut needs: Vec<_> = run
         .people()
         .map(|(_, on)| Need::Value(run.id, spec_name(on.id)))
         .collect();
-    if run.gate.is_some() {
+    if run.missing_inputs_hold.is_some() {
         needs.push(Need::Value(run.id, INPUT.to_owned()));
     }
     needs
@@ -51,7 +52,7 @@ pub(super) fn needs_of(run: &Run, input: &RunInput) -> Vec<Need> {
     // Nearly everything may begin the next step.
     let mut needs = vec![Need::Plan(workspace.clone(), agent, run.plan)];
     match input {
-        // The step may be handed out again, with the arguments that it had.
+        // The step may be dispatched again, with the arguments that it had.
         RunInput::LeaseEnded { step, .. } | RunInput::StepParks { step, .. } => {
             needs.push(Need::Request(run.id, step.clone()));
         }
@@ -72,7 +73,7 @@ pub(super) fn needs_of(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::AskPeople { .. }
         | RunInput::StepResult { .. }
         | RunInput::HoldClosed { .. }
-        | RunInput::HoldHandled { .. }
+        | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => {}
     }
     needs
@@ -90,50 +91,57 @@ enum Place {
 }
 
 /// A hold on people was closed, or a person owns the run by it. Twice is once.
-pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Result<Verdict, Stop> {
-    if turn.run.closed.contains(&hold.number) {
-        let is_late =
-            closing.outcome != HoldOutcome::Timeout && turn.run.timed_out.contains(&hold.number);
-        return Ok(Verdict::Unchanged(Answer::Closed(match is_late {
-            true => ClosedAnswer::RunEnded,
-            false => ClosedAnswer::Applied,
+pub(super) fn closed(
+    mut transition: RunTransition<'_>,
+    hold: HoldId,
+    closing: &HoldClosure,
+) -> Decision {
+    if transition.run.closed.contains(&hold.number) {
+        let is_late = closing.outcome != HoldOutcome::Timeout
+            && transition.run.timed_out.contains(&hold.number);
+        return Ok(Outcome::Unchanged(Reply::Closed(match is_late {
+            true => CloseReply::RunEnded,
+            false => CloseReply::Applied,
         })));
     }
-    let Some(on) = standing(&turn, hold) else {
-        return uncertain::closed(turn, hold, choice(closing), closing);
+    let Some(on) = standing(&transition, hold) else {
+        return uncertain::closed(transition, hold, choice(closing), closing);
     };
-    let is_news = deeds::before(&mut turn, &on, closing);
+    let is_news = handoff_events::before(&mut transition, &on, closing);
     // What was told with it may have moved its deadline, or passed it on.
-    let mut on = standing(&turn, hold).unwrap_or(on);
-    let told = |turn: Turn<'_>, answer| {
-        let answer = Answer::Closed(answer);
-        Ok(match is_news {
-            true => turn.decided(answer),
-            false => Verdict::Unchanged(answer),
-        })
+    let mut on = standing(&transition, hold).unwrap_or(on);
+    let told = |transition: RunTransition<'_>, answer| {
+        let answer = Reply::Closed(answer);
+        if is_news {
+            transition.decided(answer)
+        } else {
+            Ok(Outcome::Unchanged(answer))
+        }
     };
-    // A kept time-out does not bind: its owner may have undone it, and then a person has answered.
-    let is_kept = |kept: &Closing| {
+    // A kept timeout does not bind: its owner may have undone it, and then a person has answered.
+    let is_kept = |kept: &HoldClosure| {
         kept.outcome != HoldOutcome::Timeout || closing.outcome == HoldOutcome::Timeout
     };
     if on.closing.as_ref().is_some_and(is_kept) {
-        return told(turn, ClosedAnswer::OnResume);
+        return told(transition, CloseReply::OnResume);
     }
     if !fits(on.kind, closing) {
-        return Err(Stop::Refused(Refusal::UnknownAnswer(hold)));
+        return Err(Undecided::Refused(Refusal::UnknownAnswer(hold)));
     }
-    uncertain::prepare(&turn, &[])?;
+    uncertain::prepare(&transition, &[])?;
     match closing.outcome {
         // The person's word stops the timer, and whatever it had said before.
-        HoldOutcome::Timeout if on.taken.is_some() => return told(turn, ClosedAnswer::Applied),
+        HoldOutcome::Timeout if on.taken.is_some() => return told(transition, CloseReply::Applied),
         HoldOutcome::TakenOver if on.taken.is_some() => {
-            return Ok(handing::taken_on(turn, &on, closing, is_news));
+            return handing::taken_on(transition, &on, closing, is_news);
         }
-        HoldOutcome::TakenOver => return handing::taken_over(turn, &on, closing),
+        HoldOutcome::TakenOver => return handing::taken_over(transition, &on, closing),
         // Time only proposes: what the pause leaves of it is asked for again on resume, and its owner,
         // who may have undone it by then, says it again.
-        HoldOutcome::Timeout if on.outlives(closing) || !turn.run.pauses.is_empty() => {
-            return told(turn, ClosedAnswer::OnResume);
+        HoldOutcome::Timeout
+            if on.has_time_left_after(closing) || !transition.run.pauses.is_empty() =>
+        {
+            return told(transition, CloseReply::OnResume);
         }
         HoldOutcome::Answered
         | HoldOutcome::Approved
@@ -147,32 +155,32 @@ pub(super) fn closed(mut turn: Turn<'_>, hold: HoldId, closing: &Closing) -> Res
     on.length_ms = closing
         .by_rung
         .map_or(on.length_ms, |end| Some(end.after_ms));
-    note(&mut turn, &on, closing);
-    if !takes_effect(&turn, &on) {
-        if let Some(on) = turn.run.people_mut().find(|on| on.id == hold) {
-            on.closing = Some(Closing {
-                deeds: Vec::new(),
+    note(&mut transition, &on, closing);
+    if !takes_effect(&transition, &on) {
+        if let Some(on) = transition.run.people_mut().find(|on| on.id == hold) {
+            on.closing = Some(HoldClosure {
+                handoff_events: Vec::new(),
                 ..closing.clone()
             });
         }
-        return Ok(turn.decided(Answer::Closed(ClosedAnswer::OnResume)));
+        return transition.decided(Reply::Closed(CloseReply::OnResume));
     }
-    apply(&mut turn, &on, closing)?;
-    uncertain::apply_answers(&mut turn)?;
-    advance::advance(&mut turn)?;
-    Ok(turn.decided(Answer::Closed(ClosedAnswer::Applied)))
+    apply(&mut transition, &on, closing)?;
+    uncertain::apply_answers(&mut transition)?;
+    advance::advance(&mut transition)?;
+    transition.decided(Reply::Closed(CloseReply::Applied))
 }
 
 /// A hold on people as it stands; none: there is none.
-fn standing(turn: &Turn<'_>, hold: HoldId) -> Option<OnPeople> {
-    let mut people = turn.run.people();
+fn standing(transition: &RunTransition<'_>, hold: HoldId) -> Option<PersonHold> {
+    let mut people = transition.run.people();
     let (_, on) = people.find(|(_, on)| on.id == hold)?;
     Some(on.clone())
 }
 
 /// The option that was chosen about an uncertain step; none: not one of them. The answer itself, or
 /// an object around it.
-fn choice(closing: &Closing) -> Option<Choice> {
+fn choice(closing: &HoldClosure) -> Option<Choice> {
     let is_answer = closing.outcome == HoldOutcome::Answered;
     let answer = closing.data.get("answer").unwrap_or(&closing.data);
     is_answer
@@ -181,7 +189,7 @@ fn choice(closing: &Closing) -> Option<Choice> {
 }
 
 /// Whether a hold of that kind can be closed so.
-fn fits(kind: HoldKind, closing: &Closing) -> bool {
+fn fits(kind: HoldKind, closing: &HoldClosure) -> bool {
     match (kind, closing.outcome) {
         (HoldKind::Input | HoldKind::Handoff, HoldOutcome::Timeout | HoldOutcome::Cancelled)
         | (HoldKind::Handoff, HoldOutcome::TakenOver) => true,
@@ -202,17 +210,17 @@ fn fits(kind: HoldKind, closing: &Closing) -> bool {
 }
 
 /// What a person did of a handoff.
-fn completion(closing: &Closing) -> Option<Completion> {
+fn completion(closing: &HoldClosure) -> Option<Completion> {
     serde_json::from_value(closing.data.clone()).ok()
 }
 
 /// What is recorded at once, whenever it takes effect.
-fn note(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) {
+fn note(transition: &mut RunTransition<'_>, on: &PersonHold, closing: &HoldClosure) {
     if closing.outcome != HoldOutcome::Answered {
         return;
     }
-    let step = step_of(turn, on.id);
-    turn.event(
+    let step = step_of(transition, on.id);
+    transition.event(
         EventType::InputAnswered,
         step.as_deref(),
         format!("{} answered: {}.", closing.by, in_words(&closing.data)),
@@ -222,102 +230,117 @@ fn note(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) {
 
 /// Whether a close may take effect now: while a person owns the run only theirs does, and before the
 /// first question is answered only its own.
-fn takes_effect(turn: &Turn<'_>, on: &OnPeople) -> bool {
-    let run = &turn.run;
-    let is_first = run.gate.as_ref().is_none_or(|gate| gate.id == on.id);
+fn takes_effect(transition: &RunTransition<'_>, on: &PersonHold) -> bool {
+    let run = &transition.run;
+    let is_first = run
+        .missing_inputs_hold
+        .as_ref()
+        .is_none_or(|missing_inputs_hold| missing_inputs_hold.id == on.id);
     let is_owners = run.taken().is_none() || on.taken.is_some();
     run.pauses.is_empty() && is_owners && (is_first || on.taken.is_some())
 }
 
 /// Lets the closes that were kept take effect.
-pub(super) fn apply_kept(turn: &mut Turn<'_>) -> Result<(), Stop> {
+pub(super) fn apply_kept(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     loop {
-        let kept = turn.run.people().find_map(|(_, on)| {
-            let closing = on.closing.clone().filter(|_| takes_effect(turn, on))?;
+        let kept = transition.run.people().find_map(|(_, on)| {
+            let closing = on
+                .closing
+                .clone()
+                .filter(|_| takes_effect(transition, on))?;
             Some((on.clone(), closing))
         });
         let Some((on, closing)) = kept else {
             return Ok(());
         };
         // Each has its turn once, whatever comes of it.
-        if let Some(it) = turn.run.people_mut().find(|it| it.id == on.id) {
+        if let Some(it) = transition.run.people_mut().find(|it| it.id == on.id) {
             it.closing = None;
         }
         if fits(on.kind, &closing) {
-            apply(turn, &on, &closing)?;
+            apply(transition, &on, &closing)?;
         }
     }
 }
 
-fn apply(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) -> Result<(), Stop> {
-    let Some(place) = place_of(turn, on.id) else {
+fn apply(
+    transition: &mut RunTransition<'_>,
+    on: &PersonHold,
+    closing: &HoldClosure,
+) -> Result<(), Undecided> {
+    let Some(place) = place_of(transition, on.id) else {
         return Ok(());
     };
-    turn.run.clocks.human_ms += millis_between(on.since, turn.now);
-    turn.run.closed.push(on.id.number);
+    transition.run.clocks.human_ms += millis_between(on.since, transition.now);
+    transition.run.closed.push(on.id.number);
     if closing.outcome == HoldOutcome::Timeout {
-        turn.run.timed_out.push(on.id.number);
+        transition.run.timed_out.push(on.id.number);
     }
     match (place, on.kind) {
-        (Place::Barge, _) => handing::barge_over(turn, closing),
-        (Place::Gate, _) => gate::over(turn, on, closing)?,
-        (Place::Step(index), HoldKind::Handoff) => handing::over(turn, index, on, closing)?,
+        (Place::Barge, _) => handing::barge_over(transition, closing),
+        (Place::Gate, _) => missing_inputs::over(transition, on, closing)?,
+        (Place::Step(index), HoldKind::Handoff) => handing::over(transition, index, on, closing)?,
         (Place::Step(index), HoldKind::Input | HoldKind::Approval | HoldKind::Timer) => {
-            question_over(turn, index, on, closing)?;
+            question_over(transition, index, on, closing)?;
         }
     }
     if on.taken.is_some() {
-        control::go_on_waits(turn);
+        control::go_on_waits(transition);
     }
     Ok(())
 }
 
-fn place_of(turn: &Turn<'_>, hold: HoldId) -> Option<Place> {
-    let is_it = |on: &OnPeople| on.id == hold;
-    if turn.run.gate.as_deref().is_some_and(is_it) {
+fn place_of(transition: &RunTransition<'_>, hold: HoldId) -> Option<Place> {
+    let is_it = |on: &PersonHold| on.id == hold;
+    if transition
+        .run
+        .missing_inputs_hold
+        .as_deref()
+        .is_some_and(is_it)
+    {
         return Some(Place::Gate);
     }
-    if turn.run.barge.as_deref().is_some_and(is_it) {
+    if transition.run.takeover_hold.as_deref().is_some_and(is_it) {
         return Some(Place::Barge);
     }
-    let mut steps = turn.run.steps.iter();
+    let mut steps = transition.run.steps.iter();
     let index = steps.position(|step| step.on_people().is_some_and(is_it));
     index.map(Place::Step)
 }
 
-fn step_of(turn: &Turn<'_>, hold: HoldId) -> Option<String> {
-    let mut people = turn.run.people();
+fn step_of(transition: &RunTransition<'_>, hold: HoldId) -> Option<String> {
+    let mut people = transition.run.people();
     let (step, _) = people.find(|(_, on)| on.id == hold)?;
     step.map(|step| step.id.clone())
 }
 
 /// A step's question has ended (S3-R3, S3-R5).
 fn question_over(
-    turn: &mut Turn<'_>,
+    transition: &mut RunTransition<'_>,
     index: usize,
-    on: &OnPeople,
-    closing: &Closing,
-) -> Result<(), Stop> {
+    on: &PersonHold,
+    closing: &HoldClosure,
+) -> Result<(), Undecided> {
     match closing.outcome {
-        HoldOutcome::Answered => answered(turn, index, on, (&closing.data, &closing.by))?,
+        HoldOutcome::Answered => answered(transition, index, on, (&closing.data, &closing.by))?,
         HoldOutcome::Timeout => {
-            let spec = spec(turn, on.id)?;
+            let spec = spec(transition, on.id)?;
             match on.on_timeout {
-                OnTimeout::Skip | OnTimeout::Continue => skipped(turn, index, on),
+                OnTimeout::Skip | OnTimeout::Continue => skipped(transition, index, on),
                 OnTimeout::Default => {
                     let answer = spec.default.unwrap_or_default();
                     let by = "timeout";
                     let data =
                         json!({ "hold": on.id, "question": on.asks, "answer": answer, "by": by });
                     let message = format!("Nobody answered in time; {} counts.", in_words(&answer));
-                    let step = turn.step(index).map(|step| step.id.clone());
-                    turn.event(EventType::InputAnswered, step.as_deref(), message, data);
-                    answered(turn, index, on, (&answer, by))?;
+                    let step = transition.step(index).map(|step| step.id.clone());
+                    transition.event(EventType::InputAnswered, step.as_deref(), message, data);
+                    answered(transition, index, on, (&answer, by))?;
                 }
-                OnTimeout::Fail | OnTimeout::Escalate => timed_out(turn, index, on),
+                OnTimeout::Fail | OnTimeout::Escalate => timed_out(transition, index, on),
             }
         }
-        HoldOutcome::Cancelled => refused(turn, index, closing),
+        HoldOutcome::Cancelled => refused(transition, index, closing),
         HoldOutcome::Approved
         | HoldOutcome::Rejected
         | HoldOutcome::Completed
@@ -330,11 +353,11 @@ fn question_over(
 /// The answer is the step's result, or goes to its tool; the agent reads it as what the user said
 /// (S3-R4).
 fn answered(
-    turn: &mut Turn<'_>,
+    transition: &mut RunTransition<'_>,
     index: usize,
-    on: &OnPeople,
+    on: &PersonHold,
     (answer, by): (&Value, &str),
-) -> Result<(), Stop> {
+) -> Result<(), Undecided> {
     let said = in_words(answer);
     let given = GivenAnswer {
         question_id: on.id,
@@ -343,27 +366,27 @@ fn answered(
         continuation: format!("User responded: {said}"),
     };
     let description = format!("{by} answered: {said}.");
-    if turn
+    if transition
         .step(index)
         .is_some_and(|step| step.open_question().is_some())
     {
-        return asking::answered(turn, index, &given, description);
+        return asking::answered(transition, index, &given, description);
     }
     let data = json!(given);
-    let waited_ms = millis_between(on.since, turn.now);
-    complete(turn, index, (description, data), waited_ms);
+    let waited_ms = millis_between(on.since, transition.now);
+    complete(transition, index, (description, data), waited_ms);
     Ok(())
 }
 
 /// A step on people is done.
 fn complete(
-    turn: &mut Turn<'_>,
+    transition: &mut RunTransition<'_>,
     index: usize,
     (description, data): (String, Value),
     waited_ms: u64,
 ) {
-    let now = turn.now;
-    let Some(step) = turn.step_mut(index) else {
+    let now = transition.now;
+    let Some(step) = transition.step_mut(index) else {
         return;
     };
     step.phase = StepPhase::Completed { at: now };
@@ -379,10 +402,10 @@ fn complete(
         response: Some(response),
         ..RowData::default()
     };
-    turn.row(index, row);
+    transition.row(index, row);
     let by = data.get("by").cloned().unwrap_or_default();
-    turn.value(id.clone(), data);
-    turn.event(
+    transition.value(id.clone(), data);
+    transition.event(
         EventType::RunResumed,
         Some(&id),
         description,
@@ -391,9 +414,9 @@ fn complete(
 }
 
 /// Time was up, and the plan says that the step is skipped then.
-fn skipped(turn: &mut Turn<'_>, index: usize, on: &OnPeople) {
-    let now = turn.now;
-    let Some(step) = turn.step_mut(index) else {
+fn skipped(transition: &mut RunTransition<'_>, index: usize, on: &PersonHold) {
+    let now = transition.now;
+    let Some(step) = transition.step_mut(index) else {
         return;
     };
     step.phase = StepPhase::Skipped { at: now };
@@ -403,8 +426,8 @@ fn skipped(turn: &mut Turn<'_>, index: usize, on: &OnPeople) {
         why: Some(message.clone()),
         ..RowData::default()
     };
-    turn.row(index, row);
-    turn.event(
+    transition.row(index, row);
+    transition.event(
         EventType::StepSkipped,
         Some(&id),
         message,
@@ -413,37 +436,40 @@ fn skipped(turn: &mut Turn<'_>, index: usize, on: &OnPeople) {
 }
 
 /// Time was up, and the plan says that the run fails then (S3-R5).
-fn timed_out(turn: &mut Turn<'_>, index: usize, on: &OnPeople) {
-    advance::fail_step(turn, index, HUMAN_TIMEOUT, &words::nobody(on), None);
+fn timed_out(transition: &mut RunTransition<'_>, index: usize, on: &PersonHold) {
+    advance::fail_step(transition, index, HUMAN_TIMEOUT, &words::nobody(on), None);
 }
 
 /// The owner does not put it to anybody (S0-R1): in its words.
-fn refused(turn: &mut Turn<'_>, index: usize, closing: &Closing) {
+fn refused(transition: &mut RunTransition<'_>, index: usize, closing: &HoldClosure) {
     let text = |name: &str| closing.data.get(name).and_then(Value::as_str);
     let code = text("code").unwrap_or("withdrawn").to_owned();
     let message = text("message").unwrap_or("The request was withdrawn.");
-    advance::fail_step(turn, index, &code, message, None);
+    advance::fail_step(transition, index, &code, message, None);
 }
 
 /// What a hold asks, as its owner was told.
-fn spec(turn: &Turn<'_>, hold: HoldId) -> Result<HoldSpec, Stop> {
-    let need = Need::Value(turn.run.id, spec_name(hold));
-    match turn.look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Value(spec)) => {
+fn spec(transition: &RunTransition<'_>, hold: HoldId) -> Result<HoldSpec, Undecided> {
+    let need = Need::Value(transition.run.id, spec_name(hold));
+    match transition.lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Value(spec)) => {
             serde_json::from_value((*spec).clone()).map_err(|_unreadable| lost(hold))
         }
-        Found::Absent | Found::Here(_) => Err(lost(hold)),
+        Lookup::Missing | Lookup::Found(_) => Err(lost(hold)),
     }
 }
 
-const fn lost(hold: HoldId) -> Stop {
-    Stop::Refused(Refusal::SpecMissing(hold))
+const fn lost(hold: HoldId) -> Undecided {
+    Undecided::Refused(Refusal::SpecMissing(hold))
 }
 
-/// As [`spec`], for the wish.
-pub(super) fn wanted_spec(turn: &Turn<'_>, on: &OnPeople) -> Result<HoldSpec, Stop> {
-    spec(turn, on.id)
+/// As [`spec`], for the desired state.
+pub(super) fn wanted_spec(
+    transition: &RunTransition<'_>,
+    on: &PersonHold,
+) -> Result<HoldSpec, Undecided> {
+    spec(transition, on.id)
 }
 
 /// An answer as a person reads it: texts without quotes, cut.

@@ -10,36 +10,27 @@ use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
 use serde_json::json;
 
 use crate::domain::agent::Agent;
-use crate::domain::effect::Answer;
+use crate::domain::effect::Reply;
 use crate::domain::input::RunInput;
-use crate::domain::need::{Found, INPUT, Lookup, Need};
+use crate::domain::need::{INPUT, Need};
 use crate::domain::plan::OnPause;
 use crate::domain::refusal::Refusal;
 use crate::domain::run::questions::Questions;
 use crate::domain::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run, Step, StepPhase};
-use crate::domain::scope::Followed;
+use crate::domain::scope::AppliedScopes;
 
-use super::turn::{Stop, Turn};
-use super::{Scopes, Verdict, advance, follow, people, settle};
+use super::transition::RunTransition;
+use super::{Scopes, advance, follow, people};
+use crate::domain::decision::{Decision, Lookup, LookupFn, Undecided};
 
 /// Accepts a run of the agent's newest version and takes its first steps.
 pub(super) fn start(
     workspace: &Workspace,
-    run: RunId,
-    input: &RunInput,
-    look: Lookup<'_>,
-    now: DateTime<Utc>,
-) -> Verdict {
-    settle(try_start(workspace, run, input, look, now))
-}
-
-fn try_start(
-    workspace: &Workspace,
     id: RunId,
     input: &RunInput,
-    look: Lookup<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Verdict, Stop> {
+) -> Decision {
     let RunInput::Start {
         agent,
         input,
@@ -48,10 +39,10 @@ fn try_start(
         by,
     } = input
     else {
-        return Err(Stop::Refused(Refusal::RunNotFound(id)));
+        return Err(Undecided::Refused(Refusal::RunNotFound(id)));
     };
     check_labels(labels)?;
-    let (known, scopes) = newest(workspace, agent, contact.as_ref(), look)?;
+    let (known, scopes) = newest(workspace, agent, contact.as_ref(), lookup)?;
     let mut fresh = Run {
         id,
         workspace: workspace.clone(),
@@ -67,39 +58,39 @@ fn try_start(
         phase: Phase::Live,
         steps: Vec::new(),
         pauses: Vec::new(),
-        followed: Followed::default(),
+        followed: AppliedScopes::default(),
         on_pause: OnPause::default(),
         watched: false,
         clocks: Clocks::default(),
-        gate: None,
-        barge: None,
+        missing_inputs_hold: None,
+        takeover_hold: None,
         closed: Vec::new(),
         timed_out: Vec::new(),
         incidents: Vec::new(),
     };
-    follow::stand_in(&mut fresh, &scopes)?;
-    let mut turn = Turn::new(&fresh, look, now);
-    let plan = turn.plan()?;
-    turn.run.steps = plan
+    follow::inherit_pauses(&mut fresh, &scopes)?;
+    let mut transition = RunTransition::new(&fresh, lookup, now);
+    let plan = transition.plan()?;
+    transition.run.steps = plan
         .plan
         .steps
         .iter()
         .map(|step| planned(&step.id))
         .collect();
-    turn.run.on_pause = plan.plan.on_pause;
-    turn.value(INPUT.to_owned(), input.clone());
-    tell(&mut turn);
+    transition.run.on_pause = plan.plan.on_pause;
+    transition.value(INPUT.to_owned(), input.clone());
+    tell(&mut transition);
     if let Some(inputs) = &plan.plan.inputs {
-        people::gate::check(&mut turn, inputs, input)?;
+        people::missing_inputs::check(&mut transition, inputs, input)?;
     }
-    advance::advance(&mut turn)?;
-    let answer = Answer::Run(Box::new(turn.run.view(turn.now)));
-    Ok(turn.decided(answer))
+    advance::advance(&mut transition)?;
+    let answer = Reply::Run(Box::new(transition.run.view(transition.now)));
+    transition.decided(answer)
 }
 
 /// What the history begins with.
-fn tell(turn: &mut Turn<'_>) {
-    let run = &turn.run;
+fn tell(transition: &mut RunTransition<'_>) {
+    let run = &transition.run;
     let (agent, version, contact, by) = (&run.agent, run.plan, &run.contact, &run.started_by);
     let about = contact
         .as_ref()
@@ -107,11 +98,11 @@ fn tell(turn: &mut Turn<'_>) {
         .unwrap_or_default();
     let message = format!("Run of {agent} (version {version}){about} started by {by}.");
     let data = json!({ "agent": agent, "version": version, "contact": contact, "by": by });
-    turn.event(EventType::RunStarted, None, message, data);
-    if !turn.run.pauses.is_empty() {
-        let message = turn.run.message(turn.now);
-        let data = json!({ "paused_by": turn.run.pauses });
-        turn.event(EventType::RunPaused, None, message, data);
+    transition.event(EventType::RunStarted, None, message, data);
+    if !transition.run.pauses.is_empty() {
+        let message = transition.run.message(transition.now);
+        let data = json!({ "paused_by": transition.run.pauses });
+        transition.event(EventType::RunPaused, None, message, data);
     }
 }
 
@@ -120,8 +111,8 @@ fn newest(
     workspace: &Workspace,
     agent: &AgentName,
     contact: Option<&ContactId>,
-    look: Lookup<'_>,
-) -> Result<(Arc<Agent>, Scopes), Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<(Arc<Agent>, Scopes), Undecided> {
     let mut needs = Scopes::needs(workspace, agent).to_vec();
     needs.extend(
         contact
@@ -130,21 +121,21 @@ fn newest(
     );
     let unknown: Vec<_> = needs
         .iter()
-        .filter(|need| matches!(look(need), Found::Unknown))
+        .filter(|need| matches!(lookup(need), Lookup::NotLoaded))
         .cloned()
         .collect();
     if !unknown.is_empty() {
-        return Err(Stop::Need(unknown));
+        return Err(Undecided::NeedsMore(unknown));
     }
     if let Some(contact) = contact
-        && let Found::Absent = look(&Need::Contact(workspace.clone(), contact.clone()))
+        && let Lookup::Missing = lookup(&Need::Contact(workspace.clone(), contact.clone()))
     {
-        return Err(Stop::Refused(Refusal::UnknownContact(contact.clone())));
+        return Err(Undecided::Refused(Refusal::UnknownContact(contact.clone())));
     }
-    let scopes = Scopes::look_up(workspace, agent, look)?;
+    let scopes = Scopes::look_up(workspace, agent, lookup)?;
     match scopes.agent.clone().filter(|known| !known.is_deleted()) {
         Some(known) => Ok((known, scopes)),
-        None => Err(Stop::Refused(Refusal::AgentNotFound(agent.clone()))),
+        None => Err(Undecided::Refused(Refusal::AgentNotFound(agent.clone()))),
     }
 }
 
@@ -161,7 +152,7 @@ fn planned(id: &str) -> Step {
     }
 }
 
-fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Stop> {
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Undecided> {
     let too_long = |text: &String| text.chars().count() > LABEL_CHARS_MAX;
     let wrong = if labels.len() > LABELS_MAX {
         format!("{} labels; {LABELS_MAX} is the most", labels.len())
@@ -178,5 +169,5 @@ fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Stop> {
     } else {
         return Ok(());
     };
-    Err(Stop::Refused(Refusal::Labels(wrong)))
+    Err(Undecided::Refused(Refusal::Labels(wrong)))
 }

@@ -8,22 +8,14 @@ use holdpoint_contracts::run::{ActionResult, Failure};
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
-use crate::domain::effect::{Answer, Effect, StepRow};
-use crate::domain::need::{Aggregate, Fact, Found, Lookup, Need, PlanFact};
+use crate::domain::effect::{Effect, Reply, StepRow};
+use crate::domain::need::{Aggregate, Fact, Need, PlanFact};
 use crate::domain::refusal::Refusal;
 use crate::domain::run::{Phase, Run, Step, StepPhase};
 
 use super::ended_result::ended_result;
-use super::{Decision, Verdict, ending, outside};
-
-/// Why a decision cannot be finished now.
-#[derive(Debug)]
-pub(super) enum Stop {
-    /// Not without these.
-    Need(Vec<Need>),
-    /// The rules say no.
-    Refused(Refusal),
-}
+use super::{ending, outside};
+use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
 
 /// What a step's row gets besides where the step stands.
 #[derive(Debug, Default)]
@@ -47,7 +39,7 @@ pub(super) struct ToolError {
 }
 
 /// One decision in the making.
-pub(super) struct Turn<'a> {
+pub(super) struct RunTransition<'a> {
     /// As it was.
     pub(super) before: &'a Run,
     /// As it is to be.
@@ -55,14 +47,14 @@ pub(super) struct Turn<'a> {
     pub(super) now: DateTime<Utc>,
     /// Whoever ends the run by a word of their own.
     pub(super) ended_by: Option<String>,
-    look: Lookup<'a>,
+    lookup: LookupFn<'a>,
     effects: Vec<Effect>,
     items: Vec<HistoryItem>,
     values: Vec<(String, Arc<Value>)>,
 }
 
-impl<'a> Turn<'a> {
-    pub(super) fn new(before: &'a Run, look: Lookup<'a>, now: DateTime<Utc>) -> Self {
+impl<'a> RunTransition<'a> {
+    pub(super) fn new(before: &'a Run, lookup: LookupFn<'a>, now: DateTime<Utc>) -> Self {
         let run = Run {
             version: before.version + 1,
             ..before.clone()
@@ -72,7 +64,7 @@ impl<'a> Turn<'a> {
             run,
             now,
             ended_by: None,
-            look,
+            lookup,
             effects: Vec::new(),
             items: Vec::new(),
             values: Vec::new(),
@@ -80,23 +72,23 @@ impl<'a> Turn<'a> {
     }
 
     /// Looks something up: a value of this very decision first.
-    pub(super) fn look(&self, need: &Need) -> Found {
+    pub(super) fn lookup(&self, need: &Need) -> Lookup {
         if let Need::Value(_, name) = need
             && let Some((_, value)) = self.values.iter().rev().find(|(known, _)| known == name)
         {
-            return Found::Here(Fact::Value(Arc::clone(value)));
+            return Lookup::Found(Fact::Value(Arc::clone(value)));
         }
-        (self.look)(need)
+        (self.lookup)(need)
     }
 
     /// The plan of the run.
-    pub(super) fn plan(&self) -> Result<Arc<PlanFact>, Stop> {
+    pub(super) fn plan(&self) -> Result<Arc<PlanFact>, Undecided> {
         let run = &self.run;
         let need = Need::Plan(run.workspace.clone(), run.agent.clone(), run.plan);
-        match self.look(&need) {
-            Found::Here(Fact::Plan(plan)) => Ok(plan),
-            Found::Unknown => Err(Stop::Need(vec![need])),
-            Found::Absent | Found::Here(_) => Err(Stop::Refused(Refusal::PlanMissing(
+        match self.lookup(&need) {
+            Lookup::Found(Fact::Plan(plan)) => Ok(plan),
+            Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+            Lookup::Missing | Lookup::Found(_) => Err(Undecided::Refused(Refusal::PlanMissing(
                 run.agent.clone(),
                 run.plan,
             ))),
@@ -104,12 +96,12 @@ impl<'a> Turn<'a> {
     }
 
     /// Where a step of that id is in the plan.
-    pub(super) fn position(&self, step: &str) -> Result<usize, Stop> {
+    pub(super) fn position(&self, step: &str) -> Result<usize, Undecided> {
         self.run
             .steps
             .iter()
             .position(|one| one.id == step)
-            .ok_or_else(|| Stop::Refused(Refusal::StepNotFound(self.run.id, step.to_owned())))
+            .ok_or_else(|| Undecided::Refused(Refusal::StepNotFound(self.run.id, step.to_owned())))
     }
 
     pub(super) fn step(&self, index: usize) -> Option<&Step> {
@@ -221,8 +213,8 @@ impl<'a> Turn<'a> {
         }
         self.run.phase = phase;
         self.run.pauses.clear();
-        self.run.gate = None;
-        self.run.barge = None;
+        self.run.missing_inputs_hold = None;
+        self.run.takeover_hold = None;
     }
 
     /// A person has ended the run: what is left of its steps is skipped (S0-T3).
@@ -240,12 +232,12 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Takes a hand-out of this very decision back.
+    /// Takes a dispatch of this very decision back.
     pub(super) fn retract_hand_out(&mut self, step: &str) {
         self.retract(step, None);
     }
 
-    /// A step that has not ended ends so; its hand-out is fenced off.
+    /// A step that has not ended ends so; its dispatch is fenced off.
     fn revoke(&mut self, index: usize, ended: &StepPhase, why: &str) {
         let rev = self.run.version;
         let workspace = self.run.workspace.clone();
@@ -295,14 +287,14 @@ impl<'a> Turn<'a> {
     }
 
     /// Takes back what this very decision has begun of a step: nobody was told yet, and a second
-    /// wish of the same number would be ignored. Returns whether its hold was among that.
+    /// desired state of the same number would be ignored. Returns whether its hold was among that.
     fn retract(&mut self, step: &str, hold: Option<HoldId>) -> bool {
         let before = self.effects.len();
-        let is_alarm = |effect: &Effect| matches!(effect, Effect::Timer { hold: set, .. } if Some(*set) == hold);
-        self.effects.retain(|effect| !is_alarm(effect));
+        let is_timer = |effect: &Effect| matches!(effect, Effect::Timer { hold: set, .. } if Some(*set) == hold);
+        self.effects.retain(|effect| !is_timer(effect));
         let is_new = self.effects.len() < before;
         let is_hand_out =
-            |effect: &Effect| matches!(effect, Effect::HandOut(out) if out.step == step);
+            |effect: &Effect| matches!(effect, Effect::StepDispatch(out) if out.step == step);
         self.effects.retain(|effect| !is_hand_out(effect));
         is_new
     }
@@ -319,33 +311,26 @@ impl<'a> Turn<'a> {
     }
 
     /// The run as the caller of a command is shown it.
-    pub(super) fn changed(self) -> Verdict {
-        let answer = Answer::Changed(Box::new(self.run.changed(true, self.now)));
+    pub(super) fn changed(self) -> Decision {
+        let answer = Reply::Changed(Box::new(self.run.changed(true, self.now)));
         self.decided(answer)
     }
 
     /// The finished decision.
-    pub(super) fn decided(mut self, answer: Answer) -> Verdict {
+    pub(super) fn decided(mut self, answer: Reply) -> Decision {
         // What has ended asks nothing.
         let ended = self.run.steps.iter_mut();
         for step in ended.filter(|step| step.phase.is_settled()) {
             step.questions.open = None;
         }
-        let wishes = match outside::questions(&self) {
-            Ok(wishes) => wishes,
-            Err(stop) => return super::settle(Err(stop)),
-        };
-        self.effects.extend(wishes);
-        match outside::people(&self) {
-            Ok(wishes) => self.effects.extend(wishes),
-            Err(stop) => return super::settle(Err(stop)),
-        }
+        let questions = outside::questions(&self)?;
+        self.effects.extend(questions);
+        let person_holds = outside::people(&self)?;
+        self.effects.extend(person_holds);
         self.effects
             .extend(outside::leases(self.before, &self.run, self.now));
-        match ending::told(&self) {
-            Ok(told) => self.effects.extend(told),
-            Err(stop) => return super::settle(Err(stop)),
-        }
+        let run_ends = ending::told(&self)?;
+        self.effects.extend(run_ends);
         if !self.items.is_empty() {
             self.effects.push(Effect::History {
                 workspace: self.run.workspace.clone(),
@@ -360,11 +345,11 @@ impl<'a> Turn<'a> {
             .map(|(name, value)| (Need::Value(run, name), Fact::Value(value)))
             .collect();
         let state = Aggregate::Run(self.run);
-        Verdict::Decided(Box::new(Decision {
+        Ok(Outcome::Decided(Box::new(Decided {
             state,
             effects: self.effects,
             facts,
-            answer,
-        }))
+            reply: answer,
+        })))
     }
 }

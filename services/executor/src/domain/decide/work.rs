@@ -1,21 +1,22 @@
-//! What workers ask and report. Everything they send carries the number of the hand-out.
+//! What workers ask and report. Everything they send carries the number of the dispatch.
 
 use holdpoint_contracts::contact::{Activity, ActivityKind};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::ActionResult;
-use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use holdpoint_contracts::steps::{Grant, ResultReply};
 use holdpoint_ids::NodeName;
 use serde_json::{Value, json};
 
 use crate::domain::contact::{self, SUBJECT_CHARS_MAX};
-use crate::domain::effect::{Answer, Effect};
+use crate::domain::effect::{Effect, Reply};
 use crate::domain::error_text::{raw, sanitised};
 use crate::domain::plan::Action;
 use crate::domain::run::{LATE_RESULTS_MAX, StepPhase, Working, millis_between};
 
 use super::people::asking;
-use super::turn::{RowData, Stop, ToolError, Turn};
-use super::{Verdict, advance, granted, known_result, uncertain};
+use super::transition::{RowData, RunTransition, ToolError};
+use super::{advance, granted, known_result, uncertain};
+use crate::domain::decision::{Decision, Outcome, Undecided};
 
 /// Longest address that is kept of what a worker says of a mail, in characters.
 const TO_CHARS_MAX: usize = 1_000;
@@ -45,21 +46,21 @@ pub(super) struct Delivery {
 
 /// Answers a worker that wants to start a delivered step. `go` is a committed row.
 pub(super) fn start(
-    mut turn: Turn<'_>,
+    mut transition: RunTransition<'_>,
     node: &NodeName,
     step: &str,
     delivery: &Delivery,
-) -> Result<Verdict, Stop> {
-    let index = turn.position(step)?;
-    let current = turn
+) -> Decision {
+    let index = transition.position(step)?;
+    let current = transition
         .step(index)
         .filter(|step| step.dispatch == delivery.dispatch);
     let Some(current) = current else {
         return Ok(granted(Grant::Drop));
     };
     let handed = match &current.phase {
-        // Paused: it is handed out anew on resume.
-        StepPhase::Queued(_) if !turn.run.moves() => return Ok(granted(Grant::Drop)),
+        // Paused: it is dispatched anew on resume.
+        StepPhase::Queued(_) if !transition.run.moves() => return Ok(granted(Grant::Drop)),
         // Called twice it would do no harm, and it is not too late to say no: all that a row is for.
         StepPhase::Queued(handed)
             if delivery.without_lease && handed.idempotent && delivery.count <= 1 =>
@@ -83,9 +84,9 @@ pub(super) fn start(
         | StepPhase::Skipped { .. }
         | StepPhase::Cancelled { .. } => return Ok(granted(Grant::Drop)),
     };
-    turn.run.clocks.queued_ms += millis_between(handed.at, turn.now);
-    let since = turn.now;
-    if let Some(step) = turn.step_mut(index) {
+    transition.run.clocks.queued_ms += millis_between(handed.at, transition.now);
+    let since = transition.now;
+    if let Some(step) = transition.step_mut(index) {
         step.phase = StepPhase::Working(Working {
             handed,
             node: node.clone(),
@@ -93,14 +94,14 @@ pub(super) fn start(
             since,
         });
     }
-    turn.row(index, RowData::default());
-    Ok(turn.decided(Answer::Grant(Grant::Go)))
+    transition.row(index, RowData::default());
+    transition.decided(Reply::Grant(Grant::Go))
 }
 
 /// Applies a result once; one that comes too late is kept as evidence.
-pub(super) fn report(mut turn: Turn<'_>, report: &Report<'_>) -> Result<Verdict, Stop> {
-    let index = turn.position(report.step)?;
-    let Some(step) = turn.step(index) else {
+pub(super) fn report(mut transition: RunTransition<'_>, report: &Report<'_>) -> Decision {
+    let index = transition.position(report.step)?;
+    let Some(step) = transition.step(index) else {
         return Ok(known_result());
     };
     let is_current = step.dispatch == report.dispatch;
@@ -123,44 +124,46 @@ pub(super) fn report(mut turn: Turn<'_>, report: &Report<'_>) -> Result<Verdict,
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
         | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => return Ok(late(turn, index, report)),
+        | StepPhase::Cancelled { .. } => return late(transition, index, report),
     };
-    if !is_current || turn.run.is_final() {
-        return Ok(late(turn, index, report));
+    if !is_current || transition.run.is_final() {
+        return late(transition, index, report);
     }
     // It had begun before the pause could stop it: it counts as running at that time.
     if queued.is_some() {
-        for pause in &mut turn.run.pauses {
+        for pause in &mut transition.run.pauses {
             if !pause.in_flight.iter().any(|step| step == report.step) {
                 pause.in_flight.push(report.step.to_owned());
             }
         }
     }
     let took = report.result.duration_ms;
-    turn.run.clocks.active_ms += worked(&turn, index, took);
+    transition.run.clocks.active_ms += worked(&transition, index, took);
     if let Some(at) = queued {
-        turn.run.clocks.queued_ms += millis_between(at, turn.now).saturating_sub(took);
+        transition.run.clocks.queued_ms += millis_between(at, transition.now).saturating_sub(took);
     }
     if let Some(since) = asked {
-        turn.run.clocks.human_ms += millis_between(since, turn.now);
+        transition.run.clocks.human_ms += millis_between(since, transition.now);
     }
-    apply(&mut turn, index, report)?;
-    Ok(turn.decided(Answer::Result(ResultAnswer::Applied)))
+    apply(&mut transition, index, report)?;
+    transition.decided(Reply::Result(ResultReply::Applied))
 }
 
 /// The tool has asked people and ended (S3-R2): the lease is released, and its step waits for the
 /// answer without any claim, or goes out again with the one that came meanwhile. Twice is once: there
 /// is no result that could come too late.
 pub(super) fn parks(
-    mut turn: Turn<'_>,
+    mut transition: RunTransition<'_>,
     step: &str,
     dispatch: u64,
     duration_ms: u64,
-) -> Result<Verdict, Stop> {
-    let index = turn.position(step)?;
-    let current = turn.step(index).filter(|step| step.dispatch == dispatch);
+) -> Decision {
+    let index = transition.position(step)?;
+    let current = transition
+        .step(index)
+        .filter(|step| step.dispatch == dispatch);
     let since = match current.map(|step| &step.phase) {
-        Some(StepPhase::Queued(_) | StepPhase::Working(_)) => turn.now,
+        Some(StepPhase::Queued(_) | StepPhase::Working(_)) => transition.now,
         // The worker was slow and not dead: nothing of it is uncertain.
         Some(StepPhase::Uncertain(asked)) => asked.since,
         Some(StepPhase::Parked(_) | StepPhase::Completed { .. } | StepPhase::Failed { .. }) => {
@@ -173,22 +176,28 @@ pub(super) fn parks(
             | StepPhase::Skipped { .. }
             | StepPhase::Cancelled { .. },
         )
-        | None => return Ok(Verdict::Unchanged(Answer::Result(ResultAnswer::Late))),
+        | None => return Ok(Outcome::Unchanged(Reply::Result(ResultReply::Late))),
     };
-    uncertain::prepare(&turn, &[index])?;
-    turn.run.clocks.active_ms += worked(&turn, index, duration_ms);
-    turn.run.clocks.human_ms += millis_between(since, turn.now);
-    asking::park(&mut turn, index)?;
-    Ok(turn.decided(Answer::Result(ResultAnswer::Applied)))
+    uncertain::prepare(&transition, &[index])?;
+    transition.run.clocks.active_ms += worked(&transition, index, duration_ms);
+    transition.run.clocks.human_ms += millis_between(since, transition.now);
+    asking::park(&mut transition, index)?;
+    transition.decided(Reply::Result(ResultReply::Applied))
 }
 
 /// The time of a tool without that in which it waited for people.
-fn worked(turn: &Turn<'_>, index: usize, took_ms: u64) -> u64 {
-    let blocked_ms = turn.step(index).map_or(0, |step| step.questions.blocked_ms);
+fn worked(transition: &RunTransition<'_>, index: usize, took_ms: u64) -> u64 {
+    let blocked_ms = transition
+        .step(index)
+        .map_or(0, |step| step.questions.blocked_ms);
     took_ms.saturating_sub(blocked_ms)
 }
 
-fn apply(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), Stop> {
+fn apply(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    report: &Report<'_>,
+) -> Result<(), Undecided> {
     let result = report.result;
     if !result.success {
         let code = report.error_code.as_deref().unwrap_or("failed");
@@ -200,29 +209,29 @@ fn apply(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), S
                 ..harmless(result)
             },
         };
-        advance::fail_step(turn, index, code, &sanitised(said), Some(told));
+        advance::fail_step(transition, index, code, &sanitised(said), Some(told));
         return Ok(());
     }
-    let now = turn.now;
-    if let Some(step) = turn.step_mut(index) {
+    let now = transition.now;
+    if let Some(step) = transition.step_mut(index) {
         step.phase = StepPhase::Completed { at: now };
     }
-    turn.row(
+    transition.row(
         index,
         RowData {
             response: Some(result.clone()),
             ..RowData::default()
         },
     );
-    turn.value(report.step.to_owned(), result.data.clone());
-    tell_contact(turn, index, report)?;
-    turn.event(
+    transition.value(report.step.to_owned(), result.data.clone());
+    tell_contact(transition, index, report)?;
+    transition.event(
         EventType::StepSucceeded,
         Some(report.step),
         result.description.clone(),
         json!({ "duration_ms": result.duration_ms, "node": report.node }),
     );
-    advance::advance(turn)
+    advance::advance(transition)
 }
 
 /// The result of a failed call with texts that may be shown (S0-R5).
@@ -235,11 +244,15 @@ fn harmless(result: &ActionResult) -> ActionResult {
 }
 
 /// A mail that was sent is part of what is known of the contact: once a step (S0-AC7).
-fn tell_contact(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Result<(), Stop> {
-    let Some(contact) = turn.run.contact.clone() else {
+fn tell_contact(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    report: &Report<'_>,
+) -> Result<(), Undecided> {
+    let Some(contact) = transition.run.contact.clone() else {
         return Ok(());
     };
-    let plan = turn.plan()?;
+    let plan = transition.plan()?;
     let action = plan.plan.steps.get(index).map(|planned| &planned.action);
     if !matches!(action, Some(Action::Tool { tool, .. }) if tool == SEND_EMAIL) {
         return Ok(());
@@ -250,38 +263,38 @@ fn tell_contact(turn: &mut Turn<'_>, index: usize, report: &Report<'_>) -> Resul
     let to = to.map(|to| format!("To {to}."));
     let body = text("text").map(|body| body.chars().take(MAIL_TEXT_CHARS_MAX).collect::<String>());
     let said: Vec<String> = [to, body].into_iter().flatten().collect();
-    turn.effect(Effect::Activity {
-        workspace: turn.run.workspace.clone(),
+    transition.effect(Effect::Activity {
+        workspace: transition.run.workspace.clone(),
         contact,
-        id: format!("{}/{}", turn.run.id, report.step),
+        id: format!("{}/{}", transition.run.id, report.step),
         activity: contact::cleaned(&Activity {
             kind: ActivityKind::EmailOut,
             subject,
             text: said.join("\n\n"),
-            at: turn.now,
+            at: transition.now,
         }),
     });
     Ok(())
 }
 
-/// Keeps what a fenced-off worker reports, once a hand-out, and changes nothing else.
-fn late(mut turn: Turn<'_>, index: usize, report: &Report<'_>) -> Verdict {
-    let Some(step) = turn.step_mut(index) else {
-        return known_result();
+/// Keeps what a fenced-off worker reports, once a dispatch, and changes nothing else.
+fn late(mut transition: RunTransition<'_>, index: usize, report: &Report<'_>) -> Decision {
+    let Some(step) = transition.step_mut(index) else {
+        return Ok(known_result());
     };
     if step.late.contains(&report.dispatch) || step.late.len() >= LATE_RESULTS_MAX {
-        return Verdict::Unchanged(Answer::Result(ResultAnswer::Late));
+        return Ok(Outcome::Unchanged(Reply::Result(ResultReply::Late)));
     }
     step.late.push(report.dispatch);
     let result = match report.result.success {
         true => report.result.clone(),
         false => harmless(report.result),
     };
-    turn.event(
+    transition.event(
         EventType::StepLateResult,
         Some(report.step),
         format!(
-            "A result of hand-out {} came too late and is not applied.",
+            "A result of dispatch {} came too late and is not applied.",
             report.dispatch
         ),
         json!({
@@ -291,5 +304,5 @@ fn late(mut turn: Turn<'_>, index: usize, report: &Report<'_>) -> Verdict {
             "error_code": report.error_code,
         }),
     );
-    turn.decided(Answer::Result(ResultAnswer::Late))
+    transition.decided(Reply::Result(ResultReply::Late))
 }

@@ -3,7 +3,7 @@
 //! Owns these lists and the wording of "not yet". It must never accept a name silently.
 
 use super::plain;
-use crate::domain::expression::Complaint;
+use crate::domain::expression::Diagnostic;
 
 const AGENT: [&str; 6] = [
     "agent",
@@ -32,17 +32,17 @@ const STEP_LATER: [&str; 9] = [
 const KINDS_LATER: [&str; 4] = ["wait_for", "delegate", "run", "finish"];
 
 /// What is wrong with a field name of the agent, if anything is.
-pub(super) fn agent_field(name: &str) -> Option<Complaint> {
+pub(super) fn agent_field(name: &str) -> Option<Diagnostic> {
     field(name, "An agent", &AGENT, &AGENT_LATER)
 }
 
 /// What is wrong with a field name of a step, if anything is.
-pub(super) fn step_field(name: &str) -> Option<Complaint> {
+pub(super) fn step_field(name: &str) -> Option<Diagnostic> {
     field(name, "A step", &STEP, &STEP_LATER)
 }
 
 /// What is wrong with a field name inside an `ask` or a `handoff`, if anything is.
-pub(super) fn inner_field(name: &str, kind: &str, known: &[&'static str]) -> Option<Complaint> {
+pub(super) fn inner_field(name: &str, kind: &str, known: &[&'static str]) -> Option<Diagnostic> {
     field(name, &format!("`{kind}`"), known, &[])
 }
 
@@ -56,7 +56,7 @@ fn field(
     owner: &str,
     known: &[&'static str],
     later: &[&'static str],
-) -> Option<Complaint> {
+) -> Option<Diagnostic> {
     if known.contains(&name) {
         return None;
     }
@@ -71,7 +71,7 @@ fn field(
         "{owner} has no field `{name}`; this release knows {}.",
         list(known)
     );
-    Some(Complaint {
+    Some(Diagnostic {
         nearest: nearest(name, all),
         ..plain(&super::shown(&name.into()), &said)
     })

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::step::One;
 use super::{fields, nearest, plain, shown};
-use crate::domain::expression::Complaint;
+use crate::domain::expression::Diagnostic;
 use crate::domain::plan::Action;
 use crate::domain::plan::people::{Ask, Handoff};
 
@@ -406,7 +406,7 @@ impl One<'_, '_> {
             return Some(Some(*found));
         }
         let words: Vec<_> = known.iter().map(|(word, _)| format!("`{word}`")).collect();
-        let complaint = Complaint {
+        let complaint = Diagnostic {
             nearest: nearest(&text, known.iter().map(|(word, _)| *word)),
             ..plain(&text, &format!("`{name}` is one of {}.", words.join(", ")))
         };

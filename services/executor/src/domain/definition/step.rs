@@ -9,7 +9,7 @@ use holdpoint_contracts::duration::{self, MAX_WAIT};
 use serde_json::{Map, Value};
 
 use super::{MAX_STEPS, Place, Review, fields, is_name, plain, shown};
-use crate::domain::expression::Complaint;
+use crate::domain::expression::Diagnostic;
 use crate::domain::plan::Action;
 
 /// Shortest wait and claim timeout (S3-R7).
@@ -124,7 +124,7 @@ pub(super) struct One<'r, 't> {
 }
 
 impl One<'_, '_> {
-    pub(super) fn fault(&mut self, field: &str, complaint: Complaint) {
+    pub(super) fn fault(&mut self, field: &str, complaint: Diagnostic) {
         self.review
             .fault(Place::Step(self.at, self.id, Some(field)), complaint);
     }

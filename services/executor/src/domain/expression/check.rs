@@ -18,7 +18,7 @@ pub struct CheckedArgs {
     /// What they refer to.
     pub references: BTreeSet<Reference>,
     /// What is wrong with them; the search ends at [`MAX_COMPLAINTS`].
-    pub complaints: Vec<Complaint>,
+    pub complaints: Vec<Diagnostic>,
     /// How many placeholders they hold, as far as they were searched.
     pub placeholders: usize,
 }
@@ -40,7 +40,7 @@ pub struct Names<'a> {
 
 /// What an expression cannot be accepted for, when the plan is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complaint {
+pub struct Diagnostic {
     /// The offending bit as it was written.
     pub text: String,
     /// What is wrong and what to write instead.
@@ -53,8 +53,8 @@ pub struct Complaint {
 /// done before. Returns what it refers to.
 ///
 /// # Errors
-/// [`Complaint`], with the nearest names.
-pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, Complaint> {
+/// [`Diagnostic`], with the nearest names.
+pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, Diagnostic> {
     let known = |id: &str| names.steps.contains_key(id);
     let program = Program::compile(condition, &known)?;
     program.roots().map(|root| names.reference(root)).collect()
@@ -72,7 +72,7 @@ pub fn check_args(args: &Value, names: Names<'_>) -> CheckedArgs {
     };
     review.value(args);
     if review.placeholders > MAX_PLACEHOLDERS {
-        review.complaints.push(Complaint {
+        review.complaints.push(Diagnostic {
             text: "args".to_owned(),
             message: format!(
                 "The arguments of a step hold at most {MAX_PLACEHOLDERS} placeholders; these hold more."
@@ -88,7 +88,7 @@ pub fn check_args(args: &Value, names: Names<'_>) -> CheckedArgs {
 }
 
 impl Names<'_> {
-    fn reference(&self, root: &str) -> Result<Reference, Complaint> {
+    fn reference(&self, root: &str) -> Result<Reference, Diagnostic> {
         match root {
             "input" => return Ok(Reference::Input),
             "contact" => return Ok(Reference::Contact),
@@ -103,7 +103,7 @@ impl Names<'_> {
         if self.before.is_none_or(comes_before) {
             return Ok(Reference::Step(index));
         }
-        Err(Complaint {
+        Err(Diagnostic {
             text: format!("${root}"),
             message: format!(
                 "`${root}` is not done before this step, so its result cannot be used here; add `{root}` to `needs`."
@@ -112,7 +112,7 @@ impl Names<'_> {
         })
     }
 
-    fn unknown(&self, root: &str) -> Complaint {
+    fn unknown(&self, root: &str) -> Diagnostic {
         let steps = self.steps.keys().map(String::as_str);
         let near = nearest(root, syntax::ROOTS.into_iter().chain(steps));
         let nearest = near
@@ -137,7 +137,7 @@ impl Names<'_> {
                 "`{root}` is not known here; an expression may use `input`, `contact`, `run` and the results of earlier steps, such as `$step-01`."
             )
         };
-        Complaint {
+        Diagnostic {
             text,
             message,
             nearest,
@@ -145,8 +145,8 @@ impl Names<'_> {
     }
 }
 
-fn later_item() -> Complaint {
-    Complaint {
+fn later_item() -> Diagnostic {
+    Diagnostic {
         text: "$item".to_owned(),
         message: "`$item` belongs to `for_each`, which this release does not have yet.".to_owned(),
         nearest: Vec::new(),
@@ -157,7 +157,7 @@ fn later_item() -> Complaint {
 struct Review<'a> {
     names: Names<'a>,
     found: BTreeSet<Reference>,
-    complaints: Vec<Complaint>,
+    complaints: Vec<Diagnostic>,
     placeholders: usize,
 }
 
@@ -227,16 +227,16 @@ impl Review<'_> {
     }
 }
 
-fn malformed(text: &str) -> Complaint {
-    Complaint {
+fn malformed(text: &str) -> Diagnostic {
+    Diagnostic {
         text: value::cut(text, 80),
         message: "A text that starts with a placeholder must be that placeholder alone; inside text write `{{ }}`, and for a plain `$` write `$$`.".to_owned(),
         nearest: Vec::new(),
     }
 }
 
-fn misspelt(text: &str, near: Vec<String>) -> Complaint {
-    Complaint {
+fn misspelt(text: &str, near: Vec<String>) -> Diagnostic {
+    Diagnostic {
         text: value::cut(text, 80),
         message: "This looks like a placeholder and names nothing that is known here; if it is meant as plain text, write `$$` for the `$`.".to_owned(),
         nearest: near,

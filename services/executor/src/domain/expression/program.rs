@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::cost::{Spent, TooCostly};
 use super::syntax::{self, Known};
-use super::template::{Miss, Path, Segment};
-use super::walk::{self, Named, Walk};
-use super::{Complaint, MAX_DEPTH, MAX_LENGTH, Scope, cost, value};
+use super::template::{Path, PathError, Segment};
+use super::walk::{self, Named, ReferenceCollector};
+use super::{Diagnostic, MAX_DEPTH, MAX_LENGTH, Scope, cost, value};
 
 /// Most compiled texts that are remembered; when it is full all are forgotten.
 const MAX_REMEMBERED: usize = 4_096;
@@ -36,7 +36,7 @@ pub(super) struct Program {
 }
 
 /// Why a program has no result.
-pub(super) enum Trouble {
+pub(super) enum EvalFailure {
     /// A path it needs leads nowhere.
     Missing { path: String },
     /// Anything else.
@@ -45,7 +45,7 @@ pub(super) enum Trouble {
 
 impl Program {
     /// Guards, then compiles, or remembers.
-    pub(super) fn compile(text: &str, known: Known<'_>) -> Result<Arc<Self>, Complaint> {
+    pub(super) fn compile(text: &str, known: Known<'_>) -> Result<Arc<Self>, Diagnostic> {
         guard(text)?;
         let source = syntax::rewrite(text, known);
         let remembered = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +62,7 @@ impl Program {
         Ok(program)
     }
 
-    fn parse(text: &str, source: &str) -> Result<Self, Complaint> {
+    fn parse(text: &str, source: &str) -> Result<Self, Diagnostic> {
         let program = cel::Program::compile(source).map_err(|errors| {
             let first = errors
                 .errors
@@ -77,10 +77,10 @@ impl Program {
                 ),
             )
         })?;
-        let mut walk = Walk::default();
+        let mut walk = ReferenceCollector::default();
         walk.expression(program.expression(), 0);
         if let Some(first) = walk.refused.into_iter().next() {
-            return Err(Complaint {
+            return Err(Diagnostic {
                 text: value::cut(text, 200),
                 ..first
             });
@@ -102,15 +102,15 @@ impl Program {
     }
 
     /// Evaluates on what a run knows.
-    pub(super) fn run(&self, scope: &Scope<'_>, spent: &mut Spent) -> Result<Value, Trouble> {
+    pub(super) fn run(&self, scope: &Scope<'_>, spent: &mut Spent) -> Result<Value, EvalFailure> {
         if let Some(path) = &self.whole {
             let found = path.find(scope).ok();
-            return found.cloned().ok_or_else(|| Trouble::Missing {
+            return found.cloned().ok_or_else(|| EvalFailure::Missing {
                 path: path.to_string(),
             });
         }
         self.check_cost(scope, spent)
-            .map_err(|costly| Trouble::Failed {
+            .map_err(|costly| EvalFailure::Failed {
                 message: format!("`{}`: {costly}", self.text),
             })?;
         let mut context = ROOT.new_inner_scope();
@@ -123,7 +123,7 @@ impl Program {
             .program
             .execute(&context)
             .map_err(|error| self.trouble(&error, scope))?;
-        value::from_cel(&result).ok_or_else(|| Trouble::Failed {
+        value::from_cel(&result).ok_or_else(|| EvalFailure::Failed {
             message: "the result is no JSON value".to_owned(),
         })
     }
@@ -186,7 +186,7 @@ impl Program {
     }
 
     /// CEL names only the last key of what is missing; the paths tell the whole way.
-    fn trouble(&self, error: &ExecutionError, scope: &Scope<'_>) -> Trouble {
+    fn trouble(&self, error: &ExecutionError, scope: &Scope<'_>) -> EvalFailure {
         let key = match error {
             ExecutionError::NoSuchKey(key) | ExecutionError::UndeclaredReference(key) => {
                 Some(key.as_str())
@@ -194,27 +194,27 @@ impl Program {
             _ => None,
         };
         let needed = self.named.iter().filter(|named| !named.tested);
-        let missing: Vec<(&Path, Miss)> = needed
+        let missing: Vec<(&Path, PathError)> = needed
             .filter_map(|named| Some((&named.path, named.path.find(scope).err()?)))
             .collect();
         let by_key = missing.iter().find(|(_, miss)| match miss {
-            Miss::Absent(name) => {
+            PathError::Absent(name) => {
                 key.is_some_and(|key| key == syntax::identifier(name) || key == name)
             }
-            Miss::NoContainer => false,
+            PathError::NoContainer => false,
         });
         let other = missing.iter().find(|(_, miss)| match miss {
-            Miss::NoContainer => matches!(error, ExecutionError::NoSuchOverload(_)),
-            Miss::Absent(_) => matches!(error, ExecutionError::IndexOutOfBounds(_)),
+            PathError::NoContainer => matches!(error, ExecutionError::NoSuchOverload(_)),
+            PathError::Absent(_) => matches!(error, ExecutionError::IndexOutOfBounds(_)),
         });
         match (by_key.or(other), error) {
-            (Some((path, _)), _) => Trouble::Missing {
+            (Some((path, _)), _) => EvalFailure::Missing {
                 path: path.to_string(),
             },
-            (None, ExecutionError::NoSuchKey(key)) => Trouble::Missing {
+            (None, ExecutionError::NoSuchKey(key)) => EvalFailure::Missing {
                 path: key.to_string(),
             },
-            (None, error) => Trouble::Failed {
+            (None, error) => EvalFailure::Failed {
                 message: message(error),
             },
         }
@@ -234,7 +234,7 @@ fn message(error: &ExecutionError) -> String {
     value::cut(&said, 200)
 }
 
-fn guard(text: &str) -> Result<(), Complaint> {
+fn guard(text: &str) -> Result<(), Diagnostic> {
     let length = text.chars().count();
     if length > MAX_LENGTH {
         let said =
@@ -252,8 +252,8 @@ fn guard(text: &str) -> Result<(), Complaint> {
     Ok(())
 }
 
-pub(super) fn complaint(text: &str, message: String) -> Complaint {
-    Complaint {
+pub(super) fn complaint(text: &str, message: String) -> Diagnostic {
+    Diagnostic {
         text: value::cut(text, 200),
         message,
         nearest: Vec::new(),

@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::syntax::{self, Known};
-use super::{Complaint, Scope, value};
+use super::{Diagnostic, Scope, value};
 use crate::domain::definition::nearest;
 
 /// How a whole text is to be understood.
@@ -51,7 +51,7 @@ pub(super) enum Segment {
 
 /// Why a path leads nowhere.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Miss {
+pub(super) enum PathError {
     /// The name or index is not there.
     Absent(String),
     /// What holds it is no object or list, for example `null`.
@@ -99,11 +99,11 @@ pub(super) fn misspelt<'n>(
 }
 
 /// Cuts a template at its `{{ }}`.
-pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Complaint> {
+pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Diagnostic> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some((literal, after)) = rest.split_once("{{") {
-        let unclosed = || Complaint {
+        let unclosed = || Diagnostic {
             text: value::cut(&format!("{{{{{after}"), 80),
             message: "A `{{` is not closed by `}}`.".to_owned(),
             nearest: Vec::new(),
@@ -161,16 +161,16 @@ fn bracket_segment(text: &str) -> Option<(Segment, &str)> {
 
 impl Path {
     /// The value at the end of the path.
-    pub(super) fn find<'s>(&self, scope: &'s Scope<'_>) -> Result<&'s Value, Miss> {
-        let absent = || Miss::Absent(self.root.clone());
+    pub(super) fn find<'s>(&self, scope: &'s Scope<'_>) -> Result<&'s Value, PathError> {
+        let absent = || PathError::Absent(self.root.clone());
         let mut at = scope.root(&self.root).ok_or_else(absent)?;
         for segment in &self.segments {
             let next = match (segment, at) {
                 (Segment::Key(key), Value::Object(fields)) => fields.get(key),
                 (Segment::Index(index), Value::Array(items)) => items.get(*index),
-                (Segment::Key(_) | Segment::Index(_), _) => return Err(Miss::NoContainer),
+                (Segment::Key(_) | Segment::Index(_), _) => return Err(PathError::NoContainer),
             };
-            at = next.ok_or_else(|| Miss::Absent(segment.name()))?;
+            at = next.ok_or_else(|| PathError::Absent(segment.name()))?;
         }
         Ok(at)
     }

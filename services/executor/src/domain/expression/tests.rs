@@ -56,7 +56,7 @@ fn decided(condition: &str) -> Result<Condition, EvalError> {
     evaluate(condition, &World::new().scope())
 }
 
-fn accepted(condition: &str) -> Result<BTreeSet<Reference>, Complaint> {
+fn accepted(condition: &str) -> Result<BTreeSet<Reference>, Diagnostic> {
     let steps = BTreeMap::from([
         ("step-01".to_owned(), 0),
         ("find".to_owned(), 1),

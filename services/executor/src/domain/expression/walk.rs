@@ -7,7 +7,7 @@ use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValu
 
 use super::program::complaint;
 use super::template::{Path, Segment};
-use super::{Complaint, syntax};
+use super::{Diagnostic, syntax};
 use crate::domain::definition::nearest;
 
 /// Longest chain of operators and selections.
@@ -76,17 +76,17 @@ pub(super) struct Named {
 /// Collects what a program names. Variables bound by `exists(x, …)` and the like are left out
 /// where they are bound, and only there.
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct ReferenceCollector {
     bound: Vec<String>,
     pub(super) named: Vec<Named>,
-    pub(super) refused: Vec<Complaint>,
+    pub(super) refused: Vec<Diagnostic>,
     loops: usize,
     patterns: usize,
     /// Its cost depends on the values.
     pub(super) composes: bool,
 }
 
-impl Walk {
+impl ReferenceCollector {
     pub(super) fn expression(&mut self, expression: &IdedExpr, depth: usize) {
         if depth > MAX_CHAIN {
             let said = format!("At most {MAX_CHAIN} operators may follow each other.");
@@ -193,7 +193,7 @@ impl Walk {
             return;
         }
         let name = syntax::name_of(name);
-        self.refused.push(Complaint {
+        self.refused.push(Diagnostic {
             nearest: nearest(&name, FUNCTIONS.into_iter().chain(MACROS)),
             ..complaint("", format!("There is no function `{name}`."))
         });

@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::executor::TimerAnswer;
-use holdpoint_contracts::steps::{BeatAnswer, Claimed, NodeStatus};
+use holdpoint_contracts::executor::TimerReply;
+use holdpoint_contracts::steps::{HeartbeatReply, NodeStatus, StepRef};
 use holdpoint_ids::RunId;
 
 use super::*;
+use crate::domain::decision::{Lookup, Outcome};
 use crate::domain::need::{OutFact, RunFact};
 
 fn at(seconds: i64) -> DateTime<Utc> {
@@ -38,13 +39,13 @@ impl Mesh {
         }
     }
 
-    fn give(&mut self, input: &NodeInput, now: i64) -> Answer {
-        let look = |_: &Need| match &self.run {
-            Some(run) => Found::Here(Fact::Run(Arc::new(run.clone()))),
-            None => Found::Absent,
+    fn give(&mut self, input: &NodeInput, now: i64) -> Reply {
+        let lookup = |_: &Need| match &self.run {
+            Some(run) => Lookup::Found(Fact::Run(Arc::new(run.clone()))),
+            None => Lookup::Missing,
         };
-        match decide(self.node.as_ref(), &name(), input, &look, at(now)) {
-            Verdict::Decided(decision) => {
+        match decide(self.node.as_ref(), &name(), input, &lookup, at(now)) {
+            Ok(Outcome::Decided(decision)) => {
                 let Aggregate::Node(next) = decision.state else {
                     panic!("a node became something else")
                 };
@@ -53,9 +54,9 @@ impl Mesh {
                 assert_eq!(next.version, before + 1);
                 self.node = Some(next);
                 self.effects = decision.effects;
-                decision.answer
+                decision.reply
             }
-            Verdict::Unchanged(answer) => {
+            Ok(Outcome::Unchanged(answer)) => {
                 self.effects.clear();
                 answer
             }
@@ -63,15 +64,15 @@ impl Mesh {
         }
     }
 
-    fn beat(&mut self, working: Vec<Claimed>, lease_ms: u64, now: i64) -> BeatAnswer {
-        let input = NodeInput::Beat {
+    fn heartbeat(&mut self, working: Vec<StepRef>, lease_ms: u64, now: i64) -> HeartbeatReply {
+        let input = NodeInput::Heartbeat {
             tools: vec!["log".parse().unwrap()],
             working,
             queue_depth: 0,
             lease_ms,
         };
         match self.give(&input, now) {
-            Answer::Beat(answer) => answer,
+            Reply::Heartbeat(answer) => answer,
             other => panic!("{other:?}"),
         }
     }
@@ -85,16 +86,16 @@ impl Mesh {
     }
 
     /// What the scheduler is told: number and due time.
-    fn alarm(&self) -> Option<(u64, Option<DateTime<Utc>>)> {
+    fn timer(&self) -> Option<(u64, Option<DateTime<Utc>>)> {
         self.effects.iter().find_map(|effect| match effect {
-            Effect::NodeAlarm { rev, due, .. } => Some((*rev, *due)),
+            Effect::NodeTimer { rev, due, .. } => Some((*rev, *due)),
             _ => None,
         })
     }
 }
 
-fn claimed(run: RunId, step: &str, dispatch: u64) -> Claimed {
-    Claimed {
+fn claimed(run: RunId, step: &str, dispatch: u64) -> StepRef {
+    StepRef {
         workspace: "acme".parse().unwrap(),
         run,
         step: step.to_owned(),
@@ -102,17 +103,17 @@ fn claimed(run: RunId, step: &str, dispatch: u64) -> Claimed {
     }
 }
 
-/// S4-R3, S4-R6: a third of the shortest lease; the alarm is the beat and that lease.
+/// S4-R3, S4-R6: a third of the shortest lease; the timer is the beat and that lease.
 #[test]
-fn a_beat_sets_the_alarm_of_its_node() {
+fn a_beat_sets_the_timer_of_its_node() {
     let mut mesh = Mesh::new();
-    let answer = mesh.beat(Vec::new(), 30_000, 5);
+    let answer = mesh.heartbeat(Vec::new(), 30_000, 5);
     assert_eq!((answer.stop.len(), answer.again_ms), (0, 10_000));
-    assert_eq!(mesh.alarm(), Some((5_001, Some(at(35)))));
-    assert_eq!(mesh.beat(Vec::new(), 1_000, 6).again_ms, 333);
-    assert_eq!(mesh.alarm(), Some((5_002, Some(at(7)))));
+    assert_eq!(mesh.timer(), Some((5_001, Some(at(35)))));
+    assert_eq!(mesh.heartbeat(Vec::new(), 1_000, 6).again_ms, 333);
+    assert_eq!(mesh.timer(), Some((5_002, Some(at(7)))));
     // Shorter than any lease: taken as the shortest there is.
-    assert_eq!(mesh.beat(Vec::new(), 0, 6).again_ms, 333);
+    assert_eq!(mesh.heartbeat(Vec::new(), 0, 6).again_ms, 333);
 }
 
 /// S4-R3: cancelled, taken over, finished: stop. What was started early and not granted yet goes on.
@@ -139,7 +140,7 @@ fn a_beat_is_told_what_is_not_its_own_any_more() {
     foreign.workspace = "umbrella".parse().unwrap();
     let mut working = all.to_vec();
     working.push(foreign.clone());
-    let answer = mesh.beat(working, 30_000, 0);
+    let answer = mesh.heartbeat(working, 30_000, 0);
     let [_, newer, other, _, over] = all;
     assert_eq!(answer.stop, [newer, other, over, foreign]);
 }
@@ -148,15 +149,15 @@ fn a_beat_is_told_what_is_not_its_own_any_more() {
 #[test]
 fn a_silent_node_is_asked_before_it_is_given_up() {
     let mut mesh = Mesh::new();
-    mesh.beat(Vec::new(), 30_000, 0);
+    mesh.heartbeat(Vec::new(), 30_000, 0);
     let stale = mesh.give(&NodeInput::Silent { rev: 0 }, 30);
-    assert!(matches!(stale, Answer::Timer(TimerAnswer::Stale)));
+    assert!(matches!(stale, Reply::Timer(TimerReply::Stale)));
     mesh.give(&NodeInput::Silent { rev: 1 }, 30);
     assert_eq!(mesh.status(), NodeStatus::Suspect);
     assert!(matches!(mesh.effects[..], [Effect::AskToBeat { .. }]));
     let asked = mesh.version();
 
-    mesh.beat(Vec::new(), 30_000, 31);
+    mesh.heartbeat(Vec::new(), 30_000, 31);
     assert_eq!(mesh.status(), NodeStatus::Up);
     mesh.give(&NodeInput::Unheard { rev: asked }, 32);
     assert_eq!(mesh.status(), NodeStatus::Up, "it has answered");
@@ -166,45 +167,45 @@ fn a_silent_node_is_asked_before_it_is_given_up() {
     let rev = mesh.version();
     mesh.give(&NodeInput::Unheard { rev }, 62);
     assert_eq!(mesh.status(), NodeStatus::Down);
-    mesh.beat(Vec::new(), 30_000, 70);
+    mesh.heartbeat(Vec::new(), 30_000, 70);
     assert_eq!(mesh.status(), NodeStatus::Up, "it is back");
 }
 
-/// S4-R11: goodbye is leaving at once, and nobody is woken for it any more.
+/// S4-R11: deregistration is leaving at once, and nobody is woken for it any more.
 #[test]
 fn a_node_that_says_goodbye_is_down_at_once() {
     let mut mesh = Mesh::new();
-    mesh.give(&NodeInput::Goodbye, 0);
+    mesh.give(&NodeInput::Deregister, 0);
     assert_eq!(mesh.node, None, "nobody knows it");
-    mesh.beat(Vec::new(), 30_000, 0);
-    mesh.give(&NodeInput::Goodbye, 1);
+    mesh.heartbeat(Vec::new(), 30_000, 0);
+    mesh.give(&NodeInput::Deregister, 1);
     assert_eq!(
-        (mesh.status(), mesh.alarm()),
+        (mesh.status(), mesh.timer()),
         (NodeStatus::Down, Some((2, None)))
     );
-    mesh.give(&NodeInput::Goodbye, 2);
+    mesh.give(&NodeInput::Deregister, 2);
     assert!(mesh.effects.is_empty());
 }
 
 /// Mend B-10: a node that is down is forgotten once, by the version that was seen; one of its name begins
-/// with a higher number, for the scheduler knows the last alarm.
+/// with a higher number, for the scheduler knows the last timer.
 #[test]
 fn a_node_that_is_down_is_forgotten() {
     let mut mesh = Mesh::new();
-    mesh.beat(Vec::new(), 30_000, 5);
+    mesh.heartbeat(Vec::new(), 30_000, 5);
     let forget = |mesh: &mut Mesh, rev| {
         mesh.give(&NodeInput::Forget { rev }, 90_000);
         mesh.node.as_ref().unwrap().forgotten
     };
     let rev = mesh.version();
     assert!(!forget(&mut mesh, rev), "it lives");
-    mesh.give(&NodeInput::Goodbye, 6);
+    mesh.give(&NodeInput::Deregister, 6);
     let rev = mesh.version();
     assert!(!forget(&mut mesh, rev - 1), "it was seen since");
     assert!(forget(&mut mesh, rev));
     let last = mesh.version();
     mesh.node = None;
-    mesh.beat(Vec::new(), 30_000, 90_001);
+    mesh.heartbeat(Vec::new(), 30_000, 90_001);
     assert!(mesh.version() > last);
     assert!(!mesh.node.as_ref().unwrap().forgotten);
 }

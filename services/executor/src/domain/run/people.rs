@@ -1,10 +1,10 @@
 //! What a run asks of people: holds whose owner is the handoff service.
 //!
 //! A hold stands in the phase of a step, in the questions of its tool, or beside the steps where it concerns the run as a whole.
-//! What is asked, in full, is a value of the run ([`spec_name`]): the wish can be made again from it.
+//! What is asked, in full, is a value of the run ([`spec_name`]): the desired state can be made again from it.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::hold::{Deed, EndedByRung, HoldOutcome, OnTimeout};
+use holdpoint_contracts::hold::{EndedByRung, HandoffEvent, HoldOutcome, OnTimeout};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ const FORM_BYTES_MAX: usize = 4 * 1024;
 
 /// An open hold on people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OnPeople {
+pub struct PersonHold {
     /// Its id, which is the request's.
     pub id: HoldId,
     /// `input` or `handoff`.
@@ -46,7 +46,7 @@ pub struct OnPeople {
     pub clock: Clock,
     /// How it was closed while the run stood still: takes effect when it moves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closing: Option<Closing>,
+    pub closing: Option<HoldClosure>,
     /// Who owns the run by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<Taken>,
@@ -63,7 +63,7 @@ const fn is_none_told(told: &u64) -> bool {
     *told == 0
 }
 
-/// The deadline of a hold on people; its owner sets the alarm.
+/// The deadline of a hold on people; its owner sets the timer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Clock {
@@ -85,7 +85,7 @@ pub enum Clock {
 
 /// How a hold on people was closed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Closing {
+pub struct HoldClosure {
     /// How.
     pub outcome: HoldOutcome,
     /// The answer, the notes.
@@ -97,7 +97,7 @@ pub struct Closing {
     pub at: DateTime<Utc>,
     /// What was done with it before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deeds: Vec<Deed>,
+    pub handoff_events: Vec<HandoffEvent>,
     /// A rung of its ladder ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_rung: Option<EndedByRung>,
@@ -114,7 +114,7 @@ pub struct Taken {
 
 /// What is new of a hold on people.
 #[derive(Debug)]
-pub struct Opened {
+pub struct NewPersonHold {
     /// `input` or `handoff`.
     pub kind: HoldKind,
     /// Whom.
@@ -145,11 +145,11 @@ pub fn condition_name(step: &str) -> String {
     format!("?when-{step}")
 }
 
-impl OnPeople {
+impl PersonHold {
     /// A hold that is opened now.
     #[must_use]
-    pub fn new(id: HoldId, opened: Opened, now: DateTime<Utc>) -> Self {
-        let Opened {
+    pub fn new(id: HoldId, opened: NewPersonHold, now: DateTime<Utc>) -> Self {
+        let NewPersonHold {
             kind,
             to,
             asks,
@@ -196,7 +196,7 @@ impl OnPeople {
 
     /// Whether the run goes on by itself when time is up.
     #[must_use]
-    pub const fn goes_on(&self) -> bool {
+    pub const fn continues_on_timeout(&self) -> bool {
         match self.on_timeout {
             OnTimeout::Continue | OnTimeout::Skip | OnTimeout::Default => true,
             OnTimeout::Fail | OnTimeout::Escalate => false,
@@ -211,7 +211,7 @@ impl OnPeople {
         }
     }
 
-    /// Forgets a time-out that was kept, because the clock that it was about has changed. The owner may have
+    /// Forgets a timeout that was kept, because the clock that it was about has changed. The owner may have
     /// undone it by then; it says so again if not.
     fn drop_kept_timeout(&mut self) {
         self.closing
@@ -222,7 +222,7 @@ impl OnPeople {
     /// deadline that was moved, and asks again when it does, as `holdpoint_handoff`'s table has it.
     /// A rung may end it before its deadline, if that is the deadline that counts.
     #[must_use]
-    pub fn outlives(&self, closing: &Closing) -> bool {
+    pub fn has_time_left_after(&self, closing: &HoldClosure) -> bool {
         let knew_older = |due: DateTime<Utc>| match &closing.by_rung {
             Some(end) => end.deadline.is_some_and(|known| known < due),
             None => true,
@@ -270,17 +270,20 @@ impl OnPeople {
 
 impl Run {
     /// The open holds on people, each with its step if it is one's.
-    pub fn people(&self) -> impl Iterator<Item = (Option<&Step>, &OnPeople)> {
+    pub fn people(&self) -> impl Iterator<Item = (Option<&Step>, &PersonHold)> {
         let steps = self.steps.iter();
         let steps = steps.filter_map(|step| Some((Some(step), step.on_people()?)));
-        let whole = self.gate.iter().chain(&self.barge);
+        let whole = self.missing_inputs_hold.iter().chain(&self.takeover_hold);
         steps.chain(whole.map(|on| (None, on.as_ref())))
     }
 
     /// The open holds on people, to be changed.
-    pub fn people_mut(&mut self) -> impl Iterator<Item = &mut OnPeople> {
+    pub fn people_mut(&mut self) -> impl Iterator<Item = &mut PersonHold> {
         let steps = self.steps.iter_mut().filter_map(Step::on_people_mut);
-        let whole = self.gate.iter_mut().chain(&mut self.barge);
+        let whole = self
+            .missing_inputs_hold
+            .iter_mut()
+            .chain(&mut self.takeover_hold);
         steps.chain(whole.map(Box::as_mut))
     }
 

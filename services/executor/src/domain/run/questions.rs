@@ -1,6 +1,6 @@
 //! What the tool of a step asks people while it runs (S3-R2), and what they said.
 //!
-//! It stands beside the phase: a question outlives the hand-out that asked it, so that the next one,
+//! It stands beside the phase: a question outlives the dispatch that asked it, so that the next one,
 //! asking by the same key, finds it.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use holdpoint_contracts::asking::{ANSWERS_BYTES_MAX, Answers, AskMode, GivenAnsw
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::people::OnPeople;
+use super::people::PersonHold;
 use super::{Step, StepPhase};
 use crate::domain::size::json_bytes;
 
@@ -25,7 +25,7 @@ pub struct Questions {
     /// Those that are answered, oldest first; each answer is a value of the run ([`answer_name`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<AnsweredQuestion>,
-    /// How long the current hand-out has waited for people, in milliseconds: no working time.
+    /// How long the current dispatch has waited for people, in milliseconds: no working time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub blocked_ms: u64,
 }
@@ -46,7 +46,7 @@ pub struct OpenQuestion {
     /// How the tool said that it waits.
     pub mode: AskMode,
     /// The hold on people, which is its waker.
-    pub on: OnPeople,
+    pub on: PersonHold,
 }
 
 /// A question that was answered.
@@ -58,7 +58,7 @@ pub struct AnsweredQuestion {
     pub hold: u32,
     /// How the tool said that it waits.
     pub mode: AskMode,
-    /// The hand-out that was current when the answer came: the next one brings it.
+    /// The dispatch that was current when the answer came: the next one brings it.
     pub dispatch: u64,
 }
 
@@ -80,7 +80,7 @@ impl Questions {
         self.answered.iter().map(|one| answer_name(one.hold))
     }
 
-    /// The answers for a hand-out, the newest first, as far as they fit.
+    /// The answers for a dispatch, the newest first, as far as they fit.
     #[must_use]
     pub fn answers(&self, find: impl Fn(&str) -> Option<Arc<Value>>) -> Answers {
         let mut left = ANSWERS_BYTES_MAX;
@@ -124,7 +124,7 @@ impl Step {
 
     /// The hold on people that keeps it, or that its tool waits for.
     #[must_use]
-    pub fn on_people(&self) -> Option<&OnPeople> {
+    pub fn on_people(&self) -> Option<&PersonHold> {
         match &self.phase {
             StepPhase::Asked(on) => Some(on),
             StepPhase::Planned
@@ -141,7 +141,7 @@ impl Step {
     }
 
     /// The same, to be changed.
-    pub fn on_people_mut(&mut self) -> Option<&mut OnPeople> {
+    pub fn on_people_mut(&mut self) -> Option<&mut PersonHold> {
         let is_settled = self.phase.is_settled();
         match &mut self.phase {
             StepPhase::Asked(on) => Some(on),
@@ -161,7 +161,7 @@ impl Step {
         }
     }
 
-    /// Whether its current hand-out has said that it parks: it ends by itself, and nothing of it is
+    /// Whether its current dispatch has said that it parks: it ends by itself, and nothing of it is
     /// lost with its worker.
     #[must_use]
     pub fn is_parking(&self) -> bool {
@@ -171,7 +171,7 @@ impl Step {
         asked.or(answered.map(|one| one.mode)) == Some(AskMode::Park)
     }
 
-    /// Whether its tool has been given an answer that the current hand-out did not bring.
+    /// Whether its tool has been given an answer that the current dispatch did not bring.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         let mut answered = self.questions.answered.iter();

@@ -35,7 +35,7 @@ pub struct Answered {
 pub enum Choice {
     /// It happened: the step is complete, without a result.
     ItHappened,
-    /// It did not, or twice does no harm: it is handed out anew.
+    /// It did not, or twice does no harm: it is dispatched anew.
     RunAgain,
     /// Nobody can tell: the step fails.
     GiveUp,

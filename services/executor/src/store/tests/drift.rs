@@ -6,8 +6,8 @@ use holdpoint_store::is_sqlite;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, Iterable, Statement};
 
 use crate::store::{
-    activity_row, agent_row, agent_version_row, contact_row, handover_row, history_row, lease_row,
-    node_row, run_row, run_value_row, step_row, tool_row, workspace_row,
+    activity_row, agent_row, agent_version_row, contact_row, history_row, lease_event_row,
+    lease_row, node_row, run_row, run_value_row, step_row, tool_row, workspace_row,
 };
 
 pub(super) async fn columns(db: &DatabaseConnection) {
@@ -20,13 +20,14 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, run_value_row::Entity).await;
     same_columns(db, step_row::Entity).await;
     same_columns(db, workspace_row::Entity).await;
-    same_columns(db, handover_row::Entity).await;
+    same_columns(db, lease_event_row::Entity).await;
     same_columns(db, lease_row::Entity).await;
     same_columns(db, node_row::Entity).await;
     same_columns(db, tool_row::Entity).await;
     let owned = "agents agent_versions contact_activities contacts handovers history leases nodes runs run_values \
                  steps tools workspace_scopes users user_roles fact_positions";
-    let of_kernel = "outbox idempotency dead_letters wishes kernels suspects executor_migrations";
+    let of_kernel =
+        "outbox idempotency dead_letters desired states kernels suspects executor_migrations";
     let expected = owned.split(' ').chain(of_kernel.split(' '));
     let sql = if is_sqlite(db) {
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"

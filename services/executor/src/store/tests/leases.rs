@@ -1,8 +1,8 @@
 //! Leases, handovers and queued steps, on both databases.
 
 use chrono::TimeDelta;
-use holdpoint_contracts::run::{Handover, HandoverAction, StepStatus};
-use holdpoint_contracts::steps::{Claimed, NodeStatus};
+use holdpoint_contracts::run::{LeaseAction, LeaseEvent, StepStatus};
+use holdpoint_contracts::steps::{NodeStatus, StepRef};
 use holdpoint_ids::RunId;
 use sea_orm::{ConnectionTrait, DatabaseConnection};
 use serde_json::json;
@@ -105,7 +105,7 @@ pub(super) async fn stand_and_end(db: &DatabaseConnection) {
     assert_eq!(leases(db, &ids).await.unwrap(), [handed]);
     assert_eq!(due(500).await, ["step-01"]);
     // A beat begins it anew, from the batch's time on.
-    let claimed = Claimed {
+    let claimed = StepRef {
         workspace: acme(),
         run,
         step: "step-01".to_owned(),
@@ -125,16 +125,16 @@ pub(super) async fn stand_and_end(db: &DatabaseConnection) {
 
 pub(super) async fn handed_over(db: &DatabaseConnection) {
     let run = RunId::fresh();
-    let entry = |action, dispatch| Handover {
+    let entry = |action, dispatch| LeaseEvent {
         action,
         node: "node-a".parse().unwrap(),
         at: now(),
         dispatch,
     };
     let wanted = [
-        entry(HandoverAction::Claimed, 1),
-        entry(HandoverAction::Released, 1),
-        entry(HandoverAction::TakenOver, 2),
+        entry(LeaseAction::Claimed, 1),
+        entry(LeaseAction::Released, 1),
+        entry(LeaseAction::TakenOver, 2),
     ];
     for entry in &wanted {
         let claim = Effect::Claim {

@@ -13,9 +13,9 @@ use serde_json::json;
 
 use crate::domain::plan::{OnPause, Plan};
 use crate::domain::run::questions::Questions;
-use crate::domain::run::{Alarm, Hold, Phase, Step, StepPhase};
+use crate::domain::run::{Hold, Phase, Step, StepPhase, Timer};
 use crate::domain::scope::EndsWatch;
-use crate::domain::scope::{Followed, Scope, ScopePause, WorkspaceScope};
+use crate::domain::scope::{AppliedScopes, Scope, ScopePause, WorkspaceScope};
 use crate::domain::{Agent, Aggregate, Contact, Node, Run, Tool};
 
 pub(super) fn now() -> DateTime<Utc> {
@@ -63,7 +63,7 @@ pub(super) fn run() -> Run {
         id: HoldId { run: id, number: 1 },
         since: now(),
         length_ms: 86_400_000,
-        alarm: Alarm::Set {
+        timer: Timer::Set {
             rev: 1,
             at: now(),
             due: now() + TimeDelta::days(1),
@@ -93,12 +93,12 @@ pub(super) fn run() -> Run {
             questions: Questions::default(),
         }],
         pauses: Vec::new(),
-        followed: Followed::default(),
+        followed: AppliedScopes::default(),
         on_pause: OnPause::Hold,
         watched: true,
         clocks: Clocks::default(),
-        gate: None,
-        barge: None,
+        missing_inputs_hold: None,
+        takeover_hold: None,
         closed: Vec::new(),
         timed_out: Vec::new(),
         incidents: Vec::new(),

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::super::person::Person;
 use super::super::text::line;
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 
 /// How long the page waits for the request by which the run is handed back.
@@ -47,7 +47,7 @@ pub(super) async fn take_over(
 ) -> Result<(), Problem> {
     let caller = &person.caller;
     // Stored for later: the page shows it when it has happened.
-    if let Answered::Done(taken) = app.command(caller, None, TakeOverRun { run }).await?
+    if let CommandOutcome::Done(taken) = app.command(caller, None, TakeOverRun { run }).await?
         && let Some(id) = handed_to(&taken)
     {
         heard(app, person, id).await;
@@ -62,7 +62,7 @@ fn handed_to(taken: &ChangedRun) -> Option<HoldId> {
     own.next().map(|on| on.id)
 }
 
-/// Its owner hears of it by a wish; a page without script is loaded once.
+/// Its owner hears of it by a desired state; a page without script is loaded once.
 async fn heard(app: &App, person: &Person, id: HoldId) {
     let by = Instant::now() + HEARD_WAIT;
     let query = GetRequest { id };

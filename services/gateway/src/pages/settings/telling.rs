@@ -3,7 +3,8 @@
 use holdpoint_contracts::FieldError;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
-    ChannelRule, Channels, Chat, Day, Digest, Preferences, QuietHours, Way, WebhookFormat,
+    ChannelRule, Channels, Chat, Day, Digest, PersonalChannel, Preferences, QuietHours,
+    WebhookFormat,
 };
 use maud::{Markup, html};
 
@@ -75,9 +76,9 @@ fn from(name: &str, now: Priority) -> Markup {
 
 /// Mails, a chat, and which of the two is tried first.
 fn ways(channels: &Channels, mail: Option<&str>, faults: &[FieldError]) -> Markup {
-    let takes = |way: Way, rule: bool| rule && channels.order.contains(&way);
+    let takes = |way: PersonalChannel, rule: bool| rule && channels.order.contains(&way);
     let chat = channels.chat.as_ref();
-    let chat_first = channels.order.first() == Some(&Way::Chat);
+    let chat_first = channels.order.first() == Some(&PersonalChannel::Chat);
     let address = fault(faults, "/channels/chat");
     html! {
         fieldset.field {
@@ -86,7 +87,7 @@ fn ways(channels: &Channels, mail: Option<&str>, faults: &[FieldError]) -> Marku
                 Some(mail) => { p.hint { "To " (line(mail, 320)) } }
                 None => { p.hint { "No mail address is known of you; an owner can add it." } }
             }
-            (check("mail", "Mail me", takes(Way::Email, channels.email.enabled)))
+            (check("mail", "Mail me", takes(PersonalChannel::Email, channels.email.enabled)))
             (from("mail-from", channels.email.from))
         }
         fieldset.field {
@@ -96,7 +97,7 @@ fn ways(channels: &Channels, mail: Option<&str>, faults: &[FieldError]) -> Marku
                 autocomplete="off" spellcheck="false" placeholder="https://hooks.slack.com/…"
                 aria-describedby="chat-wrong" autofocus[address.is_some()] aria-invalid=[address.as_ref().map(|_| "true")];
             (wrong("chat-wrong", address.as_ref()))
-            (check("chat", "Write to it", chat.is_none_or(|chat| takes(Way::Chat, chat.enabled))))
+            (check("chat", "Write to it", chat.is_none_or(|chat| takes(PersonalChannel::Chat, chat.enabled))))
             (from("chat-from", chat.map_or(Priority::Low, |chat| chat.from)))
             label for="chat-format" { "In the words of" }
             select #chat-format name="chat-format" {
@@ -182,9 +183,9 @@ pub(super) fn read(fields: &Fields) -> Preferences {
         secret: None,
     });
     let order = match (&chat, fields.get("first")) {
-        (None, _) => vec![Way::Email],
-        (Some(_), Some("chat")) => vec![Way::Chat, Way::Email],
-        (Some(_), _) => vec![Way::Email, Way::Chat],
+        (None, _) => vec![PersonalChannel::Email],
+        (Some(_), Some("chat")) => vec![PersonalChannel::Chat, PersonalChannel::Email],
+        (Some(_), _) => vec![PersonalChannel::Email, PersonalChannel::Chat],
     };
     Preferences {
         channels: Channels {
@@ -317,7 +318,10 @@ mod tests {
         let said: Preferences = serde_json::from_value(said).unwrap();
         let now = again(&said);
         assert!(!now.channels.email.enabled);
-        assert_eq!(now.channels.order, [Way::Chat, Way::Email]);
+        assert_eq!(
+            now.channels.order,
+            [PersonalChannel::Chat, PersonalChannel::Email]
+        );
         assert!(now.channels.chat.unwrap().enabled);
     }
 

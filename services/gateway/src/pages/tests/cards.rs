@@ -203,7 +203,7 @@ fn a_reason_is_told_as_a_sentence() {
     for (reason, told) in [
         ("uncertain", "never reported"),
         ("missing_input", "The run lacks inputs that its steps need"),
-        ("barge_in", "An operator has taken this run over"),
+        ("operator_takeover", "An operator has taken this run over"),
         ("Refunds above 100 EUR", "Refunds above 100 EUR"),
     ] {
         let html = card(&owner(), &request(json!({ "reason": reason })), None);

@@ -6,17 +6,17 @@ use axum::http::StatusCode;
 use futures_util::{StreamExt, stream};
 use holdpoint_auth::Right;
 use holdpoint_contracts::run::RunView;
-use holdpoint_contracts::{Asked, Problem};
+use holdpoint_contracts::{IdempotencyKey, Problem};
 use holdpoint_ids::{AgentName, CommandId};
 use serde::Serialize;
 
 use super::start;
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::body::{Body, from_json, key_of_part};
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::{ProblemBody, Refused, status};
+use crate::problem::{ApiError, ProblemBody, status};
 
 /// The most lines of a batch; more are refused as a whole.
 const LINES_MAX: usize = 1_000;
@@ -51,10 +51,10 @@ enum Outcome {
 pub(super) async fn many(
     State(app): State<App>,
     caller: Caller,
-    Named(agent): Named<AgentName>,
+    PathId(agent): PathId<AgentName>,
     params: Params,
     body: Body,
-) -> Result<Json<Results>, Refused> {
+) -> Result<Json<Results>, ApiError> {
     caller.may(Right::Ask)?;
     params.only(&[])?;
     let lines = lines(body.lines()?)?;
@@ -75,16 +75,16 @@ async fn start_line(
     caller: &Caller,
     agent: AgentName,
     text: &str,
-    key: Option<Asked>,
-) -> Result<Answered<RunView>, Problem> {
+    key: Option<IdempotencyKey>,
+) -> Result<CommandOutcome<RunView>, Problem> {
     start::begin(app, caller, agent, from_json(text.as_bytes())?, key).await
 }
 
 impl LineResult {
-    fn new(line: usize, result: Result<Answered<RunView>, Problem>) -> Self {
+    fn new(line: usize, result: Result<CommandOutcome<RunView>, Problem>) -> Self {
         let (status, outcome) = match result {
-            Ok(Answered::Done(run)) => (StatusCode::CREATED, Outcome::Run(Box::new(run))),
-            Ok(Answered::Accepted(id)) => (StatusCode::ACCEPTED, Outcome::CommandId(id)),
+            Ok(CommandOutcome::Done(run)) => (StatusCode::CREATED, Outcome::Run(Box::new(run))),
+            Ok(CommandOutcome::Accepted(id)) => (StatusCode::ACCEPTED, Outcome::CommandId(id)),
             Err(problem) => (status(&problem), Outcome::Problem(problem.into())),
         };
         Self {

@@ -8,17 +8,17 @@ use axum::response::Response;
 use holdpoint_auth::Right;
 use holdpoint_contracts::executor::{PutContact, StartRun};
 use holdpoint_contracts::run::RunView;
-use holdpoint_contracts::{Asked, Problem};
+use holdpoint_contracts::{IdempotencyKey, Problem};
 use holdpoint_ids::{AgentName, ContactId, RunId};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::body::{Body, invalid_field};
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// Body of a start; also one line of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -43,10 +43,10 @@ enum ContactBody {
 pub(super) async fn one(
     State(app): State<App>,
     caller: Caller,
-    Named(agent): Named<AgentName>,
+    PathId(agent): PathId<AgentName>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     caller.may(Right::Ask)?;
     params.only(&[])?;
     let start = body.json_or_empty()?;
@@ -60,8 +60,8 @@ pub(super) async fn begin(
     caller: &Caller,
     agent: AgentName,
     start: StartBody,
-    key: Option<Asked>,
-) -> Result<Answered<RunView>, Problem> {
+    key: Option<IdempotencyKey>,
+) -> Result<CommandOutcome<RunView>, Problem> {
     let mut after = None;
     let contact = match start.contact {
         None => None,
@@ -70,12 +70,12 @@ pub(super) async fn begin(
             let put = put_contact(fields)?;
             let contact = put.contact.clone();
             // Under the caller's key too: asking again must not undo what was learnt since.
-            let key = key.as_ref().map(|key| Asked {
+            let key = key.as_ref().map(|key| IdempotencyKey {
                 key: format!("{}/contact", key.key),
                 digest: key.digest.clone(),
             });
             // With the executor down, the start waits behind the contact.
-            if let Answered::Accepted(id) = app.command(caller, key, put).await? {
+            if let CommandOutcome::Accepted(id) = app.command(caller, key, put).await? {
                 after = Some(id);
             }
             Some(contact)

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::body::{from_json, invalid_field};
 use crate::caller::Caller;
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,12 +51,12 @@ pub(super) async fn take(
     State(app): State<App>,
     params: Params,
     signed: Signed,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     params.only(&[])?;
     let Signed { caller, key, bytes } = signed;
     let reply: ReplyBody = from_json(&bytes)?;
     if reply.text.trim().is_empty() {
-        return Err(Refused(invalid_field("/text", "there is nothing in it")));
+        return Err(ApiError(invalid_field("/text", "there is nothing in it")));
     }
     let contact = contact(&app, &caller, &reply).await?;
     let mut patch = Map::from_iter([("replied".to_owned(), Value::Bool(true))]);

@@ -4,14 +4,14 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::HeaderMap;
 use chrono::{DateTime, Utc};
 use holdpoint_auth::{Role, WebhookSecret};
-use holdpoint_contracts::{Asked, Problem};
+use holdpoint_contracts::{IdempotencyKey, Problem};
 use holdpoint_ids::{HookName, Workspace};
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
 use crate::body;
 use crate::caller::{Caller, claims};
-use crate::problem::{Refused, database_away};
+use crate::problem::{ApiError, database_away};
 use crate::store::hooks::{self, Hook};
 use crate::store::tokens::Holder;
 
@@ -28,7 +28,7 @@ pub(super) struct Signed {
     /// Whoever made the hook, who may ask and never decide.
     pub(super) caller: Caller,
     /// One message is done once.
-    pub(super) key: Asked,
+    pub(super) key: IdempotencyKey,
     /// As JSON.
     pub(super) bytes: Vec<u8>,
 }
@@ -42,9 +42,9 @@ struct Headers<'h> {
 }
 
 impl FromRequest<App> for Signed {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Refused> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
         let Path((workspace, name)) = Path::<(String, String)>::from_request_parts(&mut parts, app)
             .await
@@ -55,10 +55,10 @@ impl FromRequest<App> for Signed {
         // Who has not signed is answered in the same way whether there is such a hook or not (A-L4).
         let Some((workspace, hook)) = known else {
             check(&headers, &WebhookSecret::fresh(), &bytes, app.clock.now())?;
-            return Err(Refused(not_signed()));
+            return Err(ApiError(not_signed()));
         };
         check(&headers, &hook.secret, &bytes, app.clock.now())?;
-        let key = Asked {
+        let key = IdempotencyKey {
             key: body::scoped(&[workspace.as_str(), "hook", hook.name.as_str(), headers.id]),
             digest: format!("{:x}", Sha256::digest(&bytes)),
         };
@@ -82,7 +82,7 @@ async fn known(
     Ok(hook.map(|hook| (workspace, hook)))
 }
 
-async fn maker(app: &App, workspace: Workspace, hook: Hook) -> Result<Caller, Refused> {
+async fn maker(app: &App, workspace: Workspace, hook: Hook) -> Result<Caller, ApiError> {
     let holder = Holder {
         workspace: workspace.clone(),
         user: hook.made_by,

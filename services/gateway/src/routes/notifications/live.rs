@@ -11,12 +11,12 @@ use axum::response::sse::Event;
 use futures_util::{Stream, StreamExt};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::notification::{
-    ListNews, Mark, News, NewsItem, NotificationNudge, SERVICE,
+    FeedCursor, FeedItem, FeedPage, GetNotificationFeed, NotificationNudge, SERVICE,
 };
 use tokio::sync::mpsc;
 
 use crate::app::App;
-use crate::caller::{Caller, Standing};
+use crate::caller::{Caller, StreamToken};
 use crate::concurrency::ConcurrencyPermit;
 use crate::sse::{self, LOOK_AGAIN, wrong_last_event_id};
 
@@ -34,19 +34,19 @@ pub(super) const WHAT: &str = "is the id of an event of these notifications";
 struct Live {
     app: App,
     caller: Caller,
-    standing: Standing,
+    standing: StreamToken,
     unread: bool,
     /// The last one that was handed over.
-    after: Option<Mark>,
+    after: Option<FeedCursor>,
     _permit: ConcurrencyPermit,
 }
 
 /// Everything after `resumed`, or from the beginning, and then what changes.
 pub(super) async fn stream(
     app: App,
-    (caller, standing): (Caller, Standing),
+    (caller, standing): (Caller, StreamToken),
     unread: bool,
-    resumed: Option<Mark>,
+    resumed: Option<FeedCursor>,
 ) -> Result<Response, Problem> {
     let user = caller.claims.user.as_str();
     let permit = app.streams.take(&caller.workspace, user)?;
@@ -76,8 +76,8 @@ pub(super) async fn stream(
 }
 
 impl Live {
-    async fn page(&self) -> Result<News, Problem> {
-        let query = ListNews {
+    async fn page(&self) -> Result<FeedPage, Problem> {
+        let query = GetNotificationFeed {
             person: self.caller.claims.user.clone(),
             after: self.after,
             unread: self.unread,
@@ -89,9 +89,9 @@ impl Live {
     /// Hands over page after page, until the reader has gone or the gateway ends.
     async fn follow(
         mut self,
-        first: News,
+        first: FeedPage,
         mut nudges: impl Stream<Item = NotificationNudge> + Unpin,
-        items: mpsc::Sender<NewsItem>,
+        items: mpsc::Sender<FeedItem>,
     ) {
         let closing = self.app.closing.clone();
         let following = async {
@@ -117,7 +117,7 @@ impl Live {
     }
 
     /// Hands over one page; whether the reader is still there.
-    async fn hand_over(&mut self, news: News, items: &mpsc::Sender<NewsItem>) -> bool {
+    async fn hand_over(&mut self, news: FeedPage, items: &mpsc::Sender<FeedItem>) -> bool {
         for item in news.items {
             self.after = Some(item.mark);
             if items.send(item).await.is_err() {
@@ -128,7 +128,7 @@ impl Live {
     }
 
     /// The next page, asked for until the owner answers; none for whoever may listen no more.
-    async fn next_page(&self) -> Option<News> {
+    async fn next_page(&self) -> Option<FeedPage> {
         loop {
             let page = match self.standing.holds(&self.app).await {
                 Ok(true) => self.page().await,
@@ -158,7 +158,7 @@ impl Live {
     }
 }
 
-fn as_event(item: &NewsItem) -> Event {
+fn as_event(item: &FeedItem) -> Event {
     let event = Event::default()
         .id(item.mark.to_string())
         .event("notification");

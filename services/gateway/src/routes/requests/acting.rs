@@ -11,9 +11,9 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::body::{Body, in_body, invalid_field};
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 use crate::sight::put_away_by;
 
 /// Nothing but what was seen.
@@ -50,13 +50,13 @@ pub(super) struct Asked {
 }
 
 impl axum::extract::FromRequest<App> for Asked {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request(request: axum::extract::Request, app: &App) -> Result<Self, Refused> {
+    async fn from_request(request: axum::extract::Request, app: &App) -> Result<Self, ApiError> {
         use axum::extract::FromRequestParts;
         let (mut parts, body) = request.into_parts();
         let caller = Caller::from_request_parts(&mut parts, app).await?;
-        let Named(id) = Named::<HoldId>::from_request_parts(&mut parts, app).await?;
+        let PathId(id) = PathId::<HoldId>::from_request_parts(&mut parts, app).await?;
         let params = Params::from_request_parts(&mut parts, app).await?;
         params.only(&[])?;
         let request = axum::extract::Request::from_parts(parts, body);
@@ -72,7 +72,7 @@ impl axum::extract::FromRequest<App> for Asked {
 }
 
 impl Asked {
-    async fn act(self, action: RequestAction, version: Option<u64>) -> Result<Response, Refused> {
+    async fn act(self, action: RequestAction, version: Option<u64>) -> Result<Response, ApiError> {
         let command = ActOnRequest {
             id: self.id,
             action,
@@ -91,36 +91,36 @@ impl Asked {
         Ok(answered.with_status(StatusCode::OK))
     }
 
-    async fn plain(self, action: RequestAction) -> Result<Response, Refused> {
+    async fn plain(self, action: RequestAction) -> Result<Response, ApiError> {
         let PlainBody { version } = self.body.json_or_empty()?;
         self.act(action, version).await
     }
 }
 
-pub(super) async fn accept(asked: Asked) -> Result<Response, Refused> {
+pub(super) async fn accept(asked: Asked) -> Result<Response, ApiError> {
     asked.plain(RequestAction::Accept).await
 }
 
-pub(super) async fn take_over(asked: Asked) -> Result<Response, Refused> {
+pub(super) async fn take_over(asked: Asked) -> Result<Response, ApiError> {
     asked.plain(RequestAction::TakeOver).await
 }
 
-pub(super) async fn acknowledge(asked: Asked) -> Result<Response, Refused> {
+pub(super) async fn acknowledge(asked: Asked) -> Result<Response, ApiError> {
     asked.plain(RequestAction::Acknowledge).await
 }
 
-pub(super) async fn reassign(asked: Asked) -> Result<Response, Refused> {
+pub(super) async fn reassign(asked: Asked) -> Result<Response, ApiError> {
     let ToBody { to, version } = asked.body.json()?;
     asked.act(RequestAction::Reassign { to }, version).await
 }
 
-pub(super) async fn delegate(asked: Asked) -> Result<Response, Refused> {
+pub(super) async fn delegate(asked: Asked) -> Result<Response, ApiError> {
     let ToBody { to, version } = asked.body.json()?;
     asked.act(RequestAction::Delegate { to }, version).await
 }
 
 /// `{for: "2h"}`.
-pub(super) async fn snooze(asked: Asked) -> Result<Response, Refused> {
+pub(super) async fn snooze(asked: Asked) -> Result<Response, ApiError> {
     let SnoozeBody { time, version } = asked.body.json()?;
     let for_ms = milliseconds("/for", &time)?;
     asked.act(RequestAction::Snooze { for_ms }, version).await
@@ -136,10 +136,10 @@ pub(crate) fn milliseconds(pointer: &str, text: &str) -> Result<u64, Problem> {
 pub(super) async fn withdraw(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<HoldId>,
+    PathId(id): PathId<HoldId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     params.only(&[])?;
     caller.may(Right::Ask)?;
     let PlainBody { version } = body.json_or_empty()?;

@@ -11,9 +11,9 @@ use super::super::holds::{OneOrMany, in_our_words, opened};
 use super::acting::milliseconds;
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// What is other than before.
 #[derive(Debug, Deserialize)]
@@ -28,10 +28,10 @@ struct AgainBody {
 pub(super) async fn ask_again(
     State(app): State<App>,
     caller: Caller,
-    Named(again): Named<HoldId>,
+    PathId(again): PathId<HoldId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     params.only(&[])?;
     caller.may(Right::Ask)?;
     let AgainBody { to, timeout } = body.json_or_empty()?;

@@ -10,23 +10,23 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use holdpoint_auth::Right;
 use holdpoint_contracts::handoff::{
-    DecideRequest, DecideTogether, DecidedOne, Decision, Effect, Votes,
+    DecideRequest, DecideRequests, DecidedOne, Decision, Effect, Votes,
 };
-use holdpoint_contracts::problem::NONE_DONE;
-use holdpoint_contracts::{Asked, Problem};
+use holdpoint_contracts::problem::BATCH_ABORTED;
+use holdpoint_contracts::{IdempotencyKey, Problem};
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::body::{Body, invalid_field, key_of_part};
 use crate::caller::Caller;
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// Most requests of one batch.
-const IDS_MAX: usize = DecideTogether::IDS_MAX;
+const IDS_MAX: usize = DecideRequests::IDS_MAX;
 
 /// Code of a batch that is all or none, and of which none was decided.
 const NONE_DECIDED: &str = "none_decided";
@@ -70,7 +70,7 @@ pub(super) async fn decide(
     caller: Caller,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     params.only(&[])?;
     caller.may(Right::Decide)?;
     let batch: BatchBody = body.json()?;
@@ -107,17 +107,17 @@ pub(super) async fn decide(
 async fn together(
     app: &App,
     caller: &Caller,
-    key: Option<Asked>,
+    key: Option<IdempotencyKey>,
     batch: BatchBody,
-) -> Result<Response, Refused> {
-    let command = DecideTogether {
+) -> Result<Response, ApiError> {
+    let command = DecideRequests {
         ids: batch.ids.clone(),
         decision: batch.decision,
         versions: batch.versions,
     };
     let replies = match app.command(caller, key, command).await? {
-        Answered::Done(replies) => replies,
-        later @ Answered::Accepted(_) => return Ok(later.with_status(StatusCode::OK)),
+        CommandOutcome::Done(replies) => replies,
+        later @ CommandOutcome::Accepted(_) => return Ok(later.with_status(StatusCode::OK)),
     };
     let told = batch.ids.into_iter().zip(replies);
     let items: Vec<_> = told
@@ -127,7 +127,7 @@ async fn together(
         None => Ok(Json(Results { items }).into_response()),
         Some(detail) => {
             let problem = Problem::new(409, NONE_DECIDED, detail);
-            Err(Refused(problem.with_data(json!({ "items": items }))))
+            Err(ApiError(problem.with_data(json!({ "items": items }))))
         }
     }
 }
@@ -136,7 +136,7 @@ async fn together(
 fn stopped(one: &Decided) -> Option<String> {
     let problem = one.problem.as_ref()?;
     let detail = &problem.detail;
-    (problem.code != NONE_DONE).then(|| format!("none was decided: `{}`: {detail}", one.id))
+    (problem.code != BATCH_ABORTED).then(|| format!("none was decided: `{}`: {detail}", one.id))
 }
 
 fn check(batch: &BatchBody) -> Result<(), Problem> {
@@ -155,13 +155,13 @@ fn check(batch: &BatchBody) -> Result<(), Problem> {
 }
 
 /// Stored for later counts as recorded and not yet heard of.
-fn one(answered: Answered<holdpoint_contracts::handoff::Decided>) -> DecidedOne {
+fn one(answered: CommandOutcome<holdpoint_contracts::handoff::Decided>) -> DecidedOne {
     match answered {
-        Answered::Done(decided) => DecidedOne {
+        CommandOutcome::Done(decided) => DecidedOne {
             effect: decided.effect,
             votes: decided.request.votes_so_far(),
         },
-        Answered::Accepted(_) => DecidedOne {
+        CommandOutcome::Accepted(_) => DecidedOne {
             effect: Effect::Pending,
             votes: None,
         },

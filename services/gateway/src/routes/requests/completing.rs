@@ -19,15 +19,15 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{LOOK_AT_MOST, decide, decided, short};
-use crate::answered::Answered;
+use crate::answered::CommandOutcome;
 use crate::app::App;
 use crate::body::Body;
-use crate::caller::{Caller, Named};
+use crate::caller::{Caller, PathId};
 use crate::params::Params;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 use axum::http::StatusCode;
 
-/// How long the scheduler has to say that no alarm is left.
+/// How long the scheduler has to say that no timer is left.
 const TIMER_WAIT: Duration = Duration::from_secs(1);
 
 /// S0-R4, literally.
@@ -85,10 +85,10 @@ struct Execution {
 pub(super) async fn complete(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<HoldId>,
+    PathId(id): PathId<HoldId>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     params.only(&[])?;
     caller.may(Right::Decide)?;
     let it: CompleteBody = body.json()?;
@@ -105,10 +105,10 @@ pub(super) async fn complete(
 pub(super) async fn complete_run(
     State(app): State<App>,
     caller: Caller,
-    Named(run): Named<String>,
+    PathId(run): PathId<String>,
     params: Params,
     body: Body,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     params.only(&[])?;
     caller.may(Right::Decide)?;
     // The words are fixed (S0-R4), also for what cannot be the id of a run.
@@ -129,8 +129,8 @@ pub(super) async fn complete_run(
     };
     let decided = decided(&app, &caller, body.key, command).await;
     let decided = match decided.map_err(in_old_words)? {
-        Answered::Done(decided) => decided,
-        later @ Answered::Accepted(_) => return Ok(later.with_status(StatusCode::OK)),
+        CommandOutcome::Done(decided) => decided,
+        later @ CommandOutcome::Accepted(_) => return Ok(later.with_status(StatusCode::OK)),
     };
     let completed = completed(&app, &caller, run, decided).await?;
     Ok(Json(completed).into_response())
@@ -205,7 +205,7 @@ async fn completed(
     })
 }
 
-/// Whether the scheduler has confirmed, in its time, that no alarm is left.
+/// Whether the scheduler has confirmed, in its time, that no timer is left.
 async fn timer_is_cleared(app: &App, caller: &Caller, request: &RequestView) -> bool {
     let by = Instant::now() + TIMER_WAIT;
     let mut is_open = request.timer_unconfirmed;

@@ -13,11 +13,11 @@ use tokio::time::Instant;
 
 use super::LOOK_AT_MOST;
 use crate::app::App;
-use crate::caller::{Named, Reader};
+use crate::caller::{PathId, Reader};
 use crate::params::{Params, invalid};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 use crate::routes::asking;
-use crate::sight::seen_by;
+use crate::sight::redact_for;
 
 /// The longest that one asks and waits.
 const WAIT_MAX: Duration = Duration::from_mins(1);
@@ -29,9 +29,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) async fn show(
     State(app): State<App>,
     reader: Reader,
-    Named(id): Named<HoldId>,
+    PathId(id): PathId<HoldId>,
     params: Params,
-) -> Result<Json<RequestView>, Refused> {
+) -> Result<Json<RequestView>, ApiError> {
     let params = params.only(&["wait"])?;
     let wait = params
         .read_as::<String>("wait")?
@@ -42,7 +42,7 @@ pub(crate) async fn show(
     let by = Instant::now() + wait;
     let is_closed = |request: &RequestView| !request.status.is_open();
     let request = until(&app, (&reader, id), by, is_closed).await?;
-    Ok(Json(seen_by(claims, request)))
+    Ok(Json(redact_for(claims, request)))
 }
 
 fn read_wait(text: &str) -> Result<Duration, Problem> {

@@ -15,29 +15,29 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::RunId;
 
 use crate::app::App;
-use crate::caller::{Named, Reader, Standing};
+use crate::caller::{PathId, Reader, StreamToken};
 use crate::params::{Params, invalid};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 use crate::sse::{last_event_id, wants_stream};
 
 /// History after a number: `after`, or the `cursor` of the page before.
 pub(super) async fn events(
     State(app): State<App>,
     reader: Reader,
-    Named(run): Named<RunId>,
+    PathId(run): PathId<RunId>,
     params: Params,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     reader.sees(run)?;
     let params = params.only(&["after", "cursor", "limit"])?;
     let after = match (params.read_as("after")?, params.read_as("cursor")?) {
-        (Some(_), Some(_)) => return Err(Refused(invalid("give `after` or `cursor`, not both"))),
+        (Some(_), Some(_)) => return Err(ApiError(invalid("give `after` or `cursor`, not both"))),
         (after, cursor) => after.or(cursor).unwrap_or(0),
     };
     let limit = params.limit()?;
     if wants_stream(&headers) {
         let resumed = last_event_id(&headers, "is the number of an event")?;
-        let whose = (reader, Standing::of(&headers));
+        let whose = (reader, StreamToken::of(&headers));
         return Ok(live::stream(app, whose, run, after, resumed).await?);
     }
     let query = GetHistory { run, after, limit };

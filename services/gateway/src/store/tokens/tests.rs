@@ -78,7 +78,7 @@ pub(in crate::store) async fn tokens_open_their_workspace_until_they_expire(tabl
 }
 
 pub(in crate::store) async fn a_key_makes_one_token_and_revoking_ends_it(tables: &Tables) {
-    let asked = |digest: &str| Asked {
+    let asked = |digest: &str| IdempotencyKey {
         key: "k".to_owned(),
         digest: digest.to_owned(),
     };

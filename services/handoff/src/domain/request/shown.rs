@@ -12,7 +12,7 @@ use super::{Owner, Phase, Request};
 impl Request {
     /// What can be done to it now.
     fn actions(&self, kind: HoldKind) -> Vec<String> {
-        if !self.is_standing() {
+        if !self.is_open() {
             let is_lost = self.owner.is_none() && again::is_unanswered(self, kind).is_ok();
             return is_lost
                 .then(|| "ask_again".to_owned())
@@ -26,11 +26,11 @@ impl Request {
             HoldKind::Timer => Vec::new(),
         };
         if kind != HoldKind::Timer {
-            let is_taken = self.handling.taken_over.is_some();
+            let is_taken = self.progress.taken_over.is_some();
             if kind == HoldKind::Handoff && self.owned().is_none() {
                 actions.push("take_over");
             }
-            if self.handling.accepted.is_none() && !is_taken {
+            if self.progress.accepted.is_none() && !is_taken {
                 actions.push("accept");
             }
             actions.extend(["reassign", "delegate", "acknowledge", "snooze"]);
@@ -45,7 +45,7 @@ impl Request {
     fn votes(&self, spec: &HoldSpec) -> Option<Votes> {
         let need = spec.policy.need;
         self.is_voted_on().then(|| Votes {
-            have: u32::try_from(self.handling.votes.len()).unwrap_or(u32::MAX),
+            have: u32::try_from(self.progress.votes.len()).unwrap_or(u32::MAX),
             need,
         })
     }
@@ -61,7 +61,7 @@ impl Request {
     }
 
     fn snoozes(&self) -> Vec<Snooze> {
-        let all = self.handling.snoozed.iter().filter(|_| self.is_standing());
+        let all = self.progress.snoozed.iter().filter(|_| self.is_open());
         let one = |(by, until): (&UserName, &DateTime<Utc>)| Snooze {
             by: by.to_string(),
             until: *until,
@@ -82,7 +82,7 @@ impl Request {
             agent: spec.agent.clone(),
             status: self.status(),
             version: self.version,
-            to: self.put_to().to_vec(),
+            to: self.addressed_to().to_vec(),
             question: spec.question.clone(),
             options: spec.answers(),
             reason: spec.reason.clone(),
@@ -103,26 +103,26 @@ impl Request {
             late: self.late.clone(),
             created_at: self.created_at,
             title: spec.title.clone(),
-            assignee: self.handling.assignee.as_ref().map(ToString::to_string),
+            assignee: self.progress.assignee.as_ref().map(ToString::to_string),
             priority: self.priority(),
             schema: spec.schema.clone(),
             link: spec.link.clone(),
             task: spec.task.clone(),
             warm_lead: spec.warm_lead,
             votes: self.votes(spec),
-            history: self.handling.history.clone(),
-            also: self.handling.also.clone(),
+            history: self.progress.history.clone(),
+            also: self.progress.also.clone(),
             default: spec.default.clone(),
-            snoozed_until: self.handling.snoozed_until,
+            snoozed_until: self.progress.snoozed_until,
             snoozed_by: self.snoozes(),
             unchanged_since: Some(self.seen_version)
                 .filter(|since| *since > 0 && *since < self.version),
             asks_again: spec.asks_again,
             steps_left: spec.steps_left,
             callback: spec.callback.clone(),
-            timer_unconfirmed: self.alarm.rev > 0
-                && self.alarm.due.is_none()
-                && !self.alarm.is_confirmed
+            timer_unconfirmed: self.timer.rev > 0
+                && self.timer.due.is_none()
+                && !self.timer.is_confirmed
                 && !matches!(self.phase, Phase::Frozen { .. }),
             asked_by: self.asked_by(spec),
             redacted: false,

@@ -5,7 +5,7 @@ use holdpoint_contracts::hold::{Assign, HoldOutcome, HoldSpec, OnTimeout, Policy
 use holdpoint_contracts::run::HoldKind;
 
 use super::world::{World, hold, input_spec, minute, open, respond, spec};
-use crate::domain::{Answer, RequestInput};
+use crate::domain::{Reply, RequestInput};
 
 /// Opened by oscar of ops, for an hour.
 pub(super) fn opened(spec: HoldSpec) -> World {
@@ -48,7 +48,7 @@ pub(super) fn once_more(
     change(&mut wanted);
     let caller = next.caller(by);
     let answer = next.put(RequestInput::AskAgain { caller, wanted })?;
-    assert!(matches!(answer, Answer::Request(_)));
+    assert!(matches!(answer, Reply::Request(_)));
     Ok(next)
 }
 
@@ -146,7 +146,7 @@ fn what_stands_or_is_a_runs_is_not_asked_again() {
 
     let mut world = World::new();
     world.id = hold(1);
-    world.wish(1, open(60));
+    world.desired_state(1, open(60));
     world.now = minute(60);
     world.fire();
     let problem = again(&world, "oscar", |_| ()).map(drop).unwrap_err();

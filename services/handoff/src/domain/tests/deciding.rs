@@ -1,8 +1,8 @@
 //! Who may decide, what is an answer, and what the loser is told.
 
 use holdpoint_auth::AuthError;
-use holdpoint_contracts::handoff::{Decision, Effect as Word};
-use holdpoint_contracts::hold::Want;
+use holdpoint_contracts::handoff::{Decision, Effect as DecisionEffect};
+use holdpoint_contracts::hold::HoldState;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::domain::{Caller, Proof};
 
 fn asked() -> World {
     let mut world = World::new();
-    world.wish(1, open(60));
+    world.desired_state(1, open(60));
     world
 }
 
@@ -21,7 +21,7 @@ fn approval() -> World {
     let mut world = World::new();
     let spec = Box::new(spec(HoldKind::Approval));
     let deadline = None;
-    world.wish(1, Want::Open { spec, deadline });
+    world.desired_state(1, HoldState::Open { spec, deadline });
     world
 }
 
@@ -31,7 +31,7 @@ fn the_first_wins_and_the_loser_is_told_who_when_and_what() {
     let mut world = asked();
     let decided = world.say("ada", respond("yes")).unwrap();
     assert!(decided.recorded);
-    assert_eq!(decided.effect, Word::Pending);
+    assert_eq!(decided.effect, DecisionEffect::Pending);
     let lost = world.say("oscar", respond("no")).unwrap_err();
     assert_eq!((lost.status, lost.code.as_str()), (409, "already_decided"));
     assert!(lost.errors.is_empty());
@@ -74,7 +74,7 @@ fn late_answers_are_bounded() {
 #[test]
 fn who_answers_what_is_gone_is_told_so() {
     let mut world = asked();
-    world.wish(2, gone());
+    world.desired_state(2, gone());
     let lost = world.say("ada", respond("yes")).unwrap_err();
     assert_eq!(lost.data["winner"]["outcome"], "cancelled");
 }

@@ -2,7 +2,7 @@
 
 use holdpoint_contracts::handoff::{Completion, Decision, Disposition, OutcomeType, RequestAction};
 use holdpoint_contracts::hold::{
-    ClosedAnswer, DeedKind, HoldOutcome, HoldSpec, Rung, RungAct, Want,
+    CloseReply, HandoffEventKind, HoldOutcome, HoldSpec, HoldState, Rung, RungAct,
 };
 use holdpoint_contracts::run::HoldKind;
 
@@ -10,12 +10,12 @@ use super::world::{World, minute, spec};
 use crate::domain::limits::DEEDS_MAX;
 use crate::domain::{RequestInput, UserInput};
 
-use DeedKind::{Accepted, Reassigned, TakenOver};
+use HandoffEventKind::{Accepted, Reassigned, TakenOver};
 
 fn handed(spec: HoldSpec) -> World {
     let mut world = World::new();
     let (spec, deadline) = (Box::new(spec), None);
-    world.wish(1, Want::Open { spec, deadline });
+    world.desired_state(1, HoldState::Open { spec, deadline });
     world
 }
 
@@ -33,17 +33,25 @@ fn complete() -> Decision {
 }
 
 /// What is on its way beside closes.
-fn alone(world: &World) -> Vec<Vec<DeedKind>> {
+fn alone(world: &World) -> Vec<Vec<HandoffEventKind>> {
     let handled = world.handled().into_iter();
-    let kinds = handled.map(|one| one.deeds.iter().map(|deed| deed.kind).collect());
+    let kinds = handled.map(|one| {
+        one.handoff_events
+            .iter()
+            .map(|handoff_event| handoff_event.kind)
+            .collect()
+    });
     kinds.collect()
 }
 
 /// What the newest close brings.
-fn with_close(world: &World) -> Vec<DeedKind> {
+fn with_close(world: &World) -> Vec<HandoffEventKind> {
     let closed = world.closed();
-    let deeds = &closed.last().unwrap().deeds;
-    deeds.iter().map(|deed| deed.kind).collect()
+    let handoff_events = &closed.last().unwrap().handoff_events;
+    handoff_events
+        .iter()
+        .map(|handoff_event| handoff_event.kind)
+        .collect()
 }
 
 /// S0-AC6: what has not been confirmed is told again with what follows, and goes before a close.
@@ -53,23 +61,25 @@ fn what_was_done_is_told_until_it_is_confirmed_and_before_what_follows() {
     world.act("ada", RequestAction::Accept).unwrap();
     world.act("ada", reassign("@user.oscar")).unwrap();
     assert_eq!(alone(&world), [vec![Accepted], vec![Accepted, Reassigned]]);
-    let given = world.handled()[1].deeds[1].clone();
+    let given = world.handled()[1].handoff_events[1].clone();
     assert_eq!(
         (given.by.as_str(), given.to),
         ("ada", vec!["@user.oscar".to_owned()])
     );
     let first = world.handled()[0].rev;
-    world.put(RequestInput::DeedsHeard { rev: first }).unwrap();
+    world
+        .put(RequestInput::HandoffEventsAcked { rev: first })
+        .unwrap();
     world.act("oscar", RequestAction::TakeOver).unwrap();
     assert_eq!(with_close(&world), [Reassigned, TakenOver]);
     world.act("oscar", reassign("@user.ada")).unwrap();
     assert_eq!(alone(&world).len(), 2, "it waits for the take-over's word");
-    world.told(ClosedAnswer::Applied);
+    world.told(CloseReply::Applied);
     assert_eq!(alone(&world)[2], [Reassigned], "and follows it");
     let rev = world.handled()[2].rev;
-    world.put(RequestInput::DeedsHeard { rev }).unwrap();
+    world.put(RequestInput::HandoffEventsAcked { rev }).unwrap();
     let before = world.request.clone();
-    world.put(RequestInput::DeedsHeard { rev }).unwrap();
+    world.put(RequestInput::HandoffEventsAcked { rev }).unwrap();
     assert_eq!(world.request, before, "twice is once");
     world.say("ada", complete()).unwrap();
     assert_eq!(with_close(&world), [], "it is known");
@@ -108,10 +118,10 @@ fn what_nobody_did_by_hand_is_told_too() {
     world
         .user_input("oscar", &olga, UserInput::Disable)
         .unwrap();
-    let gone = crate::domain::Party::User("oscar".parse().unwrap());
+    let gone = crate::domain::Recipient::User("oscar".parse().unwrap());
     world.put(RequestInput::Orphaned { gone }).unwrap();
-    let deeds = &world.handled().last().unwrap().deeds;
-    let told: Vec<_> = deeds
+    let handoff_events = &world.handled().last().unwrap().handoff_events;
+    let told: Vec<_> = handoff_events
         .iter()
         .map(|it| (it.by.as_str(), it.to.len()))
         .collect();
@@ -129,5 +139,8 @@ fn nothing_is_told_of_others_and_the_oldest_is_left_out() {
         world.act("olga", reassign("@user.oscar")).unwrap();
         world.act("olga", reassign("@user.ada")).unwrap();
     }
-    assert_eq!(world.handled().last().unwrap().deeds.len(), DEEDS_MAX);
+    assert_eq!(
+        world.handled().last().unwrap().handoff_events.len(),
+        DEEDS_MAX
+    );
 }

@@ -4,21 +4,21 @@ use chrono::TimeDelta;
 use holdpoint_contracts::handoff::{
     Completion, Decision, Disposition, Effect, OutcomeType, RequestAction, RequestStatus,
 };
-use holdpoint_contracts::hold::{BARGE_IN, ClosedAnswer, HoldSpec, Policy, Want};
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::hold::{CloseReply, HoldSpec, HoldState, OPERATOR_TAKEOVER, Policy};
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 
 use super::world::{World, minute, spec};
-use crate::domain::{Answer, Party, RequestInput, UserInput};
+use crate::domain::{Recipient, Reply, RequestInput, UserInput};
 
 fn asked(spec: HoldSpec) -> World {
     let mut world = World::new();
     let (spec, deadline) = (Box::new(spec), None);
-    world.wish(1, Want::Open { spec, deadline });
+    world.desired_state(1, HoldState::Open { spec, deadline });
     world
 }
 
-fn put_to(kind: HoldKind, to: &[&str]) -> HoldSpec {
+fn addressed_to(kind: HoldKind, to: &[&str]) -> HoldSpec {
     HoldSpec {
         to: to.iter().map(|one| (*one).to_owned()).collect(),
         ..spec(kind)
@@ -33,7 +33,7 @@ fn barred(to: &[&str]) -> HoldSpec {
             not_requester: true,
         },
         requester: Some("bob".to_owned()),
-        ..put_to(HoldKind::Approval, to)
+        ..addressed_to(HoldKind::Approval, to)
     }
 }
 
@@ -53,7 +53,7 @@ fn complete() -> Decision {
 /// S0-AC7: a colleague can neither complete a run that somebody owns nor take it away first.
 #[test]
 fn a_run_that_somebody_took_over_is_theirs_to_give_away() {
-    let mut world = asked(put_to(HoldKind::Handoff, &["@role.ops"]));
+    let mut world = asked(addressed_to(HoldKind::Handoff, &["@role.ops"]));
     world.user("otto", &["member", "ops"]);
     world.act("oscar", RequestAction::TakeOver).unwrap();
     let before = world.view();
@@ -114,19 +114,19 @@ fn what_only_its_requester_could_decide_goes_to_the_owners() {
 /// S4-R15: a reminder does not depend on who had it before.
 #[test]
 fn whoever_is_given_a_request_is_reminded_as_the_first_one_was() {
-    let mut world = asked(put_to(HoldKind::Handoff, &["@user.ada"]));
+    let mut world = asked(addressed_to(HoldKind::Handoff, &["@user.ada"]));
     world.now = minute(24 * 60);
     world.fire();
     world.now = minute(3 * 24 * 60);
     world.fire();
-    let alarm = |world: &World| world.request.as_ref().unwrap().alarm.due;
-    assert_eq!(alarm(&world), None, "the owners know");
+    let timer = |world: &World| world.request.as_ref().unwrap().timer.due;
+    assert_eq!(timer(&world), None, "the owners know");
     world.now = minute(10 * 24 * 60);
     world.act("ada", reassign("@user.bob")).unwrap();
-    assert_eq!(alarm(&world), Some(world.now + TimeDelta::days(1)));
+    assert_eq!(timer(&world), Some(world.now + TimeDelta::days(1)));
     world.now = minute(11 * 24 * 60);
     world.fire();
-    let told = (FactKind::Escalated, vec!["@user.bob".to_owned()]);
+    let told = (RequestEventKind::Escalated, vec!["@user.bob".to_owned()]);
     assert_eq!(world.facts().last(), Some(&told));
 }
 
@@ -134,16 +134,19 @@ fn whoever_is_given_a_request_is_reminded_as_the_first_one_was() {
 #[test]
 fn what_is_put_to_a_role_that_nobody_has_any_more_goes_to_others() {
     let gone = || RequestInput::Orphaned {
-        gone: Party::Role("ops".parse().unwrap()),
+        gone: Recipient::Role("ops".parse().unwrap()),
     };
-    let mut world = asked(put_to(HoldKind::Input, &["@role.ops"]));
-    assert_eq!(world.put(gone()), Ok(Answer::Noted));
+    let mut world = asked(addressed_to(HoldKind::Input, &["@role.ops"]));
+    assert_eq!(world.put(gone()), Ok(Reply::EventRecorded));
     assert_eq!(world.view().to, ["@role.ops"], "oscar is there");
     world.users.get_mut("oscar").unwrap().active = false;
     let mut accepted = world.clone();
     world.put(gone()).unwrap();
     assert_eq!(world.view().to, [""; 0]);
-    assert_eq!(world.facts().last(), Some(&(FactKind::Assigned, vec![])));
+    assert_eq!(
+        world.facts().last(),
+        Some(&(RequestEventKind::Assigned, vec![]))
+    );
     let note = world.view().history.last().unwrap().note.clone().unwrap();
     assert_eq!(note, "nobody active is in @role.ops: back to the owners");
     accepted.users.get_mut("oscar").unwrap().active = true;
@@ -158,7 +161,7 @@ fn what_is_put_to_a_role_that_nobody_has_any_more_goes_to_others() {
 fn a_user_remembers_the_roles_that_were_left() {
     let mut world = World::new();
     let olga = world.caller("olga");
-    let put = |roles: &[&str]| UserInput::Put {
+    let put = |roles: &[&str]| UserInput::Assigned {
         email: None,
         roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
     };
@@ -181,7 +184,7 @@ fn a_user_remembers_the_roles_that_were_left() {
 #[test]
 fn a_vote_that_decided_is_told_the_same_when_it_is_said_again() {
     let approve = || Decision::Approve { comment: None };
-    let mut spec = put_to(HoldKind::Approval, &["@user.ada", "@role.ops"]);
+    let mut spec = addressed_to(HoldKind::Approval, &["@user.ada", "@role.ops"]);
     spec.policy.need = 2;
     let mut world = asked(spec);
     world.say("ada", approve()).unwrap();
@@ -193,9 +196,9 @@ fn a_vote_that_decided_is_told_the_same_when_it_is_said_again() {
 /// What services confirm to each other is no change that a person has to look at again.
 #[test]
 fn the_executors_word_does_not_send_anybody_back_to_the_page() {
-    let mut world = asked(put_to(HoldKind::Handoff, &["@user.ada"]));
+    let mut world = asked(addressed_to(HoldKind::Handoff, &["@user.ada"]));
     let seen = world.act("ada", RequestAction::TakeOver).unwrap();
-    world.told(ClosedAnswer::Applied);
+    world.told(CloseReply::Applied);
     assert!(world.view().version > seen.version);
     let ada = world.caller("ada");
     let version = Some(seen.version - 1);
@@ -205,16 +208,16 @@ fn the_executors_word_does_not_send_anybody_back_to_the_page() {
     assert_eq!(world.view().status, RequestStatus::Completed);
 }
 
-/// S0-AC7: a late time-out of the run won; who took it over has nothing to complete, and is told.
+/// S0-AC7: a late timeout of the run won; who took it over has nothing to complete, and is told.
 #[test]
 fn what_was_over_before_it_was_taken_over_is_withdrawn() {
-    let mut world = asked(put_to(HoldKind::Handoff, &["@user.ada"]));
+    let mut world = asked(addressed_to(HoldKind::Handoff, &["@user.ada"]));
     world.act("ada", RequestAction::TakeOver).unwrap();
-    world.told(ClosedAnswer::RunEnded);
+    world.told(CloseReply::RunEnded);
     let view = world.view();
     assert_eq!(view.status, RequestStatus::Withdrawn);
     assert_eq!(view.effect, Some(Effect::RunEnded));
-    let told = (FactKind::Withdrawn, vec!["@user.ada".to_owned()]);
+    let told = (RequestEventKind::Withdrawn, vec!["@user.ada".to_owned()]);
     assert_eq!(world.facts().last(), Some(&told));
     assert_eq!(world.say("ada", complete()).unwrap_err().status, 409);
 }
@@ -228,7 +231,7 @@ fn an_accepted_vote_stays_with_all_who_may_vote() {
             need: 2,
             not_requester: false,
         },
-        ..put_to(HoldKind::Approval, to)
+        ..addressed_to(HoldKind::Approval, to)
     };
     for (to, told) in [(&["@role.ops"][..], "@role.ops"), (&[], "@role.owner")] {
         let mut world = asked(by_two(to));
@@ -239,7 +242,7 @@ fn an_accepted_vote_stays_with_all_who_may_vote() {
         world.now = world.due().unwrap();
         world.fire();
         let (kind, reminded) = world.facts().pop().unwrap();
-        assert_eq!(kind, FactKind::Escalated);
+        assert_eq!(kind, RequestEventKind::Escalated);
         assert!(reminded.contains(&told.to_owned()), "{reminded:?}");
         let second = if to.is_empty() { "otti" } else { "otto" };
         for name in [first, second] {
@@ -255,7 +258,7 @@ fn an_accepted_vote_stays_with_all_who_may_vote() {
 /// the ladder runs again.
 #[test]
 fn taking_over_stops_the_ladder() {
-    let mut world = asked(put_to(HoldKind::Handoff, &["@role.ops"]));
+    let mut world = asked(addressed_to(HoldKind::Handoff, &["@role.ops"]));
     assert!(world.due().is_some());
     world.act("oscar", RequestAction::TakeOver).unwrap();
     assert_eq!(world.due(), None, "no rung, no deadline");
@@ -265,8 +268,8 @@ fn taking_over_stops_the_ladder() {
     assert!(world.due().is_some(), "nobody in particular has it");
 
     let barge = HoldSpec {
-        reason: Some(BARGE_IN.to_owned()),
-        ..put_to(HoldKind::Handoff, &["@user.oscar"])
+        reason: Some(OPERATOR_TAKEOVER.to_owned()),
+        ..addressed_to(HoldKind::Handoff, &["@user.oscar"])
     };
     let world = asked(barge);
     assert_eq!(world.view().status, RequestStatus::TakenOver);

@@ -1,6 +1,6 @@
-//! Wishes in any order and repeated, with decisions and time-outs between them.
+//! Desired states in any order and repeated, with decisions and timeouts between them.
 
-use holdpoint_contracts::hold::{ClosedAnswer, Want};
+use holdpoint_contracts::hold::{CloseReply, HoldState};
 use proptest::prelude::*;
 
 use super::world::{World, frozen, gone, open, respond};
@@ -8,19 +8,19 @@ use crate::domain::Phase;
 
 #[derive(Debug, Clone)]
 enum Event {
-    /// The wish of that place in the executor's history arrives.
-    Wish(usize),
+    /// The desired state of that place in the executor's history arrives.
+    DesiredState(usize),
     /// Somebody answers.
     Say(&'static str, &'static str),
-    /// The alarm that was last wished for fires.
+    /// The timer that was last desired for fires.
     Fire,
-    /// An alarm that was wished for before fires.
+    /// A timer that was desired for before fires.
     FireOld(u64),
     /// The executor's word on the newest close.
-    Told(ClosedAnswer),
+    Told(CloseReply),
 }
 
-fn want() -> impl Strategy<Value = Want> {
+fn state() -> impl Strategy<Value = HoldState> {
     prop_oneof![
         4 => (1..200_i64).prop_map(open),
         3 => (0..100_i64, 0..10_000_u64).prop_map(|(since, left)| frozen(since, left)),
@@ -28,36 +28,36 @@ fn want() -> impl Strategy<Value = Want> {
     ]
 }
 
-/// What the executor wants, in the order of `rev`; the first wish has 1.
-fn wants() -> impl Strategy<Value = Vec<Want>> {
-    proptest::collection::vec(want(), 1..6)
+/// What the executor wants, in the order of `rev`; the first desired state has 1.
+fn wants() -> impl Strategy<Value = Vec<HoldState>> {
+    proptest::collection::vec(state(), 1..6)
 }
 
-fn event(wishes: usize) -> impl Strategy<Value = Event> {
+fn event(desired_states: usize) -> impl Strategy<Value = Event> {
     prop_oneof![
-        6 => (0..wishes).prop_map(Event::Wish),
+        6 => (0..desired_states).prop_map(Event::DesiredState),
         2 => (prop_oneof![Just("ada"), Just("oscar")], prop_oneof![Just("yes"), Just("no")])
             .prop_map(|(who, what)| Event::Say(who, what)),
         2 => Just(Event::Fire),
         1 => (0..4_u64).prop_map(Event::FireOld),
         1 => prop_oneof![
-            Just(ClosedAnswer::Applied),
-            Just(ClosedAnswer::OnResume),
-            Just(ClosedAnswer::RunEnded)
+            Just(CloseReply::Applied),
+            Just(CloseReply::OnResume),
+            Just(CloseReply::RunEnded)
         ]
         .prop_map(Event::Told),
     ]
 }
 
-fn history() -> impl Strategy<Value = (Vec<Want>, Vec<Event>)> {
+fn history() -> impl Strategy<Value = (Vec<HoldState>, Vec<Event>)> {
     wants().prop_flat_map(|wants| {
         let events = proptest::collection::vec(event(wants.len()), 0..14);
         (Just(wants), events)
     })
 }
 
-/// Minutes pass between events, so that a pause may lie before or after a time-out.
-fn play(wants: &[Want], events: &[Event]) -> World {
+/// Minutes pass between events, so that a pause may lie before or after a timeout.
+fn play(wants: &[HoldState], events: &[Event]) -> World {
     let mut world = World::new();
     for event in events {
         world.now += chrono::TimeDelta::minutes(13);
@@ -66,11 +66,11 @@ fn play(wants: &[Want], events: &[Event]) -> World {
     world
 }
 
-fn apply(world: &mut World, wants: &[Want], event: &Event) {
+fn apply(world: &mut World, wants: &[HoldState], event: &Event) {
     match event {
-        Event::Wish(place) => {
+        Event::DesiredState(place) => {
             let rev = u64::try_from(*place).unwrap() + 1;
-            world.wish(rev, wants[*place].clone());
+            world.desired_state(rev, wants[*place].clone());
         }
         Event::Say(who, what) => drop(world.say(who, respond(what))),
         Event::Fire if world.request.is_some() => drop(world.fire()),
@@ -84,7 +84,7 @@ fn apply(world: &mut World, wants: &[Want], event: &Event) {
 fn seen(world: &World) -> Option<(Phase, u64)> {
     let request = world.request.as_ref()?;
     let phase = match request.phase.clone() {
-        Phase::Gone { reason, by, .. } => Phase::Gone {
+        Phase::Withdrawn { reason, by, .. } => Phase::Withdrawn {
             reason,
             by,
             at: super::world::minute(0),
@@ -102,30 +102,30 @@ proptest! {
 
     /// DESIGN, the hold protocol: order does not matter, and neither do repetitions.
     #[test]
-    fn wishes_alone_end_as_in_the_order_of_rev(
+    fn desired_states_alone_end_as_in_the_order_of_rev(
         wants in wants(),
         order in proptest::collection::vec(0..6_usize, 0..12),
     ) {
         let every = 0..wants.len();
-        let in_order: Vec<_> = every.clone().map(Event::Wish).collect();
+        let in_order: Vec<_> = every.clone().map(Event::DesiredState).collect();
         // In any order with repetitions, and each at least once.
         let mut shuffled: Vec<_> = order.iter().filter(|one| **one < wants.len()).copied().collect();
         shuffled.extend(every.rev());
-        let shuffled: Vec<_> = shuffled.into_iter().map(Event::Wish).collect();
+        let shuffled: Vec<_> = shuffled.into_iter().map(Event::DesiredState).collect();
         let ends = seen(&play(&wants, &shuffled));
         prop_assert_eq!(ends, seen(&play(&wants, &in_order)));
     }
 
-    /// Wishes that are not new when they come change nothing, whatever happens between them.
+    /// Desired states that are not new when they come change nothing, whatever happens between them.
     #[test]
-    fn a_wish_that_comes_late_or_twice_changes_nothing((wants, events) in history()) {
+    fn a_desired_state_that_comes_late_or_twice_changes_nothing((wants, events) in history()) {
         let mut world = World::new();
         let mut newest = None;
         for event in &events {
             world.now += chrono::TimeDelta::minutes(13);
             let before = (world.request.clone(), world.effects.clone());
             apply(&mut world, &wants, event);
-            if let Event::Wish(place) = event {
+            if let Event::DesiredState(place) = event {
                 if newest.is_some_and(|newest| *place <= newest) {
                     prop_assert_eq!(&before, &(world.request.clone(), world.effects.clone()));
                 }
@@ -155,30 +155,30 @@ proptest! {
         }
     }
 
-    /// Whatever was lost or overtaken: once the newest wish has come, a request that nobody has
-    /// decided is as that wish wants it, or time was up after what it speaks of.
+    /// Whatever was lost or overtaken: once the newest desired state has come, a request that nobody has
+    /// decided is as that desired state wants it, or time was up after what it speaks of.
     #[test]
-    fn the_newest_wish_is_what_is_so((wants, events) in history()) {
+    fn the_newest_desired_state_is_what_is_so((wants, events) in history()) {
         let mut world = play(&wants, &events);
-        apply(&mut world, &wants, &Event::Wish(wants.len() - 1));
-        let had_it = events.iter().any(|one| matches!(one, Event::Wish(place) if *place + 1 == wants.len()));
+        apply(&mut world, &wants, &Event::DesiredState(wants.len() - 1));
+        let had_it = events.iter().any(|one| matches!(one, Event::DesiredState(place) if *place + 1 == wants.len()));
         let request = world.request.as_ref().unwrap();
         match (&request.phase, wants.last().unwrap()) {
             (Phase::Decided { .. }, _) => {}
-            (Phase::Open { deadline }, Want::Open { deadline: wanted, .. }) => {
+            (Phase::Open { deadline }, HoldState::Open { deadline: wanted, .. }) => {
                 prop_assert_eq!(deadline, wanted);
             }
-            (Phase::Frozen { since, remaining_ms }, Want::Frozen { since: wanted, remaining_ms: left, .. }) => {
+            (Phase::Frozen { since, remaining_ms }, HoldState::Frozen { since: wanted, remaining_ms: left, .. }) => {
                 prop_assert_eq!((since, remaining_ms), (wanted, left));
             }
-            (Phase::Gone { .. }, Want::Gone { .. }) => {}
-            (Phase::TimedOut { at }, Want::Open { deadline, .. }) => {
+            (Phase::Withdrawn { .. }, HoldState::Withdrawn { .. }) => {}
+            (Phase::TimedOut { at }, HoldState::Open { deadline, .. }) => {
                 prop_assert!(had_it || deadline.is_some_and(|due| due <= *at));
             }
-            (Phase::TimedOut { at }, Want::Frozen { since, remaining_ms, .. }) => {
+            (Phase::TimedOut { at }, HoldState::Frozen { since, remaining_ms, .. }) => {
                 prop_assert!(since >= at && *remaining_ms == Some(0));
             }
-            (phase, want) => prop_assert!(false, "{phase:?} although wanted: {want:?}"),
+            (phase, state) => prop_assert!(false, "{phase:?} although wanted: {state:?}"),
         }
     }
 }

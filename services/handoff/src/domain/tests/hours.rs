@@ -4,13 +4,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::handoff::{
     Calendar, EscalationRules, PolicyRules, PolicyRung, RequestAction, Weekday,
 };
-use holdpoint_contracts::hold::{HoldSpec, RungAct, Want};
+use holdpoint_contracts::hold::{HoldSpec, HoldState, RungAct};
 use holdpoint_contracts::run::HoldKind;
 use proptest::prelude::*;
 
 use super::world::{World, spec};
 use crate::domain::PolicyInput;
-use crate::domain::hours::Hours;
+use crate::domain::hours::WorkingHours;
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -32,7 +32,7 @@ fn instant(text: &str) -> DateTime<Utc> {
 #[test]
 fn only_working_time_counts() {
     let calendar = berlin();
-    let hours = Hours::read(&calendar).unwrap();
+    let hours = WorkingHours::read(&calendar).unwrap();
     for (since, count, due) in [
         // Thursday noon, and the same day.
         ("2026-12-03T11:00:00Z", 2, "2026-12-03T13:00:00Z"),
@@ -56,7 +56,7 @@ fn only_working_time_counts() {
         to: "04:00".to_owned(),
         ..berlin()
     };
-    let hours = Hours::read(&night).unwrap();
+    let hours = WorkingHours::read(&night).unwrap();
     for (day, count) in [("2026-03-29", 2), ("2026-10-25", 4)] {
         let start = instant(&format!("{day}T00:00:00Z")) - TimeDelta::hours(12);
         let end = start + TimeDelta::days(1);
@@ -102,7 +102,7 @@ fn put(world: &mut World, calendar: Calendar) -> Result<(), holdpoint_contracts:
         acknowledged_for: None,
     });
     let olga = world.caller("olga");
-    let put = world.policy_input("office", olga, PolicyInput::Put(rules));
+    let put = world.policy_input("office", olga, PolicyInput::Assigned(rules));
     put.map(drop)
 }
 
@@ -115,7 +115,7 @@ fn asked(since: &str) -> World {
         ..spec(HoldKind::Approval)
     });
     let deadline = None;
-    world.wish(1, Want::Open { spec, deadline });
+    world.desired_state(1, HoldState::Open { spec, deadline });
     world
 }
 
@@ -125,15 +125,15 @@ fn pauses_and_putting_off_keep_to_working_time() {
     let mut world = asked("2026-12-04T15:00:00Z");
     assert_eq!(world.due(), Some(instant("2026-12-07T09:00:00Z")));
     let spec = Box::new(world.request.clone().unwrap().spec.unwrap());
-    let frozen = Want::Frozen {
+    let frozen = HoldState::Frozen {
         spec: spec.clone(),
         since: instant("2026-12-04T15:30:00Z"),
         remaining_ms: None,
     };
-    world.wish(2, frozen);
+    world.desired_state(2, frozen);
     world.now = instant("2026-12-08T10:00:00Z");
     let deadline = None;
-    world.wish(3, Want::Open { spec, deadline });
+    world.desired_state(3, HoldState::Open { spec, deadline });
     assert_eq!(
         world.due(),
         Some(instant("2026-12-08T11:30:00Z")),
@@ -194,7 +194,7 @@ proptest! {
         first in 0..300 * 60_u64,
         more in 1..300 * 60_u64,
     ) {
-        let hours = Hours::read(&calendar).unwrap();
+        let hours = WorkingHours::read(&calendar).unwrap();
         let since = instant("2026-01-01T00:00:00Z") + TimeDelta::minutes(start);
         let [one, two] = [first, first + more].map(|minutes| {
             let ms = minutes * 60_000;

@@ -1,8 +1,10 @@
 //! The ladder of a request (S4-R15 for holds on people).
 
 use holdpoint_contracts::handoff::{Decision, RequestAction, RequestStatus};
-use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Priority, Rung, RungAct, Want};
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::hold::{
+    HoldOutcome, HoldSpec, HoldState, OnTimeout, Priority, Rung, RungAct,
+};
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use proptest::prelude::*;
 use serde_json::json;
@@ -17,8 +19,8 @@ fn rung(minutes: u64, act: RungAct, to: &[&str]) -> Rung {
     }
 }
 
-fn want(spec: &HoldSpec, deadline: Option<i64>) -> Want {
-    Want::Open {
+fn state(spec: &HoldSpec, deadline: Option<i64>) -> HoldState {
+    HoldState::Open {
         spec: Box::new(spec.clone()),
         deadline: deadline.map(minute),
     }
@@ -31,11 +33,11 @@ fn laddered(ladder: Vec<Rung>) -> (World, HoldSpec) {
         ..spec(HoldKind::Approval)
     };
     let mut world = World::new();
-    world.wish(1, want(&spec, Some(600)));
+    world.desired_state(1, state(&spec, Some(600)));
     (world, spec)
 }
 
-/// Fires the alarm at the minute that it is set to.
+/// Fires the timer at the minute that it is set to.
 fn fire_at(world: &mut World, at: i64) {
     assert_eq!(world.due(), Some(minute(at)));
     world.now = minute(at);
@@ -53,7 +55,10 @@ fn rungs_fire_in_order_and_each_once() {
     ]);
     fire_at(&mut world, 10);
     let ops = vec!["@role.ops".to_owned()];
-    assert_eq!(world.facts().last().unwrap(), &(FactKind::Escalated, ops));
+    assert_eq!(
+        world.facts().last().unwrap(),
+        &(RequestEventKind::Escalated, ops)
+    );
     fire_at(&mut world, 20);
     assert_eq!(world.view().priority, Priority::High);
     fire_at(&mut world, 30);
@@ -67,10 +72,10 @@ fn rungs_fire_in_order_and_each_once() {
     let (kind, to) = world.facts().pop().unwrap();
     assert_eq!(
         (kind, to.len()),
-        (FactKind::Escalated, 0),
+        (RequestEventKind::Escalated, 0),
         "it ends at the owners"
     );
-    assert_eq!(world.request.unwrap().alarm.due, None);
+    assert_eq!(world.request.unwrap().timer.due, None);
 }
 
 /// API, `on_timeout: escalate`: time is up before the next rung: that one fires, once; the owners are
@@ -84,7 +89,7 @@ fn when_time_is_up_the_next_rung_fires_and_the_request_stays() {
     ]);
     fire_at(&mut world, 10);
     fire_at(&mut world, 600);
-    let told = (FactKind::Escalated, vec!["@user.bob".to_owned()]);
+    let told = (RequestEventKind::Escalated, vec!["@user.bob".to_owned()]);
     assert_eq!(world.facts().last(), Some(&told));
     let view = world.view();
     assert_eq!((view.status, view.also), (RequestStatus::Open, told.1));
@@ -95,7 +100,10 @@ fn when_time_is_up_the_next_rung_fires_and_the_request_stays() {
     for ladder in [vec![], vec![rung(700, RungAct::Fail, &[])]] {
         let (mut world, _) = laddered(ladder);
         fire_at(&mut world, 600);
-        assert_eq!(world.facts().last(), Some(&(FactKind::Escalated, vec![])));
+        assert_eq!(
+            world.facts().last(),
+            Some(&(RequestEventKind::Escalated, vec![]))
+        );
         assert_eq!(world.view().status, RequestStatus::Open);
     }
 }
@@ -114,7 +122,7 @@ fn who_has_seen_it_and_does_nothing_is_told_again() {
     let note = seen.history.last().unwrap().note.clone().unwrap();
     assert!(note.starts_with("quiet for 30 minutes"), "{note}");
     fire_at(&mut world, 42);
-    let ops = (FactKind::Escalated, vec!["@role.ops".to_owned()]);
+    let ops = (RequestEventKind::Escalated, vec!["@role.ops".to_owned()]);
     assert_eq!(world.facts().last(), Some(&ops));
     fire_at(&mut world, 57);
     let notes: Vec<_> = world
@@ -155,11 +163,11 @@ fn what_a_rung_has_done_it_does_not_do_again_once_it_was_seen() {
         world.act("bob", RequestAction::Acknowledge).unwrap();
         fire_at(&mut world, seen + 30);
         assert_eq!(world.view().priority, Priority::High);
-        let ops = (FactKind::Escalated, vec!["@role.ops".to_owned()]);
+        let ops = (RequestEventKind::Escalated, vec!["@role.ops".to_owned()]);
         assert_eq!(world.facts().last(), Some(&ops));
         fire_at(&mut world, seen + 40);
         assert_eq!(world.view().assignee.as_deref(), Some("bob"));
-        assert!(world.request.as_ref().unwrap().handling.accepted.is_some());
+        assert!(world.request.as_ref().unwrap().progress.accepted.is_some());
     }
     let last = notes(&world).pop().unwrap();
     let expected = "round 3, for it was seen and is still open: told: @user.bob";
@@ -207,13 +215,13 @@ fn who_has_seen_it_is_told_that_its_time_is_up_before() {
     assert!(said(&mut world).starts_with("quiet for 30 minutes"));
 
     let asked = super::world::input_spec();
-    let frozen = |minutes: u64| Want::Frozen {
+    let frozen = |minutes: u64| HoldState::Frozen {
         spec: Box::new(asked.clone()),
         since: minute(0),
         remaining_ms: Some(minutes * 60_000),
     };
     let mut world = World::new();
-    world.wish(1, frozen(60));
+    world.desired_state(1, frozen(60));
     assert_eq!(
         said(&mut world),
         "quiet until its time is up, once it goes on; then it ends without an answer"
@@ -225,7 +233,7 @@ fn who_has_seen_it_is_told_that_its_time_is_up_before() {
 fn who_has_seen_it_is_not_told_sooner_than_who_has_not() {
     for (kind, hours) in [(HoldKind::Handoff, 24), (HoldKind::Input, 6)] {
         let mut world = World::new();
-        world.wish(1, want(&spec(kind), None));
+        world.desired_state(1, state(&spec(kind), None));
         world.act("ada", RequestAction::Acknowledge).unwrap();
         fire_at(&mut world, hours * 60);
         world.act("ada", RequestAction::Acknowledge).unwrap();
@@ -238,15 +246,15 @@ fn who_has_seen_it_is_not_told_sooner_than_who_has_not() {
 fn what_was_seen_waits_out_a_pause_and_is_anothers_from_the_start() {
     let (mut world, spec) = laddered(vec![rung(10, RungAct::Notify, &[])]);
     world.act("ada", RequestAction::Acknowledge).unwrap();
-    let frozen = Want::Frozen {
+    let frozen = HoldState::Frozen {
         spec: Box::new(spec.clone()),
         since: minute(20),
         remaining_ms: Some(580 * 60_000),
     };
     world.now = minute(20);
-    world.wish(2, frozen);
+    world.desired_state(2, frozen);
     world.now = minute(100);
-    world.wish(3, want(&spec, Some(680)));
+    world.desired_state(3, state(&spec, Some(680)));
     assert_eq!(world.due(), Some(minute(110)));
     let to = "@user.bob".to_owned();
     world.act("ada", RequestAction::Reassign { to }).unwrap();
@@ -338,9 +346,9 @@ fn what_one_has_put_away_the_others_decide_as_they_have_seen_it() {
 fn a_pause_keeps_what_is_left_of_every_rung() {
     let (mut world, spec) = laddered(vec![rung(10, RungAct::Notify, &[])]);
     world.now = minute(6);
-    world.wish(
+    world.desired_state(
         2,
-        Want::Frozen {
+        HoldState::Frozen {
             spec: Box::new(spec.clone()),
             since: minute(4),
             remaining_ms: Some(596 * 60_000),
@@ -348,7 +356,7 @@ fn a_pause_keeps_what_is_left_of_every_rung() {
     );
     assert_eq!(world.due(), None);
     world.now = minute(100);
-    world.wish(3, want(&spec, Some(696)));
+    world.desired_state(3, state(&spec, Some(696)));
     assert_eq!(world.due(), Some(minute(106)));
 }
 
@@ -366,17 +374,17 @@ fn a_rung_may_end_it_and_only_a_later_deadline_opens_it_again() {
         "{}",
         late.detail
     );
-    world.wish(2, want(&spec, Some(600)));
+    world.desired_state(2, state(&spec, Some(600)));
     assert_eq!(world.view().status, RequestStatus::Expired);
-    world.wish(3, want(&spec, Some(700)));
+    world.desired_state(3, state(&spec, Some(700)));
     assert_eq!(world.view().status, RequestStatus::Open);
     let mut asked = super::world::input_spec();
     asked.default = Some(json!("no"));
-    // A run's ends as its time-out would.
+    // A run's ends as its timeout would.
     asked.on_timeout = OnTimeout::Default;
     asked.ladder = vec![rung(10, RungAct::AnswerDefault, &[])];
     let mut world = World::new();
-    world.wish(1, want(&asked, None));
+    world.desired_state(1, state(&asked, None));
     fire_at(&mut world, 10);
     let closed = world.closed()[0];
     assert_eq!(
@@ -391,7 +399,10 @@ fn a_rung_for_somebody_who_has_left_tells_the_owners() {
     let (mut world, _) = laddered(vec![rung(10, RungAct::Reassign, &["@user.bob"])]);
     world.users.get_mut("bob").unwrap().active = false;
     fire_at(&mut world, 10);
-    assert_eq!(world.facts().pop().unwrap(), (FactKind::Escalated, vec![]));
+    assert_eq!(
+        world.facts().pop().unwrap(),
+        (RequestEventKind::Escalated, vec![])
+    );
 }
 
 fn any_rung() -> impl Strategy<Value = Rung> {
@@ -423,9 +434,9 @@ proptest! {
         let rungs = ladder.len();
         let spec = HoldSpec { ladder, priority, ..spec(kind) };
         let mut world = World::new();
-        world.wish(1, want(&spec, None));
+        world.desired_state(1, state(&spec, None));
         let mut fired = 0;
-        while let Some(due) = world.request.as_ref().unwrap().alarm.due {
+        while let Some(due) = world.request.as_ref().unwrap().timer.due {
             world.now = due;
             world.fire();
             fired += 1;
@@ -433,7 +444,7 @@ proptest! {
         prop_assert!((1..=rungs + 2).contains(&fired));
         let is_over = world.view().outcome.is_some();
         let is_known = world.facts().iter().any(|(kind, to)| {
-            *kind == FactKind::Escalated && to.is_empty()
+            *kind == RequestEventKind::Escalated && to.is_empty()
         });
         prop_assert!(is_over || is_known);
     }
@@ -449,10 +460,10 @@ proptest! {
         let rungs = ladder.len();
         let spec = HoldSpec { ladder, ..spec(kind) };
         let mut world = World::new();
-        world.wish(1, want(&spec, None));
+        world.desired_state(1, state(&spec, None));
         for rungs_fired in seen_after {
             for _ in 0..rungs_fired {
-                let Some(due) = world.request.as_ref().unwrap().alarm.due else { break };
+                let Some(due) = world.request.as_ref().unwrap().timer.due else { break };
                 world.now = due;
                 world.fire();
             }
@@ -462,7 +473,7 @@ proptest! {
             }
         }
         let mut fired = 0;
-        while let Some(due) = world.request.as_ref().unwrap().alarm.due {
+        while let Some(due) = world.request.as_ref().unwrap().timer.due {
             prop_assert!(due >= world.now);
             world.now = due;
             world.fire();
@@ -471,7 +482,7 @@ proptest! {
         prop_assert!(fired <= rungs + 2);
         let is_over = world.view().outcome.is_some();
         let is_known = world.facts().iter().any(|(kind, to)| {
-            *kind == FactKind::Escalated && to.is_empty()
+            *kind == RequestEventKind::Escalated && to.is_empty()
         });
         prop_assert!(is_over || is_known);
     }

@@ -15,16 +15,16 @@ use holdpoint_contracts::handoff::{
     RequestAction, RequestStatus, RequestView, StopOn,
 };
 use holdpoint_contracts::hold::{
-    DeedKind, EndedByRung, HoldOutcome, HoldSpec, RungAct, Want, WishAnswer,
+    EndedByRung, HandoffEventKind, HoldOutcome, HoldSpec, HoldState, RungAct, SetHoldReply,
 };
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::PolicyName;
 
 use super::world::{World, acme, spec, unsigned};
 use crate::domain::{
-    Aggregate, Answer, Caller, Input, Need, PolicyInput, RequestInput, Step, Stop, all_built_in,
-    decide,
+    Aggregate, Caller, Input, Need, Outcome, PolicyInput, Reply, RequestInput, Undecided,
+    all_built_in, decide,
 };
 
 impl World {
@@ -43,20 +43,20 @@ impl World {
             caller,
             input,
         };
-        let look = |need: &Need| self.look(need);
-        match decide(state.as_ref(), &input, &look, self.now) {
-            Ok(Step::Changed(change)) => {
+        let lookup = |need: &Need| self.lookup(need);
+        match decide(state.as_ref(), &input, &lookup, self.now) {
+            Ok(Outcome::Decided(change)) => {
                 let Aggregate::Policy(policy) = change.state else {
                     panic!("a policy became something else")
                 };
-                assert_eq!(change.answer, Answer::Policy(Box::new(policy.view())));
+                assert_eq!(change.reply, Reply::Policy(Box::new(policy.view())));
                 self.policies.insert(name, *policy.clone());
                 Ok(policy.view())
             }
-            Ok(Step::Same(Answer::Policy(view))) => Ok(*view),
-            Ok(Step::Same(other)) => panic!("{other:?}"),
-            Err(Stop::Refused(refusal)) => Err(refusal.problem()),
-            Err(Stop::Need(needs)) => panic!("nobody has {needs:?}"),
+            Ok(Outcome::Unchanged(Reply::Policy(view))) => Ok(*view),
+            Ok(Outcome::Unchanged(other)) => panic!("{other:?}"),
+            Err(Undecided::Refused(refusal)) => Err(refusal.problem()),
+            Err(Undecided::NeedsMore(needs)) => panic!("nobody has {needs:?}"),
         }
     }
 }
@@ -93,7 +93,7 @@ fn escalation(rungs: Vec<PolicyRung>) -> PolicyRules {
 
 fn put(world: &mut World, name: &str, rules: PolicyRules) -> Result<(), Problem> {
     let olga = world.caller("olga");
-    let put = world.policy_input(name, olga, PolicyInput::Put(rules));
+    let put = world.policy_input(name, olga, PolicyInput::Assigned(rules));
     put.map(drop)
 }
 
@@ -119,7 +119,7 @@ fn open(world: &mut World, spec: HoldSpec, timeout_ms: u64) -> Result<RequestVie
         timeout_ms,
     };
     world.put(input).map(|answer| match answer {
-        Answer::Request(view) => *view,
+        Reply::Request(view) => *view,
         other => panic!("{other:?}"),
     })
 }
@@ -208,7 +208,11 @@ fn nobody_acts_and_the_rungs_of_the_policy_fire() {
     assert_eq!(hours, [1, 2, 2, 3, 3 + 24]);
     let told = world.facts();
     let last = told.last().unwrap();
-    assert_eq!(*last, (FactKind::Escalated, Vec::new()), "the owners");
+    assert_eq!(
+        *last,
+        (RequestEventKind::Escalated, Vec::new()),
+        "the owners"
+    );
     world.say("bob", approve()).unwrap();
 }
 
@@ -328,29 +332,29 @@ fn a_runs_request_is_opened_without_what_is_not_there_and_says_so() {
     ];
     put(&mut world, "on-call", escalation(rungs)).unwrap();
     let spec = Box::new(naming(HoldKind::Handoff, &["gone", "on-call"]));
-    let want = Want::Open {
+    let state = HoldState::Open {
         spec,
         deadline: None,
     };
-    world.wish(1, want.clone());
+    world.desired_state(1, state.clone());
     let note = world.view().history[0].note.clone().unwrap();
     assert!(
         note.contains("there is no policy `gone`; there are `on-call`"),
         "{note}"
     );
     assert_eq!(world.due(), Some(world.now + TimeDelta::hours(1)));
-    // A later wish says the same again, and changes nothing of what was settled.
+    // A later desired state says the same again, and changes nothing of what was settled.
     put(&mut world, "gone", approval("@role.ops", 1)).unwrap();
     let olga = world.caller("olga");
     world
         .policy_input("on-call", olga, PolicyInput::Delete)
         .unwrap();
     let before = world.request.clone().unwrap().spec;
-    world.wish(2, want);
+    world.desired_state(2, state);
     assert_eq!(world.request.clone().unwrap().spec, before);
 }
 
-/// A rung ends what a run asks as its time-out would; where the deadline was moved it is asked again, and the
+/// A rung ends what a run asks as its timeout would; where the deadline was moved it is asked again, and the
 /// rungs count on.
 #[test]
 fn a_rung_ends_what_a_run_asks() {
@@ -361,11 +365,11 @@ fn a_rung_ends_what_a_run_asks() {
         world.now + TimeDelta::hours(1),
         world.now + TimeDelta::days(1),
     );
-    let want = |deadline| Want::Open {
+    let state = |deadline| HoldState::Open {
         spec: Box::new(naming(HoldKind::Handoff, &["quick"])),
         deadline: Some(deadline),
     };
-    world.wish(1, want(day));
+    world.desired_state(1, state(day));
     let ended = |world: &mut World, deadline| {
         assert_eq!(world.due(), Some(due));
         world.now = due;
@@ -383,9 +387,9 @@ fn a_rung_ends_what_a_run_asks() {
         );
     };
     ended(&mut world, day);
-    assert_eq!(world.wish(2, want(day)), WishAnswer::TimedOut);
+    assert_eq!(world.desired_state(2, state(day)), SetHoldReply::TimedOut);
     let later = day + TimeDelta::hours(1);
-    assert_eq!(world.wish(3, want(later)), WishAnswer::Set);
+    assert_eq!(world.desired_state(3, state(later)), SetHoldReply::Set);
     ended(&mut world, later);
 }
 
@@ -400,13 +404,18 @@ fn a_policy_says_how_long_a_run_waits() {
             ..naming(HoldKind::Input, &["ops"])
         });
         let deadline = Some(world.now + TimeDelta::minutes(5));
-        world.wish(1, Want::Open { spec, deadline });
-        let handled = world.handled().into_iter().flat_map(|one| &one.deeds);
-        let within: Vec<_> = handled.map(|deed| (deed.kind, deed.within_ms)).collect();
+        world.desired_state(1, HoldState::Open { spec, deadline });
+        let handled = world
+            .handled()
+            .into_iter()
+            .flat_map(|one| &one.handoff_events);
+        let within: Vec<_> = handled
+            .map(|handoff_event| (handoff_event.kind, handoff_event.within_ms))
+            .collect();
         (within, world.view().history[0].note.clone().unwrap())
     };
     let (within, note) = told(true);
-    assert_eq!(within, [(DeedKind::Timed, Some(2 * HOUR_MS))]);
+    assert_eq!(within, [(HandoffEventKind::Timed, Some(2 * HOUR_MS))]);
     assert_eq!(note, "by policy `ops`");
     let (within, note) = told(false);
     assert_eq!(within, []);
@@ -462,7 +471,7 @@ fn a_policy_that_cannot_be_kept_is_refused_with_its_place() {
     );
     let ada = world.caller("ada");
     let rules = approval("@role.ops", 1);
-    let refused = world.policy_input("mine", ada, PolicyInput::Put(rules.clone()));
+    let refused = world.policy_input("mine", ada, PolicyInput::Assigned(rules.clone()));
     assert_eq!(refused.unwrap_err().status, 403);
     let olga = world.caller("olga");
     let gone = world.policy_input("mine", olga.clone(), PolicyInput::Delete);
@@ -470,11 +479,11 @@ fn a_policy_that_cannot_be_kept_is_refused_with_its_place() {
     // Made, made again, changed, deleted, made anew: its version only rises.
     let mut versions = Vec::new();
     for input in [
-        PolicyInput::Put(rules.clone()),
-        PolicyInput::Put(rules.clone()),
-        PolicyInput::Put(approval("@role.ops", 2)),
+        PolicyInput::Assigned(rules.clone()),
+        PolicyInput::Assigned(rules.clone()),
+        PolicyInput::Assigned(approval("@role.ops", 2)),
         PolicyInput::Delete,
-        PolicyInput::Put(rules),
+        PolicyInput::Assigned(rules),
     ] {
         let view = world.policy_input("mine", olga.clone(), input).unwrap();
         versions.push(view.version);

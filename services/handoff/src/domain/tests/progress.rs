@@ -1,22 +1,23 @@
 //! Handoffs and what people do with requests before they end.
 
 use holdpoint_contracts::handoff::{
-    Completion, Decision, Disposition, Effect as Word, OutcomeType, RequestAction, RequestStatus,
+    Completion, Decision, Disposition, Effect as DecisionEffect, OutcomeType, RequestAction,
+    RequestStatus,
 };
 use holdpoint_contracts::hold::{
-    Assign, BARGE_IN, ClosedAnswer, HoldOutcome, HoldSpec, Policy, Want, WishAnswer,
+    Assign, CloseReply, HoldOutcome, HoldSpec, HoldState, OPERATOR_TAKEOVER, Policy, SetHoldReply,
 };
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
 
 use super::world::{World, minute, respond, spec};
-use crate::domain::{Party, Phase, RequestInput};
+use crate::domain::{Phase, Recipient, RequestInput};
 
 fn asked(spec: HoldSpec) -> World {
     let mut world = World::new();
     let (spec, deadline) = (Box::new(spec), Some(minute(60)));
-    world.wish(1, Want::Open { spec, deadline });
+    world.desired_state(1, HoldState::Open { spec, deadline });
     world
 }
 
@@ -48,27 +49,27 @@ fn status(world: &World) -> RequestStatus {
 #[test]
 fn a_run_that_an_operator_took_over_is_theirs_already() {
     let spec = HoldSpec {
-        reason: Some(BARGE_IN.to_owned()),
+        reason: Some(OPERATOR_TAKEOVER.to_owned()),
         ..handoff()
     };
-    let want = |spec: &HoldSpec| Want::Open {
+    let state = |spec: &HoldSpec| HoldState::Open {
         spec: Box::new(spec.clone()),
         deadline: None,
     };
     let mut world = World::new();
-    world.wish(1, want(&spec));
+    world.desired_state(1, state(&spec));
     let view = world.view();
     assert_eq!(view.status, RequestStatus::TakenOver);
     assert_eq!(view.assignee.as_deref(), Some("ada"));
     assert!(world.closed().is_empty(), "the executor knows");
     let since = minute(5);
-    let frozen = Want::Frozen {
+    let frozen = HoldState::Frozen {
         spec: Box::new(spec.clone()),
         since,
         remaining_ms: None,
     };
-    world.wish(2, frozen);
-    world.wish(3, want(&spec));
+    world.desired_state(2, frozen);
+    world.desired_state(3, state(&spec));
     assert_eq!(status(&world), RequestStatus::TakenOver);
     let refused = world.say("bob", complete("mine")).unwrap_err();
     assert_eq!(refused.status, 403);
@@ -91,15 +92,15 @@ fn a_handoff_goes_its_way_and_the_executor_hears_of_both() {
         (view.status, view.deadline),
         (RequestStatus::TakenOver, None)
     );
-    assert_eq!(view.effect, Some(Word::Pending));
+    assert_eq!(view.effect, Some(DecisionEffect::Pending));
     let taken = world.closed()[0].clone();
     assert_eq!(
         (taken.outcome, taken.by.as_str()),
         (HoldOutcome::TakenOver, "ada")
     );
-    assert_eq!(world.due(), None, "no reminder, and no time-out");
-    world.told(ClosedAnswer::Applied);
-    assert_eq!(world.view().effect, Some(Word::Applied));
+    assert_eq!(world.due(), None, "no reminder, and no timeout");
+    world.told(CloseReply::Applied);
+    assert_eq!(world.view().effect, Some(DecisionEffect::Applied));
     assert_eq!(world.view().outcome, None, "it has not ended");
     world.say("ada", complete("called them\u{7}")).unwrap();
     assert_eq!(status(&world), RequestStatus::Completed);
@@ -119,7 +120,11 @@ fn a_handoff_goes_its_way_and_the_executor_hears_of_both() {
         .collect();
     assert_eq!(actions, ["opened", "accepted", "taken_over", "completed"]);
     let told: Vec<_> = world.facts().into_iter().map(|(kind, _)| kind).collect();
-    let all = [FactKind::Opened, FactKind::TakenOver, FactKind::Decided];
+    let all = [
+        RequestEventKind::Opened,
+        RequestEventKind::TakenOver,
+        RequestEventKind::Decided,
+    ];
     assert_eq!(told, all);
 }
 
@@ -135,25 +140,25 @@ fn a_handoff_is_completed_without_being_taken_over() {
 }
 
 #[test]
-fn a_wish_that_freezes_or_opens_keeps_what_people_did() {
+fn a_desired_state_that_freezes_or_opens_keeps_what_people_did() {
     let mut world = asked(handoff());
     world.act("ada", RequestAction::TakeOver).unwrap();
-    let wish = |since| Want::Frozen {
+    let desired_state = |since| HoldState::Frozen {
         spec: Box::new(handoff()),
         since: minute(since),
         remaining_ms: Some(60_000),
     };
-    assert_eq!(world.wish(2, wish(5)), WishAnswer::Set);
+    assert_eq!(world.desired_state(2, desired_state(5)), SetHoldReply::Set);
     assert_eq!(
         (status(&world), world.view().remaining_ms),
         (RequestStatus::TakenOver, None)
     );
-    world.told(ClosedAnswer::OnResume);
+    world.told(CloseReply::OnResume);
     let (spec, deadline) = (Box::new(handoff()), Some(minute(90)));
-    world.wish(3, Want::Open { spec, deadline });
+    world.desired_state(3, HoldState::Open { spec, deadline });
     assert_eq!(*world.phase(), Phase::Open { deadline: None });
     assert_eq!(world.closed().len(), 2, "it is told again on resume");
-    assert_eq!(world.view().effect, Some(Word::Pending));
+    assert_eq!(world.view().effect, Some(DecisionEffect::Pending));
 }
 
 /// 409 tells who was first.
@@ -196,7 +201,7 @@ fn what_was_given_to_somebody_else_is_theirs() {
     assert_eq!(status(&world), RequestStatus::Reassigned);
     assert_eq!(
         world.facts().last().unwrap(),
-        &(FactKind::Assigned, vec!["@user.bob".to_owned()])
+        &(RequestEventKind::Assigned, vec!["@user.bob".to_owned()])
     );
     assert_eq!(world.say("ada", complete("")).unwrap_err().status, 403);
     let refused = world.act("bob", reassign("@user.nobody")).unwrap_err();
@@ -227,11 +232,11 @@ fn who_is_not_there_is_not_asked() {
         let mut spec = spec(kind);
         spec.to = vec!["@user.ghost".to_owned()];
         let mut world = World::new();
-        let want = Want::Open {
+        let state = HoldState::Open {
             spec: Box::new(spec),
             deadline: None,
         };
-        assert_eq!(world.wish(1, want.clone()), WishAnswer::Decided);
+        assert_eq!(world.desired_state(1, state.clone()), SetHoldReply::Decided);
         let closed = world.closed()[0];
         let message = format!("{begins}User ghost not found or inactive in workspace");
         assert_eq!(
@@ -241,7 +246,11 @@ fn who_is_not_there_is_not_asked() {
         assert_eq!(closed.outcome, HoldOutcome::Cancelled);
         assert_eq!(closed.by, "service:handoff");
         assert_eq!(status(&world), RequestStatus::Withdrawn);
-        assert_eq!(world.wish(2, want), WishAnswer::Decided, "it stays");
+        assert_eq!(
+            world.desired_state(2, state),
+            SetHoldReply::Decided,
+            "it stays"
+        );
     }
 }
 
@@ -265,7 +274,7 @@ fn who_is_disabled_gives_back_what_they_had() {
     let mut world = asked(spec);
     world.act("oscar", RequestAction::Accept).unwrap();
     let gone = || RequestInput::Orphaned {
-        gone: Party::User("oscar".parse().unwrap()),
+        gone: Recipient::User("oscar".parse().unwrap()),
     };
     let version = world.view().version;
     world.put(gone()).unwrap();
@@ -283,7 +292,7 @@ fn who_is_disabled_gives_back_what_they_had() {
     world.users.get_mut("otto").unwrap().active = false;
     world.act("olga", reassign("@user.bob")).unwrap();
     world.users.get_mut("bob").unwrap().active = false;
-    let gone = Party::User("bob".parse().unwrap());
+    let gone = Recipient::User("bob".parse().unwrap());
     world.put(RequestInput::Orphaned { gone }).unwrap();
     assert_eq!(world.view().to, [""; 0], "nobody is left but the owners");
 }
@@ -298,10 +307,10 @@ fn the_least_loaded_gets_it() {
     spec.assign = Assign::LeastLoaded;
     let spec = Box::new(spec);
     let deadline = None;
-    world.wish(1, Want::Open { spec, deadline });
+    world.desired_state(1, HoldState::Open { spec, deadline });
     assert_eq!(world.view().assignee.as_deref(), Some("otto"));
     let told = vec!["@user.otto".to_owned()];
-    assert_eq!(world.facts(), [(FactKind::Opened, told)]);
+    assert_eq!(world.facts(), [(RequestEventKind::Opened, told)]);
 }
 
 /// S2-R4: n of m, each once, and not whoever wanted it.
@@ -328,7 +337,7 @@ fn several_must_agree_and_one_may_stop_it() {
         (403, "not_requester")
     );
     let first = world.say("ada", approve()).unwrap();
-    assert_eq!(first.effect, Word::Pending);
+    assert_eq!(first.effect, DecisionEffect::Pending);
     let votes = first.request.votes.unwrap();
     assert_eq!((votes.have, votes.need), (1, 2));
     assert!(world.closed().is_empty());

@@ -2,8 +2,8 @@
 
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::{Decision, RequestStatus};
-use holdpoint_contracts::hold::{HoldSpec, Policy, Want};
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::hold::{HoldSpec, HoldState, Policy};
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use proptest::prelude::*;
 
@@ -32,9 +32,9 @@ fn opened(world: &mut World, by: &str, spec: HoldSpec) -> Result<(), Problem> {
 }
 
 /// As a run asks it.
-fn wished(world: &mut World, spec: HoldSpec) {
+fn desired(world: &mut World, spec: HoldSpec) {
     let (spec, deadline) = (Box::new(spec), None);
-    world.wish(1, Want::Open { spec, deadline });
+    world.desired_state(1, HoldState::Open { spec, deadline });
 }
 
 /// M-6, S2-R4: what is wrong, where, and how to mend it.
@@ -62,9 +62,9 @@ fn what_nobody_can_decide_is_not_opened() {
 #[test]
 fn what_a_run_asks_of_too_few_is_put_to_the_owners_too() {
     let mut world = World::new();
-    wished(&mut world, asked(&["@role.ops"], 3, false));
+    desired(&mut world, asked(&["@role.ops"], 3, false));
     let to = vec!["@role.ops".to_owned(), "@role.owner".to_owned()];
-    assert_eq!(world.facts(), [(FactKind::Opened, to)]);
+    assert_eq!(world.facts(), [(RequestEventKind::Opened, to)]);
     let note = world.view().history[1].note.clone().unwrap();
     assert!(
         note.starts_with("it needs 3 approvals, and only 2"),
@@ -104,7 +104,7 @@ proptest! {
         let mut alone = World { users: world.users.clone(), ..World::alone() };
         let spec = if is_named { by_name.clone() } else { asked(&to, need, not_requester) };
         let refused = opened(&mut alone, requester, spec).is_err();
-        wished(&mut world, by_name);
+        desired(&mut world, by_name);
         let notes = world.view().history.into_iter().filter_map(|one| one.note);
         let is_told = notes.into_iter().any(|note| note.ends_with("or end the run"));
         for name in world.users.keys().cloned().collect::<Vec<_>>() {

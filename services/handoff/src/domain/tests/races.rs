@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use holdpoint_contracts::handoff::{
     AskAgain, Completion, Decision, Disposition, OutcomeType, RequestAction, RequestView,
 };
-use holdpoint_contracts::hold::{ClosedAnswer, HoldSpec, Policy, Want};
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::hold::{CloseReply, HoldSpec, HoldState, Policy};
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use proptest::prelude::*;
 
 use super::again::{once_more, opened};
 use super::world::{World, gone, minute, respond, spec};
-use crate::domain::{Effect, Party, Phase, RequestInput};
+use crate::domain::{Effect, Phase, Recipient, RequestInput};
 
 #[derive(Debug, Clone)]
 enum Event {
@@ -23,8 +23,8 @@ enum Event {
     FireOld(u64),
     Freeze,
     Open(i64),
-    Gone,
-    Told(ClosedAnswer),
+    Withdrawn,
+    Told(CloseReply),
     Disable(&'static str),
 }
 
@@ -47,9 +47,9 @@ fn action() -> impl Strategy<Value = RequestAction> {
 
 fn event() -> impl Strategy<Value = Event> {
     let told = prop_oneof![
-        Just(ClosedAnswer::Applied),
-        Just(ClosedAnswer::OnResume),
-        Just(ClosedAnswer::RunEnded)
+        Just(CloseReply::Applied),
+        Just(CloseReply::OnResume),
+        Just(CloseReply::RunEnded)
     ];
     prop_oneof![
         5 => (who(), any::<bool>()).prop_map(|(who, yes)| Event::Decide(who, yes)),
@@ -58,7 +58,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0..5_u64).prop_map(Event::FireOld),
         2 => Just(Event::Freeze),
         2 => (0..500_i64).prop_map(Event::Open),
-        1 => Just(Event::Gone),
+        1 => Just(Event::Withdrawn),
         2 => told.prop_map(Event::Told),
         1 => prop_oneof![Just("ada"), Just("oscar")].prop_map(Event::Disable),
     ]
@@ -99,9 +99,9 @@ fn apply(world: &mut World, kind: HoldKind, rev: u64, event: &Event) {
         Event::Freeze => {
             let (spec, since) = (spec(), world.now);
             let remaining_ms = Some(60_000);
-            world.wish(
+            world.desired_state(
                 rev,
-                Want::Frozen {
+                HoldState::Frozen {
                     spec,
                     since,
                     remaining_ms,
@@ -110,20 +110,20 @@ fn apply(world: &mut World, kind: HoldKind, rev: u64, event: &Event) {
         }
         Event::Open(more) => {
             let deadline = Some(world.now + chrono::TimeDelta::minutes(*more));
-            world.wish(
+            world.desired_state(
                 rev,
-                Want::Open {
+                HoldState::Open {
                     spec: spec(),
                     deadline,
                 },
             );
         }
-        Event::Gone => drop(world.wish(rev, gone())),
+        Event::Withdrawn => drop(world.desired_state(rev, gone())),
         Event::Told(_) if world.closed().is_empty() => {}
         Event::Told(answer) => world.told(*answer),
         Event::Disable(who) => {
             world.users.get_mut(*who).unwrap().active = false;
-            let gone = Party::User(who.parse().unwrap());
+            let gone = Recipient::User(who.parse().unwrap());
             drop(world.put(RequestInput::Orphaned { gone }));
         }
     }
@@ -137,7 +137,7 @@ fn everybody_is_told_the_same(world: &World) -> Result<(), TestCaseError> {
     let told = world.effects.iter().rev().find_map(|effect| match effect {
         Effect::Fact { fact, .. } => Some(fact),
         Effect::Timer { .. }
-        | Effect::Handled { .. }
+        | Effect::RequestHistoryEntry { .. }
         | Effect::Close { .. }
         | Effect::Changed { .. }
         | Effect::UserChanged { .. } => None,
@@ -151,7 +151,7 @@ fn everybody_is_told_the_same(world: &World) -> Result<(), TestCaseError> {
     } else {
         prop_assert_eq!(shown.outcome, None, "it stands");
     }
-    // Elsewhere it stands, or it was the executor's own wish.
+    // Elsewhere it stands, or it was the executor's own desired state.
     let has_closed = matches!(
         request.phase,
         Phase::Decided { .. } | Phase::TimedOut { .. }
@@ -260,18 +260,18 @@ proptest! {
 fn an_owned_request_that_is_asked_again_is_told_again() {
     let mut world = World::new();
     let (spec, deadline) = (Box::new(asked(HoldKind::Handoff)), Some(minute(60)));
-    world.wish(1, Want::Open { spec, deadline });
+    world.desired_state(1, HoldState::Open { spec, deadline });
     let events = [
         Event::Act("olga", RequestAction::TakeOver),
-        Event::Told(ClosedAnswer::OnResume),
-        Event::Gone,
+        Event::Told(CloseReply::OnResume),
+        Event::Withdrawn,
         Event::Open(0),
     ];
     for (rev, event) in (2..).zip(&events) {
         apply(&mut world, HoldKind::Handoff, rev, event);
         everybody_is_told_the_same(&world).unwrap();
     }
-    assert_eq!(world.facts().pop().unwrap().0, FactKind::Opened);
+    assert_eq!(world.facts().pop().unwrap().0, RequestEventKind::Opened);
 }
 
 proptest! {
@@ -285,23 +285,23 @@ proptest! {
     ) {
         let mut world = World::new();
         let (spec, deadline) = (Box::new(asked(kind)), Some(minute(60)));
-        world.wish(1, Want::Open { spec, deadline });
+        world.desired_state(1, HoldState::Open { spec, deadline });
         let mut decided: Option<Phase> = None;
         let mut owner: Option<String> = None;
         for (place, event) in events.iter().enumerate() {
             world.now += chrono::TimeDelta::minutes(7);
             let version = world.request.as_ref().unwrap().version;
-            let had_it = world.request.as_ref().unwrap().handling.assignee.clone();
+            let had_it = world.request.as_ref().unwrap().progress.assignee.clone();
             apply(&mut world, kind, u64::try_from(place).unwrap() + 2, event);
             let request = world.request.clone().unwrap();
-            // `World::put` has checked: an alarm is set or the owners know.
+            // `World::put` has checked: a timer is set or the owners know.
             if let Some(decided) = &decided {
                 prop_assert_eq!(decided, &request.phase, "a recorded decision never changes");
             }
             if matches!(request.phase, Phase::Decided { .. }) {
                 decided = Some(request.phase.clone());
             }
-            if let Some(mark) = &request.handling.taken_over {
+            if let Some(mark) = &request.progress.taken_over {
                 // What is given away is somebody else's, or anybody's until one takes it.
                 let is_given = matches!(event, Event::Act(_, RequestAction::Reassign { .. }));
                 if is_given || had_it.is_none() {
@@ -317,7 +317,7 @@ proptest! {
                 // Where several must agree only those who are new are told.
                 let audience = request.audience();
                 let (kind, to) = world.facts().pop().unwrap();
-                prop_assert_eq!(kind, FactKind::Assigned);
+                prop_assert_eq!(kind, RequestEventKind::Assigned);
                 prop_assert!(!to.is_empty() && to.iter().all(|one| audience.contains(one)));
             }
         }
@@ -327,7 +327,7 @@ proptest! {
                 prop_assert!(revs.insert(fact.rev, fact.kind).is_none(), "one fact a version");
             }
         }
-        let votes = &world.request.as_ref().unwrap().handling.votes;
+        let votes = &world.request.as_ref().unwrap().progress.votes;
         let mut voters: Vec<_> = votes.iter().map(|vote| &vote.by).collect();
         voters.sort_unstable();
         voters.dedup();

@@ -6,17 +6,17 @@
 
 use chrono::TimeDelta;
 use holdpoint_contracts::handoff::{
-    Decision, Effect as Word, RequestAction, RequestStatus, RequestView,
+    Decision, Effect as DecisionEffect, RequestAction, RequestStatus, RequestView,
 };
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Policy, Priority, Task};
 use holdpoint_contracts::link::Link;
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
 
 use super::world::{World, hold, input_spec, minute, respond, spec, unsigned};
-use crate::domain::{Answer, Caller, RequestInput};
+use crate::domain::{Caller, Reply, RequestInput};
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -35,9 +35,9 @@ fn open(
     world.put(input).map(view_of)
 }
 
-fn view_of(answer: Answer) -> RequestView {
+fn view_of(answer: Reply) -> RequestView {
     match answer {
-        Answer::Request(view) => *view,
+        Reply::Request(view) => *view,
         other => panic!("{other:?}"),
     }
 }
@@ -57,10 +57,10 @@ fn an_answer_is_applied_at_once_for_nobody_waits_behind_it() {
     let actions = "respond accept reassign delegate acknowledge snooze withdraw";
     assert_eq!(world.view().actions.join(" "), actions);
     let decided = world.say("ada", respond("yes")).unwrap();
-    assert_eq!(decided.effect, Word::Applied);
+    assert_eq!(decided.effect, DecisionEffect::Applied);
     assert!(decided.request.actions.is_empty());
     assert!(world.closed().is_empty(), "no executor is told");
-    assert_eq!(world.due(), None, "its alarm is cleared");
+    assert_eq!(world.due(), None, "its timer is cleared");
 }
 
 /// M-6
@@ -74,7 +74,7 @@ fn a_timer_fires_at_its_time() {
     world.fire();
     let view = world.view();
     assert_eq!(view.outcome, Some(HoldOutcome::Fired));
-    assert_eq!(view.effect, Some(Word::Applied));
+    assert_eq!(view.effect, Some(DecisionEffect::Applied));
 }
 
 /// S3-R7
@@ -400,6 +400,9 @@ fn a_task_that_is_due_concerns_those_who_have_it() {
         world.now = minute(1);
         world.fire();
         let to: Vec<_> = to.iter().map(|&whom| whom.to_owned()).collect();
-        assert_eq!(world.facts().last(), Some(&(FactKind::Escalated, to)));
+        assert_eq!(
+            world.facts().last(),
+            Some(&(RequestEventKind::Escalated, to))
+        );
     }
 }

@@ -1,18 +1,18 @@
-//! `docs/holds.md`: what a wish does in every state, found out by trying it.
+//! `docs/holds.md`: what a desired state does in every state, found out by trying it.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use holdpoint_contracts::hold::{ClosedAnswer, Want, WishAnswer};
+use holdpoint_contracts::hold::{CloseReply, HoldState, SetHoldReply};
 
 use super::world::{World, frozen, gone, minute, open, respond};
-use crate::domain::{OwnerState, Phase, Request, meet};
+use crate::domain::{OwnerState, Phase, Request, merge_desired_state};
 
 /// Time is up at minute 60 in every scene.
 fn scenes() -> Vec<(&'static str, World)> {
     let after = |then: fn(&mut World)| {
         let mut world = World::new();
-        world.wish(1, open(60));
+        world.desired_state(1, open(60));
         then(&mut world);
         world
     };
@@ -25,7 +25,7 @@ fn scenes() -> Vec<(&'static str, World)> {
         (
             "frozen",
             after(|world| {
-                world.wish(2, frozen(30, 1_800_000));
+                world.desired_state(2, frozen(30, 1_800_000));
             }),
         ),
         ("decided, executor has not said yet", after(decided)),
@@ -33,7 +33,7 @@ fn scenes() -> Vec<(&'static str, World)> {
             "decided, applied",
             after(|world| {
                 world.say("ada", respond("yes")).unwrap();
-                world.told(ClosedAnswer::Applied);
+                world.told(CloseReply::Applied);
             }),
         ),
         (
@@ -41,19 +41,19 @@ fn scenes() -> Vec<(&'static str, World)> {
             after(|world| {
                 world.now = minute(60);
                 world.fire();
-                world.told(ClosedAnswer::Applied);
+                world.told(CloseReply::Applied);
             }),
         ),
         (
             "gone",
             after(|world| {
-                world.wish(2, gone());
+                world.desired_state(2, gone());
             }),
         ),
     ]
 }
 
-fn wishes() -> [(&'static str, Want); 6] {
+fn desired_states() -> [(&'static str, HoldState); 6] {
     [
         ("open, same deadline", open(60)),
         ("open, later deadline", open(90)),
@@ -73,22 +73,22 @@ fn word(phase: &Phase) -> &'static str {
         Phase::Frozen { .. } => "frozen",
         Phase::Decided { .. } => "decided",
         Phase::TimedOut { .. } => "timed out",
-        Phase::Gone { .. } => "gone",
+        Phase::Withdrawn { .. } => "gone",
     }
 }
 
-fn cell(mut world: World, want: &Want) -> String {
+fn cell(mut world: World, state: &HoldState) -> String {
     let owner = world
         .request
         .as_ref()
         .map_or(OwnerState::Unknown, Request::owner_state);
     let told = world.closed().len();
-    let cell = meet(owner, want);
-    let answer = match world.wish(9, want.clone()) {
-        WishAnswer::Set => "set",
-        WishAnswer::Stale => "stale",
-        WishAnswer::Decided => "decided",
-        WishAnswer::TimedOut => "timed_out",
+    let cell = merge_desired_state(owner, state);
+    let answer = match world.desired_state(9, state.clone()) {
+        SetHoldReply::Set => "set",
+        SetHoldReply::Stale => "stale",
+        SetHoldReply::Decided => "decided",
+        SetHoldReply::TimedOut => "timed_out",
     };
     let again = if world.closed().len() > told {
         ", close sent again"
@@ -107,24 +107,29 @@ fn cell(mut world: World, want: &Want) -> String {
 
 fn page() -> String {
     let mut page = HEAD.to_owned();
-    let names: Vec<_> = wishes().iter().map(|(name, _)| *name).collect();
-    writeln!(page, "| state ↓ / wish → | {} |", names.join(" | ")).unwrap();
+    let names: Vec<_> = desired_states().iter().map(|(name, _)| *name).collect();
+    writeln!(
+        page,
+        "| state ↓ / desired state → | {} |",
+        names.join(" | ")
+    )
+    .unwrap();
     writeln!(page, "|---|{}", "---|".repeat(names.len())).unwrap();
     for (name, world) in scenes() {
-        let cells: Vec<_> = wishes()
+        let cells: Vec<_> = desired_states()
             .iter()
-            .map(|(_, want)| cell(world.clone(), want))
+            .map(|(_, state)| cell(world.clone(), state))
             .collect();
         writeln!(page, "| {name} | {} |", cells.join(" | ")).unwrap();
     }
     page
 }
 
-const HEAD: &str = "# What a wish does to a hold on a person
+const HEAD: &str = "# What a desired state does to a hold on a person
 
 Written by `HOLDPOINT_WRITE_DOCS=1 cargo test -p holdpoint-handoff holds_table`, never by hand: every cell is what
-`domain::decide` does with a wish of a new `rev`, the state after it, what the executor is answered, and the cell of
-`domain::meet`. A lower or equal `rev` changes nothing. *Before* and *after* are said of the time-out, which is at the
+`domain::decide` does with a desired state of a new `rev`, the state after it, what the executor is answered, and the cell of
+`domain::merge_desired_state`. A lower or equal `rev` changes nothing. *Before* and *after* are said of the timeout, which is at the
 deadline. A close that the executor has not confirmed yet is sent again by itself until it has; *sent again* means a new one.
 
 ";

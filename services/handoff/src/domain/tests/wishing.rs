@@ -1,9 +1,9 @@
-//! Wishes, alarms, and the executor's word.
+//! Desired states, timers, and the executor's word.
 
-use holdpoint_contracts::executor::TimerAnswer;
-use holdpoint_contracts::handoff::{Effect as Word, RequestStatus};
-use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, OnTimeout, Want, WishAnswer};
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::executor::TimerReply;
+use holdpoint_contracts::handoff::{Effect as DecisionEffect, RequestStatus};
+use holdpoint_contracts::hold::{CloseReply, HoldOutcome, HoldState, OnTimeout, SetHoldReply};
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
 
@@ -14,17 +14,17 @@ use crate::domain::{Phase, RequestInput};
 #[test]
 fn a_pause_counts_what_was_left_from_its_own_instant() {
     let mut world = World::new();
-    world.wish(1, open(60));
+    world.desired_state(1, open(60));
     assert_eq!(world.due(), Some(minute(60)));
     world.now = minute(45);
-    world.wish(2, frozen(20, 2_400_000));
-    assert_eq!(world.due(), None, "its alarm is cleared");
+    world.desired_state(2, frozen(20, 2_400_000));
+    assert_eq!(world.due(), None, "its timer is cleared");
     let view = world.view();
     assert_eq!((view.deadline, view.remaining_ms), (None, Some(2_400_000)));
     assert_eq!(view.status, RequestStatus::Open);
-    assert_eq!(world.fire_rev(1), TimerAnswer::Stale);
+    assert_eq!(world.fire_rev(1), TimerReply::Stale);
     world.now = minute(100);
-    world.wish(3, open(140));
+    world.desired_state(3, open(140));
     assert_eq!(world.due(), Some(minute(140)));
 }
 
@@ -32,27 +32,30 @@ fn a_pause_counts_what_was_left_from_its_own_instant() {
 #[test]
 fn an_answer_while_paused_is_kept_and_takes_effect_on_resume() {
     let mut world = World::new();
-    world.wish(1, open(60));
-    world.wish(2, frozen(5, 3_300_000));
+    world.desired_state(1, open(60));
+    world.desired_state(2, frozen(5, 3_300_000));
     let decided = world.say("ada", respond("yes")).unwrap();
-    assert_eq!(decided.effect, Word::Pending);
-    world.told(ClosedAnswer::OnResume);
-    assert_eq!(world.view().effect, Some(Word::OnResume));
-    assert_eq!(world.wish(3, open(90)), WishAnswer::Decided);
+    assert_eq!(decided.effect, DecisionEffect::Pending);
+    world.told(CloseReply::OnResume);
+    assert_eq!(world.view().effect, Some(DecisionEffect::OnResume));
+    assert_eq!(world.desired_state(3, open(90)), SetHoldReply::Decided);
     assert_eq!(world.closed().len(), 2, "it is told again on resume");
-    world.told(ClosedAnswer::Applied);
-    assert_eq!(world.view().effect, Some(Word::Applied));
+    world.told(CloseReply::Applied);
+    assert_eq!(world.view().effect, Some(DecisionEffect::Applied));
 }
 
 /// DESIGN, the nine cells: timed out, frozen.
 #[test]
 fn a_pause_from_before_the_time_out_undoes_it_and_a_late_answer_is_the_answer() {
     let mut world = World::new();
-    world.wish(1, open(60));
+    world.desired_state(1, open(60));
     world.now = minute(60);
-    assert_eq!(world.fire(), TimerAnswer::Applied);
+    assert_eq!(world.fire(), TimerReply::Applied);
     assert_eq!(world.closed()[0].outcome, HoldOutcome::Timeout);
-    assert_eq!(world.wish(2, frozen(59, 60_000)), WishAnswer::Set);
+    assert_eq!(
+        world.desired_state(2, frozen(59, 60_000)),
+        SetHoldReply::Set
+    );
     assert_eq!(world.view().effect, None);
     world.say("oscar", respond("no")).unwrap();
     let last = world.closed().pop().unwrap();
@@ -66,10 +69,13 @@ fn a_pause_from_before_the_time_out_undoes_it_and_a_late_answer_is_the_answer() 
 #[test]
 fn a_pause_from_after_the_time_out_changes_nothing() {
     let mut world = World::new();
-    world.wish(1, open(60));
+    world.desired_state(1, open(60));
     world.now = minute(60);
     world.fire();
-    assert_eq!(world.wish(2, frozen(60, 0)), WishAnswer::TimedOut);
+    assert_eq!(
+        world.desired_state(2, frozen(60, 0)),
+        SetHoldReply::TimedOut
+    );
     assert_eq!(world.view().status, RequestStatus::Expired);
 }
 
@@ -77,21 +83,24 @@ fn a_pause_from_after_the_time_out_changes_nothing() {
 #[test]
 fn a_deadline_that_was_moved_behind_the_time_out_opens_it_again() {
     let mut world = World::new();
-    world.wish(1, open(60));
+    world.desired_state(1, open(60));
     world.now = minute(60);
     world.fire();
-    assert_eq!(world.wish(2, open(60)), WishAnswer::TimedOut);
-    assert_eq!(world.wish(4, open(90)), WishAnswer::Set);
+    assert_eq!(world.desired_state(2, open(60)), SetHoldReply::TimedOut);
+    assert_eq!(world.desired_state(4, open(90)), SetHoldReply::Set);
     assert_eq!(world.due(), Some(minute(90)));
-    assert_eq!(world.wish(3, frozen(50, 600_000)), WishAnswer::Stale);
+    assert_eq!(
+        world.desired_state(3, frozen(50, 600_000)),
+        SetHoldReply::Stale
+    );
     world.say("ada", respond("yes")).unwrap();
 }
 
 #[test]
 fn an_id_that_was_gone_before_it_was_known_stays_gone() {
     let mut world = World::new();
-    assert_eq!(world.wish(7, gone()), WishAnswer::Set);
-    assert_eq!(world.wish(6, open(60)), WishAnswer::Stale);
+    assert_eq!(world.desired_state(7, gone()), SetHoldReply::Set);
+    assert_eq!(world.desired_state(6, open(60)), SetHoldReply::Stale);
     assert_eq!(world.request.as_ref().unwrap().view(), None);
     let refused = world.say("ada", respond("yes")).unwrap_err();
     assert_eq!(refused.status, 404);
@@ -100,50 +109,52 @@ fn an_id_that_was_gone_before_it_was_known_stays_gone() {
 #[test]
 fn an_ended_run_marks_the_decision_that_it_never_took() {
     let mut world = World::new();
-    world.wish(1, open(60));
+    world.desired_state(1, open(60));
     world.say("ada", respond("yes")).unwrap();
-    assert_eq!(world.wish(2, gone()), WishAnswer::Decided);
-    assert_eq!(world.view().effect, Some(Word::RunEnded));
+    assert_eq!(world.desired_state(2, gone()), SetHoldReply::Decided);
+    assert_eq!(world.view().effect, Some(DecisionEffect::RunEnded));
     assert_eq!(world.view().outcome, Some(HoldOutcome::Answered));
     let mut world = World::new();
-    world.wish(1, open(60));
+    world.desired_state(1, open(60));
     world.say("ada", respond("yes")).unwrap();
-    world.told(ClosedAnswer::Applied);
-    world.wish(2, gone());
-    assert_eq!(world.view().effect, Some(Word::Applied));
+    world.told(CloseReply::Applied);
+    world.desired_state(2, gone());
+    assert_eq!(world.view().effect, Some(DecisionEffect::Applied));
 }
 
-/// Mend B-13, found by the simulation: the executor took a time-out while its run was paused, resumed, and
-/// wished it anew. Its answer to the old word confirmed that, and nobody would have woken the run.
+/// Mend B-13, found by the simulation: the executor took a timeout while its run was paused, resumed, and
+/// desired it anew. Its answer to the old word confirmed that, and nobody would have woken the run.
 #[test]
-fn a_newer_wish_is_answered_though_the_word_of_before_is_on_its_way() {
+fn a_newer_desired_state_is_answered_though_the_word_of_before_is_on_its_way() {
     let mut world = World::new();
-    world.wish(1, open(60));
+    world.desired_state(1, open(60));
     world.now = minute(60);
     world.fire();
     let before = world.closed().last().unwrap().rev;
-    assert_eq!(world.view().effect, Some(Word::Pending));
-    assert_eq!(world.wish(2, open(60)), WishAnswer::TimedOut);
+    assert_eq!(world.view().effect, Some(DecisionEffect::Pending));
+    assert_eq!(world.desired_state(2, open(60)), SetHoldReply::TimedOut);
     let after = world.closed().last().unwrap().rev;
     assert!(after > before, "said anew");
-    let answer = ClosedAnswer::OnResume;
+    let answer = CloseReply::OnResume;
     world
-        .put(RequestInput::Told {
+        .put(RequestInput::CloseAcked {
             rev: before,
             answer,
         })
         .unwrap();
-    assert_eq!(world.view().effect, Some(Word::Pending));
+    assert_eq!(world.view().effect, Some(DecisionEffect::Pending));
 }
 
 #[test]
 fn a_word_on_an_older_close_says_nothing() {
     let mut world = World::new();
-    world.wish(1, open(60));
+    world.desired_state(1, open(60));
     world.say("ada", respond("yes")).unwrap();
-    let answer = ClosedAnswer::RunEnded;
-    world.put(RequestInput::Told { rev: 1, answer }).unwrap();
-    assert_eq!(world.view().effect, Some(Word::Pending));
+    let answer = CloseReply::RunEnded;
+    world
+        .put(RequestInput::CloseAcked { rev: 1, answer })
+        .unwrap();
+    assert_eq!(world.view().effect, Some(DecisionEffect::Pending));
 }
 
 /// S3-R5
@@ -156,11 +167,11 @@ fn what_happens_when_time_is_up_is_what_was_asked_for() {
         spec.default = Some(json!("no"));
         let deadline = Some(minute(60));
         let spec = Box::new(spec);
-        world.wish(1, Want::Open { spec, deadline });
+        world.desired_state(1, HoldState::Open { spec, deadline });
         world.now = minute(60);
-        let rev = world.request.as_ref().unwrap().alarm.rev;
-        assert_eq!(world.fire_rev(rev), TimerAnswer::Applied);
-        assert_eq!(world.fire_rev(rev), TimerAnswer::Stale, "twice is once");
+        let rev = world.request.as_ref().unwrap().timer.rev;
+        assert_eq!(world.fire_rev(rev), TimerReply::Applied);
+        assert_eq!(world.fire_rev(rev), TimerReply::Stale, "twice is once");
         world
     };
     for on_timeout in [OnTimeout::Fail, OnTimeout::Skip, OnTimeout::Continue] {
@@ -187,22 +198,22 @@ fn what_happens_when_time_is_up_is_what_was_asked_for() {
 }
 
 #[test]
-fn an_escalated_request_is_not_timed_out_again_by_a_repeated_wish() {
+fn an_escalated_request_is_not_timed_out_again_by_a_repeated_desired_state() {
     let mut world = World::new();
     let mut spec = input_spec();
     spec.on_timeout = OnTimeout::Escalate;
-    let open = |deadline: i64| Want::Open {
+    let open = |deadline: i64| HoldState::Open {
         spec: Box::new(spec.clone()),
         deadline: Some(minute(deadline)),
     };
-    world.wish(1, open(60));
+    world.desired_state(1, open(60));
     world.now = minute(61);
     world.fire();
     assert_eq!(world.due(), Some(minute(6 * 60)), "its first rung");
-    let wished = world.effects.len();
-    world.wish(2, open(60));
-    assert_eq!(world.effects.len(), wished);
-    world.wish(3, open(120));
+    let desired = world.effects.len();
+    world.desired_state(2, open(60));
+    assert_eq!(world.effects.len(), desired);
+    world.desired_state(3, open(120));
     assert_eq!(world.due(), Some(minute(120)));
 }
 
@@ -212,35 +223,35 @@ fn without_a_deadline_time_is_never_up_and_the_owners_hear_of_it() {
     let mut world = World::new();
     let spec = Box::new(input_spec());
     let deadline = None;
-    world.wish(1, Want::Open { spec, deadline });
+    world.desired_state(1, HoldState::Open { spec, deadline });
     assert_eq!(world.due(), Some(minute(6 * 60)));
-    assert_eq!(world.fire_rev(7), TimerAnswer::Stale);
+    assert_eq!(world.fire_rev(7), TimerReply::Stale);
     for due in [6 * 60, 18 * 60] {
         world.now = minute(due);
         assert_eq!(world.due(), Some(world.now));
         world.fire();
     }
     assert_eq!(*world.phase(), Phase::Open { deadline: None });
-    assert_eq!(world.request.as_ref().unwrap().alarm.due, None);
+    assert_eq!(world.request.as_ref().unwrap().timer.due, None);
     assert_eq!(
         world.facts().last().unwrap(),
-        &(FactKind::Escalated, vec![])
+        &(RequestEventKind::Escalated, vec![])
     );
 }
 
 #[test]
 fn no_service_has_a_say_in_a_hold_that_stands_alone_and_no_timer_of_a_run_is_kept() {
     let mut world = World::alone();
-    let wish = RequestInput::Wish {
+    let desired_state = RequestInput::SetDesired {
         rev: 1,
-        want: open(60),
+        state: open(60),
     };
-    assert_eq!(world.put(wish).unwrap_err().code, "stands_alone");
+    assert_eq!(world.put(desired_state).unwrap_err().code, "stands_alone");
     let mut world = World::new();
-    let want = Want::Open {
+    let state = HoldState::Open {
         spec: Box::new(spec(HoldKind::Timer)),
         deadline: None,
     };
-    let wish = RequestInput::Wish { rev: 1, want };
-    assert_eq!(world.put(wish).unwrap_err().status, 422);
+    let desired_state = RequestInput::SetDesired { rev: 1, state };
+    assert_eq!(world.put(desired_state).unwrap_err().status, 422);
 }

@@ -13,22 +13,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::Claims;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::executor::TimerAnswer;
+use holdpoint_contracts::executor::TimerReply;
 use holdpoint_contracts::handoff::{
-    Decided, Decision, Effect as Word, Handled, RequestAction, RequestView,
+    Decided, Decision, Effect as DecisionEffect, RequestAction, RequestHistoryEntry, RequestView,
 };
 use holdpoint_contracts::hold::{
-    ClosedAnswer, HoldClosed, HoldHandled, HoldSpec, OnTimeout, Want, WishAnswer,
+    CloseReply, HandoffUpdate, HoldClosed, HoldSpec, HoldState, OnTimeout, SetHoldReply,
 };
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::notification::FactKind;
+use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, PolicyName, RunId, UserName, Workspace};
 use serde_json::json;
 
 use crate::domain::{
-    Aggregate, Answer, Caller, Effect, Fact, Found, Input, Need, Phase, Policy, Proof, Request,
-    RequestInput, Step, Stop, User, UserInput, decide,
+    Aggregate, Caller, Effect, Fact, Input, Lookup, Need, Outcome, Phase, Policy, Proof, Reply,
+    Request, RequestInput, Undecided, User, UserInput, decide,
 };
 
 pub(super) fn acme() -> Workspace {
@@ -64,24 +64,24 @@ pub(super) fn input_spec() -> HoldSpec {
 }
 
 /// Open until a minute.
-pub(super) fn open(deadline: i64) -> Want {
-    Want::Open {
+pub(super) fn open(deadline: i64) -> HoldState {
+    HoldState::Open {
         spec: Box::new(input_spec()),
         deadline: Some(minute(deadline)),
     }
 }
 
 /// Frozen since a minute.
-pub(super) fn frozen(since: i64, remaining_ms: u64) -> Want {
-    Want::Frozen {
+pub(super) fn frozen(since: i64, remaining_ms: u64) -> HoldState {
+    HoldState::Frozen {
         spec: Box::new(input_spec()),
         since: minute(since),
         remaining_ms: Some(remaining_ms),
     }
 }
 
-pub(super) fn gone() -> Want {
-    Want::Gone {
+pub(super) fn gone() -> HoldState {
+    HoldState::Withdrawn {
         reason: "the run was cancelled".to_owned(),
         by: None,
     }
@@ -129,7 +129,7 @@ pub(super) struct World {
     pub(super) loads: BTreeMap<UserName, u64>,
     /// What requests may name.
     pub(super) policies: BTreeMap<PolicyName, Policy>,
-    /// Everything that was wished of others.
+    /// Everything that was desired of others.
     pub(super) effects: Vec<Effect>,
 }
 
@@ -185,53 +185,59 @@ impl World {
         signed(name, &roles)
     }
 
-    pub(super) fn look(&self, need: &Need) -> Found {
+    pub(super) fn lookup(&self, need: &Need) -> Lookup {
         match need {
             Need::User(_, name) => self
                 .users
                 .get(name.as_str())
-                .map_or(Found::Absent, |user| Found::Here(Fact::User(user.clone()))),
+                .map_or(Lookup::Missing, |user| {
+                    Lookup::Found(Fact::User(user.clone()))
+                }),
             Need::Owners(_) => {
                 let owners = self.users.values().filter(|user| user.is_active_owner());
                 let names: BTreeSet<_> = owners.map(|user| user.name.clone()).collect();
-                Found::Here(Fact::Owners(names))
+                Lookup::Found(Fact::Owners(names))
             }
-            Need::Members(_) => Found::Here(Fact::Members(!self.users.is_empty())),
+            Need::Members(_) => Lookup::Found(Fact::Members(!self.users.is_empty())),
             Need::Role(_, role) => {
                 let members = self
                     .users
                     .values()
                     .filter(|user| user.active && user.roles.contains(role));
-                Found::Here(Fact::Role(members.map(|user| user.name.clone()).collect()))
+                Lookup::Found(Fact::Role(members.map(|user| user.name.clone()).collect()))
             }
-            Need::Loads(_) => Found::Here(Fact::Loads(self.loads.clone())),
+            Need::Loads(_) => Lookup::Found(Fact::Loads(self.loads.clone())),
             Need::Policy(_, name) => {
                 let policy = self.policies.get(name);
-                policy.map_or(Found::Absent, |one| {
-                    Found::Here(Fact::Policy(Box::new(one.clone())))
+                policy.map_or(Lookup::Missing, |one| {
+                    Lookup::Found(Fact::Policy(Box::new(one.clone())))
                 })
             }
-            Need::Request(_, id) => self.others.get(id).map_or(Found::Absent, |one| {
-                Found::Here(Fact::Request(Box::new(one.clone())))
+            Need::Request(_, id) => self.others.get(id).map_or(Lookup::Missing, |one| {
+                Lookup::Found(Fact::Request(Box::new(one.clone())))
             }),
             Need::Policies(_) => {
                 let live = self.policies.values().filter(|one| !one.deleted);
                 let names = live.map(|one| one.name.clone()).collect();
-                Found::Here(Fact::Policies(names))
+                Lookup::Found(Fact::Policies(names))
             }
         }
     }
 
     /// Asks as the kernel does: nothing is known until it was asked for, and rounds are few.
-    pub(super) fn decide(&self, state: Option<&Aggregate>, input: &Input) -> Result<Step, Stop> {
+    pub(super) fn decide(
+        &self,
+        state: Option<&Aggregate>,
+        input: &Input,
+    ) -> Result<Outcome, Undecided> {
         let mut known = BTreeSet::new();
         for _ in 0..=ROUNDS_MAX {
-            let look = |need: &Need| match known.contains(need) {
-                true => self.look(need),
-                false => Found::Unknown,
+            let lookup = |need: &Need| match known.contains(need) {
+                true => self.lookup(need),
+                false => Lookup::NotLoaded,
             };
-            match decide(state, input, &look, self.now) {
-                Err(Stop::Need(more)) => known.extend(more),
+            match decide(state, input, &lookup, self.now) {
+                Err(Undecided::NeedsMore(more)) => known.extend(more),
                 decided => return decided,
             }
         }
@@ -239,7 +245,7 @@ impl World {
     }
 
     /// Decides an input on the request, checks what always holds, and keeps what follows.
-    pub(super) fn put(&mut self, input: RequestInput) -> Result<Answer, Problem> {
+    pub(super) fn put(&mut self, input: RequestInput) -> Result<Reply, Problem> {
         let input = Input::Request {
             workspace: acme(),
             id: self.id,
@@ -248,29 +254,29 @@ impl World {
         let before = self.request.clone();
         let state = before.clone().map(|it| Aggregate::Request(Box::new(it)));
         match self.decide(state.as_ref(), &input) {
-            Ok(Step::Changed(change)) => {
+            Ok(Outcome::Decided(change)) => {
                 let Aggregate::Request(next) = change.state else {
                     panic!("a request became a user")
                 };
                 check(before.as_ref(), &next, &change.effects);
                 self.request = Some(*next);
                 let is_nudge = |one: &Effect| matches!(one, Effect::Changed { .. });
-                let wished = change.effects.into_iter().filter(|one| !is_nudge(one));
-                self.effects.extend(wished);
-                match change.answer {
-                    Answer::Late(problem) => Err(*problem),
+                let desired = change.effects.into_iter().filter(|one| !is_nudge(one));
+                self.effects.extend(desired);
+                match change.reply {
+                    Reply::Late(problem) => Err(*problem),
                     answer => Ok(answer),
                 }
             }
-            Ok(Step::Same(answer)) => Ok(answer),
-            Err(Stop::Refused(refusal)) => Err(refusal.problem()),
-            Err(Stop::Need(needs)) => panic!("nobody has {needs:?}"),
+            Ok(Outcome::Unchanged(answer)) => Ok(answer),
+            Err(Undecided::Refused(refusal)) => Err(refusal.problem()),
+            Err(Undecided::NeedsMore(needs)) => panic!("nobody has {needs:?}"),
         }
     }
 
-    pub(super) fn wish(&mut self, rev: u64, want: Want) -> WishAnswer {
-        match self.put(RequestInput::Wish { rev, want }).unwrap() {
-            Answer::Wish(answer) => answer,
+    pub(super) fn desired_state(&mut self, rev: u64, state: HoldState) -> SetHoldReply {
+        match self.put(RequestInput::SetDesired { rev, state }).unwrap() {
+            Reply::DesiredState(answer) => answer,
             other => panic!("{other:?}"),
         }
     }
@@ -292,29 +298,29 @@ impl World {
             version,
         };
         self.put(input).map(|answer| match answer {
-            Answer::Decided(decided) => *decided,
+            Reply::Decided(decided) => *decided,
             other => panic!("{other:?}"),
         })
     }
 
-    /// The alarm that was last wished for fires now.
-    pub(super) fn fire(&mut self) -> TimerAnswer {
-        let alarm = self.request.as_ref().unwrap().alarm;
-        self.fire_rev(alarm.rev)
+    /// The timer that was last desired for fires now.
+    pub(super) fn fire(&mut self) -> TimerReply {
+        let timer = self.request.as_ref().unwrap().timer;
+        self.fire_rev(timer.rev)
     }
 
-    pub(super) fn fire_rev(&mut self, rev: u64) -> TimerAnswer {
+    pub(super) fn fire_rev(&mut self, rev: u64) -> TimerReply {
         let due = self.now;
         match self.put(RequestInput::TimerFired { rev, due }).unwrap() {
-            Answer::Timer(answer) => answer,
+            Reply::Timer(answer) => answer,
             other => panic!("{other:?}"),
         }
     }
 
     /// The executor's word on the newest close.
-    pub(super) fn told(&mut self, answer: ClosedAnswer) {
+    pub(super) fn told(&mut self, answer: CloseReply) {
         let rev = self.closed().last().unwrap().rev;
-        self.put(RequestInput::Told { rev, answer }).unwrap();
+        self.put(RequestInput::CloseAcked { rev, answer }).unwrap();
     }
 
     pub(super) fn act(
@@ -330,18 +336,18 @@ impl World {
             version,
         };
         self.put(input).map(|answer| match answer {
-            Answer::Request(view) => *view,
+            Reply::Request(view) => *view,
             other => panic!("{other:?}"),
         })
     }
 
     /// What people were told, in order: what, and whom.
-    pub(super) fn facts(&self) -> Vec<(FactKind, Vec<String>)> {
+    pub(super) fn facts(&self) -> Vec<(RequestEventKind, Vec<String>)> {
         let facts = self.effects.iter().filter_map(|effect| match effect {
             Effect::Fact { fact, .. } => Some((fact.kind, fact.to.clone())),
             Effect::Timer { .. }
             | Effect::Close { .. }
-            | Effect::Handled { .. }
+            | Effect::RequestHistoryEntry { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
         });
@@ -367,7 +373,7 @@ impl World {
         let closed = self.effects.iter().filter_map(|effect| match effect {
             Effect::Close { closed, .. } => Some(closed),
             Effect::Timer { .. }
-            | Effect::Handled { .. }
+            | Effect::RequestHistoryEntry { .. }
             | Effect::Fact { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
@@ -376,9 +382,9 @@ impl World {
     }
 
     /// What the executor was told of what was done with a handoff, in order.
-    pub(super) fn handled(&self) -> Vec<&HoldHandled> {
+    pub(super) fn handled(&self) -> Vec<&HandoffUpdate> {
         let handled = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Handled { handled, .. } => Some(handled),
+            Effect::RequestHistoryEntry { handled, .. } => Some(handled),
             Effect::Timer { .. }
             | Effect::Close { .. }
             | Effect::Fact { .. }
@@ -393,7 +399,7 @@ impl World {
         let due = self.effects.iter().rev().find_map(|effect| match effect {
             Effect::Timer { due, .. } => Some(*due),
             Effect::Close { .. }
-            | Effect::Handled { .. }
+            | Effect::RequestHistoryEntry { .. }
             | Effect::Fact { .. }
             | Effect::Changed { .. }
             | Effect::UserChanged { .. } => None,
@@ -415,17 +421,17 @@ impl World {
         };
         let state = self.users.get(name).cloned().map(Aggregate::User);
         match self.decide(state.as_ref(), &input) {
-            Ok(Step::Changed(change)) => {
+            Ok(Outcome::Decided(change)) => {
                 let Aggregate::User(user) = change.state else {
                     panic!("a user became a request")
                 };
-                assert_eq!(change.answer, Answer::User(user.view()));
+                assert_eq!(change.reply, Reply::User(user.view()));
                 self.users.insert(name.to_owned(), user);
                 Ok(true)
             }
-            Ok(Step::Same(_)) => Ok(false),
-            Err(Stop::Refused(refusal)) => Err(refusal.problem()),
-            Err(Stop::Need(needs)) => panic!("nobody has {needs:?}"),
+            Ok(Outcome::Unchanged(_)) => Ok(false),
+            Err(Undecided::Refused(refusal)) => Err(refusal.problem()),
+            Err(Undecided::NeedsMore(needs)) => panic!("nobody has {needs:?}"),
         }
     }
 }
@@ -433,20 +439,20 @@ impl World {
 /// What holds after every change.
 fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
     assert_eq!(next.version, before.map_or(0, |it| it.version) + 1);
-    // Nothing waits without a waker: an alarm is set, or the owners know and time was up.
+    // Nothing waits without a waker: a timer is set, or the owners know and time was up.
     if let Phase::Open { deadline } = next.phase {
         let is_timer = next.spec.as_ref().unwrap().kind == HoldKind::Timer;
         // Whoever it was given to last may know nothing of what the owners were told before.
-        let owners_were = |one: &&Handled| {
+        let owners_were = |one: &&RequestHistoryEntry| {
             let note = one.note.as_deref().unwrap_or_default();
             note.contains("the owners")
         };
-        let said = next.handling.history.iter().rev();
+        let said = next.progress.history.iter().rev();
         let mut since = said.take_while(|one| one.action != "reassigned" || owners_were(one));
         let is_known = since.any(|one| owners_were(&one));
         // Whoever took the run over has it: the sweep of users who leave wakes others.
         assert!(
-            next.alarm.due.is_some() || next.is_owned() || (is_known && !is_timer),
+            next.timer.due.is_some() || next.is_owned() || (is_known && !is_timer),
             "{next:?}"
         );
         let is_escalated = next
@@ -454,11 +460,11 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
             .is_some_and(|at| deadline.is_none_or(|due| due <= at));
         let first = deadline.filter(|_| !is_escalated);
         assert!(
-            first.is_none_or(|due| next.alarm.due.is_some_and(|alarm| alarm <= due)),
+            first.is_none_or(|due| next.timer.due.is_some_and(|timer| timer <= due)),
             "{next:?}"
         );
     } else {
-        assert_eq!(next.alarm.due, None, "an alarm that nobody waits for");
+        assert_eq!(next.timer.due, None, "a timer that nobody waits for");
     }
     let is_told = |effect: &&Effect| matches!(effect, Effect::Changed { .. });
     let told = effects.iter().filter(is_told).count();
@@ -466,12 +472,12 @@ fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
     for effect in effects {
         match effect {
             Effect::Timer { rev, due, .. } => {
-                assert_eq!((*rev, *due), (next.alarm.rev, next.alarm.due));
+                assert_eq!((*rev, *due), (next.timer.rev, next.timer.due));
             }
             Effect::Close { closed, .. } => assert_eq!(Some(closed.rev), next.closed_rev),
-            Effect::Handled { handled, .. } => {
+            Effect::RequestHistoryEntry { handled, .. } => {
                 assert_eq!((handled.id, handled.rev), (next.id, next.version));
-                let is_closing = next.effect == Some(Word::Pending);
+                let is_closing = next.effect == Some(DecisionEffect::Pending);
                 assert!(!is_closing, "a history is in order: {next:?}");
             }
             Effect::Fact { fact, .. } => {

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdpoint_store::is_sqlite;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, Iterable, Statement};
 
-use crate::store::{counter_row, policy_row, request_row, user_fact_row, user_row};
+use crate::store::{counter_row, policy_row, request_row, user_change_row, user_row};
 
 pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, request_row::Entity).await;
     same_columns(db, user_row::Entity).await;
     same_columns(db, policy_row::Entity).await;
-    same_columns(db, user_fact_row::Entity).await;
+    same_columns(db, user_change_row::Entity).await;
     same_columns(db, counter_row::Entity).await;
     let sql = if is_sqlite(db) {
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
@@ -25,7 +25,8 @@ pub(super) async fn columns(db: &DatabaseConnection) {
         .map(|row| row.try_get("", "name").unwrap())
         .collect();
     let owned = "requests users policies user_facts user_fact_counter";
-    let of_kernel = "outbox idempotency dead_letters wishes kernels suspects handoff_migrations";
+    let of_kernel =
+        "outbox idempotency dead_letters desired states kernels suspects handoff_migrations";
     let expected = owned.split(' ').chain(of_kernel.split(' '));
     let expected: BTreeSet<_> = expected.map(str::to_owned).collect();
     assert_eq!(found, expected, "a table without an entity");

@@ -16,15 +16,15 @@ pub(super) async fn inboxes(db: &DatabaseConnection) {
         change(&mut one);
         (boxed(one), 0)
     };
-    let delegated = |one: &mut Request| one.handling.also = vec!["@user.bob".to_owned()];
+    let delegated = |one: &mut Request| one.progress.also = vec!["@user.bob".to_owned()];
     let states = [
         put(1, &["@user.alice"], &|one| {
-            one.handling.assignee = Some("alice".parse().unwrap());
+            one.progress.assignee = Some("alice".parse().unwrap());
             delegated(one);
         }),
         put(2, &[], &delegated),
         put(3, &["@role.ops"], &|one| {
-            one.handling
+            one.progress
                 .snooze(&"bob".parse().unwrap(), now(), now() + TimeDelta::hours(1));
         }),
     ];

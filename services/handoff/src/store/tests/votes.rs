@@ -5,7 +5,7 @@ use holdpoint_contracts::run::HoldKind;
 use sea_orm::DatabaseConnection;
 
 use super::{acme, boxed, filter, list_requests, now, open, request, save_all, sqlite, user};
-use crate::domain::{Mark, Phase, Request};
+use crate::domain::{AuditStamp, Phase, Request};
 use crate::store::Filter;
 
 #[tokio::test]
@@ -25,14 +25,14 @@ fn accepted(number: u32, to: &[&str], phase: Phase) -> Request {
         },
         ..HoldSpec::asking(HoldKind::Approval, "Deploy?")
     });
-    one.handling.assignee = Some("alice".parse().unwrap());
+    one.progress.assignee = Some("alice".parse().unwrap());
     one
 }
 
 /// S2-R4, People 8: it stays in the inbox of everybody who may vote until they have voted; once it is
 /// decided, it is found with all of them again.
 pub(super) async fn inboxes(db: &DatabaseConnection) {
-    let vote = |by: &str| Mark {
+    let vote = |by: &str| AuditStamp {
         by: by.to_owned(),
         at: now(),
     };
@@ -45,9 +45,9 @@ pub(super) async fn inboxes(db: &DatabaseConnection) {
     let to_ops = accepted(1, &["@role.ops"], open());
     let to_owners = accepted(2, &[], open());
     let mut voted = accepted(3, &["@role.ops"], open());
-    voted.handling.votes = vec![vote("bob")];
+    voted.progress.votes = vec![vote("bob")];
     let mut over = accepted(4, &["@role.ops"], decided);
-    over.handling.votes = vec![vote("carl"), vote("bob")];
+    over.progress.votes = vec![vote("carl"), vote("bob")];
     let states = [to_ops, to_owners, voted, over].map(|one| (boxed(one), 0));
     assert_eq!(save_all(db, &states).await, []);
     let acme = acme();

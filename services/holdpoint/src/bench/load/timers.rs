@@ -1,4 +1,4 @@
-//! Plays the owner of alarms: sets them in bulk and sees when they fire.
+//! Plays the owner of timers: sets them in bulk and sees when they fire.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use holdpoint_bus::{Bus, StreamUse};
 use holdpoint_clock::Clock;
-use holdpoint_contracts::executor::{self, TimerAnswer, TimersFired};
+use holdpoint_contracts::executor::{self, TimerReply, TimersFired};
 use holdpoint_contracts::message::{Envelope, Reply};
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::subject;
@@ -23,7 +23,7 @@ use crate::connection::WORKSPACE_DEFAULT;
 const BATCH: u64 = 500;
 const WINDOW: usize = 8;
 
-/// Between the last alarm's setting and the first one's due time, at the least.
+/// Between the last timer's setting and the first one's due time, at the least.
 const LEAD: TimeDelta = TimeDelta::seconds(5);
 
 /// Alarms that are surely set within a second: the lead grows with their number.
@@ -32,10 +32,10 @@ const SET_PER_SECOND: i64 = 5_000;
 /// How long to wait for what has not fired.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// One alarm that fired: its id, how late it came, in microseconds.
+/// One timer that fired: its id, how late it came, in microseconds.
 type Fired = (String, u64);
 
-/// The service that the alarms belong to; the executor's place, which does not run meanwhile.
+/// The service that the timers belong to; the executor's place, which does not run meanwhile.
 pub(super) struct Owner {
     bus: Bus,
     fired: mpsc::UnboundedReceiver<Fired>,
@@ -86,21 +86,21 @@ impl Owner {
         Ok(Self { bus, fired })
     }
 
-    /// One alarm that is due now.
+    /// One timer that is due now.
     pub(super) async fn one(&mut self) -> anyhow::Result<Value> {
         let began = Instant::now();
         let due = Clock::system().now();
         set(&self.bus, 0..1, |_| due).await?;
         let fired = tokio::time::timeout(GIVE_UP, self.fired.recv()).await;
         fired
-            .context("the alarm did not fire")?
+            .context("the timer did not fire")?
             .context("nobody listens")?;
-        Ok(json!({ "first_alarm_after_ms": ms(micros(began.elapsed())) }))
+        Ok(json!({ "first_timer_after_ms": ms(micros(began.elapsed())) }))
     }
 
     /// Alarms that come due evenly; answers when all have fired.
-    pub(super) async fn near(&mut self, alarms: u64, over_s: u64) -> anyhow::Result<Value> {
-        let count = i64::try_from(alarms)?;
+    pub(super) async fn near(&mut self, timers: u64, over_s: u64) -> anyhow::Result<Value> {
+        let count = i64::try_from(timers)?;
         let clock = Clock::system();
         let first = clock.now() + LEAD + TimeDelta::seconds(count / SET_PER_SECOND);
         let over_us = i64::try_from(over_s)? * 1_000_000;
@@ -109,14 +109,14 @@ impl Owner {
             first + TimeDelta::microseconds(number * over_us / count.max(1))
         };
         let began = Instant::now();
-        set(&self.bus, 0..alarms, due).await?;
+        set(&self.bus, 0..timers, due).await?;
         let set_s = began.elapsed().as_secs_f64();
         let is_in_time = clock.now() < first;
         let mut late = Vec::new();
         let mut times: HashMap<String, u32> = HashMap::new();
         let mut last = Instant::now();
         let to_wait = (first - clock.now()).to_std().unwrap_or_default() + GIVE_UP;
-        while (times.len() as u64) < alarms {
+        while (times.len() as u64) < timers {
             let Ok(Some((id, micros))) = tokio::time::timeout(to_wait, self.fired.recv()).await
             else {
                 break;
@@ -129,11 +129,11 @@ impl Owner {
         // scheduler's table shows that.
         let twice: u64 = times.values().map(|count| u64::from(*count) - 1).sum();
         Ok(json!({
-            "alarms": alarms,
-            "set_per_s": rate(alarms, set_s),
+            "timers": timers,
+            "set_per_s": rate(timers, set_s),
             "all_set_before_the_first_was_due": is_in_time,
             "fired": times.len(),
-            "lost": alarms - times.len() as u64,
+            "lost": timers - times.len() as u64,
             "told_twice": twice,
             "late_at_receipt": spread(late),
             "seconds": last.duration_since(began).as_secs_f64().round(),
@@ -142,7 +142,7 @@ impl Owner {
 }
 
 /// One for each that fired.
-type Answers = Reply<Vec<Reply<TimerAnswer>>>;
+type Answers = Reply<Vec<Reply<TimerReply>>>;
 
 /// Without one the scheduler tells it again.
 async fn answer(bus: &Bus, reply: Option<String>, answers: &Answers) {
@@ -164,23 +164,23 @@ fn take(body: &[u8], said: &mpsc::UnboundedSender<Fired>) -> Answers {
                 let late = (now - it.due).to_std().unwrap_or_default();
                 // Nobody to tell: the measurement is over.
                 drop(said.send((it.id, micros(late))));
-                Reply::Ok(TimerAnswer::Applied)
+                Reply::Ok(TimerReply::Applied)
             })
             .collect(),
     )
 }
 
 /// Alarms that are due in a day and after.
-pub(super) async fn far(bus: &Bus, alarms: u64) -> anyhow::Result<Value> {
+pub(super) async fn far(bus: &Bus, timers: u64) -> anyhow::Result<Value> {
     let first = Clock::system().now() + TimeDelta::days(1);
     let began = Instant::now();
     let due = |number: u64| {
         let number = i64::try_from(number).unwrap_or(0);
         first + TimeDelta::milliseconds(number * 86)
     };
-    set(bus, 0..alarms, due).await?;
+    set(bus, 0..timers, due).await?;
     let seconds = began.elapsed().as_secs_f64();
-    Ok(json!({ "far_alarms": alarms, "far_set_per_s": rate(alarms, seconds) }))
+    Ok(json!({ "far_timers": timers, "far_set_per_s": rate(timers, seconds) }))
 }
 
 async fn set(
@@ -211,7 +211,7 @@ async fn set(
             let envelope = Envelope::of_service(executor::SERVICE, command);
             match bus.ask(&workspace, &envelope).await {
                 Ok(_) => Ok(()),
-                Err(problem) => bail!("alarms were refused: {}", problem.detail),
+                Err(problem) => bail!("timers were refused: {}", problem.detail),
             }
         }
     });

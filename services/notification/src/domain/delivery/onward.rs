@@ -8,19 +8,19 @@ use holdpoint_ids::NotificationId;
 
 use super::{Delivery, OVER, Phase, Posting, Recipient, bounded, changed, ended};
 use crate::domain::note::course;
-use crate::domain::{Course, Effect, Look, Person, Step, Stop, active, both};
+use crate::domain::{Effect, LookupFn, Outcome, Person, RequestLifecycle, Undecided, active, both};
 
 /// It has failed for good by this way.
 pub(super) fn failed(
     delivery: &Delivery,
     error: &str,
-    look: Look<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
+) -> Result<Outcome, Undecided> {
     let mut next = delivery.clone();
     next.last_error = Some(bounded(error));
     next.phase = Phase::Failed;
-    let Some((person, course)) = concerned(delivery, look)? else {
+    let Some((person, course)) = concerned(delivery, lookup)? else {
         return Ok(changed(next, Vec::new()));
     };
     if is_settled(delivery, course) {
@@ -33,15 +33,15 @@ pub(super) fn failed(
 /// Its person does not want it by this way any more; perhaps by another.
 pub(super) fn unwanted(
     delivery: &Delivery,
-    look: Look<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
+) -> Result<Outcome, Undecided> {
     let mut next = delivery.clone();
     next.phase = Phase::Dropped;
     let channel = delivery.key.to.channel().as_str();
     let why = format!("The person does not want to be told of this by {channel}.");
     next.last_error = Some(why);
-    let effects = match concerned(delivery, look)? {
+    let effects = match concerned(delivery, lookup)? {
         Some((person, course)) if !is_settled(delivery, course) => {
             on(delivery, person.as_ref(), now)
         }
@@ -54,9 +54,9 @@ pub(super) fn unwanted(
 pub(super) fn sent(
     delivery: &Delivery,
     receipt: &str,
-    look: Look<'_>,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
-) -> Result<Step, Stop> {
+) -> Result<Outcome, Undecided> {
     let mut next = delivery.clone();
     next.phase = Phase::Sent {
         receipt: receipt.to_owned(),
@@ -64,7 +64,7 @@ pub(super) fn sent(
     let mut effects = Vec::new();
     if let Recipient::Chat(_) = delivery.key.to {
         let key = &delivery.key;
-        let course = course(&key.workspace, key.note.hold, look)?;
+        let course = course(&key.workspace, key.note.hold, lookup)?;
         let news = course.ended.filter(|_| course.is_over());
         if let Some(rev) = news.filter(|rev| key.note.rev.unwrap_or_default() < *rev) {
             let id = NotificationId {
@@ -79,8 +79,8 @@ pub(super) fn sent(
 }
 
 /// Whether its person could be told by another way.
-pub(super) fn has_another(delivery: &Delivery, look: Look<'_>) -> Result<bool, Stop> {
-    let Some((Some(person), _)) = concerned(delivery, look)? else {
+pub(super) fn has_another(delivery: &Delivery, lookup: LookupFn<'_>) -> Result<bool, Undecided> {
+    let Some((Some(person), _)) = concerned(delivery, lookup)? else {
         return Ok(false);
     };
     Ok(person.next(delivery.priority, &tried(delivery)).is_some())
@@ -89,19 +89,19 @@ pub(super) fn has_another(delivery: &Delivery, look: Look<'_>) -> Result<bool, S
 /// Whom it is for, and whether that matters still; none: it goes to no person.
 fn concerned(
     delivery: &Delivery,
-    look: Look<'_>,
-) -> Result<Option<(Option<Person>, Course)>, Stop> {
+    lookup: LookupFn<'_>,
+) -> Result<Option<(Option<Person>, RequestLifecycle)>, Undecided> {
     let key = &delivery.key;
     let Some((name, _)) = key.to.person() else {
         return Ok(None);
     };
-    let person = active(&key.workspace, name, look);
-    let course = course(&key.workspace, key.note.hold, look);
+    let person = active(&key.workspace, name, lookup);
+    let course = course(&key.workspace, key.note.hold, lookup);
     both(person, course).map(Some)
 }
 
 /// Whether nobody has to do anything because of it any more.
-fn is_settled(delivery: &Delivery, course: Course) -> bool {
+fn is_settled(delivery: &Delivery, course: RequestLifecycle) -> bool {
     course.is_settled(delivery.key.note.rev.unwrap_or_default())
 }
 

@@ -6,10 +6,10 @@ use holdpoint_contracts::notification::{self as contract, Channels, Chat, Webhoo
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{Course, Fact, Found, Need, Rules};
+use crate::domain::{Fact, Lookup, Need, RequestLifecycle, Rules};
 
 /// Ada, who has an address and is told by these ways.
-fn ada(order: &[Way]) -> Person {
+fn ada(order: &[PersonalChannel]) -> Person {
     let chat = Chat {
         enabled: true,
         from: Priority::Low,
@@ -35,38 +35,43 @@ fn ada(order: &[Way]) -> Person {
 }
 
 /// What a decision finds: a person, and how far the request has come.
-fn look(person: &Person, course: Course) -> impl Fn(&Need) -> Found {
+fn lookup(person: &Person, course: RequestLifecycle) -> impl Fn(&Need) -> Lookup {
     move |need: &Need| match need {
-        Need::Person(..) => Found::Here(Fact::Person(person.clone())),
-        Need::Course(..) => Found::Here(Fact::Course(course)),
+        Need::Person(..) => Lookup::Found(Fact::Person(person.clone())),
+        Need::RequestLifecycle(..) => Lookup::Found(Fact::RequestLifecycle(course)),
         Need::Members { .. }
         | Need::Webhooks(_)
         | Need::Watchers { .. }
-        | Need::Watching(..)
-        | Need::Unread { .. } => Found::Absent,
+        | Need::WatchStatus(..)
+        | Need::Unread { .. } => Lookup::Missing,
     }
 }
 
-const OPEN: Course = Course {
+const OPEN: RequestLifecycle = RequestLifecycle {
     opened: Some(1),
     ended: None,
     taken: None,
 };
 
-const OVER: Course = Course {
+const OVER: RequestLifecycle = RequestLifecycle {
     opened: Some(1),
     ended: Some(2),
     taken: None,
 };
 
 /// By mail alone, of something that is open.
-fn claim(delivery: &Delivery, now: DateTime<Utc>) -> Step {
-    super::claim(delivery, &look(&ada(&[Way::Email]), OPEN), now).unwrap()
+fn claim(delivery: &Delivery, now: DateTime<Utc>) -> Outcome {
+    super::claim(
+        delivery,
+        &lookup(&ada(&[PersonalChannel::Email]), OPEN),
+        now,
+    )
+    .unwrap()
 }
 
-fn reported(delivery: &Delivery, attempt: u32, report: &Report, now: DateTime<Utc>) -> Step {
-    let person = ada(&[Way::Email]);
-    super::reported(delivery, (attempt, report), &look(&person, OPEN), now).unwrap()
+fn reported(delivery: &Delivery, attempt: u32, report: &Report, now: DateTime<Utc>) -> Outcome {
+    let person = ada(&[PersonalChannel::Email]);
+    super::reported(delivery, (attempt, report), &lookup(&person, OPEN), now).unwrap()
 }
 
 pub(in crate::domain) fn delivery() -> Delivery {
@@ -83,7 +88,7 @@ pub(in crate::domain) fn delivery() -> Delivery {
         changed_at: DateTime::UNIX_EPOCH,
         phase: Phase::Pending {
             next_at: DateTime::UNIX_EPOCH,
-            waits: Wait::Turn,
+            waits: PendingReason::Turn,
         },
         attempts: 0,
         last_error: None,
@@ -91,8 +96,8 @@ pub(in crate::domain) fn delivery() -> Delivery {
     }
 }
 
-fn after(step: Step) -> (Delivery, Vec<Effect>) {
-    let Step::Changed(change) = step else {
+fn after(step: Outcome) -> (Delivery, Vec<Effect>) {
+    let Outcome::Decided(change) = step else {
         panic!("nothing changed");
     };
     let Aggregate::Delivery(next) = change.state else {
@@ -105,14 +110,18 @@ fn later() -> Report {
     Report::Later("no answer".to_owned())
 }
 
-/// M-5: handed out once a lease; tried again later and later, and then given up with the reason.
+/// M-5: dispatched once a lease; tried again later and later, and then given up with the reason.
 #[test]
 fn it_is_tried_later_and_later_and_then_given_up() {
     let (mut now, mut one, mut tries) = (DateTime::UNIX_EPOCH, delivery(), 0);
     loop {
         let (claimed, sends) = after(claim(&one, now));
         assert_eq!(sends.len(), 1);
-        assert_eq!(claim(&claimed, now), Step::Same(Answer::Done), "leased");
+        assert_eq!(
+            claim(&claimed, now),
+            Outcome::Unchanged(Reply::Done),
+            "leased"
+        );
         tries += 1;
         let (next, _) = after(reported(&claimed, tries, &later(), now));
         one = next;
@@ -125,7 +134,7 @@ fn it_is_tried_later_and_later_and_then_given_up() {
     assert_eq!((tries, &one.phase), (TRIES_MAX, &Phase::Failed));
     assert_eq!(one.last_error.as_deref(), Some("no answer"));
     assert!(now - DateTime::<Utc>::UNIX_EPOCH < TimeDelta::days(4));
-    assert_eq!(claim(&one, now), Step::Same(Answer::Done), "final");
+    assert_eq!(claim(&one, now), Outcome::Unchanged(Reply::Done), "final");
 }
 
 #[test]
@@ -136,14 +145,17 @@ fn a_hand_out_without_a_word_is_followed_by_another_and_late_good_news_counts() 
     assert_eq!((second.attempts, sends.len()), (2, 1));
     assert_eq!(
         reported(&second, 1, &later(), now),
-        Step::Same(Answer::Done)
+        Outcome::Unchanged(Reply::Done)
     );
     let sent = Report::Sent {
         receipt: "250".to_owned(),
     };
     let (done, _) = after(reported(&second, 1, &sent, now));
     assert!(matches!(done.phase, Phase::Sent { .. }));
-    assert_eq!(reported(&done, 2, &later(), now), Step::Same(Answer::Done));
+    assert_eq!(
+        reported(&done, 2, &later(), now),
+        Outcome::Unchanged(Reply::Done)
+    );
 }
 
 #[test]
@@ -160,15 +172,15 @@ fn what_cannot_help_is_not_tried_again() {
 /// as ever where there is none.
 #[test]
 fn what_is_urgent_falls_over_soon() {
-    let by = |order: &[Way]| {
+    let by = |order: &[PersonalChannel]| {
         let (person, mut now) = (ada(order), DateTime::UNIX_EPOCH);
-        let look = look(&person, OPEN);
+        let lookup = lookup(&person, OPEN);
         let mut one = delivery();
         one.priority = Priority::Urgent;
         loop {
-            let (claimed, _) = after(super::claim(&one, &look, now).unwrap());
+            let (claimed, _) = after(super::claim(&one, &lookup, now).unwrap());
             let report = (claimed.attempts, &later());
-            let (next, effects) = after(super::reported(&claimed, report, &look, now).unwrap());
+            let (next, effects) = after(super::reported(&claimed, report, &lookup, now).unwrap());
             one = next;
             let Phase::Pending { next_at, .. } = one.phase else {
                 return (one.phase, now - DateTime::UNIX_EPOCH, effects.len());
@@ -177,10 +189,10 @@ fn what_is_urgent_falls_over_soon() {
         }
     };
     assert_eq!(
-        by(&[Way::Email, Way::Chat]),
+        by(&[PersonalChannel::Email, PersonalChannel::Chat]),
         (Phase::Failed, FALLS_OVER_AFTER, 1)
     );
-    let (phase, took, effects) = by(&[Way::Email]);
+    let (phase, took, effects) = by(&[PersonalChannel::Email]);
     assert_eq!((phase, effects), (Phase::Failed, 0));
     assert!(took > TimeDelta::days(2));
 }
@@ -189,8 +201,11 @@ fn what_is_urgent_falls_over_soon() {
 /// was told just then hears how it ended.
 #[test]
 fn what_is_over_falls_over_to_nobody() {
-    let (person, now) = (ada(&[Way::Email, Way::Chat]), DateTime::UNIX_EPOCH);
-    let (open, over) = (look(&person, OPEN), look(&person, OVER));
+    let (person, now) = (
+        ada(&[PersonalChannel::Email, PersonalChannel::Chat]),
+        DateTime::UNIX_EPOCH,
+    );
+    let (open, over) = (lookup(&person, OPEN), lookup(&person, OVER));
     let (claimed, _) = after(super::claim(&delivery(), &open, now).unwrap());
     let never = Report::Never("550 no such user".to_owned());
     let (done, effects) = after(super::reported(&claimed, (1, &never), &over, now).unwrap());
@@ -252,12 +267,12 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn orders(which: u8) -> Vec<Way> {
+fn orders(which: u8) -> Vec<PersonalChannel> {
     match which {
-        0 => vec![Way::Email],
-        1 => vec![Way::Chat],
-        2 => vec![Way::Email, Way::Chat],
-        _ => vec![Way::Chat, Way::Email],
+        0 => vec![PersonalChannel::Email],
+        1 => vec![PersonalChannel::Chat],
+        2 => vec![PersonalChannel::Email, PersonalChannel::Chat],
+        _ => vec![PersonalChannel::Chat, PersonalChannel::Email],
     }
 }
 
@@ -265,7 +280,7 @@ fn orders(which: u8) -> Vec<Way> {
 struct Notice {
     rows: BTreeMap<Channel, Delivery>,
     person: Person,
-    course: Course,
+    course: RequestLifecycle,
     now: DateTime<Utc>,
 }
 
@@ -276,8 +291,10 @@ impl Notice {
     }
 
     /// Commits a decision: a row that is there stays as it is.
-    fn commit(&mut self, step: Step) {
-        let Step::Changed(change) = step else { return };
+    fn commit(&mut self, step: Outcome) {
+        let Outcome::Decided(change) = step else {
+            return;
+        };
         let Aggregate::Delivery(next) = change.state else {
             panic!("no delivery");
         };
@@ -317,11 +334,11 @@ impl Notice {
         }
         for one in self.open() {
             let (person, course) = (self.person.clone(), self.course);
-            let look = look(&person, course);
+            let lookup = lookup(&person, course);
             let step = match (&one.phase, event) {
                 (
                     Phase::Pending {
-                        waits: Wait::Answer,
+                        waits: PendingReason::Answer,
                         ..
                     },
                     Event::Takes,
@@ -330,28 +347,28 @@ impl Notice {
                     super::reported(
                         &one,
                         (one.attempts, &Report::Sent { receipt }),
-                        &look,
+                        &lookup,
                         self.now,
                     )
                 }
                 (
                     Phase::Pending {
-                        waits: Wait::Answer,
+                        waits: PendingReason::Answer,
                         ..
                     },
                     Event::Fails,
-                ) => super::reported(&one, (one.attempts, &later()), &look, self.now),
+                ) => super::reported(&one, (one.attempts, &later()), &lookup, self.now),
                 (
                     Phase::Pending {
-                        waits: Wait::Answer,
+                        waits: PendingReason::Answer,
                         ..
                     },
                     Event::Refuses,
                 ) => {
                     let never = Report::Never("no".to_owned());
-                    super::reported(&one, (one.attempts, &never), &look, self.now)
+                    super::reported(&one, (one.attempts, &never), &lookup, self.now)
                 }
-                _ => super::claim(&one, &look, self.now),
+                _ => super::claim(&one, &lookup, self.now),
             };
             self.commit(step.unwrap());
         }

@@ -1,7 +1,7 @@
 //! A person's own chat: which addresses will do, what is kept of them, and what is shown.
 
 use holdpoint_contracts::FieldError;
-use holdpoint_contracts::notification::{Channels, Preferences, Way};
+use holdpoint_contracts::notification::{Channels, PersonalChannel, Preferences};
 
 use crate::domain::Refusal;
 use crate::domain::webhook::{URL_BYTES_MAX, address};
@@ -13,7 +13,7 @@ const MORE: &str = "…";
 pub(super) fn wrong(channels: &Channels) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let order = &channels.order;
-    let count = |way: &Way| order.iter().filter(|one| *one == way).count();
+    let count = |way: &PersonalChannel| order.iter().filter(|one| *one == way).count();
     let is_twice = order.iter().any(|way| count(way) > 1);
     if order.is_empty() || is_twice {
         let message =
@@ -21,7 +21,7 @@ pub(super) fn wrong(channels: &Channels) -> Vec<FieldError> {
         errors.push(FieldError::at("/channels/order", message));
     }
     let chat = channels.chat.as_ref();
-    if chat.is_none() && order.contains(&Way::Chat) {
+    if chat.is_none() && order.contains(&PersonalChannel::Chat) {
         let message = "channels.order names chat: say where that is in channels.chat.url";
         errors.push(FieldError::at("/channels/chat", message));
     }

@@ -8,7 +8,7 @@ use holdpoint_ids::NotificationId;
 
 use super::quiet::{self, instants};
 use super::{Preferences, Rules};
-use crate::domain::{Aggregate, Answer, Change, Effect, Posting, Recipient, Step};
+use crate::domain::{Aggregate, Change, Effect, Outcome, Posting, Recipient, Reply};
 
 /// How urgent it is that somebody looks: quiet hours hold it back.
 const PRIORITY: Priority = Priority::Low;
@@ -51,9 +51,9 @@ impl Rules {
 
 /// It is time for a digest: one a day, whatever is said in between and however often this is decided.
 /// Days that were missed are not made up for.
-pub(in crate::domain) fn digest(known: &Preferences, now: DateTime<Utc>) -> Step {
+pub(in crate::domain) fn digest(known: &Preferences, now: DateTime<Utc>) -> Outcome {
     let Some(due) = known.digest_at.filter(|due| *due <= now) else {
-        return Step::Same(Answer::Done);
+        return Outcome::Unchanged(Reply::Done);
     };
     let rules = Rules::read(&known.said).unwrap_or_default();
     let to = Recipient::Digest(known.person.clone());
@@ -69,10 +69,10 @@ pub(in crate::domain) fn digest(known: &Preferences, now: DateTime<Utc>) -> Step
         version: known.version + 1,
         ..known.clone()
     };
-    Step::Changed(Box::new(Change {
+    Outcome::Decided(Box::new(Change {
         state: Aggregate::Preferences(Box::new(next)),
         effects: vec![deliver],
         facts: Vec::new(),
-        answer: Answer::Done,
+        reply: Reply::Done,
     }))
 }

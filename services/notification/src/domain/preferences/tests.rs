@@ -6,9 +6,9 @@ use holdpoint_ids::NotificationId;
 use proptest::prelude::*;
 
 use super::*;
-use holdpoint_contracts::notification::Wait;
+use holdpoint_contracts::notification::PendingReason;
 
-use crate::domain::{Delivery, Fact, Found, Need, Person, Phase, delivery};
+use crate::domain::{Delivery, Fact, Lookup, Need, Person, Phase, delivery};
 
 const ZONES: [&str; 8] = [
     "UTC",
@@ -95,15 +95,15 @@ fn a_channel_begins_at_a_priority() {
     assert!(
         Rules::read(&wanted)
             .unwrap()
-            .wants(Way::Email, Priority::Low)
+            .wants(PersonalChannel::Email, Priority::Low)
     );
     wanted.channels.email.from = Priority::High;
     let rules = Rules::read(&wanted).unwrap();
-    let mailed = |priority| rules.wants(Way::Email, priority);
+    let mailed = |priority| rules.wants(PersonalChannel::Email, priority);
     assert!(mailed(Priority::High) && !mailed(Priority::Normal));
     wanted.channels.email.enabled = false;
     let rules = Rules::read(&wanted).unwrap();
-    assert!(!rules.wants(Way::Email, Priority::Critical));
+    assert!(!rules.wants(PersonalChannel::Email, Priority::Critical));
 }
 
 fn ada(said: &contract::Preferences) -> Preferences {
@@ -156,7 +156,7 @@ fn a_digest_is_one_mail_a_day() {
     let mut known = ada(&wanted);
     known.digest_at = Some(at("2026-01-10T05:00:00Z"));
     let decided = |known: &Preferences, now: &str| {
-        let Step::Changed(change) = digest(known, at(now)) else {
+        let Outcome::Decided(change) = digest(known, at(now)) else {
             panic!("nothing is due");
         };
         let (Aggregate::Preferences(next), [Effect::Deliver { id, to, .. }]) =
@@ -174,7 +174,7 @@ fn a_digest_is_one_mail_a_day() {
     assert_eq!((next, same), (Some(at("2026-01-14T05:00:00Z")), id));
     known.digest_at = next;
     let early = digest(&known, at("2026-01-14T04:59:59Z"));
-    assert_eq!(early, Step::Same(Answer::Done));
+    assert_eq!(early, Outcome::Unchanged(Reply::Done));
 }
 
 /// What is wrong is told all at once, with where and how to mend it.
@@ -265,14 +265,14 @@ fn mail(next_at: DateTime<Utc>) -> Delivery {
         priority: Priority::High,
         phase: Phase::Pending {
             next_at,
-            waits: Wait::Turn,
+            waits: PendingReason::Turn,
         },
         ..delivery::tests::delivery()
     }
 }
 
 proptest! {
-    /// S4-R15: whenever a sweep comes by, a mail is never handed out in quiet hours, and never lost: it
+    /// S4-R15: whenever a sweep comes by, a mail is never dispatched in quiet hours, and never lost: it
     /// waits for an instant, and at that instant it goes.
     #[test]
     fn a_mail_is_never_sent_in_quiet_hours_and_never_lost(
@@ -281,22 +281,22 @@ proptest! {
         passes in proptest::collection::vec(1_i64..2_000, 1..6),
     ) {
         let rules = Rules::read(&said).unwrap();
-        let look = |need: &Need| match need {
-            Need::Person(_, name) => Found::Here(Fact::Person(Person {
+        let lookup = |need: &Need| match need {
+            Need::Person(_, name) => Lookup::Found(Fact::Person(Person {
                 name: name.clone(),
                 active: true,
                 has_mail: true,
                 may_look: true,
                 rules: rules.clone(),
             })),
-            Need::Members { .. } | Need::Course(..) | Need::Webhooks(_) | Need::Watchers { .. } | Need::Watching(..) | Need::Unread { .. } => Found::Absent,
+            Need::Members { .. } | Need::RequestLifecycle(..) | Need::Webhooks(_) | Need::Watchers { .. } | Need::WatchStatus(..) | Need::Unread { .. } => Lookup::Missing,
         };
         let (mut one, mut now) = (mail(start), start);
         // Passes at any time, and at last one at the very instant that it waits for.
         for minutes in passes.into_iter().map(Some).chain([None]) {
             let Phase::Pending { next_at, .. } = one.phase else { panic!("lost") };
             now = minutes.map_or(next_at.max(now), |minutes| now + TimeDelta::minutes(minutes));
-            let Ok(Step::Changed(change)) = delivery::claim(&one, &look, now) else {
+            let Ok(Outcome::Decided(change)) = delivery::claim(&one, &lookup, now) else {
                 prop_assert!(next_at > now, "due, and nothing happens");
                 continue;
             };

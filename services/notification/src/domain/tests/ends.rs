@@ -4,7 +4,7 @@
     reason = "a test names what it looks for, and passes by or fails on anything else"
 )]
 
-use holdpoint_contracts::notification::{EndNoted, RunEnded, Way, WebhookFormat};
+use holdpoint_contracts::notification::{PersonalChannel, RunEndRecorded, RunEnded, WebhookFormat};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::WebhookId;
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn run_ended(status: RunStatus) -> RunEnded {
 }
 
 /// Who watches, in the order of names; the rest is as in the world.
-fn look<'w>(world: &'w World, watching: &'w [String]) -> impl Fn(&Need) -> Found + 'w {
+fn lookup<'w>(world: &'w World, watching: &'w [String]) -> impl Fn(&Need) -> Lookup + 'w {
     move |need: &Need| match need {
         Need::Watchers {
             of, after, limit, ..
@@ -35,10 +35,10 @@ fn look<'w>(world: &'w World, watching: &'w [String]) -> impl Fn(&Need) -> Found
             let after = after.as_ref().map_or("", |name| name.as_str());
             let later = watching.iter().filter(|name| name.as_str() > after);
             let names = later.take(*limit).map(|name| name.parse().unwrap());
-            Found::Here(Fact::Members(names.collect()))
+            Lookup::Found(Fact::Members(names.collect()))
         }
-        Need::Watching(..)
-        | Need::Course(..)
+        Need::WatchStatus(..)
+        | Need::RequestLifecycle(..)
         | Need::Members { .. }
         | Need::Person(..)
         | Need::Webhooks(_)
@@ -46,29 +46,35 @@ fn look<'w>(world: &'w World, watching: &'w [String]) -> impl Fn(&Need) -> Found
     }
 }
 
-fn given(state: Option<&Aggregate>, input: &Input, look: Look<'_>) -> Result<Step, Stop> {
-    decide(state, input, look, DateTime::UNIX_EPOCH)
+fn given(
+    state: Option<&Aggregate>,
+    input: &Input,
+    lookup: LookupFn<'_>,
+) -> Result<Outcome, Undecided> {
+    decide(state, input, lookup, DateTime::UNIX_EPOCH)
 }
 
 /// All effects of telling an end, page after page.
-fn told(end: &RunEnded, look: Look<'_>) -> Vec<Effect> {
+fn told(end: &RunEnded, lookup: LookupFn<'_>) -> Vec<Effect> {
     let input = Input::Ended {
         workspace: acme(),
         end: Box::new(end.clone()),
     };
-    let Ok(Step::Changed(first)) = given(None, &input, look) else {
+    let Ok(Outcome::Decided(first)) = given(None, &input, lookup) else {
         panic!("not stored");
     };
-    assert_eq!(first.answer, Answer::EndNoted(EndNoted::Told));
+    assert_eq!(first.reply, Reply::RunEndRecorded(RunEndRecorded::Told));
     let (mut state, mut effects) = (first.state, first.effects);
-    let again = given(Some(&state), &input, look);
+    let again = given(Some(&state), &input, lookup);
     assert_eq!(
         again,
-        Ok(Step::Same(Answer::EndNoted(EndNoted::Known))),
+        Ok(Outcome::Unchanged(Reply::RunEndRecorded(
+            RunEndRecorded::Known
+        ))),
         "twice is once"
     );
     let go_on = Input::EndGoesOn(EndKey::of(&acme(), end));
-    while let Ok(Step::Changed(change)) = given(Some(&state), &go_on, look) {
+    while let Ok(Outcome::Decided(change)) = given(Some(&state), &go_on, lookup) {
         effects.extend(change.effects);
         state = change.state;
     }
@@ -106,15 +112,15 @@ fn who_watches_is_told_how_a_run_ended() {
         ("olga", &["owner"]),
     ]);
     let watching = names(&["ada", "bob", "dan"]);
-    let look = look(&world, &watching);
+    let lookup = lookup(&world, &watching);
     let all = names(&["ada", "bob"]);
     for status in [RunStatus::Completed, RunStatus::Failed] {
-        let effects = told(&run_ended(status), &look);
+        let effects = told(&run_ended(status), &lookup);
         assert_eq!(people(&effects), (all.clone(), all.clone()));
     }
     let mut cancelled = run_ended(RunStatus::Cancelled);
     cancelled.by = Some("ada".to_owned());
-    let effects = told(&cancelled, &look);
+    let effects = told(&cancelled, &lookup);
     assert_eq!(people(&effects), (names(&["bob"]), names(&["bob"])));
 }
 
@@ -123,9 +129,9 @@ fn who_watches_is_told_how_a_run_ended() {
 fn an_end_says_what_how_and_how_long() {
     let world = world(&[("ada", &["member"])]);
     let watching = names(&["ada"]);
-    let look = look(&world, &watching);
+    let lookup = lookup(&world, &watching);
     let shown = |status| {
-        let effects = told(&run_ended(status), &look);
+        let effects = told(&run_ended(status), &lookup);
         let mut notices = effects.iter().filter_map(|effect| match effect {
             Effect::Notice { notice, .. } => Some(notice.view(None)),
             _ => None,
@@ -160,14 +166,14 @@ fn an_end_that_nobody_watches_is_forgotten() {
         workspace: acme(),
         end: Box::new(run_ended(RunStatus::Failed)),
     };
-    let nobody = EndNoted::Nobody {
+    let nobody = RunEndRecorded::Nobody {
         agent: "outreach".parse().unwrap(),
         watch: 3,
         workspace_watch: 0,
     };
     assert_eq!(
-        given(None, &input, &look(&world, &[])),
-        Ok(Step::Same(Answer::EndNoted(nobody)))
+        given(None, &input, &lookup(&world, &[])),
+        Ok(Outcome::Unchanged(Reply::RunEndRecorded(nobody)))
     );
 }
 
@@ -175,7 +181,7 @@ fn an_end_that_nobody_watches_is_forgotten() {
 #[test]
 fn who_follows_too_late_is_told_at_once() {
     let world = world(&[("ada", &["member"])]);
-    let look = look(&world, &[]);
+    let lookup = lookup(&world, &[]);
     let end = run_ended(RunStatus::Failed);
     let watch = Watch {
         workspace: acme(),
@@ -190,7 +196,7 @@ fn who_follows_too_late_is_told_at_once() {
         end: Box::new(end),
     };
     let state = Aggregate::Watch(Box::new(watch));
-    let Ok(Step::Changed(change)) = given(Some(&state), &input, &look) else {
+    let Ok(Outcome::Decided(change)) = given(Some(&state), &input, &lookup) else {
         panic!("not told");
     };
     assert_eq!(people(&change.effects), (names(&["ada"]), names(&["ada"])));
@@ -198,9 +204,12 @@ fn who_follows_too_late_is_told_at_once() {
         panic!("no watch");
     };
     assert_eq!((after.since, after.version), (None, 6));
-    let again = given(Some(&change.state), &input, &look);
-    assert_eq!(again, Ok(Step::Same(Answer::Done)));
-    assert_eq!(given(None, &input, &look), Ok(Step::Same(Answer::Done)));
+    let again = given(Some(&change.state), &input, &lookup);
+    assert_eq!(again, Ok(Outcome::Unchanged(Reply::Done)));
+    assert_eq!(
+        given(None, &input, &lookup),
+        Ok(Outcome::Unchanged(Reply::Done))
+    );
 }
 
 /// S0-T4: somebody who is so new that the copy does not know them yet is told all the same, once, where no
@@ -208,7 +217,7 @@ fn who_follows_too_late_is_told_at_once() {
 #[test]
 fn who_is_new_and_follows_too_late_is_told_in_the_application() {
     let world = world(&[("dan", &[])]);
-    let look = look(&world, &[]);
+    let lookup = lookup(&world, &[]);
     let end = run_ended(RunStatus::Failed);
     for (person, copies) in [("zoe", &["zoe"][..]), ("dan", &[])] {
         let watch = Watch {
@@ -224,7 +233,7 @@ fn who_is_new_and_follows_too_late_is_told_in_the_application() {
             end: Box::new(end.clone()),
         };
         let state = Aggregate::Watch(Box::new(watch));
-        let Ok(Step::Changed(change)) = given(Some(&state), &input, &look) else {
+        let Ok(Outcome::Decided(change)) = given(Some(&state), &input, &lookup) else {
             panic!("not decided");
         };
         assert_eq!(people(&change.effects), (names(copies), names(&[])));
@@ -235,7 +244,7 @@ fn who_is_new_and_follows_too_late_is_told_in_the_application() {
 #[test]
 fn the_executor_hears_what_is_watched() {
     let world = World::new();
-    let look = look(&world, &[]);
+    let lookup = lookup(&world, &[]);
     let run = Watched::Run(request(HoldKind::Input).id.run);
     let agent = Watched::Agent("outreach".parse().unwrap());
     let request = Watched::Request(request(HoldKind::Input).id);
@@ -245,17 +254,17 @@ fn the_executor_hears_what_is_watched() {
             person: "ada".parse().unwrap(),
             of: of.clone(),
         };
-        let Ok(Step::Changed(change)) = given(None, &input, &look) else {
+        let Ok(Outcome::Decided(change)) = given(None, &input, &lookup) else {
             panic!("{of} is not watched");
         };
-        let effect = Effect::WatchEnds {
+        let effect = Effect::WatchRunEnds {
             workspace: acme(),
             by: EndsFor::Person("ada".parse().unwrap()),
             of: of.into(),
             rev: 1,
         };
         assert_eq!(change.effects.contains(&effect), is_told);
-        let Ok(Step::Same(_)) = given(Some(&change.state), &input, &look) else {
+        let Ok(Outcome::Unchanged(_)) = given(Some(&change.state), &input, &lookup) else {
             panic!("again changes something");
         };
     }
@@ -275,32 +284,32 @@ fn a_webhook_hears_of_ends_that_nobody_watches() {
         workspace: acme(),
         end: Box::new(run_ended(RunStatus::Failed)),
     };
-    let nobody = EndNoted::Nobody {
+    let nobody = RunEndRecorded::Nobody {
         agent: "outreach".parse().unwrap(),
         watch: 3,
         workspace_watch: 0,
     };
     for (hook, calls, noted) in [
-        (hook(&["run.failed"], true), true, EndNoted::Told),
-        (hook(&["run.completed"], true), false, EndNoted::Told),
+        (hook(&["run.failed"], true), true, RunEndRecorded::Told),
+        (hook(&["run.completed"], true), false, RunEndRecorded::Told),
         (hook(&["run.failed"], false), false, nobody.clone()),
         (hook(&["approval.*"], true), false, nobody),
     ] {
-        let look = |need: &Need| match need {
-            Need::Webhooks(_) => Found::Here(Fact::Webhooks(vec![hook.clone()])),
-            _ => Found::Absent,
+        let lookup = |need: &Need| match need {
+            Need::Webhooks(_) => Lookup::Found(Fact::Webhooks(vec![hook.clone()])),
+            _ => Lookup::Missing,
         };
-        match given(None, &input, &look) {
-            Ok(Step::Changed(change)) => {
+        match given(None, &input, &lookup) {
+            Ok(Outcome::Decided(change)) => {
                 assert!(calls, "{hook:?}");
                 let told = |effect: &Effect| matches!(effect, Effect::Deliver { .. });
                 assert!(change.effects.iter().any(told));
                 assert!(!change.effects.contains(&Effect::More), "nobody watches");
-                assert_eq!(change.answer, Answer::EndNoted(noted));
+                assert_eq!(change.reply, Reply::RunEndRecorded(noted));
             }
-            Ok(Step::Same(answer)) => {
+            Ok(Outcome::Unchanged(answer)) => {
                 assert!(!calls, "{hook:?}");
-                assert_eq!(answer, Answer::EndNoted(noted));
+                assert_eq!(answer, Reply::RunEndRecorded(noted));
             }
             other => panic!("{other:?}"),
         }
@@ -318,29 +327,30 @@ fn webhooks_and_rights_are_looked_at() {
         (&["*"], true),
         (&["run.completed", "input.*"], false),
     ] {
-        let look = |need: &Need| match need {
-            Need::Webhooks(_) => Found::Here(Fact::Webhooks(vec![Hook {
+        let lookup = |need: &Need| match need {
+            Need::Webhooks(_) => Lookup::Found(Fact::Webhooks(vec![Hook {
                 id,
                 events: names(events),
                 format: WebhookFormat::Standard,
                 active: true,
             }])),
-            Need::Watchers { after, .. } => Found::Here(Fact::Members(match after {
+            Need::Watchers { after, .. } => Lookup::Found(Fact::Members(match after {
                 None => vec!["ada".parse().unwrap()],
                 Some(_) => Vec::new(),
             })),
-            Need::Person(_, name) => Found::Here(Fact::Person(Person {
+            Need::Person(_, name) => Lookup::Found(Fact::Person(Person {
                 name: name.clone(),
                 active: true,
                 has_mail: true,
                 may_look: false,
                 rules: Rules::default(),
             })),
-            Need::Watching(..) | Need::Course(..) | Need::Members { .. } | Need::Unread { .. } => {
-                Found::Absent
-            }
+            Need::WatchStatus(..)
+            | Need::RequestLifecycle(..)
+            | Need::Members { .. }
+            | Need::Unread { .. } => Lookup::Missing,
         };
-        let effects = told(&end, &look);
+        let effects = told(&end, &lookup);
         assert_eq!(people(&effects).0, names(&[]), "she may not look any more");
         let calls: Vec<_> = effects
             .iter()
@@ -359,13 +369,13 @@ fn webhooks_and_rights_are_looked_at() {
 fn an_end_goes_by_the_way_that_a_person_wants() {
     let world = world(&[("ada", &["member"])]);
     let watching = names(&["ada"]);
-    let base = look(&world, &watching);
+    let base = lookup(&world, &watching);
     let mut said = holdpoint_contracts::notification::Preferences::default();
     said.channels.email.from = Priority::High;
     let rules = Rules::read(&said).unwrap();
-    let look = |need: &Need| match (need, base(need)) {
-        (Need::Person(..), Found::Here(Fact::Person(person))) => {
-            Found::Here(Fact::Person(Person {
+    let lookup = |need: &Need| match (need, base(need)) {
+        (Need::Person(..), Lookup::Found(Fact::Person(person))) => {
+            Lookup::Found(Fact::Person(Person {
                 rules: rules.clone(),
                 ..person
             }))
@@ -373,12 +383,15 @@ fn an_end_goes_by_the_way_that_a_person_wants() {
         (_, found) => found,
     };
     for (status, mailed) in [(RunStatus::Completed, false), (RunStatus::Failed, true)] {
-        let effects = told(&run_ended(status), &look);
+        let effects = told(&run_ended(status), &lookup);
         let outside = effects.iter().find_map(|effect| match effect {
             Effect::Deliver { to, .. } => to[0].to.person(),
             _ => None,
         });
-        assert_eq!(outside.map(|(_, way)| way), mailed.then_some(Way::Email));
+        assert_eq!(
+            outside.map(|(_, way)| way),
+            mailed.then_some(PersonalChannel::Email)
+        );
         assert_eq!(
             people(&effects).0,
             names(&["ada"]),
@@ -398,7 +411,7 @@ proptest! {
             .iter()
             .map(|name| (name.clone(), vec!["member"]))
             .collect();
-        let effects = told(&run_ended(RunStatus::Failed), &look(&world, &watching));
+        let effects = told(&run_ended(RunStatus::Failed), &lookup(&world, &watching));
         let (copies, outside) = people(&effects);
         prop_assert_eq!(&copies, &watching);
         prop_assert_eq!(&outside, &watching);

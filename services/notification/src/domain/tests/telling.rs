@@ -1,16 +1,16 @@
 //! Who is told how a request ended, and in which words.
 
-use holdpoint_contracts::hold::{BARGE_IN, HoldOutcome};
+use holdpoint_contracts::hold::{HoldOutcome, OPERATOR_TAKEOVER};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 
-fn told_of(fact: &RequestFact) -> Vec<Audience> {
+fn told_of(fact: &RequestEvent) -> Vec<Audience> {
     note::whom(fact)
 }
 
-pub(super) fn ended(kind: FactKind, by: Option<&str>, asked_by: &[&str]) -> RequestFact {
+pub(super) fn ended(kind: RequestEventKind, by: Option<&str>, asked_by: &[&str]) -> RequestEvent {
     let mut fact = fact(2, kind, &["@role.ops"]);
     fact.by = by.map(str::to_owned);
     fact.request.asked_by = asked_by.iter().map(ToString::to_string).collect();
@@ -26,7 +26,7 @@ fn users(names: &[&str]) -> Vec<Audience> {
 /// time; not of what they ended themselves, and not that it went with its run.
 #[test]
 fn whoever_asked_is_told_how_it_ended() {
-    use FactKind::{Decided, Expired, Withdrawn};
+    use RequestEventKind::{Decided, Expired, Withdrawn};
     for (kind, by, asked_by, told) in [
         (Decided, Some("ada"), &["cleo"][..], &["cleo"][..]),
         (Decided, Some("cleo"), &["cleo"], &[]),
@@ -53,10 +53,10 @@ fn whoever_asked_is_told_how_it_ended() {
 /// stays in the application.
 #[test]
 fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
-    let fact = ended(FactKind::Decided, Some("ada"), &["gone", "cleo"]);
+    let fact = ended(RequestEventKind::Decided, Some("ada"), &["gone", "cleo"]);
     let world = world(&[("gone", &[]), ("olga", &["owner"]), ("cleo", &["member"])]);
-    let look = |need: &Need| match need {
-        Need::Course(..) => Found::Here(Fact::Course(Course {
+    let lookup = |need: &Need| match need {
+        Need::RequestLifecycle(..) => Lookup::Found(Fact::RequestLifecycle(RequestLifecycle {
             opened: Some(1),
             ended: Some(2),
             taken: None,
@@ -65,16 +65,16 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
         | Need::Person(..)
         | Need::Webhooks(_)
         | Need::Watchers { .. }
-        | Need::Watching(..)
+        | Need::WatchStatus(..)
         | Need::Unread { .. } => found(&world, need),
     };
     let tell = |names: &[&str]| {
         let mut note = noted(fact.clone(), false);
-        note.fan = Fan::People {
+        note.fan = FanOutProgress::People {
             left: users(names),
             after: None,
         };
-        let Ok(Step::Changed(change)) = note::go_on(&note, &look, DateTime::UNIX_EPOCH) else {
+        let Ok(Outcome::Decided(change)) = note::go_on(&note, &lookup, DateTime::UNIX_EPOCH) else {
             panic!("nothing happened");
         };
         change
@@ -83,7 +83,7 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
     let Aggregate::Note(note) = &change.state else {
         panic!("no note");
     };
-    assert_eq!(note.fan, Fan::Done);
+    assert_eq!(note.fan, FanOutProgress::Done);
     let change = tell(&["gone", "cleo"]);
     assert!(
         !change
@@ -98,41 +98,41 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
 /// Whoever takes a run over knows it.
 #[test]
 fn whoever_barges_in_is_not_told_so() {
-    let mut fact = fact(1, FactKind::Opened, &["@user.nina"]);
+    let mut fact = fact(1, RequestEventKind::Opened, &["@user.nina"]);
     assert_eq!(told_of(&fact), users(&["nina"]));
-    fact.request.reason = Some(BARGE_IN.to_owned());
+    fact.request.reason = Some(OPERATOR_TAKEOVER.to_owned());
     assert_eq!(told_of(&fact), []);
-    fact.kind = FactKind::Assigned;
+    fact.kind = RequestEventKind::Assigned;
     assert_eq!(told_of(&fact), users(&["nina"]), "given to her later");
 }
 
 #[test]
 fn it_says_how_it_ended() {
-    let mut fact = ended(FactKind::Decided, Some("ada"), &["cleo"]);
+    let mut fact = ended(RequestEventKind::Decided, Some("ada"), &["cleo"]);
     fact.request.title = Some("Deploy 4.2?".to_owned());
     fact.request.outcome = Some(HoldOutcome::Rejected);
     fact.request.response = Some(json!("Not before Monday"));
-    let view = |fact: &RequestFact| note::view(&noted(fact.clone(), false), None, None).unwrap();
+    let view = |fact: &RequestEvent| note::view(&noted(fact.clone(), false), None, None).unwrap();
     let shown = view(&fact);
     assert_eq!(shown.title, "Rejected: Deploy 4.2?");
     assert_eq!(shown.message, "Rejected by ada: Not before Monday");
     fact.request.outcome = Some(HoldOutcome::Approved);
     fact.request.response = None;
     assert_eq!(view(&fact).message, "Approved by ada.");
-    (fact.kind, fact.by) = (FactKind::Expired, None);
+    (fact.kind, fact.by) = (RequestEventKind::Expired, None);
     assert_eq!(view(&fact).title, "Time was up: Deploy 4.2?");
     assert_eq!(view(&fact).message, "Time was up, and nobody had decided.");
 }
 
-pub(super) fn kinds() -> impl Strategy<Value = FactKind> {
+pub(super) fn kinds() -> impl Strategy<Value = RequestEventKind> {
     prop::sample::select(vec![
-        FactKind::Opened,
-        FactKind::Assigned,
-        FactKind::Escalated,
-        FactKind::TakenOver,
-        FactKind::Decided,
-        FactKind::Expired,
-        FactKind::Withdrawn,
+        RequestEventKind::Opened,
+        RequestEventKind::Assigned,
+        RequestEventKind::Escalated,
+        RequestEventKind::TakenOver,
+        RequestEventKind::Decided,
+        RequestEventKind::Expired,
+        RequestEventKind::Withdrawn,
     ])
 }
 
@@ -155,9 +155,9 @@ proptest! {
                 prop_assert_ne!(Some(name.as_str()), by.as_deref());
             }
             let others = names.iter().filter(|name| Some(**name) != by.as_deref()).count();
-            let is_silent = kind == FactKind::Withdrawn && by.is_none();
+            let is_silent = kind == RequestEventKind::Withdrawn && by.is_none();
             prop_assert_eq!(told.len(), if is_silent { 0 } else { others });
-        } else if kind == FactKind::TakenOver {
+        } else if kind == RequestEventKind::TakenOver {
             prop_assert!(told.is_empty());
         } else {
             prop_assert_eq!(told, Audience::all_of(&fact.to));

@@ -7,7 +7,7 @@ use super::telling::{ended, kinds};
 use super::*;
 
 /// Who watches what a fact is of; each need is answered as the tables do.
-fn look<'w>(world: &'w World, watching: &'w [&'w str]) -> impl Fn(&Need) -> Found + 'w {
+fn lookup<'w>(world: &'w World, watching: &'w [&'w str]) -> impl Fn(&Need) -> Lookup + 'w {
     move |need: &Need| match need {
         Need::Watchers {
             of, after, limit, ..
@@ -16,10 +16,10 @@ fn look<'w>(world: &'w World, watching: &'w [&'w str]) -> impl Fn(&Need) -> Foun
             let after = after.as_ref().map_or("", |name| name.as_str());
             let later = watching.iter().filter(|name| **name > after);
             let names = later.take(*limit).map(|name| name.parse().unwrap());
-            Found::Here(Fact::Members(names.collect()))
+            Lookup::Found(Fact::Members(names.collect()))
         }
-        Need::Watching(..) => Found::Here(Fact::Watching(0)),
-        Need::Course(..)
+        Need::WatchStatus(..) => Lookup::Found(Fact::WatchStatus(0)),
+        Need::RequestLifecycle(..)
         | Need::Members { .. }
         | Need::Person(..)
         | Need::Webhooks(_)
@@ -29,12 +29,12 @@ fn look<'w>(world: &'w World, watching: &'w [&'w str]) -> impl Fn(&Need) -> Foun
 
 /// All copies that a fact makes, in order: whose, and whether they only watch. Nothing leaves the
 /// application for who watches.
-fn copies(fact: &RequestFact, look: Look<'_>) -> Vec<(String, bool)> {
+fn copies(fact: &RequestEvent, lookup: LookupFn<'_>) -> Vec<(String, bool)> {
     let told = Input::Told {
         workspace: acme(),
         fact: Box::new(fact.clone()),
     };
-    let Ok(Step::Changed(first)) = asked(None, &told, look) else {
+    let Ok(Outcome::Decided(first)) = asked(None, &told, lookup) else {
         panic!("not stored");
     };
     let (mut state, mut all) = (first.state, Vec::new());
@@ -43,7 +43,7 @@ fn copies(fact: &RequestFact, look: Look<'_>) -> Vec<(String, bool)> {
             panic!("no note");
         };
         let go_on = Input::GoOn(note.key());
-        let Ok(Step::Changed(change)) = asked(Some(&state), &go_on, look) else {
+        let Ok(Outcome::Decided(change)) = asked(Some(&state), &go_on, lookup) else {
             return all;
         };
         let mut concerned = Vec::new();
@@ -73,9 +73,9 @@ fn copies(fact: &RequestFact, look: Look<'_>) -> Vec<(String, bool)> {
 }
 
 /// Those who have a copy once all is written: who has one keeps it.
-fn told(fact: &RequestFact, look: Look<'_>) -> BTreeMap<String, bool> {
+fn told(fact: &RequestEvent, lookup: LookupFn<'_>) -> BTreeMap<String, bool> {
     let mut told = BTreeMap::new();
-    for (name, watching) in copies(fact, look) {
+    for (name, watching) in copies(fact, lookup) {
         told.entry(name).or_insert(watching);
     }
     told
@@ -97,22 +97,22 @@ fn everybody() -> World {
 fn who_watches_is_told_beside_those_it_concerns() {
     let world = everybody();
     let watching = ["ada", "bob", "cleo", "dan"];
-    let look = look(&world, &watching);
-    let of = |fact: &RequestFact| told(fact, &look).into_iter().collect::<Vec<_>>();
+    let lookup = lookup(&world, &watching);
+    let of = |fact: &RequestEvent| told(fact, &lookup).into_iter().collect::<Vec<_>>();
     let told = |name: &str, watching| (name.to_owned(), watching);
-    let mut opened = fact(1, FactKind::Opened, &["@role.ops"]);
+    let mut opened = fact(1, RequestEventKind::Opened, &["@role.ops"]);
     opened.by = Some("bob".to_owned());
     assert_eq!(of(&opened), [told("ada", false), told("cleo", true)]);
-    let decided = ended(FactKind::Decided, Some("ada"), &["cleo"]);
+    let decided = ended(RequestEventKind::Decided, Some("ada"), &["cleo"]);
     assert_eq!(of(&decided), [told("bob", true), told("cleo", false)]);
-    let silent = ended(FactKind::Expired, None, &[]);
+    let silent = ended(RequestEventKind::Expired, None, &[]);
     assert_eq!(
         of(&silent),
         [told("ada", true), told("bob", true), told("cleo", true)]
     );
-    let escalated = fact(3, FactKind::Escalated, &["@user.olga"]);
+    let escalated = fact(3, RequestEventKind::Escalated, &["@user.olga"]);
     assert_eq!(of(&escalated), [told("olga", false)]);
-    let mut timer = fact(4, FactKind::Opened, &["@role.ops"]);
+    let mut timer = fact(4, RequestEventKind::Opened, &["@role.ops"]);
     timer.request.kind = HoldKind::Timer;
     assert_eq!(of(&timer), []);
 }
@@ -123,17 +123,21 @@ fn what_nobody_watches_costs_no_page() {
     let world = everybody();
     let told = Input::Told {
         workspace: acme(),
-        fact: Box::new(ended(FactKind::Expired, None, &[])),
+        fact: Box::new(ended(RequestEventKind::Expired, None, &[])),
     };
     for (watching, fan) in [
-        (&[][..], Fan::Done),
-        (&["bob"], Fan::Watchers { after: None }),
+        (&[][..], FanOutProgress::Done),
+        (&["bob"], FanOutProgress::Watchers { after: None }),
     ] {
-        let look = look(&world, watching);
-        let Ok(Step::Changed(change)) = decide(None, &told, &look, DateTime::UNIX_EPOCH) else {
+        let lookup = lookup(&world, watching);
+        let Ok(Outcome::Decided(change)) = decide(None, &told, &lookup, DateTime::UNIX_EPOCH)
+        else {
             panic!("not stored");
         };
-        assert_eq!(change.effects.contains(&Effect::More), fan != Fan::Done);
+        assert_eq!(
+            change.effects.contains(&Effect::More),
+            fan != FanOutProgress::Done
+        );
         let Aggregate::Note(note) = change.state else {
             panic!("no note");
         };
@@ -150,8 +154,8 @@ fn many_watchers_are_told_page_by_page() {
         .map(|name| (name.clone(), vec!["member"]))
         .collect();
     let watching: Vec<_> = names.iter().map(String::as_str).collect();
-    let fact = ended(FactKind::Decided, Some("u00000"), &["u00001"]);
-    let copies = copies(&fact, &look(&world, &watching));
+    let fact = ended(RequestEventKind::Decided, Some("u00000"), &["u00001"]);
+    let copies = copies(&fact, &lookup(&world, &watching));
     let told: Vec<_> = copies.iter().filter(|(_, watching)| *watching).collect();
     assert_eq!(told.len(), PAGE, "all but who did it");
     assert_eq!(copies.len(), PAGE + 1);
@@ -160,11 +164,11 @@ fn many_watchers_are_told_page_by_page() {
 /// Issue 4, "redacted per viewer": what was said is for those whom it concerns.
 #[test]
 fn a_watcher_reads_how_it_ended_and_not_what_was_said() {
-    let mut fact = ended(FactKind::Decided, Some("ada"), &["cleo"]);
+    let mut fact = ended(RequestEventKind::Decided, Some("ada"), &["cleo"]);
     fact.request.title = Some("Deploy 4.2?".to_owned());
     fact.request.outcome = Some(holdpoint_contracts::hold::HoldOutcome::Rejected);
     fact.request.response = Some("Not before Monday".into());
-    let copy = |fact: &RequestFact, watching| Copy {
+    let copy = |fact: &RequestEvent, watching| Copy {
         workspace: acme(),
         person: "bob".parse().unwrap(),
         of: Subject::Note(Box::new(noted(fact.clone(), false)), None),
@@ -178,7 +182,7 @@ fn a_watcher_reads_how_it_ended_and_not_what_was_said() {
     assert_eq!(shown.action_url, shown.link);
     let concerned = copy(&fact, false).view().unwrap();
     assert_eq!(concerned.message, "Rejected by ada: Not before Monday");
-    fact.kind = FactKind::Opened;
+    fact.kind = RequestEventKind::Opened;
     let shown = copy(&fact, true).view().unwrap();
     assert_eq!(shown.title, "Asked: Deploy 4.2?");
     assert_eq!(
@@ -186,7 +190,7 @@ fn a_watcher_reads_how_it_ended_and_not_what_was_said() {
         NotificationType::Custom,
         "it asks nothing of them"
     );
-    (fact.kind, fact.request.assignee) = (FactKind::Assigned, Some("nina".to_owned()));
+    (fact.kind, fact.request.assignee) = (RequestEventKind::Assigned, Some("nina".to_owned()));
     let shown = copy(&fact, true).view().unwrap();
     assert_eq!(shown.title, "With nina now: Deploy 4.2?");
 }
@@ -210,21 +214,21 @@ fn a_thing_is_watched_once() {
         of: agent.clone(),
     };
     assert_eq!(watch.key(), unwatch.key());
-    let count = |count| move |_: &Need| Found::Here(Fact::Watching(count));
+    let count = |count| move |_: &Need| Lookup::Found(Fact::WatchStatus(count));
     let decide = |state: Option<&Aggregate>, input, watched| {
         decide(state, input, &count(watched), DateTime::UNIX_EPOCH)
     };
     let changed = |step| match step {
-        Ok(Step::Changed(change)) => (change.state, change.answer),
+        Ok(Outcome::Decided(change)) => (change.state, change.reply),
         other => panic!("{other:?}"),
     };
     let full = decide(None, &watch, WATCHES_MAX);
     assert_eq!(full, Err(Refusal::TooManyWatches.into()));
     assert_eq!(Refusal::TooManyWatches.problem().status, 409);
     let (state, answer) = changed(decide(None, &watch, WATCHES_MAX - 1));
-    assert!(matches!(answer, Answer::Watching(added) if added.new));
+    assert!(matches!(answer, Reply::WatchStatus(added) if added.new));
     let again = decide(Some(&state), &watch, WATCHES_MAX);
-    assert!(matches!(again, Ok(Step::Same(Answer::Watching(known))) if !known.new));
+    assert!(matches!(again, Ok(Outcome::Unchanged(Reply::WatchStatus(known))) if !known.new));
     let (state, _) = changed(decide(Some(&state), &unwatch, 0));
     let gone = decide(Some(&state), &unwatch, 0);
     assert_eq!(gone, Err(Refusal::NoWatch(agent).into()));
@@ -247,12 +251,12 @@ proptest! {
     ) {
         let world = everybody();
         let fact = ended(kind, by, &asked_by);
-        let without = told(&fact, &look(&world, &[]));
-        let look = look(&world, &watching);
-        let told = told(&fact, &look);
+        let without = told(&fact, &lookup(&world, &[]));
+        let lookup = lookup(&world, &watching);
+        let told = told(&fact, &lookup);
         let concerned: BTreeMap<_, _> = told.iter().filter(|(_, watching)| !**watching).collect();
         prop_assert_eq!(concerned, without.iter().collect::<BTreeMap<_, _>>());
-        let is_news = !matches!(kind, FactKind::Escalated | FactKind::TakenOver);
+        let is_news = !matches!(kind, RequestEventKind::Escalated | RequestEventKind::TakenOver);
         for name in ["ada", "bob", "cleo", "dan", "olga"] {
             let expected = is_news
                 && watching.contains(&name)
@@ -261,7 +265,7 @@ proptest! {
                 && !without.contains_key(name);
             prop_assert_eq!(told.get(name) == Some(&true), expected, "{}", name);
         }
-        let mut seen = copies(&fact, &look);
+        let mut seen = copies(&fact, &lookup);
         seen.retain(|(_, watching)| *watching);
         let count = seen.len();
         seen.sort();

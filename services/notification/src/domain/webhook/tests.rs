@@ -5,25 +5,25 @@ use crate::domain::tests::fact;
 use crate::domain::{Effect, Person, Rules};
 
 /// Olga, who adds webhooks, is there or gone; otto is an owner.
-fn olga(active: bool) -> impl Fn(&Need) -> Found {
+fn olga(active: bool) -> impl Fn(&Need) -> Lookup {
     move |need: &Need| match need {
-        Need::Person(_, name) => Found::Here(Fact::Person(Person {
+        Need::Person(_, name) => Lookup::Found(Fact::Person(Person {
             name: name.clone(),
             active,
             has_mail: true,
             may_look: true,
             rules: Rules::default(),
         })),
-        Need::Members { .. } => Found::Here(Fact::Members(vec!["otto".parse().unwrap()])),
-        Need::Course(..)
+        Need::Members { .. } => Lookup::Found(Fact::Members(vec!["otto".parse().unwrap()])),
+        Need::RequestLifecycle(..)
         | Need::Webhooks(_)
         | Need::Watchers { .. }
-        | Need::Watching(..)
-        | Need::Unread { .. } => Found::Absent,
+        | Need::WatchStatus(..)
+        | Need::Unread { .. } => Lookup::Missing,
     }
 }
 
-fn called(known: &Webhook, call: &Call, now: DateTime<Utc>) -> Step {
+fn called(known: &Webhook, call: &Call, now: DateTime<Utc>) -> Outcome {
     super::called(known, call, &olga(true), now).unwrap()
 }
 
@@ -45,8 +45,8 @@ fn webhook() -> Webhook {
     }
 }
 
-fn after(step: Step) -> Webhook {
-    let Step::Changed(change) = step else {
+fn after(step: Outcome) -> Webhook {
+    let Outcome::Decided(change) = step else {
         panic!("nothing changed");
     };
     let Aggregate::Webhook(next) = change.state else {
@@ -69,49 +69,49 @@ fn a_webhook_is_told_of_what_it_wants() {
         (
             &["*"][..],
             WebhookFormat::Standard,
-            FactKind::Assigned,
+            RequestEventKind::Assigned,
             true,
         ),
         (
             &["handoff.*"],
             WebhookFormat::Standard,
-            FactKind::TakenOver,
+            RequestEventKind::TakenOver,
             true,
         ),
         (
             &["approval.*"],
             WebhookFormat::Standard,
-            FactKind::Opened,
+            RequestEventKind::Opened,
             false,
         ),
         (
             &["input.answered", "handoff.completed"],
             WebhookFormat::Standard,
-            FactKind::Decided,
+            RequestEventKind::Decided,
             true,
         ),
         (
             &["handoff.offered"],
             WebhookFormat::Standard,
-            FactKind::Decided,
+            RequestEventKind::Decided,
             false,
         ),
         (
             &["handoff.offered"],
             WebhookFormat::Slack,
-            FactKind::Decided,
+            RequestEventKind::Decided,
             true,
         ),
         (
             &["handoff.offered"],
             WebhookFormat::Slack,
-            FactKind::Assigned,
+            RequestEventKind::Assigned,
             false,
         ),
     ] {
         assert_eq!(told(events, format, kind), is_told, "{events:?} {kind:?}");
     }
-    let mut timer = handoff(FactKind::Expired);
+    let mut timer = handoff(RequestEventKind::Expired);
     timer.request.kind = HoldKind::Timer;
     assert!(
         !webhook().hook().unwrap().wants(&timer),
@@ -154,12 +154,15 @@ fn a_webhook_that_fails_for_days_is_disabled() {
     let one = after(called(&webhook(), &failed, start));
     assert_eq!(one.view().failing_since, Some(start));
     let day_four = start + TimeDelta::days(4);
-    assert_eq!(called(&one, &failed, day_four), Step::Same(Answer::Done));
+    assert_eq!(
+        called(&one, &failed, day_four),
+        Outcome::Unchanged(Reply::Done)
+    );
     let well = after(called(&one, &Call::Taken, day_four));
     assert_eq!(well.view().failing_since, None);
     assert_eq!(
         called(&well, &Call::Taken, day_four),
-        Step::Same(Answer::Done)
+        Outcome::Unchanged(Reply::Done)
     );
     let day_five = start + DISABLED_AFTER;
     let over = after(called(&one, &failed, day_five)).view();
@@ -176,19 +179,19 @@ fn a_webhook_that_fails_for_days_is_disabled() {
 
 #[test]
 fn there_is_room_for_so_many_and_the_same_again_is_the_same() {
-    let look = |count: usize| {
-        move |_: &Need| Found::Here(Fact::Webhooks(vec![webhook().hook().unwrap(); count]))
+    let lookup = |count: usize| {
+        move |_: &Need| Lookup::Found(Fact::Webhooks(vec![webhook().hook().unwrap(); count]))
     };
-    let added = after(add(None, &webhook(), &look(WEBHOOKS_MAX - 1)).unwrap());
-    let refused = add(None, &webhook(), &look(WEBHOOKS_MAX)).unwrap_err();
-    assert_eq!(refused, Stop::Refused(Refusal::TooManyWebhooks));
-    let again = add(Some(&added), &webhook(), &look(WEBHOOKS_MAX)).unwrap();
-    assert!(matches!(again, Step::Same(Answer::WebhookAdded(_))));
+    let added = after(add(None, &webhook(), &lookup(WEBHOOKS_MAX - 1)).unwrap());
+    let refused = add(None, &webhook(), &lookup(WEBHOOKS_MAX)).unwrap_err();
+    assert_eq!(refused, Undecided::Refused(Refusal::TooManyWebhooks));
+    let again = add(Some(&added), &webhook(), &lookup(WEBHOOKS_MAX)).unwrap();
+    assert!(matches!(again, Outcome::Unchanged(Reply::WebhookAdded(_))));
     let removed = after(remove(&added).unwrap());
     assert!(removed.secret.is_empty() && removed.hook().is_none());
     assert_eq!(
         remove(&removed).unwrap_err(),
-        Stop::Refused(Refusal::NoWebhook(added.id))
+        Undecided::Refused(Refusal::NoWebhook(added.id))
     );
 }
 
@@ -200,7 +203,7 @@ fn a_disabled_webhook_is_told_of_and_may_be_enabled_again() {
     let now = DateTime::UNIX_EPOCH;
     let told = |active, known: &Webhook| {
         let step = super::called(known, &gone, &olga(active), now).unwrap();
-        let Step::Changed(change) = step else {
+        let Outcome::Decided(change) = step else {
             return (Vec::new(), None);
         };
         let Aggregate::Webhook(next) = change.state else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::notification::{FactKind, Mark};
+use holdpoint_contracts::notification::{FeedCursor, RequestEventKind};
 use holdpoint_ids::{HoldId, NotificationId, UserName, Workspace};
 use holdpoint_store::begin_write;
 use sea_orm::DatabaseConnection;
@@ -11,7 +11,7 @@ use sea_orm::DatabaseConnection;
 use super::super::copy_row::{self, After, Copies, Filter};
 use super::super::{change_row, copy_row::Behind, note_row};
 use crate::domain::tests::fact;
-use crate::domain::{Fan, Note};
+use crate::domain::{FanOutProgress, Note};
 
 /// Who is told of what, on which tables.
 struct Desk<'d> {
@@ -67,7 +67,7 @@ impl Desk<'_> {
     async fn news(
         &self,
         name: &str,
-        mut after: Option<Mark>,
+        mut after: Option<FeedCursor>,
         unread: bool,
     ) -> Vec<(u32, u64, bool)> {
         let (person, mut all) = (person(name), Vec::new());
@@ -85,7 +85,7 @@ impl Desk<'_> {
             };
             all.push((row.hold.number, row.seq, row.read_at.is_some()));
             let (seq, hold) = (row.seq, row.hold);
-            after = Some(Mark {
+            after = Some(FeedCursor {
                 seq,
                 id: NotificationId { hold, rev: None },
             });
@@ -200,18 +200,18 @@ pub(super) async fn reminders_are_renewed(db: &DatabaseConnection) {
         now,
     };
     let told = [
-        (1, FactKind::Opened, &["ada", "bob"][..]),
-        (2, FactKind::Assigned, &["ada"]),
-        (3, FactKind::Escalated, &["ada", "bob"]),
-        (7, FactKind::Escalated, &["ada"]),
-        (5, FactKind::Escalated, &["ada", "eve"]),
+        (1, RequestEventKind::Opened, &["ada", "bob"][..]),
+        (2, RequestEventKind::Assigned, &["ada"]),
+        (3, RequestEventKind::Escalated, &["ada", "bob"]),
+        (7, RequestEventKind::Escalated, &["ada"]),
+        (5, RequestEventKind::Escalated, &["ada", "eve"]),
     ];
     for (rev, kind, people) in told {
         let told = Note {
             workspace: workspace.clone(),
             fact: fact(rev, kind, &[]),
             again: false,
-            fan: Fan::Done,
+            fan: FanOutProgress::Done,
             told: 0,
             version: 1,
         };
@@ -225,7 +225,7 @@ pub(super) async fn reminders_are_renewed(db: &DatabaseConnection) {
                 at: now,
                 read_at: None,
                 watching: false,
-                renews: kind == FactKind::Escalated,
+                renews: kind == RequestEventKind::Escalated,
                 seq,
                 people: &people,
             };

@@ -11,7 +11,7 @@ use sea_orm_migration::MigratorTrait as _;
 
 use super::super::turns::{Fanning as _, Turns};
 use super::super::{end_row, old, watch_row, watching};
-use crate::domain::{End, EndKey, Fan, Key, Watch};
+use crate::domain::{End, EndKey, FanOutProgress, Key, Watch};
 
 fn acme() -> Workspace {
     "ends".parse().unwrap()
@@ -35,7 +35,7 @@ fn end(number: u32) -> End {
             watch: 1,
             workspace_watch: 0,
         },
-        fan: Fan::Watchers { after: None },
+        fan: FanOutProgress::Watchers { after: None },
         version: 1,
     }
 }
@@ -74,7 +74,7 @@ pub(super) async fn ends(db: &DatabaseConnection) {
     assert_eq!(loaded, std::slice::from_ref(&first));
     assert_eq!(EndKey::fanning(&tx, 0, 9).await.unwrap().len(), 2);
     let done = End {
-        fan: Fan::Done,
+        fan: FanOutProgress::Done,
         version: 2,
         ..first.clone()
     };
@@ -136,7 +136,7 @@ pub(super) async fn earlier_watches_are_told(location: &Location) {
     db.close().await.unwrap();
     migrate::<Migrator>(location).await.unwrap();
     let db = open_writer(location).await.unwrap();
-    let sql = "SELECT id, rev, body FROM wishes WHERE kind = 'watch_ends' ORDER BY id";
+    let sql = "SELECT id, rev, body FROM desired_states WHERE kind = 'watch_run_ends' ORDER BY id";
     let statement = Statement::from_string(db.get_database_backend(), sql);
     let rows = db.query_all_raw(statement).await.unwrap();
     let read = |row: &sea_orm::QueryResult| -> (String, i64, Watched) {
@@ -148,10 +148,10 @@ pub(super) async fn earlier_watches_are_told(location: &Location) {
             of,
         )
     };
-    let wished: Vec<_> = rows.iter().map(read).collect();
+    let desired: Vec<_> = rows.iter().map(read).collect();
     let agent = Watched::Agent("my.agent".parse().unwrap());
     assert_eq!(
-        wished,
+        desired,
         [
             ("ada/agent_my.agent".to_owned(), 3, agent),
             (format!("ada/{run}"), 1, run.parse().unwrap()),

@@ -17,7 +17,7 @@ use super::{
     call, failure,
 };
 use crate::{
-    targets::TargetPolicy,
+    targets::EgressPolicy,
     tool::{Tool, ToolFailure},
 };
 
@@ -28,7 +28,7 @@ pub(super) fn install_tls() {
         .ok();
 }
 
-pub(super) fn tool(policy: TargetPolicy) -> HttpRequest {
+pub(super) fn tool(policy: EgressPolicy) -> HttpRequest {
     install_tls();
     HttpRequest::new(policy, DEFAULT_TIMEOUT).unwrap()
 }
@@ -79,7 +79,7 @@ pub(super) fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-async fn failed(policy: TargetPolicy, args: Value) -> ToolFailure {
+async fn failed(policy: EgressPolicy, args: Value) -> ToolFailure {
     failure(&tool(policy), args).await
 }
 
@@ -102,7 +102,7 @@ async fn a_call_says_which_step_calls_and_its_answer_is_the_result() {
     });
     let mut call = call(args);
     call.traceparent = Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned());
-    let done = tool(TargetPolicy::AllowPrivate).call(&call).await.unwrap();
+    let done = tool(EgressPolicy::AllowPrivate).call(&call).await.unwrap();
     assert_eq!(done.data["status"], 201);
     assert_eq!(done.data["body"], json!({ "ok": true }));
     assert_eq!(done.data["headers"]["content-type"], "application/json");
@@ -132,7 +132,7 @@ async fn a_text_answer_is_kept_as_text() {
         server(vec![answer("200 OK", "x-a: 1\r\nx-a: 2\r\n", "{\"no\"")]).await;
     let mut call = call(json!({ "url": format!("http://{at}/") }));
     call.step_token = None;
-    let done = tool(TargetPolicy::AllowPrivate).call(&call).await.unwrap();
+    let done = tool(EgressPolicy::AllowPrivate).call(&call).await.unwrap();
     assert_eq!(done.data["body"], "{\"no\"");
     assert_eq!(done.data["headers"]["x-a"], "1, 2");
     let request = requests.recv().await.unwrap();
@@ -145,7 +145,7 @@ async fn a_text_answer_is_kept_as_text() {
 async fn an_error_status_fails_the_step_and_tells_only_the_status() {
     let (at, _requests) = server(vec![answer("503 Service Unavailable", "", "pg://secret")]).await;
     let url = format!("http://{at}/?key=hunter2");
-    let failure = failed(TargetPolicy::AllowPrivate, json!({ "url": url })).await;
+    let failure = failed(EgressPolicy::AllowPrivate, json!({ "url": url })).await;
     assert_eq!(failure.code, "http_status");
     assert_eq!(
         failure.message,
@@ -165,7 +165,7 @@ async fn an_answer_above_the_limit_of_a_result_fails_the_step() {
         answer("200 OK", "", &grows_when_escaped),
     ])
     .await;
-    let tool = tool(TargetPolicy::AllowPrivate);
+    let tool = tool(EgressPolicy::AllowPrivate);
     let args = json!({ "url": format!("http://{at}/") });
     let done = tool.call(&call(args.clone())).await.unwrap();
     assert_eq!(done.data["body"], Value::from(fits));
@@ -190,7 +190,7 @@ async fn a_redirect_to_another_origin_carries_no_header_of_the_step() {
         "url": format!("http://{first}/"),
         "headers": { "x-api-key": "hunter2" },
     });
-    let done = tool(TargetPolicy::AllowPrivate)
+    let done = tool(EgressPolicy::AllowPrivate)
         .call(&call(args))
         .await
         .unwrap();
@@ -221,7 +221,7 @@ async fn a_redirect_carries_a_body_to_its_own_origin_only() {
         .await;
         let url = format!("http://{first}/");
         let args = json!({ "method": "POST", "url": url, "body": { "card": "hunter2" } });
-        let failure = failed(TargetPolicy::AllowPrivate, args).await;
+        let failure = failed(EgressPolicy::AllowPrivate, args).await;
         assert_eq!(failure.code, "redirect_refused");
         assert!(failure.message.contains("another origin"), "{failure:?}");
         for path in ["POST / ", "POST /again "] {
@@ -242,7 +242,7 @@ async fn a_post_that_is_redirected_by_303_becomes_a_get_without_body() {
     ])
     .await;
     let args = json!({ "method": "POST", "url": format!("http://{at}/"), "body": "text" });
-    tool(TargetPolicy::AllowPrivate)
+    tool(EgressPolicy::AllowPrivate)
         .call(&call(args))
         .await
         .unwrap();
@@ -261,7 +261,7 @@ async fn the_sixth_redirect_is_not_followed() {
     let hop = || answer("302 Found", "location: /\r\n", "");
     let (at, mut requests) = server((0..6).map(|_| hop()).collect()).await;
     let args = json!({ "url": format!("http://{at}/") });
-    let failure = failed(TargetPolicy::AllowPrivate, args).await;
+    let failure = failed(EgressPolicy::AllowPrivate, args).await;
     assert_eq!(failure.code, "too_many_redirects");
     let mut count = 0;
     while requests.recv().await.is_some() {
@@ -280,7 +280,7 @@ async fn private_targets_are_refused_as_address_as_name_and_after_a_redirect() {
         "http://169.254.169.254/latest/",
         "ftp://example.com/",
     ] {
-        let failure = failed(TargetPolicy::PublicOnly, json!({ "url": url })).await;
+        let failure = failed(EgressPolicy::PublicOnly, json!({ "url": url })).await;
         assert_eq!(failure.code, "target_refused", "{url}: {failure:?}");
         assert!(!failure.message.contains("hunter2"));
     }
@@ -291,7 +291,7 @@ async fn private_targets_are_refused_as_address_as_name_and_after_a_redirect() {
     )])
     .await;
     let args = json!({ "url": format!("http://{at}/") });
-    let hop = failed(TargetPolicy::AllowPrivate, args).await;
+    let hop = failed(EgressPolicy::AllowPrivate, args).await;
     assert_eq!(hop.code, "target_refused");
 }
 
@@ -300,7 +300,7 @@ async fn private_targets_are_refused_as_address_as_name_and_after_a_redirect() {
 async fn a_server_that_never_answers_is_given_up_on() {
     install_tls();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let tool = HttpRequest::new(TargetPolicy::AllowPrivate, Duration::from_millis(50)).unwrap();
+    let tool = HttpRequest::new(EgressPolicy::AllowPrivate, Duration::from_millis(50)).unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let silent = failure(&tool, json!({ "url": url })).await;
     assert_eq!(silent.code, "timeout");
@@ -313,7 +313,7 @@ async fn a_server_that_is_not_there_is_told_without_its_address() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/?key=hunter2", listener.local_addr().unwrap());
     drop(listener);
-    let absent = failed(TargetPolicy::AllowPrivate, json!({ "url": url })).await;
+    let absent = failed(EgressPolicy::AllowPrivate, json!({ "url": url })).await;
     assert_eq!(absent.code, "connect_failed");
     assert_eq!(absent.message, "The address could not be reached.");
 }
@@ -355,7 +355,7 @@ async fn a_request_that_cannot_be_made_says_what_to_change() {
         ),
     ];
     for (args, code, part) in cases {
-        let failure = failed(TargetPolicy::AllowPrivate, args).await;
+        let failure = failed(EgressPolicy::AllowPrivate, args).await;
         assert_eq!(failure.code, code);
         assert!(failure.message.contains(part), "{failure:?}");
         assert!(!failure.message.contains("hunter2"), "{failure:?}");

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::call;
 use super::http::{answer, server, tool};
-use crate::targets::TargetPolicy;
+use crate::targets::EgressPolicy;
 use crate::tool::{Tool as _, ToolFailure, ToolResult};
 use crate::tools::HttpTool;
 
-async fn called(policy: TargetPolicy, url: String, args: Value) -> ToolResult {
+async fn called(policy: EgressPolicy, url: String, args: Value) -> ToolResult {
     let mut call = call(args);
     call.http = Some(HttpCall {
         method: "POST".to_owned(),
@@ -27,7 +27,7 @@ async fn the_arguments_are_the_body_and_the_answer_is_the_result() {
     let json_type = "content-type: application/json\r\n";
     let (at, mut requests) = server(vec![answer("201 Created", json_type, r#"{"id":7}"#)]).await;
     let url = format!("http://{at}/refunds");
-    let done = called(TargetPolicy::AllowPrivate, url, json!({ "amount": 5 }))
+    let done = called(EgressPolicy::AllowPrivate, url, json!({ "amount": 5 }))
         .await
         .unwrap();
     assert_eq!(done.data, json!({ "id": 7 }));
@@ -56,7 +56,7 @@ async fn an_empty_answer_is_null_and_another_than_json_is_text() {
     ] {
         let (at, _requests) = server(vec![answer(status, "", body)]).await;
         let url = format!("http://{at}/");
-        let done = called(TargetPolicy::AllowPrivate, url, json!({})).await;
+        let done = called(EgressPolicy::AllowPrivate, url, json!({})).await;
         assert_eq!(done.unwrap().data, data);
     }
 }
@@ -67,7 +67,7 @@ async fn any_other_status_fails_and_says_nothing_of_the_body() {
     for status in ["304 Not Modified", "404 Not Found", "500 Oh No"] {
         let (at, _requests) = server(vec![answer(status, "", "")]).await;
         let url = format!("http://{at}/?key=secret");
-        let failure = called(TargetPolicy::AllowPrivate, url, json!({}))
+        let failure = called(EgressPolicy::AllowPrivate, url, json!({}))
             .await
             .unwrap_err();
         assert_eq!(failure.code, "http_status", "{status}");
@@ -88,7 +88,7 @@ async fn neither_token_nor_arguments_follow_a_redirect_to_another_origin() {
     .await;
     let call = async || {
         let url = format!("http://{first}/");
-        called(TargetPolicy::AllowPrivate, url, json!({ "amount": 5 })).await
+        called(EgressPolicy::AllowPrivate, url, json!({ "amount": 5 })).await
     };
     assert_eq!(call().await.unwrap_err().code, "redirect_refused");
     assert!(told.try_recv().is_err());
@@ -103,7 +103,7 @@ async fn neither_token_nor_arguments_follow_a_redirect_to_another_origin() {
 #[tokio::test]
 async fn private_addresses_are_refused_where_only_public_ones_are_allowed() {
     let failure = called(
-        TargetPolicy::PublicOnly,
+        EgressPolicy::PublicOnly,
         "http://127.0.0.1:1/".to_owned(),
         json!({}),
     )
@@ -114,11 +114,11 @@ async fn private_addresses_are_refused_where_only_public_ones_are_allowed() {
 
 #[tokio::test]
 async fn a_registered_address_that_is_none_is_said_of_the_tool() {
-    let failure = called(TargetPolicy::AllowPrivate, "nowhere".to_owned(), json!({}))
+    let failure = called(EgressPolicy::AllowPrivate, "nowhere".to_owned(), json!({}))
         .await
         .unwrap_err();
     assert!(failure.message.contains("payments.refund"), "{failure}");
-    let none = HttpTool::new(tool(TargetPolicy::AllowPrivate));
+    let none = HttpTool::new(tool(EgressPolicy::AllowPrivate));
     assert_eq!(
         none.call(&call(json!({}))).await.unwrap_err().code,
         "no_target"
@@ -131,6 +131,6 @@ async fn a_tool_parks_by_a_header() {
     let parked = answer("202 Accepted", "Holdpoint-Outcome: parked\r\n", "");
     let (at, _requests) = server(vec![parked]).await;
     let url = format!("http://{at}/");
-    let ended = called(TargetPolicy::AllowPrivate, url, json!({})).await;
+    let ended = called(EgressPolicy::AllowPrivate, url, json!({})).await;
     assert_eq!(ended, Err(ToolFailure::parked()));
 }

@@ -3,22 +3,22 @@
 use std::time::{Duration, Instant};
 
 use holdpoint_bus::{STEPS_ACK_WAIT, StreamUse};
-use holdpoint_contracts::steps::{Claimed, Grant, HandOut, LEASE_DEFAULT_MS, ResultAnswer};
+use holdpoint_contracts::steps::{Grant, LEASE_DEFAULT_MS, ResultReply, StepDispatch, StepRef};
 use holdpoint_contracts::subject;
 
 use super::super::DRAIN;
 use super::scene::{Executor, Manner, Scene, Working, step, until};
 
 /// A step with a lease of `lease_ms`.
-fn leased(idempotent: bool, lease_ms: u64) -> HandOut {
-    HandOut {
+fn leased(idempotent: bool, lease_ms: u64) -> StepDispatch {
+    StepDispatch {
         claim_timeout_ms: lease_ms,
         ..step(idempotent)
     }
 }
 
-fn claim(of: &HandOut) -> Claimed {
-    Claimed {
+fn claim(of: &StepDispatch) -> StepRef {
+    StepRef {
         workspace: of.workspace.clone(),
         run: of.run,
         step: of.step.clone(),
@@ -58,16 +58,19 @@ async fn a_granted_step_is_acked_and_kept_by_beats() {
     let scene = Scene::new().await;
     let executor = Executor::start(&scene, Manner::default()).await;
     let working = Working::start(&scene, 8, 0);
-    let hand_out = leased(false, 1_000);
-    scene.publish(std::slice::from_ref(&hand_out)).await;
+    let step_dispatch = leased(false, 1_000);
+    scene.publish(std::slice::from_ref(&step_dispatch)).await;
     working.called(1).await;
     scene.all_acked().await;
     let is_named = || {
-        let beats = executor.said().beats;
-        let named = |beat: &holdpoint_contracts::steps::Beat| {
-            beat.working == [claim(&hand_out)] && beat.lease_ms == 1_000
+        let heartbeats = executor.said().heartbeats;
+        let named = |heartbeat: &holdpoint_contracts::steps::Heartbeat| {
+            heartbeat.working == [claim(&step_dispatch)] && heartbeat.lease_ms == 1_000
         };
-        beats.iter().filter(|beat| named(beat)).count()
+        heartbeats
+            .iter()
+            .filter(|heartbeat| named(heartbeat))
+            .count()
     };
     until(10, "three beats name it", async || is_named() >= 3).await;
     assert!(executor.said().results.is_empty(), "it still runs");
@@ -77,14 +80,14 @@ async fn a_granted_step_is_acked_and_kept_by_beats() {
         !executor.said().results.is_empty()
     })
     .await;
-    let heard = executor.said().beats.len();
+    let heard = executor.said().heartbeats.len();
     ask_to_beat(&scene).await;
     until(5, "a beat without it", async || {
-        let beats = executor.said().beats;
-        beats
+        let heartbeats = executor.said().heartbeats;
+        heartbeats
             .iter()
             .skip(heard)
-            .any(|beat| beat.working.is_empty() && beat.lease_ms == LEASE_DEFAULT_MS)
+            .any(|heartbeat| heartbeat.working.is_empty() && heartbeat.lease_ms == LEASE_DEFAULT_MS)
     })
     .await;
     assert_eq!(working.calls(), 1);
@@ -108,15 +111,15 @@ async fn a_node_beats_when_it_starts_and_at_once_when_it_is_asked() {
     let executor = Executor::start(&scene, Manner::default()).await;
     let _working = Working::start(&scene, 8, 0);
     executor
-        .hears("a first beat", |beat| {
-            beat.tools == ["work".parse().unwrap()] && beat.working.is_empty()
+        .hears("a first beat", |heartbeat| {
+            heartbeat.tools == ["work".parse().unwrap()] && heartbeat.working.is_empty()
         })
         .await;
-    let heard = executor.said().beats.len();
+    let heard = executor.said().heartbeats.len();
     let since = Instant::now();
     ask_to_beat(&scene).await;
     until(5, "another beat", async || {
-        executor.said().beats.len() > heard
+        executor.said().heartbeats.len() > heard
     })
     .await;
     assert!(
@@ -137,7 +140,7 @@ async fn a_grant_of_a_shorter_lease_makes_the_node_beat_at_once() {
     working.called(1).await;
     let since = Instant::now();
     executor
-        .hears("a beat for it", |beat| beat.lease_ms == 2_000)
+        .hears("a beat for it", |heartbeat| heartbeat.lease_ms == 2_000)
         .await;
     assert!(
         since.elapsed() < Duration::from_secs(2),
@@ -160,9 +163,9 @@ async fn a_beat_that_nobody_answers_is_sent_again_within_the_lease() {
     let since = Instant::now();
     until(10, "it is heard", async || {
         let said = executor.said();
-        said.beats
+        said.heartbeats
             .iter()
-            .filter(|beat| beat.lease_ms == 3_000)
+            .filter(|heartbeat| heartbeat.lease_ms == 3_000)
             .count()
             >= 3
     })
@@ -198,13 +201,13 @@ async fn what_a_beat_stops_is_cut_and_never_reported() {
     })
     .await;
     assert_eq!(executor.said().results[0][0].run, next.run);
-    let heard = executor.said().beats.len();
+    let heard = executor.said().heartbeats.len();
     ask_to_beat(&scene).await;
     until(5, "another beat", async || {
-        executor.said().beats.len() > heard
+        executor.said().heartbeats.len() > heard
     })
     .await;
-    assert_eq!(executor.said().beats.last().unwrap().working, []);
+    assert_eq!(executor.said().heartbeats.last().unwrap().working, []);
     scene.end().await;
 }
 
@@ -214,15 +217,17 @@ async fn a_step_that_started_without_asking_asks_when_it_has_run_for_a_while() {
     let scene = Scene::new().await;
     let executor = Executor::start(&scene, Manner::default()).await;
     let working = Working::start(&scene, 8, 0);
-    let hand_out = step(true);
-    scene.publish(std::slice::from_ref(&hand_out)).await;
+    let step_dispatch = step(true);
+    scene.publish(std::slice::from_ref(&step_dispatch)).await;
     working.called(1).await;
     assert_eq!(scene.stored().await, 1, "nobody has granted it");
     scene.all_acked().await;
     assert_eq!(executor.said().starts.len(), 1);
     ask_to_beat(&scene).await;
     executor
-        .hears("it is named", |beat| beat.working == [claim(&hand_out)])
+        .hears("it is named", |heartbeat| {
+            heartbeat.working == [claim(&step_dispatch)]
+        })
         .await;
     working.leaves.add_permits(1);
     until(5, "its result", async || executor.said().results.len() == 1).await;
@@ -277,14 +282,14 @@ async fn a_stored_result_is_sent_until_the_executor_knows_it() {
     let commands = StreamUse::Commands("executor");
     scene.bus.provide_stream(commands).await.unwrap();
     let _working = Working::start(&scene, 8, 8);
-    let hand_out = step(true);
-    scene.publish(std::slice::from_ref(&hand_out)).await;
+    let step_dispatch = step(true);
+    scene.publish(std::slice::from_ref(&step_dispatch)).await;
     scene.all_acked().await;
     let jetstream = async_nats::jetstream::new(scene.bus.client().clone());
     let stream = subject::commands_stream("executor");
     jetstream.delete_stream(stream).await.unwrap();
     let manner = Manner {
-        result: ResultAnswer::Known,
+        result: ResultReply::Known,
         ..Manner::default()
     };
     let executor = Executor::start(&scene, manner).await;
@@ -292,11 +297,11 @@ async fn a_stored_result_is_sent_until_the_executor_knows_it() {
         !executor.said().results.is_empty()
     })
     .await;
-    assert_eq!(executor.said().results[0][0].run, hand_out.run);
+    assert_eq!(executor.said().results[0][0].run, step_dispatch.run);
     scene.end().await;
 }
 
-/// S4-R11: goodbye is leaving at once; it is the last word.
+/// S4-R11: deregistration is leaving at once; it is the last word.
 #[tokio::test]
 async fn a_stop_is_bounded_and_ends_with_a_goodbye() {
     let scene = Scene::new().await;
@@ -315,9 +320,9 @@ async fn a_stop_is_bounded_and_ends_with_a_goodbye() {
     })
     .await;
     let said = executor.said();
-    let (goodbye, beats_before) = &said.goodbyes[0];
-    assert_eq!(goodbye.node.as_str(), "local-7f3a");
-    assert_eq!(*beats_before, said.beats.len(), "no beat after it");
+    let (deregister, beats_before) = &said.goodbyes[0];
+    assert_eq!(deregister.node.as_str(), "local-7f3a");
+    assert_eq!(*beats_before, said.heartbeats.len(), "no beat after it");
     assert!(said.results.is_empty());
     scene.end().await;
 }
@@ -341,18 +346,20 @@ async fn a_goodbye_that_nobody_answers_does_not_hold_up_the_stop() {
     scene.end().await;
 }
 
-/// S4-R2: the executor publishes a hand-out again when it is not sure that it arrived.
+/// S4-R2: the executor publishes a dispatch again when it is not sure that it arrived.
 #[tokio::test]
 async fn the_same_hand_out_again_is_not_started_again() {
     let scene = Scene::new().await;
     let _executor = Executor::start(&scene, Manner::default()).await;
     let working = Working::start(&scene, 8, 2);
     working.leaves.forget_permits(2);
-    let hand_out = step(true);
-    scene.publish(&[hand_out.clone(), hand_out.clone()]).await;
+    let step_dispatch = step(true);
+    scene
+        .publish(&[step_dispatch.clone(), step_dispatch.clone()])
+        .await;
     working.called(1).await;
     scene.all_acked().await;
-    scene.publish(std::slice::from_ref(&hand_out)).await;
+    scene.publish(std::slice::from_ref(&step_dispatch)).await;
     scene.all_acked().await;
     assert_eq!(working.calls(), 1);
     scene.end().await;
@@ -373,12 +380,14 @@ async fn a_hand_out_that_comes_again_after_its_end_is_not_done_again() {
             .await;
             scene.all_acked().await;
         };
-        let hand_out = leased(idempotent, 10_000);
-        scene.publish(std::slice::from_ref(&hand_out)).await;
+        let step_dispatch = leased(idempotent, 10_000);
+        scene.publish(std::slice::from_ref(&step_dispatch)).await;
         reported(1).await;
-        scene.publish(&[hand_out, leased(idempotent, 10_000)]).await;
+        scene
+            .publish(&[step_dispatch, leased(idempotent, 10_000)])
+            .await;
         reported(2).await;
-        assert_eq!(working.calls(), 2, "one call a hand-out");
+        assert_eq!(working.calls(), 2, "one call a dispatch");
         assert_eq!(executor.said().starts.len(), asked, "nor asked for again");
         scene.end().await;
     }

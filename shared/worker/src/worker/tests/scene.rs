@@ -12,8 +12,8 @@ use holdpoint_contracts::executor::PatchContact;
 use holdpoint_contracts::message::{Command, Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{
-    Beat, BeatAnswer, Goodbye, Grant, HandOut, ResultAnswer, StartStep, StartSteps, StepResult,
-    StepResults,
+    Deregister, Grant, Heartbeat, HeartbeatReply, ResultReply, StartStep, StartSteps, StepDispatch,
+    StepResult, StepResults,
 };
 use holdpoint_contracts::subject;
 use holdpoint_ids::{RunId, Workspace};
@@ -68,7 +68,7 @@ impl Scene {
         }
     }
 
-    pub(super) async fn publish(&self, steps: &[HandOut]) {
+    pub(super) async fn publish(&self, steps: &[StepDispatch]) {
         let messages = steps.iter().map(|step| {
             let subject = subject::steps(&step.workspace, step.tool.as_str());
             Outgoing::json(subject, step).unwrap()
@@ -94,8 +94,8 @@ pub(super) fn workspace() -> Workspace {
 }
 
 /// A step of a run of its own, for the tool `work`.
-pub(super) fn step(idempotent: bool) -> HandOut {
-    HandOut {
+pub(super) fn step(idempotent: bool) -> StepDispatch {
+    StepDispatch {
         workspace: workspace(),
         run: RunId::fresh(),
         agent: "outreach".parse().unwrap(),
@@ -185,9 +185,9 @@ pub(super) struct Said {
     /// Steps on the bus when a refused report came.
     pub(super) stored_at_refusal: Vec<u64>,
     pub(super) patches: Vec<Envelope<PatchContact>>,
-    pub(super) beats: Vec<Beat>,
-    /// Number of beats before each goodbye.
-    pub(super) goodbyes: Vec<(Goodbye, usize)>,
+    pub(super) heartbeats: Vec<Heartbeat>,
+    /// Number of beats before each deregistration.
+    pub(super) goodbyes: Vec<(Deregister, usize)>,
 }
 
 #[derive(Clone)]
@@ -204,7 +204,7 @@ pub(super) struct Manner {
     /// Whatever the node works on is to be stopped.
     pub(super) stops: bool,
     /// What results are answered.
-    pub(super) result: ResultAnswer,
+    pub(super) result: ResultReply,
 }
 
 impl Default for Manner {
@@ -216,7 +216,7 @@ impl Default for Manner {
             again_ms: 10_000,
             deaf: 0,
             stops: false,
-            result: ResultAnswer::Applied,
+            result: ResultReply::Applied,
         }
     }
 }
@@ -258,8 +258,11 @@ impl Executor {
     }
 
     /// Waits for a beat that the test looks for.
-    pub(super) async fn hears(&self, what: &str, wanted: impl Fn(&Beat) -> bool) {
-        until(15, what, async || self.said().beats.iter().any(&wanted)).await;
+    pub(super) async fn hears(&self, what: &str, wanted: impl Fn(&Heartbeat) -> bool) {
+        until(15, what, async || {
+            self.said().heartbeats.iter().any(&wanted)
+        })
+        .await;
     }
 
     pub(super) fn said(&self) -> Said {
@@ -274,11 +277,11 @@ async fn answer(
     seen: &Mutex<Said>,
     manner: &Mutex<Manner>,
 ) -> Option<Vec<u8>> {
-    if verb == Beat::VERB {
+    if verb == Heartbeat::VERB {
         // As the executor does for every tool that a node offers.
-        let beat: Envelope<Beat> = serde_json::from_slice(body).unwrap();
+        let heartbeat: Envelope<Heartbeat> = serde_json::from_slice(body).unwrap();
         bus.provide_stream(StreamUse::Steps).await.unwrap();
-        for tool in &beat.command.tools {
+        for tool in &heartbeat.command.tools {
             bus.provide_queue(tool.as_str()).await.unwrap();
         }
     }
@@ -291,23 +294,23 @@ async fn answer(
         return Some(serde_json::to_vec(&problem).unwrap());
     }
     let mut manner = manner.lock().unwrap();
-    if verb == Beat::VERB {
-        let asked: Envelope<Beat> = serde_json::from_slice(body).unwrap();
+    if verb == Heartbeat::VERB {
+        let asked: Envelope<Heartbeat> = serde_json::from_slice(body).unwrap();
         let mut stop = asked.command.working.clone();
         stop.retain(|_| manner.stops);
-        seen.lock().unwrap().beats.push(asked.command);
+        seen.lock().unwrap().heartbeats.push(asked.command);
         if manner.deaf > 0 {
             manner.deaf -= 1;
             return None;
         }
         let again_ms = manner.again_ms;
-        return Some(serde_json::to_vec(&Reply::Ok(BeatAnswer { stop, again_ms })).unwrap());
+        return Some(serde_json::to_vec(&Reply::Ok(HeartbeatReply { stop, again_ms })).unwrap());
     }
-    if verb == Goodbye::VERB {
-        let asked: Envelope<Goodbye> = serde_json::from_slice(body).unwrap();
+    if verb == Deregister::VERB {
+        let asked: Envelope<Deregister> = serde_json::from_slice(body).unwrap();
         let mut seen = seen.lock().unwrap();
-        let beats = seen.beats.len();
-        seen.goodbyes.push((asked.command, beats));
+        let heartbeats = seen.heartbeats.len();
+        seen.goodbyes.push((asked.command, heartbeats));
         return Some(serde_json::to_vec(&Reply::Ok(())).unwrap());
     }
     if verb == StartSteps::VERB {

@@ -18,71 +18,75 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::domain::effect::Answer;
-use crate::domain::need::{Fact, Found, Need};
+use crate::domain::effect::Reply;
+use crate::domain::need::{Fact, Need};
 use crate::domain::plan::people::whom;
 use crate::domain::refusal::Refusal;
-use crate::domain::run::people::Opened;
+use crate::domain::run::people::NewPersonHold;
 use crate::domain::run::questions::{AnsweredQuestion, OpenQuestion, QUESTIONS_MAX, answer_name};
 use crate::domain::run::{Step, StepPhase, millis_between};
 
-use super::super::turn::{RowData, Stop, Turn};
-use super::super::{Verdict, advance, uncertain};
+use super::super::transition::{RowData, RunTransition};
+use super::super::{advance, uncertain};
 use super::opening::{form, next_hold, open, steps_left};
+use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
 
 mod faults;
 
 /// Letters of a key that is made from the question's text.
 const KEY_DIGITS: usize = 16;
 
-/// What the answers of a step's tool are kept as: a hand-out brings them.
+/// What the answers of a step's tool are kept as: a dispatch brings them.
 pub(in crate::domain::decide) fn needs(run: RunId, step: &Step) -> Vec<Need> {
     let names = step.questions.answer_names();
     names.map(|name| Need::Value(run, name)).collect()
 }
 
-/// The answers that go with a hand-out; whoever hands out has asked for them before.
-pub(in crate::domain::decide) fn answers(turn: &Turn<'_>, index: usize) -> Answers {
-    let Some(step) = turn.step(index) else {
+/// The answers that go with a dispatch; whoever dispatches has asked for them before.
+pub(in crate::domain::decide) fn answers(transition: &RunTransition<'_>, index: usize) -> Answers {
+    let Some(step) = transition.step(index) else {
         return Answers::new();
     };
-    step.questions.answers(
-        |name| match turn.look(&Need::Value(turn.run.id, name.to_owned())) {
-            Found::Here(Fact::Value(answer)) => Some(answer),
-            Found::Unknown | Found::Absent | Found::Here(_) => None,
-        },
-    )
+    step.questions.answers(|name| {
+        match transition.lookup(&Need::Value(transition.run.id, name.to_owned())) {
+            Lookup::Found(Fact::Value(answer)) => Some(answer),
+            Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_) => None,
+        }
+    })
 }
 
 /// A tool asks. The same key again asks nothing new.
 pub(in crate::domain::decide) fn ask(
-    mut turn: Turn<'_>,
+    mut transition: RunTransition<'_>,
     by: &Actor,
     from: (Option<&str>, Option<u64>),
     asked: &ToolQuestion,
-) -> Result<Verdict, Stop> {
+) -> Decision {
     let wrong = faults::faults(asked);
     if !wrong.is_empty() {
-        return Err(Stop::Refused(Refusal::InvalidQuestion(wrong)));
+        return Err(Undecided::Refused(Refusal::InvalidQuestion(wrong)));
     }
-    let index = who(&turn, from)?;
+    let index = who(&transition, from)?;
     let key = key_of(asked);
-    if let Some(known) = known(&turn, index, &key)? {
-        return Ok(Verdict::Unchanged(Answer::Asked(Box::new(known))));
+    if let Some(known) = known(&transition, index, &key)? {
+        return Ok(Outcome::Unchanged(Reply::Asked(Box::new(known))));
     }
-    may_ask(&turn, index, from.1.is_some())?;
-    let id = begin(&mut turn, index, by, (&key, asked))?;
-    let answer = match known(&turn, index, &key)? {
+    may_ask(&transition, index, from.1.is_some())?;
+    let id = begin(&mut transition, index, by, (&key, asked))?;
+    let answer = match known(&transition, index, &key)? {
         Some(asked) => asked,
-        None => return Err(Stop::Refused(Refusal::SpecMissing(id))),
+        None => return Err(Undecided::Refused(Refusal::SpecMissing(id))),
     };
-    Ok(turn.decided(Answer::Asked(Box::new(answer))))
+    transition.decided(Reply::Asked(Box::new(answer)))
 }
 
-/// Which step asks. A hand-out that is not the current one asks nothing.
-fn who(turn: &Turn<'_>, (step, dispatch): (Option<&str>, Option<u64>)) -> Result<usize, Stop> {
-    let run = &turn.run;
-    let nobody = |why: String| Err(Stop::Refused(Refusal::NoStepRunning(run.id, why)));
+/// Which step asks. A dispatch that is not the current one asks nothing.
+fn who(
+    transition: &RunTransition<'_>,
+    (step, dispatch): (Option<&str>, Option<u64>),
+) -> Result<usize, Undecided> {
+    let run = &transition.run;
+    let nobody = |why: String| Err(Undecided::Refused(Refusal::NoStepRunning(run.id, why)));
     if run.is_final() {
         return nobody(format!("it is {}", run.status()));
     }
@@ -96,24 +100,24 @@ fn who(turn: &Turn<'_>, (step, dispatch): (Option<&str>, Option<u64>)) -> Result
             [(index, _)] => Ok(*index),
             many => {
                 let ids = many.iter().map(|(_, step)| step.id.clone());
-                Err(Stop::Refused(Refusal::WhichStep(ids.collect())))
+                Err(Undecided::Refused(Refusal::WhichStep(ids.collect())))
             }
         };
     };
-    let index = turn.position(id)?;
-    let current = turn.step(index).map(|step| step.dispatch);
+    let index = transition.position(id)?;
+    let current = transition.step(index).map(|step| step.dispatch);
     match dispatch {
         Some(asks) if current != Some(asks) => nobody(format!(
-            "hand-out {asks} of `{id}` counts no more, it was taken over or has ended"
+            "dispatch {asks} of `{id}` counts no more, it was taken over or has ended"
         )),
         Some(_) | None => Ok(index),
     }
 }
 
-/// Whether the step is in progress, and has nothing open. Whoever names its hand-out has it: it may
+/// Whether the step is in progress, and has nothing open. Whoever names its dispatch has it: it may
 /// have begun before it was granted, or be slow and not dead.
-fn may_ask(turn: &Turn<'_>, index: usize, has_it: bool) -> Result<(), Stop> {
-    let Some(step) = turn.step(index) else {
+fn may_ask(transition: &RunTransition<'_>, index: usize, has_it: bool) -> Result<(), Undecided> {
+    let Some(step) = transition.step(index) else {
         return Ok(());
     };
     let is_in_progress = match &step.phase {
@@ -130,7 +134,7 @@ fn may_ask(turn: &Turn<'_>, index: usize, has_it: bool) -> Result<(), Stop> {
     };
     let refused = if !is_in_progress {
         let why = format!("`{}` is {}", step.id, step.phase.status());
-        Refusal::NoStepRunning(turn.run.id, why)
+        Refusal::NoStepRunning(transition.run.id, why)
     } else if let Some(open) = step.open_question() {
         Refusal::QuestionOpen(open.on.id, open.key.clone())
     } else if step.questions.answered.len() >= QUESTIONS_MAX {
@@ -138,7 +142,7 @@ fn may_ask(turn: &Turn<'_>, index: usize, has_it: bool) -> Result<(), Stop> {
     } else {
         return Ok(());
     };
-    Err(Stop::Refused(refused))
+    Err(Undecided::Refused(refused))
 }
 
 /// The key that was given, or one by which the same text is the same question.
@@ -151,8 +155,12 @@ fn key_of(asked: &ToolQuestion) -> String {
 }
 
 /// The question of that key as it now stands, if it was asked.
-fn known(turn: &Turn<'_>, index: usize, key: &str) -> Result<Option<RequestedInput>, Stop> {
-    let Some(step) = turn.step(index) else {
+fn known(
+    transition: &RunTransition<'_>,
+    index: usize,
+    key: &str,
+) -> Result<Option<RequestedInput>, Undecided> {
+    let Some(step) = transition.step(index) else {
         return Ok(None);
     };
     let as_it_stands = |id: HoldId, status| RequestedInput {
@@ -175,40 +183,40 @@ fn known(turn: &Turn<'_>, index: usize, key: &str) -> Result<Option<RequestedInp
         return Ok(None);
     };
     let id = HoldId {
-        run: turn.run.id,
+        run: transition.run.id,
         number: answered.hold,
     };
     Ok(Some(RequestedInput {
-        given: Some(given(turn, id)?),
+        given: Some(given(transition, id)?),
         ..as_it_stands(id, InputStatus::Answered)
     }))
 }
 
-fn given(turn: &Turn<'_>, hold: HoldId) -> Result<GivenAnswer, Stop> {
-    let need = Need::Value(turn.run.id, answer_name(hold.number));
-    match turn.look(&need) {
-        Found::Unknown => Err(Stop::Need(vec![need])),
-        Found::Here(Fact::Value(answer)) => GivenAnswer::deserialize(answer.as_ref())
-            .map_err(|_unreadable| Stop::Refused(Refusal::SpecMissing(hold))),
-        Found::Absent | Found::Here(_) => Err(Stop::Refused(Refusal::SpecMissing(hold))),
+fn given(transition: &RunTransition<'_>, hold: HoldId) -> Result<GivenAnswer, Undecided> {
+    let need = Need::Value(transition.run.id, answer_name(hold.number));
+    match transition.lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Value(answer)) => GivenAnswer::deserialize(answer.as_ref())
+            .map_err(|_unreadable| Undecided::Refused(Refusal::SpecMissing(hold))),
+        Lookup::Missing | Lookup::Found(_) => Err(Undecided::Refused(Refusal::SpecMissing(hold))),
     }
 }
 
 /// Opens the question beside the phase of its step.
 fn begin(
-    turn: &mut Turn<'_>,
+    transition: &mut RunTransition<'_>,
     index: usize,
     by: &Actor,
     (key, asked): (&str, &ToolQuestion),
-) -> Result<HoldId, Stop> {
-    let plan = turn.plan()?;
+) -> Result<HoldId, Undecided> {
+    let plan = transition.plan()?;
     let tool = plan.plan.steps.get(index).map(|it| it.action.describe());
-    let id = next_hold(&mut turn.run);
+    let id = next_hold(&mut transition.run);
     let question = plain(&asked.question);
-    let step = turn.step(index).map(|step| step.id.clone());
+    let step = transition.step(index).map(|step| step.id.clone());
     let spec = HoldSpec {
         step: step.clone(),
-        agent: Some(turn.run.agent.clone()),
+        agent: Some(transition.run.agent.clone()),
         options: asked.options.clone(),
         schema: asked.schema.clone(),
         link: asked.link.clone(),
@@ -217,11 +225,11 @@ fn begin(
         default: asked.default.clone(),
         context: json!({ "asked_by": tool }),
         priority: asked.priority,
-        requester: Some(turn.run.started_by.0.clone()),
-        steps_left: Some(steps_left(turn, index)),
+        requester: Some(transition.run.started_by.0.clone()),
+        steps_left: Some(steps_left(transition, index)),
         ..HoldSpec::asking(HoldKind::Input, question.clone())
     };
-    let opened = Opened {
+    let opened = NewPersonHold {
         kind: HoldKind::Input,
         to: asked.to.clone(),
         asks: question.clone(),
@@ -229,7 +237,7 @@ fn begin(
         on_timeout: asked.on_timeout,
         length_ms: Some(asked.timeout_ms),
     };
-    let on = open(turn, opened, &spec, id);
+    let on = open(transition, opened, &spec, id);
     let data = json!({
         "request": id, "key": key, "mode": asked.mode, "by": by,
         "deadline": on.deadline().map(instant::write), "on_timeout": asked.on_timeout,
@@ -237,59 +245,62 @@ fn begin(
     });
     let named = step.as_deref().unwrap_or_default();
     let message = format!("{named} asks {}: {question}", whom(&asked.to));
-    if let Some(step) = turn.step_mut(index) {
+    if let Some(step) = transition.step_mut(index) {
         step.questions.open = Some(Box::new(OpenQuestion {
             key: key.to_owned(),
             mode: asked.mode,
             on,
         }));
     }
-    turn.event(EventType::RunAwaitingInput, step.as_deref(), message, data);
+    transition.event(EventType::RunAwaitingInput, step.as_deref(), message, data);
     Ok(id)
 }
 
 /// The tool has ended, and waits for people without holding anything. Where the answer has come
 /// meanwhile its step goes out again at once; where nothing was asked it would wait for ever.
-pub(in crate::domain::decide) fn park(turn: &mut Turn<'_>, index: usize) -> Result<(), Stop> {
-    let moves = turn.run.moves();
-    let Some(step) = turn.step_mut(index) else {
+pub(in crate::domain::decide) fn park(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+) -> Result<(), Undecided> {
+    let moves = transition.run.moves();
+    let Some(step) = transition.step_mut(index) else {
         return Ok(());
     };
     let id = step.id.clone();
     if let Some(open) = step.questions.open.take() {
         let (hold, asks) = (open.on.id, open.on.asks.clone());
         step.phase = StepPhase::Parked(open);
-        turn.row(index, RowData::default());
+        transition.row(index, RowData::default());
         let message = format!("{id} has parked until it is answered: {asks}");
         let data = json!({ "hold": hold, "kind": HoldKind::Input, "parked": true });
-        turn.event(EventType::RunWaiting, Some(&id), message, data);
+        transition.event(EventType::RunWaiting, Some(&id), message, data);
         return Ok(());
     }
     if !step.is_answered() {
         let message = "its tool parked without having asked anybody; ask first (`request-input`), \
                        then park";
-        advance::fail_step(turn, index, "parked_without_question", message, None);
+        advance::fail_step(transition, index, "parked_without_question", message, None);
         return Ok(());
     }
     step.phase = StepPhase::Planned;
     if moves {
-        return uncertain::again(turn, index);
+        return uncertain::again(transition, index);
     }
     // Nothing starts while paused: its turn comes again on resume.
-    turn.row(index, RowData::default());
+    transition.row(index, RowData::default());
     Ok(())
 }
 
-/// Keeps the answer for the tool: it is told when it asks again, and by the next hand-out. One that
-/// has parked is handed out again with it.
+/// Keeps the answer for the tool: it is told when it asks again, and by the next dispatch. One that
+/// has parked is dispatched again with it.
 pub(super) fn answered(
-    turn: &mut Turn<'_>,
+    transition: &mut RunTransition<'_>,
     index: usize,
     given: &GivenAnswer,
     description: String,
-) -> Result<(), Stop> {
-    let now = turn.now;
-    let Some(step) = turn.step_mut(index) else {
+) -> Result<(), Undecided> {
+    let now = transition.now;
+    let Some(step) = transition.step_mut(index) else {
         return Ok(());
     };
     let (id, dispatch) = (step.id.clone(), step.dispatch);
@@ -297,7 +308,7 @@ pub(super) fn answered(
     let Some(open) = take(step) else {
         return Ok(());
     };
-    // Time before this hand-out is not this one's.
+    // Time before this dispatch is not this one's.
     let handed_at = match &step.phase {
         StepPhase::Queued(handed) => Some(handed.at),
         StepPhase::Working(working) => Some(working.handed.at),
@@ -325,10 +336,10 @@ pub(super) fn answered(
         "by": given.by, "hold": given.question_id, "key": open.key,
         "continuation": given.continuation,
     });
-    turn.value(answer_name(hold), json!(given));
-    turn.event(EventType::RunResumed, Some(&id), description, data);
+    transition.value(answer_name(hold), json!(given));
+    transition.event(EventType::RunResumed, Some(&id), description, data);
     if is_parked {
-        return uncertain::again(turn, index);
+        return uncertain::again(transition, index);
     }
     Ok(())
 }

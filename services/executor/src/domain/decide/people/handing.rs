@@ -2,20 +2,21 @@
 
 use holdpoint_contracts::handoff::{Completion, Disposition};
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, OnTimeout};
+use holdpoint_contracts::hold::{CloseReply, HoldOutcome, OnTimeout};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::message::Actor;
 use serde_json::{Value, json};
 
 use crate::domain::definition::people::is_whom;
-use crate::domain::effect::Answer;
+use crate::domain::effect::Reply;
 use crate::domain::refusal::Refusal;
-use crate::domain::run::people::{Closing, INTERVENTION, OnPeople, Taken};
+use crate::domain::run::people::{HoldClosure, INTERVENTION, PersonHold, Taken};
 use crate::domain::run::{StepPhase, millis_between};
 
-use super::super::turn::{RowData, Stop, Turn};
-use super::super::{Verdict, advance, control, uncertain};
+use super::super::transition::{RowData, RunTransition};
+use super::super::{advance, control, uncertain};
 use super::{complete, completion, refused, skipped, step_of, timed_out};
+use crate::domain::decision::{Decision, Outcome, Undecided};
 
 /// Longest notes of whoever hands a run back that its steps can read, in characters; longer ones are cut
 /// for them, and stand in full in the run's history.
@@ -24,42 +25,42 @@ pub(in crate::domain::decide) const NOTES_CHARS_MAX: usize = 10_000;
 /// A person owns the run from now on: its other live steps are revoked, and nothing of the agent
 /// starts until they hand it back. The hold stays.
 pub(super) fn taken_over(
-    mut turn: Turn<'_>,
-    on: &OnPeople,
-    closing: &Closing,
-) -> Result<Verdict, Stop> {
-    fence(&mut turn)?;
-    control::stop_waits(&mut turn);
+    mut transition: RunTransition<'_>,
+    on: &PersonHold,
+    closing: &HoldClosure,
+) -> Decision {
+    fence(&mut transition)?;
+    control::stop_waits(&mut transition);
     let taken = Taken {
         by: closing.by.clone(),
         at: closing.at,
     };
-    if let Some(on) = turn.run.people_mut().find(|one| one.id == on.id) {
+    if let Some(on) = transition.run.people_mut().find(|one| one.id == on.id) {
         on.taken = Some(taken);
     }
-    tell_taken(&mut turn, on, closing);
-    Ok(turn.decided(Answer::Closed(ClosedAnswer::Applied)))
+    tell_taken(&mut transition, on, closing);
+    transition.decided(Reply::Closed(CloseReply::Applied))
 }
 
 /// A person has taken over what somebody else had given away.
 pub(super) fn taken_on(
-    mut turn: Turn<'_>,
-    on: &OnPeople,
-    closing: &Closing,
+    mut transition: RunTransition<'_>,
+    on: &PersonHold,
+    closing: &HoldClosure,
     is_news: bool,
-) -> Verdict {
-    let answer = Answer::Closed(ClosedAnswer::Applied);
-    if super::deeds::pass_on(&mut turn, on.id, &closing.by, closing.at) {
-        tell_taken(&mut turn, on, closing);
+) -> Decision {
+    let answer = Reply::Closed(CloseReply::Applied);
+    if super::handoff_events::pass_on(&mut transition, on.id, &closing.by, closing.at) {
+        tell_taken(&mut transition, on, closing);
     } else if !is_news {
-        return Verdict::Unchanged(answer);
+        return Ok(Outcome::Unchanged(answer));
     }
-    turn.decided(answer)
+    transition.decided(answer)
 }
 
-fn tell_taken(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) {
-    let step = step_of(turn, on.id);
-    turn.event(
+fn tell_taken(transition: &mut RunTransition<'_>, on: &PersonHold, closing: &HoldClosure) {
+    let step = step_of(transition, on.id);
+    transition.event(
         EventType::HandoffTakenOver,
         step.as_deref(),
         format!("{} has taken over.", closing.by),
@@ -69,48 +70,48 @@ fn tell_taken(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing) {
 
 /// An operator becomes the owner of a live run, as if it had been handed to them.
 pub(in crate::domain::decide) fn take_over(
-    mut turn: Turn<'_>,
+    mut transition: RunTransition<'_>,
     by: &Actor,
-) -> Result<Verdict, Stop> {
-    if turn.run.is_final() {
-        let (run, status) = (turn.run.id, turn.run.status());
-        return Err(Stop::Refused(Refusal::RunFinal(run, status)));
+) -> Decision {
+    if transition.run.is_final() {
+        let (run, status) = (transition.run.id, transition.run.status());
+        return Err(Undecided::Refused(Refusal::RunFinal(run, status)));
     }
     if !is_whom(&format!("@user.{by}")) {
-        return Err(Stop::Refused(Refusal::NoPerson(by.clone())));
+        return Err(Undecided::Refused(Refusal::NoPerson(by.clone())));
     }
-    if let Some(taken) = turn.run.taken() {
-        let (run, who) = (turn.run.id, taken.by.clone());
+    if let Some(taken) = transition.run.taken() {
+        let (run, who) = (transition.run.id, taken.by.clone());
         return match who == by.0 {
-            true => Ok(control::unchanged(&turn)),
-            false => Err(Stop::Refused(Refusal::AlreadyTaken(run, who))),
+            true => Ok(control::unchanged(&transition)),
+            false => Err(Undecided::Refused(Refusal::AlreadyTaken(run, who))),
         };
     }
-    let mut on = super::opening::barge(&mut turn, &by.0)?;
-    fence(&mut turn)?;
-    control::stop_waits(&mut turn);
+    let mut on = super::opening::takeover_hold(&mut transition, &by.0)?;
+    fence(&mut transition)?;
+    control::stop_waits(&mut transition);
     on.taken = Some(Taken {
         by: by.0.clone(),
-        at: turn.now,
+        at: transition.now,
     });
     let id = on.id;
-    turn.run.barge = Some(Box::new(on));
-    turn.event(
+    transition.run.takeover_hold = Some(Box::new(on));
+    transition.event(
         EventType::HandoffTakenOver,
         None,
         format!("{by} has taken over."),
-        json!({ "request": id, "by": by, "at": instant::write(turn.now), "barge_in": true }),
+        json!({ "request": id, "by": by, "at": instant::write(transition.now), "operator_takeover": true }),
     );
-    Ok(turn.changed())
+    transition.changed()
 }
 
 /// Revokes every step that is out: its number rises, so that whatever its worker still says is
 /// evidence. What may be done twice has its turn again when the run is handed back; about the rest
 /// people are asked.
-fn fence(turn: &mut Turn<'_>) -> Result<(), Stop> {
-    prepare(turn)?;
-    for index in 0..turn.run.steps.len() {
-        let Some(step) = turn.step_mut(index) else {
+fn fence(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
+    prepare(transition)?;
+    for index in 0..transition.run.steps.len() {
+        let Some(step) = transition.step_mut(index) else {
             continue;
         };
         step.questions.open = None;
@@ -128,14 +129,14 @@ fn fence(turn: &mut Turn<'_>) -> Result<(), Stop> {
         };
         step.dispatch += 1;
         let id = step.id.clone();
-        turn.retract_hand_out(&id);
+        transition.retract_hand_out(&id);
         match lost.filter(|working| !working.handed.idempotent) {
-            Some(working) => uncertain::ask(turn, index, working),
+            Some(working) => uncertain::ask(transition, index, working),
             None => {
-                if let Some(step) = turn.step_mut(index) {
+                if let Some(step) = transition.step_mut(index) {
                     step.phase = StepPhase::Planned;
                 }
-                turn.row(index, RowData::default());
+                transition.row(index, RowData::default());
             }
         }
     }
@@ -143,8 +144,8 @@ fn fence(turn: &mut Turn<'_>) -> Result<(), Stop> {
 }
 
 /// What the steps that are out lack to be asked about.
-pub(super) fn prepare(turn: &Turn<'_>) -> Result<(), Stop> {
-    let out: Vec<usize> = turn
+pub(super) fn prepare(transition: &RunTransition<'_>) -> Result<(), Undecided> {
+    let out: Vec<usize> = transition
         .run
         .steps
         .iter()
@@ -152,36 +153,36 @@ pub(super) fn prepare(turn: &Turn<'_>) -> Result<(), Stop> {
         .filter(|(_, step)| matches!(step.phase, StepPhase::Working(_)))
         .map(|(index, _)| index)
         .collect();
-    uncertain::prepare(turn, &out)
+    uncertain::prepare(transition, &out)
 }
 
 /// A handoff step has ended.
 pub(super) fn over(
-    turn: &mut Turn<'_>,
+    transition: &mut RunTransition<'_>,
     index: usize,
-    on: &OnPeople,
-    closing: &Closing,
-) -> Result<(), Stop> {
-    let waited_ms = millis_between(on.since, turn.now);
+    on: &PersonHold,
+    closing: &HoldClosure,
+) -> Result<(), Undecided> {
+    let waited_ms = millis_between(on.since, transition.now);
     match closing.outcome {
         HoldOutcome::Completed => {
             let Some(done) = completion(closing) else {
                 return Ok(());
             };
             let mut data = super::opening::offered(on);
-            completed(turn, on, closing, &done);
+            completed(transition, on, closing, &done);
             put(&mut data, &done, closing);
             let description = handed_back(&done, &closing.by);
-            complete(turn, index, (description, data), waited_ms);
+            complete(transition, index, (description, data), waited_ms);
             if done.disposition == Disposition::Finish {
-                finish(turn, &closing.by);
+                finish(transition, &closing.by);
             }
         }
         HoldOutcome::Timeout => {
-            let step = step_of(turn, on.id);
+            let step = step_of(transition, on.id);
             let message = super::words::nobody(on);
             let data = json!({ "request": on.id, "on_timeout": on.on_timeout });
-            turn.event(EventType::HandoffExpired, step.as_deref(), message, data);
+            transition.event(EventType::HandoffExpired, step.as_deref(), message, data);
             match on.on_timeout {
                 OnTimeout::Continue | OnTimeout::Default => {
                     let mut data = super::opening::offered(on);
@@ -192,19 +193,19 @@ pub(super) fn over(
                         fields.insert("by".to_owned(), "timeout".into());
                     }
                     let description = "Nobody took it in time; going on.".to_owned();
-                    complete(turn, index, (description, data), waited_ms);
+                    complete(transition, index, (description, data), waited_ms);
                 }
-                OnTimeout::Skip => skipped(turn, index, on),
-                OnTimeout::Fail | OnTimeout::Escalate => timed_out(turn, index, on),
+                OnTimeout::Skip => skipped(transition, index, on),
+                OnTimeout::Fail | OnTimeout::Escalate => timed_out(transition, index, on),
             }
         }
         HoldOutcome::Cancelled => {
-            let step = step_of(turn, on.id);
+            let step = step_of(transition, on.id);
             let message = closing.data.get("message").and_then(Value::as_str);
             let message = message.unwrap_or("The request was withdrawn.").to_owned();
             let data = json!({ "request": on.id });
-            turn.event(EventType::HandoffWithdrawn, step.as_deref(), message, data);
-            refused(turn, index, closing);
+            transition.event(EventType::HandoffWithdrawn, step.as_deref(), message, data);
+            refused(transition, index, closing);
         }
         HoldOutcome::Answered
         | HoldOutcome::Approved
@@ -216,23 +217,23 @@ pub(super) fn over(
 }
 
 /// An operator who took the run over by themselves gives it back, or ends it.
-pub(super) fn barge_over(turn: &mut Turn<'_>, closing: &Closing) {
-    let Some(on) = turn.run.barge.take() else {
+pub(super) fn barge_over(transition: &mut RunTransition<'_>, closing: &HoldClosure) {
+    let Some(on) = transition.run.takeover_hold.take() else {
         return;
     };
     let Some(done) = completion(closing) else {
         // Nobody owns it any more: the agent goes on.
         let message = super::words::nobody(&on);
         let data = json!({ "request": on.id, "outcome": closing.outcome });
-        turn.event(EventType::HandoffWithdrawn, None, message, data);
+        transition.event(EventType::HandoffWithdrawn, None, message, data);
         return;
     };
-    completed(turn, &on, closing, &done);
+    completed(transition, &on, closing, &done);
     match done.disposition {
-        Disposition::Finish => finish(turn, &closing.by),
+        Disposition::Finish => finish(transition, &closing.by),
         Disposition::ReturnToAgent => {
-            turn.value(INTERVENTION.to_owned(), returned(&done, closing));
-            turn.event(
+            transition.value(INTERVENTION.to_owned(), returned(&done, closing));
+            transition.event(
                 EventType::RunResumed,
                 None,
                 handed_back(&done, &closing.by),
@@ -243,7 +244,7 @@ pub(super) fn barge_over(turn: &mut Turn<'_>, closing: &Closing) {
 }
 
 /// What the steps that are left can read of it.
-fn returned(done: &Completion, closing: &Closing) -> Value {
+fn returned(done: &Completion, closing: &HoldClosure) -> Value {
     let notes: String = done.notes.chars().take(NOTES_CHARS_MAX).collect();
     json!({
         "notes": notes,
@@ -261,9 +262,14 @@ pub(in crate::domain::decide) fn intervention(kept: Option<&Value>) -> Value {
 }
 
 /// S0-T3: the words are fixed.
-fn completed(turn: &mut Turn<'_>, on: &OnPeople, closing: &Closing, done: &Completion) {
-    let step = step_of(turn, on.id);
-    turn.event(
+fn completed(
+    transition: &mut RunTransition<'_>,
+    on: &PersonHold,
+    closing: &HoldClosure,
+    done: &Completion,
+) {
+    let step = step_of(transition, on.id);
+    transition.event(
         EventType::HandoffCompleted,
         step.as_deref(),
         format!(
@@ -289,7 +295,7 @@ fn handed_back(done: &Completion, by: &str) -> String {
     }
 }
 
-fn put(data: &mut Value, done: &Completion, closing: &Closing) {
+fn put(data: &mut Value, done: &Completion, closing: &HoldClosure) {
     let Some(fields) = data.as_object_mut() else {
         return;
     };
@@ -302,8 +308,11 @@ fn put(data: &mut Value, done: &Completion, closing: &Closing) {
 }
 
 /// The person has ended the run: what is left of it is skipped, and it is complete (S0-T3).
-fn finish(turn: &mut Turn<'_>, by: &str) {
-    turn.skip_rest(&format!("Skipped: {by} has ended the run."), by);
-    (turn.run.gate, turn.run.barge) = (None, None);
-    advance::complete_if_all_ended(turn);
+fn finish(transition: &mut RunTransition<'_>, by: &str) {
+    transition.skip_rest(&format!("Skipped: {by} has ended the run."), by);
+    (
+        transition.run.missing_inputs_hold,
+        transition.run.takeover_hold,
+    ) = (None, None);
+    advance::complete_if_all_ended(transition);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{Assign, BARGE_IN, HoldSpec, OnTimeout, Priority, Task};
+use holdpoint_contracts::hold::{Assign, HoldSpec, OPERATOR_TAKEOVER, OnTimeout, Priority, Task};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ActionResult, HoldKind};
 use holdpoint_ids::HoldId;
@@ -11,17 +11,18 @@ use serde_json::{Value, json};
 
 use crate::domain::contact::Said;
 use crate::domain::context::{self, Known, Told, warm};
-use crate::domain::need::{Fact, Found, Need, PlanFact};
+use crate::domain::need::{Fact, Need, PlanFact};
 use crate::domain::plan::people::{Ask, Handoff, whom};
 use crate::domain::plan::{Action, PlannedStep};
-use crate::domain::run::people::{Clock, OnPeople, Opened, condition_name, spec_name};
+use crate::domain::run::people::{Clock, NewPersonHold, PersonHold, condition_name, spec_name};
 use crate::domain::run::{Run, Step, StepPhase};
 
 use super::super::ended_result::asked;
-use super::super::turn::{RowData, Stop, Turn};
+use super::super::transition::{RowData, RunTransition};
 
 mod filled;
 
+use crate::domain::decision::{Lookup, Undecided};
 use filled::{default_of, people, text};
 
 /// Steps before a handoff that its context looks at; the newest.
@@ -29,7 +30,7 @@ const STEPS_TOLD_MAX: usize = 200;
 
 /// What is known of the run when a handoff is opened.
 #[derive(Debug, Default)]
-pub(in crate::domain::decide) struct Story {
+pub(in crate::domain::decide) struct HandoffBriefing {
     activities: Vec<Value>,
     older_activities: u64,
     steps: Vec<Told>,
@@ -38,28 +39,32 @@ pub(in crate::domain::decide) struct Story {
 
 /// Looks up what a handoff tells; what nobody has looked up yet is added to `unknown`.
 pub(in crate::domain::decide) fn story(
-    turn: &Turn<'_>,
+    transition: &RunTransition<'_>,
     plan: &PlanFact,
     index: usize,
     unknown: &mut Vec<Need>,
-) -> Option<Story> {
+) -> Option<HandoffBriefing> {
     let planned = plan.plan.steps.get(index)?;
-    matches!(planned.action, Action::Handoff(_)).then(|| so_far(turn, plan, unknown))
+    matches!(planned.action, Action::Handoff(_)).then(|| so_far(transition, plan, unknown))
 }
 
 /// What the steps so far came to, and what was said to and by the contact.
-fn so_far(turn: &Turn<'_>, plan: &PlanFact, unknown: &mut Vec<Need>) -> Story {
-    let run = &turn.run;
-    let mut look = |need: Need| match turn.look(&need) {
-        Found::Here(Fact::Value(value)) => (*value).clone(),
-        Found::Unknown => {
+fn so_far(
+    transition: &RunTransition<'_>,
+    plan: &PlanFact,
+    unknown: &mut Vec<Need>,
+) -> HandoffBriefing {
+    let run = &transition.run;
+    let mut lookup = |need: Need| match transition.lookup(&need) {
+        Lookup::Found(Fact::Value(value)) => (*value).clone(),
+        Lookup::NotLoaded => {
             unknown.push(need);
             Value::Null
         }
-        Found::Absent | Found::Here(_) => Value::Null,
+        Lookup::Missing | Lookup::Found(_) => Value::Null,
     };
     let contact = run.contact.clone();
-    let activities = contact.map(|id| look(Need::Activities(run.workspace.clone(), id)));
+    let activities = contact.map(|id| lookup(Need::Activities(run.workspace.clone(), id)));
     let said = activities.and_then(|some| serde_json::from_value(some).ok());
     let Said { newest, older } = said.unwrap_or_default();
     let begun = plan.plan.steps.iter().zip(&run.steps);
@@ -77,7 +82,7 @@ fn so_far(turn: &Turn<'_>, plan: &PlanFact, unknown: &mut Vec<Need>) -> Story {
         let id = step.id.clone();
         let is_done = matches!(step.phase, StepPhase::Completed { .. });
         let mut value = |is_there: bool, need: Need| match is_there {
-            true => look(need),
+            true => lookup(need),
             false => Value::Null,
         };
         let has_request = !matches!(planned.action, Action::Wait { .. });
@@ -91,7 +96,7 @@ fn so_far(turn: &Turn<'_>, plan: &PlanFact, unknown: &mut Vec<Need>) -> Story {
             ..begun_as(planned, step)
         }
     });
-    Story {
+    HandoffBriefing {
         activities: newest,
         older_activities: older,
         steps: steps.collect(),
@@ -114,26 +119,29 @@ fn begun_as(planned: &PlannedStep, step: &Step) -> Told {
 }
 
 /// Opens a handoff to an operator who takes the run over by themselves.
-pub(super) fn barge(turn: &mut Turn<'_>, by: &str) -> Result<OnPeople, Stop> {
-    let plan = turn.plan()?;
+pub(super) fn takeover_hold(
+    transition: &mut RunTransition<'_>,
+    by: &str,
+) -> Result<PersonHold, Undecided> {
+    let plan = transition.plan()?;
     let mut unknown = Vec::new();
-    let story = so_far(turn, &plan, &mut unknown);
+    let story = so_far(transition, &plan, &mut unknown);
     // What the steps that are revoked lack is asked for with it.
-    if let Err(Stop::Need(more)) = super::handing::prepare(turn) {
+    if let Err(Undecided::NeedsMore(more)) = super::handing::prepare(transition) {
         unknown.extend(more);
     }
-    let contact = turn.run.contact.clone();
-    let need = contact.map(|id| Need::Contact(turn.run.workspace.clone(), id));
-    let contact = match need.as_ref().map(|need| turn.look(need)) {
-        Some(Found::Here(Fact::Contact(contact))) => Some(contact),
-        Some(Found::Unknown) => {
+    let contact = transition.run.contact.clone();
+    let need = contact.map(|id| Need::Contact(transition.run.workspace.clone(), id));
+    let contact = match need.as_ref().map(|need| transition.lookup(need)) {
+        Some(Lookup::Found(Fact::Contact(contact))) => Some(contact),
+        Some(Lookup::NotLoaded) => {
             unknown.extend(need);
             None
         }
-        Some(Found::Absent | Found::Here(_)) | None => None,
+        Some(Lookup::Missing | Lookup::Found(_)) | None => None,
     };
     if !unknown.is_empty() {
-        return Err(Stop::Need(unknown));
+        return Err(Undecided::NeedsMore(unknown));
     }
     let to = vec![format!("@user.{by}")];
     let message = format!("{by} took the run over.");
@@ -148,7 +156,7 @@ pub(super) fn barge(turn: &mut Turn<'_>, by: &str) -> Result<OnPeople, Stop> {
         warm_lead: None,
         policies: Vec::new(),
     };
-    let id = next_hold(&mut turn.run);
+    let id = next_hold(&mut transition.run);
     let said = (
         &handoff,
         to.as_slice(),
@@ -158,10 +166,10 @@ pub(super) fn barge(turn: &mut Turn<'_>, by: &str) -> Result<OnPeople, Stop> {
     );
     // No step of the plan is behind it: none is this one.
     let spec = HoldSpec {
-        reason: Some(BARGE_IN.to_owned()),
-        ..handoff_spec(turn, usize::MAX, id, said)
+        reason: Some(OPERATOR_TAKEOVER.to_owned()),
+        ..handoff_spec(transition, usize::MAX, id, said)
     };
-    let opened = Opened {
+    let opened = NewPersonHold {
         kind: HoldKind::Handoff,
         to,
         asks: spec.question.clone(),
@@ -169,18 +177,23 @@ pub(super) fn barge(turn: &mut Turn<'_>, by: &str) -> Result<OnPeople, Stop> {
         on_timeout: OnTimeout::Escalate,
         length_ms: None,
     };
-    Ok(open(turn, opened, &spec, id))
+    Ok(open(transition, opened, &spec, id))
 }
 
-/// Opens a hold: what it asks is kept as a value, so that every wish of it says the same.
-pub(super) fn open(turn: &mut Turn<'_>, opened: Opened, spec: &HoldSpec, id: HoldId) -> OnPeople {
-    let mut on = OnPeople::new(id, opened, turn.now);
+/// Opens a hold: what it asks is kept as a value, so that every desired state of it says the same.
+pub(super) fn open(
+    transition: &mut RunTransition<'_>,
+    opened: NewPersonHold,
+    spec: &HoldSpec,
+    id: HoldId,
+) -> PersonHold {
+    let mut on = PersonHold::new(id, opened, transition.now);
     on.warm_lead = spec.warm_lead;
-    if !turn.run.pauses.is_empty() {
-        on.freeze(turn.now);
+    if !transition.run.pauses.is_empty() {
+        on.freeze(transition.now);
     }
     let spec = serde_json::to_value(spec).unwrap_or_default();
-    turn.value(spec_name(id), spec);
+    transition.value(spec_name(id), spec);
     on
 }
 
@@ -203,24 +216,24 @@ pub(super) fn form(spec: &HoldSpec) -> Value {
 
 /// Begins an `ask` (S3-R1).
 pub(in crate::domain::decide) fn ask(
-    turn: &mut Turn<'_>,
+    transition: &mut RunTransition<'_>,
     index: usize,
     ask: &Ask,
     resolved: &Value,
 ) {
-    let Some(to) = people(turn, index, resolved.get("to")) else {
+    let Some(to) = people(transition, index, resolved.get("to")) else {
         return;
     };
-    let Some(question) = text(turn, index, resolved.get("question")) else {
+    let Some(question) = text(transition, index, resolved.get("question")) else {
         return;
     };
-    let Ok(default) = default_of(turn, index, ask, resolved) else {
+    let Ok(default) = default_of(transition, index, ask, resolved) else {
         return;
     };
-    let id = next_hold(&mut turn.run);
+    let id = next_hold(&mut transition.run);
     let spec = HoldSpec {
-        step: turn.step(index).map(|step| step.id.clone()),
-        agent: Some(turn.run.agent.clone()),
+        step: transition.step(index).map(|step| step.id.clone()),
+        agent: Some(transition.run.agent.clone()),
         options: ask.options.clone(),
         schema: ask.schema.clone(),
         link: ask.link.clone(),
@@ -229,13 +242,13 @@ pub(in crate::domain::decide) fn ask(
         to: to.clone(),
         on_timeout: ask.on_timeout,
         default,
-        requester: Some(turn.run.started_by.0.clone()),
-        steps_left: Some(steps_left(turn, index)),
+        requester: Some(transition.run.started_by.0.clone()),
+        steps_left: Some(steps_left(transition, index)),
         policies: ask.policies.clone(),
         time_by_policy: ask.time_by_policy,
         ..HoldSpec::asking(HoldKind::Input, question.clone())
     };
-    let opened = Opened {
+    let opened = NewPersonHold {
         kind: HoldKind::Input,
         to: to.clone(),
         asks: question.clone(),
@@ -243,7 +256,7 @@ pub(in crate::domain::decide) fn ask(
         on_timeout: ask.on_timeout,
         length_ms: Some(ask.timeout_ms),
     };
-    let on = open(turn, opened, &spec, id);
+    let on = open(transition, opened, &spec, id);
     let request = json!({
         "to": to, "question": question, "options": ask.options, "schema": ask.schema, "link": ask.link,
         "timeout_ms": ask.timeout_ms, "on_timeout": ask.on_timeout, "default": spec.default,
@@ -260,19 +273,19 @@ pub(in crate::domain::decide) fn ask(
         data: asked(&on),
         duration_ms: 0,
     };
-    stand(turn, index, on, (request, response));
+    stand(transition, index, on, (request, response));
     let step = spec.step.as_deref();
-    turn.event(EventType::RunAwaitingInput, step, description, data);
+    transition.event(EventType::RunAwaitingInput, step, description, data);
 }
 
 /// Puts a step into its hold.
 fn stand(
-    turn: &mut Turn<'_>,
+    transition: &mut RunTransition<'_>,
     index: usize,
-    on: OnPeople,
+    on: PersonHold,
     (request, response): (Value, ActionResult),
 ) {
-    let Some(step) = turn.step_mut(index) else {
+    let Some(step) = transition.step_mut(index) else {
         return;
     };
     step.phase = StepPhase::Asked(Box::new(on));
@@ -281,33 +294,38 @@ fn stand(
         response: Some(response),
         ..RowData::default()
     };
-    turn.row(index, row);
+    transition.row(index, row);
 }
 
 /// Steps besides this one that would still run.
-pub(super) fn steps_left(turn: &Turn<'_>, index: usize) -> u32 {
-    let steps = turn.run.steps.iter().enumerate();
+pub(super) fn steps_left(transition: &RunTransition<'_>, index: usize) -> u32 {
+    let steps = transition.run.steps.iter().enumerate();
     let left = steps.filter(|(at, step)| *at != index && !step.phase.is_settled());
     u32::try_from(left.count()).unwrap_or(u32::MAX)
 }
 
 /// Begins a `handoff` (S0-AC6, S0-AC7).
 pub(in crate::domain::decide) fn handoff(
-    turn: &mut Turn<'_>,
+    transition: &mut RunTransition<'_>,
     index: usize,
     handoff: &Handoff,
-    (resolved, contact, story): (&Value, Option<&Arc<Value>>, Story),
+    (resolved, contact, story): (&Value, Option<&Arc<Value>>, HandoffBriefing),
 ) {
-    let Some(to) = people(turn, index, resolved.get("to")) else {
+    let Some(to) = people(transition, index, resolved.get("to")) else {
         return;
     };
-    let Some(message) = text(turn, index, resolved.get("message")) else {
+    let Some(message) = text(transition, index, resolved.get("message")) else {
         return;
     };
-    let id = next_hold(&mut turn.run);
-    let spec = handoff_spec(turn, index, id, (handoff, &to, &message, contact, story));
+    let id = next_hold(&mut transition.run);
+    let spec = handoff_spec(
+        transition,
+        index,
+        id,
+        (handoff, &to, &message, contact, story),
+    );
     let length_ms = Some(handoff.timeout_ms).filter(|ms| *ms > 0);
-    let opened = Opened {
+    let opened = NewPersonHold {
         kind: HoldKind::Handoff,
         to: to.clone(),
         asks: spec.question.clone(),
@@ -315,7 +333,7 @@ pub(in crate::domain::decide) fn handoff(
         on_timeout: handoff.on_timeout,
         length_ms,
     };
-    let on = open(turn, opened, &spec, id);
+    let on = open(transition, opened, &spec, id);
     let request = json!({
         "to": to, "message": message, "priority": spec.priority, "warm_lead": spec.warm_lead,
         "timeout_ms": handoff.timeout_ms, "on_timeout": handoff.on_timeout,
@@ -330,9 +348,9 @@ pub(in crate::domain::decide) fn handoff(
         duration_ms: 0,
     };
     let deadline = on.deadline().map(instant::write);
-    stand(turn, index, on, (request, response));
+    stand(transition, index, on, (request, response));
     let step = spec.step.as_deref();
-    turn.event(
+    transition.event(
         EventType::HandoffOffered,
         step,
         spec.question.clone(),
@@ -346,13 +364,13 @@ pub(in crate::domain::decide) fn handoff(
         fields.insert("hold".to_owned(), json!(id));
         fields.insert("kind".to_owned(), json!(HoldKind::Handoff));
     }
-    turn.event(EventType::RunWaiting, step, description, data);
+    transition.event(EventType::RunWaiting, step, description, data);
 }
 
 /// What a handoff step knows of itself from the beginning (S0-T1).
-pub(in crate::domain::decide) fn offered(on: &OnPeople) -> Value {
+pub(in crate::domain::decide) fn offered(on: &PersonHold) -> Value {
     let resume_at = match on.clock {
-        Clock::Set { due } | Clock::Frozen { due, .. } if on.goes_on() => Some(due),
+        Clock::Set { due } | Clock::Frozen { due, .. } if on.continues_on_timeout() => Some(due),
         Clock::Set { .. } | Clock::Frozen { .. } | Clock::None => None,
     };
     json!({
@@ -368,18 +386,26 @@ type Offer<'s> = (
     &'s [String],
     &'s str,
     Option<&'s Arc<Value>>,
-    Story,
+    HandoffBriefing,
 );
 
-fn handoff_spec(turn: &Turn<'_>, index: usize, id: HoldId, said: Offer<'_>) -> HoldSpec {
+fn handoff_spec(
+    transition: &RunTransition<'_>,
+    index: usize,
+    id: HoldId,
+    said: Offer<'_>,
+) -> HoldSpec {
     let (handoff, to, message, contact, mut story) = said;
     let null = Value::Null;
     let contact = contact.map_or(&null, |contact| contact.as_ref());
-    let own = turn.step(index).map(|step| step.id.clone());
-    add_own_condition(turn, own.as_deref(), &mut story.steps);
+    let own = transition.step(index).map(|step| step.id.clone());
+    add_own_condition(transition, own.as_deref(), &mut story.steps);
     let warm_lead = warm::is_warm_lead(handoff.warm_lead, message, contact, &story.steps);
-    let agent = &turn.run.agent;
-    let called = context::called(contact, turn.run.contact.as_ref().map(|id| id.as_str()));
+    let agent = &transition.run.agent;
+    let called = context::called(
+        contact,
+        transition.run.contact.as_ref().map(|id| id.as_str()),
+    );
     let (sentence, title) = match warm_lead {
         true => (
             format!("Warm lead from agent {agent}: {called} is interested"),
@@ -422,8 +448,8 @@ fn handoff_spec(turn: &Turn<'_>, index: usize, id: HoldId, said: Offer<'_>) -> H
         title: Some(title),
         task: Some(task),
         warm_lead,
-        requester: Some(turn.run.started_by.0.clone()),
-        steps_left: Some(steps_left(turn, index)),
+        requester: Some(transition.run.started_by.0.clone()),
+        steps_left: Some(steps_left(transition, index)),
         policies: handoff.policies.clone(),
         time_by_policy: handoff.time_by_policy,
         ..HoldSpec::asking(HoldKind::Handoff, sentence)
@@ -431,10 +457,10 @@ fn handoff_spec(turn: &Turn<'_>, index: usize, id: HoldId, said: Offer<'_>) -> H
 }
 
 /// The condition by which the handoff itself came about.
-fn add_own_condition(turn: &Turn<'_>, own: Option<&str>, steps: &mut Vec<Told>) {
+fn add_own_condition(transition: &RunTransition<'_>, own: Option<&str>, steps: &mut Vec<Told>) {
     let Some(own) = own else { return };
-    let need = Need::Value(turn.run.id, condition_name(own));
-    if let Found::Here(Fact::Value(condition)) = turn.look(&need) {
+    let need = Need::Value(transition.run.id, condition_name(own));
+    if let Lookup::Found(Fact::Value(condition)) = transition.lookup(&need) {
         steps.push(Told {
             step: own.to_owned(),
             kind: "handoff",

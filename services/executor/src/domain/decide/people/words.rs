@@ -9,10 +9,10 @@ use holdpoint_contracts::run::HoldKind;
 
 use crate::domain::plan::people::whom;
 use crate::domain::run::Step;
-use crate::domain::run::people::OnPeople;
+use crate::domain::run::people::PersonHold;
 
 /// Why time being up changed something, in words.
-pub(super) fn nobody(on: &OnPeople) -> String {
+pub(super) fn nobody(on: &PersonHold) -> String {
     let length = on
         .length_ms
         .map(|ms| format!(" within {}", describe(Duration::from_millis(ms))))
@@ -27,7 +27,7 @@ pub(super) fn nobody(on: &OnPeople) -> String {
 }
 
 /// What is said of a hold in the run's message.
-pub(in crate::domain) fn sentence(step: Option<&Step>, on: &OnPeople) -> String {
+pub(in crate::domain) fn sentence(step: Option<&Step>, on: &PersonHold) -> String {
     let who = whom(&on.to);
     if let Some(taken) = &on.taken {
         return format!("{} has taken over.", taken.by);
@@ -44,7 +44,7 @@ pub(in crate::domain) fn sentence(step: Option<&Step>, on: &OnPeople) -> String 
 }
 
 /// What happens when time is up, or a person decides.
-pub(in crate::domain) fn then(step: Option<&Step>, on: &OnPeople) -> String {
+pub(in crate::domain) fn then(step: Option<&Step>, on: &PersonHold) -> String {
     if on.closing.is_some() {
         return "It has been decided, and takes effect when the run moves.".to_owned();
     }

@@ -2,11 +2,11 @@
 
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::{FailureClass, ResumeMode, RunStatus};
-use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use holdpoint_contracts::steps::{Grant, ResultReply};
 use serde_json::json;
 
 use super::world::{Heard, World, broken, done};
-use crate::domain::{Answer, Refusal};
+use crate::domain::{Refusal, Reply};
 
 const STEPS: &str = "
   - id: send
@@ -56,7 +56,7 @@ fn a_run_can_be_cancelled_from_every_state_that_is_not_final() {
         .flat_map(|world| [world.clone(), paused(world)]);
     for mut world in with_pauses {
         let from = world.status();
-        let Heard::Decided(Answer::Changed(answer)) = world.cancel() else {
+        let Heard::Decided(Reply::Changed(answer)) = world.cancel() else {
             panic!("from {from}");
         };
         assert!(answer.changed, "from {from}");
@@ -88,7 +88,7 @@ fn the_result_of_a_cancelled_step_is_evidence_and_is_never_applied() {
         let before = world.view();
         assert_eq!(
             world.report_as("send", 1, done(json!({ "id": 4 }))),
-            ResultAnswer::Late
+            ResultReply::Late
         );
         let late = world.event(EventType::StepLateResult);
         assert_eq!(
@@ -108,7 +108,7 @@ fn a_late_result_that_comes_twice_is_kept_once() {
     for _ in 0..3 {
         assert_eq!(
             world.report_as("send", 1, done(json!({}))),
-            ResultAnswer::Late
+            ResultReply::Late
         );
     }
     let late = |kind: &&EventType| **kind == EventType::StepLateResult;
@@ -131,7 +131,7 @@ fn a_second_cancel_changes_nothing_and_says_so() {
     let mut world = waiting();
     world.cancel();
     let before = world.run().clone();
-    let Heard::Unchanged(Answer::Changed(answer)) = world.cancel() else {
+    let Heard::Unchanged(Reply::Changed(answer)) = world.cancel() else {
         panic!("decided again");
     };
     assert!(!answer.changed);
@@ -157,7 +157,7 @@ fn a_completed_or_failed_run_cannot_be_cancelled() {
 
 /// Races: cancel against timer; the first commit wins.
 #[test]
-fn an_alarm_of_a_cancelled_run_changes_nothing() {
+fn a_timer_of_a_cancelled_run_changes_nothing() {
     let mut world = waiting();
     let (hold, (rev, _)) = world
         .timers

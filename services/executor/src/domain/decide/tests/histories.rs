@@ -23,9 +23,9 @@ pub(super) enum Move {
     Pause,
     Resume(ResumeMode),
     Cancel,
-    /// The scheduler fires the next alarm in time.
+    /// The scheduler fires the next timer in time.
     Due,
-    /// An alarm with a number that may be old or never was.
+    /// A timer with a number that may be old or never was.
     Stray {
         hold: u32,
         rev: u64,
@@ -156,7 +156,7 @@ pub(super) fn way(what: usize) -> (HoldOutcome, Value) {
     }
 }
 
-/// A step of the run and a number of a hand-out of it.
+/// A step of the run and a number of a dispatch of it.
 fn place(world: &World, step: usize, dispatch: Dispatch) -> Option<(String, u64)> {
     let steps = &world.run.as_ref()?.steps;
     let step = steps.get(step % steps.len().max(1))?;
@@ -399,7 +399,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     /// Nothing waits without a waker; dispatch never sinks; final states absorb; no gaps; the
-    /// wish is the alarm: see `World::give`.
+    /// desired state is the timer: see `World::give`.
     #[test]
     fn every_history_keeps_every_invariant(plan in a_plan(), moves in prop::collection::vec(a_move(), 0..60)) {
         live(plan, &moves, 1);
@@ -422,7 +422,7 @@ proptest! {
         prop_assert_eq!(first.run, second.run);
     }
 
-    /// Left to itself (alarms fire, workers do what they are given) every run ends.
+    /// Left to itself (timers fire, workers do what they are given) every run ends.
     #[test]
     fn every_run_that_is_left_to_itself_ends(plan in a_plan(), moves in prop::collection::vec(a_move(), 0..40)) {
         let mut world = live(plan, &moves, 1);

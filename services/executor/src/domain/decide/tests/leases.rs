@@ -1,8 +1,8 @@
 //! Leases: what becomes of a step whose node is gone.
 
 use chrono::TimeDelta;
-use holdpoint_contracts::run::{HandoverAction, RunStatus};
-use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use holdpoint_contracts::run::{LeaseAction, RunStatus};
+use holdpoint_contracts::steps::{Grant, ResultReply};
 use serde_json::json;
 
 use super::world::{Heard, World, done};
@@ -37,7 +37,7 @@ fn a_step_that_may_be_called_twice_can_start_without_a_lease() {
     assert_eq!((&before, world.leases.len()), (world.run(), 0));
     assert_eq!(world.ask("node-a", "note"), Grant::Go);
     assert_eq!(light(&mut world, "node-b"), Grant::Drop);
-    assert_eq!(world.report("note", done(json!({}))), ResultAnswer::Applied);
+    assert_eq!(world.report("note", done(json!({}))), ResultReply::Applied);
     assert_eq!(light(&mut world, "node-b"), Grant::Drop);
 }
 
@@ -56,7 +56,7 @@ fn what_needs_a_lease_gets_one_or_nothing() {
     assert_eq!(paused.ask_without_lease("node-a", "note", 1), Grant::Drop);
 }
 
-/// S4-R5, S4-R7: an idempotent step is handed out anew, the old hand-out is fenced off, and who had
+/// S4-R5, S4-R7: an idempotent step is dispatched anew, the old dispatch is fenced off, and who had
 /// it is on record.
 #[test]
 fn an_idempotent_step_whose_node_is_gone_is_taken_over() {
@@ -71,7 +71,7 @@ fn an_idempotent_step_whose_node_is_gone_is_taken_over() {
     assert_eq!(world.ask_as("node-a", "note", 1, 1), Grant::Drop);
     assert_eq!(
         world.report_as("note", 1, done(json!({}))),
-        ResultAnswer::Late
+        ResultReply::Late
     );
     assert_eq!(world.ask("node-b", "note"), Grant::Go);
     let claims: Vec<_> = world
@@ -79,7 +79,7 @@ fn an_idempotent_step_whose_node_is_gone_is_taken_over() {
         .iter()
         .map(|(_, entry)| (entry.action, entry.node.to_string(), entry.dispatch))
         .collect();
-    use HandoverAction::{Claimed, Released, TakenOver};
+    use LeaseAction::{Claimed, Released, TakenOver};
     let entry = |action, node: &str, dispatch| (action, node.to_owned(), dispatch);
     assert_eq!(
         claims,
@@ -90,7 +90,7 @@ fn an_idempotent_step_whose_node_is_gone_is_taken_over() {
         ]
     );
     assert_eq!(world.claims[1].1.at, world.now);
-    assert_eq!(world.report("note", done(json!({}))), ResultAnswer::Applied);
+    assert_eq!(world.report("note", done(json!({}))), ResultReply::Applied);
     assert_eq!(world.status(), RunStatus::Completed);
 }
 
@@ -101,7 +101,7 @@ fn a_finished_step_has_no_claim_and_gets_none() {
         World::started("  - id: note\n    tool: log\n    args: { message: hi }\n  - wait: 1 day\n");
     world.ask("node-a", "note");
     assert!(world.leases.contains_key("note"));
-    assert_eq!(world.report("note", done(json!({}))), ResultAnswer::Applied);
+    assert_eq!(world.report("note", done(json!({}))), ResultReply::Applied);
     assert!(!world.leases.contains_key("note"), "{:?}", world.leases);
     let before = world.run().clone();
     for (node, dispatch, delivery) in [("node-a", 1, 1), ("node-b", 1, 2), ("node-b", 2, 1)] {

@@ -4,18 +4,18 @@ mod deleting;
 mod histories;
 
 use chrono::TimeDelta;
-use holdpoint_contracts::executor::{ChangedScope, PauseNew, PauseWaiting, TimerAnswer};
+use holdpoint_contracts::executor::{ChangedScope, PauseNew, PauseWaiting, TimerReply};
 use holdpoint_contracts::run::{FailureClass, PauseScope, ResumeMode, RunStatus, RunView};
-use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use holdpoint_contracts::steps::{Grant, ResultReply};
 use serde_json::json;
 
 use super::world::{Heard, World, acme, done, owner, run_id, start_input};
 use crate::domain::decide::{Scopes, overlay};
+use crate::domain::decision::{Lookup, Outcome, Undecided};
 use crate::domain::run::StepPhase;
 use crate::domain::scope::{CHANGES_MAX, Cursor, Scope, WorkspaceScope};
 use crate::domain::{
-    Aggregate, Answer, Fact, Found, Input, Need, Refusal, Run, RunInput, ScopeInput, Verdict,
-    decide,
+    Aggregate, Fact, Input, Need, Refusal, Reply, Run, RunInput, ScopeInput, decide,
 };
 
 const AGENT: PauseScope = PauseScope::Agent;
@@ -47,7 +47,7 @@ impl World {
             kind,
             self.find(&Need::Agent(acme(), "outreach".parse().unwrap())),
         ) {
-            (AGENT, Found::Here(Fact::Agent(agent))) => Some(Aggregate::Agent((*agent).clone())),
+            (AGENT, Lookup::Found(Fact::Agent(agent))) => Some(Aggregate::Agent((*agent).clone())),
             (AGENT, _) => None,
             _ => self.workspace_scope.clone().map(Aggregate::Workspace),
         };
@@ -56,8 +56,8 @@ impl World {
             agent,
             input,
         };
-        match decide(state.as_ref(), &input, &|_| Found::Unknown, self.now) {
-            Verdict::Decided(decision) => {
+        match decide(state.as_ref(), &input, &|_| Lookup::NotLoaded, self.now) {
+            Ok(Outcome::Decided(decision)) => {
                 let text = match decision.state {
                     Aggregate::Agent(agent) => {
                         self.agent_scope = agent.scope.clone();
@@ -73,11 +73,11 @@ impl World {
                     &serde_json::from_str::<Scope>(&text).unwrap(),
                     self.scope(kind)
                 );
-                Heard::Decided(decision.answer)
+                Heard::Decided(decision.reply)
             }
-            Verdict::Unchanged(answer) => Heard::Unchanged(answer),
-            Verdict::Refused(refusal) => Heard::Refused(refusal),
-            Verdict::Need(needs) => panic!("{needs:?}"),
+            Ok(Outcome::Unchanged(answer)) => Heard::Unchanged(answer),
+            Err(Undecided::Refused(refusal)) => Heard::Refused(refusal),
+            Err(Undecided::NeedsMore(needs)) => panic!("{needs:?}"),
         }
     }
 
@@ -109,7 +109,7 @@ impl World {
     /// The run as it is read.
     fn read(&self) -> Run {
         let agent = match self.find(&Need::Agent(acme(), "outreach".parse().unwrap())) {
-            Found::Here(Fact::Agent(agent)) => Some(agent),
+            Lookup::Found(Fact::Agent(agent)) => Some(agent),
             _ => None,
         };
         let workspace = self.workspace_scope.clone().map(std::sync::Arc::new);
@@ -123,7 +123,7 @@ impl World {
 
 fn said(heard: &Heard) -> &ChangedScope {
     match heard {
-        Heard::Decided(Answer::Scope(said)) | Heard::Unchanged(Answer::Scope(said)) => said,
+        Heard::Decided(Reply::Scope(said)) | Heard::Unchanged(Reply::Scope(said)) => said,
         other => panic!("{other:?}"),
     }
 }
@@ -145,7 +145,7 @@ fn a_run_is_taken_over_before_its_page_has_come() {
     assert_eq!(world.run().holds().count(), 1, "the second wait");
 }
 
-/// A hand-out that ends before the page of a resume has come: in the rounds that there are.
+/// A dispatch that ends before the page of a resume has come: in the rounds that there are.
 #[test]
 fn a_hand_out_ends_before_the_page_of_its_resume_has_come() {
     let mut world = World::started(
@@ -224,13 +224,13 @@ fn a_second_pause_of_an_agent_says_that_it_changed_nothing() {
     assert!(!said(&world.command(AGENT, resume(ResumeMode::Now))).changed);
 }
 
-/// S0-AC4: the alarm fires between the commit of the pause and the run's page.
+/// S0-AC4: the timer fires between the commit of the pause and the run's page.
 #[test]
-fn an_alarm_that_fires_before_the_page_does_not_resume_the_run() {
+fn a_timer_that_fires_before_the_page_does_not_resume_the_run() {
     let mut world = World::started("  - wait: 5 days\n");
     world.pass(TimeDelta::days(5) - TimeDelta::milliseconds(1));
     world.command(AGENT, hold());
-    assert_eq!(world.fire_next(), Some(TimerAnswer::Stale));
+    assert_eq!(world.fire_next(), Some(TimerReply::Stale));
     assert_eq!(world.view().waiting_on[0].remaining_ms, Some(1));
     world.pages(AGENT);
     world.pass(TimeDelta::days(1));
@@ -239,7 +239,7 @@ fn an_alarm_that_fires_before_the_page_does_not_resume_the_run() {
     world.pass(TimeDelta::milliseconds(1));
     assert_eq!(world.shown().resume_at, Some(due));
     world.pages(AGENT);
-    assert_eq!(world.fire_next(), Some(TimerAnswer::Applied));
+    assert_eq!(world.fire_next(), Some(TimerReply::Applied));
     assert_eq!(world.status(), RunStatus::Completed);
 }
 
@@ -285,7 +285,7 @@ fn a_run_moves_only_when_neither_itself_nor_its_agent_nor_its_workspace_is_pause
     world.pages(AGENT);
     world.resume(ResumeMode::Continue);
     assert_eq!(world.view().paused_by.len(), 1);
-    let Heard::Unchanged(Answer::Changed(answer)) = world.resume(ResumeMode::Now) else {
+    let Heard::Unchanged(Reply::Changed(answer)) = world.resume(ResumeMode::Now) else {
         panic!("the workspace's pause is not the run's");
     };
     assert!(!answer.changed);
@@ -306,7 +306,7 @@ fn a_step_at_work_finishes_and_a_queued_one_is_dropped_before_any_page() {
     assert_eq!(world.ask("node-a", "send"), Grant::Go);
     world.command(AGENT, hold());
     assert_eq!(world.shown().paused_by[0].in_flight, ["send"]);
-    assert_eq!(world.report("send", done(json!({}))), ResultAnswer::Applied);
+    assert_eq!(world.report("send", done(json!({}))), ResultReply::Applied);
     assert_eq!(world.view().paused_by[0].in_flight, ["send"]);
     assert!(
         matches!(world.phase("step-02"), StepPhase::Planned),

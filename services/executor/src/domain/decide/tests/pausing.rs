@@ -4,12 +4,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::executor::PauseWaiting;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::{ResumeMode, RunStatus};
-use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use holdpoint_contracts::steps::{Grant, ResultReply};
 use serde_json::json;
 
 use super::world::{Heard, World, done};
 use crate::domain::run::StepPhase;
-use crate::domain::{Answer, Refusal};
+use crate::domain::{Refusal, Reply};
 
 const SEND_THEN_LOG: &str = "
   - id: send
@@ -22,7 +22,7 @@ const SEND_THEN_LOG: &str = "
 
 fn changed(heard: &Heard) -> bool {
     match heard {
-        Heard::Decided(Answer::Changed(answer)) | Heard::Unchanged(Answer::Changed(answer)) => {
+        Heard::Decided(Reply::Changed(answer)) | Heard::Unchanged(Reply::Changed(answer)) => {
             answer.changed
         }
         other => panic!("{other:?}"),
@@ -140,7 +140,7 @@ fn a_step_at_work_finishes_its_result_is_kept_and_nothing_follows_until_resume()
     assert_eq!(world.view().paused_by[0].in_flight, ["send"]);
     assert_eq!(
         world.report("send", done(json!({ "id": 1 }))),
-        ResultAnswer::Applied
+        ResultReply::Applied
     );
     assert!(matches!(world.phase("send"), StepPhase::Completed { .. }));
     assert!(matches!(world.phase("note"), StepPhase::Planned));
@@ -163,7 +163,7 @@ fn a_queued_step_is_dropped_while_paused_and_handed_out_anew_on_resume() {
     assert_eq!(
         world.ask_as("node-a", "send", before, 1),
         Grant::Drop,
-        "the old hand-out"
+        "the old dispatch"
     );
     assert_eq!(world.ask("node-a", "send"), Grant::Go);
 }
@@ -173,7 +173,7 @@ fn a_queued_step_is_dropped_while_paused_and_handed_out_anew_on_resume() {
 fn the_result_of_a_queued_step_that_had_begun_counts_as_in_flight() {
     let mut world = World::started("  - id: note\n    tool: log\n    args: { message: hi }\n");
     world.pause();
-    assert_eq!(world.report("note", done(json!({}))), ResultAnswer::Applied);
+    assert_eq!(world.report("note", done(json!({}))), ResultReply::Applied);
     assert_eq!(world.view().paused_by[0].in_flight, ["note"]);
     assert!(
         !world.run().is_final(),
@@ -190,7 +190,7 @@ fn a_node_that_was_granted_the_start_before_the_pause_may_ask_again() {
     assert_eq!(world.ask("node-a", "send"), Grant::Go);
     world.pause();
     assert_eq!(world.ask("node-a", "send"), Grant::Go);
-    assert_eq!(world.report("send", done(json!({}))), ResultAnswer::Applied);
+    assert_eq!(world.report("send", done(json!({}))), ResultReply::Applied);
 }
 
 /// Nothing waits without a waker: its worker died, and its lease ends during the pause.
@@ -206,7 +206,7 @@ fn an_idempotent_step_that_is_lost_while_paused_is_handed_out_on_resume() {
     assert_eq!(world.handed.last().unwrap().dispatch, first + 1);
     assert_eq!(
         world.report_as("note", first, done(json!({}))),
-        ResultAnswer::Late
+        ResultReply::Late
     );
 }
 
@@ -221,7 +221,7 @@ fn a_step_that_must_not_be_done_twice_is_uncertain_when_lost_while_paused() {
     assert_eq!(world.ask_as("node-b", "send", first, 2), Grant::Uncertain);
     world.resume(ResumeMode::Continue);
     assert_eq!(world.status(), RunStatus::AwaitingInput);
-    assert_eq!(world.report("send", done(json!({}))), ResultAnswer::Applied);
+    assert_eq!(world.report("send", done(json!({}))), ResultReply::Applied);
 }
 
 /// S0-AC4: conditions see the world after the pause.
@@ -237,7 +237,7 @@ fn a_queued_step_whose_condition_no_longer_holds_is_skipped_on_resume() {
     assert!(matches!(world.phase("nudge"), StepPhase::Skipped { .. }));
     assert_eq!(
         world.report_as("nudge", 1, done(json!({}))),
-        ResultAnswer::Late
+        ResultReply::Late
     );
 }
 

@@ -7,7 +7,7 @@ mod responses;
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{
-    Assign, ClosedAnswer, HoldOutcome, HoldSpec, OnTimeout, Priority, Want,
+    Assign, CloseReply, HoldOutcome, HoldSpec, HoldState, OnTimeout, Priority,
 };
 use holdpoint_contracts::run::{FailureClass, HoldKind, ResumeMode, RunStatus, StepStatus};
 use holdpoint_ids::HoldId;
@@ -39,22 +39,22 @@ pub(super) fn hold(world: &World) -> HoldId {
         .id
 }
 
-pub(super) fn want(world: &World, id: HoldId) -> &Want {
+pub(super) fn state(world: &World, id: HoldId) -> &HoldState {
     &world.holds[&id].1
 }
 
 pub(super) fn spec(world: &World) -> &HoldSpec {
-    match want(world, hold(world)) {
-        Want::Open { spec, .. } | Want::Frozen { spec, .. } => spec,
-        Want::Gone { reason, .. } => panic!("gone: {reason}"),
+    match state(world, hold(world)) {
+        HoldState::Open { spec, .. } | HoldState::Frozen { spec, .. } => spec,
+        HoldState::Withdrawn { reason, .. } => panic!("gone: {reason}"),
     }
 }
 
-fn answer(world: &mut World, data: Value) -> ClosedAnswer {
+fn answer(world: &mut World, data: Value) -> CloseReply {
     world.close_as(hold(world), HoldOutcome::Answered, data)
 }
 
-fn time_out(world: &mut World) -> ClosedAnswer {
+fn time_out(world: &mut World) -> CloseReply {
     world.close_as(hold(world), HoldOutcome::Timeout, Value::Null)
 }
 
@@ -76,7 +76,7 @@ fn a_question_is_put_and_its_answer_is_the_result() {
     assert_eq!(asked.to, ["@user.owner"]);
     let deadline = world.now + TimeDelta::hours(1);
     assert!(
-        matches!(want(&world, hold(&world)), Want::Open { deadline: Some(due), .. } if *due == deadline)
+        matches!(state(&world, hold(&world)), HoldState::Open { deadline: Some(due), .. } if *due == deadline)
     );
     let view = world.view();
     assert_eq!(view.questions[0].question, "Tell ada@x.example?");
@@ -88,7 +88,7 @@ fn a_question_is_put_and_its_answer_is_the_result() {
     );
     world.pass(TimeDelta::minutes(5));
     let id = hold(&world);
-    assert_eq!(answer(&mut world, json!("yes")), ClosedAnswer::Applied);
+    assert_eq!(answer(&mut world, json!("yes")), CloseReply::Applied);
     assert_eq!(world.handed[0].args, json!({ "message": "yes" }));
     assert_eq!(world.view().clocks.human_ms, 300_000);
     assert_eq!(world.event(EventType::InputAnswered).data["by"], "ada");
@@ -96,7 +96,7 @@ fn a_question_is_put_and_its_answer_is_the_result() {
     assert_eq!(result["continuation"], "User responded: yes", "S3-R4");
     assert_eq!(result["question_id"], json!(id), "S3-R4");
     let again = world.close_as(id, HoldOutcome::Answered, json!("no"));
-    assert_eq!(again, ClosedAnswer::Applied, "twice is once");
+    assert_eq!(again, CloseReply::Applied, "twice is once");
 }
 
 /// S3-R5
@@ -140,21 +140,23 @@ fn a_paused_question_is_frozen_and_its_answer_kept() {
     world.pass(TimeDelta::minutes(20));
     world.pause();
     let left = 40 * 60_000;
-    assert!(matches!(want(&world, id), Want::Frozen { remaining_ms: Some(ms), .. } if *ms == left));
+    assert!(
+        matches!(state(&world, id), HoldState::Frozen { remaining_ms: Some(ms), .. } if *ms == left)
+    );
     assert_eq!(
         world.view().message,
         "Paused by owner; input hold has 40 minutes left."
     );
     world.pass(TimeDelta::days(2));
-    assert_eq!(answer(&mut world, json!("yes")), ClosedAnswer::OnResume);
+    assert_eq!(answer(&mut world, json!("yes")), CloseReply::OnResume);
     let second = world.close_as(id, HoldOutcome::Answered, json!("no"));
-    assert_eq!(second, ClosedAnswer::OnResume, "the first one counts");
+    assert_eq!(second, CloseReply::OnResume, "the first one counts");
     assert!(world.handed.is_empty());
     world.resume(ResumeMode::Continue);
     assert_eq!(world.handed[0].args, json!({ "message": "yes" }));
 }
 
-/// Races: a pause keeps no time-out. On resume it is asked until what is left of the time is over, and
+/// Races: a pause keeps no timeout. On resume it is asked until what is left of the time is over, and
 /// the owner says again that it is, where it is.
 #[test]
 fn a_pause_keeps_no_time_out() {
@@ -163,19 +165,19 @@ fn a_pause_keeps_no_time_out() {
     world.pass(TimeDelta::minutes(20));
     world.pause();
     world.pass(TimeDelta::hours(1));
-    assert_eq!(time_out(&mut world), ClosedAnswer::OnResume);
+    assert_eq!(time_out(&mut world), CloseReply::OnResume);
     world.resume(ResumeMode::Continue);
     assert_eq!(world.status(), RunStatus::AwaitingInput, "still asked");
     let due = world.now + TimeDelta::minutes(40);
-    assert!(matches!(want(&world, id), Want::Open { deadline: Some(at), .. } if *at == due));
+    assert!(matches!(state(&world, id), HoldState::Open { deadline: Some(at), .. } if *at == due));
     world.pass(TimeDelta::minutes(40));
     world.pause();
-    assert_eq!(time_out(&mut world), ClosedAnswer::OnResume);
+    assert_eq!(time_out(&mut world), CloseReply::OnResume);
     world.resume(ResumeMode::Continue);
     assert_eq!(world.status(), RunStatus::AwaitingInput, "not kept");
     let due = world.now;
-    assert!(matches!(want(&world, id), Want::Open { deadline: Some(at), .. } if *at == due));
-    assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
+    assert!(matches!(state(&world, id), HoldState::Open { deadline: Some(at), .. } if *at == due));
+    assert_eq!(time_out(&mut world), CloseReply::Applied);
     assert_eq!(world.status(), RunStatus::Failed);
 }
 
@@ -190,11 +192,11 @@ fn a_kept_close_that_cannot_be_applied_is_dropped() {
     }
     world.resume(ResumeMode::Continue);
     assert_eq!(world.status(), RunStatus::AwaitingInput);
-    assert_eq!(answer(&mut world, json!("yes")), ClosedAnswer::Applied);
+    assert_eq!(answer(&mut world, json!("yes")), CloseReply::Applied);
     assert_eq!(world.handed.len(), 1);
 }
 
-/// Races: a time-out that comes again after a pause had undone it changes nothing, however late.
+/// Races: a timeout that comes again after a pause had undone it changes nothing, however late.
 #[test]
 fn an_older_time_out_changes_nothing_after_the_clock_went_on() {
     let mut world = World::started(ASK);
@@ -212,7 +214,7 @@ fn an_older_time_out_changes_nothing_after_the_clock_went_on() {
     assert!(matches!(world.give(again), Heard::Unchanged(_)));
     assert_eq!(world.status(), RunStatus::AwaitingInput, "still asked");
     world.pass(TimeDelta::minutes(40));
-    assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
+    assert_eq!(time_out(&mut world), CloseReply::Applied);
     assert_eq!(world.status(), RunStatus::Failed);
 }
 
@@ -234,15 +236,15 @@ fn a_time_out_of_before_the_deadline_that_is_wanted_changes_nothing() {
     );
     world.pass(TimeDelta::seconds(41));
     let told = world.close_at(id, too_early.clone());
-    assert_eq!(told, ClosedAnswer::OnResume);
+    assert_eq!(told, CloseReply::OnResume);
     assert_eq!(world.status(), RunStatus::AwaitingInput, "9 s are left");
     world.pass(TimeDelta::seconds(5));
     world.pause();
     let told = world.close_at(id, too_early);
-    assert_eq!(told, ClosedAnswer::OnResume);
+    assert_eq!(told, CloseReply::OnResume);
     world.resume(ResumeMode::Continue);
     assert_eq!(world.status(), RunStatus::AwaitingInput, "4 s are left");
-    assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
+    assert_eq!(time_out(&mut world), CloseReply::Applied);
     assert_eq!((world.status(), world.now), (RunStatus::Failed, due));
 }
 
@@ -253,12 +255,12 @@ fn an_answer_after_the_time_out_did_not_count() {
         let question = format!("  - ask: {{ question: Go on?, on_timeout: {end} }}\n");
         let mut world = World::started(&question);
         let id = hold(&world);
-        assert_eq!(time_out(&mut world), ClosedAnswer::Applied);
+        assert_eq!(time_out(&mut world), CloseReply::Applied);
         assert_eq!(world.status(), status);
         let late = world.close_as(id, HoldOutcome::Answered, json!("yes"));
-        assert_eq!(late, ClosedAnswer::RunEnded);
+        assert_eq!(late, CloseReply::RunEnded);
         let again = world.close_as(id, HoldOutcome::Timeout, Value::Null);
-        assert_eq!(again, ClosedAnswer::Applied, "twice is once");
+        assert_eq!(again, CloseReply::Applied, "twice is once");
     }
 }
 
@@ -270,10 +272,10 @@ fn a_cancelled_run_asks_nothing() {
     world.cancel();
     // Mend C-6: whoever comes too late is told who it was.
     let by_owner = |by: &Option<String>| by.as_deref() == Some("owner");
-    assert!(matches!(want(&world, id), Want::Gone { by, .. } if by_owner(by)));
+    assert!(matches!(state(&world, id), HoldState::Withdrawn { by, .. } if by_owner(by)));
     assert!(!world.rows["q"].response.as_ref().unwrap().success, "C-1");
     let late = world.close_as(id, HoldOutcome::Answered, json!("yes"));
-    assert_eq!(late, ClosedAnswer::RunEnded);
+    assert_eq!(late, CloseReply::RunEnded);
 }
 
 /// S0-R1: the message is exactly the owner's.
@@ -375,11 +377,11 @@ fn missing_inputs_are_asked_for_before_the_first_step() {
     let id = hold(&world);
     assert_eq!(
         answer(&mut world, json!({ "region": "north" })),
-        ClosedAnswer::Applied
+        CloseReply::Applied
     );
     assert_eq!(world.handed[0].args, json!({ "message": "north" }));
     let again = world.close_as(id, HoldOutcome::Answered, json!({ "region": "north" }));
-    assert_eq!(again, ClosedAnswer::Applied, "twice is once");
+    assert_eq!(again, CloseReply::Applied, "twice is once");
 }
 
 /// S2-R12: what is given at the start is checked as what is asked for later.
@@ -425,7 +427,7 @@ fn missing_inputs_can_be_answered_in_the_inbox() {
     world.pause();
     assert_eq!(
         answer(&mut world, json!({ "region": "south" })),
-        ClosedAnswer::OnResume
+        CloseReply::OnResume
     );
     world.resume(ResumeMode::Continue);
     assert_eq!(world.handed[0].args, json!({ "message": "south" }));

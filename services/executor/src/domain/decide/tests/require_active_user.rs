@@ -8,10 +8,11 @@ use holdpoint_ids::RunId;
 use serde_json::Value;
 
 use super::world::acme;
-use crate::domain::{Fact, Found, Input, Need, Refusal, RunInput, ToolInput, Verdict, decide};
+use crate::domain::decision::{Decision, Lookup, Undecided};
+use crate::domain::{Fact, Input, Need, Refusal, RunInput, ToolInput, decide};
 
 fn ada(input: Input) -> Input {
-    Input::Vouched {
+    Input::OnBehalfOf {
         workspace: acme(),
         user: "ada".parse().unwrap(),
         input: Box::new(input),
@@ -42,23 +43,23 @@ fn start() -> Input {
 }
 
 /// What becomes of a command where this is known of its user, and nothing of anything else.
-fn given(input: &Input, user: &Found) -> Verdict {
-    let look = |need: &Need| {
+fn given(input: &Input, user: &Lookup) -> Decision {
+    let lookup = |need: &Need| {
         let Need::User(workspace, name) = need else {
-            return Found::Unknown;
+            return Lookup::NotLoaded;
         };
         assert_eq!((workspace.as_str(), name.as_str()), ("acme", "ada"));
         user.clone()
     };
-    decide(None, input, &look, DateTime::UNIX_EPOCH)
+    decide(None, input, &lookup, DateTime::UNIX_EPOCH)
 }
 
 /// DESIGN, read copies: a command that has waited is not carried out for somebody who was disabled since.
 #[test]
 fn whoever_is_disabled_commands_nothing() {
-    let disabled = Found::Here(Fact::User(false));
+    let disabled = Lookup::Found(Fact::User(false));
     for input in [forget(), start()] {
-        let Verdict::Refused(refusal) = given(&input, &disabled) else {
+        let Err(Undecided::Refused(refusal)) = given(&input, &disabled) else {
             panic!("it was carried out");
         };
         assert_eq!(refusal, Refusal::Disabled("ada".parse().unwrap()));
@@ -70,10 +71,10 @@ fn whoever_is_disabled_commands_nothing() {
 /// Whoever is active, and whoever the copy has not heard of yet: the gateway knew them.
 #[test]
 fn whoever_is_active_or_new_is_heard() {
-    for user in [Found::Here(Fact::User(true)), Found::Absent] {
+    for user in [Lookup::Found(Fact::User(true)), Lookup::Missing] {
         let verdict = given(&forget(), &user);
         assert!(
-            matches!(verdict, Verdict::Refused(Refusal::ToolNotFound(_))),
+            matches!(verdict, Err(Undecided::Refused(Refusal::ToolNotFound(_)))),
             "the command itself was decided on: {verdict:?}"
         );
     }
@@ -82,13 +83,13 @@ fn whoever_is_active_or_new_is_heard() {
 /// It is asked for together with what the command needs: no round more.
 #[test]
 fn a_user_is_looked_up_beside_everything_else() {
-    let Verdict::Need(needs) = given(&start(), &Found::Unknown) else {
+    let Err(Undecided::NeedsMore(needs)) = given(&start(), &Lookup::NotLoaded) else {
         panic!("decided without looking");
     };
     let is_user = |need: &&Need| matches!(need, Need::User(..));
     assert_eq!(needs.iter().filter(is_user).count(), 1, "{needs:?}");
     assert!(needs.len() > 1, "{needs:?}");
-    let Verdict::Need(needs) = given(&forget(), &Found::Unknown) else {
+    let Err(Undecided::NeedsMore(needs)) = given(&forget(), &Lookup::NotLoaded) else {
         panic!("decided without looking");
     };
     assert!(matches!(needs[..], [Need::User(..)]), "{needs:?}");

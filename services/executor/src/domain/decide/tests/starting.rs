@@ -7,7 +7,7 @@ use holdpoint_contracts::history::EventType;
 use serde_json::json;
 
 use super::world::{Heard, World, owner, start_input};
-use crate::domain::{Answer, Refusal, RunInput};
+use crate::domain::{Refusal, Reply, RunInput};
 
 const NAP: &str = "  - wait: 1 day\n";
 
@@ -54,7 +54,7 @@ fn an_unknown_agent_is_not_found() {
 fn the_same_start_twice_starts_one_run() {
     let mut world = World::of(NAP);
     let first = world.start();
-    let Heard::Unchanged(Answer::Run(second)) = world.give(start_input()) else {
+    let Heard::Unchanged(Reply::Run(second)) = world.give(start_input()) else {
         panic!("started again");
     };
     assert_eq!(*second, first);

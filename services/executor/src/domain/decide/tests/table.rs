@@ -13,8 +13,8 @@ use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use serde_json::json;
 
 use super::world::{Heard, World, broken, done};
-use crate::domain::run::{Alarm, Step, StepPhase};
-use crate::domain::{Answer, RunInput};
+use crate::domain::run::{Step, StepPhase, Timer};
+use crate::domain::{Reply, RunInput};
 use columns::{Column, columns};
 
 /// The step that is looked at; one more follows it, so that its end need not end the run.
@@ -65,7 +65,7 @@ fn table_of(input: &RunInput) -> &'static str {
         RunInput::TimerFired { .. } | RunInput::Follow => "What time does",
         RunInput::LeaseEnded { .. }
         | RunInput::HoldClosed { .. }
-        | RunInput::HoldHandled { .. }
+        | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => "What leases, answers and dead letters do",
         RunInput::StartStep { .. } => "What workers ask: `start_steps`",
         RunInput::AskPeople { .. } | RunInput::StepParks { .. } => {
@@ -93,9 +93,9 @@ fn row_of(step: &Step) -> &'static str {
         StepPhase::Working(_) if asks => "asking",
         StepPhase::Working(_) => "in_progress",
         StepPhase::Parked(_) => "parked",
-        StepPhase::Waiting(hold) => match hold.alarm {
-            Alarm::Set { .. } => "waiting (alarm set)",
-            Alarm::Frozen { .. } => "waiting (frozen)",
+        StepPhase::Waiting(hold) => match hold.timer {
+            Timer::Set { .. } => "waiting (timer set)",
+            Timer::Frozen { .. } => "waiting (frozen)",
         },
         StepPhase::Uncertain(_) => "uncertain",
         StepPhase::Asked(on) => match (&on.taken, on.kind) {
@@ -110,7 +110,7 @@ fn row_of(step: &Step) -> &'static str {
     }
 }
 
-/// Handed out for the second time, so that there is an older hand-out.
+/// Handed out for the second time, so that there is an older dispatch.
 fn queued(steps: &str) -> World {
     let mut world = World::started(steps);
     world.pause();
@@ -189,7 +189,7 @@ fn scenes() -> Vec<Scene> {
         both("parked, paused", &|steps| {
             after(after(queued(steps), park), hold)
         }),
-        same("waiting (alarm set)", again_waiting()),
+        same("waiting (timer set)", again_waiting()),
         same("waiting (frozen), paused", after(again_waiting(), hold)),
         same("uncertain", uncertain(|_| {})),
         same("uncertain, paused", uncertain(hold)),
@@ -221,7 +221,7 @@ fn scenes() -> Vec<Scene> {
     ]
 }
 
-/// Its alarm was set twice, so that there is an older one.
+/// Its timer was set twice, so that there is an older one.
 fn again_waiting() -> World {
     let mut world = World::started(WAITING);
     world.pass(TimeDelta::hours(1));
@@ -230,26 +230,26 @@ fn again_waiting() -> World {
     world
 }
 
-fn word(answer: &Answer) -> String {
+fn word(answer: &Reply) -> String {
     match answer {
-        Answer::Grant(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
-        Answer::Result(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
-        Answer::Timer(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
-        Answer::Closed(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
-        Answer::Handled(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
-        Answer::Asked(asked) => format!(" → {}", json!(asked.status).as_str().unwrap()),
-        Answer::Watched(watched) => watched
+        Reply::Grant(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Reply::Result(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Reply::Timer(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Reply::Closed(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Reply::Handled(answer) => format!(" → {}", json!(answer).as_str().unwrap()),
+        Reply::Asked(asked) => format!(" → {}", json!(asked.status).as_str().unwrap()),
+        Reply::Watched(watched) => watched
             .ended
             .as_ref()
             .map_or_else(String::new, |end| format!(" → {}", end.status)),
-        Answer::Changed(_)
-        | Answer::Beat(_)
-        | Answer::Tool(_)
-        | Answer::Run(_)
-        | Answer::Agent(_)
-        | Answer::Contact(_)
-        | Answer::Scope(_)
-        | Answer::Nothing(()) => String::new(),
+        Reply::Changed(_)
+        | Reply::Heartbeat(_)
+        | Reply::Tool(_)
+        | Reply::Run(_)
+        | Reply::Agent(_)
+        | Reply::Contact(_)
+        | Reply::Scope(_)
+        | Reply::Nothing(()) => String::new(),
     }
 }
 
@@ -272,7 +272,7 @@ fn tried(scene: &Scene, column: &Column) -> (String, Option<RunStatus>) {
             };
             let anew = match world.handed.len() - from.handed.len() {
                 0 => "",
-                _ => ", handed out",
+                _ => ", dispatched",
             };
             let cell = format!("{row} / {status}{paused}{anew}{}", word(&answer));
             (cell, (status != from.status()).then_some(status))
@@ -319,7 +319,7 @@ fn beginnings_and_ends() -> Vec<(&'static str, World)> {
             "the last step's result, ok",
             after(World::started(once_only), report),
         ),
-        ("the last wait's alarm", after(last_wait(), fire)),
+        ("the last wait's timer", after(last_wait(), fire)),
         ("resume `now` of the last wait", after(last_wait(), end_now)),
         (
             "resume, when the last step ended during the pause",
@@ -398,13 +398,13 @@ done twice. An uncertain, waiting, asked or skipped step is the same one in ever
 - *timer fired*: for the hold of the step (`planned`: of the step before); where there is none, for a hold
   that is unknown. *Stale* is an older `rev`.
 - *same delivery*: node-a asks on its first delivery, as the one that was granted did. *Other*: node-b on the
-  second. `planned` was never handed out: its current number is 0, and so is its older one. A cancelled
+  second. `planned` was never dispatched: its current number is 0, and so is its older one. A cancelled
   step's number has risen with the cancellation, so that the number that was out is its older one.
 - *asking*: its tool has asked and blocks; *parked*: it has asked and ended. *Asks* is a question of
-  another key, *asks again* one of the same key, both by the current hand-out.
+  another key, *asks again* one of the same key, both by the current dispatch.
 - *lease ended*: of node-a, which was granted the step where it is in progress. *Answered*: about the step's
   own question; where nothing is asked, about a hold that never was. *Timed out*, *taken over*, *accepted*
-  and *completed* are what the owner of a hold on people says of it; of the time-out of a paused run nothing
+  and *completed* are what the owner of a hold on people says of it; of the timeout of a paused run nothing
   is kept: its owner says it again on resume.
 ";
 

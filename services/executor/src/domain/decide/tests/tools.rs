@@ -4,7 +4,8 @@ use holdpoint_contracts::run::FailureClass;
 use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
 
 use super::world::{World, acme};
-use crate::domain::{Refusal, Tool, ToolInput, Verdict};
+use crate::domain::decision::{Outcome, Undecided};
+use crate::domain::{Refusal, Tool, ToolInput};
 
 const CALL: &str = "  - id: pay\n    tool: payments.refund\n    args: { idempotent: true, n: 1 }\n";
 
@@ -36,7 +37,7 @@ fn with(tool: ToolSpec, deleted: bool) -> World {
     world
 }
 
-/// S2-R2, API "Tools": the registration decides, not the arguments; the hand-out says whom to call.
+/// S2-R2, API "Tools": the registration decides, not the arguments; the dispatch says whom to call.
 #[test]
 fn a_registered_tool_decides_whether_it_may_run_twice() {
     let world = with(spec(Risk::Medium), false);
@@ -72,8 +73,8 @@ fn put(change: impl FnOnce(&mut ToolSpec)) -> Option<Refusal> {
     let name = spec.name.clone();
     let input = ToolInput::Put(Box::new(spec));
     match crate::domain::tool::decide(None, &acme(), &name, &input) {
-        Verdict::Refused(refusal) => Some(refusal),
-        Verdict::Decided(_) => None,
+        Err(Undecided::Refused(refusal)) => Some(refusal),
+        Ok(Outcome::Decided(_)) => None,
         other => panic!("{other:?}"),
     }
 }

@@ -2,9 +2,9 @@
 
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, HoldSpec, OnTimeout, Want};
+use holdpoint_contracts::hold::{CloseReply, HoldOutcome, HoldSpec, HoldState, OnTimeout};
 use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus, StepStatus};
-use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use holdpoint_contracts::steps::{Grant, ResultReply};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
@@ -27,15 +27,15 @@ fn hold(world: &World) -> HoldId {
     world.run().questions().next().unwrap().1.hold
 }
 
-fn want(world: &World) -> &Want {
-    let (_, (_, want)) = world.holds.iter().next().unwrap();
-    want
+fn state(world: &World) -> &HoldState {
+    let (_, (_, state)) = world.holds.iter().next().unwrap();
+    state
 }
 
 fn spec(world: &World) -> &HoldSpec {
-    match want(world) {
-        Want::Open { spec, .. } | Want::Frozen { spec, .. } => spec,
-        Want::Gone { reason, .. } => panic!("gone: {reason}"),
+    match state(world) {
+        HoldState::Open { spec, .. } | HoldState::Frozen { spec, .. } => spec,
+        HoldState::Withdrawn { reason, .. } => panic!("gone: {reason}"),
     }
 }
 
@@ -75,7 +75,7 @@ fn it_happened_completes_the_step_without_a_result() {
     world.pass(TimeDelta::hours(1));
     assert_eq!(
         world.answer("send", Choice::ItHappened),
-        ClosedAnswer::Applied
+        CloseReply::Applied
     );
     let row = &world.rows["send"];
     assert_eq!(row.status, StepStatus::Completed);
@@ -94,10 +94,7 @@ fn it_happened_completes_the_step_without_a_result() {
 #[test]
 fn run_again_hands_it_out_anew() {
     let mut world = lost();
-    assert_eq!(
-        world.answer("send", Choice::RunAgain),
-        ClosedAnswer::Applied
-    );
+    assert_eq!(world.answer("send", Choice::RunAgain), CloseReply::Applied);
     let again = &world.handed[1];
     assert_eq!((again.step.as_str(), again.dispatch), ("send", 2));
     assert_eq!(again.args, json!({ "to": "x@x.example" }));
@@ -111,7 +108,7 @@ fn run_again_hands_it_out_anew() {
 #[test]
 fn give_up_fails_the_step() {
     let mut world = lost();
-    assert_eq!(world.answer("send", Choice::GiveUp), ClosedAnswer::Applied);
+    assert_eq!(world.answer("send", Choice::GiveUp), CloseReply::Applied);
     assert_eq!(world.status(), RunStatus::Failed);
     assert_eq!(world.view().failure.unwrap().code, "given_up");
 }
@@ -123,23 +120,17 @@ fn an_answer_during_a_pause_takes_effect_on_resume() {
     world.pass(TimeDelta::minutes(1));
     world.pause();
     let paused_at = world.now;
-    assert!(matches!(want(&world), Want::Frozen { since, .. } if *since == paused_at));
+    assert!(matches!(state(&world), HoldState::Frozen { since, .. } if *since == paused_at));
     world.pass(TimeDelta::minutes(1));
     let id = hold(&world);
-    assert_eq!(
-        world.answer("send", Choice::RunAgain),
-        ClosedAnswer::OnResume
-    );
+    assert_eq!(world.answer("send", Choice::RunAgain), CloseReply::OnResume);
     let before = world.run().clone();
-    assert_eq!(
-        world.close(id, Some(Choice::GiveUp)),
-        ClosedAnswer::OnResume
-    );
+    assert_eq!(world.close(id, Some(Choice::GiveUp)), CloseReply::OnResume);
     assert_eq!(*world.run(), before, "the first one counts");
     assert_eq!(world.handed.len(), 1);
     world.resume(ResumeMode::Continue);
     assert_eq!(world.handed[1].dispatch, 2);
-    assert_eq!(world.close(id, Some(Choice::GiveUp)), ClosedAnswer::Applied);
+    assert_eq!(world.close(id, Some(Choice::GiveUp)), CloseReply::Applied);
 }
 
 /// Pause and resume without an answer: frozen, and open again.
@@ -148,7 +139,10 @@ fn a_question_is_frozen_by_a_pause_and_opened_by_the_resume() {
     let mut world = lost();
     world.pause();
     world.resume(ResumeMode::Continue);
-    assert!(matches!(want(&world), Want::Open { deadline: None, .. }));
+    assert!(matches!(
+        state(&world),
+        HoldState::Open { deadline: None, .. }
+    ));
     assert_eq!(world.status(), RunStatus::AwaitingInput);
 }
 
@@ -157,14 +151,14 @@ fn a_question_is_frozen_by_a_pause_and_opened_by_the_resume() {
 fn the_true_result_of_an_uncertain_step_is_applied_and_ends_the_question() {
     let mut world = lost();
     let id = hold(&world);
-    assert_eq!(world.report("send", done(json!({}))), ResultAnswer::Applied);
-    let Want::Gone { reason, .. } = want(&world) else {
+    assert_eq!(world.report("send", done(json!({}))), ResultReply::Applied);
+    let HoldState::Withdrawn { reason, .. } = state(&world) else {
         panic!("still asked")
     };
     assert!(reason.contains("reported"), "{reason}");
     assert_eq!(
         world.close(id, Some(Choice::RunAgain)),
-        ClosedAnswer::RunEnded
+        CloseReply::RunEnded
     );
     assert_eq!(world.handed.len(), 2, "the next step, and no repetition");
 }
@@ -175,10 +169,12 @@ fn a_cancelled_run_asks_nothing() {
     let mut world = lost();
     let id = hold(&world);
     world.cancel();
-    assert!(matches!(want(&world), Want::Gone { reason, .. } if reason.contains("ended")));
+    assert!(
+        matches!(state(&world), HoldState::Withdrawn { reason, .. } if reason.contains("ended"))
+    );
     assert_eq!(
         world.close(id, Some(Choice::RunAgain)),
-        ClosedAnswer::RunEnded
+        CloseReply::RunEnded
     );
 }
 

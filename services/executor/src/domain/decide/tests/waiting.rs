@@ -1,7 +1,7 @@
 //! Waits: they open, add up, end in time and only then.
 
 use chrono::TimeDelta;
-use holdpoint_contracts::executor::TimerAnswer;
+use holdpoint_contracts::executor::TimerReply;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::{ResumeMode, RunStatus};
 use serde_json::json;
@@ -59,7 +59,7 @@ fn the_sentence_of_a_wait_says_what_is_left() {
 #[test]
 fn at_the_due_time_the_run_resumes_by_itself_and_the_rest_runs() {
     let mut world = World::started(WAIT_THEN_LOG);
-    assert_eq!(world.fire_next(), Some(TimerAnswer::Applied));
+    assert_eq!(world.fire_next(), Some(TimerReply::Applied));
     assert_eq!(world.status(), RunStatus::Running);
     assert_eq!(world.view().resume_at, None);
     assert_eq!(world.handed[0].step, "step-02");
@@ -98,7 +98,7 @@ fn two_waits_in_a_row_add_up_and_the_second_starts_when_the_first_has_ended() {
     assert_eq!(world.now, began + TimeDelta::days(5));
 }
 
-/// S0-AC3: an alarm that is late does not shorten what follows.
+/// S0-AC3: a timer that is late does not shorten what follows.
 #[test]
 fn the_second_wait_counts_from_the_real_end_of_the_first() {
     let mut world = World::started("  - wait: 2 days\n  - wait: 3 days\n");
@@ -109,7 +109,7 @@ fn the_second_wait_counts_from_the_real_end_of_the_first() {
 
 /// S0-AC8
 #[test]
-fn a_wait_of_ninety_days_has_one_hold_and_one_alarm() {
+fn a_wait_of_ninety_days_has_one_hold_and_one_timer() {
     let mut world = World::started("  - wait: 90 days\n");
     let due = world.now + TimeDelta::milliseconds(7_776_000_000);
     assert_eq!(world.view().resume_at, Some(due));
@@ -118,9 +118,9 @@ fn a_wait_of_ninety_days_has_one_hold_and_one_alarm() {
     assert_eq!((world.status(), world.now), (RunStatus::Completed, due));
 }
 
-/// Races: a late alarm is a no-op. One of another hold, or of another number, is none of ours.
+/// Races: a late timer is a no-op. One of another hold, or of another number, is none of ours.
 #[test]
-fn an_alarm_that_is_not_the_current_one_changes_nothing() {
+fn a_timer_that_is_not_the_current_one_changes_nothing() {
     let mut world = World::started("  - wait: 2 days\n  - wait: 3 days\n");
     let (hold, (rev, _)) = world
         .timers
@@ -129,15 +129,15 @@ fn an_alarm_that_is_not_the_current_one_changes_nothing() {
         .map(|(id, set)| (*id, *set))
         .unwrap();
     let before = world.run().clone();
-    assert_eq!(world.fire(hold, rev + 1), TimerAnswer::Stale);
+    assert_eq!(world.fire(hold, rev + 1), TimerReply::Stale);
     let other = holdpoint_ids::HoldId { number: 9, ..hold };
-    assert_eq!(world.fire(other, rev), TimerAnswer::Stale);
+    assert_eq!(world.fire(other, rev), TimerReply::Stale);
     assert_eq!(*world.run(), before);
     world.fire_next();
     let after = world.run().clone();
     assert_eq!(
         world.fire(hold, rev),
-        TimerAnswer::Stale,
+        TimerReply::Stale,
         "the same once more"
     );
     assert_eq!(*world.run(), after);
@@ -145,7 +145,7 @@ fn an_alarm_that_is_not_the_current_one_changes_nothing() {
 
 /// S0-AC4: what was set before a pause or a move never wakes the run.
 #[test]
-fn an_alarm_that_was_frozen_or_moved_changes_nothing() {
+fn a_timer_that_was_frozen_or_moved_changes_nothing() {
     let mut world = World::started(WAIT_THEN_LOG);
     let (hold, (rev, _)) = world
         .timers
@@ -154,11 +154,11 @@ fn an_alarm_that_was_frozen_or_moved_changes_nothing() {
         .map(|(id, set)| (*id, *set))
         .unwrap();
     world.pause();
-    assert_eq!(world.fire(hold, rev), TimerAnswer::Stale, "frozen");
+    assert_eq!(world.fire(hold, rev), TimerReply::Stale, "frozen");
     world.resume(ResumeMode::Restart);
-    assert_eq!(world.fire(hold, rev), TimerAnswer::Stale, "moved");
+    assert_eq!(world.fire(hold, rev), TimerReply::Stale, "moved");
     assert!(matches!(world.phase("step-01"), StepPhase::Waiting(_)));
-    assert_eq!(world.fire_next(), Some(TimerAnswer::Applied));
+    assert_eq!(world.fire_next(), Some(TimerReply::Applied));
 }
 
 /// S0-AC2, S2-R6: branches wait side by side, and the earliest says when it goes on.
@@ -200,7 +200,7 @@ fn long_waits_end_at_their_millisecond_and_survive_a_pause() {
         world.resume(ResumeMode::Continue);
         let due = world.now + TimeDelta::milliseconds(length - 1);
         assert_eq!(world.view().resume_at, Some(due));
-        assert_eq!(world.fire_next(), Some(TimerAnswer::Applied));
+        assert_eq!(world.fire_next(), Some(TimerReply::Applied));
         assert_eq!((world.now, world.status()), (due, RunStatus::Completed));
     }
 }

@@ -6,8 +6,9 @@ use holdpoint_ids::Workspace;
 use serde_json::json;
 
 use super::world::{Heard, World, broken, done};
+use crate::domain::decision::{Lookup, Outcome, Undecided};
 use crate::domain::scope::{EndsWatch, WorkspaceScope};
-use crate::domain::{Agent, Aggregate, Answer, Found, Input, Need, Refusal, RunInput, Verdict};
+use crate::domain::{Agent, Aggregate, Input, Need, Refusal, Reply, RunInput};
 
 const STEPS: &str = "
   - id: it
@@ -25,7 +26,7 @@ fn working() -> World {
 fn watched() -> World {
     let mut world = working();
     let heard = world.give(RunInput::Watch);
-    let Heard::Decided(Answer::Watched(answer)) = heard else {
+    let Heard::Decided(Reply::Watched(answer)) = heard else {
         panic!("{heard:?}");
     };
     assert_eq!(answer.ended, None);
@@ -76,7 +77,7 @@ fn whoever_watches_too_late_is_told_how_it_ended() {
     assert_eq!(world.ended, [], "nobody watched");
     let before = world.run().clone();
     let heard = world.give(RunInput::Watch);
-    let Heard::Unchanged(Answer::Watched(answer)) = heard else {
+    let Heard::Unchanged(Reply::Watched(answer)) = heard else {
         panic!("{heard:?}");
     };
     let end = answer.ended.unwrap();
@@ -112,7 +113,7 @@ fn the_ends_of_the_runs_of_a_watched_agent_are_told() {
 /// Mend C-10: the ends of all runs of a workspace, as long as a webhook wants them.
 #[test]
 fn all_ends_of_a_workspace_are_told_while_they_are_wanted() {
-    let begin = Input::WatchEnds {
+    let begin = Input::WatchRunEnds {
         workspace: acme(),
         agent: None,
     };
@@ -121,7 +122,7 @@ fn all_ends_of_a_workspace_are_told_while_they_are_wanted() {
         agent: None,
         watch,
     };
-    let nothing = |_: &Need| Found::Unknown;
+    let nothing = |_: &Need| Lookup::NotLoaded;
     let mut known: Option<WorkspaceScope> = None;
     for (input, wanted) in [
         (over(1), 0),
@@ -134,7 +135,7 @@ fn all_ends_of_a_workspace_are_told_while_they_are_wanted() {
     ] {
         let mut world = working();
         let state = known.clone().map(Aggregate::Workspace);
-        if let Verdict::Decided(decision) =
+        if let Ok(Outcome::Decided(decision)) =
             super::super::decide(state.as_ref(), &input, &nothing, world.now)
         {
             let Aggregate::Workspace(next) = decision.state else {
@@ -161,9 +162,9 @@ fn acme() -> Workspace {
 
 fn decided(agent: &Agent, input: &Input) -> Option<Agent> {
     let state = Aggregate::Agent(agent.clone());
-    let nothing = |_: &Need| Found::Unknown;
+    let nothing = |_: &Need| Lookup::NotLoaded;
     match super::super::decide(Some(&state), input, &nothing, agent.updated_at) {
-        Verdict::Decided(decision) => {
+        Ok(Outcome::Decided(decision)) => {
             let Aggregate::Agent(next) = decision.state else {
                 panic!("no agent");
             };
@@ -172,7 +173,7 @@ fn decided(agent: &Agent, input: &Input) -> Option<Agent> {
             assert_eq!(serde_json::from_str::<Agent>(&text).unwrap(), next);
             Some(next)
         }
-        Verdict::Unchanged(_) => None,
+        Ok(Outcome::Unchanged(_)) => None,
         other => panic!("{other:?}"),
     }
 }
@@ -182,11 +183,11 @@ fn decided(agent: &Agent, input: &Input) -> Option<Agent> {
 fn a_watch_that_begins_meanwhile_stands() {
     let world = working();
     let need = Need::Agent(acme(), "outreach".parse().unwrap());
-    let Found::Here(crate::domain::Fact::Agent(agent)) = world.find(&need) else {
+    let Lookup::Found(crate::domain::Fact::Agent(agent)) = world.find(&need) else {
         panic!("no agent");
     };
     let name = agent.name.clone();
-    let begin = Input::WatchEnds {
+    let begin = Input::WatchRunEnds {
         workspace: acme(),
         agent: Some(name.clone()),
     };
@@ -205,10 +206,10 @@ fn a_watch_that_begins_meanwhile_stands() {
     assert_eq!(decided(&ended, &end(0)), None);
     let again = decided(&ended, &begin).unwrap();
     assert_eq!(again.watch.number(), 3, "no number comes twice");
-    let nothing = |_: &Need| Found::Unknown;
+    let nothing = |_: &Need| Lookup::NotLoaded;
     let verdict = super::super::decide(None, &begin, &nothing, world.now);
     assert!(
-        matches!(&verdict, Verdict::Refused(Refusal::AgentNotFound(of)) if *of == name),
+        matches!(&verdict, Err(Undecided::Refused(Refusal::AgentNotFound(of))) if *of == name),
         "{verdict:?}"
     );
 }

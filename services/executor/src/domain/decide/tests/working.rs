@@ -1,13 +1,13 @@
-//! Hand-out, start and result of steps.
+//! Dispatch, start and result of steps.
 
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::{FailureClass, RunStatus, StepStatus};
-use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use holdpoint_contracts::steps::{Grant, ResultReply};
 use serde_json::json;
 
 use super::world::{Heard, World, broken, done};
-use crate::domain::{Answer, Refusal, RunInput};
+use crate::domain::{Refusal, Reply, RunInput};
 
 const SEND: &str = "  - id: send\n    tool: send_email\n    args: { to: x@x.example }\n";
 const LOG: &str = "  - id: note\n    tool: log\n    args: { message: hi }\n";
@@ -16,13 +16,17 @@ const LOG: &str = "  - id: note\n    tool: log\n    args: { message: hi }\n";
 #[test]
 fn a_step_is_handed_out_started_and_done_under_one_id() {
     let mut world = World::started(SEND);
-    let hand_out = world.handed[0].clone();
+    let step_dispatch = world.handed[0].clone();
     assert_eq!(
-        (hand_out.step.as_str(), hand_out.dispatch, hand_out.attempt),
+        (
+            step_dispatch.step.as_str(),
+            step_dispatch.dispatch,
+            step_dispatch.attempt
+        ),
         ("send", 1, 1)
     );
     assert_eq!(
-        (hand_out.workspace.as_str(), hand_out.idempotent),
+        (step_dispatch.workspace.as_str(), step_dispatch.idempotent),
         ("acme", false)
     );
     assert_eq!(world.rows["send"].status, StepStatus::Queued);
@@ -34,7 +38,7 @@ fn a_step_is_handed_out_started_and_done_under_one_id() {
     );
     assert_eq!(
         world.report("send", done(json!({ "id": 4 }))),
-        ResultAnswer::Applied
+        ResultReply::Applied
     );
     let row = &world.rows["send"];
     assert_eq!(
@@ -166,7 +170,7 @@ fn the_same_delivery_that_asks_again_may_still_go() {
     assert_eq!(*world.run(), before);
 }
 
-/// Races: while the lease stands, another delivery of the same hand-out is nobody's.
+/// Races: while the lease stands, another delivery of the same dispatch is nobody's.
 #[test]
 fn while_a_lease_stands_another_delivery_is_dropped() {
     for steps in [SEND, LOG] {
@@ -180,7 +184,7 @@ fn while_a_lease_stands_another_delivery_is_dropped() {
     }
 }
 
-/// S4-R2: lower is evidence, and higher was never handed out.
+/// S4-R2: lower is evidence, and higher was never dispatched.
 #[test]
 fn another_dispatch_than_the_current_is_dropped() {
     let mut world = World::started(SEND);
@@ -196,12 +200,12 @@ fn the_same_result_twice_is_applied_once() {
     world.ask("node-a", "send");
     assert_eq!(
         world.report("send", done(json!({ "id": 1 }))),
-        ResultAnswer::Applied
+        ResultReply::Applied
     );
     let before = world.run().clone();
     assert_eq!(
         world.report("send", done(json!({ "id": 2 }))),
-        ResultAnswer::Known
+        ResultReply::Known
     );
     assert_eq!(*world.run(), before);
 }
@@ -214,7 +218,7 @@ fn a_failed_step_fails_the_run_and_revokes_what_else_moves() {
     );
     world.ask("node-a", "send");
     world.ask("node-a", "other");
-    assert_eq!(world.report("send", broken()), ResultAnswer::Applied);
+    assert_eq!(world.report("send", broken()), ResultReply::Applied);
     let failure = world.view().failure.unwrap();
     assert_eq!(
         (failure.class, failure.code.as_str()),
@@ -231,7 +235,7 @@ fn a_failed_step_fails_the_run_and_revokes_what_else_moves() {
     assert_eq!(statuses, [Failed, Cancelled, Cancelled, Cancelled]);
     assert!(
         world.timers.values().all(|(_, due)| due.is_none()),
-        "the alarm is cleared"
+        "the timer is cleared"
     );
     assert_eq!(
         world.rows["send"].error_code.as_deref(),
@@ -239,7 +243,7 @@ fn a_failed_step_fails_the_run_and_revokes_what_else_moves() {
     );
     assert_eq!(
         world.report_as("other", 1, done(json!({}))),
-        ResultAnswer::Late
+        ResultReply::Late
     );
     assert_eq!(world.view().failure.unwrap(), failure);
 }
@@ -255,7 +259,7 @@ fn an_error_of_a_tool_is_sanitised() {
     failed.error = Some(said.to_owned());
     let mut world = World::started(SEND);
     world.ask("node-a", "send");
-    assert_eq!(world.report("send", failed.clone()), ResultAnswer::Applied);
+    assert_eq!(world.report("send", failed.clone()), ResultReply::Applied);
     let row = &world.rows["send"];
     let response = row.response.as_ref().unwrap();
     assert_eq!(
@@ -267,7 +271,7 @@ fn an_error_of_a_tool_is_sanitised() {
         world.view().failure.unwrap().message,
         format!("send: {shown}")
     );
-    assert_eq!(world.report_as("send", 7, failed), ResultAnswer::Late);
+    assert_eq!(world.report_as("send", 7, failed), ResultReply::Late);
     let history = format!("{:?}", world.history);
     assert!(
         history.contains(shown) && !history.contains("keys.toml"),
@@ -322,7 +326,7 @@ fn a_run_ends_when_all_branches_have() {
     });
     assert!(matches!(
         heard,
-        Heard::Decided(Answer::Result(ResultAnswer::Applied))
+        Heard::Decided(Reply::Result(ResultReply::Applied))
     ));
     assert_eq!(world.status(), RunStatus::Completed);
 }

@@ -10,24 +10,27 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::contact::Activity;
-use holdpoint_contracts::executor::{PauseWaiting, TimerAnswer};
+use holdpoint_contracts::executor::{PauseWaiting, TimerReply};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::hold::{ClosedAnswer, Deed, DeedKind, HoldOutcome, Want};
+use holdpoint_contracts::hold::{
+    CloseReply, HandoffEvent, HandoffEventKind, HoldOutcome, HoldState,
+};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::notification::RunEnded;
-use holdpoint_contracts::run::{ActionResult, Handover, ResumeMode, RunStatus, RunView};
-use holdpoint_contracts::steps::{Grant, HandOut, ResultAnswer};
+use holdpoint_contracts::run::{ActionResult, LeaseEvent, ResumeMode, RunStatus, RunView};
+use holdpoint_contracts::steps::{Grant, ResultReply, StepDispatch};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
+use crate::domain::decision::{Decided, Decision, Lookup, Outcome, Undecided};
 use crate::domain::plan::Plan;
-use crate::domain::run::people::Closing;
+use crate::domain::run::people::HoldClosure;
 use crate::domain::run::{Choice, Run, Step, StepPhase};
 use crate::domain::scope::EndsWatch;
 use crate::domain::scope::{Scope, WorkspaceScope};
 use crate::domain::{
-    Agent, Aggregate, Answer, Fact, Found, Input, Lease, Need, PlanFact, Refusal, RunInput,
-    StepRow, Tool, Verdict, decide,
+    Agent, Aggregate, Fact, Input, Lease, Need, PlanFact, Refusal, Reply, RunInput, StepRow, Tool,
+    decide,
 };
 
 /// How often one decision may ask for more; the kernel gives up soon after.
@@ -36,8 +39,8 @@ const ROUNDS_MAX: usize = 3;
 /// What came of one input.
 #[derive(Debug)]
 pub(super) enum Heard {
-    Decided(Answer),
-    Unchanged(Answer),
+    Decided(Reply),
+    Unchanged(Reply),
     Refused(Refusal),
 }
 
@@ -56,17 +59,17 @@ pub(super) struct World {
     pub(super) ended: Vec<RunEnded>,
     /// What was commanded for the whole workspace.
     pub(super) workspace_scope: Option<WorkspaceScope>,
-    /// What the scheduler was told, as it would keep it: an older wish changes nothing.
+    /// What the scheduler was told, as it would keep it: an older desired state changes nothing.
     pub(super) timers: BTreeMap<HoldId, (u64, Option<DateTime<Utc>>)>,
-    /// Everything that was handed out, in order.
-    pub(super) handed: Vec<HandOut>,
+    /// Everything that was dispatched, in order.
+    pub(super) handed: Vec<StepDispatch>,
     pub(super) history: Vec<HistoryItem>,
     /// What the handoff service was told of each hold on people.
-    pub(super) holds: BTreeMap<HoldId, (u64, Want)>,
+    pub(super) holds: BTreeMap<HoldId, (u64, HoldState)>,
     /// The leases that stand, by step.
     pub(super) leases: BTreeMap<String, Lease>,
     /// Who had which step, in order.
-    pub(super) claims: Vec<(String, Handover)>,
+    pub(super) claims: Vec<(String, LeaseEvent)>,
     /// Tools that are registered.
     pub(super) tools: Vec<Tool>,
     /// What is known of the contact's past: a list.
@@ -161,7 +164,7 @@ impl World {
 
     pub(super) fn start(&mut self) -> RunView {
         match self.give(start_input()) {
-            Heard::Decided(Answer::Run(view)) => *view,
+            Heard::Decided(Reply::Run(view)) => *view,
             other => panic!("{other:?}"),
         }
     }
@@ -217,7 +220,7 @@ impl World {
     }
 
     /// The scheduler fires what it was told to, at its due time.
-    pub(super) fn fire_next(&mut self) -> Option<TimerAnswer> {
+    pub(super) fn fire_next(&mut self) -> Option<TimerReply> {
         let set = self.timers.iter();
         let set = set.filter_map(|(hold, (rev, due))| Some((due.as_ref()?, *hold, *rev)));
         let (due, hold, rev) = set.min()?;
@@ -225,16 +228,14 @@ impl World {
         Some(self.fire(hold, rev))
     }
 
-    pub(super) fn fire(&mut self, hold: HoldId, rev: u64) -> TimerAnswer {
+    pub(super) fn fire(&mut self, hold: HoldId, rev: u64) -> TimerReply {
         match self.give(RunInput::TimerFired { hold, rev }) {
-            Heard::Decided(Answer::Timer(answer)) | Heard::Unchanged(Answer::Timer(answer)) => {
-                answer
-            }
+            Heard::Decided(Reply::Timer(answer)) | Heard::Unchanged(Reply::Timer(answer)) => answer,
             other => panic!("{other:?}"),
         }
     }
 
-    pub(super) fn report(&mut self, step: &str, result: ActionResult) -> ResultAnswer {
+    pub(super) fn report(&mut self, step: &str, result: ActionResult) -> ResultReply {
         self.report_as(step, self.dispatch(step), result)
     }
 
@@ -243,7 +244,7 @@ impl World {
         step: &str,
         dispatch: u64,
         result: ActionResult,
-    ) -> ResultAnswer {
+    ) -> ResultReply {
         let input = RunInput::StepResult {
             node: "node-a".parse().unwrap(),
             step: step.to_owned(),
@@ -252,7 +253,7 @@ impl World {
             result,
         };
         match self.give(input) {
-            Heard::Decided(Answer::Result(answer)) | Heard::Unchanged(Answer::Result(answer)) => {
+            Heard::Decided(Reply::Result(answer)) | Heard::Unchanged(Reply::Result(answer)) => {
                 answer
             }
             other => panic!("{other:?}"),
@@ -297,14 +298,13 @@ impl World {
             input,
         };
         let heard = match self.decide(&input) {
-            Verdict::Decided(decision) => {
+            Ok(Outcome::Decided(decision)) => {
                 let Aggregate::Run(next) = decision.state else {
                     panic!("a run became something else");
                 };
                 self.check_step(&next, &decision.effects);
                 // What its owner has closed is over for the owner too.
-                if let (Some(hold), Answer::Closed(ClosedAnswer::Applied)) =
-                    (closing, &decision.answer)
+                if let (Some(hold), Reply::Closed(CloseReply::Applied)) = (closing, &decision.reply)
                     && !next.people().any(|(_, on)| on.id == hold)
                 {
                     self.holds.remove(&hold);
@@ -312,23 +312,22 @@ impl World {
                 self.run = Some(next);
                 self.trace.push(format!("{:?}", decision.effects));
                 self.keep(decision.effects);
-                Heard::Decided(decision.answer)
+                Heard::Decided(decision.reply)
             }
-            Verdict::Unchanged(answer) => {
+            Ok(Outcome::Unchanged(answer)) => {
                 self.check_unchanged(&answer);
                 Heard::Unchanged(answer)
             }
-            Verdict::Refused(refusal) => Heard::Refused(refusal),
-            Verdict::Need(needs) => panic!("still needs {needs:?}"),
+            Err(Undecided::Refused(refusal)) => Heard::Refused(refusal),
+            Err(Undecided::NeedsMore(needs)) => panic!("still needs {needs:?}"),
         };
         if let (
-            Heard::Decided(Answer::Grant(Grant::Drop))
-            | Heard::Unchanged(Answer::Grant(Grant::Drop)),
+            Heard::Decided(Reply::Grant(Grant::Drop)) | Heard::Unchanged(Reply::Grant(Grant::Drop)),
             Some(message),
         ) = (&heard, asked_to_start)
         {
-            // A number that was never handed out is nobody's message.
-            let was_out = |one: &HandOut| (&one.step, one.dispatch) == (&message.0, message.1);
+            // A number that was never dispatched is nobody's message.
+            let was_out = |one: &StepDispatch| (&one.step, one.dispatch) == (&message.0, message.1);
             if self.handed.iter().any(was_out) {
                 self.dropped.insert(message);
             }
@@ -338,16 +337,16 @@ impl World {
     }
 
     /// Asks as the kernel does: nothing is known until it was asked for.
-    fn decide(&self, input: &Input) -> Verdict {
+    fn decide(&self, input: &Input) -> Decision {
         let state = self.run.clone().map(Aggregate::Run);
         let mut known = BTreeSet::new();
         for _ in 0..=ROUNDS_MAX {
-            let look = |need: &Need| match known.contains(need) {
+            let lookup = |need: &Need| match known.contains(need) {
                 true => self.find(need),
-                false => Found::Unknown,
+                false => Lookup::NotLoaded,
             };
-            match decide(state.as_ref(), input, &look, self.now) {
-                Verdict::Need(more) => {
+            match decide(state.as_ref(), input, &lookup, self.now) {
+                Err(Undecided::NeedsMore(more)) => {
                     assert!(more.iter().any(|need| !known.contains(need)), "{more:?}");
                     known.extend(more);
                 }
@@ -357,7 +356,7 @@ impl World {
         panic!("{input:?} asks for more again and again: {known:?}");
     }
 
-    pub(super) fn find(&self, need: &Need) -> Found {
+    pub(super) fn find(&self, need: &Need) -> Lookup {
         let fact = match need {
             Need::Agent(workspace, name) => self.has_agent.then(|| {
                 Fact::Agent(Arc::new(Agent {
@@ -397,7 +396,7 @@ impl World {
             }
             Need::Run(_) | Need::User(..) => None,
         };
-        fact.map_or(Found::Absent, Found::Here)
+        fact.map_or(Lookup::Missing, Lookup::Found)
     }
 
     /// The node of a step falls silent, and its lease ends.
@@ -412,13 +411,13 @@ impl World {
     }
 
     /// A person answers about an uncertain step.
-    pub(super) fn answer(&mut self, step: &str, choice: Choice) -> ClosedAnswer {
+    pub(super) fn answer(&mut self, step: &str, choice: Choice) -> CloseReply {
         let asked = self.run().questions().find(|(one, _)| one.id == step);
         let hold = asked.unwrap_or_else(|| panic!("nothing is asked")).1.hold;
         self.close(hold, Some(choice))
     }
 
-    pub(super) fn close(&mut self, hold: HoldId, choice: Option<Choice>) -> ClosedAnswer {
+    pub(super) fn close(&mut self, hold: HoldId, choice: Option<Choice>) -> CloseReply {
         self.close_as(hold, HoldOutcome::Answered, json!(choice))
     }
 
@@ -434,16 +433,16 @@ impl World {
         hold: HoldId,
         outcome: HoldOutcome,
         data: Value,
-    ) -> ClosedAnswer {
+    ) -> CloseReply {
         if outcome == HoldOutcome::Timeout {
             self.now = self.deadline(hold).unwrap_or(self.now).max(self.now);
         }
         self.close_at(hold, closing(outcome, data, self.now))
     }
 
-    pub(super) fn close_at(&mut self, hold: HoldId, closing: Closing) -> ClosedAnswer {
+    pub(super) fn close_at(&mut self, hold: HoldId, closing: HoldClosure) -> CloseReply {
         match self.give(RunInput::HoldClosed { hold, closing }) {
-            Heard::Decided(Answer::Closed(answer)) | Heard::Unchanged(Answer::Closed(answer)) => {
+            Heard::Decided(Reply::Closed(answer)) | Heard::Unchanged(Reply::Closed(answer)) => {
                 answer
             }
             other => panic!("{other:?}"),
@@ -452,24 +451,26 @@ impl World {
 }
 
 /// How `ada` closes a hold.
-pub(super) fn closing(outcome: HoldOutcome, data: Value, at: DateTime<Utc>) -> Closing {
-    Closing {
+pub(super) fn closing(outcome: HoldOutcome, data: Value, at: DateTime<Utc>) -> HoldClosure {
+    HoldClosure {
         outcome,
         data,
         by: "ada".to_owned(),
         at,
-        deeds: Vec::new(),
+        handoff_events: Vec::new(),
         by_rung: None,
     }
 }
 
 /// What `ada` does with a handoff that stands.
-pub(super) fn deed(rev: u64, kind: DeedKind, at: DateTime<Utc>) -> Deed {
+pub(super) fn handoff_event(rev: u64, kind: HandoffEventKind, at: DateTime<Utc>) -> HandoffEvent {
     let to = match kind {
-        DeedKind::Reassigned => vec!["@user.bob".to_owned()],
-        DeedKind::Accepted | DeedKind::TakenOver | DeedKind::Timed => Vec::new(),
+        HandoffEventKind::Reassigned => vec!["@user.bob".to_owned()],
+        HandoffEventKind::Accepted | HandoffEventKind::TakenOver | HandoffEventKind::Timed => {
+            Vec::new()
+        }
     };
-    Deed {
+    HandoffEvent {
         rev,
         kind,
         by: "ada".to_owned(),

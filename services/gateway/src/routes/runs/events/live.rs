@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::caller::{Reader, Standing};
+use crate::caller::{Reader, StreamToken};
 use crate::concurrency::ConcurrencyPermit;
 use crate::sse::{self, LOOK_AGAIN, wrong_last_event_id};
 
@@ -25,7 +25,7 @@ struct Live {
     app: App,
     /// Who reads.
     reader: Reader,
-    standing: Standing,
+    standing: StreamToken,
     run: RunId,
     /// Number of the last item that was handed over.
     after: u64,
@@ -35,7 +35,7 @@ struct Live {
 /// Everything after `resumed`, or else after `after`, and then what comes, until the run is final.
 pub(super) async fn stream(
     app: App,
-    (reader, standing): (Reader, Standing),
+    (reader, standing): (Reader, StreamToken),
     run: RunId,
     after: u64,
     resumed: Option<u64>,

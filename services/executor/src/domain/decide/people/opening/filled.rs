@@ -6,7 +6,7 @@ use serde_json::Value;
 use holdpoint_contracts::hold::OnTimeout;
 
 use super::super::super::advance;
-use super::super::super::turn::Turn;
+use super::super::super::transition::RunTransition;
 use crate::domain::definition::people::{TO_MAX, default_complaint, is_whom};
 use crate::domain::plan::people::Ask;
 
@@ -14,7 +14,11 @@ use crate::domain::plan::people::Ask;
 const TEXT_CHARS_MAX: usize = 10_000;
 
 /// People and roles as they were resolved.
-pub(super) fn people(turn: &mut Turn<'_>, index: usize, to: Option<&Value>) -> Option<Vec<String>> {
+pub(super) fn people(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    to: Option<&Value>,
+) -> Option<Vec<String>> {
     let mut flat = Vec::new();
     for one in to.and_then(Value::as_array).into_iter().flatten() {
         match one {
@@ -37,7 +41,7 @@ pub(super) fn people(turn: &mut Turn<'_>, index: usize, to: Option<&Value>) -> O
     let too_many = (many > TO_MAX)
         .then(|| format!("it is put to {many} people and roles; {TO_MAX} is the most"));
     if let Some(message) = nobody.or(too_many) {
-        advance::fail_step(turn, index, "invalid_assignee", &message, None);
+        advance::fail_step(transition, index, "invalid_assignee", &message, None);
         return None;
     }
     let texts = flat.iter().filter_map(|one| one.as_str());
@@ -45,7 +49,11 @@ pub(super) fn people(turn: &mut Turn<'_>, index: usize, to: Option<&Value>) -> O
 }
 
 /// A text with its placeholders filled in: one that is a placeholder alone may be anything.
-pub(super) fn text(turn: &mut Turn<'_>, index: usize, value: Option<&Value>) -> Option<String> {
+pub(super) fn text(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    value: Option<&Value>,
+) -> Option<String> {
     let said = match value {
         Some(Value::String(text)) => text.clone(),
         Some(other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_))) => {
@@ -63,7 +71,7 @@ pub(super) fn text(turn: &mut Turn<'_>, index: usize, value: Option<&Value>) -> 
         None
     };
     if let Some(wrong) = wrong {
-        advance::fail_step(turn, index, "invalid_question", &wrong, None);
+        advance::fail_step(transition, index, "invalid_question", &wrong, None);
         return None;
     }
     Some(said)
@@ -72,7 +80,7 @@ pub(super) fn text(turn: &mut Turn<'_>, index: usize, value: Option<&Value>) -> 
 /// The answer that counts when nobody gives one, with its placeholders filled in. Refused: the step
 /// has failed for it.
 pub(super) fn default_of(
-    turn: &mut Turn<'_>,
+    transition: &mut RunTransition<'_>,
     index: usize,
     ask: &Ask,
     resolved: &Value,
@@ -87,7 +95,7 @@ pub(super) fn default_of(
     };
     match wrong {
         Some(wrong) => {
-            advance::fail_step(turn, index, "invalid_default", &wrong, None);
+            advance::fail_step(transition, index, "invalid_default", &wrong, None);
             Err(())
         }
         None => Ok(default.cloned()),

@@ -1,6 +1,7 @@
 //! An agent is deleted: what its runs become, and what is new under its name.
 
 use super::*;
+use crate::domain::decision::{Lookup, Outcome};
 
 /// S0-AC9: the fixed words, for a run that waits and for one that does not.
 #[test]
@@ -59,7 +60,7 @@ fn it_is_told_who_has_deleted_or_paused_the_agent() {
     }
 }
 
-/// S0-AC9: checked again at resume, when an alarm fires, and when a step would start.
+/// S0-AC9: checked again at resume, when a timer fires, and when a step would start.
 #[test]
 fn a_deletion_counts_before_its_page() {
     let mut world = World::started("  - wait: 5 days\n");
@@ -75,14 +76,14 @@ fn a_deletion_counts_before_its_page() {
     );
     let mut world = World::started("  - wait: 5 days\n");
     world.command(AGENT, delete());
-    assert_eq!(world.fire_next(), Some(TimerAnswer::Stale));
+    assert_eq!(world.fire_next(), Some(TimerReply::Stale));
     assert_eq!(world.status(), RunStatus::Failed);
     let mut world = World::started(SEND);
     world.command(AGENT, delete());
     assert_eq!(world.ask_as("node-a", "send", 1, 1), Grant::Drop);
     assert_eq!(
         world.report_as("send", 1, done(json!({}))),
-        ResultAnswer::Late
+        ResultReply::Late
     );
     let mut world = World::of(SEND);
     world.command(AGENT, delete());
@@ -104,9 +105,9 @@ fn an_agent_applied_after_its_deletion_is_a_new_version_and_lives() {
     };
     let now = "2026-03-02T09:00:00Z".parse().unwrap();
     let give = |state: Option<&Aggregate>, input: &Input| {
-        let look = |_: &Need| Found::Unknown;
-        match decide(state, input, &look, now) {
-            Verdict::Decided(decision) => decision.state,
+        let lookup = |_: &Need| Lookup::NotLoaded;
+        match decide(state, input, &lookup, now) {
+            Ok(Outcome::Decided(decision)) => decision.state,
             other => panic!("{other:?}"),
         }
     };

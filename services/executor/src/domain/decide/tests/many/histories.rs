@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::histories::{self as runs, Move, a_move, a_plan};
 use super::*;
 use crate::domain::plan::{Action, OnPause, Plan, PlannedStep};
-use crate::domain::run::{Alarm, Phase};
+use crate::domain::run::{Phase, Timer};
 
 /// What happens to a scope, or to the run in it.
 #[derive(Debug, Clone)]
@@ -110,7 +110,7 @@ fn ask(world: &mut World, input: RunInput) {
         let (Heard::Decided(answer) | Heard::Unchanged(answer)) = &heard else {
             panic!("{heard:?}");
         };
-        assert!(matches!(answer, Answer::Grant(Grant::Drop)), "{answer:?}");
+        assert!(matches!(answer, Reply::Grant(Grant::Drop)), "{answer:?}");
     }
 }
 
@@ -128,12 +128,12 @@ fn has_a_waker(world: &World) {
     }
 }
 
-/// What a user sees of a run, without numbers of hand-outs.
+/// What a user sees of a run, without numbers of dispatches.
 fn seen(run: &Run) -> (Phase, Vec<PausedBy>, Vec<String>) {
     let step = |phase: &StepPhase| match phase {
-        StepPhase::Waiting(hold) => match hold.alarm {
-            Alarm::Set { due, .. } => format!("due {due}"),
-            Alarm::Frozen { remaining_ms, due } => format!("{remaining_ms} left, was due {due}"),
+        StepPhase::Waiting(hold) => match hold.timer {
+            Timer::Set { due, .. } => format!("due {due}"),
+            Timer::Frozen { remaining_ms, due } => format!("{remaining_ms} left, was due {due}"),
         },
         other => other.status().as_str().to_owned(),
     };

@@ -3,15 +3,15 @@
 use chrono::TimeDelta;
 use holdpoint_contracts::asking::{AskMode, InputStatus, ToolQuestion};
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{ClosedAnswer, HoldOutcome, OnTimeout, Want};
+use holdpoint_contracts::hold::{CloseReply, HoldOutcome, HoldState, OnTimeout};
 use holdpoint_contracts::link::Link;
-use holdpoint_contracts::run::{FailureClass, HandoverAction, ResumeMode, RunStatus, StepStatus};
-use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use holdpoint_contracts::run::{FailureClass, LeaseAction, ResumeMode, RunStatus, StepStatus};
+use holdpoint_contracts::steps::{Grant, ResultReply};
 use holdpoint_ids::NotificationId;
 use serde_json::{Value, json};
 
 use super::super::world::{Heard, World, done, owner};
-use super::{hold, spec, want};
+use super::{hold, spec, state};
 use crate::domain::run::{Choice, StepPhase};
 use crate::domain::{Refusal, RunInput};
 
@@ -52,12 +52,12 @@ fn working(steps: &str) -> World {
     world
 }
 
-fn answer(world: &mut World, data: Value) -> ClosedAnswer {
+fn answer(world: &mut World, data: Value) -> CloseReply {
     let id = hold(world);
     world.close_as(id, HoldOutcome::Answered, data)
 }
 
-fn time_out(world: &mut World) -> ClosedAnswer {
+fn time_out(world: &mut World) -> CloseReply {
     let id = hold(world);
     world.close_as(id, HoldOutcome::Timeout, Value::Null)
 }
@@ -93,7 +93,7 @@ fn a_blocked_tool_keeps_its_lease_and_is_told_the_answer() {
         "pay: waiting for an answer of the workspace's owners: Refund 120 EUR?"
     );
     world.pass(TimeDelta::minutes(2));
-    assert_eq!(answer(&mut world, json!("yes")), ClosedAnswer::Applied);
+    assert_eq!(answer(&mut world, json!("yes")), CloseReply::Applied);
     assert_eq!(world.status(), RunStatus::Running);
     let told = world.ask_people("pay", question());
     assert_eq!(told.request_id, asked.request_id, "the first question");
@@ -102,7 +102,7 @@ fn a_blocked_tool_keeps_its_lease_and_is_told_the_answer() {
     assert_eq!(given.continuation, "User responded: yes", "S3-R4");
     let mut result = done(json!({}));
     result.duration_ms = 121_000;
-    assert_eq!(world.report("pay", result), ResultAnswer::Applied);
+    assert_eq!(world.report("pay", result), ResultReply::Applied);
     let clocks = world.view().clocks;
     assert_eq!(
         (clocks.human_ms, clocks.active_ms),
@@ -117,20 +117,20 @@ fn a_blocked_tool_keeps_its_lease_and_is_told_the_answer() {
 fn a_parked_step_is_held_by_nobody_and_comes_back_with_the_answer() {
     let mut world = working(ONCE);
     let asked = world.ask_people("pay", parking());
-    assert_eq!(world.parks("pay"), ResultAnswer::Applied);
+    assert_eq!(world.parks("pay"), ResultReply::Applied);
     assert!(
         world.leases.is_empty(),
         "waiting on a person releases the claim"
     );
     let last = &world.claims.last().unwrap().1;
-    assert_eq!(last.action, HandoverAction::Released);
+    assert_eq!(last.action, LeaseAction::Released);
     assert_eq!(world.status(), RunStatus::AwaitingInput);
     assert_eq!(world.rows["pay"].status, StepStatus::Waiting);
     assert_eq!(world.ask("node-b", "pay"), Grant::Drop);
-    assert_eq!(world.parks("pay"), ResultAnswer::Known, "twice is once");
+    assert_eq!(world.parks("pay"), ResultReply::Known, "twice is once");
     world.pass(TimeDelta::days(3));
     let (before, handed) = (world.dispatch("pay"), world.handed.len());
-    assert_eq!(answer(&mut world, json!("no")), ClosedAnswer::Applied);
+    assert_eq!(answer(&mut world, json!("no")), CloseReply::Applied);
     assert_eq!(world.dispatch("pay"), before + 1);
     assert_eq!(world.handed.len(), handed + 1);
     let out = world.handed.last().unwrap();
@@ -159,9 +159,9 @@ fn a_parked_step_is_held_by_nobody_and_comes_back_with_the_answer() {
 fn an_answer_before_the_tool_has_ended_is_not_lost() {
     let mut world = working(ONCE);
     world.ask_people("pay", parking());
-    assert_eq!(answer(&mut world, json!("yes")), ClosedAnswer::Applied);
+    assert_eq!(answer(&mut world, json!("yes")), CloseReply::Applied);
     assert_eq!(world.handed.len(), 1, "the first one has not ended");
-    assert_eq!(world.parks("pay"), ResultAnswer::Applied);
+    assert_eq!(world.parks("pay"), ResultReply::Applied);
     assert_eq!(world.handed[1].answers["refund"].answer, "yes");
     world.ask("node-a", "pay");
     world.parks("pay");
@@ -175,7 +175,7 @@ fn an_answer_before_the_tool_has_ended_is_not_lost() {
 #[test]
 fn a_tool_that_parks_without_a_question_fails() {
     let mut world = working(ONCE);
-    assert_eq!(world.parks("pay"), ResultAnswer::Applied);
+    assert_eq!(world.parks("pay"), ResultReply::Applied);
     let failure = world.view().failure.unwrap();
     assert_eq!(
         (failure.class, failure.code.as_str()),
@@ -192,10 +192,10 @@ fn the_next_try_finds_the_same_question() {
     assert_eq!(
         world.dispatch("pay"),
         2,
-        "idempotent: handed out again at once"
+        "idempotent: dispatched again at once"
     );
     assert!(
-        matches!(want(&world, first.request_id), Want::Open { .. }),
+        matches!(state(&world, first.request_id), HoldState::Open { .. }),
         "it is still asked"
     );
     assert!(world.handed[1].answers.is_empty());
@@ -250,7 +250,10 @@ fn a_lost_blocked_tool_is_uncertain_and_keeps_its_question() {
     let first = world.ask_people("pay", question());
     world.lose("pay");
     world.answer("pay", Choice::ItHappened);
-    assert!(matches!(want(&world, first.request_id), Want::Gone { .. }));
+    assert!(matches!(
+        state(&world, first.request_id),
+        HoldState::Withdrawn { .. }
+    ));
 }
 
 /// S3-R5: what happens when time is up, to a tool that blocks and to one that has parked.
@@ -308,14 +311,14 @@ fn an_answer_while_paused_takes_effect_on_resume() {
         }
         world.pause();
         assert!(matches!(
-            want(&world, asked.request_id),
-            Want::Frozen { .. }
+            state(&world, asked.request_id),
+            HoldState::Frozen { .. }
         ));
-        assert_eq!(answer(&mut world, json!("yes")), ClosedAnswer::OnResume);
+        assert_eq!(answer(&mut world, json!("yes")), CloseReply::OnResume);
         if !parks {
             let told = world.ask_people("pay", parking());
             assert_eq!(told.status, InputStatus::Open, "it does not count yet");
-            assert_eq!(world.parks("pay"), ResultAnswer::Applied);
+            assert_eq!(world.parks("pay"), ResultReply::Applied);
         }
         assert_eq!(world.handed.len(), 1);
         world.resume(ResumeMode::Continue);
@@ -341,7 +344,7 @@ fn a_tool_that_was_not_granted_yet_may_ask() {
         first.request_id
     );
     answer(&mut world, json!("yes"));
-    assert_eq!(world.report("pay", done(json!({}))), ResultAnswer::Applied);
+    assert_eq!(world.report("pay", done(json!({}))), ResultReply::Applied);
 }
 
 /// What ends a step withdraws what its tool asks.
@@ -368,11 +371,11 @@ fn a_step_that_ends_asks_nothing_any_more() {
             }
             end(&mut world);
             assert!(
-                matches!(want(&world, asked.request_id), Want::Gone { .. }),
+                matches!(state(&world, asked.request_id), HoldState::Withdrawn { .. }),
                 "{what}"
             );
             let late = world.close_as(asked.request_id, HoldOutcome::Answered, json!("yes"));
-            assert_eq!(late, ClosedAnswer::RunEnded, "{what}");
+            assert_eq!(late, CloseReply::RunEnded, "{what}");
         }
     }
 }

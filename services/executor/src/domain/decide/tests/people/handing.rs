@@ -4,20 +4,20 @@ use chrono::TimeDelta;
 use holdpoint_contracts::contact::ActivityKind;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{
-    ClosedAnswer, Deed, DeedKind, HandledAnswer, HoldOutcome, Priority,
+    CloseReply, HandoffEvent, HandoffEventKind, HandoffUpdateReply, HoldOutcome, Priority,
 };
 use holdpoint_contracts::instant;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{FailureClass, HoldKind, ResumeMode, RunStatus, StepStatus};
-use holdpoint_contracts::steps::{Grant, ResultAnswer};
+use holdpoint_contracts::steps::{Grant, ResultReply};
 use serde_json::{Value, json};
 
-use super::super::world::{Heard, World, closing, deed, done};
-use super::{hold, spec, want};
+use super::super::world::{Heard, World, closing, done, handoff_event};
+use super::{hold, spec, state};
 use crate::domain::run::Choice;
-use crate::domain::run::people::Closing;
-use crate::domain::{Answer, Refusal, RunInput};
-use holdpoint_contracts::hold::Want;
+use crate::domain::run::people::HoldClosure;
+use crate::domain::{Refusal, Reply, RunInput};
+use holdpoint_contracts::hold::HoldState;
 
 mod owned;
 mod returned;
@@ -43,7 +43,7 @@ fn completion(disposition: &str) -> Value {
     json!({ "notes": "called her", "outcome_type": "resolved", "disposition": disposition })
 }
 
-fn complete(world: &mut World, disposition: &str) -> ClosedAnswer {
+fn complete(world: &mut World, disposition: &str) -> CloseReply {
     world.close_as(hold(world), HoldOutcome::Completed, completion(disposition))
 }
 
@@ -81,10 +81,7 @@ fn a_handoff_is_offered_with_its_literal_texts_and_its_context() {
     assert_eq!(world.view().resume_at, Some(due));
     assert!(world.events().contains(&EventType::HandoffOffered));
     world.pass(TimeDelta::hours(2));
-    assert_eq!(
-        complete(&mut world, "return_to_agent"),
-        ClosedAnswer::Applied
-    );
+    assert_eq!(complete(&mut world, "return_to_agent"), CloseReply::Applied);
     assert_eq!(
         world.handed[1].args,
         json!({ "message": "called her ada resolved" })
@@ -136,7 +133,7 @@ fn a_warm_lead_says_so_and_is_urgent() {
 fn finishing_completes_the_run_and_skips_the_rest() {
     let mut world = offered();
     world.give(RunInput::Watch);
-    assert_eq!(complete(&mut world, "finish"), ClosedAnswer::Applied);
+    assert_eq!(complete(&mut world, "finish"), CloseReply::Applied);
     assert_eq!(world.status(), RunStatus::Completed);
     let by: Vec<_> = world.ended.iter().map(|end| end.by.as_deref()).collect();
     assert_eq!(by, [Some("ada")], "she knows");
@@ -174,8 +171,8 @@ fn time_up_goes_on_skips_or_fails() {
 fn a_handoff_without_time_never_goes_on_by_itself() {
     let world = World::started("  - id: hand\n    handoff: { timeout: 0 }\n");
     assert!(matches!(
-        want(&world, hold(&world)),
-        Want::Open { deadline: None, .. }
+        state(&world, hold(&world)),
+        HoldState::Open { deadline: None, .. }
     ));
     assert_eq!(world.view().resume_at, None);
     let data = &world.rows["hand"].response.as_ref().unwrap().data;
@@ -208,18 +205,18 @@ fn whoever_takes_over_fences_the_agent_off() {
     world.ask("node-a", "log");
     world.ask("node-a", "mail");
     let taken = world.close_as(hold(&world), HoldOutcome::TakenOver, Value::Null);
-    assert_eq!(taken, ClosedAnswer::Applied);
+    assert_eq!(taken, CloseReply::Applied);
     let view = world.view();
     assert_eq!(view.taken_over_by.as_deref(), Some("ada"));
     assert_eq!((view.status, view.resume_at), (RunStatus::Waiting, None));
     assert_eq!(world.ask_as("node-b", "log", 1, 2), Grant::Drop);
     assert_eq!(
         world.report_as("log", 1, done(json!({}))),
-        ResultAnswer::Late
+        ResultReply::Late
     );
     assert_eq!(
         world.report_as("mail", 1, done(json!({}))),
-        ResultAnswer::Late
+        ResultReply::Late
     );
     assert_eq!(
         world.rows["mail"].status,
@@ -230,15 +227,12 @@ fn whoever_takes_over_fences_the_agent_off() {
     world.pass(TimeDelta::days(2));
     assert_eq!(world.handed.len(), 2, "nothing starts");
     let late = world.close_as(hold(&world), HoldOutcome::Timeout, Value::Null);
-    assert_eq!(late, ClosedAnswer::Applied, "the timer has stopped");
+    assert_eq!(late, CloseReply::Applied, "the timer has stopped");
     assert_eq!(
         world.answer("mail", Choice::ItHappened),
-        ClosedAnswer::OnResume
+        CloseReply::OnResume
     );
-    assert_eq!(
-        complete(&mut world, "return_to_agent"),
-        ClosedAnswer::Applied
-    );
+    assert_eq!(complete(&mut world, "return_to_agent"), CloseReply::Applied);
     assert_eq!(world.view().taken_over_by, None);
     let out: Vec<_> = world.handed[2..]
         .iter()
@@ -259,12 +253,15 @@ fn whoever_takes_over_fences_the_agent_off() {
 fn a_handoff_that_is_completed_during_a_pause_takes_effect_on_resume() {
     let mut world = offered();
     world.pause();
-    assert!(matches!(want(&world, hold(&world)), Want::Frozen { .. }));
+    assert!(matches!(
+        state(&world, hold(&world)),
+        HoldState::Frozen { .. }
+    ));
     let taken = world.close_as(hold(&world), HoldOutcome::TakenOver, Value::Null);
-    assert_eq!(taken, ClosedAnswer::Applied);
+    assert_eq!(taken, CloseReply::Applied);
     assert_eq!(
         complete(&mut world, "return_to_agent"),
-        ClosedAnswer::OnResume
+        CloseReply::OnResume
     );
     assert_eq!(world.handed.len(), 1);
     world.resume(ResumeMode::Continue);
@@ -298,7 +295,7 @@ fn what_a_worker_says_of_a_mail_is_plain_and_bounded() {
     assert!(said.text.contains("\n\nDear Ann"), "{}", said.text);
 }
 
-fn barge(world: &mut World, by: &str) -> Heard {
+fn takeover_hold(world: &mut World, by: &str) -> Heard {
     world.give(RunInput::TakeOver {
         by: Actor(by.to_owned()),
     })
@@ -309,16 +306,22 @@ fn barge(world: &mut World, by: &str) -> Heard {
 fn an_operator_takes_any_live_run_over() {
     for disposition in ["return_to_agent", "finish"] {
         let mut world = World::started(BRANCHES.split_once("  - id: log").unwrap().0);
-        assert!(matches!(barge(&mut world, "bob"), Heard::Decided(_)));
-        assert!(matches!(barge(&mut world, "bob"), Heard::Unchanged(_)));
-        let other = barge(&mut world, "eve");
+        assert!(matches!(
+            takeover_hold(&mut world, "bob"),
+            Heard::Decided(_)
+        ));
+        assert!(matches!(
+            takeover_hold(&mut world, "bob"),
+            Heard::Unchanged(_)
+        ));
+        let other = takeover_hold(&mut world, "eve");
         assert!(matches!(other, Heard::Refused(Refusal::AlreadyTaken(..))));
         assert_eq!(world.view().taken_over_by.as_deref(), Some("bob"));
-        let own = world.run().barge.as_ref().unwrap().id;
-        let Want::Open {
+        let own = world.run().takeover_hold.as_ref().unwrap().id;
+        let HoldState::Open {
             spec,
             deadline: None,
-        } = want(&world, own)
+        } = state(&world, own)
         else {
             panic!("not asked")
         };
@@ -337,32 +340,32 @@ fn an_operator_takes_any_live_run_over() {
 #[test]
 fn nobody_without_a_name_takes_a_run_over() {
     let mut world = offered();
-    let heard = barge(&mut world, "unsigned:bob");
+    let heard = takeover_hold(&mut world, "unsigned:bob");
     assert!(matches!(heard, Heard::Refused(Refusal::NoPerson(_))));
     world.cancel();
     assert!(matches!(
-        barge(&mut world, "bob"),
+        takeover_hold(&mut world, "bob"),
         Heard::Refused(Refusal::RunFinal(..))
     ));
 }
 
 /// What was done with the handoff, by the versions of the request.
-fn deeds(world: &World) -> Vec<Deed> {
+fn handoff_events(world: &World) -> Vec<HandoffEvent> {
     let kinds = [
-        DeedKind::Accepted,
-        DeedKind::Reassigned,
-        DeedKind::TakenOver,
+        HandoffEventKind::Accepted,
+        HandoffEventKind::Reassigned,
+        HandoffEventKind::TakenOver,
     ];
-    let deeds = (2..).zip(kinds);
-    deeds
-        .map(|(rev, kind)| deed(rev, kind, world.now))
+    let handoff_events = (2..).zip(kinds);
+    handoff_events
+        .map(|(rev, kind)| handoff_event(rev, kind, world.now))
         .collect()
 }
 
-fn handled(world: &mut World, deeds: &[Deed]) -> Heard {
-    world.give(RunInput::HoldHandled {
+fn handled(world: &mut World, handoff_events: &[HandoffEvent]) -> Heard {
+    world.give(RunInput::HandoffUpdate {
         hold: hold(world),
-        deeds: deeds.to_vec(),
+        handoff_events: handoff_events.to_vec(),
     })
 }
 
@@ -385,12 +388,12 @@ const ALL_OF_IT: [EventType; 5] = [
 /// message comes, comes twice, or is lost.
 #[test]
 fn a_runs_history_has_what_was_done_with_its_handoff_once_and_in_order() {
-    let taken = |world: &World, with: &[Deed]| Closing {
-        deeds: with.to_vec(),
+    let taken = |world: &World, with: &[HandoffEvent]| HoldClosure {
+        handoff_events: with.to_vec(),
         ..closing(HoldOutcome::TakenOver, Value::Null, world.now)
     };
-    let done = |world: &World, with: &[Deed]| Closing {
-        deeds: with.to_vec(),
+    let done = |world: &World, with: &[HandoffEvent]| HoldClosure {
+        handoff_events: with.to_vec(),
         ..closing(HoldOutcome::Completed, completion("finish"), world.now)
     };
     // Which messages arrive: of the deeds so far, of the take-over, and how much the end still brings.
@@ -403,29 +406,29 @@ fn a_runs_history_has_what_was_done_with_its_handoff_once_and_in_order() {
         (0, 0..0, false, 0..3),
     ] {
         let mut world = offered();
-        let (id, all) = (hold(&world), deeds(&world));
+        let (id, all) = (hold(&world), handoff_events(&world));
         for some in 1..=alone {
             assert!(matches!(
                 handled(&mut world, &all[..some]),
-                Heard::Decided(Answer::Handled(HandledAnswer::Noted))
+                Heard::Decided(Reply::Handled(HandoffUpdateReply::EventRecorded))
             ));
             assert!(matches!(
                 handled(&mut world, &all[..some]),
-                Heard::Unchanged(Answer::Handled(HandledAnswer::Noted))
+                Heard::Unchanged(Reply::Handled(HandoffUpdateReply::EventRecorded))
             ));
         }
         if takes_over {
             let closing = taken(&world, &all[with_take_over]);
             assert_eq!(
                 world.close_at(id, closing.clone()),
-                ClosedAnswer::Applied,
+                CloseReply::Applied,
                 "{alone}"
             );
-            assert_eq!(world.close_at(id, closing), ClosedAnswer::Applied);
+            assert_eq!(world.close_at(id, closing), CloseReply::Applied);
         }
         handled(&mut world, &all[..2]);
         let closing = done(&world, &all[with_end]);
-        assert_eq!(world.close_at(id, closing), ClosedAnswer::Applied);
+        assert_eq!(world.close_at(id, closing), CloseReply::Applied);
         assert_eq!(told(&world), ALL_OF_IT, "{alone} {takes_over}");
         let given = world.event(EventType::HandoffReassigned);
         assert_eq!(given.message, "ada has given it to @user.bob.");
@@ -434,27 +437,27 @@ fn a_runs_history_has_what_was_done_with_its_handoff_once_and_in_order() {
     }
 }
 
-/// A time-out that does not count yet, and whatever comes late, tell what was done all the same.
+/// A timeout that does not count yet, and whatever comes late, tell what was done all the same.
 #[test]
 fn what_was_done_is_told_by_a_time_out_that_is_not_kept_and_not_after_the_end() {
     let mut world = offered();
-    let (id, all) = (hold(&world), deeds(&world));
+    let (id, all) = (hold(&world), handoff_events(&world));
     world.pause();
-    let time_out = Closing {
-        deeds: all[..1].to_vec(),
+    let time_out = HoldClosure {
+        handoff_events: all[..1].to_vec(),
         ..closing(HoldOutcome::Timeout, Value::Null, world.now)
     };
-    assert_eq!(world.close_at(id, time_out.clone()), ClosedAnswer::OnResume);
-    assert_eq!(world.close_at(id, time_out), ClosedAnswer::OnResume);
+    assert_eq!(world.close_at(id, time_out.clone()), CloseReply::OnResume);
+    assert_eq!(world.close_at(id, time_out), CloseReply::OnResume);
     assert_eq!(told(&world), ALL_OF_IT[..2]);
     let closing = closing(HoldOutcome::Completed, completion("finish"), world.now);
-    assert_eq!(world.close_at(id, closing), ClosedAnswer::OnResume);
+    assert_eq!(world.close_at(id, closing), CloseReply::OnResume);
     world.cancel();
-    let handled = world.give(RunInput::HoldHandled {
+    let handled = world.give(RunInput::HandoffUpdate {
         hold: id,
-        deeds: all,
+        handoff_events: all,
     });
-    let stale = Answer::Handled(HandledAnswer::Stale);
+    let stale = Reply::Handled(HandoffUpdateReply::Stale);
     assert_eq!(
         format!("{handled:?}"),
         format!("{:?}", Heard::Unchanged(stale))

@@ -1,17 +1,17 @@
 //! The inputs that are tried, in the order of the page.
 
 use holdpoint_contracts::asking::ToolQuestion;
-use holdpoint_contracts::hold::{DeedKind, HoldOutcome};
+use holdpoint_contracts::hold::{HandoffEventKind, HoldOutcome};
 use holdpoint_contracts::run::ResumeMode;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use super::super::world::{
-    World, broken, closing, deed, done, owner, pause_input, run_id, start_input,
+    World, broken, closing, done, handoff_event, owner, pause_input, run_id, start_input,
 };
 use super::STEP;
 use crate::domain::RunInput;
-use crate::domain::run::{Alarm, Choice, StepPhase};
+use crate::domain::run::{Choice, StepPhase, Timer};
 
 /// An input to be tried.
 pub(super) struct Column {
@@ -20,17 +20,17 @@ pub(super) struct Column {
     pub(super) input: fn(&World) -> RunInput,
 }
 
-/// The first hold of the run, and the number under which its alarm was set last.
-fn alarm(world: &World) -> (HoldId, u64) {
+/// The first hold of the run, and the number under which its timer was set last.
+fn timer(world: &World) -> (HoldId, u64) {
     let id = HoldId {
         run: run_id(),
         number: 1,
     };
     let open = world.run().holds().find(|(_, hold)| hold.id == id);
-    let rev = open.map_or(0, |(_, hold)| match hold.alarm {
-        Alarm::Set { rev, .. } => rev,
+    let rev = open.map_or(0, |(_, hold)| match hold.timer {
+        Timer::Set { rev, .. } => rev,
         // What was set before the pause: it may still be on its way.
-        Alarm::Frozen { .. } => world.run().version - 1,
+        Timer::Frozen { .. } => world.run().version - 1,
     });
     (id, rev)
 }
@@ -49,7 +49,7 @@ fn fired(world: &World, is_current: bool) -> RunInput {
         | StepPhase::Skipped { .. }
         | StepPhase::Cancelled { .. } => 99,
     };
-    let (hold, rev) = alarm(world);
+    let (hold, rev) = timer(world);
     RunInput::TimerFired {
         hold: HoldId { number, ..hold },
         rev: if is_current {
@@ -138,9 +138,9 @@ fn closed(world: &World, outcome: HoldOutcome, data: Value) -> RunInput {
 
 /// What the owner of a handoff says of it while it stands.
 fn accepted(world: &World) -> RunInput {
-    RunInput::HoldHandled {
+    RunInput::HandoffUpdate {
         hold: open(world),
-        deeds: vec![deed(2, DeedKind::Accepted, world.now)],
+        handoff_events: vec![handoff_event(2, HandoffEventKind::Accepted, world.now)],
     }
 }
 
@@ -169,7 +169,7 @@ pub(super) fn columns() -> Vec<Column> {
         on(false, "timer fired, stale", |it| fired(it, false)),
         on(true, "lease ended, idempotent", |it| lost(it, 0)),
         on(false, "lease ended, not idempotent", |it| lost(it, 0)),
-        on(false, "lease ended, older hand-out", |it| lost(it, 1)),
+        on(false, "lease ended, older dispatch", |it| lost(it, 1)),
         on(false, "answered `it_happened`", |it| {
             answered(it, Choice::ItHappened)
         }),
@@ -215,7 +215,7 @@ pub(super) fn columns() -> Vec<Column> {
         on(false, "not idempotent, other delivery", |it| {
             asked(it, "node-b", 0, 2)
         }),
-        on(false, "older hand-out", |it| asked(it, "node-a", 1, 1)),
+        on(false, "older dispatch", |it| asked(it, "node-a", 1, 1)),
     ];
     columns.extend(of_tools_and_results());
     columns
@@ -231,9 +231,9 @@ fn of_tools_and_results() -> [Column; 9] {
     [
         on("asks", |it| asks(it, "another", 0)),
         on("asks again", |it| asks(it, "", 0)),
-        on("asks, older hand-out", |it| asks(it, "", 1)),
+        on("asks, older dispatch", |it| asks(it, "", 1)),
         on("parks", |it| parks(it, 0)),
-        on("parks, older hand-out", |it| parks(it, 1)),
+        on("parks, older dispatch", |it| parks(it, 1)),
         on("ok, current", |it| reported(it, true, 0)),
         on("failed, current", |it| reported(it, false, 0)),
         on("ok, older", |it| reported(it, true, 1)),

@@ -1,13 +1,13 @@
 //! What the tool of a step asks, and that it parks.
 
 use holdpoint_contracts::asking::{RequestedInput, ToolQuestion};
-use holdpoint_contracts::steps::ResultAnswer;
+use holdpoint_contracts::steps::ResultReply;
 
 use super::{Heard, World, owner};
-use crate::domain::{Answer, Refusal, RunInput};
+use crate::domain::{Refusal, Reply, RunInput};
 
 impl World {
-    /// The current hand-out of a step asks people.
+    /// The current dispatch of a step asks people.
     pub(in super::super) fn ask_people(
         &mut self,
         step: &str,
@@ -30,7 +30,7 @@ impl World {
             question: Box::new(question),
         };
         match self.give(input) {
-            Heard::Decided(Answer::Asked(asked)) | Heard::Unchanged(Answer::Asked(asked)) => {
+            Heard::Decided(Reply::Asked(asked)) | Heard::Unchanged(Reply::Asked(asked)) => {
                 Ok(*asked)
             }
             Heard::Refused(refusal) => Err(refusal),
@@ -39,14 +39,14 @@ impl World {
     }
 
     /// The worker of a step reports that its tool parks.
-    pub(in super::super) fn parks(&mut self, step: &str) -> ResultAnswer {
+    pub(in super::super) fn parks(&mut self, step: &str) -> ResultReply {
         let input = RunInput::StepParks {
             step: step.to_owned(),
             dispatch: self.dispatch(step),
             duration_ms: 7,
         };
         match self.give(input) {
-            Heard::Decided(Answer::Result(answer)) | Heard::Unchanged(Answer::Result(answer)) => {
+            Heard::Decided(Reply::Result(answer)) | Heard::Unchanged(Reply::Result(answer)) => {
                 answer
             }
             other => panic!("{other:?}"),

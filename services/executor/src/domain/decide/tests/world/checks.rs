@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::Want;
+use holdpoint_contracts::hold::HoldState;
 use holdpoint_contracts::run::StepStatus;
-use holdpoint_contracts::steps::HandOut;
+use holdpoint_contracts::steps::StepDispatch;
 
 use super::World;
-use crate::domain::run::{Alarm, Phase, Run, StepPhase};
-use crate::domain::{Answer, Effect};
+use crate::domain::run::{Phase, Run, StepPhase, Timer};
+use crate::domain::{Effect, Reply};
 
 impl World {
     /// What must hold between a state and the next.
@@ -37,7 +37,7 @@ impl World {
         let expected: Vec<_> = (seq + 1..=next.seq).collect();
         assert_eq!(numbers, expected, "history is numbered without gaps");
         for effect in effects {
-            let Effect::HandOut(hand_out) = effect else {
+            let Effect::StepDispatch(step_dispatch) = effect else {
                 continue;
             };
             // Handed out because a scope was resumed, and stopped again by the input itself.
@@ -45,12 +45,12 @@ impl World {
                 continue;
             }
             assert!(next.pauses.is_empty(), "a paused run hands nothing out");
-            let step = next.steps.iter().find(|one| one.id == hand_out.step);
+            let step = next.steps.iter().find(|one| one.id == step_dispatch.step);
             let current = step.map(|one| one.dispatch);
             assert!(
-                current == Some(hand_out.dispatch) && !next.is_final(),
-                "handed out as {}, is {current:?}",
-                hand_out.dispatch
+                current == Some(step_dispatch.dispatch) && !next.is_final(),
+                "dispatched as {}, is {current:?}",
+                step_dispatch.dispatch
             );
         }
         let Some(before) = &self.run else { return };
@@ -72,13 +72,13 @@ impl World {
         }
     }
 
-    pub(super) fn check_unchanged(&self, answer: &Answer) {
+    pub(super) fn check_unchanged(&self, answer: &Reply) {
         match answer {
-            Answer::Changed(changed) => {
+            Reply::Changed(changed) => {
                 assert!(!changed.changed);
                 assert_eq!(changed.run, self.view());
             }
-            Answer::Run(view) => assert_eq!(**view, self.view()),
+            Reply::Run(view) => assert_eq!(**view, self.view()),
             _ => {}
         }
     }
@@ -94,7 +94,7 @@ impl World {
         );
         assert_eq!(run.ended_at().is_some(), run.status().is_final());
         assert_eq!(run.is_final(), !matches!(run.phase, Phase::Live));
-        self.check_alarms(run);
+        self.check_timers(run);
         self.check_questions(run);
         self.check_leases(run);
         self.check_wakers(run);
@@ -121,19 +121,19 @@ impl World {
     }
 
     /// What the scheduler was told is what the run wants.
-    fn check_alarms(&self, run: &Run) {
+    fn check_timers(&self, run: &Run) {
         let wanted: BTreeMap<_, _> = run
             .holds()
-            .filter_map(|(_, hold)| match hold.alarm {
-                Alarm::Set { rev, due, .. } => Some((hold.id, (rev, Some(due)))),
-                Alarm::Frozen { .. } => None,
+            .filter_map(|(_, hold)| match hold.timer {
+                Timer::Set { rev, due, .. } => Some((hold.id, (rev, Some(due)))),
+                Timer::Frozen { .. } => None,
             })
             .collect();
         let mut told = self.timers.clone();
         told.retain(|_, (_, due)| due.is_some());
-        assert_eq!(told, wanted, "the wish is the alarm");
+        assert_eq!(told, wanted, "the desired state is the timer");
         for (_, hold) in run.holds() {
-            let frozen = matches!(hold.alarm, Alarm::Frozen { .. });
+            let frozen = matches!(hold.timer, Timer::Frozen { .. });
             assert_eq!(
                 frozen,
                 !run.pauses.is_empty() || run.taken().is_some(),
@@ -160,19 +160,23 @@ impl World {
         let told: BTreeMap<_, _> = self
             .holds
             .iter()
-            .filter_map(|(id, (_, want))| match want {
+            .filter_map(|(id, (_, state))| match state {
                 // Whoever owns the run has stopped the timer at the owner of the hold.
-                Want::Open { .. } if taken.iter().any(|(_, on)| on.id == *id) => {
+                HoldState::Open { .. } if taken.iter().any(|(_, on)| on.id == *id) => {
                     Some((*id, (None, None)))
                 }
-                Want::Open { deadline, .. } => Some((*id, (None, *deadline))),
-                Want::Frozen { since, .. } => Some((*id, (Some(*since), None))),
-                Want::Gone { .. } => None,
+                HoldState::Open { deadline, .. } => Some((*id, (None, *deadline))),
+                HoldState::Frozen { since, .. } => Some((*id, (Some(*since), None))),
+                HoldState::Withdrawn { .. } => None,
             })
             .collect();
         let told_of = |id| told.get(id).copied();
         for (id, frozen) in &wanted {
-            assert_eq!(told_of(id), Some(*frozen), "the wish is the question {id}");
+            assert_eq!(
+                told_of(id),
+                Some(*frozen),
+                "the desired state is the question {id}"
+            );
         }
         let answered = |id: &&holdpoint_ids::HoldId| {
             run.closed.contains(&id.number)
@@ -240,10 +244,10 @@ impl World {
                 !self.dropped.contains(&message),
                 "{message:?} was dropped and is waited for"
             );
-            let handed = |one: &HandOut| one.step == step.id && one.dispatch == step.dispatch;
+            let handed = |one: &StepDispatch| one.step == step.id && one.dispatch == step.dispatch;
             assert!(
                 self.handed.iter().any(handed),
-                "{message:?} was never handed out"
+                "{message:?} was never dispatched"
             );
             wakers += 1;
         }

@@ -1,6 +1,6 @@
 //! What becomes of the effects: as tables, scheduler and handoff service keep them.
 
-use holdpoint_contracts::hold::HoldWish;
+use holdpoint_contracts::hold::DesiredHold;
 
 use super::World;
 use crate::domain::Effect;
@@ -28,7 +28,7 @@ impl World {
                     self.said.entry(id).or_insert(activity);
                 }
                 Effect::ForgetActivities { .. } => panic!("a run forgets no contact"),
-                Effect::Hold { wish, .. } => self.take_wish(*wish),
+                Effect::Hold { desired_state, .. } => self.take_desired_state(*desired_state),
                 Effect::Lease(lease) => {
                     self.leases.insert(lease.step.clone(), *lease);
                 }
@@ -37,14 +37,14 @@ impl World {
                     assert!(lease.is_some(), "{step} had no lease to end");
                 }
                 Effect::Claim { step, entry, .. } => self.claims.push((step, entry)),
-                Effect::NodeAlarm { .. }
+                Effect::NodeTimer { .. }
                 | Effect::Beaten { .. }
                 | Effect::AskToBeat { .. }
                 | Effect::Users(_)
-                | Effect::PagesToCome => {
+                | Effect::ScopeSyncPending => {
                     panic!("a run knows no nodes, no users and no pages")
                 }
-                Effect::HandOut(hand_out) => self.handed.push(*hand_out),
+                Effect::StepDispatch(step_dispatch) => self.handed.push(*step_dispatch),
                 Effect::Timer { hold, rev, due, .. } => {
                     let newest = self.timers.get(&hold).is_none_or(|(known, _)| rev > *known);
                     assert!(newest, "the scheduler would ignore rev {rev} of {hold}");
@@ -57,14 +57,15 @@ impl World {
     }
 
     /// As the handoff service keeps it: lower or equal changes nothing, so none may be.
-    fn take_wish(&mut self, wish: HoldWish) {
-        let known = self.holds.get(&wish.id);
-        let newest = known.is_none_or(|(rev, _)| wish.rev > *rev);
+    fn take_desired_state(&mut self, desired_state: DesiredHold) {
+        let known = self.holds.get(&desired_state.id);
+        let newest = known.is_none_or(|(rev, _)| desired_state.rev > *rev);
         assert!(
             newest,
             "handoff would ignore rev {} of {}",
-            wish.rev, wish.id
+            desired_state.rev, desired_state.id
         );
-        self.holds.insert(wish.id, (wish.rev, wish.want));
+        self.holds
+            .insert(desired_state.id, (desired_state.rev, desired_state.state));
     }
 }

@@ -3,10 +3,10 @@
 use holdpoint_contracts::steps::Grant;
 
 use super::{Heard, World};
-use crate::domain::{Answer, RunInput};
+use crate::domain::{Reply, RunInput};
 
 impl World {
-    /// A node asks to start the newest hand-out of a step, on its first delivery.
+    /// A node asks to start the newest dispatch of a step, on its first delivery.
     pub(in super::super) fn ask(&mut self, node: &str, step: &str) -> Grant {
         self.ask_as(node, step, self.dispatch(step), 1)
     }
@@ -45,7 +45,7 @@ impl World {
 
     fn may_start(&mut self, input: RunInput) -> Grant {
         match self.give(input) {
-            Heard::Decided(Answer::Grant(grant)) | Heard::Unchanged(Answer::Grant(grant)) => grant,
+            Heard::Decided(Reply::Grant(grant)) | Heard::Unchanged(Reply::Grant(grant)) => grant,
             other => panic!("{other:?}"),
         }
     }

@@ -2,16 +2,18 @@
 
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{ClosedAnswer, Deed, DeedKind, EndedByRung, HoldOutcome};
+use holdpoint_contracts::hold::{
+    CloseReply, EndedByRung, HandoffEvent, HandoffEventKind, HoldOutcome,
+};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use serde_json::Value;
 
-use super::super::super::world::{Heard, World, closing, deed};
+use super::super::super::world::{Heard, World, closing, handoff_event};
 use super::super::hold;
 use super::{handled, offered, told};
 use crate::domain::RunInput;
-use crate::domain::run::people::Closing;
+use crate::domain::run::people::HoldClosure;
 
 /// A run that was taken over and given away is whoever's it was given to; of a group, whoever's takes it.
 #[test]
@@ -19,23 +21,23 @@ fn a_run_that_is_given_away_is_somebody_elses() {
     let mut world = offered();
     let id = hold(&world);
     world.close_as(id, HoldOutcome::TakenOver, Value::Null);
-    let given = deed(3, DeedKind::Reassigned, world.now);
+    let given = handoff_event(3, HandoffEventKind::Reassigned, world.now);
     handled(&mut world, std::slice::from_ref(&given));
     assert_eq!(world.view().taken_over_by.as_deref(), Some("bob"));
     assert!(world.view().message.contains("bob has taken over"));
-    let to_all = Deed {
+    let to_all = HandoffEvent {
         rev: 4,
         to: vec!["@role.sales".to_owned()],
         ..given
     };
     handled(&mut world, &[to_all]);
     assert_eq!(world.view().taken_over_by.as_deref(), Some("@role.sales"));
-    let by_zoe = Closing {
+    let by_zoe = HoldClosure {
         by: "zoe".to_owned(),
         ..closing(HoldOutcome::TakenOver, Value::Null, world.now)
     };
     for _twice in 0..2 {
-        assert_eq!(world.close_at(id, by_zoe.clone()), ClosedAnswer::Applied);
+        assert_eq!(world.close_at(id, by_zoe.clone()), CloseReply::Applied);
         assert_eq!(world.view().taken_over_by.as_deref(), Some("zoe"));
     }
     let taken = told(&world);
@@ -45,13 +47,13 @@ fn a_run_that_is_given_away_is_somebody_elses() {
     assert_eq!(taken.count(), 2, "by ada, and by zoe");
 }
 
-/// Policies: a rung ends a handoff before its deadline as its time-out would, unless that was moved
+/// Policies: a rung ends a handoff before its deadline as its timeout would, unless that was moved
 /// meanwhile.
 #[test]
 fn a_rung_ends_a_handoff_as_its_time_out_would() {
     let mut world = offered();
     let (id, due) = (hold(&world), world.view().resume_at.unwrap());
-    let ended = |world: &World, deadline| Closing {
+    let ended = |world: &World, deadline| HoldClosure {
         by_rung: Some(EndedByRung {
             after_ms: 3_600_000,
             deadline: Some(deadline),
@@ -59,9 +61,9 @@ fn a_rung_ends_a_handoff_as_its_time_out_would() {
         ..closing(HoldOutcome::Timeout, Value::Null, world.now)
     };
     let before = ended(&world, due - TimeDelta::seconds(1));
-    assert_eq!(world.close_at(id, before), ClosedAnswer::OnResume);
+    assert_eq!(world.close_at(id, before), CloseReply::OnResume);
     let now = ended(&world, due);
-    assert_eq!(world.close_at(id, now), ClosedAnswer::Applied);
+    assert_eq!(world.close_at(id, now), CloseReply::Applied);
     let expired = world.event(EventType::HandoffExpired);
     assert!(
         expired.message.contains("within 1 hour"),
@@ -75,14 +77,14 @@ fn a_rung_ends_a_handoff_as_its_time_out_would() {
 fn a_rung_that_comes_with_the_deadline_ends_it_whatever_it_knew() {
     let mut world = offered();
     let (id, due) = (hold(&world), world.view().resume_at.unwrap());
-    let late = Closing {
+    let late = HoldClosure {
         by_rung: Some(EndedByRung {
             after_ms: 3_600_000,
             deadline: Some(due - TimeDelta::days(1)),
         }),
         ..closing(HoldOutcome::Timeout, Value::Null, due)
     };
-    assert_eq!(world.close_at(id, late), ClosedAnswer::Applied);
+    assert_eq!(world.close_at(id, late), CloseReply::Applied);
 }
 
 /// Policies: `decide_within` is the time of a step that names none; the run keeps the clock.
@@ -90,9 +92,9 @@ fn a_rung_that_comes_with_the_deadline_ends_it_whatever_it_knew() {
 fn a_policy_says_how_long_a_handoff_waits() {
     let mut world = offered();
     let due = world.view().resume_at.unwrap();
-    let timed = Deed {
+    let timed = HandoffEvent {
         within_ms: Some(2 * 86_400_000),
-        ..deed(1, DeedKind::Timed, world.now)
+        ..handoff_event(1, HandoffEventKind::Timed, world.now)
     };
     let timed = std::slice::from_ref(&timed);
     assert!(matches!(handled(&mut world, timed), Heard::Decided(_)));
@@ -138,7 +140,7 @@ fn the_clock_of_a_wait_stops_while_an_operator_owns_the_run() {
     world.pause();
     world.resume(ResumeMode::Continue);
     assert_eq!(timers(&world), (None, left), "a resume does not start it");
-    let own = world.run().barge.as_ref().unwrap().id;
+    let own = world.run().takeover_hold.as_ref().unwrap().id;
     world.close_as(
         own,
         HoldOutcome::Completed,
@@ -150,7 +152,7 @@ fn the_clock_of_a_wait_stops_while_an_operator_owns_the_run() {
     assert_eq!((world.status(), world.now), (RunStatus::Completed, due));
 }
 
-/// Mend C-13: a time-out that is kept while an operator owns the run only proposes. An answer replaces it,
+/// Mend C-13: a timeout that is kept while an operator owns the run only proposes. An answer replaces it,
 /// and a clock that changes forgets it.
 #[test]
 fn a_kept_time_out_gives_way_to_an_answer() {
@@ -164,15 +166,15 @@ fn a_kept_time_out_gives_way_to_an_answer() {
         assert!(matches!(world.give(bob), Heard::Decided(_)));
         world.pass(TimeDelta::hours(2));
         let late = world.close_as(id, HoldOutcome::Timeout, Value::Null);
-        assert_eq!(late, ClosedAnswer::OnResume);
+        assert_eq!(late, CloseReply::OnResume);
         if is_answered {
             let answer = world.close_as(id, HoldOutcome::Answered, Value::from("yes"));
-            assert_eq!(answer, ClosedAnswer::OnResume);
+            assert_eq!(answer, CloseReply::OnResume);
         } else {
             world.pause();
             world.resume(ResumeMode::Restart);
         }
-        let own = world.run().barge.as_ref().unwrap().id;
+        let own = world.run().takeover_hold.as_ref().unwrap().id;
         let returned = super::completion("return_to_agent");
         world.close_as(own, HoldOutcome::Completed, returned);
         let status = match is_answered {

@@ -7,10 +7,10 @@ use holdpoint_contracts::run::{RunStatus, StepStatus};
 use serde_json::{Value, json};
 
 use super::super::super::world::World;
-use super::super::want;
-use super::barge;
+use super::super::state;
+use super::takeover_hold;
 use crate::domain::decide::people::handing::NOTES_CHARS_MAX;
-use holdpoint_contracts::hold::Want;
+use holdpoint_contracts::hold::HoldState;
 
 const LEFT: &str = "  - id: first
     wait: 1 hour
@@ -21,8 +21,8 @@ const LEFT: &str = "  - id: first
 ";
 
 fn returned(world: &mut World, notes: &str) {
-    barge(world, "bob");
-    let own = world.run().barge.as_ref().unwrap().id;
+    takeover_hold(world, "bob");
+    let own = world.run().takeover_hold.as_ref().unwrap().id;
     let done = json!({
         "notes": notes, "outcome_type": "resolved", "disposition": "return_to_agent",
     });
@@ -89,9 +89,9 @@ fn steps_that_are_not_looked_at_are_counted() {
     let mut world = World::started(&format!(
         "{steps}  - id: last\n    needs: []\n    wait: 1 hour\n"
     ));
-    barge(&mut world, "bob");
-    let own = world.run().barge.as_ref().unwrap().id;
-    let Want::Open { spec, .. } = want(&world, own) else {
+    takeover_hold(&mut world, "bob");
+    let own = world.run().takeover_hold.as_ref().unwrap().id;
+    let HoldState::Open { spec, .. } = state(&world, own) else {
         panic!("not asked")
     };
     let context = &spec.context;
