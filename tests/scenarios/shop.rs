@@ -14,7 +14,6 @@ const LARGE: usize = 250 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     headers: BTreeMap<String, String>,
-    /// As it came.
     pub(crate) body: String,
 }
 

@@ -107,7 +107,6 @@ pub(crate) struct Around<'a> {
     pub(crate) replies: &'a mut Vec<(String, Value)>,
     pub(crate) now: DateTime<Utc>,
     pub(crate) fault: Fault,
-    /// Whether processes die.
     pub(crate) cruel: bool,
     pub(crate) features: Features,
 }

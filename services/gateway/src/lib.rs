@@ -128,7 +128,6 @@ pub enum GatewayError {
     Listen {
         /// What was asked for.
         address: SocketAddr,
-        /// Why not.
         #[source]
         source: io::Error,
     },

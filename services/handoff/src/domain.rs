@@ -84,33 +84,22 @@ pub enum Aggregate {
 pub enum Input {
     /// To a request.
     Request {
-        /// Whose.
         workspace: Workspace,
-        /// Which.
         id: HoldId,
-        /// What.
         input: RequestInput,
     },
     /// To a user.
     User {
-        /// Whose.
         workspace: Workspace,
-        /// Who.
         name: UserName,
-        /// Who wants it.
         caller: Caller,
-        /// What.
         input: UserInput,
     },
     /// To a policy.
     Policy {
-        /// Whose.
         workspace: Workspace,
-        /// Which.
         name: PolicyName,
-        /// Who wants it.
         caller: Caller,
-        /// What.
         input: PolicyInput,
     },
 }
@@ -136,7 +125,6 @@ pub enum RequestInput {
     CloseAcked {
         /// Of the close that it speaks of; an older one says nothing.
         rev: u64,
-        /// The word.
         answer: CloseReply,
     },
     /// The executor knows what was done with a handoff.
@@ -146,9 +134,7 @@ pub enum RequestInput {
     },
     /// Any program opens a hold that stands alone (M-6).
     Open {
-        /// Who asks.
         caller: Caller,
-        /// What is asked.
         spec: Box<HoldSpec>,
         /// How long until time is up, in milliseconds.
         timeout_ms: u64,
@@ -156,56 +142,42 @@ pub enum RequestInput {
     /// Whoever asked what ended without an answer asks it again; this is the new one
     /// ([`HoldId::asked_again`]).
     AskAgain {
-        /// Who asks.
         caller: Caller,
         /// What, and of whom.
         wanted: AskAgain,
     },
     /// Whoever opened a hold that stands alone takes it back.
     Withdraw {
-        /// Who asks.
         caller: Caller,
         /// The version that they have seen, if it matters to them.
         version: Option<u64>,
     },
     /// A person decides.
     Decide {
-        /// Who.
         caller: Caller,
-        /// What.
         decision: Decision,
         /// The version that the person has seen, if it matters to them.
         version: Option<u64>,
     },
     /// A person decides several alike, all or none; this is one of them.
     DecideRequests {
-        /// Who.
         caller: Caller,
-        /// What.
         decision: Decision,
         /// The version that the person has seen, if it matters to them.
         version: Option<u64>,
     },
     /// A person does something with it short of deciding.
     Act {
-        /// Who.
         caller: Caller,
-        /// What.
         action: RequestAction,
         /// The version that the person has seen, if it matters to them.
         version: Option<u64>,
     },
     /// A user was disabled, or the last active one of a role has left it, and this may be put to
     /// them; from our own sweep.
-    Orphaned {
-        /// Who.
-        gone: Recipient,
-    },
+    Orphaned { gone: Recipient },
     /// The scheduler has confirmed the timer.
-    TimerAcked {
-        /// Of that timer.
-        rev: u64,
-    },
+    TimerAcked { rev: u64 },
 }
 
 /// Everything that can happen to a user.
@@ -213,9 +185,7 @@ pub enum RequestInput {
 pub enum UserInput {
     /// Made, changed, or enabled again.
     Assigned {
-        /// Where mails go.
         email: Option<String>,
-        /// All of them.
         roles: BTreeSet<RoleName>,
     },
     /// Decides nothing any more, and is asked nothing any more.
@@ -242,9 +212,7 @@ pub enum PolicyInput {
 pub enum Effect {
     /// The timer that is wanted: a desired state to the scheduler.
     Timer {
-        /// Whose.
         workspace: Workspace,
-        /// Of which request.
         id: HoldId,
         /// Rises with every desired state.
         rev: u64,
@@ -253,37 +221,28 @@ pub enum Effect {
     },
     /// The hold has ended: a desired state to the executor.
     Close {
-        /// Whose.
         workspace: Workspace,
-        /// How.
         closed: HoldClosed,
     },
     /// Something was done with a run's handoff that stands: a desired state to the executor.
     RequestHistoryEntry {
-        /// Whose.
         workspace: Workspace,
-        /// What.
         handled: HandoffUpdate,
     },
     /// Something that people are told of: a desired state to the notification service.
     Fact {
-        /// Whose.
         workspace: Workspace,
-        /// What happened.
         fact: RequestEvent,
     },
     /// It has changed: whoever watches is nudged.
     Changed {
-        /// Whose.
         workspace: Workspace,
-        /// Which.
         id: HoldId,
         /// The version it is at now.
         version: u64,
     },
     /// A numbered fact for those who keep copies of users.
     UserChanged {
-        /// Whose.
         workspace: Workspace,
         /// As the user now is.
         user: UserView,

@@ -26,7 +26,6 @@ const ITEMS_MAX: usize = 1_000;
 /// What a command is read with.
 pub(crate) struct Reader<'a> {
     pub(crate) parts: &'a Parts,
-    /// Whose assertions count.
     pub(crate) trust: &'a Trust,
     /// When the command came.
     pub(crate) now: DateTime<Utc>,

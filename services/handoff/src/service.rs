@@ -21,7 +21,6 @@ use crate::{outbound, store};
 /// The handoff service's core and rows, for the kernel.
 #[derive(Debug)]
 pub struct Handoff {
-    /// Whose assertions count.
     pub(crate) trust: Trust,
     /// Says when a command came: assertions expire.
     pub(crate) clock: Clock,

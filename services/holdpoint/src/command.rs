@@ -34,7 +34,6 @@ pub(crate) use work::{Claims, Nodes};
 
 /// What a command works with.
 pub(crate) struct Session {
-    /// To ask.
     pub(crate) client: Client,
     /// Whether programs read the answer.
     pub(crate) json: bool,

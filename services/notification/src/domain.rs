@@ -54,9 +54,7 @@ pub use webhook::{Call, Hook, Standing, WEBHOOKS_MAX, Webhook, Wording, check};
 /// One fact: which request, and which version of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NoteKey {
-    /// Whose.
     pub workspace: Workspace,
-    /// Which request.
     pub hold: HoldId,
     /// The request's version after what happened.
     pub rev: u64,
@@ -92,7 +90,6 @@ pub enum Key {
 /// What a workspace's callbacks are signed with; made once, and never changed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
-    /// Whose.
     pub workspace: Workspace,
     /// `whsec_…`
     pub text: String,
@@ -132,9 +129,7 @@ pub enum Aggregate {
 pub enum Need {
     /// Active users with a role, by name, after one.
     Members {
-        /// Whose.
         workspace: Workspace,
-        /// Which role.
         role: RoleName,
         /// The last one of the page before.
         after: Option<UserName>,
@@ -149,9 +144,7 @@ pub enum Need {
     Webhooks(Workspace),
     /// People who watch one of these things, by name, each once, after one.
     Watchers {
-        /// Whose.
         workspace: Workspace,
-        /// What.
         of: Vec<Watched>,
         /// The last one of the page before.
         after: Option<UserName>,
@@ -162,9 +155,7 @@ pub enum Need {
     WatchStatus(Workspace, UserName),
     /// How much a person has not read.
     Unread {
-        /// Whose.
         workspace: Workspace,
-        /// Who.
         person: UserName,
         /// But for what changed after this number.
         until: Option<u64>,
@@ -174,7 +165,6 @@ pub enum Need {
 /// What a decision may know of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
-    /// Who.
     pub name: UserName,
     /// False: disabled, and told nothing.
     pub active: bool,
@@ -223,13 +213,9 @@ pub enum Fact {
 pub enum Effect {
     /// People get their copies; who has one keeps it.
     Copies {
-        /// Whose.
         workspace: Workspace,
-        /// Of what.
         id: NotificationId,
-        /// Who.
         people: Vec<UserName>,
-        /// When it happened.
         at: DateTime<Utc>,
         /// Set where nobody has to do anything any more.
         read_at: Option<DateTime<Utc>>,
@@ -240,18 +226,13 @@ pub enum Effect {
     },
     /// These people are told of something that is of no request.
     Notice {
-        /// Whose.
         workspace: Workspace,
-        /// What.
         notice: Box<Notice>,
-        /// Who.
         people: Vec<UserName>,
     },
     /// This is to leave the application; what is there already stays.
     Deliver {
-        /// Whose.
         workspace: Workspace,
-        /// Of what.
         id: NotificationId,
         /// How urgent it is.
         priority: Priority,
@@ -261,9 +242,7 @@ pub enum Effect {
     },
     /// A request has ended: the chats that were told that it is asked are told of that, too.
     FollowUp {
-        /// Whose.
         workspace: Workspace,
-        /// What says so.
         id: NotificationId,
         /// How urgent the request is.
         priority: Priority,
@@ -271,21 +250,13 @@ pub enum Effect {
     /// A person wants to be told differently: what waits for them, for the end of quiet hours or for
     /// another try, is due, and decided anew.
     Reconsider {
-        /// Whose.
         workspace: Workspace,
-        /// Who.
         person: UserName,
     },
     /// A claimed delivery is to be tried now.
-    Send {
-        /// Which.
-        key: DeliveryKey,
-        /// Which try.
-        attempt: u32,
-    },
+    Send { key: DeliveryKey, attempt: u32 },
     /// The executor is to tell how this ends.
     WatchRunEnds {
-        /// Whose.
         workspace: Workspace,
         /// Who wants to know.
         by: EndsFor,
@@ -297,35 +268,22 @@ pub enum Effect {
     /// More people are to be told: the sweep goes on at once.
     More,
     /// Nobody has to do anything with a request any more: its copies count as read.
-    Settle {
-        /// Whose.
-        workspace: Workspace,
-        /// Which.
-        hold: HoldId,
-    },
+    Settle { workspace: Workspace, hold: HoldId },
     /// A person has read a copy.
     Read {
-        /// Whose.
         workspace: Workspace,
-        /// Who.
         person: UserName,
-        /// Of what.
         id: NotificationId,
     },
     /// A person has read all of theirs.
     ReadAll {
-        /// Whose.
         workspace: Workspace,
-        /// Who.
         person: UserName,
         /// But for what changed after this number.
         until: Option<u64>,
     },
     /// One page of what is known of requests that had ended before this goes.
-    Forget {
-        /// Before when.
-        before: DateTime<Utc>,
-    },
+    Forget { before: DateTime<Utc> },
     /// The read copy of users is to take these over.
     Users(Vec<UserChange>),
 }

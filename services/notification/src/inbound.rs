@@ -23,7 +23,6 @@ const FACTS_MAX: usize = 1_000;
 /// What a command is read with.
 pub(crate) struct Reader<'a> {
     pub(crate) parts: &'a Parts,
-    /// Whose assertions count.
     pub(crate) trust: &'a Trust,
     /// Which addresses may be called.
     pub(crate) targets: EgressPolicy,

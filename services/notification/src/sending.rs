@@ -75,11 +75,9 @@ impl PublicUrl {
 /// The ways out of the application.
 #[derive(Debug, Clone)]
 pub struct Outside {
-    /// Writes mails.
     pub mailer: Mailer,
     /// Which addresses callbacks may reach.
     pub targets: EgressPolicy,
-    /// Where links lead.
     pub public_url: PublicUrl,
 }
 

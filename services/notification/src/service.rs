@@ -27,7 +27,6 @@ use crate::{outbound, store};
 /// The notification service's core and rows, for the kernel.
 #[derive(Debug)]
 pub struct Notification {
-    /// Whose assertions count.
     pub(crate) trust: Trust,
     /// Which addresses webhooks may have.
     pub(crate) targets: EgressPolicy,

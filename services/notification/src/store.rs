@@ -134,7 +134,6 @@ pub(crate) struct DeliveryPayload {
 pub(crate) enum FeedPage {
     /// Something that happened to a request.
     Request {
-        /// What.
         note: Box<Note>,
         /// Whether nobody has to do anything any more.
         has_ended: bool,

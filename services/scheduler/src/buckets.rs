@@ -50,7 +50,6 @@ pub(crate) struct Loader {
 /// What one look at the table brought.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
-    /// Alarms.
     pub(crate) count: usize,
     fired: Vec<oneshot::Receiver<()>>,
 }

@@ -49,9 +49,7 @@ impl Owner {
 /// Names one timer. The workspace is part of it, so that none reaches into another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// Whose.
     pub workspace: Workspace,
-    /// Who is told.
     pub owner: Owner,
     /// The owner's id for it.
     pub id: String,
@@ -68,13 +66,11 @@ impl Key {
 /// One timer as it is wanted, and what has become of that desired state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timer {
-    /// Which.
     pub key: Key,
     /// Rises with every change of the row.
     pub version: u64,
     /// Of the newest desired state.
     pub rev: u64,
-    /// Where it stands.
     pub phase: Phase,
 }
 
@@ -94,7 +90,6 @@ pub enum Phase {
 pub enum Input {
     /// The owner says what it wants, level and not edge.
     Set {
-        /// Which timer.
         key: Key,
         /// Rises with every desired state; lower or equal changes nothing.
         rev: u64,
@@ -103,7 +98,6 @@ pub enum Input {
     },
     /// The wheel says that its time has come.
     Due {
-        /// Which timer.
         key: Key,
         /// As it was read; another one means that it was moved meanwhile.
         rev: u64,
@@ -123,7 +117,6 @@ impl Input {
 pub enum Effect {
     /// The owner is told, by a command.
     Fired {
-        /// Which timer.
         key: Key,
         /// As it was set.
         rev: u64,
@@ -132,7 +125,6 @@ pub enum Effect {
     },
     /// Its bucket has to be armed; only for timers within the horizon.
     Arm {
-        /// Which shard.
         shard: u32,
         /// When it is due.
         due: DateTime<Utc>,

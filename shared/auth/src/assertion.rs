@@ -20,7 +20,6 @@ use crate::{AuthError, pack, parts};
 pub struct Claims {
     /// Where the caller is who they are.
     pub workspace: Workspace,
-    /// Who.
     pub user: UserName,
     /// With which roles at the time of signing.
     pub roles: Vec<RoleName>,

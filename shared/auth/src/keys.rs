@@ -58,7 +58,6 @@ impl Secrets {
 /// What a service needs to check who asks. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Keys {
-    /// Whose assertions count.
     pub trust: Trust,
     /// Makes and checks step tokens.
     pub steps: StepKey,

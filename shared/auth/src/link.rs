@@ -17,11 +17,8 @@ const PURPOSE: &[u8] = b"holdpoint signed links 1";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkClaims {
-    /// Whose request.
     pub workspace: Workspace,
-    /// Who acts.
     pub person: UserName,
-    /// On which request.
     pub request: HoldId,
     /// The request's version when the link was made.
     pub version: u64,

@@ -17,11 +17,9 @@ pub const PREFIX: &str = "hps_";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepClaims {
-    /// Whose run.
     pub workspace: Workspace,
     /// Which run; of no other one it may even know that it is there.
     pub run: RunId,
-    /// Which step.
     pub step: String,
     /// Number of the dispatch: a later one makes this worth nothing.
     pub dispatch: u64,

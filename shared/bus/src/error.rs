@@ -11,7 +11,6 @@ pub enum BusError {
     Address {
         /// As given, without its credentials.
         url: String,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -20,7 +19,6 @@ pub enum BusError {
     Connect {
         /// Where it was tried.
         url: String,
-        /// Why.
         #[source]
         source: async_nats::ConnectError,
     },
@@ -29,7 +27,6 @@ pub enum BusError {
     Access {
         /// Which address, key or file; never a secret.
         what: String,
-        /// Why.
         reason: String,
     },
     /// A core subscription was refused.
@@ -44,45 +41,27 @@ pub enum BusError {
     /// A stream could not be made or brought up to date.
     #[error("cannot provide stream {stream}")]
     Stream {
-        /// Which.
         stream: String,
-        /// Why.
         #[source]
         source: jetstream::context::CreateStreamError,
     },
     /// A queue of steps has no consumer yet: the executor makes it when a node offers its tool.
     #[error("the queue `{queue}` is not there yet: the executor makes it")]
-    NoQueue {
-        /// Which.
-        queue: String,
-    },
+    NoQueue { queue: String },
     /// A stream could not be looked at.
     #[error("cannot look at stream {stream}: {reason}")]
-    Look {
-        /// Which.
-        stream: String,
-        /// Why.
-        reason: String,
-    },
+    Look { stream: String, reason: String },
     /// A durable consumer could not be made.
     #[error("cannot provide consumer {consumer} of {stream}")]
     Consumer {
-        /// Whose.
         stream: String,
-        /// Which.
         consumer: String,
-        /// Why.
         #[source]
         source: jetstream::stream::ConsumerError,
     },
     /// A pull could not be opened.
     #[error("cannot pull from consumer {consumer}: {reason}")]
-    Pull {
-        /// Which.
-        consumer: String,
-        /// Why.
-        reason: String,
-    },
+    Pull { consumer: String, reason: String },
 }
 
 impl BusError {

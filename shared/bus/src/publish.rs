@@ -13,7 +13,6 @@ use crate::{Bus, BusError};
 /// One message on its way out: what the outbox row keeps and the publisher sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outgoing {
-    /// Where to.
     #[serde(rename = "s")]
     pub subject: String,
     /// JSON.

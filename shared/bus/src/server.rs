@@ -43,22 +43,15 @@ pub enum Origin {
     /// Somebody else runs it; it is never stopped.
     Given,
     /// A live child of an earlier process on the same data directory; ours, stopped by `stop`.
-    Adopted {
-        /// Its process id.
-        pid: u32,
-    },
+    Adopted { pid: u32 },
     /// A child of this process.
     Started {
-        /// Its process id.
         pid: u32,
         /// The program that runs.
         binary: PathBuf,
     },
     /// A Docker container, started now or left by an earlier process on the same data directory.
-    Container {
-        /// Its full id.
-        id: String,
-    },
+    Container { id: String },
 }
 
 /// A NATS server that answers and is new enough.
@@ -101,37 +94,22 @@ pub enum ServerError {
     /// No connection, or no greeting in time.
     #[error("no NATS server answers at {at}: start it, or mend --nats-url")]
     Unreachable {
-        /// Host and port.
         at: String,
         /// What the connection said.
         source: std::io::Error,
     },
     /// Something answers there that does not speak NATS.
     #[error("{at} does not greet like a NATS server: look at the port of --nats-url")]
-    NotNats {
-        /// Host and port.
-        at: String,
-    },
+    NotNats { at: String },
     /// The server lacks message schedules, which timers need.
     #[error("the NATS server at {at} is {version}, Holdpoint needs {OLDEST} or newer: upgrade it")]
-    TooOld {
-        /// Host and port.
-        at: String,
-        /// What it is.
-        version: ServerVersion,
-    },
+    TooOld { at: String, version: ServerVersion },
     /// The server keeps no streams.
     #[error("the NATS server at {at} runs without JetStream: start it with `-js -sd DIR`")]
-    NoJetStream {
-        /// Host and port.
-        at: String,
-    },
+    NoJetStream { at: String },
     /// Another live Holdpoint process has this data directory.
     #[error("another holdpoint process is using {}: stop it, or give another --data", dir.display())]
-    InUse {
-        /// The data directory.
-        dir: PathBuf,
-    },
+    InUse { dir: PathBuf },
     /// The data directory cannot be used.
     #[error("cannot use {}: make it writable, or give another --data", path.display())]
     Disk {
@@ -143,7 +121,6 @@ pub enum ServerError {
     /// `HOLDPOINT_NATS_SERVER` names a program that will not do.
     #[error("HOLDPOINT_NATS_SERVER={}: {why}; name a nats-server {OLDEST} or newer, or unset it", path.display())]
     Named {
-        /// As named.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -151,9 +128,7 @@ pub enum ServerError {
     /// A program was there, but no server came of it.
     #[error("{} did not become a NATS server: {why} (log: {})", binary.display(), log.display())]
     NotStarted {
-        /// The program.
         binary: PathBuf,
-        /// What happened.
         why: String,
         /// Where its own words are.
         log: PathBuf,

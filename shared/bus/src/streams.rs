@@ -96,7 +96,6 @@ impl StreamUse<'_> {
 /// What lies in a stream or with the readers of one of its consumers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backlog {
-    /// Not yet delivered.
     pub pending: u64,
     /// Delivered and not yet acked.
     pub unacked: u64,

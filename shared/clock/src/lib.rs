@@ -29,9 +29,7 @@ pub enum ClockError {
     /// The file system said no.
     #[error("cannot keep the test clock in {path}")]
     Io {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },

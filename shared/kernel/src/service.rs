@@ -150,7 +150,6 @@ pub trait Outbound<D: Decider> {
 pub struct DesiredState {
     /// Which of the service's kinds ([`Service::desired_state_command`] knows them): `timer`, `hold`, ….
     pub kind: &'static str,
-    /// Whose.
     pub workspace: Workspace,
     /// Names it within kind and workspace.
     pub id: String,
@@ -165,7 +164,6 @@ pub struct DesiredState {
 pub struct Acknowledged<'a> {
     /// As in [`DesiredState::kind`].
     pub kind: &'a str,
-    /// Whose.
     pub workspace: &'a Workspace,
     /// As in [`DesiredState::id`].
     pub id: &'a str,
@@ -180,7 +178,6 @@ pub struct Acknowledged<'a> {
 pub struct RefusedState<'a> {
     /// As in [`DesiredState::kind`].
     pub kind: &'a str,
-    /// Whose.
     pub workspace: &'a Workspace,
     /// As in [`DesiredState::id`].
     pub id: &'a str,
@@ -212,7 +209,6 @@ pub enum AfterRefusal<I> {
 /// A state to save.
 #[derive(Debug)]
 pub struct Changed<'a, D: Decider> {
-    /// Which aggregate.
     pub key: &'a D::Key,
     /// As it is to be.
     pub state: &'a D::State,

@@ -33,13 +33,9 @@ const TASKS_MAX: usize = 4_096;
 /// What a service runs on.
 #[derive(Debug, Clone)]
 pub struct Deps {
-    /// The bus.
     pub bus: Bus,
-    /// The time.
     pub clock: Clock,
-    /// Its own tables.
     pub store: Location,
-    /// Whose word counts.
     pub keys: Keys,
 }
 
@@ -49,36 +45,27 @@ pub enum KernelError {
     /// Its tables cannot be opened.
     #[error("cannot open the tables of the {service} service")]
     Store {
-        /// Whose.
         service: &'static str,
-        /// Why.
         #[source]
         source: StoreError,
     },
     /// Its stream or consumer cannot be had.
     #[error("cannot attach the {service} service to the bus")]
     Bus {
-        /// Whose.
         service: &'static str,
-        /// Why.
         #[source]
         source: BusError,
     },
     /// The database thread could not be started.
     #[error("cannot start the database thread of the {service} service")]
     Thread {
-        /// Whose.
         service: &'static str,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
     /// The database thread ended before it was ready.
     #[error("the database thread of the {service} service ended while starting")]
-    Ended {
-        /// Whose.
-        service: &'static str,
-    },
+    Ended { service: &'static str },
 }
 
 /// How a service's own wheels and sweepers reach its kernel. Cheap to clone.

@@ -56,7 +56,6 @@ pub(crate) enum Origin {
     },
     /// A durable consumer: acked after the commit.
     Stream {
-        /// Of this delivery.
         acker: Box<Acker>,
         /// The sender's inbox, from the header `hp-reply`.
         reply: Option<String>,
@@ -78,7 +77,6 @@ pub(crate) enum Origin {
     },
     /// One input of a message that could not be committed as a whole.
     Part {
-        /// The message.
         whole: Arc<Whole>,
         /// Which of its inputs.
         place: usize,

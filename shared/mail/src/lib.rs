@@ -89,13 +89,10 @@ pub struct Letter {
     pub message_id: String,
     /// When it is sent.
     pub at: DateTime<Utc>,
-    /// To whom.
     pub to: Mailbox,
     /// Whom an answer reaches, if not the sender.
     pub reply_to: Option<Mailbox>,
-    /// Headline.
     pub subject: String,
-    /// The plain text.
     pub text: String,
     /// The same as HTML.
     pub html: Option<String>,

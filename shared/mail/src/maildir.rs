@@ -42,7 +42,6 @@ pub struct Mail {
     pub file: String,
     /// Recipients' addresses, separated by commas.
     pub to: String,
-    /// Subject, decoded.
     pub subject: String,
     /// When it was sent, by the clock of the installation, to the second.
     pub date: Option<DateTime<Utc>>,

@@ -24,9 +24,7 @@ use row::{position, role, user};
 /// What a copy knows of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// Who.
     pub name: UserName,
-    /// Where mails go.
     pub email: Option<String>,
     /// In alphabetical order.
     pub roles: Vec<RoleName>,

@@ -57,16 +57,13 @@ pub enum StoreError {
     /// The folder of a SQLite file could not be made.
     #[error("cannot make the folder of {path}")]
     Folder {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
     /// A row breaks an invariant: trying again cannot help.
     #[error("a row of `{table}` cannot be read: {reason}")]
     BrokenRow {
-        /// Which table.
         table: &'static str,
         /// What is wrong with it.
         reason: String,
@@ -97,7 +94,6 @@ pub enum Location {
     Postgres {
         /// `postgres://…`
         url: String,
-        /// The service's schema.
         schema: String,
     },
 }

@@ -6,7 +6,6 @@ use std::future::Future;
 /// Ends the process when it is dropped by a panic.
 #[derive(Debug)]
 pub struct Vital {
-    /// Of which service.
     pub service: &'static str,
     /// What it does there, for the log.
     pub part: &'static str,

@@ -22,22 +22,18 @@ pub struct Person {
 pub struct Act {
     /// Virtual time since the script began.
     pub after: Duration,
-    /// Who.
     pub who: Person,
     /// `respond`, `approve`, `take-over`, …: the last part of the path.
     pub verb: String,
-    /// The body.
     pub body: Value,
 }
 
 /// An act, and what the person was told.
 #[derive(Debug, Clone)]
 pub struct Said {
-    /// What was done.
     pub act: Act,
     /// Status of the answer.
     pub status: u16,
-    /// The answer.
     pub body: Value,
 }
 

@@ -36,7 +36,6 @@ pub struct UpOptions {
     pub nats_url: Option<String>,
     /// `--test-clock`: time stands until [`Up::clock_advance`].
     pub test_clock: bool,
-    /// Further arguments.
     pub args: Vec<String>,
     /// Further variables of its environment.
     pub env: Vec<(String, String)>,

@@ -63,9 +63,7 @@ pub enum ToolsFileError {
     /// The time limit of a command cannot be read.
     #[error("tool `{tool}`: its `timeout` is wrong")]
     Timeout {
-        /// Which tool.
         tool: ToolName,
-        /// Why.
         #[source]
         source: DurationError,
     },
@@ -74,7 +72,6 @@ pub enum ToolsFileError {
         "tool `{tool}`: `env` cannot name {name:?}; expected at most {ENV_MAX} names of 1 to {ENV_NAME_MAX} letters, digits and `_`, none that begins with HOLDPOINT_"
     )]
     Env {
-        /// Which tool.
         tool: ToolName,
         /// The first name that is refused.
         name: String,

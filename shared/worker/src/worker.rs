@@ -102,10 +102,7 @@ pub enum WorkerError {
     NoTools,
     /// Two tools under one name.
     #[error("two tools are called `{name}`: leave one of them out")]
-    TwoTools {
-        /// The name.
-        name: String,
-    },
+    TwoTools { name: String },
     /// A tool whose name no step can use.
     #[error("a tool has a name that no step can use")]
     Name(#[from] IdError),

@@ -18,9 +18,7 @@ use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
 /// An agent's control state; its versions are rows of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
-    /// Whose.
     pub workspace: Workspace,
-    /// Its name.
     pub name: AgentName,
     /// Rises with every decision.
     pub version: u64,

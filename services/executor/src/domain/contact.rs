@@ -41,9 +41,7 @@ pub const SUBJECT_CHARS_MAX: usize = 1_000;
 /// What is known of a contact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contact {
-    /// Whose.
     pub workspace: Workspace,
-    /// Its id.
     pub id: ContactId,
     /// Rises with every decision.
     pub version: u64,
@@ -62,9 +60,7 @@ pub enum ContactInput {
     Patch(Map<String, Value>),
     /// Adds what was said, and changes some of what is known.
     Say {
-        /// Once.
         id: String,
-        /// What.
         activity: Activity,
         /// As for a patch.
         patch: Map<String, Value>,

@@ -47,17 +47,12 @@ pub struct Known {
 /// What is known of one step.
 #[derive(Debug, Clone, Default)]
 pub struct Told {
-    /// Which.
     pub step: String,
     /// `tool`, `wait`, `ask`, `handoff`.
     pub kind: &'static str,
-    /// Where it stands.
     pub status: &'static str,
-    /// What it called.
     pub tool: Option<String>,
-    /// With which arguments.
     pub request: Value,
-    /// What came back.
     pub result: Value,
     /// Its condition `{expression, values, outcome}`; null: it has none, or its turn has not come.
     pub condition: Value,

@@ -23,40 +23,28 @@ use super::plan::Plan;
 pub enum Effect {
     /// Store a new version of an agent's plan.
     AgentVersion {
-        /// Whose.
         workspace: Workspace,
-        /// Which agent.
         agent: AgentName,
-        /// Which version.
         version: u32,
-        /// Its plan.
         plan: Plan,
     },
     /// Store what a run was started with, or what a step returned.
     Value {
-        /// Which run.
         run: RunId,
         /// Name of the value.
         name: String,
-        /// The value.
         value: Arc<Value>,
     },
     /// Store what was said to or by a contact, once an id.
     Activity {
-        /// Whose contact.
         workspace: Workspace,
-        /// Which.
         contact: ContactId,
-        /// Once.
         id: String,
-        /// What.
         activity: Activity,
     },
     /// Forget all that was said to and by a contact.
     ForgetActivities {
-        /// Whose contact.
         workspace: Workspace,
-        /// Which.
         contact: ContactId,
     },
     /// Store where a step stands. Unset fields keep what the row has.
@@ -65,9 +53,7 @@ pub enum Effect {
     StepDispatch(Box<StepDispatch>),
     /// Tell the scheduler which timer is wanted.
     Timer {
-        /// Whose run.
         workspace: Workspace,
-        /// Which hold.
         hold: HoldId,
         /// Version of the run that wants it.
         rev: u64,
@@ -76,39 +62,26 @@ pub enum Effect {
     },
     /// Tell the handoff service which hold on people is wanted.
     Hold {
-        /// Whose run.
         workspace: Workspace,
-        /// The desired state.
         desired_state: Box<DesiredHold>,
     },
     /// Tell the notification service how a run ended. A person watches it, or a webhook asks for all ends.
     Ended {
-        /// Whose run.
         workspace: Workspace,
-        /// How.
         end: Box<RunEnded>,
     },
     /// Store a lease: a step was granted.
     Lease(Box<Lease>),
     /// Forget a lease: the step is not with a worker any more.
-    LeaseOver {
-        /// Which run.
-        run: RunId,
-        /// Which step.
-        step: String,
-    },
+    LeaseOver { run: RunId, step: String },
     /// Append to the history of a step's claims (S4-R7).
     Claim {
-        /// Which run.
         run: RunId,
-        /// Which step.
         step: String,
-        /// What happened.
         entry: LeaseEvent,
     },
     /// Tell the scheduler when a node counts as silent.
     NodeTimer {
-        /// Which.
         node: NodeName,
         /// Version of the node that wants it.
         rev: u64,
@@ -121,19 +94,14 @@ pub enum Effect {
         working: Vec<StepRef>,
     },
     /// Ask a node to beat at once; it has a real second.
-    AskToBeat {
-        /// Which.
-        node: NodeName,
-    },
+    AskToBeat { node: NodeName },
     /// Runs are to follow what was commanded: the sweep that brings their pages is woken.
     ScopeSyncPending,
     /// Store what has changed of users.
     Users(Vec<UserChange>),
     /// Append to a run's history; whoever watches is nudged.
     History {
-        /// Whose run.
         workspace: Workspace,
-        /// Which run.
         run: RunId,
         /// At least one, numbered.
         items: Vec<HistoryItem>,
@@ -143,17 +111,12 @@ pub enum Effect {
 /// A node's time-limited right to a started step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// Whose run.
     pub workspace: Workspace,
-    /// Which run.
     pub run: RunId,
-    /// Which step.
     pub step: String,
     /// Number of the dispatch.
     pub dispatch: u64,
-    /// Who.
     pub node: NodeName,
-    /// Since when.
     pub claimed_at: DateTime<Utc>,
     /// When its node last said that it works on it.
     pub heartbeat_at: DateTime<Utc>,
@@ -164,17 +127,11 @@ pub struct Lease {
 /// A step's row (S2-R15).
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepRow {
-    /// Which run.
     pub run: RunId,
-    /// Which step.
     pub step: String,
-    /// Where it stands.
     pub status: StepStatus,
-    /// What it calls.
     pub tool: Option<String>,
-    /// Arguments as resolved.
     pub request: Option<Value>,
-    /// What came back.
     pub response: Option<ActionResult>,
     /// Code of a failure.
     pub error_code: Option<String>,
@@ -182,11 +139,8 @@ pub struct StepRow {
     pub raw_error: Option<String>,
     /// The worker that was granted the start.
     pub claimed_by: Option<NodeName>,
-    /// When.
     pub claimed_at: Option<DateTime<Utc>>,
-    /// When it began.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
     pub ended_at: Option<DateTime<Utc>>,
     /// Tries of the tool so far.
     pub attempts: u32,

@@ -23,42 +23,33 @@ use super::scope::ScopeInput;
 pub enum Input {
     /// Somebody brings an agent's text.
     ApplyAgent {
-        /// Whose.
         workspace: Workspace,
-        /// Which agent.
         agent: AgentName,
         /// YAML or JSON.
         text: String,
     },
     /// Somebody, or a tool, says something of a contact.
     Contact {
-        /// Whose.
         workspace: Workspace,
-        /// Whom.
         contact: ContactId,
-        /// What.
         input: ContactInput,
     },
     /// Something is commanded for all runs of an agent, or of the whole workspace.
     Scope {
-        /// Whose.
         workspace: Workspace,
         /// Which agent; none: everything in the workspace.
         agent: Option<AgentName>,
-        /// What.
         input: ScopeInput,
     },
     /// The notification service asks to be told the ends of all runs of an agent or workspace. The gateway
     /// asks ahead of it.
     WatchRunEnds {
-        /// Whose.
         workspace: Workspace,
         /// Which agent; none: everything in the workspace.
         agent: Option<AgentName>,
     },
     /// The notification service does not need these ends any more.
     UnwatchedEnds {
-        /// Whose.
         workspace: Workspace,
         /// Which agent; none: everything in the workspace.
         agent: Option<AgentName>,
@@ -69,45 +60,30 @@ pub enum Input {
     /// its neighbours in the message count.
     WatchRequest(HoldId),
     /// A worker process says that it lives or leaves, or time says that it is silent.
-    Node {
-        /// Which.
-        node: NodeName,
-        /// What.
-        input: NodeInput,
-    },
+    Node { node: NodeName, input: NodeInput },
     /// Somebody registers a tool or forgets one.
     Tool {
-        /// Whose.
         workspace: Workspace,
-        /// Which.
         name: ToolName,
-        /// What.
         input: ToolInput,
     },
     /// Somebody whom the gateway vouched for commands something: it counts while they are active.
     OnBehalfOf {
         /// Where they are who they are.
         workspace: Workspace,
-        /// Who.
         user: UserName,
-        /// What.
         input: Box<Self>,
     },
     /// The owner of users says what has changed.
     Users(Vec<UserChange>),
     /// The scheduler names a timer that the executor never sets: refused by itself, so that its
     /// neighbours in the message count.
-    UnknownTimer {
-        /// As it came.
-        id: String,
-    },
+    UnknownTimer { id: String },
     /// Something happens to a run.
     Run {
         /// The workspace that the message came under; another one's run does not exist for it.
         workspace: Workspace,
-        /// Which run.
         run: RunId,
-        /// What.
         input: RunInput,
     },
 }
@@ -121,39 +97,27 @@ pub enum RunInput {
         agent: AgentName,
         /// `$input`.
         input: Value,
-        /// About whom.
         contact: Option<ContactId>,
         /// To find it again.
         labels: BTreeMap<String, String>,
-        /// Who starts it.
         by: Actor,
     },
     /// A person freezes it.
     Pause {
-        /// Who.
         by: Actor,
         /// Whether it is cancelled instead if it waits.
         waiting: PauseWaiting,
     },
     /// A person lets it go on.
     Resume {
-        /// Who.
         by: Actor,
         /// How its waits go on.
         mode: ResumeMode,
     },
     /// A person ends it.
-    Cancel {
-        /// Who.
-        by: Actor,
-        /// Why.
-        reason: Option<String>,
-    },
+    Cancel { by: Actor, reason: Option<String> },
     /// An operator becomes the owner of the run.
-    TakeOver {
-        /// Who.
-        by: Actor,
-    },
+    TakeOver { by: Actor },
     /// Somebody watches it: its end is to be told.
     Watch,
     /// The sweep brings it up to what was commanded for its agent or workspace.
@@ -167,11 +131,8 @@ pub enum RunInput {
     },
     /// A worker asks whether it may start a delivered step.
     StartStep {
-        /// Which worker.
         node: NodeName,
-        /// Which step.
         step: String,
-        /// Of the dispatch.
         dispatch: u64,
         /// How often the bus has delivered it.
         delivery: u64,
@@ -180,31 +141,24 @@ pub enum RunInput {
     },
     /// The tool of a step that is in progress asks people.
     AskPeople {
-        /// Who says so.
         by: Actor,
         /// Which step; none: the one that is in progress.
         step: Option<String>,
         /// Of which dispatch; none: the current one.
         dispatch: Option<u64>,
-        /// What.
         question: Box<ToolQuestion>,
     },
     /// A worker reports that the tool of a step has asked people and parks.
     StepParks {
-        /// Which step.
         step: String,
-        /// Of the dispatch.
         dispatch: u64,
         /// How long it has worked, in milliseconds.
         duration_ms: u64,
     },
     /// A worker reports.
     StepResult {
-        /// Which worker.
         node: NodeName,
-        /// Which step.
         step: String,
-        /// Of the dispatch.
         dispatch: u64,
         /// What came of it.
         result: ActionResult,
@@ -214,32 +168,25 @@ pub enum RunInput {
     /// The sweep says that a grant has ended without a result: its node is down, has left, or does
     /// not claim the step any more.
     LeaseEnded {
-        /// Which step.
         step: String,
         /// The dispatch that was granted.
         dispatch: u64,
-        /// To whom.
         node: NodeName,
     },
     /// The handoff service says that a hold on people was closed.
     HoldClosed {
-        /// Which.
         hold: HoldId,
         /// How, by whom, with what.
         closing: HoldClosure,
     },
     /// The handoff service says what was done with a handoff that stands.
     HandoffUpdate {
-        /// Which.
         hold: HoldId,
         /// In order.
         handoff_events: Vec<HandoffEvent>,
     },
     /// The kernel says that a message about the run had to be buried.
-    Incident {
-        /// Why.
-        reason: String,
-    },
+    Incident { reason: String },
 }
 
 /// What can happen to a node.

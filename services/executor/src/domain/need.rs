@@ -172,7 +172,6 @@ pub enum Fact {
 /// Who works on what in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFact {
-    /// Whose run.
     pub workspace: Workspace,
     /// The steps that are out.
     pub out: Vec<OutFact>,
@@ -181,7 +180,6 @@ pub struct RunFact {
 /// A step that is dispatched or granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutFact {
-    /// Which.
     pub step: String,
     /// Number of the dispatch.
     pub dispatch: u64,
@@ -234,7 +232,6 @@ impl RunFact {
 /// A plan, and what each of its steps refers to.
 #[derive(Debug)]
 pub struct PlanFact {
-    /// The plan.
     pub plan: Plan,
     /// For each step in order.
     pub references: Vec<BTreeSet<Reference>>,

@@ -24,7 +24,6 @@ const LEASE_MAX_MS: u64 = 90 * 24 * 60 * 60 * 1_000;
 /// A node's control state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its mesh name.
     pub name: NodeName,
     /// Rises by one with every decision; also the number of its timer.
     pub version: u64,

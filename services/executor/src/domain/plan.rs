@@ -68,7 +68,6 @@ pub struct PlannedStep {
     /// How long a claim may be silent, in milliseconds; without it the tool's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_timeout_ms: Option<u64>,
-    /// What it does.
     pub action: Action,
 }
 
@@ -78,7 +77,6 @@ pub struct PlannedStep {
 pub enum Action {
     /// Calls a tool.
     Tool {
-        /// Its registered name.
         tool: String,
         /// Its arguments with placeholders as they were written; always an object.
         args: Value,

@@ -19,12 +19,7 @@ pub enum Refusal {
     /// The agent's text is wrong; every fault that was found.
     InvalidAgent(Vec<Fault>),
     /// The text speaks of another agent than the command.
-    OtherAgent {
-        /// The command's.
-        asked: AgentName,
-        /// The text's.
-        said: String,
-    },
+    OtherAgent { asked: AgentName, said: String },
     /// Whoever commands it was disabled meanwhile.
     Disabled(UserName),
     /// There is no such agent.
@@ -33,7 +28,6 @@ pub enum Refusal {
     AgentPaused {
         /// Which; none: the whole workspace.
         agent: Option<AgentName>,
-        /// Who paused it.
         by: Actor,
     },
     /// More changes of one agent or workspace than its runs have followed yet.
@@ -44,7 +38,6 @@ pub enum Refusal {
     UnknownContact(ContactId),
     /// More than a contact may hold.
     ContactTooLarge {
-        /// Whose.
         id: ContactId,
         /// How much it would be.
         bytes: usize,

@@ -40,19 +40,14 @@ pub const INCIDENTS_MAX: usize = 16;
 /// Control state only: results and context are rows of their own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its id.
     pub id: RunId,
-    /// Whose.
     pub workspace: Workspace,
-    /// Which agent.
     pub agent: AgentName,
     /// Which version of its plan; never changes.
     pub plan: u32,
-    /// About whom.
     pub contact: Option<ContactId>,
     /// Given at the start.
     pub labels: BTreeMap<String, String>,
-    /// Who started it.
     pub started_by: Actor,
     /// When it was accepted.
     pub created_at: DateTime<Utc>,
@@ -108,22 +103,11 @@ pub enum Phase {
     /// Something may still happen.
     Live,
     /// All steps ended.
-    Completed {
-        /// When.
-        at: DateTime<Utc>,
-        /// One sentence.
-        summary: String,
-    },
+    Completed { at: DateTime<Utc>, summary: String },
     /// A step failed for good.
-    Failed {
-        /// When.
-        at: DateTime<Utc>,
-        /// Why.
-        failure: Failure,
-    },
+    Failed { at: DateTime<Utc>, failure: Failure },
     /// Somebody ended it.
     Cancelled {
-        /// When.
         at: DateTime<Utc>,
         /// By whom and why.
         failure: Failure,
@@ -135,7 +119,6 @@ pub enum Phase {
 pub struct Step {
     /// As in the plan (S2-R1).
     pub id: String,
-    /// Where it stands.
     pub phase: StepPhase,
     /// Number of its current dispatch: only ever rises, and fences all that a worker sends.
     pub dispatch: u64,
@@ -184,31 +167,18 @@ pub enum StepPhase {
     /// answer.
     Parked(Box<OpenQuestion>),
     /// Done.
-    Completed {
-        /// When.
-        at: DateTime<Utc>,
-    },
+    Completed { at: DateTime<Utc> },
     /// Did not succeed.
-    Failed {
-        /// When.
-        at: DateTime<Utc>,
-    },
+    Failed { at: DateTime<Utc> },
     /// Its condition did not hold, or a person ended the run before it.
-    Skipped {
-        /// When.
-        at: DateTime<Utc>,
-    },
+    Skipped { at: DateTime<Utc> },
     /// The run ended first.
-    Cancelled {
-        /// When.
-        at: DateTime<Utc>,
-    },
+    Cancelled { at: DateTime<Utc> },
 }
 
 /// A dispatch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Dispatched {
-    /// When.
     pub at: DateTime<Utc>,
     /// Whether doing it twice does no harm.
     pub idempotent: bool,
@@ -226,20 +196,16 @@ const fn lease_default() -> u64 {
 pub struct Working {
     /// As it was dispatched.
     pub handed: Dispatched,
-    /// To whom.
     pub node: NodeName,
     /// For which delivery: the same one asking again is a repetition, another one is not.
     pub delivery: u64,
-    /// When.
     pub since: DateTime<Utc>,
 }
 
 /// Why a step does not go on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Its id.
     pub id: HoldId,
-    /// Since when.
     pub since: DateTime<Utc>,
     /// How long the plan has it wait, in milliseconds.
     pub length_ms: u64,
@@ -272,9 +238,7 @@ pub enum Timer {
 /// What a dispatch calls, and with what.
 #[derive(Debug)]
 pub struct ToolInvocation {
-    /// Which tool.
     pub tool: ToolName,
-    /// Its arguments, resolved.
     pub args: Value,
     /// For a registered tool: whom.
     pub http: Option<HttpCall>,

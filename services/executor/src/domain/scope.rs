@@ -27,7 +27,6 @@ pub const CHANGES_MAX: usize = 100;
 pub struct Scope {
     /// Number of the newest change; only ever rises.
     pub epoch: u64,
-    /// When that was.
     pub changed_at: Option<DateTime<Utc>>,
     /// The pause that stands.
     pub paused: Option<ScopePause>,
@@ -42,7 +41,6 @@ pub struct Scope {
 /// A pause that stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopePause {
-    /// Who.
     pub by: Actor,
     /// When; all clocks stand since then.
     pub at: DateTime<Utc>,
@@ -53,13 +51,10 @@ pub struct ScopePause {
 /// One change of a scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Its number.
     pub epoch: u64,
     /// When; never earlier than the change before.
     pub at: DateTime<Utc>,
-    /// Who.
     pub by: Actor,
-    /// What.
     pub what: ScopeChange,
 }
 
@@ -87,29 +82,23 @@ pub enum ScopeChange {
 /// The last run of a page; pages go by agent, then by id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cursor {
-    /// Its agent.
     pub agent: AgentName,
-    /// The run.
     pub run: RunId,
 }
 
 /// The newest changes that a run has followed; each kind of scope counts for itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedScopes {
-    /// Of its agent.
     pub agent: u64,
-    /// Of its workspace.
     pub workspace: u64,
 }
 
 /// The scope of everything in a workspace. There is none before the first command for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceScope {
-    /// Which.
     pub workspace: Workspace,
     /// Rises with every decision.
     pub version: u64,
-    /// What was commanded.
     pub scope: Scope,
     /// Whether the ends of all its runs are told (Mend C-10).
     #[serde(default, skip_serializing_if = "EndsWatch::is_none")]
@@ -182,7 +171,6 @@ impl WorkspaceScope {
 pub enum ScopeInput {
     /// A person stops everything in it (S0-AC4, S0-T6).
     Pause {
-        /// Who.
         by: Actor,
         /// What becomes of runs that wait.
         waiting: PauseWaiting,
@@ -191,16 +179,12 @@ pub enum ScopeInput {
     },
     /// A person lets everything in it go on.
     Resume {
-        /// Who.
         by: Actor,
         /// How waits go on.
         mode: ResumeMode,
     },
     /// A person deletes the agent (S0-AC9); a workspace is left as it is.
-    Delete {
-        /// Who.
-        by: Actor,
-    },
+    Delete { by: Actor },
     /// The sweep has brought one page of runs up to a change; in the same batch as that page.
     Paged {
         /// The newest change when the page was read: a newer one begins again.

@@ -31,7 +31,6 @@ const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// waiting for a worker that never comes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Whose.
     pub workspace: Workspace,
     /// As it was registered last.
     pub spec: ToolSpec,

@@ -17,9 +17,7 @@ use crate::domain::Input;
 pub(super) struct Caller<'c> {
     /// Where it came in.
     pub(super) workspace: &'c Workspace,
-    /// Whose assertions count.
     pub(super) trust: &'c Trust,
-    /// The time now.
     pub(super) now: DateTime<Utc>,
     /// Whom the gateway vouched for; nobody: a program or a service commands.
     pub(super) user: OnceCell<UserName>,

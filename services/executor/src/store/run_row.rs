@@ -52,7 +52,6 @@ pub(crate) struct Filter<'f> {
     /// Only those that wait on a hold of this kind; the caller looks into each run that is open.
     pub(crate) hold: Option<HoldKind>,
     pub(crate) agent: Option<&'f AgentName>,
-    /// Name and value.
     pub(crate) label: Option<(&'f str, &'f str)>,
     pub(crate) created_after: Option<DateTime<Utc>>,
     /// Only older ones than this.

@@ -33,7 +33,6 @@ pub(super) struct Person {
     pub(super) caller: Caller,
     /// Other workspaces that this browser is signed in to.
     pub(super) others: Vec<Workspace>,
-    /// When they look.
     pub(super) now: DateTime<Utc>,
     /// In which zone they read times.
     pub(super) zone: Tz,

@@ -63,7 +63,6 @@ struct Tried {
     /// The webhook that they wanted, kept for another try.
     wanted: Option<Wanted>,
     faults: Vec<FieldError>,
-    /// Shown this once.
     secret: Option<Secret>,
 }
 

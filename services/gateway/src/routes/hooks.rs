@@ -44,7 +44,6 @@ struct HookView {
     made_by: UserName,
     #[serde(with = "holdpoint_contracts::instant")]
     created_at: DateTime<Utc>,
-    /// Shown once.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
 }

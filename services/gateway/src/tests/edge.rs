@@ -50,7 +50,6 @@ pub(super) struct Played {
     pub(super) meanwhile: Option<(String, FeedItem)>,
     /// How often it was asked for news.
     pub(super) news_asked: u32,
-    /// Whose assertions count.
     trust: Trust,
     /// What was found of each assertion that came.
     vouched: HashMap<String, Result<Claims, AuthError>>,

@@ -105,7 +105,6 @@ pub(crate) struct Assigned {
 /// What was found about an audience.
 #[derive(Default)]
 struct Seen {
-    /// Active, by name.
     named: BTreeSet<UserName>,
     missing: Option<String>,
     /// Active members of the roles.

@@ -13,7 +13,6 @@ use super::{Fact, Lookup, LookupFn, Need, Undecided};
 pub struct Caller {
     /// By their own word.
     pub actor: Actor,
-    /// By the gateway's.
     pub proof: Proof,
 }
 

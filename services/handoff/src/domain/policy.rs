@@ -31,11 +31,8 @@ const BUILT_IN: &str = "default-";
 /// A policy's state. A deleted one stays known as such: its version goes on rising.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Whose.
     pub workspace: Workspace,
-    /// Which.
     pub name: PolicyName,
-    /// What it says.
     pub rules: PolicyRules,
     /// Rises with every change.
     pub version: u64,

@@ -63,9 +63,7 @@ pub struct PendingHandoffEvents {
 /// Who did something, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditStamp {
-    /// Who.
     pub by: String,
-    /// When.
     pub at: DateTime<Utc>,
 }
 

@@ -29,7 +29,6 @@ pub enum Refusal {
     NoUser(UserName),
     /// Somebody was first.
     AlreadyDecided {
-        /// Which.
         id: HoldId,
         /// Who won, and how.
         winner: Box<Winner>,
@@ -38,7 +37,6 @@ pub enum Refusal {
     },
     /// Somebody has accepted it, or taken the run over.
     IsSomebodys {
-        /// Which.
         id: HoldId,
         /// `accepted` or `taken_over`.
         what: &'static str,
@@ -49,20 +47,12 @@ pub enum Refusal {
     IsRequester(UserName),
     /// That is not how this kind is decided.
     WrongKind {
-        /// Which.
         id: HoldId,
-        /// What it is.
         kind: HoldKind,
-        /// What was tried.
         action: &'static str,
     },
     /// The person has seen an older state.
-    VersionConflict {
-        /// As seen.
-        seen: u64,
-        /// As it is.
-        version: u64,
-    },
+    VersionConflict { seen: u64, version: u64 },
     /// The answer is none of those that there are.
     InvalidAnswer(Vec<FieldError>),
     /// The hold cannot be opened so.

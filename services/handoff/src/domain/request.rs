@@ -34,9 +34,7 @@ pub enum Owner {
 /// One hold, and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Whose.
     pub workspace: Workspace,
-    /// Which.
     pub id: HoldId,
     /// Rises with every change.
     pub version: u64,
@@ -50,7 +48,6 @@ pub struct Request {
     pub rev: u64,
     /// What is asked; none in a tombstone of something that was never known.
     pub spec: Option<HoldSpec>,
-    /// Where it stands.
     pub phase: Phase,
     /// When its deadline passed without ending it ([`OnTimeout::Escalate`]).
     pub escalated_at: Option<DateTime<Utc>>,
@@ -104,13 +101,9 @@ pub enum Phase {
     },
     /// A person has decided, or it could not be asked (S0-R1); never changes.
     Decided {
-        /// How.
         outcome: HoldOutcome,
-        /// What.
         data: Value,
-        /// Who.
         by: String,
-        /// When.
         at: DateTime<Utc>,
     },
     /// Time was up.
@@ -120,12 +113,10 @@ pub enum Phase {
     },
     /// Not wanted any more.
     Withdrawn {
-        /// Why, for people.
         reason: String,
         /// Who ended it; none: its owner by itself.
         #[serde(default)]
         by: Option<String>,
-        /// Since when.
         at: DateTime<Utc>,
     },
 }

@@ -25,7 +25,6 @@ pub struct ResolvedPolicies {
     pub votes: Option<Votes>,
     /// How long it waits, in milliseconds, where it says nothing itself.
     pub decide_within_ms: Option<u64>,
-    /// Its rungs.
     pub ladder: Vec<Rung>,
     /// The default ladder of this kind instead of its own kind's.
     pub default_of: Option<HoldKind>,
@@ -37,7 +36,6 @@ pub struct ResolvedPolicies {
     pub acknowledged_for_ms: Option<u64>,
     /// Whoever accepts it stops them.
     pub stops_on_accept: bool,
-    /// For its history.
     pub notes: Vec<String>,
 }
 

@@ -18,11 +18,9 @@ use super::{
 /// A person, or a program with rights of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// Where.
     pub workspace: Workspace,
     /// Who; `@user.<name>`.
     pub name: UserName,
-    /// Where mails go.
     pub email: Option<String>,
     /// Built-in ones grant rights, any other is for `@role.` only.
     pub roles: BTreeSet<RoleName>,

@@ -84,7 +84,6 @@ pub(crate) struct Snoozed<'f> {
     pub(crate) is_wanted: bool,
     /// Who; none: whoever has it.
     pub(crate) by: Option<&'f UserName>,
-    /// At this instant.
     pub(crate) now: DateTime<Utc>,
 }
 

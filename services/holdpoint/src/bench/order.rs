@@ -13,13 +13,9 @@ use crate::output;
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(super) enum Order {
     /// Stores the agent and runs it a few times, so that nothing measured is the first of its kind.
-    Warm {
-        /// How often.
-        runs: u64,
-    },
+    Warm { runs: u64 },
     /// Starts runs and waits until all have completed.
     Runs {
-        /// How many.
         runs: u64,
         /// How many may be open at once.
         window: usize,
@@ -29,15 +25,11 @@ pub(super) enum Order {
         rate: Option<u64>,
     },
     /// Sets timers that are due a day later and after.
-    Far {
-        /// How many.
-        timers: u64,
-    },
+    Far { timers: u64 },
     /// Sets one timer that is due now, and waits for it.
     One,
     /// Sets timers that come due evenly, and waits for all.
     Near {
-        /// How many.
         timers: u64,
         /// Over how many seconds.
         over_s: u64,

@@ -51,7 +51,6 @@ struct Ended {
 pub(super) struct People<'a> {
     stage: &'a Stage,
     owner: Client,
-    /// Sells.
     nina: Client,
 }
 

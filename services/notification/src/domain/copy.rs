@@ -13,11 +13,8 @@ use super::{
 /// Whether somebody has read it. Its version is 1 until then, and 2 after.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Copy {
-    /// Whose.
     pub workspace: Workspace,
-    /// Who.
     pub person: UserName,
-    /// Of what.
     pub of: Subject,
     /// They have it only because they watch.
     pub watching: bool,

@@ -104,11 +104,8 @@ impl Recipient {
 /// Names one delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryKey {
-    /// Whose.
     pub workspace: Workspace,
-    /// Of what.
     pub note: NotificationId,
-    /// To whom.
     pub to: Recipient,
 }
 
@@ -132,16 +129,11 @@ impl DeliveryKey {
 pub enum Phase {
     /// Not out yet: from then on it is to be tried.
     Pending {
-        /// When.
         next_at: DateTime<Utc>,
-        /// What for.
         waits: PendingReason,
     },
     /// Taken by the other side.
-    Sent {
-        /// What it said.
-        receipt: String,
-    },
+    Sent { receipt: String },
     /// Given up; the last error says why.
     Failed,
     /// Not wanted any more; the last error says why.
@@ -151,7 +143,6 @@ pub enum Phase {
 /// One delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delivery {
-    /// Which.
     pub key: DeliveryKey,
     /// How urgent what it is of was when it happened.
     pub priority: Priority,
@@ -221,7 +212,6 @@ impl Delivery {
 pub struct Posting {
     /// The way that it goes.
     pub to: Recipient,
-    /// From when on.
     pub due_at: DateTime<Utc>,
     /// What it waits for until then.
     pub waits: PendingReason,
@@ -282,10 +272,7 @@ impl Posting {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
     /// The other side has it.
-    Sent {
-        /// What it said.
-        receipt: String,
-    },
+    Sent { receipt: String },
     /// Not this time.
     Later(String),
     /// Trying again cannot help.

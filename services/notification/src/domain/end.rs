@@ -23,9 +23,7 @@ use super::{
 /// Names the end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EndKey {
-    /// Whose.
     pub workspace: Workspace,
-    /// Which run.
     pub run: RunId,
     /// When it ended, in milliseconds since 1970.
     pub rev: u64,
@@ -68,9 +66,7 @@ fn rev(end: &RunEnded) -> u64 {
 /// How a run ended, and how far telling it has come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Whose.
     pub workspace: Workspace,
-    /// How it ended.
     pub end: RunEnded,
     /// Who is still to be told.
     pub fan: FanOutProgress,

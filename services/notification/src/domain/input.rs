@@ -12,43 +12,33 @@ use super::{Call, DeliveryKey, EndKey, Key, NoteKey, Report, Webhook, Wording};
 pub enum Input {
     /// The handoff service says what happened to a request; it says so until it is confirmed.
     Told {
-        /// Whose.
         workspace: Workspace,
-        /// What.
         fact: Box<RequestEvent>,
     },
     /// The sweep goes on with those who are still to be told.
     GoOn(NoteKey),
     /// The executor says how a run ended that somebody may watch; it says so until it is confirmed.
     Ended {
-        /// Whose.
         workspace: Workspace,
-        /// How.
         end: Box<RunEnded>,
     },
     /// The sweep goes on with those who are still to be told of an end.
     EndGoesOn(EndKey),
     /// The executor says that a run had ended before somebody began to watch it.
     EndedBefore {
-        /// Whose.
         workspace: Workspace,
-        /// Who watches.
         person: UserName,
-        /// How it ended.
         end: Box<RunEnded>,
     },
     /// A person has read their copy.
     Read {
-        /// Whose.
         workspace: Workspace,
         /// Who, as the gateway vouches.
         person: UserName,
-        /// Which.
         id: NotificationId,
     },
     /// A person has read all that they were told.
     ReadAll {
-        /// Whose.
         workspace: Workspace,
         /// Who, as the gateway vouches.
         person: UserName,
@@ -57,7 +47,6 @@ pub enum Input {
     },
     /// A person says how they want to be told.
     Prefer {
-        /// Whose.
         workspace: Workspace,
         /// Who, as the gateway vouches.
         person: UserName,
@@ -68,36 +57,28 @@ pub enum Input {
     },
     /// The sweep found that a person is to be mailed of what is open.
     Digest {
-        /// Whose.
         workspace: Workspace,
-        /// Who.
         person: UserName,
     },
     /// A person wants to be told of something.
     Watch {
-        /// Whose.
         workspace: Workspace,
         /// Who, as the gateway vouches.
         person: UserName,
-        /// Of what.
         of: Watched,
     },
     /// A person wants to be told of it no more.
     Unwatch {
-        /// Whose.
         workspace: Workspace,
         /// Who, as the gateway vouches.
         person: UserName,
-        /// Of what.
         of: Watched,
     },
     /// Somebody who may adds a program that is told of events.
     AddWebhook(Box<Webhook>),
     /// Somebody who may changes one, or has it called again.
     ChangeWebhook {
-        /// Whose.
         workspace: Workspace,
-        /// Which.
         id: WebhookId,
         /// How it is to be.
         to: Box<Wording>,
@@ -105,17 +86,10 @@ pub enum Input {
         enabled: bool,
     },
     /// Somebody who may removes one.
-    RemoveWebhook {
-        /// Whose.
-        workspace: Workspace,
-        /// Which.
-        id: WebhookId,
-    },
+    RemoveWebhook { workspace: Workspace, id: WebhookId },
     /// One was called.
     Called {
-        /// Whose.
         workspace: Workspace,
-        /// Which.
         id: WebhookId,
         /// What came of it.
         call: Call,
@@ -124,16 +98,12 @@ pub enum Input {
     Claim(DeliveryKey),
     /// What came of a try to deliver.
     Reported {
-        /// Which delivery.
         key: DeliveryKey,
-        /// Which try.
         attempt: u32,
-        /// What.
         report: Report,
     },
     /// Somebody wants what callbacks are signed with; it is made where there is none.
     Secret {
-        /// Whose.
         workspace: Workspace,
         /// It becomes this one.
         fresh: String,

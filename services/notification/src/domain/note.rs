@@ -23,16 +23,13 @@ pub(super) const TITLE_CHARS_MAX: usize = 200;
 /// What happened, and how far telling it has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Note {
-    /// Whose.
     pub workspace: Workspace,
-    /// What.
     pub fact: RequestEvent,
     /// It was asked before, and ended, and is asked again.
     #[serde(default)]
     pub again: bool,
     /// Who is still to be told.
     pub fan: FanOutProgress,
-    /// How many were.
     pub told: u64,
     /// Rises with every page.
     pub version: u64,

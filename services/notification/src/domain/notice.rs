@@ -24,13 +24,10 @@ pub struct Notice {
     /// What it is about.
     #[serde(rename = "type")]
     pub kind: NotificationType,
-    /// Headline.
     pub title: String,
-    /// In sentences.
     pub message: String,
     /// How urgent it is.
     pub priority: Priority,
-    /// When it happened.
     pub at: DateTime<Utc>,
     /// The end of a run, where it tells of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]

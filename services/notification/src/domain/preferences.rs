@@ -29,11 +29,8 @@ const NEAREST_MAX: usize = 3;
 /// What one person has said.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preferences {
-    /// Whose.
     pub workspace: Workspace,
-    /// Who.
     pub person: UserName,
-    /// In their words.
     pub said: contract::Preferences,
     /// When they are next mailed of what is open; none: never.
     pub digest_at: Option<DateTime<Utc>>,

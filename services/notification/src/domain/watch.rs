@@ -22,11 +22,8 @@ pub const WATCHES_MAX: u64 = 200;
 /// That somebody watches something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watch {
-    /// Whose.
     pub workspace: Workspace,
-    /// Who.
     pub person: UserName,
-    /// What.
     pub of: Watched,
     /// Since when; none: no more.
     pub since: Option<DateTime<Utc>>,

@@ -50,21 +50,15 @@ const WHATS: [RequestEventKind; 7] = [
 /// One webhook.
 #[derive(Clone, PartialEq)]
 pub struct Webhook {
-    /// Whose.
     pub workspace: Workspace,
-    /// Which.
     pub id: WebhookId,
     /// Where it is called.
     pub url: String,
-    /// Of what.
     pub events: Vec<String>,
-    /// In which words.
     pub format: WebhookFormat,
     /// `whsec_…`; empty once it was removed.
     pub secret: String,
-    /// Who added it.
     pub created_by: UserName,
-    /// When.
     pub created_at: DateTime<Utc>,
     /// Whether it is called.
     pub standing: Standing,
@@ -84,11 +78,8 @@ impl std::fmt::Debug for Webhook {
 /// Where a webhook is called, of what and how, as somebody says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wording {
-    /// Where.
     pub url: String,
-    /// Of what.
     pub events: Vec<String>,
-    /// In which words.
     pub format: WebhookFormat,
 }
 
@@ -101,10 +92,7 @@ pub enum Standing {
         failing_since: Option<DateTime<Utc>>,
     },
     /// It has failed for too long, or for good.
-    Disabled {
-        /// Since when.
-        since: DateTime<Utc>,
-    },
+    Disabled { since: DateTime<Utc> },
     /// Somebody removed it.
     Removed,
 }
@@ -112,11 +100,9 @@ pub enum Standing {
 /// What decisions about requests know of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// Which.
     pub id: WebhookId,
     /// Of what it is told.
     pub events: Vec<String>,
-    /// In which words.
     pub format: WebhookFormat,
     /// False: disabled.
     pub active: bool,

@@ -40,7 +40,6 @@ pub trait TaskOpener: Send + Sync + 'static {
 /// A task as it is wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewTask {
-    /// Headline.
     pub title: String,
     /// In sentences; may be empty.
     pub description: String,

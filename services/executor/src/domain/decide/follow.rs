@@ -28,7 +28,6 @@ use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Unde
 pub struct Scopes {
     /// Its agent, of whatever version.
     pub agent: Option<Arc<Agent>>,
-    /// Its workspace.
     pub workspace: Option<Arc<WorkspaceScope>>,
 }
 

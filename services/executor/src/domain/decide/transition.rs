@@ -40,7 +40,6 @@ pub(super) struct ToolError {
 
 /// One decision in the making.
 pub(super) struct RunTransition<'a> {
-    /// As it was.
     pub(super) before: &'a Run,
     /// As it is to be.
     pub(super) run: Run,

@@ -31,9 +31,7 @@ pub struct Ask {
     /// Nobody wrote that: what its policies say counts instead.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub time_by_policy: bool,
-    /// What happens then.
     pub on_timeout: OnTimeout,
-    /// How urgent.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
     /// Who of those that it is put to gets it.
@@ -67,7 +65,6 @@ pub struct Handoff {
     /// Nobody wrote that: what its policies say counts instead.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub time_by_policy: bool,
-    /// What happens then.
     pub on_timeout: OnTimeout,
     /// Whether the contact is interested, if the author knows; none: found out (S0-T2).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -25,12 +25,10 @@ pub struct PersonHold {
     pub id: HoldId,
     /// `input` or `handoff`.
     pub kind: HoldKind,
-    /// Since when.
     pub since: DateTime<Utc>,
     /// Whom; empty: the workspace's owners.
     #[serde(default)]
     pub to: Vec<String>,
-    /// The question, cut.
     pub asks: String,
     /// The form of an answer, where it is small enough for the run's row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,14 +84,11 @@ pub enum Clock {
 /// How a hold on people was closed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HoldClosure {
-    /// How.
     pub outcome: HoldOutcome,
     /// The answer, the notes.
     #[serde(default)]
     pub data: Value,
-    /// Who decided.
     pub by: String,
-    /// When.
     pub at: DateTime<Utc>,
     /// What was done with it before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -106,9 +101,7 @@ pub struct HoldClosure {
 /// Who owns a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
-    /// A user's name.
     pub by: String,
-    /// Since when.
     pub at: DateTime<Utc>,
 }
 
@@ -117,9 +110,7 @@ pub struct Taken {
 pub struct NewPersonHold {
     /// `input` or `handoff`.
     pub kind: HoldKind,
-    /// Whom.
     pub to: Vec<String>,
-    /// The question.
     pub asks: String,
     /// The form of an answer; none: it is no question.
     pub form: Option<Value>,

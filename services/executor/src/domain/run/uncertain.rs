@@ -25,7 +25,6 @@ pub struct Uncertain {
 pub struct Answered {
     /// Which of the options.
     pub choice: Choice,
-    /// Who.
     pub by: String,
 }
 

@@ -25,7 +25,6 @@ struct ReplyBody {
     /// Either this, or `from`.
     #[serde(default)]
     contact: Option<ContactId>,
-    /// Their mail address.
     #[serde(default)]
     from: Option<String>,
     #[serde(default)]

@@ -24,7 +24,6 @@ pub(crate) struct SessionView {
     pub(crate) token: Option<TokenId>,
     #[serde(with = "holdpoint_contracts::instant")]
     pub(crate) created_at: DateTime<Utc>,
-    /// To the hour.
     #[serde(with = "holdpoint_contracts::instant")]
     pub(crate) last_seen: DateTime<Utc>,
     /// Whether it is of the secret that was asked with.

@@ -26,7 +26,6 @@ pub(super) struct Batch {
     pub(super) agent: String,
     /// What all have in common; the row brings the contact.
     pub(super) start: StartRun,
-    /// The file.
     pub(super) file: PathBuf,
     /// Whether contacts are left out that have a run of the agent.
     pub(super) once: bool,

@@ -29,10 +29,7 @@ pub(super) enum Action {
         mode: Option<String>,
     },
     /// End it.
-    Cancel {
-        /// Why.
-        reason: Option<String>,
-    },
+    Cancel { reason: Option<String> },
 }
 
 impl Action {

@@ -23,7 +23,6 @@ const ROWS_MAX: usize = 100_000;
 pub(crate) struct Row {
     /// Line of the file, from 1.
     pub(crate) line: u64,
-    /// Its id.
     pub(crate) id: ContactId,
     /// Its fields with its id, as a run is started with.
     pub(crate) contact: Value,

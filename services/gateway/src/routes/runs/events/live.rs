@@ -23,7 +23,6 @@ const AHEAD: usize = 64;
 /// One reader of one run.
 struct Live {
     app: App,
-    /// Who reads.
     reader: Reader,
     standing: StreamToken,
     run: RunId,
