@@ -1,4 +1,4 @@
-//! The read copy of users, the same in every service that keeps one (`holdpoint-people`).
+//! The read copy of users, the same in every service that keeps one (`holdpoint-user-directory`).
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{big_integer, boolean, string, string_null, text};

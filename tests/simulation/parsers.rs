@@ -12,6 +12,7 @@ use holdpoint_auth::Secrets;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::form::Form;
 use holdpoint_contracts::{duration, subject, value_limits};
+use holdpoint_egress::EgressPolicy;
 use holdpoint_executor::Executor;
 use holdpoint_executor::domain::expression::{self, Scope};
 use holdpoint_executor::domain::plan::Plan;
@@ -19,7 +20,6 @@ use holdpoint_handoff::Handoff;
 use holdpoint_kernel::Service;
 use holdpoint_notification::{Notification, PublicUrl};
 use holdpoint_scheduler::Scheduler;
-use holdpoint_targets::EgressPolicy;
 use serde_json::{Value, json};
 
 use crate::chance::Chance;

@@ -5,6 +5,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::executor::{ApplyAgent, StartRun};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::subject;
+use holdpoint_egress::EgressPolicy;
 use holdpoint_executor::Executor;
 use holdpoint_executor::domain::Key;
 use holdpoint_handoff::Handoff;
@@ -12,7 +13,6 @@ use holdpoint_ids::{RunId, Workspace};
 use holdpoint_notification::{Notification, PublicUrl};
 use holdpoint_scheduler::Scheduler;
 use holdpoint_scheduler::domain::{Input as TimerInput, Phase as TimerPhase};
-use holdpoint_targets::EgressPolicy;
 use serde_json::{Value, json};
 
 use crate::bus::SimBus;

@@ -1,4 +1,4 @@
-//! The read copy of users in the executor (`holdpoint-people`): whose commands count.
+//! The read copy of users in the executor (`holdpoint-user-directory`): whose commands count.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_kernel::{Deps, Handle};
-use holdpoint_people::{People, Sink};
 use holdpoint_store::{StoreError, open_writer};
+use holdpoint_user_directory::{DirectoryWriter, UserDirectory};
 use sea_orm::DatabaseConnection;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The database thread writes the copy, like everything.
 struct Kernel(Handle<Executor>);
 
-impl Sink for Kernel {
+impl DirectoryWriter for Kernel {
     fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
         async move {
             if self.0.submit(vec![Input::Users(facts)]).await {
@@ -42,7 +42,7 @@ impl Sink for Kernel {
 /// long, and whoever gave them may have been disabled since.
 pub(crate) async fn catch_up(deps: &Deps) -> Result<(), StoreError> {
     let db = open_writer(&deps.store).await?;
-    let people = People::new(deps.bus.clone(), db.clone(), db.clone());
+    let people = UserDirectory::new(deps.bus.clone(), db.clone(), db.clone());
     let heard = tokio::time::timeout(PATIENCE, async {
         while let Err(problem) = people.refresh().await {
             tracing::debug!(%problem, "the users are not known yet");
@@ -67,6 +67,6 @@ pub(crate) fn keep(
     tracker: &TaskTracker,
 ) {
     let sink = std::sync::Arc::new(Kernel(handle.clone()));
-    let people = People::with(deps.bus.clone(), readers.clone(), sink);
+    let people = UserDirectory::with(deps.bus.clone(), readers.clone(), sink);
     tracker.spawn(vital("users").run(people.keep(stop)));
 }

@@ -16,7 +16,6 @@ use holdpoint_kernel::{
 };
 use holdpoint_store::{StoreError, Transaction};
 
-use crate::domain::decision::Undecided;
 use crate::domain::{Aggregate, Effect, ExecutorDomain, Fact, Input, Key, Need, NodeInput};
 use crate::queues::Queues;
 use crate::sweeps::ScopeSyncPending;

@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, ContactId, RunId, ToolName, UserName, Workspace};
 use holdpoint_kernel::Changed;
-use holdpoint_people::table as people;
 use holdpoint_store::{StoreError, Transaction};
+use holdpoint_user_directory::table as people;
 use sea_orm::DatabaseConnection;
 
 use crate::domain::ExecutorDomain;

@@ -8,7 +8,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::scheduler::AdvancedClock;
 use holdpoint_contracts::{Actor, Command, Envelope, IdempotencyKey, Problem};
 use holdpoint_ids::CommandId;
-use holdpoint_people::People;
+use holdpoint_user_directory::UserDirectory;
 use sea_orm::DatabaseConnection;
 use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,7 @@ pub(crate) struct App {
     pub(crate) writer: DatabaseConnection,
     pub(crate) keys: Keys,
     pub(crate) assertions: Arc<Assertions>,
-    pub(crate) people: People,
+    pub(crate) people: UserDirectory,
     pub(crate) mails: Option<Mails>,
     pub(crate) not_ready: Option<NotReady>,
     /// Told when a command was accepted for later.
@@ -62,7 +62,7 @@ impl App {
     pub(crate) fn new(deps: Deps, tables: Tables, closing: CancellationToken) -> Self {
         let Tables { readers, writer } = tables;
         Self {
-            people: People::new(deps.bus.clone(), readers.clone(), writer.clone()),
+            people: UserDirectory::new(deps.bus.clone(), readers.clone(), writer.clone()),
             bus: deps.bus,
             clock: deps.clock,
             readers,

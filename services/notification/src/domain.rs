@@ -33,6 +33,7 @@ use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Works
 use serde::Serialize;
 
 pub use copy::{Copy, Subject};
+#[cfg(test)]
 pub(crate) use decide::decide;
 pub use decision::{Change, Lookup, LookupFn, NotificationDomain, Outcome, Undecided};
 pub use delivery::{

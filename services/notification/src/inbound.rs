@@ -12,7 +12,7 @@ use holdpoint_contracts::subject::Parts;
 use holdpoint_contracts::value_limits::check_message;
 use holdpoint_kernel::DecodedCommand;
 
-use holdpoint_targets::EgressPolicy;
+use holdpoint_egress::EgressPolicy;
 use url::Url;
 
 use crate::domain::{Input, Rules, Standing, Webhook, Wording, check};

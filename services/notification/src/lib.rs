@@ -29,8 +29,8 @@ use holdpoint_bus::BusError;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_kernel::{Deps, Handle, KernelError, Vital, serve_queries, start_sweep};
-use holdpoint_people::{People, Sink};
 use holdpoint_store::{StoreError, migrate, open_readers};
+use holdpoint_user_directory::{DirectoryWriter, UserDirectory};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -62,7 +62,7 @@ pub enum NotificationError {
 /// The database thread writes the copy of users, like everything.
 struct Kernel(Handle<Notification>);
 
-impl Sink for Kernel {
+impl DirectoryWriter for Kernel {
     fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
         async move {
             if self.0.submit(vec![domain::Input::Users(facts)]).await {
@@ -103,7 +103,7 @@ pub async fn start(
     let handle = holdpoint_kernel::start(deps, service, stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
     let sink = Arc::new(Kernel(handle.clone()));
-    let people = People::with(deps.bus.clone(), readers.clone(), sink);
+    let people = UserDirectory::with(deps.bus.clone(), readers.clone(), sink);
     tracker.spawn(vital("users").run(people.clone().keep(stop.clone())));
     let sweep = sweeps::Telling {
         wake: Arc::clone(&telling),

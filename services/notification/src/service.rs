@@ -7,16 +7,15 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Trust;
 use holdpoint_bus::Outgoing;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::notification::PendingReason;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
+use holdpoint_egress::EgressPolicy;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::{
     Acknowledged, AfterRefusal, Changed, DecodedCommand, DesiredState, Outbound, RefusedState,
     Service, Store,
 };
 use holdpoint_store::{StoreError, Transaction};
-use holdpoint_targets::EgressPolicy;
 
 use crate::domain::{Aggregate, Effect, Fact, Input, Key, Need, NotificationDomain};
 use crate::inbound::Reader;

@@ -27,8 +27,8 @@ use holdpoint_contracts::notification::{
 };
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, WebhookId, Workspace};
 use holdpoint_kernel::Changed;
-use holdpoint_people::table as people;
 use holdpoint_store::{StoreError, Transaction};
+use holdpoint_user_directory::table as people;
 use sea_orm::ConnectionTrait;
 
 use crate::domain::NotificationDomain;

@@ -13,8 +13,8 @@ use futures_util::future::BoxFuture;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::notification::Channel;
 use holdpoint_kernel::{KernelStatus, Sweep, SweepPage, SweepTrigger};
-use holdpoint_people::People;
 use holdpoint_store::StoreError;
+use holdpoint_user_directory::UserDirectory;
 use sea_orm::DatabaseConnection;
 
 use crate::Notification;
@@ -93,7 +93,7 @@ impl Wake {
 /// Tells people, page by page.
 pub(crate) struct Telling {
     pub(crate) wake: Arc<Wake>,
-    pub(crate) people: People,
+    pub(crate) people: UserDirectory,
     /// Of facts of requests.
     pub(crate) facts: store::Turns,
     /// Of ends of runs.

@@ -32,7 +32,7 @@ const LOOK_AGAIN: Duration = Duration::from_mins(1);
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Writes facts into the copy: a service on the kernel has its database thread do it.
-pub trait Sink: Send + Sync + 'static {
+pub trait DirectoryWriter: Send + Sync + 'static {
     /// Has the facts applied ([`table::apply`]) and committed. Facts come more than once, and in any
     /// order.
     fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>>;
@@ -40,24 +40,24 @@ pub trait Sink: Send + Sync + 'static {
 
 /// The read copy. Cheap to clone.
 #[derive(Clone)]
-pub struct People {
+pub struct UserDirectory {
     bus: Bus,
     readers: DatabaseConnection,
-    sink: Arc<dyn Sink>,
+    sink: Arc<dyn DirectoryWriter>,
     /// One asks at a time; the others find what it has brought.
     asking: Arc<Mutex<()>>,
 }
 
-impl fmt::Debug for People {
+impl fmt::Debug for UserDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("People")
+        f.write_str("UserDirectory")
     }
 }
 
 /// A connection that writes by itself, for a service that is not on the kernel.
 struct Writer(DatabaseConnection);
 
-impl Sink for Writer {
+impl DirectoryWriter for Writer {
     fn apply(&self, facts: Vec<UserChange>) -> BoxFuture<'_, Result<(), Problem>> {
         async move {
             let tx = holdpoint_store::begin_write(&self.0).await.map_err(away)?;
@@ -68,7 +68,7 @@ impl Sink for Writer {
     }
 }
 
-impl People {
+impl UserDirectory {
     /// A copy that `writer` writes, each batch of facts in a transaction of its own.
     #[must_use]
     pub fn new(bus: Bus, readers: DatabaseConnection, writer: DatabaseConnection) -> Self {
@@ -77,7 +77,7 @@ impl People {
 
     /// A copy that `sink` writes.
     #[must_use]
-    pub fn with(bus: Bus, readers: DatabaseConnection, sink: Arc<dyn Sink>) -> Self {
+    pub fn with(bus: Bus, readers: DatabaseConnection, sink: Arc<dyn DirectoryWriter>) -> Self {
         Self {
             bus,
             readers,

@@ -47,4 +47,4 @@ pub mod tools;
 pub mod tools_file;
 pub mod worker;
 
-pub use holdpoint_targets as targets;
+pub use holdpoint_egress as targets;

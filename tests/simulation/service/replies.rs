@@ -1,7 +1,7 @@
 //! What receivers say to the desired states of a service.
 
 use holdpoint_contracts::problem::Problem;
-use holdpoint_kernel::{Acknowledged, AfterRefusal, DecodedCommand, Outbound, RefusedState};
+use holdpoint_kernel::{Acknowledged, AfterRefusal, DecodedCommand, RefusedState};
 use serde_json::Value;
 
 use super::{Around, DesiredStateKey, SimService};

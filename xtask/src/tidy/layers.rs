@@ -35,9 +35,9 @@ fn layer(package: &str) -> Option<Layer> {
         | "holdpoint-clock"
         | "holdpoint-telemetry"
         | "holdpoint-kernel"
-        | "holdpoint-people"
+        | "holdpoint-user-directory"
         | "holdpoint-mail"
-        | "holdpoint-targets"
+        | "holdpoint-egress"
         | "holdpoint-worker"
         | "holdpoint-testkit" => Layer::Machinery,
         "holdpoint-executor"

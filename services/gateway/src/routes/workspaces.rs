@@ -97,7 +97,7 @@ async fn claim(app: &App, user: &User, workspace: &Workspace, body: &Body) -> Re
     let key = body.key.as_ref().map_or("", |key| key.key.as_str());
     let maker = format!("{}/{}/{key}", user.0.workspace, user.0.user);
     app.people.refresh().await?;
-    let is_lived_in = holdpoint_people::table::any_in(&app.readers, workspace)
+    let is_lived_in = holdpoint_user_directory::table::any_in(&app.readers, workspace)
         .await
         .map_err(database_away)?;
     if is_lived_in && key.is_empty() {

@@ -7,8 +7,8 @@ use holdpoint_contracts::handoff::{UserChange, UserView};
 use holdpoint_contracts::{IdempotencyKey, Problem, Reply};
 use holdpoint_ids::CommandId;
 use holdpoint_migrations::gateway::Migrator;
-use holdpoint_people::table as users;
 use holdpoint_store::{Location, is_sqlite, migrate, open_readers, open_writer};
+use holdpoint_user_directory::table as users;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, Iterable, Statement};
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use holdpoint_contracts::notification::NotificationView;
 use holdpoint_ids::UserName;
-use holdpoint_people::table::User;
 use holdpoint_store::StoreError;
+use holdpoint_user_directory::table::User;
 
 use super::{Pool, dropped, unread};
 use crate::domain::{DeliveryKey, GONE, Report, Rules, asks_somebody};

@@ -5,7 +5,7 @@ use holdpoint_auth::{Choice, LinkClaims};
 use holdpoint_contracts::notification::RequestEvent;
 use holdpoint_ids::UserName;
 use holdpoint_mail::{Letter, escape, read_mailbox};
-use holdpoint_people::table::User;
+use holdpoint_user_directory::table::User;
 
 use super::{BARRED, Pool, dropped, later, never};
 use crate::domain::{DeliveryKey, GONE, OVER, Report};

@@ -1,7 +1,7 @@
 //! One signed POST, and what its answer means.
 
 use holdpoint_auth::WebhookSecret;
-use holdpoint_targets::refusal;
+use holdpoint_egress::refusal;
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
 use url::Url;

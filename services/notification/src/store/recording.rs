@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, Workspace};
-use holdpoint_people::table as people;
 use holdpoint_store::{StoreError, Transaction};
+use holdpoint_user_directory::table as people;
 
 use super::{change_row, copy_row, delivery_row, notice_row, old};
 use crate::domain::{Effect, Notice};

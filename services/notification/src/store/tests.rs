@@ -79,8 +79,8 @@ async fn all(location: &Location) {
     each_fact_has_its_turn(&db).await;
     ends::ends(&db).await;
     ends::each_has_its_turn(&db).await;
-    same_columns(&db, holdpoint_people::table::row::user::Entity).await;
-    same_columns(&db, holdpoint_people::table::row::role::Entity).await;
+    same_columns(&db, holdpoint_user_directory::table::row::user::Entity).await;
+    same_columns(&db, holdpoint_user_directory::table::row::role::Entity).await;
 }
 
 /// What waited or had left before there were priorities and webhooks is as it was.

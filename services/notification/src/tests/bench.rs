@@ -16,13 +16,13 @@ use holdpoint_contracts::notification::{
     EventRecorded, ListNotifications, NotificationView, RecordRequestEvents, RequestEvent,
 };
 use holdpoint_contracts::subject;
+use holdpoint_egress::EgressPolicy;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_mail::{Mail, MailTransport, Mailer};
-use holdpoint_people::table;
 use holdpoint_store::{Location, begin_write, open_readers, open_writer};
-use holdpoint_targets::EgressPolicy;
 use holdpoint_testkit::{TestNats, nats, until};
+use holdpoint_user_directory::table;
 use sea_orm::{EntityTrait, PaginatorTrait};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -7,7 +7,7 @@ use holdpoint_contracts::notification::{
     Channel, DeliveryState, DeliveryView, ListDeliveries, PendingReason, Preferences,
     PutPreferences, QuietHours, RequestEvent, RequestEventKind, ShowWebhookSecret,
 };
-use holdpoint_targets::EgressPolicy;
+use holdpoint_egress::EgressPolicy;
 use holdpoint_testkit::until;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

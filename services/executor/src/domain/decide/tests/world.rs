@@ -22,7 +22,7 @@ use holdpoint_contracts::steps::{Grant, ResultReply, StepDispatch};
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
-use crate::domain::decision::{Decided, Decision, Lookup, Outcome, Undecided};
+use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
 use crate::domain::plan::Plan;
 use crate::domain::run::people::HoldClosure;
 use crate::domain::run::{Choice, Run, Step, StepPhase};
