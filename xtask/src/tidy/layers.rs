@@ -19,6 +19,7 @@ pub(crate) struct Edge {
 enum Layer {
     Ids,
     Contracts,
+    Rules,
     Machinery,
     Service,
     Binary,
@@ -29,6 +30,7 @@ fn layer(package: &str) -> Option<Layer> {
     Some(match package {
         "holdpoint-ids" | "holdpoint-migrations" => Layer::Ids,
         "holdpoint-contracts" => Layer::Contracts,
+        "holdpoint-decision" | "holdpoint-holds" => Layer::Rules,
         "holdpoint-auth"
         | "holdpoint-bus"
         | "holdpoint-store"

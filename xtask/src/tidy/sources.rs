@@ -12,7 +12,7 @@ use crate::shell::root;
 const LINES_MAX: usize = 500;
 const FOLDERS: [&str; 5] = ["migrations", "services", "shared", "tests", "xtask"];
 /// What a pure core may know. Anything else would bring time, randomness or the outside in.
-const DOMAIN_MAY: [&str; 17] = [
+const DOMAIN_MAY: [&str; 20] = [
     "std",
     "core",
     "chrono",
@@ -25,6 +25,9 @@ const DOMAIN_MAY: [&str; 17] = [
     "sha2",
     "url",
     "holdpoint_auth",
+    "holdpoint_decision",
+    "holdpoint_holds",
+    "strum",
     "holdpoint_ids",
     "holdpoint_contracts",
     "crate",

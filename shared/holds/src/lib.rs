@@ -1,0 +1,3 @@
+//! Rules of holds that every door shares: REST, bus, agent definition and worker.
+
+pub mod limits;
