@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use holdpoint_contracts::subject;
@@ -9,6 +10,9 @@ use nkeys::KeyPair;
 
 use crate::address::{self, Credentials};
 use crate::{BusError, REQUEST_TIMEOUT};
+
+/// Longest connection attempt. The library's 5 s failed once on a machine whose two cores were busy.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What a server asks of its clients, and what we ask of it.
 #[derive(Clone, Default)]
@@ -56,6 +60,7 @@ pub(crate) async fn open(url: &str, name: &str, access: &Access) -> Result<Clien
         // Inboxes of one key or name, so that permissions can keep others from listening.
         .custom_inbox_prefix(inboxes(name, access).await?)
         .request_timeout(Some(REQUEST_TIMEOUT))
+        .connection_timeout(CONNECT_TIMEOUT)
         .event_callback(move |event| {
             let who = who.clone();
             async move { report(&who, &event) }
