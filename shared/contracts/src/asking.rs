@@ -182,3 +182,32 @@ pub struct GivenAnswer {
 
 /// The answers that a tool has been given, by the keys of their questions.
 pub type Answers = BTreeMap<String, GivenAnswer>;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// S3-R4: an answered question has the fields of the open one, and those of its answer.
+    #[test]
+    fn an_answered_question_is_the_same_with_its_answer() {
+        let open = json!({
+            "notification_id": "note_01920000000070008000000000000001-1",
+            "request_id": "hold_01920000000070008000000000000001-1",
+            "step": "step-02", "key": "color", "status": "open",
+            "deadline": "2026-03-02T10:00:00.000Z",
+        });
+        let mut answered = open.clone();
+        answered["status"] = json!("answered");
+        answered["deadline"] = Value::Null;
+        answered["question_id"] = open["request_id"].clone();
+        answered["answer"] = json!("yes");
+        answered["by"] = json!("ada");
+        answered["continuation"] = json!("User responded: yes");
+        for sample in [open, answered] {
+            let read: RequestedInput = serde_json::from_value(sample.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&read).unwrap(), sample);
+        }
+    }
+}

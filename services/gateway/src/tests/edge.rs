@@ -359,9 +359,8 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             json!({"ok": {"items": items, "next_cursor": null}})
         }
         "history" => history(&body, played),
-        "news" | "unread" | "notifications" | "read_notification" | "read_notifications" => {
-            super::notifications::answer(verb, &body, played)
-        }
+        "notification_feed" | "unread" | "notifications" | "read_notification"
+        | "read_notifications" => super::notifications::answer(verb, &body, played),
         "preferences" | "put_preferences" | "webhooks" | "webhook" | "add_webhook"
         | "change_webhook" | "remove_webhook" => super::settings::answer(verb, &body),
         "watch_run_ends" => json!({"ok": [{"ok": {}}]}),

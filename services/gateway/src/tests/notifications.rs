@@ -37,7 +37,7 @@ pub(super) fn answer(verb: &str, body: &Value, played: &mut Played) -> Value {
     let theirs = theirs.into_iter();
     let is_unread = |item: &FeedItem| item.notification.read_at.is_none();
     match verb {
-        "news" => {
+        "notification_feed" => {
             played.news_asked += 1;
             let after: Option<FeedCursor> = serde_json::from_value(body["after"].clone()).unwrap();
             let limit = usize::try_from(body["limit"].as_u64().unwrap()).unwrap();

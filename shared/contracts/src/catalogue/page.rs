@@ -109,7 +109,7 @@ fn may_be_left_out(entry: &Entry, sample: &Value, pointer: &str, name: &str) -> 
         return false;
     };
     object.remove(name);
-    (entry.body.read)(&without.to_string()).is_ok()
+    (entry.body.rewrite)(&without.to_string()).is_ok()
 }
 
 fn section(sources: &str, entry: &Entry) -> String {
@@ -145,8 +145,8 @@ fn section(sources: &str, entry: &Entry) -> String {
         write!(text, "\n| field | type | |\n|---|---|---|\n{lines}").unwrap();
     }
     write!(text, "\n```json\n{}```\n", entry.body.text).unwrap();
-    if let Some(answer) = &entry.answer {
-        write!(text, "\nReply:\n\n```json\n{}```\n", answer.text).unwrap();
+    if let Some(reply) = &entry.reply {
+        write!(text, "\nReply:\n\n```json\n{}```\n", reply.text).unwrap();
     }
     text
 }

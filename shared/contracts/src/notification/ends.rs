@@ -111,3 +111,31 @@ impl RunEnded {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::notification::NotificationView;
+
+    /// S0-T4: the end of a run is listed beside requests.
+    #[test]
+    fn the_end_of_a_run_is_read_back() {
+        let notified = json!({
+            "id": "note_01920000000070008000000000000001-1",
+            "type": "workflow_complete",
+            "title": "Run of outreach completed", "message": "All steps have run.",
+            "priority": "normal", "action_url": "/runs/run_01920000000070008000000000000001",
+            "link": "/runs/run_01920000000070008000000000000001",
+            "run": "run_01920000000070008000000000000001", "request": null,
+            "at": "2026-03-05T09:00:00.000Z", "read_at": null, "decided": null,
+            "ended": {
+                "agent": "outreach", "status": "completed",
+                "started_at": "2026-03-02T09:00:00.000Z", "ended_at": "2026-03-05T09:00:00.000Z",
+                "took_ms": 259_200_000,
+            },
+        });
+        let read: NotificationView = serde_json::from_value(notified.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), notified);
+    }
+}

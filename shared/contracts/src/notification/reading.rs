@@ -75,7 +75,7 @@ pub struct GetNotificationFeed {
     /// 1 to 500.
     pub limit: u64,
 }
-query!(GetNotificationFeed, "news", FeedPage);
+query!(GetNotificationFeed, "notification_feed", FeedPage);
 
 /// A page of what is new.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -110,7 +110,7 @@ pub struct GetWatchStatus {
     /// What.
     pub of: Watched,
 }
-query!(GetWatchStatus, "watching", WatchStatus);
+query!(GetWatchStatus, "watch_status", WatchStatus);
 
 /// To [`GetWatchStatus`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,4 +119,25 @@ pub struct WatchStatus {
     pub is_watched: bool,
     /// How many people do.
     pub watchers: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The id of a watch is read back as the watched thing.
+    #[test]
+    fn what_is_watched_is_read_back() {
+        for text in [
+            "hold_01920000000070008000000000000001-1",
+            "run_01920000000070008000000000000001",
+            "agent_run_1",
+            "agent_agent_x",
+        ] {
+            assert_eq!(text.parse::<Watched>().unwrap().to_string(), text);
+        }
+        for text in ["", "agent_", "outreach", "run_1"] {
+            assert!(text.parse::<Watched>().is_err(), "{text}");
+        }
+    }
 }
