@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules that the compiler and clippy do not know. Each check answers with
 //! the lines that break it; nothing is changed.
 
+mod imports;
 mod layers;
 mod requirement_ids;
 mod sources;
@@ -32,6 +33,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
         found.extend(source.foreign_in_domain());
         found.extend(source.subject_literals());
         found.extend(source.unlisted_ids(&ids));
+    }
+    for one in imports::check(&sources) {
+        println!("tidy: {one}");
     }
     for one in &found {
         println!("tidy: {one}");

@@ -76,6 +76,23 @@ pub(crate) fn all() -> anyhow::Result<Vec<Source>> {
 }
 
 impl Source {
+    #[cfg(test)]
+    pub(crate) fn new(path: &str, text: &str) -> Self {
+        Self {
+            path: path.into(),
+            text: text.into(),
+        }
+    }
+
+    /// From the root of the repository.
+    pub(crate) fn path(&self) -> &str {
+        self.path.to_str().unwrap_or_default()
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// A file beyond the limit is to be split by what its parts own.
     pub(crate) fn too_long(&self) -> Option<String> {
         let lines = self.text.lines().count();
