@@ -17,6 +17,7 @@ cargo xtask test [ARGS]   set up what tests need, build, run `cargo test --works
                           --exhaustive plays every point of the crash tables
 cargo xtask soak [MIN]    the property tests again and again, from seeds that nobody has tried
 cargo xtask tidy          check what the compiler does not: layers, lengths, subjects, licences
+cargo xtask licences      write THIRD_PARTY.md, the licences of the crates that ship
 cargo xtask images        make the images that tests use, where they are missing
 cargo xtask build-info P  print what a program in Go says of its own build (docs/nats-server.md)";
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(&arguments.collect::<Vec<_>>()),
         Some("soak") => test::soak(arguments.next().as_deref()),
         Some("tidy") => tidy::run(),
+        Some("licences") => tidy::dependencies::write_notices(),
         Some("images") => images::run(),
         Some("build-info") => build_info::run(arguments.next().as_deref()),
         Some(_) | None => {
