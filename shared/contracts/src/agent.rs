@@ -10,7 +10,7 @@ use crate::problem::FieldError;
 /// One step of an agent as it was compiled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedStepView {
-    /// `step-01` unless named.
+    /// Default `step-01`, `step-02` and so on.
     pub id: String,
     /// `tool`, `wait`, `ask` or `handoff`.
     pub kind: String,
@@ -21,7 +21,7 @@ pub struct PlannedStepView {
     /// Condition in CEL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// What it calls.
+    /// The tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// Arguments, or what is asked, with their placeholders.
@@ -50,7 +50,7 @@ pub struct AgentView {
     /// single agent.
     #[serde(default)]
     pub warnings: Vec<FieldError>,
-    /// When this version came.
+    /// When this version was applied.
     #[serde(with = "crate::instant")]
     pub updated_at: DateTime<Utc>,
 }

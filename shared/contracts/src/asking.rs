@@ -12,7 +12,7 @@ use crate::hold::{OnTimeout, Priority};
 use crate::link::Link;
 use crate::message::Command;
 
-/// How long people have to answer unless said (S3-R1): 5 minutes, in milliseconds.
+/// How long people have to answer by default (S3-R1): 5 minutes, in milliseconds.
 pub const TIMEOUT_MS: u64 = 300_000;
 
 /// Shortest time to answer (S3-R7), in milliseconds.
@@ -29,7 +29,7 @@ pub const ANSWERS_BYTES_MAX: usize = 256 * 1024;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestInput {
-    /// Which run.
+    /// The run.
     pub run: RunId,
     /// Which of its steps; none: the one that is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ pub struct RequestInput {
     /// The step token of the dispatch. It says which step and which dispatch ask, and that they may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// What is asked.
+    /// The question.
     pub question: ToolQuestion,
 }
 command!(RequestInput, "request_input", RequestedInput, |it| it
@@ -70,7 +70,7 @@ pub struct ToolQuestion {
     /// Whom: `@user.<name>` or `@role.<name>`, at most 20; empty: the workspace's owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
-    /// How long, in milliseconds: 1 s to 90 days, 5 minutes unless said.
+    /// How long, in milliseconds: 1 s to 90 days, 5 minutes by default.
     #[serde(default = "timeout_default")]
     pub timeout_ms: u64,
     /// What happens then: `fail`, `skip`, `escalate` or `default`.
@@ -85,7 +85,7 @@ pub struct ToolQuestion {
     /// How the tool waits.
     #[serde(default)]
     pub mode: AskMode,
-    /// How urgent it is.
+    /// The priority.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
 }
@@ -143,13 +143,13 @@ pub struct RequestedInput {
     pub notification_id: NotificationId,
     /// The request: `GET /requests/{id}`.
     pub request_id: HoldId,
-    /// Which step asks.
+    /// The step that asks.
     pub step: String,
     /// The question's name within its step.
     pub key: String,
     /// Whether there is an answer that counts.
     pub status: InputStatus,
-    /// When time is up; none while a pause has stopped the clock, and once it is answered.
+    /// The deadline; none while a pause has stopped the clock, and once it is answered.
     #[serde(default, with = "crate::instant::option")]
     pub deadline: Option<DateTime<Utc>>,
     /// What was answered; none while it is open.
@@ -161,7 +161,7 @@ pub struct RequestedInput {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputStatus {
-    /// Nobody has answered, or the run is paused: an answer takes effect on resume.
+    /// No user has answered, or the run is paused: an answer takes effect on resume.
     Open,
     /// The answer counts.
     Answered,
@@ -174,7 +174,7 @@ pub struct GivenAnswer {
     pub question_id: HoldId,
     /// One of the options, a text, or what the schema says.
     pub answer: Value,
-    /// Who; `timeout` where nobody did and the default counts.
+    /// Who; `timeout` where no user did and the default counts.
     pub by: String,
     /// The same as the agent reads it (S3-R4): `User responded: …`.
     pub continuation: String,

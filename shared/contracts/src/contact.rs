@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A contact: its id and whatever else is known of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContactView {
-    /// Chosen by whoever brought it.
+    /// Chosen by the caller who brought it.
     pub id: ContactId,
     /// Everything else: `name`, `email`, `replied`, …
     #[serde(flatten)]
@@ -19,7 +19,7 @@ pub struct ContactView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Activity {
-    /// What it was.
+    /// The kind.
     pub kind: ActivityKind,
     /// Of a mail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct Activity {
     /// In words; at most 20,000 characters.
     #[serde(default)]
     pub text: String,
-    /// When.
+    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
 }
@@ -42,7 +42,7 @@ pub enum ActivityKind {
     EmailOut,
     /// A call.
     Call,
-    /// Somebody's note.
+    /// A note.
     Note,
     /// A meeting.
     Meeting,

@@ -24,22 +24,22 @@ pub enum DeadLetterRequest {
     List {
         /// Only letters with smaller ids.
         before: Option<i64>,
-        /// At most so many.
+        /// The longest page.
         limit: u64,
     },
     /// One with its body, answered by a [`DeadLetter`].
     Show {
-        /// Which.
+        /// The id.
         id: i64,
     },
     /// Decide it again. The answer is that of the message; the letter is gone once that is committed.
     Replay {
-        /// Which.
+        /// The id.
         id: i64,
     },
     /// Remove it, answered by its [`DeadLetterSummary`].
     Drop {
-        /// Which.
+        /// The id.
         id: i64,
     },
 }

@@ -42,7 +42,7 @@ const SHOWN: [(u64, &str); 5] = [
 /// Why a text is no duration. Every message says how to mend it, and quotes at most one word.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// Nothing but white space.
+    /// Only white space.
     #[error("the duration is empty; write a number and a unit, for example `5 days` or `1d12h`")]
     Empty,
     /// Longer than any sensible duration, so it was not read.

@@ -50,7 +50,7 @@ pub struct AppliedAgent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutContact {
-    /// Whom.
+    /// The contact.
     pub contact: ContactId,
     /// Everything that is known from now on.
     pub fields: Map<String, Value>,
@@ -63,7 +63,7 @@ command!(PutContact, "put_contact", ContactView, |it| it
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PatchContact {
-    /// Whom.
+    /// The contact.
     pub contact: ContactId,
     /// `null` removes a field.
     pub patch: Map<String, Value>,
@@ -76,7 +76,7 @@ command!(PatchContact, "patch_contact", ContactView, |it| it
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteContact {
-    /// Whom.
+    /// The contact.
     pub contact: ContactId,
 }
 command!(DeleteContact, "delete_contact", (), |it| it
@@ -87,11 +87,11 @@ command!(DeleteContact, "delete_contact", (), |it| it
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddActivity {
-    /// Whose.
+    /// The contact.
     pub contact: ContactId,
     /// Made by the caller.
     pub id: String,
-    /// What.
+    /// The activity.
     pub activity: Activity,
     /// What changes of the contact with it, such as `replied` and `sentiment` (RFC 7386).
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -105,7 +105,7 @@ command!(AddActivity, "add_activity", ContactView, |it| it
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListActivities {
-    /// Whose.
+    /// The contact.
     pub contact: ContactId,
     /// 1 to 200.
     pub limit: u64,
@@ -118,7 +118,7 @@ query!(ListActivities, "activities", Page<Activity>);
 pub struct StartRun {
     /// Made by the caller, so that asking again starts nothing twice.
     pub run: RunId,
-    /// Which agent.
+    /// The agent.
     pub agent: AgentName,
     /// What the steps see as `$input`.
     #[serde(default)]
@@ -136,7 +136,7 @@ command!(StartRun, "start_run", RunView, |it| it.run.to_string());
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PauseRun {
-    /// Which.
+    /// The run.
     pub run: RunId,
     /// Whether a run that waits is held or cancelled.
     #[serde(default, skip_serializing_if = "PauseWaiting::is_hold")]
@@ -148,7 +148,7 @@ command!(PauseRun, "pause_run", ChangedRun, |it| it.run.to_string());
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeRun {
-    /// Which.
+    /// The run.
     pub run: RunId,
     /// How its waits go on.
     #[serde(default)]
@@ -160,9 +160,9 @@ command!(ResumeRun, "resume_run", ChangedRun, |it| it.run.to_string());
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CancelRun {
-    /// Which.
+    /// The run.
     pub run: RunId,
-    /// Why, for people.
+    /// Reason in one sentence.
     #[serde(default)]
     pub reason: Option<String>,
 }
@@ -173,7 +173,7 @@ command!(CancelRun, "cancel_run", ChangedRun, |it| it.run.to_string());
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TakeOverRun {
-    /// Which.
+    /// The run.
     pub run: RunId,
 }
 command!(TakeOverRun, "take_over_run", ChangedRun, |it| it
@@ -216,7 +216,7 @@ command!(ResumeScope, "resume_scope", ChangedScope, |it| scope_id(
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteAgent {
-    /// Which.
+    /// The agent.
     pub agent: AgentName,
 }
 command!(DeleteAgent, "delete_agent", ChangedScope, |it| scope_id(
@@ -291,7 +291,7 @@ command!(PutTool, "put_tool", crate::tool::ToolView, |it| it
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteTool {
-    /// Which.
+    /// The name.
     pub name: holdpoint_ids::ToolName,
 }
 command!(DeleteTool, "delete_tool", (), |it| it.name.to_string());
@@ -360,7 +360,7 @@ pub struct PlannedAgent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetAgent {
-    /// Which.
+    /// The agent.
     pub agent: AgentName,
 }
 query!(GetAgent, "agent", AgentView);
@@ -380,7 +380,7 @@ query!(ListAgents, "agents", Page<AgentView>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetContact {
-    /// Whom.
+    /// The contact.
     pub contact: ContactId,
 }
 query!(GetContact, "contact", ContactView);
@@ -403,7 +403,7 @@ query!(ListContacts, "contacts", Page<ContactView>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetRun {
-    /// Which.
+    /// The run.
     pub run: RunId,
     /// Whether error texts are shown as the tools said them, too: for operators only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -475,7 +475,7 @@ query!(ListRuns, "runs", Page<RunView>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetHistory {
-    /// Whose.
+    /// The run.
     pub run: RunId,
     /// Items with a greater number; 0 is the beginning.
     pub after: u64,

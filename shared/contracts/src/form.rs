@@ -24,13 +24,13 @@ pub const SCHEMA_BYTES_MAX: usize = 32 * 1024;
 /// Largest answer, in bytes of JSON.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
-/// How much of a wrong answer is shown to whoever gave it, in characters.
+/// How much of a wrong answer is shown to the caller who gave it, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// A form that people fill in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {
-    /// Headline.
+    /// The title.
     pub title: Option<String>,
     /// What it is about.
     pub description: Option<String>,

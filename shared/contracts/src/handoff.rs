@@ -33,7 +33,7 @@ pub const SERVICE: &str = "handoff";
 /// The holds on people that are wanted; one message a batch of the service that wants them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetHolds {
-    /// The service that is told when they are closed.
+    /// The service that is notified when they are closed.
     pub owner: String,
     /// At least one.
     pub holds: Vec<DesiredHold>,
@@ -67,9 +67,9 @@ command!(
 pub struct OpenHold {
     /// Made by the caller ([`HoldId::standalone`]), so that asking again opens nothing twice.
     pub id: HoldId,
-    /// What is asked.
+    /// The question.
     pub spec: HoldSpec,
-    /// How long until time is up, in milliseconds: 1 s to 90 days. A timer fires then. 0 where it names
+    /// How long until the deadline has passed, in milliseconds: 1 s to 90 days. A timer fires then. 0 where it names
     /// policies: as one of them says, else 5 minutes for an input and 7 days for anything else. 0 of a
     /// handoff: no automatic end, unless its `time_by_policy` is set.
     pub timeout_ms: u64,
@@ -80,9 +80,9 @@ command!(OpenHold, "open_hold", RequestView, |it| it.id.to_string());
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DecideRequest {
-    /// Which.
+    /// The id.
     pub id: HoldId,
-    /// What.
+    /// The decision.
     pub decision: Decision,
     /// The version of the request that the person has seen, if it matters to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,13 +103,13 @@ pub enum Decision {
     },
     /// To an approval: yes.
     Approve {
-        /// Why, for the record.
+        /// Comment for the record.
         #[serde(default)]
         comment: Option<String>,
     },
     /// To an approval: no.
     Reject {
-        /// Why; required.
+        /// The reason; required.
         reason: String,
     },
     /// To a handoff: the person has done it (S0-T3). Taking it over first is not needed: one button
@@ -121,7 +121,7 @@ pub enum Decision {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Completion {
-    /// In their words; bounded.
+    /// Notes; bounded.
     #[serde(default)]
     pub notes: String,
     /// What came of it.
@@ -162,7 +162,7 @@ impl OutcomeType {
 pub enum Disposition {
     /// The run completes.
     Finish,
-    /// The remaining steps run; the agent is told what the person did.
+    /// The remaining steps run; the agent is notified what the person did.
     ReturnToAgent,
 }
 
@@ -170,9 +170,9 @@ pub enum Disposition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActOnRequest {
-    /// Which.
+    /// The id.
     pub id: HoldId,
-    /// What.
+    /// The action.
     pub action: RequestAction,
     /// The version of the request that the person has seen, if it matters to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -191,19 +191,19 @@ pub enum RequestAction {
     /// The person becomes the owner of the run (handoffs): its timer stops, its other live steps are
     /// revoked, the agent is fenced off.
     TakeOver,
-    /// Somebody else has it now.
+    /// A user else has it now.
     Reassign {
         /// `@user.<name>` or `@role.<name>`.
         to: String,
     },
-    /// Somebody else may decide it too; the assignee stays.
+    /// A user else may decide it too; the assignee stays.
     Delegate {
         /// `@user.<name>` or `@role.<name>`.
         to: String,
     },
     /// "Seen": the ladder is quiet for a while, and begins again if nothing is done.
     Acknowledge,
-    /// Not now: it leaves the person's list, and comes back by itself. Where nobody else has it, the ladder
+    /// Not now: it leaves the person's list, and comes back by itself. Where no user else has it, the ladder
     /// waits.
     Snooze {
         /// For how long, in milliseconds: 1 minute to 30 days, never beyond the deadline.
@@ -240,21 +240,21 @@ pub enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestStatus {
-    /// Nobody has decided.
+    /// Undecided.
     Open,
-    /// A handoff that nobody has taken.
+    /// A handoff that no user has taken.
     Offered,
-    /// A handoff that somebody said is theirs.
+    /// A handoff that a user said is theirs.
     Accepted,
     /// A handoff whose run a person owns now.
     TakenOver,
-    /// A handoff that was given to somebody else, who has not said a word.
+    /// A handoff that was given to another user, who has not said a word.
     Reassigned,
     /// A person has decided.
     Decided,
     /// A handoff is done.
     Completed,
-    /// Time was up.
+    /// The deadline passed.
     Expired,
     /// It is not wanted any more.
     Withdrawn,
@@ -274,7 +274,7 @@ impl RequestStatus {
         Self::Withdrawn,
     ];
 
-    /// Whether nobody has decided: what the filter `open` finds.
+    /// Whether no user has decided: what the filter `open` finds.
     #[must_use]
     pub const fn is_open(self) -> bool {
         match self {
@@ -311,15 +311,15 @@ pub struct RequestView {
     pub kind: HoldKind,
     /// Whose; none for a hold that stands alone.
     pub run: Option<RunId>,
-    /// Which step waits.
+    /// The step that waits.
     pub step: Option<String>,
-    /// Which agent asks.
+    /// The agent that asks.
     pub agent: Option<AgentName>,
-    /// Where it stands.
+    /// The status.
     pub status: RequestStatus,
     /// Rises with every change.
     pub version: u64,
-    /// Whom it is put to, as it was asked for; empty: the workspace's owners.
+    /// Whom it is addressed to, as it was asked for; empty: the workspace's owners.
     pub to: Vec<String>,
     /// For people.
     pub question: String,
@@ -329,12 +329,12 @@ pub struct RequestView {
     pub reason: Option<String>,
     /// What helps to decide.
     pub context: Value,
-    /// When time is up; none while frozen, or when there is no deadline.
+    /// The deadline; none while frozen, or when there is no deadline.
     #[serde(default, with = "crate::instant::option")]
     pub deadline: Option<DateTime<Utc>>,
     /// What is left while a pause has stopped the clock, in milliseconds.
     pub remaining_ms: Option<u64>,
-    /// What happens when time is up.
+    /// What happens when the deadline passes.
     pub on_timeout: crate::hold::OnTimeout,
     /// What can be done to it in its state: `respond approve reject complete accept take_over reassign
     /// delegate acknowledge snooze withdraw`. Whether this caller may is decided when it is done.
@@ -367,10 +367,10 @@ pub struct RequestView {
     /// Headline (S0-R2).
     #[serde(default)]
     pub title: Option<String>,
-    /// Who has it, by name; none: any of those it is put to.
+    /// Who has it, by name; none: any of those it is addressed to.
     #[serde(default)]
     pub assignee: Option<String>,
-    /// How urgent it is.
+    /// The priority.
     #[serde(default)]
     pub priority: Priority,
     /// The form of an answer.
@@ -395,11 +395,11 @@ pub struct RequestView {
     /// Who may decide it too: it was delegated to them, or a rung broadened it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
-    /// The answer that counts when time is up, with
+    /// The answer that counts when the deadline passes, with
     /// [`OnTimeout::Default`](crate::hold::OnTimeout::Default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// Until when it is put away: of whoever has it alone; as the API shows it, of whoever looks.
+    /// Until when it is put away: of the caller who has it alone; as the API shows it, of the caller who looks.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -410,7 +410,7 @@ pub struct RequestView {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snoozed_by: Vec<Snooze>,
     /// The version since which nothing has changed that people look at, where that is an older one than
-    /// `version`: whoever has seen it, or one since, still decides.
+    /// `version`: the caller who has seen it, or one since, still decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unchanged_since: Option<u64>,
     /// The request that this one asks again.
@@ -425,7 +425,7 @@ pub struct RequestView {
     /// It has ended, or its timer was stopped, and the scheduler has not confirmed that yet (S0-R4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timer_unconfirmed: bool,
-    /// Who wanted it asked, by name: whoever started the run, or opened the hold, and for whom.
+    /// Who wanted it asked, by name: the user who started the run or opened the hold, and the requester.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked_by: Vec<String>,
     /// What people said, and what is known of the contact, is left out for this reader.
@@ -433,10 +433,10 @@ pub struct RequestView {
     pub redacted: bool,
 }
 
-/// Somebody has put a request away.
+/// A user has put a request away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snooze {
-    /// Who.
+    /// Name of the user, or `service:<name>`.
     pub by: String,
     /// Until when it is not in their list.
     #[serde(with = "crate::instant")]
@@ -446,9 +446,9 @@ pub struct Snooze {
 /// Votes on an approval that needs more than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Votes {
-    /// For it.
+    /// Votes in favour.
     pub have: u32,
-    /// Needed.
+    /// Votes that are needed.
     pub need: u32,
 }
 
@@ -458,9 +458,9 @@ pub struct RequestHistoryEntry {
     /// `opened accepted taken_over reassigned delegated acknowledged snoozed approved rejected answered
     /// completed expired withdrawn escalated`.
     pub action: String,
-    /// Who.
+    /// Name of the user, or `service:<name>`.
     pub by: String,
-    /// When.
+    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
     /// To whom, until when, why: one sentence at most.
@@ -471,12 +471,12 @@ pub struct RequestHistoryEntry {
 /// An answer that came after the request was decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LateAnswer {
-    /// Whose.
+    /// Name of the user.
     pub by: String,
-    /// When.
+    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
-    /// What.
+    /// The data.
     pub data: Value,
 }
 
@@ -484,7 +484,7 @@ pub struct LateAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetRequest {
-    /// Which.
+    /// The id.
     pub id: HoldId,
 }
 query!(GetRequest, "request", RequestView);

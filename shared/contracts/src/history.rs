@@ -17,7 +17,7 @@ pub enum EventType {
     /// A hold ended, or the last pause was lifted.
     #[serde(rename = "run.resumed")]
     RunResumed,
-    /// Somebody paused it.
+    /// An operator paused it.
     #[serde(rename = "run.paused")]
     RunPaused,
     /// It needs an answer from a person.
@@ -29,10 +29,10 @@ pub enum EventType {
     /// People are asked to take it over for a while (S0-AC6).
     #[serde(rename = "handoff.offered")]
     HandoffOffered,
-    /// Somebody has said that it is theirs.
+    /// A user has said that it is theirs.
     #[serde(rename = "handoff.accepted")]
     HandoffAccepted,
-    /// It was given to somebody else: by a person, by its ladder, or because whoever had it is not there.
+    /// It was given to another user: by a person, by its ladder, or because the assignee is not active.
     #[serde(rename = "handoff.reassigned")]
     HandoffReassigned,
     /// A person owns the run: the agent is fenced off (S0-AC7).
@@ -41,10 +41,10 @@ pub enum EventType {
     /// A person has done it (S0-T3).
     #[serde(rename = "handoff.completed")]
     HandoffCompleted,
-    /// Nobody did it in time.
+    /// No user did it in time.
     #[serde(rename = "handoff.expired")]
     HandoffExpired,
-    /// It is not wanted any more, or nobody there may do it.
+    /// It is not wanted any more, or no user there may do it.
     #[serde(rename = "handoff.withdrawn")]
     HandoffWithdrawn,
     /// A message about it could not be handled and lies among the dead letters.
@@ -56,7 +56,7 @@ pub enum EventType {
     /// It failed.
     #[serde(rename = "run.failed")]
     RunFailed,
-    /// Somebody ended it.
+    /// A user ended it.
     #[serde(rename = "run.cancelled")]
     RunCancelled,
     /// A step was dispatched (S2-R11).
@@ -144,13 +144,13 @@ impl std::fmt::Display for EventType {
 pub struct HistoryItem {
     /// From 1, without gaps within a run; also the id of the live event.
     pub seq: u64,
-    /// What kind.
+    /// The type.
     #[serde(rename = "type")]
     pub kind: EventType,
     /// When, by the executor's clock.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
-    /// Whose.
+    /// The run.
     pub run: RunId,
     /// Which step, where it concerns one.
     pub step: Option<String>,
@@ -160,7 +160,7 @@ pub struct HistoryItem {
     pub data: Value,
 }
 
-/// Core message, one a batch and workspace: these runs have new history. It may be lost; whoever
+/// Core message, one a batch and workspace: these runs have new history. It may be lost; the caller who
 /// reads history from a number on misses nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nudge {

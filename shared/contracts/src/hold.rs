@@ -24,7 +24,7 @@ pub use handoff_events::{HandoffEvent, HandoffEventKind, HandoffUpdate, HandoffU
 pub struct DesiredHold {
     /// Which; also the request's id.
     pub id: HoldId,
-    /// Rises with every commit of whoever wants it; lower or equal changes nothing.
+    /// Rises with every commit of the service that wants it; lower or equal changes nothing.
     pub rev: u64,
     /// The state that is wanted.
     pub state: HoldState,
@@ -38,11 +38,11 @@ pub enum HoldState {
     Open {
         /// What is asked, and of whom.
         spec: Box<HoldSpec>,
-        /// When time is up; none: never by itself, the ladder still applies.
+        /// The deadline; none: never by itself, the ladder still applies.
         #[serde(default, with = "crate::instant::option")]
         deadline: Option<DateTime<Utc>>,
     },
-    /// The clock stands still; an answer is kept and takes effect on resume.
+    /// The clock is stopped; an answer is kept and takes effect on resume.
     Frozen {
         /// What was asked: an id that is not known yet is created frozen.
         spec: Box<HoldSpec>,
@@ -55,7 +55,7 @@ pub enum HoldState {
     },
     /// Not wanted any more.
     Withdrawn {
-        /// Why, for people.
+        /// Reason in one sentence.
         reason: String,
         /// Who ended the run; none: the run ended by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub enum HoldState {
     },
 }
 
-/// [`HoldSpec::reason`] of a handoff to somebody who owns the run already: an operator took it over.
+/// [`HoldSpec::reason`] of a handoff to a user who owns the run already: an operator took it over.
 pub const OPERATOR_TAKEOVER: &str = "operator_takeover";
 
 /// What is asked of people; does not change while the hold lives.
@@ -74,7 +74,7 @@ pub struct HoldSpec {
     /// Which step waits; none for a hold that stands alone.
     #[serde(default)]
     pub step: Option<String>,
-    /// Which agent asks.
+    /// The agent that asks.
     #[serde(default)]
     pub agent: Option<AgentName>,
     /// One sentence or more, for people.
@@ -92,7 +92,7 @@ pub struct HoldSpec {
     /// Why it is asked, where it is not the plan's doing: `uncertain`, `missing_input`, or [`OPERATOR_TAKEOVER`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What happens when time is up.
+    /// What happens when the deadline passes.
     #[serde(default)]
     pub on_timeout: OnTimeout,
     /// The answer for [`OnTimeout::Default`].
@@ -108,7 +108,7 @@ pub struct HoldSpec {
     /// Where a person enters what is not to pass through here, instead of options and a schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
-    /// How urgent it is.
+    /// The priority.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
     /// Headline (S0-R2); none: the question.
@@ -129,7 +129,7 @@ pub struct HoldSpec {
     /// Who wanted what is asked for: may not decide it under [`Policy::not_requester`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
-    /// Who is told when nobody acts; empty: the default ladder of its kind and priority.
+    /// Who is notified when no user acts; empty: the default ladder of its kind and priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ladder: Vec<Rung>,
     /// Policies by name, at most one of each kind: what they say when the request is opened holds. A hold
@@ -212,7 +212,7 @@ pub enum Priority {
     High,
     /// Now.
     Urgent,
-    /// Wake somebody.
+    /// Wake a person.
     Critical,
 }
 
@@ -278,7 +278,7 @@ pub struct Task {
     pub id: String,
     /// `Personal outreach to [contact]`.
     pub title: String,
-    /// Why, in sentences.
+    /// The reason, in sentences.
     #[serde(default)]
     pub description: String,
     /// `agent-handoff`, `requires-review`, `warm-lead`.
@@ -289,11 +289,11 @@ pub struct Task {
     pub priority: Priority,
 }
 
-/// Who of those that a request is put to gets it.
+/// Who of those that a request is addressed to gets it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Assign {
-    /// All are told, and whoever is first takes it.
+    /// All are notified, and the caller who is first takes it.
     #[default]
     Anyone,
     /// The active member with the fewest open requests; on a tie the first by name.
@@ -315,7 +315,7 @@ pub struct Policy {
     /// Approvals that are needed, each by another person: 1 to 20. One rejection ends it.
     #[serde(default = "one")]
     pub need: u32,
-    /// Whoever wanted it may not decide it.
+    /// The requester may not decide it.
     #[serde(default)]
     pub not_requester: bool,
 }
@@ -341,7 +341,7 @@ impl Policy {
     }
 }
 
-/// One rung of a ladder: what happens if nobody has acted by then (S4-R15). Fires once.
+/// One rung of a ladder: what happens if no user has acted by then (S4-R15). Fires once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rung {
     /// Time from when it was asked, in milliseconds; a pause stops this clock too.
@@ -358,9 +358,9 @@ pub struct Rung {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RungAct {
-    /// Somebody is told.
+    /// Users are notified.
     Notify,
-    /// Somebody else has it now.
+    /// A user else has it now.
     Reassign,
     /// It becomes more urgent.
     Raise,
@@ -372,7 +372,7 @@ pub enum RungAct {
     Fail,
 }
 
-/// What happens when nobody has decided in time.
+/// What happens when no user has decided in time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
@@ -385,7 +385,7 @@ pub enum OnTimeout {
     Default,
     /// The run goes on.
     Continue,
-    /// Request and run stay; the next rung is told; an answer still counts.
+    /// Request and run stay; the next rung is notified; an answer still counts.
     Escalate,
 }
 
@@ -417,7 +417,7 @@ pub enum HoldOutcome {
     /// A person took the run over: the hold stays, its timer has stopped, the agent is fenced off;
     /// [`HoldOutcome::Completed`] follows.
     TakenOver,
-    /// Time was up.
+    /// The deadline passed.
     Timeout,
     /// It was not wanted any more.
     Cancelled,
@@ -442,16 +442,16 @@ impl HoldOutcome {
     }
 }
 
-/// What the owner says to one [`DesiredHold`].
+/// Reply of the owner to one [`DesiredHold`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SetHoldReply {
-    /// It is so now.
+    /// The state was set.
     Set,
     /// A newer desired state came before, or the same one.
     Stale,
     /// A person has decided: that stays, and is sent again.
     Decided,
-    /// Time was up: that stays, and is sent again.
+    /// The deadline passed: that stays, and is sent again.
     TimedOut,
 }

@@ -16,10 +16,10 @@ pub const URL_BYTES_MAX: usize = 2 * 1024;
 /// Longest label, in characters.
 pub const LABEL_CHARS_MAX: usize = 100;
 
-/// The answer of whoever has entered it.
+/// The answer of the caller who has entered it.
 pub const DONE: &str = "done";
 
-/// The answer of whoever does not want to.
+/// The answer of the caller who does not want to.
 pub const DECLINED: &str = "declined";
 
 /// Where a person enters what is not to pass through Holdpoint.
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// A secret that somebody writes where it does not belong is not sent around.
+    /// A secret that a user writes where it does not belong is not sent around.
     #[test]
     fn only_that_it_is_done_is_an_answer() {
         assert_eq!(answer_faults(&json!(DONE)), []);

@@ -33,7 +33,7 @@ pub trait Command: Serialize + DeserializeOwned + Send {
     const SERVICE: &'static str;
     /// Last token of its subject, imperative.
     const VERB: &'static str;
-    /// What the owner answers after its commit.
+    /// The reply of the owner, after its commit.
     type Reply: Serialize + DeserializeOwned + Send;
 
     /// Id of the aggregate it is for: decides the partition.
@@ -70,7 +70,7 @@ pub trait Query: Serialize + DeserializeOwned + Send {
 /// The body of a command on the bus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope<C> {
-    /// On whose behalf.
+    /// The actor on whose behalf it is sent.
     pub actor: Actor,
     /// Who the caller is, signed by the gateway (`holdpoint-auth`). Without it the command has the
     /// rights that its subject has, and never the right to decide.

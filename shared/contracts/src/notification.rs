@@ -1,4 +1,4 @@
-//! Commands and queries of the notification service: who is told what, and by which way.
+//! Commands and queries of the notification service: who is notified what, and by which way.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, NotificationId, RunId, UserName, WebhookId};
@@ -60,16 +60,16 @@ command!(
 /// One thing that happened to one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestEvent {
-    /// Of which request.
+    /// The request.
     pub id: HoldId,
     /// The request's version after it: with the id, what this fact is known by. At most one fact a
-    /// version; the same one again tells nobody twice.
+    /// version; the same one again tells no user twice.
     pub rev: u64,
     /// What happened.
     pub kind: RequestEventKind,
     /// Who did it; none: time.
     pub by: Option<String>,
-    /// When.
+    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
     /// Whom it concerns: `@user.<name>`, `@role.<name>`; empty: the workspace's owners. The reader
@@ -79,31 +79,31 @@ pub struct RequestEvent {
     pub request: Box<RequestView>,
 }
 
-/// What can happen to a request that somebody is told of.
+/// What can happen to a request that a user is notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestEventKind {
-    /// It is asked: those it is put to are told.
+    /// It is asked: those it is addressed to are notified.
     Opened,
-    /// Somebody has it now: that person is told.
+    /// A user has it now: that person is notified.
     Assigned,
-    /// A rung has fired, or its deadline passed: the rung's people are told.
+    /// A rung has fired, or its deadline passed: the rung's people are notified.
     Escalated,
-    /// Somebody took the run over: what was sent of it says so.
+    /// A user took the run over: what was sent of it says so.
     TakenOver,
     /// It has ended by a person: what was sent of it says so; a callback is called.
     Decided,
-    /// Time was up: as for decided.
+    /// The deadline passed: as for decided.
     Expired,
     /// It is not wanted any more: as for decided.
     Withdrawn,
 }
 
-/// What the notification service says to one [`RequestEvent`].
+/// Reply of the notification service to one [`RequestEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventRecorded {
-    /// It is stored, and those it concerns are told.
+    /// It is stored, and those it concerns are notified.
     Stored,
     /// It was known.
     Known,
@@ -124,7 +124,7 @@ impl RequestEventKind {
         }
     }
 
-    /// Whether nobody has to do anything with the request any more.
+    /// Whether no user has to do anything with the request any more.
     #[must_use]
     pub const fn is_end(self) -> bool {
         match self {
@@ -140,7 +140,7 @@ impl RequestEventKind {
 pub enum NotificationType {
     /// Something is due.
     TaskDue,
-    /// Somebody has it now.
+    /// A user became the assignee.
     TaskAssigned,
     /// A deal was won.
     DealWon,
@@ -148,9 +148,9 @@ pub enum NotificationType {
     DealLost,
     /// A new lead.
     NewLead,
-    /// A run has ended that somebody watches.
+    /// A run has ended that a user watches.
     WorkflowComplete,
-    /// Somebody was named.
+    /// A user was named.
     Mention,
     /// Of the installation itself: a webhook was disabled.
     System,
@@ -162,7 +162,7 @@ pub enum NotificationType {
     ApprovalRequested,
     /// An answer is asked for.
     InputRequested,
-    /// Nobody has acted in time.
+    /// No user has acted in time.
     Escalation,
 }
 
@@ -170,7 +170,7 @@ pub enum NotificationType {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadNotification {
-    /// Which.
+    /// The id.
     pub id: NotificationId,
 }
 command!(
@@ -181,7 +181,7 @@ command!(
 );
 
 /// What callbacks of the workspace are signed with; made when it is first asked for. Needs
-/// the signed assertion of somebody who may administer.
+/// the signed assertion of a user who may administer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShowWebhookSecret {}
@@ -203,7 +203,7 @@ pub struct WebhookSecretView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListDeliveries {
-    /// Of which request.
+    /// The request.
     pub request: HoldId,
     /// 1 to 500.
     pub limit: u64,
@@ -282,7 +282,7 @@ pub enum DeliveryState {
     Sent,
     /// It is given up; `last_error` says why.
     Failed,
-    /// Nobody wants it any more: what it is of is over, or whom it was for does not want to be told
+    /// No user wants it any more: what it is of is over, or whom it was for does not want to be notified
     /// this way; `last_error` says which.
     Dropped,
 }
@@ -292,11 +292,11 @@ pub enum DeliveryState {
 pub struct DeliveryView {
     /// The same for every try: `webhook-id` of a callback, webhook or chat, in the `Message-ID` of a mail.
     pub id: String,
-    /// Of which notification.
+    /// The notification.
     pub notification: NotificationId,
-    /// By which way.
+    /// The channel.
     pub channel: Channel,
-    /// To whom, where it goes to a person.
+    /// To whom, if it goes to a user.
     pub person: Option<UserName>,
     /// To which webhook, where it goes to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -312,10 +312,10 @@ pub struct DeliveryView {
     /// What it waits for until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<PendingReason>,
-    /// Ways by which its person could not be told of the same, in order; the deliveries by them say why.
+    /// Ways by which its person could not be notified of the same, in order; the deliveries by them say why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Channel>,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<String>,
     /// What the other side said when it took it: its status, or the mail's `Message-ID`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -335,16 +335,16 @@ pub struct DeliveryView {
 /// One person's copy of a notification as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotificationView {
-    /// The same for all people who are told.
+    /// The same for all people who are notified.
     pub id: NotificationId,
     /// What it is about.
     #[serde(rename = "type")]
     pub kind: NotificationType,
-    /// Headline.
+    /// The title.
     pub title: String,
     /// In sentences.
     pub message: String,
-    /// How urgent it is.
+    /// The priority.
     pub priority: Priority,
     /// Where to act: `/tasks/{task}?action=…`, below the address of the installation.
     pub action_url: String,
@@ -357,7 +357,7 @@ pub struct NotificationView {
     /// When it happened.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
-    /// When this person has read it, or nobody had to any more.
+    /// When this person has read it, or no user had to any more.
     #[serde(default, with = "crate::instant::option")]
     pub read_at: Option<DateTime<Utc>>,
     /// How the request ended, once it has, and is not asked again; or who took its run over.
@@ -372,11 +372,11 @@ pub struct NotificationView {
 pub struct RequestEnd {
     /// `decided`, `expired`, `withdrawn`, `taken_over`.
     pub state: RequestEventKind,
-    /// How, where somebody or time decided.
+    /// How, where a user or time decided.
     pub outcome: Option<HoldOutcome>,
-    /// Who; none: time.
+    /// Name of the user; none: a timeout.
     pub by: Option<String>,
-    /// When.
+    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
 }
@@ -385,9 +385,9 @@ pub struct RequestEnd {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetNotification {
-    /// Whose copy.
+    /// The user.
     pub person: UserName,
-    /// Which.
+    /// The id.
     pub id: NotificationId,
 }
 query!(GetNotification, "notification", NotificationView);
@@ -396,7 +396,7 @@ query!(GetNotification, "notification", NotificationView);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListNotifications {
-    /// Whose.
+    /// The user.
     pub person: UserName,
     /// Only those that were not read.
     #[serde(default)]
@@ -411,12 +411,12 @@ query!(ListNotifications, "notifications", Page<NotificationView>);
 /// One core message a batch: whose notifications have changed. May be lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotificationNudge {
-    /// Who; empty: many.
+    /// Names of the users; empty: many.
     pub people: Vec<UserName>,
 }
 
 impl NotificationNudge {
-    /// Whether somebody's notifications may have changed.
+    /// Whether a user's notifications may have changed.
     #[must_use]
     pub fn concerns(&self, person: &UserName) -> bool {
         self.people.is_empty() || self.people.contains(person)

@@ -4,7 +4,7 @@
 //! client needs. `holdpoint nats-config` writes it as a server configuration.
 //!
 //! A stream is made and changed by the one service that owns it, for its settings can make the server
-//! publish what its owner may not. Nobody may delete, purge or read a stream by its API.
+//! publish what its owner may not. No user may delete, purge or read a stream by its API.
 
 #[cfg(test)]
 mod tests;
@@ -185,11 +185,11 @@ const PROGRAM_EXECUTOR: [&str; 12] = [
 /// Commands of the handoff service that a program may publish.
 const PROGRAM_HANDOFF: [&str; 3] = [OpenHold::VERB, AskAgain::VERB, WithdrawHold::VERB];
 
-/// What a program may ask the handoff service. Users are for those who administer, and what somebody is
-/// told is theirs alone: the gateway asks for that, which has seen who wants it.
+/// What a program may ask the handoff service. Users are for those who administer, and what a user is
+/// notified is theirs alone: the gateway asks for that, which has seen who wants it.
 const PROGRAM_LOOKS: [&str; 4] = ["request", "requests", "policy", "policies"];
 
-/// Whether programs or workers may publish a command too: then its actor is a name that nobody vouches
+/// Whether programs or workers may publish a command too: then its actor is a name that no user vouches
 /// for, and is never taken for a service.
 #[must_use]
 pub fn is_open_to_programs(service: &str, verb: &str) -> bool {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Code of what is told of one of several that are done all or none: it was not done, because another
+/// Code of what is notified of one of several that are done all or none: it was not done, because another
 /// one was refused.
 pub const BATCH_ABORTED: &str = "batch_aborted";
 
@@ -80,7 +80,7 @@ impl Problem {
         }
     }
 
-    /// 404: there is no such thing (or it is somebody else's).
+    /// 404: there is no such thing (or it is another user's).
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(404, "not_found", detail)
     }

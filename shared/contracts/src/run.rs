@@ -19,7 +19,7 @@ pub enum RunStatus {
     Waiting,
     /// Stands at a risky step.
     AwaitingApproval,
-    /// Stands at a question.
+    /// It waits for an answer.
     AwaitingInput,
     /// Suspended with a snapshot.
     PausedForIntervention,
@@ -27,7 +27,7 @@ pub enum RunStatus {
     Completed,
     /// A step failed for good, or the run could not go on.
     Failed,
-    /// Somebody ended it.
+    /// A user ended it.
     Cancelled,
 }
 
@@ -107,7 +107,7 @@ pub enum StepStatus {
     InProgress,
     /// A hold keeps it.
     Waiting,
-    /// Its worker went silent.
+    /// Its worker sends no heartbeats.
     Stale,
     /// Its worker may or may not have done it; a person decides.
     Uncertain,
@@ -154,20 +154,20 @@ impl std::fmt::Display for StepStatus {
 pub enum FailureClass {
     /// The agent's plan or one of its tools.
     Agent,
-    /// Nobody answered in time.
+    /// No answer came before the deadline.
     HumanTimeout,
     /// A rule or a person said no.
     Policy,
     /// The system or something it needs.
     Infra,
-    /// Somebody cancelled it.
+    /// A user cancelled it.
     Cancelled,
 }
 
 /// Why a run failed or was cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Whose doing.
+    /// The class of the failure.
     pub class: FailureClass,
     /// Stable, snake case.
     pub code: String,
@@ -230,14 +230,14 @@ impl std::fmt::Display for HoldKind {
 pub struct WaitingOn {
     /// Also the request's id where a person is asked.
     pub id: HoldId,
-    /// What it waits for.
+    /// The kind of the hold.
     pub kind: HoldKind,
     /// The step that waits; empty: the run as a whole.
     pub step: String,
-    /// Whom: `@user.<name>` or `@role.<name>`; empty: the workspace's owners, or nobody.
+    /// Whom: `@user.<name>` or `@role.<name>`; empty: the workspace's owners, or no user.
     #[serde(rename = "for", default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<String>,
-    /// Since when.
+    /// Since this instant.
     #[serde(with = "crate::instant")]
     pub since: DateTime<Utc>,
     /// Until when; none while the clock is stopped by a pause.
@@ -245,7 +245,7 @@ pub struct WaitingOn {
     pub until: Option<DateTime<Utc>>,
     /// What is left of the wait, in milliseconds, while a pause has stopped the clock.
     pub remaining_ms: Option<u64>,
-    /// What happens then.
+    /// Effect of the timeout.
     pub then: String,
 }
 
@@ -308,9 +308,9 @@ pub struct StepView {
     pub id: String,
     /// `tool`, `wait`, `ask` or `handoff`.
     pub kind: String,
-    /// Where it stands.
+    /// The status.
     pub status: StepStatus,
-    /// What it calls.
+    /// The tool.
     pub tool: Option<ToolName>,
     /// One line for people: what this step does.
     pub action: String,
@@ -354,7 +354,7 @@ pub struct LeaseEvent {
     pub action: LeaseAction,
     /// The node that it concerns.
     pub node: NodeName,
-    /// When.
+    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
     /// Number of the dispatch.
@@ -390,7 +390,7 @@ impl LeaseAction {
 pub struct RunView {
     /// Its id.
     pub id: RunId,
-    /// Which agent.
+    /// The agent.
     pub agent: AgentName,
     /// Which version of it.
     pub version: u32,
@@ -401,13 +401,13 @@ pub struct RunView {
     pub resume_at: Option<DateTime<Utc>>,
     /// One sentence: what is going on.
     pub message: String,
-    /// Whom it is about.
+    /// The contact that the run is about.
     pub contact: Option<ContactId>,
-    /// Given at the start.
+    /// Labels given at the start.
     pub labels: BTreeMap<String, String>,
-    /// What keeps it.
+    /// The holds that it waits for.
     pub waiting_on: Vec<WaitingOn>,
-    /// Who stopped it.
+    /// The pauses of the run.
     pub paused_by: Vec<PausedBy>,
     /// What people are to answer, in short (S2-R12); the inbox has all of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -415,7 +415,7 @@ pub struct RunView {
     /// The person who owns the run: nothing of the agent starts until they hand it back (S0-AC7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_over_by: Option<String>,
-    /// Since when.
+    /// Since this instant.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -433,7 +433,7 @@ pub struct RunView {
     pub result: Option<Value>,
     /// Why it failed or was cancelled.
     pub failure: Option<Failure>,
-    /// Where its time went.
+    /// Its time by activity.
     pub clocks: Clocks,
     /// When it was accepted.
     #[serde(with = "crate::instant")]

@@ -11,7 +11,7 @@ pub const SERVICE: &str = "scheduler";
 /// The timers that are wanted; one message a batch of the service that wants them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetTimers {
-    /// The service that is told when they are due.
+    /// The service that is notified when they are due.
     pub owner: String,
     /// At least one.
     pub timers: Vec<SetTimer>,
@@ -33,7 +33,7 @@ pub struct SetTimer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SetTimerReply {
-    /// It is so now.
+    /// The state was set.
     Set,
     /// A newer desired state came before, or the same one.
     Stale,
@@ -55,7 +55,7 @@ impl Command for SetTimers {
 /// A bucket that a schedule has fired, or that is due at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DueBucket {
-    /// Which shard.
+    /// The shard.
     pub shard: u32,
     /// The second, counted from 1970, within which its timers are due.
     pub second: i64,

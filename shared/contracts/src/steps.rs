@@ -14,13 +14,13 @@ use crate::run::ActionResult;
 /// A dispatched step on its queue. A delivery of it only reserves; a grant starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepDispatch {
-    /// Whose run.
+    /// The workspace of the run.
     pub workspace: Workspace,
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Which agent.
+    /// The agent.
     pub agent: AgentName,
-    /// Which step.
+    /// The step.
     pub step: String,
     /// Number of this dispatch: the fence on everything the worker sends about it.
     pub dispatch: u64,
@@ -92,9 +92,9 @@ pub struct StartSteps {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartStep {
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Which step.
+    /// The step.
     pub step: String,
     /// As in the dispatch.
     pub dispatch: u64,
@@ -138,7 +138,7 @@ impl Command for StartSteps {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepResults {
-    /// Who did them.
+    /// The node that ran them.
     pub node: NodeName,
     /// At least one.
     pub results: Vec<StepResult>,
@@ -148,9 +148,9 @@ pub struct StepResults {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepResult {
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Which step.
+    /// The step.
     pub step: String,
     /// As in the dispatch; a lower one than the current is kept as evidence and never applied.
     pub dispatch: u64,
@@ -194,9 +194,9 @@ impl Command for StepResults {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
-    /// Who.
+    /// The node.
     pub node: NodeName,
-    /// What it can do.
+    /// The tools that it offers.
     pub tools: Vec<ToolName>,
     /// The steps it works on: each a granted one.
     pub working: Vec<StepRef>,
@@ -213,9 +213,9 @@ pub struct Heartbeat {
 pub struct StepRef {
     /// Whose run: a node may work for several.
     pub workspace: Workspace,
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Which step.
+    /// The step.
     pub step: String,
     /// As in the dispatch.
     pub dispatch: u64,
@@ -244,7 +244,7 @@ impl Command for Heartbeat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deregister {
-    /// Who.
+    /// The node.
     pub node: NodeName,
 }
 
@@ -262,13 +262,13 @@ impl Command for Deregister {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum NodeStatus {
-    /// It beats.
+    /// Its heartbeats arrive.
     Up,
     /// Its timer went off; it is being asked.
     Suspect,
-    /// It takes nothing more.
+    /// It finishes its steps and takes no more.
     Draining,
-    /// Silent, or gone.
+    /// Its heartbeats stopped, or it deregistered.
     Down,
 }
 
@@ -277,12 +277,12 @@ pub enum NodeStatus {
 pub struct NodeView {
     /// Its name.
     pub node: NodeName,
-    /// Whether it is there.
+    /// The status.
     pub status: NodeStatus,
-    /// When it last beat.
+    /// Its last heartbeat.
     #[serde(with = "crate::instant")]
     pub last_seen: DateTime<Utc>,
-    /// What it can do.
+    /// The tools that it offers.
     pub tools: Vec<ToolName>,
     /// Steps that wait at the node for a place.
     pub queue_depth: u64,
@@ -293,11 +293,11 @@ pub struct NodeView {
 /// One lease as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimView {
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Which step.
+    /// The step.
     pub step: String,
-    /// Who.
+    /// The node.
     pub node: NodeName,
     /// Number of the dispatch.
     pub dispatch: u64,

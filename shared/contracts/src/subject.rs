@@ -123,13 +123,13 @@ pub fn live(workspace: &Workspace, service: &str) -> String {
     format!("hp.{workspace}.live.{service}")
 }
 
-/// Users of some workspace have changed: whoever keeps copies of them looks.
+/// Users of some workspace have changed: the caller who keeps copies of them looks.
 #[must_use]
 pub fn live_users() -> String {
     format!("hp.{SYSTEM_WORKSPACE}.live.{}", crate::handoff::SERVICE)
 }
 
-/// Hand-outs of one queue; the queue is the tool unless said.
+/// Hand-outs of one queue; the queue is the tool by default.
 #[must_use]
 pub fn steps(workspace: &Workspace, queue: &str) -> String {
     format!("hp.{workspace}.steps.{}", subject_token(queue))

@@ -48,7 +48,7 @@ pub struct ToolSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpCall {
-    /// `POST` unless said.
+    /// Default `POST`.
     #[serde(default = "post")]
     pub method: String,
     /// `http://` or `https://`.

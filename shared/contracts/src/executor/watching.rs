@@ -1,4 +1,4 @@
-//! Which ends of runs the executor tells of: those of runs and agents that somebody watches, or all.
+//! Which ends of runs the executor tells of: those of runs and agents that a user watches, or all.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::SERVICE;
 use crate::message::{Command, Reply};
 use crate::notification::{RunEnded, Watched};
 
-/// The ends of these are told with [`RecordRunEnds`](crate::notification::NoteEnds) from the commit of this on.
+/// The ends of these are notified with [`RecordRunEnds`](crate::notification::NoteEnds) from the commit of this on.
 /// Again changes nothing that anybody sees. 404 for what is not there, 422 for a request: its end is not
 /// the executor's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ command!(
     |it| it.of.first().map(ToString::to_string).unwrap_or_default()
 );
 
-/// Whose ends are told.
+/// The runs whose ends are reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEndsOf {

@@ -48,7 +48,7 @@ pub struct Field {
     pub required: bool,
     /// What stands there at first.
     pub default: Option<Value>,
-    /// What may stand there.
+    /// The type of the value.
     pub kind: FieldKind,
 }
 
@@ -57,7 +57,7 @@ pub struct Field {
 pub enum FieldKind {
     /// A text.
     Text {
-        /// Of which shape.
+        /// The format.
         format: Option<Format>,
         /// Shortest, in characters.
         min: Option<usize>,

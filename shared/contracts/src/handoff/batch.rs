@@ -15,7 +15,7 @@ use crate::message::{Command, Reply};
 pub struct DecideRequests {
     /// Which: 1 to [`DecideRequests::IDS_MAX`], each once, in any partition.
     pub ids: Vec<HoldId>,
-    /// What.
+    /// The decision.
     pub decision: Decision,
     /// The versions of some of them that the person has seen, where that matters to them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -1,4 +1,4 @@
-//! Which requests somebody looks for, and in which order.
+//! Which requests a user looks for, and in which order.
 
 use holdpoint_ids::{RunId, UserName};
 use serde::{Deserialize, Serialize};
@@ -31,13 +31,13 @@ pub struct ListRequests {
     /// Only what is put away for later (`true`), or only what is not (`false`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snoozed: Option<bool>,
-    /// By whom; none: by whoever has it.
+    /// By whom; none: by the assignee.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snoozed_by: Option<UserName>,
-    /// In which order.
+    /// The order.
     #[serde(default, skip_serializing_if = "ListOrder::is_newest")]
     pub order: ListOrder,
-    /// As cards for people: no timers, which ask nobody, and in place of a context above 8 KiB
+    /// As cards for people: no timers, which ask no user, and in place of a context above 8 KiB
     /// `{"omitted": true}`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cards: bool,

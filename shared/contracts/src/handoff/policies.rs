@@ -1,4 +1,4 @@
-//! Policies of a workspace, by name: who approves, and who is told when nobody acts.
+//! Policies of a workspace, by name: who approves, and who is notified when no user acts.
 //!
 //! The same types are the bodies of `/policies`: what is shown can be sent back. A request that names a
 //! policy keeps what the policy said when the request was opened.
@@ -17,7 +17,7 @@ use crate::run::Page;
 /// Makes a policy, or changes it; what is open keeps what it was opened with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutPolicy {
-    /// Which.
+    /// The name.
     pub name: PolicyName,
     /// What it says from now on.
     #[serde(flatten)]
@@ -27,11 +27,11 @@ command!(PutPolicy, "put_policy", PolicyView, |it| it
     .name
     .to_string());
 
-/// Forgets a policy; what is open keeps what it was opened with, and whoever names it later is told.
+/// Forgets a policy; what is open keeps what it was opened with, and a later use of its name is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeletePolicy {
-    /// Which.
+    /// The name.
     pub name: PolicyName,
 }
 command!(DeletePolicy, "delete_policy", PolicyView, |it| it
@@ -42,7 +42,7 @@ command!(DeletePolicy, "delete_policy", PolicyView, |it| it
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetPolicy {
-    /// Which.
+    /// The name.
     pub name: PolicyName,
 }
 query!(GetPolicy, "policy", PolicyView);
@@ -59,7 +59,7 @@ query!(ListPolicies, "policies", Page<PolicyView>);
 pub enum PolicyRules {
     /// Who decides, and how many of them.
     Approval(ApprovalRules),
-    /// Who is told, and what happens, when nobody acts.
+    /// Who is notified, and what happens, when no user acts.
     Escalation(EscalationRules),
 }
 
@@ -67,7 +67,7 @@ pub enum PolicyRules {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRules {
-    /// `@user.<name>`, `@role.<name>`; empty: whoever the request names, or the workspace's owners.
+    /// `@user.<name>`, `@role.<name>`; empty: the caller who the request names, or the workspace's owners.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -77,7 +77,7 @@ pub struct ApprovalRules {
     /// Approvals that are needed, each by another person: 1 to 20.
     #[serde(default = "one")]
     pub need: u32,
-    /// Whoever wanted it may not decide it.
+    /// The requester may not decide it.
     #[serde(default)]
     pub not_requester: bool,
     /// How long a hold, or what a step asks, waits where it says nothing itself.
@@ -96,11 +96,11 @@ const fn one() -> u32 {
     1
 }
 
-/// Who is told, and what happens, when nobody acts (S4-R15).
+/// Who is notified, and what happens, when no user acts (S4-R15).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EscalationRules {
-    /// At least one; each fires once. Where none of them is the last word, the owners are told a day
+    /// At least one; each fires once. Where none of them is the last word, the owners are notified a day
     /// after the last.
     pub rungs: Vec<PolicyRung>,
     /// What stops the rungs, besides a decision.
@@ -109,7 +109,7 @@ pub struct EscalationRules {
     /// When the rungs count and fire; none: always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calendar: Option<Calendar>,
-    /// How long a request is quiet once somebody has acknowledged it; then its rungs have their turn again:
+    /// How long a request is quiet once a user has acknowledged it; then its rungs have their turn again:
     /// 1 minute to 30 days. None: as long as its first rung waits, half an hour at least.
     #[serde(
         default,
@@ -132,7 +132,7 @@ pub struct Calendar {
     pub from: String,
     /// When it ends: `17:30`, at most `24:00`.
     pub to: String,
-    /// Days on which nobody works.
+    /// Days on which no user works.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holidays: Vec<NaiveDate>,
 }
@@ -242,10 +242,10 @@ pub struct Repeat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopOn {
-    /// Somebody has accepted it: from then on they are reminded after a day, and the owners are told
+    /// A user has accepted it: from then on they are reminded after a day, and the owners are notified
     /// after three.
     Accept,
-    /// Somebody has seen it: no rung for [`EscalationRules::acknowledged_for`], and then a new round of
+    /// A user has seen it: no rung for [`EscalationRules::acknowledged_for`], and then a new round of
     /// them. It is so for every request, whether it is written or not.
     Acknowledge,
 }
@@ -253,9 +253,9 @@ pub enum StopOn {
 /// A policy as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyView {
-    /// Which.
+    /// The name.
     pub name: PolicyName,
-    /// What it says.
+    /// The rules.
     #[serde(flatten)]
     pub rules: PolicyRules,
     /// Rises with every change; 0: built in.

@@ -13,7 +13,7 @@ use crate::run::Page;
 pub struct PutUser {
     /// Who; `@user.<name>`.
     pub name: UserName,
-    /// Where mails go.
+    /// The mail address.
     #[serde(default)]
     pub email: Option<String>,
     /// Built-in ones grant rights (`owner admin operator member viewer agent`), any other is for
@@ -27,7 +27,7 @@ command!(PutUser, "put_user", UserView, |it| it.name.to_string());
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DisableUser {
-    /// Who.
+    /// Name of the user.
     pub name: UserName,
 }
 command!(DisableUser, "disable_user", UserView, |it| it
@@ -39,7 +39,7 @@ command!(DisableUser, "disable_user", UserView, |it| it
 pub struct UserView {
     /// `@user.<name>`.
     pub name: UserName,
-    /// Where mails go.
+    /// The mail address.
     pub email: Option<String>,
     /// In alphabetical order.
     pub roles: Vec<RoleName>,
@@ -53,7 +53,7 @@ pub struct UserView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetUser {
-    /// Who.
+    /// Name of the user.
     pub name: UserName,
 }
 query!(GetUser, "user", UserView);
@@ -85,7 +85,7 @@ query!(ListUserChanges, "user_changes", Vec<UserChange>);
 pub struct UserChange {
     /// From 1.
     pub seq: u64,
-    /// Whose.
+    /// The workspace.
     pub workspace: holdpoint_ids::Workspace,
     /// As it now is.
     pub user: UserView,

@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use super::{HandoffEvent, HoldOutcome};
 
-/// How a hold was closed; sent again until the executor has confirmed it.
+/// How a hold was closed; sent again until the executor has acknowledged it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HoldClosed {
-    /// Which.
+    /// The id.
     pub id: HoldId,
     /// Of the owner's row, which its confirmation goes back to. The executor judges by what is said: by
     /// when it ended, and by which deadline.
     pub rev: u64,
-    /// How.
+    /// The outcome.
     pub outcome: HoldOutcome,
     /// The answer, the notes, the comment.
     #[serde(default)]
     pub data: Value,
     /// Who decided; `service:scheduler` when time did.
     pub by: String,
-    /// When.
+    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
     /// What was done with a handoff before, as far as the executor has not confirmed it: so that a
@@ -45,7 +45,7 @@ pub struct EndedByRung {
     pub deadline: Option<DateTime<Utc>>,
 }
 
-/// What the executor says to one [`HoldClosed`].
+/// Reply of the executor to one [`HoldClosed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CloseReply {

@@ -5,12 +5,12 @@ use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 
 /// What was done with a run's handoff that stands, for the history of the run; sent again until the
-/// executor has confirmed it.
+/// executor has acknowledged it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandoffUpdate {
-    /// Which.
+    /// The id.
     pub id: HoldId,
-    /// Of the owner's row: everything up to it is among these, or was confirmed before.
+    /// Of the owner's row: everything up to it is among these, or was acknowledged before.
     pub rev: u64,
     /// At least one, in order. Those that the executor knows change nothing.
     pub handoff_events: Vec<HandoffEvent>,
@@ -21,15 +21,15 @@ pub struct HandoffUpdate {
 pub struct HandoffEvent {
     /// Version of the request that it made: rises, and tells it apart from any other.
     pub rev: u64,
-    /// What.
+    /// The kind.
     #[serde(rename = "do")]
     pub kind: HandoffEventKind,
     /// Who; `service:scheduler` where the ladder did.
     pub by: String,
-    /// When.
+    /// The instant.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
-    /// Whom it is put to since; empty where nobody else has it than before, or the owners.
+    /// Whom it is addressed to since; empty if the assignee stays the same, or if it goes to the owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
     /// With [`HandoffEventKind::Timed`]: time from when it was asked, in milliseconds.
@@ -41,9 +41,9 @@ pub struct HandoffEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoffEventKind {
-    /// Somebody said that it is theirs.
+    /// A user said that it is theirs.
     Accepted,
-    /// Somebody else has it.
+    /// The assignee changed.
     Reassigned,
     /// A person owns the run. With [`HoldOutcome::TakenOver`](super::HoldOutcome::TakenOver) that is the close itself; here it comes
     /// first where a later close has overtaken it.
@@ -52,7 +52,7 @@ pub enum HandoffEventKind {
     Timed,
 }
 
-/// What the executor says to one [`HandoffUpdate`].
+/// Reply of the executor to one [`HandoffUpdate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoffUpdateReply {

@@ -1,4 +1,4 @@
-//! How runs ended that somebody watches, or that a webhook wants.
+//! How runs ended that a user watches, or that a webhook wants.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, RunId};
@@ -8,7 +8,7 @@ use super::SERVICE;
 use crate::message::{Command, Reply};
 use crate::run::RunStatus;
 
-/// Runs that have ended; one message a batch of the executor, sent again until it is confirmed (S0-T4).
+/// Runs that have ended; one message a batch of the executor, sent again until it is acknowledged (S0-T4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordRunEnds {
     /// At least one.
@@ -28,9 +28,9 @@ command!(
 /// How one run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnded {
-    /// Which.
+    /// The run.
     pub run: RunId,
-    /// Of which agent.
+    /// The agent.
     pub agent: AgentName,
     /// `completed`, `failed` or `cancelled`.
     pub status: RunStatus,
@@ -45,26 +45,26 @@ pub struct RunEnded {
     /// When it ended; with the run, what this is known by.
     #[serde(with = "crate::instant")]
     pub ended_at: DateTime<Utc>,
-    /// How often somebody had begun to watch its agent; 0: nobody watches that, as far as is known.
+    /// How often a user had begun to watch its agent; 0: no user watches that, as far as is known.
     #[serde(default)]
     pub watch: u64,
-    /// How often all ends of the workspace were asked for; 0: nobody wants them, as far as is known.
+    /// How often all ends of the workspace were asked for; 0: no user wants them, as far as is known.
     #[serde(default)]
     pub workspace_watch: u64,
 }
 
-/// What the notification service says to one [`RunEnded`].
+/// Reply of the notification service to one [`RunEnded`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEndRecorded {
-    /// Those who want this end are told. Others may want the next one.
+    /// Those who want this end are notified. Others may want the next one.
     Told,
     /// It was known.
     Known,
-    /// Nobody watches the run, nor its agent, and no webhook wants ends of runs. Nothing more need be told
-    /// of the agent, and of the workspace, until somebody asks for it once more than so often.
+    /// No user watches the run, nor its agent, and no webhook wants ends of runs. Nothing more need be notified
+    /// of the agent, and of the workspace, until a user asks for it once more than so often.
     Nobody {
-        /// Which agent.
+        /// The agent.
         agent: AgentName,
         /// As in [`RunEnded::watch`].
         watch: u64,
@@ -77,7 +77,7 @@ pub enum RunEndRecorded {
 /// The end that a notification tells of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
-    /// Of which agent's run.
+    /// The agent of the run.
     pub agent: AgentName,
     /// `completed`, `failed` or `cancelled`.
     pub status: RunStatus,

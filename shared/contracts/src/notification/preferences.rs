@@ -1,4 +1,4 @@
-//! By which ways a person is told, from which priority on, and when not.
+//! By which ways a person is notified, from which priority on, and when not.
 
 use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
@@ -7,8 +7,8 @@ use super::{Channel, SERVICE, WebhookFormat};
 use crate::hold::Priority;
 use crate::message::{Command, Query};
 
-/// How one person is told. In the application they always are, and at once; this is about what leaves
-/// it. What is left out is as for somebody who never said anything.
+/// How one person is notified. In the application they always are, and at once; this is about what leaves
+/// it. What is left out is as for a user who never said anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preferences {
@@ -21,7 +21,7 @@ pub struct Preferences {
     /// When nothing is to reach them from outside; none: never.
     #[serde(default)]
     pub quiet_hours: Option<QuietHours>,
-    /// When they are mailed of what is open and was not told by any other way; none: never.
+    /// When they are mailed of what is open and was not notified by any other way; none: never.
     #[serde(default)]
     pub digest: Option<Digest>,
 }
@@ -103,14 +103,14 @@ pub struct Chat {
     /// False: nothing goes there.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// From which priority on.
+    /// The lowest priority that is sent.
     #[serde(default = "any")]
     pub from: Priority,
     /// Where it is: http or https, at most 2,048 bytes. It is never shown again whole: left out, or as
     /// it is shown, it stays.
     #[serde(default)]
     pub url: Option<String>,
-    /// In which words.
+    /// The format.
     #[serde(default = "slack")]
     pub format: WebhookFormat,
     /// What its calls are signed with, as Standard Webhooks says: shown once, in the answer that made it.
@@ -136,7 +136,7 @@ pub struct ChannelRule {
     /// False: nothing does.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// From which priority on.
+    /// The lowest priority that is sent.
     #[serde(default = "any")]
     pub from: Priority,
 }
@@ -219,7 +219,7 @@ const fn any() -> Priority {
     Priority::Low
 }
 
-/// Says how the caller is to be told, from now on, and of what waits to be sent. Needs a signed
+/// Says how the caller is to be notified, from now on, and of what waits to be sent. Needs a signed
 /// assertion; 422 `invalid_body` says what is wrong where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -233,11 +233,11 @@ command!(PutPreferences, "put_preferences", Preferences, |it| it
     .person
     .to_string());
 
-/// How one person is told. Only that person may see it: who asks has checked it.
+/// How one person is notified. Only that person may see it: who asks has checked it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetPreferences {
-    /// Whose.
+    /// The user.
     pub person: UserName,
 }
 query!(GetPreferences, "preferences", Preferences);

@@ -16,7 +16,7 @@ use crate::message::{Command, Query};
 pub struct FeedCursor {
     /// Of the commit; only rises.
     pub seq: u64,
-    /// Which notification.
+    /// The notification.
     pub id: NotificationId,
 }
 
@@ -65,7 +65,7 @@ impl From<FeedCursor> for String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetNotificationFeed {
-    /// Whose.
+    /// The user.
     pub person: UserName,
     /// Only what changed after this; none: from the beginning.
     pub after: Option<FeedCursor>,
@@ -101,12 +101,12 @@ pub struct FeedItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CountUnread {
-    /// Whose.
+    /// The user.
     pub person: UserName,
 }
 query!(CountUnread, "unread", Unread);
 
-/// How much somebody has not read.
+/// How much a user has not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
     /// As many, counted up to [`Unread::COUNTED`].
@@ -128,7 +128,7 @@ impl Unread {
 pub struct ReadNotifications {
     /// Whose: the caller's own name.
     pub person: UserName,
-    /// But for what changed after this number; none: all.
+    /// Except what changed after this number; none: all.
     #[serde(default)]
     pub until: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What people watch: a request, a run or an agent, whose news they are told.
+//! What people watch: a request, a run or an agent, whose news they are notified.
 
 use std::fmt;
 use std::str::FromStr;
@@ -50,22 +50,22 @@ impl FromStr for Watched {
     }
 }
 
-/// Whoever asks is told of it from now on; again changes nothing. Needs a signed assertion; 409
+/// The caller who asks is notified of it from now on; again changes nothing. Needs a signed assertion; 409
 /// `too_many_watches` says that there is no room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watch {
-    /// What.
+    /// The watched run, agent or request.
     pub of: Watched,
 }
 command!(Watch, "watch", WatchAdded, |it| it.of.to_string());
 
-/// Whoever asks is told of it no more, unless it concerns them. Needs a signed assertion; 404 where they
+/// The caller who asks is notified of it no more, unless it concerns them. Needs a signed assertion; 404 where they
 /// do not watch it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unwatch {
-    /// What.
+    /// The watched run, agent or request.
     pub of: Watched,
 }
 command!(Unwatch, "unwatch", WatchView, |it| it.of.to_string());
@@ -75,10 +75,10 @@ command!(Unwatch, "unwatch", WatchView, |it| it.of.to_string());
 pub struct WatchView {
     /// `hold_…`, `run_…` or `agent_<name>`: one person watches a thing once.
     pub id: String,
-    /// What is watched.
+    /// The watched run, agent or request.
     #[serde(flatten)]
     pub of: Watched,
-    /// Since when.
+    /// Since this instant.
     #[serde(with = "crate::instant")]
     pub since: DateTime<Utc>,
 }
@@ -86,9 +86,9 @@ pub struct WatchView {
 /// To [`Watch`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchAdded {
-    /// What is watched.
+    /// The watched run, agent or request.
     pub watch: WatchView,
-    /// False: it was before.
+    /// False: it was watched before.
     pub new: bool,
 }
 
@@ -96,7 +96,7 @@ pub struct WatchAdded {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListWatches {
-    /// Whose.
+    /// The user.
     pub person: holdpoint_ids::UserName,
 }
 query!(ListWatches, "watches", Page<WatchView>);
@@ -105,9 +105,9 @@ query!(ListWatches, "watches", Page<WatchView>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetWatchStatus {
-    /// Who.
+    /// The user.
     pub person: holdpoint_ids::UserName,
-    /// What.
+    /// The watched run, agent or request.
     pub of: Watched,
 }
 query!(GetWatchStatus, "watch_status", WatchStatus);
@@ -115,9 +115,9 @@ query!(GetWatchStatus, "watch_status", WatchStatus);
 /// To [`GetWatchStatus`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchStatus {
-    /// Whether that person does.
+    /// Whether that user watches it.
     pub is_watched: bool,
-    /// How many people do.
+    /// The number of its watchers.
     pub watchers: u64,
 }
 

@@ -8,7 +8,7 @@ use super::{DeliveryView, RequestEventKind, SERVICE};
 use crate::message::{Command, Query};
 use crate::run::{HoldKind, Page, RunStatus};
 
-/// What a webhook is told in.
+/// What a webhook is notified in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookFormat {
@@ -33,7 +33,7 @@ impl WebhookFormat {
     }
 }
 
-/// The name of what happened to a request; none: nobody is told of timers.
+/// The name of what happened to a request; none: no user is notified of timers.
 #[must_use]
 pub const fn event_name(kind: HoldKind, what: RequestEventKind) -> Option<&'static str> {
     Some(match (kind, what) {
@@ -78,7 +78,7 @@ pub const fn run_event_name(status: RunStatus) -> Option<&'static str> {
     }
 }
 
-/// Has a program told of what happens to requests, and of how runs end. Needs the signed assertion of somebody who may
+/// Has a program notified of what happens to requests, and of how runs end. Needs the signed assertion of a user who may
 /// administer; 422 `invalid_body` says what is wrong where, 409 `too_many_webhooks` that there is no
 /// room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +90,7 @@ pub struct AddWebhook {
     pub url: String,
     /// Of what: names such as `approval.requested`, all of a kind (`handoff.*`), or everything (`*`).
     pub events: Vec<String>,
-    /// In which words.
+    /// The format.
     #[serde(default)]
     pub format: WebhookFormat,
 }
@@ -108,22 +108,22 @@ pub struct WebhookAdded {
     pub secret: String,
 }
 
-/// Has a program called elsewhere, or told of other things, or called again after it was disabled: all of
+/// Has a program called elsewhere, or notified of other things, or called again after it was disabled: all of
 /// it is as said here, and what is left out is as by default. What it is signed with stays. Needs the
-/// signed assertion of somebody who may administer; 422 `invalid_body` says what is wrong where.
+/// signed assertion of a user who may administer; 422 `invalid_body` says what is wrong where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeWebhook {
-    /// Which.
+    /// The id.
     pub id: WebhookId,
     /// Where it is called: http or https.
     pub url: String,
     /// Of what, as for a new one.
     pub events: Vec<String>,
-    /// In which words.
+    /// The format.
     #[serde(default)]
     pub format: WebhookFormat,
-    /// False: it is not called until somebody says otherwise.
+    /// False: it is not called until a user says otherwise.
     #[serde(default = "yes")]
     pub enabled: bool,
 }
@@ -135,12 +135,12 @@ const fn yes() -> bool {
     true
 }
 
-/// Has a program told nothing any more; what is on its way to it is dropped. Needs the signed assertion
-/// of somebody who may administer.
+/// Has a program notified nothing any more; what is on its way to it is dropped. Needs the signed assertion
+/// of a user who may administer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveWebhook {
-    /// Which.
+    /// The id.
     pub id: WebhookId,
 }
 command!(RemoveWebhook, "remove_webhook", WebhookView, |it| it
@@ -151,12 +151,12 @@ command!(RemoveWebhook, "remove_webhook", WebhookView, |it| it
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookStatus {
-    /// It is.
+    /// It is called.
     Active,
-    /// It has failed for too long, or for good, or somebody said so: nothing goes there any more. Whoever
-    /// added it is told in the application, unless it was somebody's word.
+    /// It has failed for too long, or for good, or a user said so: nothing goes there any more. The caller who
+    /// added it is notified in the application, unless it was a user's word.
     Disabled,
-    /// Somebody removed it.
+    /// A user removed it.
     Removed,
 }
 
@@ -175,19 +175,19 @@ impl WebhookStatus {
 /// One webhook as the API shows it: without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookView {
-    /// Which.
+    /// The id.
     pub id: WebhookId,
     /// Where it is called.
     pub url: String,
-    /// Of what.
+    /// Names of events.
     pub events: Vec<String>,
-    /// In which words.
+    /// The format.
     pub format: WebhookFormat,
-    /// Whether it is called.
+    /// Its status.
     pub status: WebhookStatus,
     /// Who added it.
     pub created_by: UserName,
-    /// When.
+    /// The instant.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// Since when no call was taken; none: the last one was.
@@ -196,7 +196,7 @@ pub struct WebhookView {
     /// Since when it is not called any more.
     #[serde(default, with = "crate::instant::option")]
     pub disabled_at: Option<DateTime<Utc>>,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<String>,
 }
 
@@ -215,7 +215,7 @@ query!(ListWebhooks, "webhooks", Page<WebhookView>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetWebhook {
-    /// Which.
+    /// The id.
     pub id: WebhookId,
 }
 query!(GetWebhook, "webhook", WebhookView);
@@ -224,7 +224,7 @@ query!(GetWebhook, "webhook", WebhookView);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListWebhookDeliveries {
-    /// To which.
+    /// The webhook.
     pub webhook: WebhookId,
     /// 1 to 500.
     pub limit: u64,

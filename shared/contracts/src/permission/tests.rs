@@ -140,7 +140,7 @@ fn inboxes_belong_to_one_key() {
     }
 }
 
-/// Issue 4, ask again: whoever may open a hold may ask it again, and take it back.
+/// Issue 4, ask again: the caller who may open a hold may ask it again, and take it back.
 #[test]
 fn a_program_asks_again_what_it_has_asked() {
     let program = Client::Program("acme".parse().unwrap());
@@ -150,7 +150,7 @@ fn a_program_asks_again_what_it_has_asked() {
     }
 }
 
-/// API, Tools: whoever runs the built-in tools may ask for what they do, and for nothing else.
+/// API, Tools: the caller who runs the built-in tools may ask for what they do, and for nothing else.
 #[test]
 fn the_built_in_tools_reach_what_they_change() {
     for client in [Client::Worker, Client::Executor] {
@@ -167,7 +167,7 @@ fn the_built_in_tools_reach_what_they_change() {
     }
 }
 
-/// S0-R3: whoever watches requests is nudged, and by their owner alone.
+/// S0-R3: the caller who watches requests is nudged, and by their owner alone.
 #[test]
 fn each_service_nudges_for_itself_and_pages_hear_all() {
     let live = "hp.acme.live.handoff";
@@ -180,7 +180,7 @@ fn each_service_nudges_for_itself_and_pages_hear_all() {
     assert!(gateway.iter().any(|one| covers(one, live)));
 }
 
-/// Ground, "Identity": a program looks at runs and requests. Nobody's notifications, ways and watches are
+/// Ground, "Identity": a program looks at runs and requests. No user's notifications, ways and watches are
 /// read by it, nor what is for those who administer: users, and where webhooks are.
 #[test]
 fn a_program_reads_nothing_that_is_somebodys_alone() {
