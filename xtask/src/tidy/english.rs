@@ -26,6 +26,17 @@ const UNUSED: [&str; 14] = [
     "behind it",
 ];
 
+/// A text in backticks that begins with one of these is a path.
+const FOLDERS: [&str; 7] = [
+    "services/",
+    "shared/",
+    "migrations/",
+    "tests/",
+    "xtask/",
+    "docs/",
+    "examples/",
+];
+
 /// Pages that tests write. Their sentences come from the code.
 const GENERATED: [&str; 3] = ["holds.md", "messages.md", "states.md"];
 
@@ -47,13 +58,21 @@ pub(crate) fn check() -> anyhow::Result<Vec<String>> {
     for page in pages {
         let text = fs::read_to_string(&page)?;
         let path = page.strip_prefix(root())?.display().to_string();
-        found.extend(
-            faults(&text)
-                .into_iter()
-                .map(|why| format!("{path}: {why}")),
-        );
+        let missing = paths(&text).filter(|path| !root().join(path).exists());
+        let missing = missing.map(|path| format!("`{path}` does not exist"));
+        let all = faults(&text).into_iter().chain(missing);
+        found.extend(all.map(|why| format!("{path}: {why}")));
     }
     Ok(found)
+}
+
+/// Files and folders of the repository that a page names. A pattern is not a path.
+fn paths(text: &str) -> impl Iterator<Item = &str> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.filter(|word| {
+        FOLDERS.iter().any(|folder| word.starts_with(folder))
+            && !word.contains(['{', '*', '<', ' ', '…', ':'])
+    })
 }
 
 fn faults(text: &str) -> Vec<String> {
@@ -140,6 +159,12 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("31 words"), "{found:?}");
         assert!(found[1].starts_with("`whoever`"), "{found:?}");
+    }
+
+    #[test]
+    fn paths_are_found_and_patterns_are_not() {
+        let text = "`docs/x.md`, `docs/*.md`, `cargo test`, `services/a/src/b.rs`";
+        assert!(paths(text).eq(["docs/x.md", "services/a/src/b.rs"]));
     }
 
     #[test]
