@@ -78,13 +78,15 @@ impl Contact {
             fields: self.fields.clone(),
         }
     }
+}
 
+impl Fact {
     /// The contact as expressions see it.
     #[must_use]
-    pub fn fact(&self) -> Fact {
-        let mut fields = self.fields.clone();
-        fields.insert("id".to_owned(), Value::String(self.id.to_string()));
-        Fact::Contact(Arc::new(Value::Object(fields)))
+    pub fn of_contact(contact: &Contact) -> Self {
+        let mut fields = contact.fields.clone();
+        fields.insert("id".to_owned(), Value::String(contact.id.to_string()));
+        Self::Contact(Arc::new(Value::Object(fields)))
     }
 }
 

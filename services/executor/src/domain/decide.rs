@@ -81,7 +81,7 @@ impl Decider for ExecutorDomain {
         match state {
             Aggregate::Agent(agent) => Some(Fact::Agent(Arc::new(agent.clone()))),
             // A deleted contact is as if it had never existed.
-            Aggregate::Contact(contact) => (!contact.deleted).then(|| contact.fact()),
+            Aggregate::Contact(contact) => (!contact.deleted).then(|| Fact::of_contact(contact)),
             Aggregate::Workspace(scope) => Some(Fact::Workspace(Arc::new(scope.clone()))),
             Aggregate::Run(run) => Some(Fact::Run(Arc::new(RunFact::of(run)))),
             Aggregate::Tool(tool) => Some(Fact::Tool(Arc::new(tool.clone()))),

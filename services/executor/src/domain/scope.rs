@@ -211,7 +211,9 @@ impl Scope {
             in_flight: Vec::new(),
         })
     }
+}
 
+impl Scope {
     /// The scope after an input; none where that changes nothing. `newest` is the agent's version.
     fn after(&self, input: &ScopeInput, newest: u32, now: DateTime<Utc>) -> Option<Self> {
         let at = self.changed_at.map_or(now, |before| before.max(now));

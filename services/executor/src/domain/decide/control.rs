@@ -107,7 +107,7 @@ pub(super) fn go_on_waits(transition: &mut RunTransition<'_>) {
     {
         return;
     }
-    for index in thaw_waits(transition, ResumeMode::Continue) {
+    for index in thaw_waits(transition, transition.resume_mode) {
         end_wait(transition, index);
     }
 }
@@ -180,7 +180,9 @@ pub(super) fn resume(mut transition: RunTransition<'_>, by: &Actor, mode: Resume
 /// Sets the timers of frozen waits again, counted from the turn's instant, and ends the waits of
 /// which nothing is left.
 pub(super) fn thaw_holds(transition: &mut RunTransition<'_>, by: &Actor, mode: ResumeMode) {
-    // While a person owns the run its waits stand, whatever is resumed.
+    // While a person owns the run its waits stand, whatever is resumed. If that person has handed it back
+    // during the pause, this decision goes on to apply that, and the waits still go on by `mode`.
+    transition.resume_mode = mode;
     let elapsed = match transition.run.taken() {
         Some(_) => Vec::new(),
         None => thaw_waits(transition, mode),

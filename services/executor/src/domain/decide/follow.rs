@@ -39,6 +39,8 @@ struct SyncedRun {
     run: Run,
     effects: Vec<Effect>,
     facts: Vec<(Need, Fact)>,
+    /// How the last change that resumed it lets its waits go on.
+    resume_mode: ResumeMode,
 }
 
 /// Brings a run up to its scopes, and decides the input on what it is then. A refusal leaves the
@@ -250,6 +252,7 @@ fn follow(
         run: run.clone(),
         effects: Vec::new(),
         facts: Vec::new(),
+        resume_mode: ResumeMode::Continue,
     };
     for (kind, change) in later {
         if caught.run.is_final() {
@@ -259,6 +262,7 @@ fn follow(
         let mut transition = RunTransition::new(&before, see, change.at);
         apply(&mut transition, kind, change);
         set_followed(&mut transition.run, kind, change.epoch);
+        caught.resume_mode = transition.resume_mode;
         match lookup {
             Some(_) => caught.take(transition)?,
             None => caught.run = transition.run,
@@ -427,6 +431,7 @@ fn go_on(
     let see = caught.sees(lookup);
     let before = caught.run.clone();
     let mut transition = RunTransition::new(&before, &see, now);
+    transition.resume_mode = caught.resume_mode;
     if stood {
         uncertain::prepare(&transition, &[])?;
         control::requeue(&mut transition);

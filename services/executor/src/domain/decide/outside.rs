@@ -25,6 +25,10 @@ use crate::domain::decision::{Lookup, Undecided};
 /// Largest arguments that a question shows, in bytes of JSON.
 const ARGS_SHOWN_MAX: usize = 64 * 1024;
 
+/// Asked about an uncertain step if the question with the evidence was refused.
+const MINIMAL_QUESTION: &str =
+    "Did this step happen? Its worker was granted the start and never reported.";
+
 /// Leases and claims that begin or end with the step from `before` to `after`.
 pub(super) fn leases(before: &Run, after: &Run, now: DateTime<Utc>) -> Vec<Effect> {
     let mut effects = Vec::new();
@@ -200,7 +204,7 @@ pub(super) fn people(transition: &RunTransition<'_>) -> Result<Vec<Effect>, Unde
         if before == Some((since, deadline, left)) {
             continue;
         }
-        let spec = Box::new(people::wanted_spec(transition, on)?);
+        let spec = Box::new(people::spec(transition, on.id)?);
         let state = match since {
             Some(since) => HoldState::Frozen {
                 spec,
@@ -246,6 +250,19 @@ fn spec(
     step: &Step,
     asked: &Uncertain,
 ) -> Result<HoldSpec, Undecided> {
+    let minimal = HoldSpec {
+        step: Some(step.id.clone()),
+        agent: Some(transition.run.agent.clone()),
+        options: Choice::ALL
+            .map(|choice| choice.as_str().to_owned())
+            .to_vec(),
+        reason: Some("uncertain".to_owned()),
+        on_timeout: OnTimeout::Escalate,
+        ..HoldSpec::asking(HoldKind::Input, MINIMAL_QUESTION)
+    };
+    if asked.is_minimal {
+        return Ok(minimal);
+    }
     let need = Need::Request(transition.run.id, step.id.clone());
     let args = match transition.lookup(&need) {
         Lookup::NotLoaded => return Err(Undecided::NeedsMore(vec![need])),
@@ -266,14 +283,7 @@ fn spec(
         instant::write(*since)
     );
     Ok(HoldSpec {
-        step: Some(step.id.clone()),
-        agent: Some(transition.run.agent.clone()),
         question,
-        options: Choice::ALL
-            .map(|choice| choice.as_str().to_owned())
-            .to_vec(),
-        reason: Some("uncertain".to_owned()),
-        on_timeout: OnTimeout::Escalate,
         context: json!({
             "step": step.id,
             "tool": tool,
@@ -282,7 +292,7 @@ fn spec(
             "dispatch": step.dispatch,
             "claimed_at": instant::write(*since),
         }),
-        ..HoldSpec::asking(HoldKind::Input, "")
+        ..minimal
     })
 }
 

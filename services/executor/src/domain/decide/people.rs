@@ -449,7 +449,7 @@ fn refused(transition: &mut RunTransition<'_>, index: usize, closing: &HoldClosu
 }
 
 /// What a hold asks, as its owner was told.
-fn spec(transition: &RunTransition<'_>, hold: HoldId) -> Result<HoldSpec, Undecided> {
+pub(super) fn spec(transition: &RunTransition<'_>, hold: HoldId) -> Result<HoldSpec, Undecided> {
     let need = Need::Value(transition.run.id, spec_name(hold));
     match transition.lookup(&need) {
         Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
@@ -462,14 +462,6 @@ fn spec(transition: &RunTransition<'_>, hold: HoldId) -> Result<HoldSpec, Undeci
 
 const fn lost(hold: HoldId) -> Undecided {
     Undecided::Refused(Refusal::SpecMissing(hold))
-}
-
-/// As [`spec`], for the desired state.
-pub(super) fn wanted_spec(
-    transition: &RunTransition<'_>,
-    on: &PersonHold,
-) -> Result<HoldSpec, Undecided> {
-    spec(transition, on.id)
 }
 
 /// An answer as a person reads it: texts without quotes, cut.

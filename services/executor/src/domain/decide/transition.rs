@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::run::{ActionResult, Failure};
+use holdpoint_contracts::run::{ActionResult, Failure, ResumeMode};
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
@@ -46,6 +46,8 @@ pub(super) struct RunTransition<'a> {
     pub(super) now: DateTime<Utc>,
     /// Whoever ends the run by a word of their own.
     pub(super) ended_by: Option<String>,
+    /// How waits go on that a person's hold still keeps frozen when this decision resumes the run.
+    pub(super) resume_mode: ResumeMode,
     lookup: LookupFn<'a>,
     effects: Vec<Effect>,
     items: Vec<HistoryItem>,
@@ -63,6 +65,7 @@ impl<'a> RunTransition<'a> {
             run,
             now,
             ended_by: None,
+            resume_mode: ResumeMode::Continue,
             lookup,
             effects: Vec::new(),
             items: Vec::new(),

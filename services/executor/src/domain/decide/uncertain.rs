@@ -123,6 +123,7 @@ pub(super) fn ask(transition: &mut RunTransition<'_>, index: usize, working: Wor
         hold,
         since,
         answer: None,
+        is_minimal: false,
     });
     transition.row(index, RowData::default());
     let message =
@@ -162,26 +163,55 @@ pub(super) fn again(transition: &mut RunTransition<'_>, index: usize) -> Result<
     advance::advance(transition)
 }
 
-/// The handoff service refused the question, so no person can answer it. The run gets an incident, and its
-/// step stays uncertain until an operator cancels the run (Mend B-3).
+/// The handoff service refused the question, so no person can answer it (Mend B-3, B-13). The run gets an
+/// incident. The question is asked once more, in a form that has nothing to refuse. If that one is refused
+/// too, the step is given up: else nothing would ever wake the run.
 fn question_refused(
     mut transition: RunTransition<'_>,
     step: &str,
+    asked: Uncertain,
     closing: &HoldClosure,
 ) -> Decision {
     let why = closing.data.get("message").and_then(Value::as_str);
     let why = why.unwrap_or("it was withdrawn").trim_end_matches('.');
-    let message = format!(
-        "The question whether {step} happened could not be asked: {why}. Cancel the run to end it."
-    );
-    // It has no effect.
-    let told = Reply::Closed(CloseReply::RunEnded);
-    if !control::note_incident(&mut transition, &message) {
-        return Ok(Outcome::Unchanged(told));
+    let next = if asked.is_minimal {
+        "Its step is given up"
+    } else {
+        "It is asked again in a short form"
+    };
+    let message =
+        format!("The question whether {step} happened could not be asked: {why}. {next}.");
+    if control::note_incident(&mut transition, &message) {
+        let data = json!({ "reason": message });
+        transition.event(EventType::RunIncident, Some(step), message, data);
     }
-    let data = json!({ "reason": message });
-    transition.event(EventType::RunIncident, Some(step), message, data);
-    transition.decided(told)
+    let index = transition.position(step)?;
+    prepare(&transition, &[])?;
+    let mut next = asked.clone();
+    if asked.is_minimal {
+        next.answer = Some(Answered {
+            choice: Choice::GiveUp,
+            by: "holdpoint".to_owned(),
+        });
+    } else {
+        // A hold is closed for good, so the second question needs an id of its own.
+        transition.run.holds += 1;
+        next.hold.number = transition.run.holds;
+        next.is_minimal = true;
+    }
+    if let Some(step) = transition.step_mut(index) {
+        if next.is_minimal != asked.is_minimal {
+            step.answered.push(asked.hold.number);
+        }
+        step.phase = StepPhase::Uncertain(next);
+    }
+    let reply = if asked.is_minimal && !transition.run.moves() {
+        CloseReply::OnResume
+    } else {
+        CloseReply::Applied
+    };
+    apply_answers(&mut transition)?;
+    transition.decided(Reply::Closed(reply))
 }
 
 /// A person has answered. While the run is paused the answer is kept and takes effect on resume; a
@@ -213,7 +243,10 @@ pub(super) fn closed(
     let id = step.id.clone();
     let Some(choice) = choice else {
         return match closing.outcome {
-            HoldOutcome::Cancelled => question_refused(transition, &id, closing),
+            HoldOutcome::Cancelled => {
+                let asked = asked.clone();
+                question_refused(transition, &id, asked, closing)
+            }
             HoldOutcome::Answered
             | HoldOutcome::Approved
             | HoldOutcome::Rejected

@@ -202,14 +202,14 @@ fn apply(
     if !result.success {
         let code = report.error_code.as_deref().unwrap_or("failed");
         let said = result.error.as_deref().unwrap_or(&result.description);
+        let mut response = harmless(result);
+        let shown = response.description.clone();
+        let shown = response.error.get_or_insert(shown).clone();
         let told = ToolError {
             raw: raw(said),
-            response: ActionResult {
-                error: Some(sanitised(said)),
-                ..harmless(result)
-            },
+            response,
         };
-        advance::fail_step(transition, index, code, &sanitised(said), Some(told));
+        advance::fail_step(transition, index, code, &shown, Some(told));
         return Ok(());
     }
     let now = transition.now;
@@ -236,9 +236,18 @@ fn apply(
 
 /// The result of a failed call with texts that may be shown (S0-R5).
 fn harmless(result: &ActionResult) -> ActionResult {
+    // Each text is sanitised once: it may be long, and all runs wait for this thread.
+    let description = sanitised(&result.description);
+    let error = result.error.as_deref().map(|error| {
+        if error == result.description {
+            description.clone()
+        } else {
+            sanitised(error)
+        }
+    });
     ActionResult {
-        description: sanitised(&result.description),
-        error: result.error.as_deref().map(sanitised),
+        description,
+        error,
         ..result.clone()
     }
 }

@@ -18,6 +18,9 @@ pub struct Uncertain {
     /// What a person said while the run was paused: takes effect on resume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answered>,
+    /// Whether the handoff service has refused a first question: this one has a fixed text and no context.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_minimal: bool,
 }
 
 /// What a person said of an uncertain step.

@@ -41,7 +41,7 @@ fn delete() -> ScopeInput {
 
 impl World {
     /// Gives an input to the agent or to the workspace, and keeps what comes of it.
-    fn command(&mut self, kind: PauseScope, input: ScopeInput) -> Heard {
+    pub(super) fn command(&mut self, kind: PauseScope, input: ScopeInput) -> Heard {
         let agent = (kind == AGENT).then(|| "outreach".parse().unwrap());
         let state = match (
             kind,

@@ -304,7 +304,8 @@ impl World {
                 };
                 self.check_step(&next, &decision.effects);
                 // What its owner has closed is over for the owner too.
-                if let (Some(hold), Reply::Closed(CloseReply::Applied)) = (closing, &decision.reply)
+                if let (Some(hold), Reply::Closed(CloseReply::Applied | CloseReply::RunEnded)) =
+                    (closing, &decision.reply)
                     && !next.people().any(|(_, on)| on.id == hold)
                 {
                     self.holds.remove(&hold);
