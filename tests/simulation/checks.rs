@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_executor::domain::run::people::Clock;
+use holdpoint_executor::domain::run::person_hold::Clock;
 use holdpoint_executor::domain::run::{Run, StepPhase};
 use holdpoint_executor::domain::{Aggregate, Effect, Key};
 use holdpoint_ids::RunId;

@@ -6,7 +6,7 @@ use holdpoint_contracts::handoff::Effect as Word;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldOutcome, HoldState};
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_executor::domain::run::people::PersonHold;
+use holdpoint_executor::domain::run::person_hold::PersonHold;
 use holdpoint_executor::domain::run::{StepPhase, Uncertain};
 use holdpoint_executor::domain::{Aggregate as Executed, Key as RunKey, Run};
 use holdpoint_handoff::domain::{Aggregate, Key, Phase, Request};

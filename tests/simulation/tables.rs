@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_executor::Executor;
-use holdpoint_executor::domain::run::after;
+use holdpoint_executor::domain::time::after;
 use holdpoint_executor::domain::{Aggregate, Effect, Fact, Key, Lease, Need};
 use holdpoint_handoff::Handoff;
 use holdpoint_handoff::domain::Aggregate as Asked;

@@ -27,8 +27,8 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use holdpoint_kernel::DecodedCommand;
 use serde_json::Value;
 
-use crate::domain::contact::ContactInput;
-use crate::domain::run::people::HoldClosure;
+use crate::domain::ContactInput;
+use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{Input, NodeInput, RunInput, ToolInput};
 use crate::outbound::NODE_TIMER;
 

@@ -25,7 +25,7 @@ use holdpoint_kernel::{
 use serde::Serialize;
 use serde_json::json;
 
-use crate::domain::run::people::HoldClosure;
+use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{Effect, Input, RunInput};
 
 /// How long a step may speak for itself: longer than any tool runs.

@@ -1,41 +1,46 @@
 //! Decides what an input does: which aggregate it is for, and which rule answers it.
 
-mod advance;
-mod control;
-mod ended_result;
-mod ending;
-mod follow;
-mod outside;
-pub(in crate::domain) mod people;
-mod start;
-mod transition;
-mod uncertain;
-mod work;
-
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::executor::TimerReply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::RunStatus;
-use holdpoint_contracts::steps::{Grant, ResultReply};
 use holdpoint_decision::Decider;
 use holdpoint_ids::{RunId, UserName, Workspace};
 
-use super::effect::{Effect, Reply};
-use super::input::{Input, RunInput};
-use super::need::{Aggregate, Fact, Key, Need, RunFact};
-use super::refusal::Refusal;
-use super::run::Run;
-use super::{agent, contact, node, scope, tool};
+use crate::domain::commands::apply_agent::apply_agent;
+use crate::domain::commands::cancel_run::cancel_run;
+use crate::domain::commands::close_holds::close_hold;
+use crate::domain::commands::handoffs_updated::update_handoff;
+use crate::domain::commands::heartbeat::change_node;
+use crate::domain::commands::lease_ended::end_lease;
+use crate::domain::commands::pause_run::pause_run;
+use crate::domain::commands::pause_scope::change_scope;
+use crate::domain::commands::put_contact::change_contact;
+use crate::domain::commands::put_tool::change_tool;
+use crate::domain::commands::record_incident::record_incident;
+use crate::domain::commands::request_input::request_input;
+use crate::domain::commands::resume_run::resume_run;
+use crate::domain::commands::start_run::start_run;
+use crate::domain::commands::start_steps::{Delivery, start_delivered_step};
+use crate::domain::commands::step_results::{Report, park_step, report_result};
+use crate::domain::commands::take_over_run::take_over_run;
+use crate::domain::commands::timers_fired::fire_timer;
+use crate::domain::commands::watch_run_ends::{
+    unwatch_agent, unwatch_workspace, watch_agent, watch_run, watch_workspace,
+};
 use crate::domain::decision::{
     Decided, Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided,
 };
-pub use follow::{Scopes, overlay};
-use transition::RunTransition;
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::input::{Input, RunInput};
+use crate::domain::model::run::Run;
+use crate::domain::need::{Aggregate, Fact, Key, Need, RunFact};
+use crate::domain::refusal::Refusal;
+use crate::domain::rules::derived_effects::finish;
+use crate::domain::rules::open_hold_needs::input_needs;
+use crate::domain::rules::scope_sync::with_scopes_applied;
+use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
 impl Decider for ExecutorDomain {
     type Key = Key;
@@ -154,7 +159,7 @@ pub fn decide(
             text,
         } => {
             let known = state.and_then(Aggregate::as_agent);
-            agent::apply(known, workspace, name, text, now)
+            apply_agent(known, workspace, name, text, now)
         }
         Input::Contact {
             workspace,
@@ -162,25 +167,25 @@ pub fn decide(
             input,
         } => {
             let known = state.and_then(Aggregate::as_contact);
-            contact::decide(known, workspace, id, input)
+            change_contact(known, workspace, id, input)
         }
         Input::Scope {
             workspace,
             agent,
             input,
-        } => scope::decide(state, workspace, agent.as_ref(), input, now),
+        } => change_scope(state, workspace, agent.as_ref(), input, now),
         Input::WatchRunEnds { workspace, agent } => match agent {
-            Some(name) => agent::watch(state.and_then(Aggregate::as_agent), name),
-            None => scope::watch(state.and_then(Aggregate::as_workspace), workspace),
+            Some(name) => watch_agent(state.and_then(Aggregate::as_agent), name),
+            None => watch_workspace(state.and_then(Aggregate::as_workspace), workspace),
         },
         Input::UnwatchedEnds { agent, watch, .. } => match agent {
-            Some(_) => agent::unwatched(state.and_then(Aggregate::as_agent), *watch),
-            None => scope::unwatched(state.and_then(Aggregate::as_workspace), *watch),
+            Some(_) => unwatch_agent(state.and_then(Aggregate::as_agent), *watch),
+            None => unwatch_workspace(state.and_then(Aggregate::as_workspace), *watch),
         },
         Input::WatchRequest(id) => Err(Undecided::Refused(Refusal::RequestWatched(*id))),
         Input::Node { node: name, input } => {
             let known = state.and_then(Aggregate::as_node);
-            node::decide(known, name, input, lookup, now)
+            change_node(known, name, input, lookup, now)
         }
         Input::Tool {
             workspace,
@@ -188,7 +193,7 @@ pub fn decide(
             input,
         } => {
             let known = state.and_then(Aggregate::as_tool);
-            tool::decide(known, workspace, name, input)
+            change_tool(known, workspace, name, input)
         }
         Input::OnBehalfOf {
             workspace,
@@ -225,11 +230,11 @@ fn of_run(
     now: DateTime<Utc>,
 ) -> Decision {
     match (known, input) {
-        (None, RunInput::Start { .. }) => start::start(workspace, run, input, lookup, now),
+        (None, RunInput::Start { .. }) => start_run(workspace, run, input, lookup, now),
         (Some(known), _) if known.workspace == *workspace => {
-            let also = || people::needs_of(known, input);
-            follow::then(known, also, lookup, now, |run, lookup| {
-                decide_run(run, input, lookup, now)
+            let also = || input_needs(known, input);
+            with_scopes_applied(known, also, lookup, now, |run, lookup| {
+                finish(decide_run(run, input, lookup, now))
             })
         }
         (Some(_), RunInput::Start { .. }) => Err(Undecided::Refused(Refusal::RunIdTaken(run))),
@@ -265,18 +270,23 @@ fn require_active_user(
 }
 
 /// One arm an input: what it does to a run that is there.
-fn decide_run(run: &Run, input: &RunInput, lookup: LookupFn<'_>, now: DateTime<Utc>) -> Decision {
+fn decide_run<'a>(
+    run: &'a Run,
+    input: &RunInput,
+    lookup: LookupFn<'a>,
+    now: DateTime<Utc>,
+) -> RunDecision<'a> {
     let transition = RunTransition::new(run, lookup, now);
     match input {
         // The caller asks again under the same id: it is told what there is.
-        RunInput::Start { .. } => Ok(Outcome::Unchanged(Reply::Run(Box::new(run.view(now))))),
-        RunInput::Pause { by, waiting } => control::pause(transition, by, *waiting),
-        RunInput::Resume { by, mode } => control::resume(transition, by, *mode),
-        RunInput::Cancel { by, reason } => control::cancel(transition, by, reason.as_deref()),
+        RunInput::Start { .. } => Ok(RunOutcome::Unchanged(Reply::Run(Box::new(run.view(now))))),
+        RunInput::Pause { by, waiting } => pause_run(transition, by, *waiting),
+        RunInput::Resume { by, mode } => resume_run(transition, by, *mode),
+        RunInput::Cancel { by, reason } => cancel_run(transition, by, reason.as_deref()),
         // Whoever gives an input has it brought up to its scopes; this one is only for that.
-        RunInput::Follow => Ok(Outcome::Unchanged(Reply::Nothing(()))),
-        RunInput::Watch => ending::watch(transition),
-        RunInput::TimerFired { hold, rev } => control::timer_fired(transition, *hold, *rev),
+        RunInput::Follow => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
+        RunInput::Watch => watch_run(transition),
+        RunInput::TimerFired { hold, rev } => fire_timer(transition, *hold, *rev),
         RunInput::StartStep {
             node,
             step,
@@ -284,12 +294,12 @@ fn decide_run(run: &Run, input: &RunInput, lookup: LookupFn<'_>, now: DateTime<U
             delivery,
             without_lease,
         } => {
-            let delivery = work::Delivery {
+            let delivery = Delivery {
                 dispatch: *dispatch,
                 count: *delivery,
                 without_lease: *without_lease,
             };
-            work::start(transition, node, step, &delivery)
+            start_delivered_step(transition, node, step, &delivery)
         }
         RunInput::AskPeople {
             by,
@@ -298,13 +308,13 @@ fn decide_run(run: &Run, input: &RunInput, lookup: LookupFn<'_>, now: DateTime<U
             question,
         } => {
             let from = (step.as_deref(), *dispatch);
-            people::asking::ask(transition, by, from, question)
+            request_input(transition, by, from, question)
         }
         RunInput::StepParks {
             step,
             dispatch,
             duration_ms,
-        } => work::parks(transition, step, *dispatch, *duration_ms),
+        } => park_step(transition, step, *dispatch, *duration_ms),
         RunInput::StepResult {
             node,
             step,
@@ -312,39 +322,29 @@ fn decide_run(run: &Run, input: &RunInput, lookup: LookupFn<'_>, now: DateTime<U
             result,
             error_code,
         } => {
-            let report = work::Report {
+            let report = Report {
                 node,
                 step,
                 dispatch: *dispatch,
                 result,
                 error_code,
             };
-            work::report(transition, &report)
+            report_result(transition, &report)
         }
         RunInput::LeaseEnded {
             step,
             dispatch,
             node,
-        } => uncertain::lease_ended(transition, step, *dispatch, node),
-        RunInput::HoldClosed { hold, closing } => people::closed(transition, *hold, closing),
+        } => end_lease(transition, step, *dispatch, node),
+        RunInput::HoldClosed { hold, closing } => close_hold(transition, *hold, closing),
         RunInput::HandoffUpdate {
             hold,
             handoff_events,
-        } => people::handoff_events::handled(transition, *hold, handoff_events),
-        RunInput::TakeOver { by } => people::handing::take_over(transition, by),
-        RunInput::Incident { reason } => control::incident(transition, reason),
+        } => update_handoff(transition, *hold, handoff_events),
+        RunInput::TakeOver { by } => take_over_run(transition, by),
+        RunInput::Incident { reason } => record_incident(transition, reason),
     }
 }
 
-/// Answers that change nothing.
-const fn stale_timer() -> Outcome {
-    Outcome::Unchanged(Reply::Timer(TimerReply::Stale))
-}
-
-const fn granted(grant: Grant) -> Outcome {
-    Outcome::Unchanged(Reply::Grant(grant))
-}
-
-const fn known_result() -> Outcome {
-    Outcome::Unchanged(Reply::Result(ResultReply::Known))
-}
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! What a decision asks the shell to store or send, and what it tells the caller.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::RequestedInput;
 use holdpoint_contracts::contact::{Activity, ContactView};
@@ -8,15 +10,16 @@ use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::hold::{CloseReply, DesiredHold, HandoffUpdateReply};
 use holdpoint_contracts::notification::RunEnded;
-use holdpoint_contracts::run::{ActionResult, ChangedRun, LeaseEvent, RunView, StepStatus};
+use holdpoint_contracts::run::{ChangedRun, LeaseEvent, RunView};
 use holdpoint_contracts::steps::{Grant, HeartbeatReply, ResultReply, StepDispatch, StepRef};
 use holdpoint_contracts::tool::ToolView;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
 use serde::Serialize;
 use serde_json::Value;
-use std::sync::Arc;
 
-use super::plan::Plan;
+use crate::domain::model::lease::Lease;
+use crate::domain::model::plan::Plan;
+use crate::domain::model::step_row::StepRow;
 
 /// Something to store beside the state, to send, or both.
 #[derive(Debug, Clone)]
@@ -106,46 +109,6 @@ pub enum Effect {
         /// At least one, numbered.
         items: Vec<HistoryItem>,
     },
-}
-
-/// A node's time-limited right to a started step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lease {
-    pub workspace: Workspace,
-    pub run: RunId,
-    pub step: String,
-    /// Number of the dispatch.
-    pub dispatch: u64,
-    pub node: NodeName,
-    pub claimed_at: DateTime<Utc>,
-    /// When its node last said that it works on it.
-    pub heartbeat_at: DateTime<Utc>,
-    /// How long it lasts without that, in milliseconds.
-    pub lease_ms: u64,
-}
-
-/// A step's row (S2-R15).
-#[derive(Debug, Clone, PartialEq)]
-pub struct StepRow {
-    pub run: RunId,
-    pub step: String,
-    pub status: StepStatus,
-    pub tool: Option<String>,
-    pub request: Option<Value>,
-    pub response: Option<ActionResult>,
-    /// Code of a failure.
-    pub error_code: Option<String>,
-    /// What the tool said of its failure, bounded, for operators only (S0-R5).
-    pub raw_error: Option<String>,
-    /// The worker that was granted the start.
-    pub claimed_by: Option<NodeName>,
-    pub claimed_at: Option<DateTime<Utc>>,
-    pub started_at: Option<DateTime<Utc>>,
-    pub ended_at: Option<DateTime<Utc>>,
-    /// Tries of the tool so far.
-    pub attempts: u32,
-    /// Number of the current dispatch.
-    pub dispatch: u64,
 }
 
 /// What the caller is told after the commit.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::asking::ToolQuestion;
-use holdpoint_contracts::executor::PauseWaiting;
+use holdpoint_contracts::contact::Activity;
+use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::HandoffEvent;
 use holdpoint_contracts::message::Actor;
@@ -11,12 +12,57 @@ use holdpoint_contracts::run::{ActionResult, ResumeMode};
 use holdpoint_contracts::steps::StepRef;
 use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, UserName, Workspace};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::contact::ContactInput;
-use super::need::Key;
-use super::run::people::HoldClosure;
-use super::scope::ScopeInput;
+use crate::domain::model::run::person_hold::HoldClosure;
+use crate::domain::model::scope::Cursor;
+use crate::domain::need::Key;
+
+/// What can happen to a contact.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ContactInput {
+    /// Replaces all that is known.
+    Put(Map<String, Value>),
+    /// Changes some of it; `null` removes.
+    Patch(Map<String, Value>),
+    /// Adds what was said, and changes some of what is known.
+    Say {
+        id: String,
+        activity: Activity,
+        /// As for a patch.
+        patch: Map<String, Value>,
+    },
+    /// Forgets it.
+    Delete,
+}
+
+/// What can happen to a scope.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScopeInput {
+    /// A person stops everything in it (S0-AC4, S0-T6).
+    Pause {
+        by: Actor,
+        /// What becomes of runs that wait.
+        waiting: PauseWaiting,
+        /// What becomes of runs that are started meanwhile.
+        new: PauseNew,
+    },
+    /// A person lets everything in it go on.
+    Resume {
+        by: Actor,
+        /// How waits go on.
+        mode: ResumeMode,
+    },
+    /// A person deletes the agent (S0-AC9); a workspace is left as it is.
+    Delete { by: Actor },
+    /// The sweep has brought one page of runs up to a change; in the same batch as that page.
+    Paged {
+        /// The newest change when the page was read: a newer one begins again.
+        epoch: u64,
+        /// The last run of the page; none: there was no run after the one before.
+        upto: Option<Cursor>,
+    },
+}
 
 /// One input for one aggregate.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,14 +7,25 @@ use holdpoint_contracts::steps::StepRef;
 use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::Value;
 
-use super::agent::Agent;
-use super::contact::Contact;
-use super::expression::Reference;
-use super::node::Node;
-use super::plan::Plan;
-use super::run::{Run, StepPhase};
-use super::scope::WorkspaceScope;
-use super::tool::Tool;
+use crate::domain::expression::Reference;
+use crate::domain::model::agent::Agent;
+use crate::domain::model::contact::Contact;
+use crate::domain::model::node::Node;
+use crate::domain::model::plan::Plan;
+use crate::domain::model::run::Run;
+use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::scope::WorkspaceScope;
+use crate::domain::model::tool::Tool;
+
+impl Fact {
+    /// The contact as expressions see it.
+    #[must_use]
+    pub fn of_contact(contact: &Contact) -> Self {
+        let mut fields = contact.fields.clone();
+        fields.insert("id".to_owned(), Value::String(contact.id.to_string()));
+        Self::Contact(Arc::new(Value::Object(fields)))
+    }
+}
 
 /// Names one aggregate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,10 +5,10 @@ use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName, UserName};
 
-use super::contact::CONTACT_BYTES_MAX;
-use super::definition::Fault;
-use super::run::questions::QUESTIONS_MAX;
-use super::scope::CHANGES_MAX;
+use crate::domain::definition::Fault;
+use crate::domain::model::contact::CONTACT_BYTES_MAX;
+use crate::domain::model::run::tool_questions::QUESTIONS_MAX;
+use crate::domain::model::scope::CHANGES_MAX;
 
 /// Longest reason of a cancellation, in characters.
 pub const REASON_CHARS_MAX: usize = 2_000;

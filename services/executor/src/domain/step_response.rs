@@ -1,6 +1,4 @@
-//! The response of a step that ended without a result of its own (S0-R5, S0-T1).
-//!
-//! It replaces the response of opening the step: a question that timed out must not read as a success.
+//! The responses of steps that wait for people, and of steps that ended without a result (S0-R5, S0-T1).
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::instant;
@@ -8,20 +6,27 @@ use holdpoint_contracts::run::{ActionResult, HoldKind};
 use serde_json::{Value, json};
 
 use crate::domain::error_text::ERROR_CHARS_MAX;
-use crate::domain::run::people::PersonHold;
-use crate::domain::run::{StepPhase, millis_between};
+use crate::domain::model::run::person_hold::{Clock, PersonHold};
+use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::time::millis_between;
 
-use super::people::opening::offered;
-use super::transition::RunTransition;
+/// What a handoff step knows of itself from the beginning (S0-T1).
+pub(crate) fn handoff_data(on: &PersonHold) -> Value {
+    let resume_at = match on.clock {
+        Clock::Set { due } | Clock::Frozen { due, .. } if on.continues_on_timeout() => Some(due),
+        Clock::Set { .. } | Clock::Frozen { .. } | Clock::None => None,
+    };
+    json!({
+        "scheduled": resume_at.is_some(),
+        "resume_at": resume_at.map(instant::write),
+        "task_id": on.id,
+        "is_warm_lead": on.warm_lead,
+    })
+}
 
 /// The response of a step that failed, was skipped or was cancelled. The phase before this decision says
 /// when the step began to wait or work, and what its opening promised.
-pub(super) fn ended_result(
-    transition: &RunTransition<'_>,
-    index: usize,
-    why: &str,
-) -> ActionResult {
-    let was = transition.before.steps.get(index).map(|step| &step.phase);
+pub(crate) fn ended_result(was: Option<&StepPhase>, why: &str, now: DateTime<Utc>) -> ActionResult {
     let why: String = why.chars().take(ERROR_CHARS_MAX).collect();
     ActionResult {
         success: false,
@@ -30,15 +35,15 @@ pub(super) fn ended_result(
         data: was.map_or(Value::Null, opening_data),
         duration_ms: was
             .and_then(began_at)
-            .map_or(0, |since| millis_between(since, transition.now)),
+            .map_or(0, |since| millis_between(since, now)),
     }
 }
 
 /// The fields that the response of opening had: a client finds them at the end, too.
 fn opening_data(was: &StepPhase) -> Value {
     match was {
-        StepPhase::Asked(on) if on.kind == HoldKind::Handoff => offered(on),
-        StepPhase::Asked(on) => asked(on),
+        StepPhase::Asked(on) if on.kind == HoldKind::Handoff => handoff_data(on),
+        StepPhase::Asked(on) => question_data(on),
         StepPhase::Waiting(_) => json!({ "scheduled": false, "resume_at": null }),
         StepPhase::Planned
         | StepPhase::Queued(_)
@@ -53,7 +58,7 @@ fn opening_data(was: &StepPhase) -> Value {
 }
 
 /// What the response of a question has from its opening on.
-pub(super) fn asked(on: &PersonHold) -> Value {
+pub(crate) fn question_data(on: &PersonHold) -> Value {
     json!({ "question_id": on.id, "deadline": on.deadline().map(instant::write) })
 }
 

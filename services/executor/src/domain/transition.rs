@@ -1,4 +1,4 @@
-//! One decision on a run in the making: the next state, and what goes with it.
+//! A run during one decision: its next state, and the effects so far.
 
 use std::sync::Arc;
 
@@ -8,54 +8,82 @@ use holdpoint_contracts::run::{ActionResult, Failure, ResumeMode};
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
-use crate::domain::effect::{Effect, Reply, StepRow};
-use crate::domain::need::{Aggregate, Fact, Need, PlanFact};
+use crate::domain::decision::{Lookup, LookupFn, Undecided};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::model::run::step::{Step, StepPhase};
+use crate::domain::model::run::{Phase, Run};
+use crate::domain::model::step_row::StepRow;
+use crate::domain::need::{Fact, Need, PlanFact};
 use crate::domain::refusal::Refusal;
-use crate::domain::run::{Phase, Run, Step, StepPhase};
+use crate::domain::step_response::ended_result;
 
-use super::ended_result::ended_result;
-use super::{ending, outside};
-use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
+pub(crate) fn unchanged_run<'a>(transition: &RunTransition<'a>) -> RunOutcome<'a> {
+    // The version rose only in the making; nothing of this turn is kept.
+    let mut run = transition.run.clone();
+    run.version -= 1;
+    RunOutcome::Unchanged(Reply::Changed(Box::new(run.changed(false, transition.now))))
+}
+
+pub(crate) fn refuse_ended_run(transition: &RunTransition<'_>) -> Result<(), Undecided> {
+    if transition.run.is_final() {
+        return Err(Undecided::Refused(Refusal::RunFinal(
+            transition.run.id,
+            transition.run.status(),
+        )));
+    }
+    Ok(())
+}
 
 /// What a step's row gets besides where the step stands.
 #[derive(Debug, Default)]
-pub(super) struct RowData {
-    pub(super) tool: Option<String>,
-    pub(super) request: Option<Value>,
-    pub(super) response: Option<ActionResult>,
-    pub(super) error_code: Option<String>,
+pub(crate) struct RowData {
+    pub(crate) tool: Option<String>,
+    pub(crate) request: Option<Value>,
+    pub(crate) response: Option<ActionResult>,
+    pub(crate) error_code: Option<String>,
     /// What the tool said of its failure, for operators only.
-    pub(super) raw_error: Option<String>,
+    pub(crate) raw_error: Option<String>,
     /// Why the step ended without a result; its response says so.
-    pub(super) why: Option<String>,
+    pub(crate) why: Option<String>,
 }
 
 /// What a tool said of a failed call.
-pub(super) struct ToolError {
+pub(crate) struct ToolError {
     /// As it came, bounded.
-    pub(super) raw: String,
+    pub(crate) raw: String,
     /// With texts that may be shown.
-    pub(super) response: ActionResult,
+    pub(crate) response: ActionResult,
 }
 
-/// One decision in the making.
-pub(super) struct RunTransition<'a> {
-    pub(super) before: &'a Run,
+/// What a command did to its run.
+pub(crate) enum RunOutcome<'a> {
+    /// It changed the run.
+    Changed(Box<RunTransition<'a>>, Reply),
+    /// It changed nothing: a repetition, or nothing to do.
+    Unchanged(Reply),
+}
+
+/// What a command on a run returns.
+pub(crate) type RunDecision<'a> = Result<RunOutcome<'a>, Undecided>;
+
+/// A run during one decision.
+pub(crate) struct RunTransition<'a> {
+    pub(crate) before: &'a Run,
     /// As it is to be.
-    pub(super) run: Run,
-    pub(super) now: DateTime<Utc>,
+    pub(crate) run: Run,
+    pub(crate) now: DateTime<Utc>,
     /// Whoever ends the run by a word of their own.
-    pub(super) ended_by: Option<String>,
+    pub(crate) ended_by: Option<String>,
     /// How waits go on that a person's hold still keeps frozen when this decision resumes the run.
-    pub(super) resume_mode: ResumeMode,
+    pub(crate) resume_mode: ResumeMode,
     lookup: LookupFn<'a>,
-    effects: Vec<Effect>,
-    items: Vec<HistoryItem>,
-    values: Vec<(String, Arc<Value>)>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) items: Vec<HistoryItem>,
+    pub(crate) values: Vec<(String, Arc<Value>)>,
 }
 
 impl<'a> RunTransition<'a> {
-    pub(super) fn new(before: &'a Run, lookup: LookupFn<'a>, now: DateTime<Utc>) -> Self {
+    pub(crate) fn new(before: &'a Run, lookup: LookupFn<'a>, now: DateTime<Utc>) -> Self {
         let run = Run {
             version: before.version + 1,
             ..before.clone()
@@ -74,7 +102,7 @@ impl<'a> RunTransition<'a> {
     }
 
     /// Looks something up: a value of this very decision first.
-    pub(super) fn lookup(&self, need: &Need) -> Lookup {
+    pub(crate) fn lookup(&self, need: &Need) -> Lookup {
         if let Need::Value(_, name) = need
             && let Some((_, value)) = self.values.iter().rev().find(|(known, _)| known == name)
         {
@@ -84,7 +112,7 @@ impl<'a> RunTransition<'a> {
     }
 
     /// The plan of the run.
-    pub(super) fn plan(&self) -> Result<Arc<PlanFact>, Undecided> {
+    pub(crate) fn plan(&self) -> Result<Arc<PlanFact>, Undecided> {
         let run = &self.run;
         let need = Need::Plan(run.workspace.clone(), run.agent.clone(), run.plan);
         match self.lookup(&need) {
@@ -98,7 +126,7 @@ impl<'a> RunTransition<'a> {
     }
 
     /// Where a step of that id is in the plan.
-    pub(super) fn position(&self, step: &str) -> Result<usize, Undecided> {
+    pub(crate) fn position(&self, step: &str) -> Result<usize, Undecided> {
         self.run
             .steps
             .iter()
@@ -106,20 +134,20 @@ impl<'a> RunTransition<'a> {
             .ok_or_else(|| Undecided::Refused(Refusal::StepNotFound(self.run.id, step.to_owned())))
     }
 
-    pub(super) fn step(&self, index: usize) -> Option<&Step> {
+    pub(crate) fn step(&self, index: usize) -> Option<&Step> {
         self.run.steps.get(index)
     }
 
-    pub(super) fn step_mut(&mut self, index: usize) -> Option<&mut Step> {
+    pub(crate) fn step_mut(&mut self, index: usize) -> Option<&mut Step> {
         self.run.steps.get_mut(index)
     }
 
-    pub(super) fn effect(&mut self, effect: Effect) {
+    pub(crate) fn effect(&mut self, effect: Effect) {
         self.effects.push(effect);
     }
 
     /// Adds an item to the run's history.
-    pub(super) fn event(
+    pub(crate) fn event(
         &mut self,
         kind: EventType,
         step: Option<&str>,
@@ -139,7 +167,7 @@ impl<'a> RunTransition<'a> {
     }
 
     /// Keeps a value for later steps.
-    pub(super) fn value(&mut self, name: String, value: Value) {
+    pub(crate) fn value(&mut self, name: String, value: Value) {
         let value = Arc::new(value);
         self.values.push((name.clone(), Arc::clone(&value)));
         self.effects.push(Effect::Value {
@@ -150,7 +178,7 @@ impl<'a> RunTransition<'a> {
     }
 
     /// Stores where a step stands.
-    pub(super) fn row(&mut self, index: usize, data: RowData) {
+    pub(crate) fn row(&mut self, index: usize, data: RowData) {
         let Some(step) = self.run.steps.get(index) else {
             return;
         };
@@ -181,7 +209,8 @@ impl<'a> RunTransition<'a> {
             | StepPhase::Cancelled { .. } => None,
         };
         // What failed, was skipped or was cancelled says so: the row keeps no response of its opening.
-        let ended = || Some(ended_result(self, index, data.why.as_deref()?));
+        let was = self.before.steps.get(index).map(|step| &step.phase);
+        let ended = || Some(ended_result(was, data.why.as_deref()?, self.now));
         let response = data.response.or_else(ended);
         let row = StepRow {
             run: self.run.id,
@@ -203,7 +232,7 @@ impl<'a> RunTransition<'a> {
     }
 
     /// Ends the run: everything that is left of it is revoked, its holds are closed.
-    pub(super) fn end(&mut self, phase: Phase) {
+    pub(crate) fn end(&mut self, phase: Phase) {
         let cancelled = StepPhase::Cancelled { at: self.now };
         let why = match &phase {
             Phase::Failed { failure, .. } | Phase::Cancelled { failure, .. } => &failure.message,
@@ -220,7 +249,7 @@ impl<'a> RunTransition<'a> {
     }
 
     /// A person has ended the run: what is left of its steps is skipped (S0-T3).
-    pub(super) fn skip_rest(&mut self, message: &str, by: &str) {
+    pub(crate) fn skip_rest(&mut self, message: &str, by: &str) {
         self.ended_by = Some(by.to_owned());
         let skipped = StepPhase::Skipped { at: self.now };
         for index in 0..self.run.steps.len() {
@@ -235,7 +264,7 @@ impl<'a> RunTransition<'a> {
     }
 
     /// Takes a dispatch of this very decision back.
-    pub(super) fn retract_hand_out(&mut self, step: &str) {
+    pub(crate) fn retract_hand_out(&mut self, step: &str) {
         self.retract(step, None);
     }
 
@@ -302,7 +331,7 @@ impl<'a> RunTransition<'a> {
     }
 
     /// Ends the run as failed, with everything that was still moving.
-    pub(super) fn fail(&mut self, failure: Failure) {
+    pub(crate) fn fail(&mut self, failure: Failure) {
         let message = failure.message.clone();
         let data = serde_json::json!({ "class": failure.class, "code": failure.code });
         self.end(Phase::Failed {
@@ -313,45 +342,13 @@ impl<'a> RunTransition<'a> {
     }
 
     /// The run as the caller of a command is shown it.
-    pub(super) fn changed(self) -> Decision {
+    pub(crate) fn changed(self) -> RunDecision<'a> {
         let answer = Reply::Changed(Box::new(self.run.changed(true, self.now)));
         self.decided(answer)
     }
 
-    /// The finished decision.
-    pub(super) fn decided(mut self, answer: Reply) -> Decision {
-        // What has ended asks nothing.
-        let ended = self.run.steps.iter_mut();
-        for step in ended.filter(|step| step.phase.is_settled()) {
-            step.questions.open = None;
-        }
-        let questions = outside::questions(&self)?;
-        self.effects.extend(questions);
-        let person_holds = outside::people(&self)?;
-        self.effects.extend(person_holds);
-        self.effects
-            .extend(outside::leases(self.before, &self.run, self.now));
-        let run_ends = ending::told(&self)?;
-        self.effects.extend(run_ends);
-        if !self.items.is_empty() {
-            self.effects.push(Effect::History {
-                workspace: self.run.workspace.clone(),
-                run: self.run.id,
-                items: self.items,
-            });
-        }
-        let run = self.run.id;
-        let facts = self
-            .values
-            .into_iter()
-            .map(|(name, value)| (Need::Value(run, name), Fact::Value(value)))
-            .collect();
-        let state = Aggregate::Run(self.run);
-        Ok(Outcome::Decided(Box::new(Decided {
-            state,
-            effects: self.effects,
-            facts,
-            reply: answer,
-        })))
+    /// The command has changed the run. The dispatcher adds the derived effects.
+    pub(crate) fn decided(self, reply: Reply) -> RunDecision<'a> {
+        Ok(RunOutcome::Changed(Box::new(self), reply))
     }
 }

@@ -1,4 +1,4 @@
-//! A run begins.
+//! `executor.start_run`: a caller starts a run of an agent's newest version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,22 +9,26 @@ use holdpoint_contracts::run::Clocks;
 use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
 use serde_json::json;
 
-use crate::domain::agent::Agent;
+use crate::domain::decision::{Decision, Lookup, LookupFn, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::input::RunInput;
+use crate::domain::model::agent::Agent;
+use crate::domain::model::plan::OnPause;
+use crate::domain::model::run::step::{Step, StepPhase};
+use crate::domain::model::run::tool_questions::Questions;
+use crate::domain::model::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run};
+use crate::domain::model::scope::AppliedScopes;
 use crate::domain::need::{INPUT, Need};
-use crate::domain::plan::OnPause;
 use crate::domain::refusal::Refusal;
-use crate::domain::run::questions::Questions;
-use crate::domain::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run, Step, StepPhase};
-use crate::domain::scope::AppliedScopes;
-
-use super::transition::RunTransition;
-use super::{Scopes, advance, follow, people};
-use crate::domain::decision::{Decision, Lookup, LookupFn, Undecided};
+use crate::domain::rules::derived_effects::decided_with_effects;
+use crate::domain::rules::missing_inputs::check_inputs;
+use crate::domain::rules::next_steps::start_next_steps;
+use crate::domain::rules::scope_sync::inherit_pauses;
+use crate::domain::rules::scopes::Scopes;
+use crate::domain::transition::RunTransition;
 
 /// Accepts a run of the agent's newest version and takes its first steps.
-pub(super) fn start(
+pub(crate) fn start_run(
     workspace: &Workspace,
     id: RunId,
     input: &RunInput,
@@ -42,7 +46,7 @@ pub(super) fn start(
         return Err(Undecided::Refused(Refusal::RunNotFound(id)));
     };
     check_labels(labels)?;
-    let (known, scopes) = newest(workspace, agent, contact.as_ref(), lookup)?;
+    let (known, scopes) = load_agent(workspace, agent, contact.as_ref(), lookup)?;
     let mut fresh = Run {
         id,
         workspace: workspace.clone(),
@@ -68,28 +72,28 @@ pub(super) fn start(
         timed_out: Vec::new(),
         incidents: Vec::new(),
     };
-    follow::inherit_pauses(&mut fresh, &scopes)?;
+    inherit_pauses(&mut fresh, &scopes)?;
     let mut transition = RunTransition::new(&fresh, lookup, now);
     let plan = transition.plan()?;
     transition.run.steps = plan
         .plan
         .steps
         .iter()
-        .map(|step| planned(&step.id))
+        .map(|step| planned_step(&step.id))
         .collect();
     transition.run.on_pause = plan.plan.on_pause;
     transition.value(INPUT.to_owned(), input.clone());
-    tell(&mut transition);
+    record_start(&mut transition);
     if let Some(inputs) = &plan.plan.inputs {
-        people::missing_inputs::check(&mut transition, inputs, input)?;
+        check_inputs(&mut transition, inputs, input)?;
     }
-    advance::advance(&mut transition)?;
+    start_next_steps(&mut transition)?;
     let answer = Reply::Run(Box::new(transition.run.view(transition.now)));
-    transition.decided(answer)
+    decided_with_effects(transition, answer)
 }
 
 /// What the history begins with.
-fn tell(transition: &mut RunTransition<'_>) {
+fn record_start(transition: &mut RunTransition<'_>) {
     let run = &transition.run;
     let (agent, version, contact, by) = (&run.agent, run.plan, &run.contact, &run.started_by);
     let about = contact
@@ -107,7 +111,7 @@ fn tell(transition: &mut RunTransition<'_>) {
 }
 
 /// The agent as it is now, and all scopes of the run; refuses when it or the contact is not there.
-fn newest(
+fn load_agent(
     workspace: &Workspace,
     agent: &AgentName,
     contact: Option<&ContactId>,
@@ -139,7 +143,7 @@ fn newest(
     }
 }
 
-fn planned(id: &str) -> Step {
+fn planned_step(id: &str) -> Step {
     Step {
         id: id.to_owned(),
         phase: StepPhase::Planned,

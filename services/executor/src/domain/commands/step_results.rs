@@ -1,22 +1,25 @@
-//! What workers ask and report. Everything they send carries the number of the dispatch.
+//! `executor.step_results`: a worker reports the result of a step, or that its tool parks. The number of the
+//! dispatch fences every report.
 
 use holdpoint_contracts::contact::{Activity, ActivityKind};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::ActionResult;
-use holdpoint_contracts::steps::{Grant, ResultReply};
+use holdpoint_contracts::steps::ResultReply;
 use holdpoint_ids::NodeName;
 use serde_json::{Value, json};
 
-use crate::domain::contact::{self, SUBJECT_CHARS_MAX};
+use crate::domain::decision::Undecided;
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::error_text::{raw, sanitised};
-use crate::domain::plan::Action;
-use crate::domain::run::{LATE_RESULTS_MAX, StepPhase, Working, millis_between};
-
-use super::people::asking;
-use super::transition::{RowData, RunTransition, ToolError};
-use super::{advance, granted, known_result, uncertain};
-use crate::domain::decision::{Decision, Outcome, Undecided};
+use crate::domain::model::contact::{SUBJECT_CHARS_MAX, cleaned};
+use crate::domain::model::plan::Action;
+use crate::domain::model::run::step::{LATE_RESULTS_MAX, StepPhase};
+use crate::domain::model::time::millis_between;
+use crate::domain::rules::fail_step::fail_step;
+use crate::domain::rules::next_steps::start_next_steps;
+use crate::domain::rules::open_hold_needs::load_open_hold_needs;
+use crate::domain::rules::tool_questions::park_tool;
+use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition, ToolError};
 
 /// Longest address that is kept of what a worker says of a mail, in characters.
 const TO_CHARS_MAX: usize = 1_000;
@@ -28,78 +31,19 @@ const MAIL_TEXT_CHARS_MAX: usize = 10_000;
 const SEND_EMAIL: &str = "send_email";
 
 /// What a worker reports.
-pub(super) struct Report<'r> {
-    pub(super) node: &'r NodeName,
-    pub(super) step: &'r str,
-    pub(super) dispatch: u64,
-    pub(super) result: &'r ActionResult,
-    pub(super) error_code: &'r Option<String>,
-}
-
-/// What a worker wants to start.
-pub(super) struct Delivery {
-    pub(super) dispatch: u64,
-    /// How often it was delivered.
-    pub(super) count: u64,
-    pub(super) without_lease: bool,
-}
-
-/// Answers a worker that wants to start a delivered step. `go` is a committed row.
-pub(super) fn start(
-    mut transition: RunTransition<'_>,
-    node: &NodeName,
-    step: &str,
-    delivery: &Delivery,
-) -> Decision {
-    let index = transition.position(step)?;
-    let current = transition
-        .step(index)
-        .filter(|step| step.dispatch == delivery.dispatch);
-    let Some(current) = current else {
-        return Ok(granted(Grant::Drop));
-    };
-    let handed = match &current.phase {
-        // Paused: it is dispatched anew on resume.
-        StepPhase::Queued(_) if !transition.run.moves() => return Ok(granted(Grant::Drop)),
-        // Called twice it would do no harm, and it is not too late to say no: all that a row is for.
-        StepPhase::Queued(handed)
-            if delivery.without_lease && handed.idempotent && delivery.count <= 1 =>
-        {
-            return Ok(granted(Grant::GoWithoutLease));
-        }
-        StepPhase::Queued(handed) => handed.clone(),
-        // The answer to its first request was lost on the way; a pause since then lets it finish.
-        StepPhase::Working(held) if held.node == *node && held.delivery == delivery.count => {
-            return Ok(granted(Grant::Go));
-        }
-        StepPhase::Uncertain(_) => return Ok(granted(Grant::Uncertain)),
-        // The lease decides whose it is, not the bus: when it ends, the step is given out anew.
-        StepPhase::Working(_)
-        | StepPhase::Planned
-        | StepPhase::Waiting(_)
-        | StepPhase::Asked(_)
-        | StepPhase::Parked(_)
-        | StepPhase::Completed { .. }
-        | StepPhase::Failed { .. }
-        | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => return Ok(granted(Grant::Drop)),
-    };
-    transition.run.clocks.queued_ms += millis_between(handed.at, transition.now);
-    let since = transition.now;
-    if let Some(step) = transition.step_mut(index) {
-        step.phase = StepPhase::Working(Working {
-            handed,
-            node: node.clone(),
-            delivery: delivery.count,
-            since,
-        });
-    }
-    transition.row(index, RowData::default());
-    transition.decided(Reply::Grant(Grant::Go))
+pub(crate) struct Report<'r> {
+    pub(crate) node: &'r NodeName,
+    pub(crate) step: &'r str,
+    pub(crate) dispatch: u64,
+    pub(crate) result: &'r ActionResult,
+    pub(crate) error_code: &'r Option<String>,
 }
 
 /// Applies a result once; one that comes too late is kept as evidence.
-pub(super) fn report(mut transition: RunTransition<'_>, report: &Report<'_>) -> Decision {
+pub(crate) fn report_result<'a>(
+    mut transition: RunTransition<'a>,
+    report: &Report<'_>,
+) -> RunDecision<'a> {
     let index = transition.position(report.step)?;
     let Some(step) = transition.step(index) else {
         return Ok(known_result());
@@ -124,10 +68,10 @@ pub(super) fn report(mut transition: RunTransition<'_>, report: &Report<'_>) -> 
         | StepPhase::Completed { .. }
         | StepPhase::Failed { .. }
         | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => return late(transition, index, report),
+        | StepPhase::Cancelled { .. } => return record_late_result(transition, index, report),
     };
     if !is_current || transition.run.is_final() {
-        return late(transition, index, report);
+        return record_late_result(transition, index, report);
     }
     // It had begun before the pause could stop it: it counts as running at that time.
     if queued.is_some() {
@@ -138,26 +82,26 @@ pub(super) fn report(mut transition: RunTransition<'_>, report: &Report<'_>) -> 
         }
     }
     let took = report.result.duration_ms;
-    transition.run.clocks.active_ms += worked(&transition, index, took);
+    transition.run.clocks.active_ms += working_time(&transition, index, took);
     if let Some(at) = queued {
         transition.run.clocks.queued_ms += millis_between(at, transition.now).saturating_sub(took);
     }
     if let Some(since) = asked {
         transition.run.clocks.human_ms += millis_between(since, transition.now);
     }
-    apply(&mut transition, index, report)?;
+    apply_result(&mut transition, index, report)?;
     transition.decided(Reply::Result(ResultReply::Applied))
 }
 
 /// The tool has asked people and ended (S3-R2): the lease is released, and its step waits for the
 /// answer without any claim, or goes out again with the one that came meanwhile. Twice is once: there
 /// is no result that could come too late.
-pub(super) fn parks(
-    mut transition: RunTransition<'_>,
+pub(crate) fn park_step<'a>(
+    mut transition: RunTransition<'a>,
     step: &str,
     dispatch: u64,
     duration_ms: u64,
-) -> Decision {
+) -> RunDecision<'a> {
     let index = transition.position(step)?;
     let current = transition
         .step(index)
@@ -176,24 +120,24 @@ pub(super) fn parks(
             | StepPhase::Skipped { .. }
             | StepPhase::Cancelled { .. },
         )
-        | None => return Ok(Outcome::Unchanged(Reply::Result(ResultReply::Late))),
+        | None => return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late))),
     };
-    uncertain::prepare(&transition, &[index])?;
-    transition.run.clocks.active_ms += worked(&transition, index, duration_ms);
+    load_open_hold_needs(&transition, &[index])?;
+    transition.run.clocks.active_ms += working_time(&transition, index, duration_ms);
     transition.run.clocks.human_ms += millis_between(since, transition.now);
-    asking::park(&mut transition, index)?;
+    park_tool(&mut transition, index)?;
     transition.decided(Reply::Result(ResultReply::Applied))
 }
 
 /// The time of a tool without that in which it waited for people.
-fn worked(transition: &RunTransition<'_>, index: usize, took_ms: u64) -> u64 {
+fn working_time(transition: &RunTransition<'_>, index: usize, took_ms: u64) -> u64 {
     let blocked_ms = transition
         .step(index)
         .map_or(0, |step| step.questions.blocked_ms);
     took_ms.saturating_sub(blocked_ms)
 }
 
-fn apply(
+fn apply_result(
     transition: &mut RunTransition<'_>,
     index: usize,
     report: &Report<'_>,
@@ -202,14 +146,14 @@ fn apply(
     if !result.success {
         let code = report.error_code.as_deref().unwrap_or("failed");
         let said = result.error.as_deref().unwrap_or(&result.description);
-        let mut response = harmless(result);
+        let mut response = sanitised_result(result);
         let shown = response.description.clone();
         let shown = response.error.get_or_insert(shown).clone();
         let told = ToolError {
             raw: raw(said),
             response,
         };
-        advance::fail_step(transition, index, code, &shown, Some(told));
+        fail_step(transition, index, code, &shown, Some(told));
         return Ok(());
     }
     let now = transition.now;
@@ -224,18 +168,18 @@ fn apply(
         },
     );
     transition.value(report.step.to_owned(), result.data.clone());
-    tell_contact(transition, index, report)?;
+    record_mail(transition, index, report)?;
     transition.event(
         EventType::StepSucceeded,
         Some(report.step),
         result.description.clone(),
         json!({ "duration_ms": result.duration_ms, "node": report.node }),
     );
-    advance::advance(transition)
+    start_next_steps(transition)
 }
 
 /// The result of a failed call with texts that may be shown (S0-R5).
-fn harmless(result: &ActionResult) -> ActionResult {
+fn sanitised_result(result: &ActionResult) -> ActionResult {
     // Each text is sanitised once: it may be long, and all runs wait for this thread.
     let description = sanitised(&result.description);
     let error = result.error.as_deref().map(|error| {
@@ -253,7 +197,7 @@ fn harmless(result: &ActionResult) -> ActionResult {
 }
 
 /// A mail that was sent is part of what is known of the contact: once a step (S0-AC7).
-fn tell_contact(
+fn record_mail(
     transition: &mut RunTransition<'_>,
     index: usize,
     report: &Report<'_>,
@@ -276,7 +220,7 @@ fn tell_contact(
         workspace: transition.run.workspace.clone(),
         contact,
         id: format!("{}/{}", transition.run.id, report.step),
-        activity: contact::cleaned(&Activity {
+        activity: cleaned(&Activity {
             kind: ActivityKind::EmailOut,
             subject,
             text: said.join("\n\n"),
@@ -287,17 +231,21 @@ fn tell_contact(
 }
 
 /// Keeps what a fenced-off worker reports, once a dispatch, and changes nothing else.
-fn late(mut transition: RunTransition<'_>, index: usize, report: &Report<'_>) -> Decision {
+fn record_late_result<'a>(
+    mut transition: RunTransition<'a>,
+    index: usize,
+    report: &Report<'_>,
+) -> RunDecision<'a> {
     let Some(step) = transition.step_mut(index) else {
         return Ok(known_result());
     };
     if step.late.contains(&report.dispatch) || step.late.len() >= LATE_RESULTS_MAX {
-        return Ok(Outcome::Unchanged(Reply::Result(ResultReply::Late)));
+        return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late)));
     }
     step.late.push(report.dispatch);
     let result = match report.result.success {
         true => report.result.clone(),
-        false => harmless(report.result),
+        false => sanitised_result(report.result),
     };
     transition.event(
         EventType::StepLateResult,
@@ -314,4 +262,8 @@ fn late(mut transition: RunTransition<'_>, index: usize, report: &Report<'_>) ->
         }),
     );
     transition.decided(Reply::Result(ResultReply::Late))
+}
+
+const fn known_result<'a>() -> RunOutcome<'a> {
+    RunOutcome::Unchanged(Reply::Result(ResultReply::Known))
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::{Fault, MAX_TEXT, shown};
+use super::diagnostics::{Fault, MAX_TEXT, cut, shown};
 
 /// Most values in one text, counted with every alias followed.
 const MAX_VALUES: usize = 100_000;
@@ -111,7 +111,7 @@ fn yaml_error(error: &serde_saphyr::Error) -> String {
     }
     let said = said.lines().next().unwrap_or_default();
     let said = said.split(" at line ").next().unwrap_or_default();
-    super::cut(said, 200).trim_end_matches('.').to_owned()
+    cut(said, 200).trim_end_matches('.').to_owned()
 }
 
 fn is_json(text: &str) -> bool {

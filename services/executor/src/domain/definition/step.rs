@@ -8,9 +8,10 @@ use std::time::Duration;
 use holdpoint_contracts::duration::{self, MAX_WAIT};
 use serde_json::{Map, Value};
 
-use super::{MAX_STEPS, Place, Review, fields, is_name, plain, shown};
+use super::diagnostics::{MAX_STEPS, Place, Review, is_name, plain, shown};
+use super::fields;
 use crate::domain::expression::Diagnostic;
-use crate::domain::plan::Action;
+use crate::domain::model::plan::Action;
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);

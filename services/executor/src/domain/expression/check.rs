@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::diagnostic::Diagnostic;
 use super::program::Program;
+use super::scope::Reference;
 use super::template::{self, Piece, Text};
-use super::{Reference, syntax, value};
-use crate::domain::definition::nearest;
+use super::{syntax, value};
+use crate::domain::nearest_names::nearest;
 
 /// What was found in the arguments of one step.
 #[derive(Debug)]
@@ -36,17 +38,6 @@ pub struct Names<'a> {
     pub steps: &'a BTreeMap<String, usize>,
     /// By step index, whether it is done before this step. `None` does not look at the order.
     pub before: Option<&'a [bool]>,
-}
-
-/// What an expression cannot be accepted for, when the plan is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Diagnostic {
-    /// The offending bit as it was written.
-    pub text: String,
-    /// What is wrong and what to write instead.
-    pub message: String,
-    /// Known names that look like the one that was written, best first.
-    pub nearest: Vec<String>,
 }
 
 /// Checks a condition when the plan is made: limits, syntax, and that all it names exists and is

@@ -4,16 +4,11 @@ use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::agent::{AgentView, PlannedStepView};
-use holdpoint_contracts::executor::{AppliedAgent, RunEndWatched};
 use holdpoint_ids::{AgentName, Workspace};
 use serde::{Deserialize, Serialize};
 
-use super::effect::{Effect, Reply};
-use super::need::{Aggregate, Fact, Need, PlanFact};
-use super::plan::{Action, Plan};
-use super::refusal::Refusal;
-use super::scope::{EndsWatch, Scope};
-use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
+use crate::domain::model::plan::{Action, Plan};
+use crate::domain::model::scope::{EndsWatch, Scope};
 
 /// An agent's control state; its versions are rows of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,108 +64,6 @@ impl Agent {
             warnings: Vec::new(),
             updated_at: self.updated_at,
         }
-    }
-}
-
-/// Makes an agent or a new version of it.
-pub(crate) fn apply(
-    agent: Option<&Agent>,
-    workspace: &Workspace,
-    name: &AgentName,
-    text: &str,
-    now: DateTime<Utc>,
-) -> Decision {
-    let plan = match Plan::compile(text) {
-        Ok(plan) if plan.agent == name.as_str() => plan,
-        Ok(plan) => {
-            let said = plan.agent;
-            return Err(Undecided::Refused(Refusal::OtherAgent {
-                asked: name.clone(),
-                said,
-            }));
-        }
-        Err(faults) => return Err(Undecided::Refused(Refusal::InvalidAgent(faults))),
-    };
-    let digest = plan.digest();
-    // The same text after a deletion is a new version: those up to it stay dead.
-    if let Some(agent) = agent.filter(|agent| agent.digest == digest && !agent.is_deleted()) {
-        return Ok(Outcome::Unchanged(Reply::Agent(applied(
-            agent, &plan, false,
-        ))));
-    }
-    let next = Agent {
-        workspace: workspace.clone(),
-        name: name.clone(),
-        version: agent.map_or(0, |agent| agent.version) + 1,
-        newest: agent.map_or(0, |agent| agent.newest) + 1,
-        digest,
-        description: plan.description.clone(),
-        updated_at: now,
-        scope: agent.map(|agent| agent.scope.clone()).unwrap_or_default(),
-        watch: agent.map(|agent| agent.watch).unwrap_or_default(),
-    };
-    let answer = Reply::Agent(applied(&next, &plan, true));
-    let need = Need::Plan(workspace.clone(), name.clone(), next.newest);
-    let fact = Fact::Plan(std::sync::Arc::new(PlanFact::new(plan.clone())));
-    let effect = Effect::AgentVersion {
-        workspace: workspace.clone(),
-        agent: name.clone(),
-        version: next.newest,
-        plan,
-    };
-    Ok(Outcome::Decided(Box::new(Decided {
-        state: Aggregate::Agent(next),
-        effects: vec![effect],
-        facts: vec![(need, fact)],
-        reply: answer,
-    })))
-}
-
-/// Somebody watches it: from this commit on the ends of its runs are told.
-pub(crate) fn watch(agent: Option<&Agent>, name: &AgentName) -> Decision {
-    let Some(known) = agent.filter(|agent| !agent.is_deleted()) else {
-        return Err(Undecided::Refused(Refusal::AgentNotFound(name.clone())));
-    };
-    let next = Agent {
-        watch: known.watch.begin(),
-        ..known.clone()
-    };
-    changed(next, Reply::Watched(RunEndWatched::default()))
-}
-
-/// The notification service answered the end of a run: nobody watches the agent any more.
-pub(crate) fn unwatched(agent: Option<&Agent>, watch: u64) -> Decision {
-    let over = agent.and_then(|known| Some((known, known.watch.over(watch)?)));
-    let Some((known, over)) = over else {
-        return Ok(Outcome::Unchanged(Reply::Nothing(())));
-    };
-    let next = Agent {
-        watch: over,
-        ..known.clone()
-    };
-    changed(next, Reply::Nothing(()))
-}
-
-fn changed(next: Agent, answer: Reply) -> Decision {
-    let next = Agent {
-        version: next.version + 1,
-        ..next
-    };
-    Ok(Outcome::Decided(Box::new(Decided {
-        state: Aggregate::Agent(next),
-        effects: Vec::new(),
-        facts: Vec::new(),
-        reply: answer,
-    })))
-}
-
-fn applied(agent: &Agent, plan: &Plan, changed: bool) -> AppliedAgent {
-    AppliedAgent {
-        agent: AgentView {
-            steps: planned_steps(plan),
-            ..agent.view()
-        },
-        changed,
     }
 }
 

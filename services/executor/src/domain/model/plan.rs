@@ -5,26 +5,22 @@
 //! decided when the plan is made (S0-AC8: what is wrong is refused here and not at wake).
 
 pub mod inputs;
-pub mod people;
+pub mod person_steps;
 
-#[cfg(test)]
-mod tests;
+pub use inputs::Inputs;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use holdpoint_contracts::duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use std::time::Duration;
-
-use holdpoint_contracts::duration;
-
-use crate::domain::definition::{self, Fault};
-use crate::domain::expression::{self, Names, Reference, Scope};
-pub use inputs::Inputs;
-use people::{Ask, Handoff};
+use crate::domain::expression;
+use crate::domain::expression::{Names, Reference, Scope};
+use crate::domain::model::plan::person_steps::{Ask, Handoff, written};
 
 /// An agent that was found to be right.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -116,7 +112,7 @@ impl Action {
                 )
             }
             Self::Ask(ask) => ask.describe(&ask.question),
-            Self::Handoff(handoff) => format!("Hand off to {}", people::written(&handoff.to)),
+            Self::Handoff(handoff) => format!("Hand off to {}", written(&handoff.to)),
         }
     }
 
@@ -143,14 +139,6 @@ impl Action {
 }
 
 impl Plan {
-    /// Reads an agent, YAML or JSON, and compiles it.
-    ///
-    /// # Errors
-    /// Every [`Fault`] that was found (422 `invalid_agent`).
-    pub fn compile(text: &str) -> Result<Self, Vec<Fault>> {
-        definition::compile(text)
-    }
-
     /// SHA-256, as hex, of the plan's JSON with sorted keys, and of the fields of its forms in the
     /// author's order: two plans with the same digest do the same and ask in the same order, so
     /// applying an unchanged agent makes no new version.
@@ -270,3 +258,6 @@ fn write_canonical(value: &Value, out: &mut String) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,36 +3,65 @@
 //! A phase carries its data, so that "waiting without a hold" cannot be written. A pause is an
 //! overlay beside the phase: resuming needs no memory of what was before.
 
-pub mod people;
-pub mod questions;
-mod uncertain;
+pub mod grant;
+pub mod person_hold;
+pub mod step;
+pub mod timer_hold;
+pub mod tool_questions;
+pub mod uncertain;
+
+pub use grant::{Dispatched, Working};
+pub use step::{Step, StepPhase};
+pub use timer_hold::{Hold, Timer};
+pub use uncertain::{Answered, Choice, Uncertain};
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{Clocks, Failure, HoldKind, PausedBy, RunStatus, StepStatus};
-use holdpoint_contracts::steps::{LEASE_DEFAULT_MS, StepDispatch};
+use holdpoint_contracts::run::{Clocks, Failure, HoldKind, PausedBy, RunStatus};
+use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::tool::HttpCall;
-use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, Workspace};
+use holdpoint_ids::{AgentName, ContactId, RunId, ToolName, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::plan::OnPause;
-use super::scope::AppliedScopes;
-use people::PersonHold;
-use questions::{OpenQuestion, Questions};
+use crate::domain::model::plan::OnPause;
+use crate::domain::model::run::person_hold::{PersonHold, Taken};
+use crate::domain::model::scope::AppliedScopes;
 
-pub use uncertain::{Answered, Choice, Uncertain};
+impl Run {
+    /// The open holds on people, each with its step if it is one's.
+    pub fn people(&self) -> impl Iterator<Item = (Option<&Step>, &PersonHold)> {
+        let steps = self.steps.iter();
+        let steps = steps.filter_map(|step| Some((Some(step), step.on_people()?)));
+        let whole = self.missing_inputs_hold.iter().chain(&self.takeover_hold);
+        steps.chain(whole.map(|on| (None, on.as_ref())))
+    }
+
+    /// The open holds on people, to be changed.
+    pub fn people_mut(&mut self) -> impl Iterator<Item = &mut PersonHold> {
+        let steps = self.steps.iter_mut().filter_map(Step::on_people_mut);
+        let whole = self
+            .missing_inputs_hold
+            .iter_mut()
+            .chain(&mut self.takeover_hold);
+        steps.chain(whole.map(Box::as_mut))
+    }
+
+    /// Who owns the run, if a person does.
+    #[must_use]
+    pub fn taken(&self) -> Option<&Taken> {
+        self.people().find_map(|(_, on)| on.taken.as_ref())
+    }
+}
 
 /// Most labels of one run, and most characters of a label's name or value.
 pub const LABELS_MAX: usize = 32;
+
 /// See [`LABELS_MAX`].
 pub const LABEL_CHARS_MAX: usize = 200;
-
-/// Late results of one step that are kept as evidence; of more, the worker is only told.
-pub const LATE_RESULTS_MAX: usize = 16;
 
 /// Incidents that a run remembers; of more, only the log and the dead letters tell.
 pub const INCIDENTS_MAX: usize = 16;
@@ -111,127 +140,6 @@ pub enum Phase {
         at: DateTime<Utc>,
         /// By whom and why.
         failure: Failure,
-    },
-}
-
-/// A step of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// As in the plan (S2-R1).
-    pub id: String,
-    pub phase: StepPhase,
-    /// Number of its current dispatch: only ever rises, and fences all that a worker sends.
-    pub dispatch: u64,
-    /// Tries of the tool so far.
-    pub attempts: u32,
-    /// Hand-outs whose results came too late and were kept as evidence: each once.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub late: Vec<u64>,
-    /// Leases of it that ended without a result: the next grant is a takeover (S4-R7).
-    #[serde(default, skip_serializing_if = "is_none_lost")]
-    pub lost: u32,
-    /// Numbers of its questions whose answers took effect: the same one again changes nothing.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub answered: Vec<u32>,
-    /// What its tool asks people while it runs, and what they said.
-    #[serde(default, skip_serializing_if = "Questions::is_empty")]
-    pub questions: Questions,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_none_lost(lost: &u32) -> bool {
-    *lost == 0
-}
-
-/// Where a step stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum StepPhase {
-    /// Its turn has not come.
-    Planned,
-    /// Handed out. A worker may have started it without asking, if it is idempotent.
-    Queued(Dispatched),
-    /// Granted to a worker.
-    Working(Working),
-    /// A hold keeps it.
-    Waiting(Hold),
-    /// A worker was granted it and never reported, and doing it twice would do harm: a person is
-    /// asked.
-    Uncertain(Uncertain),
-    /// People are asked: a hold on them keeps it.
-    Asked(Box<PersonHold>),
-    /// Its tool has asked people and ended: nobody holds it, and it is dispatched again with the
-    /// answer.
-    Parked(Box<OpenQuestion>),
-    /// Done.
-    Completed { at: DateTime<Utc> },
-    /// Did not succeed.
-    Failed { at: DateTime<Utc> },
-    /// Its condition did not hold, or a person ended the run before it.
-    Skipped { at: DateTime<Utc> },
-    /// The run ended first.
-    Cancelled { at: DateTime<Utc> },
-}
-
-/// A dispatch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Dispatched {
-    pub at: DateTime<Utc>,
-    /// Whether doing it twice does no harm.
-    pub idempotent: bool,
-    /// How long a grant of it lasts without a heartbeat, in milliseconds (S4-R6).
-    #[serde(default = "lease_default")]
-    pub lease_ms: u64,
-}
-
-const fn lease_default() -> u64 {
-    LEASE_DEFAULT_MS
-}
-
-/// A grant.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Working {
-    /// As it was dispatched.
-    pub handed: Dispatched,
-    pub node: NodeName,
-    /// For which delivery: the same one asking again is a repetition, another one is not.
-    pub delivery: u64,
-    pub since: DateTime<Utc>,
-}
-
-/// Why a step does not go on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Hold {
-    pub id: HoldId,
-    pub since: DateTime<Utc>,
-    /// How long the plan has it wait, in milliseconds.
-    pub length_ms: u64,
-    /// The timer that ends it.
-    pub timer: Timer,
-}
-
-/// The timer of a hold. The desired state itself is with the scheduler.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum Timer {
-    /// The scheduler will say when it is due.
-    Set {
-        /// Version of the run that set it.
-        rev: u64,
-        /// When it was set.
-        at: DateTime<Utc>,
-        /// When it is due.
-        due: DateTime<Utc>,
-    },
-    /// A pause has stopped the clock.
-    Frozen {
-        /// What was left, in milliseconds.
-        remaining_ms: u64,
-        /// When it would have been due.
-        due: DateTime<Utc>,
     },
 }
 
@@ -398,56 +306,4 @@ impl Run {
             | StepPhase::Cancelled { .. } => None,
         })
     }
-}
-
-impl StepPhase {
-    /// Whether nothing more happens to the step.
-    #[must_use]
-    pub const fn is_settled(&self) -> bool {
-        match self {
-            Self::Completed { .. }
-            | Self::Failed { .. }
-            | Self::Skipped { .. }
-            | Self::Cancelled { .. } => true,
-            Self::Planned
-            | Self::Queued(_)
-            | Self::Working(_)
-            | Self::Waiting(_)
-            | Self::Asked(_)
-            | Self::Parked(_)
-            | Self::Uncertain(_) => false,
-        }
-    }
-
-    /// The word for it.
-    #[must_use]
-    pub const fn status(&self) -> StepStatus {
-        match self {
-            Self::Planned => StepStatus::Planned,
-            Self::Queued(_) => StepStatus::Queued,
-            Self::Working(_) => StepStatus::InProgress,
-            Self::Waiting(_) | Self::Asked(_) | Self::Parked(_) => StepStatus::Waiting,
-            Self::Uncertain(_) => StepStatus::Uncertain,
-            Self::Completed { .. } => StepStatus::Completed,
-            Self::Failed { .. } => StepStatus::Failed,
-            Self::Skipped { .. } => StepStatus::Skipped,
-            Self::Cancelled { .. } => StepStatus::Cancelled,
-        }
-    }
-}
-
-/// Time from `from` to `to` in whole milliseconds; none if it has passed.
-#[must_use]
-pub fn millis_between(from: DateTime<Utc>, to: DateTime<Utc>) -> u64 {
-    u64::try_from((to - from).num_milliseconds()).unwrap_or(0)
-}
-
-/// The instant `ms` milliseconds after `from`; the last there is, if that is out of range.
-#[must_use]
-pub fn after(from: DateTime<Utc>, ms: u64) -> DateTime<Utc> {
-    i64::try_from(ms)
-        .ok()
-        .and_then(TimeDelta::try_milliseconds)
-        .and_then(|length| from.checked_add_signed(length))
-        .unwrap_or(DateTime::<Utc>::MAX_UTC)
 }

@@ -1,7 +1,8 @@
-//! What a decision changes outside the run: leases, claims and questions.
+//! Effects that follow from the states before and after a decision: leases, holds on people, history, and
+//! the end of the run.
 //!
-//! Derived from the states before and after, so that whoever moves a step cannot forget it: a lease
-//! stands while a step is with a worker, and a question is wanted while a step is uncertain.
+//! The dispatcher adds them after every command, so that no command can forget them. A lease exists while
+//! a step is with a worker, and a question is open while a step is uncertain.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +13,19 @@ use holdpoint_contracts::run::{HoldKind, LeaseAction, LeaseEvent};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use crate::domain::effect::{Effect, Lease};
-use crate::domain::need::{Fact, Need};
-use crate::domain::plan::Action;
-use crate::domain::run::people::PersonHold;
-use crate::domain::run::{Choice, Run, Step, StepPhase, Uncertain, Working};
-
-use super::people;
-use super::transition::RunTransition;
-use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::decision::{Decided, Decision, Lookup, Outcome, Undecided};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::model::lease::Lease;
+use crate::domain::model::plan::Action;
+use crate::domain::model::run::Run;
+use crate::domain::model::run::grant::Working;
+use crate::domain::model::run::person_hold::PersonHold;
+use crate::domain::model::run::step::{Step, StepPhase};
+use crate::domain::model::run::uncertain::{Choice, Uncertain};
+use crate::domain::need::{Aggregate, Fact, Need};
+use crate::domain::rules::hold_spec::load_spec;
+use crate::domain::rules::run_watchers::notify_run_end;
+use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
 /// Largest arguments that a question shows, in bytes of JSON.
 const ARGS_SHOWN_MAX: usize = 64 * 1024;
@@ -30,11 +35,11 @@ const MINIMAL_QUESTION: &str =
     "Did this step happen? Its worker was granted the start and never reported.";
 
 /// Leases and claims that begin or end with the step from `before` to `after`.
-pub(super) fn leases(before: &Run, after: &Run, now: DateTime<Utc>) -> Vec<Effect> {
+pub(crate) fn lease_effects(before: &Run, after: &Run, now: DateTime<Utc>) -> Vec<Effect> {
     let mut effects = Vec::new();
     for (index, step) in after.steps.iter().enumerate() {
-        let old = before.steps.get(index).and_then(working);
-        let new = working(step);
+        let old = before.steps.get(index).and_then(current_grant);
+        let new = current_grant(step);
         if old == new {
             continue;
         }
@@ -51,11 +56,11 @@ pub(super) fn leases(before: &Run, after: &Run, now: DateTime<Utc>) -> Vec<Effec
                     at: now,
                     dispatch,
                 };
-                effects.push(claim(after, step, entry));
+                effects.push(lease_event(after, step, entry));
             }
         }
         if let Some((dispatch, new)) = new {
-            effects.push(lease(after, step, new));
+            effects.push(lease_effect(after, step, new));
             let action = match step.lost {
                 0 => LeaseAction::Claimed,
                 _ => LeaseAction::TakenOver,
@@ -66,13 +71,13 @@ pub(super) fn leases(before: &Run, after: &Run, now: DateTime<Utc>) -> Vec<Effec
                 at: new.since,
                 dispatch,
             };
-            effects.push(claim(after, step, entry));
+            effects.push(lease_event(after, step, entry));
         }
     }
     effects
 }
 
-const fn working(step: &Step) -> Option<(u64, &Working)> {
+const fn current_grant(step: &Step) -> Option<(u64, &Working)> {
     match &step.phase {
         StepPhase::Working(working) => Some((step.dispatch, working)),
         StepPhase::Planned
@@ -88,7 +93,7 @@ const fn working(step: &Step) -> Option<(u64, &Working)> {
     }
 }
 
-fn lease(run: &Run, step: &Step, working: &Working) -> Effect {
+fn lease_effect(run: &Run, step: &Step, working: &Working) -> Effect {
     Effect::Lease(Box::new(Lease {
         workspace: run.workspace.clone(),
         run: run.id,
@@ -101,7 +106,7 @@ fn lease(run: &Run, step: &Step, working: &Working) -> Effect {
     }))
 }
 
-fn claim(run: &Run, step: &Step, entry: LeaseEvent) -> Effect {
+fn lease_event(run: &Run, step: &Step, entry: LeaseEvent) -> Effect {
     Effect::Claim {
         run: run.id,
         step: step.id.clone(),
@@ -112,7 +117,7 @@ fn claim(run: &Run, step: &Step, entry: LeaseEvent) -> Effect {
 /// What is wanted of a question: since when it is frozen, if it is.
 type Frozen = Option<DateTime<Utc>>;
 
-fn wanted(run: &Run) -> BTreeMap<HoldId, Frozen> {
+fn wanted_questions(run: &Run) -> BTreeMap<HoldId, Frozen> {
     let since = run.pauses.iter().map(|pause| pause.at).min();
     run.questions()
         .map(|(_, asked)| (asked.hold, since))
@@ -120,15 +125,18 @@ fn wanted(run: &Run) -> BTreeMap<HoldId, Frozen> {
 }
 
 /// Desired states of questions that begin, freeze, thaw or end between the states of a turn.
-pub(super) fn questions(transition: &RunTransition<'_>) -> Result<Vec<Effect>, Undecided> {
-    let (before, after) = (wanted(transition.before), wanted(&transition.run));
+pub(crate) fn question_effects(transition: &RunTransition<'_>) -> Result<Vec<Effect>, Undecided> {
+    let (before, after) = (
+        wanted_questions(transition.before),
+        wanted_questions(&transition.run),
+    );
     let mut desired_states = Vec::new();
     for (step, asked) in transition.run.questions() {
         let frozen = after.get(&asked.hold).copied().flatten();
         if before.get(&asked.hold) == Some(&frozen) {
             continue;
         }
-        let spec = Box::new(spec(transition, step, asked)?);
+        let spec = Box::new(question_spec(transition, step, asked)?);
         let state = match frozen {
             Some(since) => HoldState::Frozen {
                 spec,
@@ -180,7 +188,7 @@ fn has_reported(transition: &RunTransition<'_>, asked: &Uncertain) -> bool {
 type Wanted = (Frozen, Option<DateTime<Utc>>, Option<u64>);
 
 /// What is wanted of a hold on people.
-fn wanted_of(run: &Run, on: &PersonHold, is_taken: bool) -> Wanted {
+fn wanted_hold(run: &Run, on: &PersonHold, is_taken: bool) -> Wanted {
     let since = run.pauses.iter().map(|pause| pause.at).min();
     // A person who owns the run has stopped the timer at its owner: nothing is wanted of it.
     let deadline = on.deadline().filter(|_| !is_taken);
@@ -189,7 +197,9 @@ fn wanted_of(run: &Run, on: &PersonHold, is_taken: bool) -> Wanted {
 }
 
 /// Desired states of holds on people that begin, freeze, thaw or end between the states of a turn.
-pub(super) fn people(transition: &RunTransition<'_>) -> Result<Vec<Effect>, Undecided> {
+pub(crate) fn person_hold_effects(
+    transition: &RunTransition<'_>,
+) -> Result<Vec<Effect>, Undecided> {
     let mut desired_states = Vec::new();
     let same = |run: &'_ Run, id: HoldId| run.people().any(|(_, one)| one.id == id);
     for (_, on) in transition.run.people() {
@@ -198,13 +208,13 @@ pub(super) fn people(transition: &RunTransition<'_>) -> Result<Vec<Effect>, Unde
             continue;
         }
         let is_taken = on.taken.is_some();
-        let (since, deadline, left) = wanted_of(&transition.run, on, is_taken);
+        let (since, deadline, left) = wanted_hold(&transition.run, on, is_taken);
         let before = transition.before.people().find(|(_, old)| old.id == on.id);
-        let before = before.map(|(_, old)| wanted_of(transition.before, old, is_taken));
+        let before = before.map(|(_, old)| wanted_hold(transition.before, old, is_taken));
         if before == Some((since, deadline, left)) {
             continue;
         }
-        let spec = Box::new(people::spec(transition, on.id)?);
+        let spec = Box::new(load_spec(transition, on.id)?);
         let state = match since {
             Some(since) => HoldState::Frozen {
                 spec,
@@ -245,7 +255,7 @@ fn desired_state(transition: &RunTransition<'_>, id: HoldId, state: HoldState) -
 }
 
 /// What people are asked about an uncertain step, with the evidence.
-fn spec(
+fn question_spec(
     transition: &RunTransition<'_>,
     step: &Step,
     asked: &Uncertain,
@@ -266,7 +276,7 @@ fn spec(
     let need = Need::Request(transition.run.id, step.id.clone());
     let args = match transition.lookup(&need) {
         Lookup::NotLoaded => return Err(Undecided::NeedsMore(vec![need])),
-        Lookup::Found(Fact::Value(args)) => shown(&args),
+        Lookup::Found(Fact::Value(args)) => shown_args(&args),
         Lookup::Missing | Lookup::Found(_) => Value::Null,
     };
     let plan = transition.plan()?;
@@ -296,10 +306,59 @@ fn spec(
     })
 }
 
-fn shown(args: &Value) -> Value {
+fn shown_args(args: &Value) -> Value {
     let bytes = serde_json::to_string(args).map_or(0, |text| text.len());
     match bytes > ARGS_SHOWN_MAX {
         true => json!({ "omitted": true, "bytes": bytes }),
         false => args.clone(),
+    }
+}
+
+/// The decision on a run with all effects.
+pub(crate) fn decided_with_effects(mut transition: RunTransition<'_>, reply: Reply) -> Decision {
+    // A step that has ended asks nothing.
+    let ended = transition.run.steps.iter_mut();
+    for step in ended.filter(|step| step.phase.is_settled()) {
+        step.questions.open = None;
+    }
+    let questions = question_effects(&transition)?;
+    let person_holds = person_hold_effects(&transition)?;
+    let leases = lease_effects(transition.before, &transition.run, transition.now);
+    let run_end = notify_run_end(&transition)?;
+    let RunTransition {
+        run,
+        mut effects,
+        items,
+        values,
+        ..
+    } = transition;
+    effects.extend(
+        questions
+            .into_iter()
+            .chain(person_holds)
+            .chain(leases)
+            .chain(run_end),
+    );
+    if !items.is_empty() {
+        effects.push(Effect::History {
+            workspace: run.workspace.clone(),
+            run: run.id,
+            items,
+        });
+    }
+    let fact = |(name, value)| (Need::Value(run.id, name), Fact::Value(value));
+    Ok(Outcome::Decided(Box::new(Decided {
+        facts: values.into_iter().map(fact).collect(),
+        state: Aggregate::Run(run),
+        effects,
+        reply,
+    })))
+}
+
+/// The decision after a command.
+pub(crate) fn finish(outcome: RunDecision<'_>) -> Decision {
+    match outcome? {
+        RunOutcome::Changed(transition, reply) => decided_with_effects(*transition, reply),
+        RunOutcome::Unchanged(reply) => Ok(Outcome::Unchanged(reply)),
     }
 }

@@ -1,45 +1,22 @@
-//! What its owner says of a hold that stands: what people do with a handoff, for the run's history and for
-//! who owns the run; and how long a policy lets it wait.
+//! Users' actions on a handoff, for the history of its run and for its ownership.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{HandoffEvent, HandoffEventKind, HandoffUpdateReply, HoldOutcome};
+use holdpoint_contracts::hold::{HandoffEvent, HandoffEventKind, HoldOutcome};
 use holdpoint_contracts::instant;
 use holdpoint_ids::HoldId;
 use serde_json::json;
 
-use crate::domain::effect::Reply;
-use crate::domain::plan::people::whom;
-use crate::domain::run::people::{HoldClosure, PersonHold, Taken};
-
-use super::super::transition::RunTransition;
-use super::step_of;
-use crate::domain::decision::{Decision, Outcome};
-
-/// Something was done with a handoff that stands. Twice is once.
-pub(in crate::domain::decide) fn handled(
-    mut transition: RunTransition<'_>,
-    hold: HoldId,
-    handoff_events: &[HandoffEvent],
-) -> Decision {
-    let open = transition.run.people().find(|(_, on)| on.id == hold);
-    let Some(on) = open.map(|(_, on)| on.clone()) else {
-        return Ok(Outcome::Unchanged(Reply::Handled(
-            HandoffUpdateReply::Stale,
-        )));
-    };
-    let answer = Reply::Handled(HandoffUpdateReply::EventRecorded);
-    match note(&mut transition, &on, handoff_events.iter()) {
-        true => transition.decided(answer),
-        false => Ok(Outcome::Unchanged(answer)),
-    }
-}
+use crate::domain::model::plan::person_steps::whom;
+use crate::domain::model::run::person_hold::{HoldClosure, PersonHold, Taken};
+use crate::domain::rules::end_person_step::step_of_hold;
+use crate::domain::transition::RunTransition;
 
 /// What was done before a close and has not been told: whether any of it is news.
-pub(super) fn before(
+pub(crate) fn record_events_before_close(
     transition: &mut RunTransition<'_>,
     on: &PersonHold,
     closing: &HoldClosure,
@@ -53,25 +30,25 @@ pub(super) fn before(
         .handoff_events
         .iter()
         .filter(|handoff_event| !is_close(handoff_event));
-    note(transition, on, handoff_events)
+    record_events(transition, on, handoff_events)
 }
 
-fn note<'d>(
+pub(crate) fn record_events<'d>(
     transition: &mut RunTransition<'_>,
     on: &PersonHold,
     handoff_events: impl Iterator<Item = &'d HandoffEvent>,
 ) -> bool {
-    let step = step_of(transition, on.id);
+    let step = step_of_hold(transition, on.id);
     let mut told = on.told;
     for handoff_event in handoff_events.filter(|handoff_event| handoff_event.rev > on.told) {
         told = told.max(handoff_event.rev);
         let HandoffEvent { by, at, to, .. } = handoff_event;
         let owner = match handoff_event.kind {
-            HandoffEventKind::Reassigned => Some(owner(to)),
+            HandoffEventKind::Reassigned => Some(owner_name(to)),
             HandoffEventKind::TakenOver => Some(by.clone()),
             HandoffEventKind::Accepted | HandoffEventKind::Timed => None,
         };
-        let is_other = owner.is_some_and(|owner| pass_on(transition, on.id, &owner, *at));
+        let is_other = owner.is_some_and(|owner| pass_ownership(transition, on.id, &owner, *at));
         let (kind, message) = match handoff_event.kind {
             HandoffEventKind::Accepted => {
                 (EventType::HandoffAccepted, format!("{by} has accepted."))
@@ -85,7 +62,7 @@ fn note<'d>(
                 (EventType::HandoffTakenOver, format!("{by} has taken over."))
             }
             HandoffEventKind::Timed => {
-                timed(transition, on, handoff_event.within_ms);
+                set_policy_timeout(transition, on, handoff_event.within_ms);
                 continue;
             }
         };
@@ -107,7 +84,7 @@ fn note<'d>(
 }
 
 /// Who owns a run that was given away: whoever it was given to, or all of them until somebody takes it.
-fn owner(to: &[String]) -> String {
+fn owner_name(to: &[String]) -> String {
     match to {
         [one] => one.strip_prefix("@user.").unwrap_or(one).to_owned(),
         _ => whom(to),
@@ -115,7 +92,7 @@ fn owner(to: &[String]) -> String {
 }
 
 /// Somebody else owns the run from then on, where a person does. Whether that is news.
-pub(super) fn pass_on(
+pub(crate) fn pass_ownership(
     transition: &mut RunTransition<'_>,
     hold: HoldId,
     by: &str,
@@ -134,7 +111,7 @@ pub(super) fn pass_on(
 }
 
 /// A policy says how long it waits, and its step does not.
-fn timed(transition: &mut RunTransition<'_>, on: &PersonHold, within_ms: Option<u64>) {
+fn set_policy_timeout(transition: &mut RunTransition<'_>, on: &PersonHold, within_ms: Option<u64>) {
     let open = transition.run.people_mut().find(|one| one.id == on.id);
     let (Some(open), Some(ms)) = (open, within_ms) else {
         return;
@@ -143,7 +120,7 @@ fn timed(transition: &mut RunTransition<'_>, on: &PersonHold, within_ms: Option<
         return;
     }
     let deadline = open.deadline().map(instant::write);
-    let step = step_of(transition, on.id);
+    let step = step_of_hold(transition, on.id);
     let length = describe(Duration::from_millis(ms));
     let message = format!("It is to be decided within {length}, as its policy says.");
     let data = json!({ "hold": on.id, "kind": on.kind, "deadline": deadline });

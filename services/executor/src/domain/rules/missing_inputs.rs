@@ -8,23 +8,22 @@ use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{Failure, FailureClass, HoldKind};
 use serde_json::{Map, Value, json};
 
-use crate::domain::need::{Fact, INPUT, Need};
-use crate::domain::plan::Inputs;
-use crate::domain::refusal::Refusal;
-use crate::domain::run::people::{HoldClosure, NewPersonHold, PersonHold};
-
-use super::super::transition::RunTransition;
-use super::HUMAN_TIMEOUT;
-use super::opening::{next_hold, open};
-use super::words::nobody;
 use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::model::plan::inputs::Inputs;
+use crate::domain::model::run::person_hold::{HoldClosure, NewPersonHold, PersonHold};
+use crate::domain::need::{Fact, INPUT, Need};
+use crate::domain::refusal::Refusal;
+use crate::domain::rules::fail_step::HUMAN_TIMEOUT;
+use crate::domain::rules::open_hold::{next_hold_id, open_hold};
+use crate::domain::transition::RunTransition;
+use crate::domain::views::hold_messages::timeout_message;
 
 /// How long people have to say what is missing: 7 days, in milliseconds.
 const MISSING_MS: u64 = 7 * 86_400_000;
 
 /// Refuses what is no input of the agent. Asks for what is missing, or refuses that too where the
 /// agent says so.
-pub(in crate::domain::decide) fn check(
+pub(crate) fn check_inputs(
     transition: &mut RunTransition<'_>,
     inputs: &Inputs,
     given: &Value,
@@ -40,12 +39,12 @@ pub(in crate::domain::decide) fn check(
     if !inputs.ask {
         return Err(Undecided::Refused(Refusal::MissingInput(missing)));
     }
-    ask(transition, inputs, &missing);
+    ask_for_inputs(transition, inputs, &missing);
     Ok(())
 }
 
-fn ask(transition: &mut RunTransition<'_>, inputs: &Inputs, missing: &[String]) {
-    let id = next_hold(&mut transition.run);
+fn ask_for_inputs(transition: &mut RunTransition<'_>, inputs: &Inputs, missing: &[String]) {
+    let id = next_hold_id(&mut transition.run);
     let names = missing.join(", ");
     let question = format!("Before {} can start: {names}?", transition.run.agent);
     let schema = inputs.form(missing);
@@ -65,7 +64,7 @@ fn ask(transition: &mut RunTransition<'_>, inputs: &Inputs, missing: &[String]) 
         on_timeout: OnTimeout::Fail,
         length_ms: Some(MISSING_MS),
     };
-    let on = open(transition, opened, &spec, id);
+    let on = open_hold(transition, opened, &spec, id);
     let data = json!({
         "request": id, "reason": "missing_input", "missing": missing,
         "deadline": on.deadline().map(instant::write),
@@ -76,7 +75,7 @@ fn ask(transition: &mut RunTransition<'_>, inputs: &Inputs, missing: &[String]) 
 }
 
 /// The request for what was missing has ended.
-pub(super) fn over(
+pub(crate) fn end_missing_inputs(
     transition: &mut RunTransition<'_>,
     on: &PersonHold,
     closing: &HoldClosure,
@@ -85,7 +84,7 @@ pub(super) fn over(
     if closing.outcome != HoldOutcome::Answered {
         transition.run.missing_inputs_hold = None;
         let message = if closing.outcome == HoldOutcome::Timeout {
-            nobody(on)
+            timeout_message(on)
         } else {
             "The request was withdrawn.".to_owned()
         };
@@ -97,23 +96,23 @@ pub(super) fn over(
         return Ok(());
     }
     let plan = transition.plan()?;
-    let given = merged(transition, closing.data.as_object().unwrap_or(&empty))?;
+    let given = merge_answers(transition, closing.data.as_object().unwrap_or(&empty))?;
     transition.run.missing_inputs_hold = None;
     let missing = plan
         .plan
         .inputs
         .as_ref()
         .map(|inputs| inputs.missing(&given));
-    store(transition, given, (on, closing.by.as_str()));
+    store_input(transition, given, (on, closing.by.as_str()));
     if let (Some(inputs), Some(missing)) = (&plan.plan.inputs, missing)
         && !missing.is_empty()
     {
-        ask(transition, inputs, &missing);
+        ask_for_inputs(transition, inputs, &missing);
     }
     Ok(())
 }
 
-fn store(transition: &mut RunTransition<'_>, given: Value, (on, by): (&PersonHold, &str)) {
+fn store_input(transition: &mut RunTransition<'_>, given: Value, (on, by): (&PersonHold, &str)) {
     transition.value(INPUT.to_owned(), given);
     let data = json!({ "by": by, "hold": on.id });
     let message = format!("{by} said what was missing; going on.");
@@ -121,7 +120,7 @@ fn store(transition: &mut RunTransition<'_>, given: Value, (on, by): (&PersonHol
 }
 
 /// The input of the run with what was said since.
-fn merged(
+fn merge_answers(
     transition: &RunTransition<'_>,
     answers: &Map<String, Value>,
 ) -> Result<Value, Undecided> {

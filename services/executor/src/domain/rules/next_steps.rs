@@ -1,4 +1,4 @@
-//! The one place that begins steps: conditions, holds, dispatches, and the end of a run.
+//! The only place that starts steps, and that completes a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,25 +7,27 @@ use std::time::Duration;
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
-use holdpoint_contracts::run::{ActionResult, Failure, FailureClass};
-use holdpoint_contracts::steps::LEASE_DEFAULT_MS;
-use holdpoint_contracts::tool::Risk;
+use holdpoint_contracts::run::ActionResult;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use crate::domain::effect::Effect;
-use crate::domain::expression::{self, Condition, Reference};
-use crate::domain::need::{Fact, INPUT, Need, PlanFact};
-use crate::domain::plan::{Action, PlannedStep, Seen};
-use crate::domain::run::people::{INTERVENTION, condition_name};
-use crate::domain::run::{Dispatched, Hold, Phase, StepPhase, Timer, ToolInvocation, after};
-use crate::domain::size::json_bytes;
-use crate::domain::tool::{Tool, is_built_in};
-
-use super::people::opening::{self, HandoffBriefing};
-use super::people::{ASSIGNEE_INACTIVE, HUMAN_TIMEOUT, asking, handing};
-use super::transition::{RowData, RunTransition, ToolError};
 use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::effect::Effect;
+use crate::domain::expression;
+use crate::domain::expression::Reference;
+use crate::domain::model::plan::{Action, Seen};
+use crate::domain::model::run::Phase;
+use crate::domain::model::run::person_hold::INTERVENTION;
+use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::run::timer_hold::{Hold, Timer};
+use crate::domain::model::time::after;
+use crate::domain::need::{Fact, INPUT, Need, PlanFact};
+use crate::domain::rules::conditions::{record_condition, skip_step};
+use crate::domain::rules::dispatch_step::{answer_needs, dispatch_step, tool_need};
+use crate::domain::rules::fail_step::fail_step;
+use crate::domain::rules::handoff_spec::{HandoffBriefing, load_step_briefing};
+use crate::domain::rules::person_holds::{ask_person, start_handoff};
+use crate::domain::transition::{RowData, RunTransition};
 
 /// What one step can see.
 #[derive(Default)]
@@ -41,7 +43,7 @@ struct StepInputs {
 
 /// Begins every step whose turn has come, until none is left that could begin; ends the run when
 /// all its steps have ended. Does nothing while the run is paused or over.
-pub(super) fn advance(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
+pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     if !transition.run.moves() {
         return Ok(());
     }
@@ -55,27 +57,30 @@ pub(super) fn advance(transition: &mut RunTransition<'_>) -> Result<(), Undecide
         let mut seeing = Vec::with_capacity(ready.len());
         let mut unknown = Vec::new();
         for &index in &ready {
-            seeing.push((index, see(transition, &plan, index, &mut unknown)));
+            seeing.push((
+                index,
+                load_step_inputs(transition, &plan, index, &mut unknown),
+            ));
         }
         if !unknown.is_empty() {
-            for index in may_follow(transition, &plan, ready) {
-                see(transition, &plan, index, &mut unknown);
+            for index in unblocked_by_skips(transition, &plan, ready) {
+                load_step_inputs(transition, &plan, index, &mut unknown);
             }
             return Err(Undecided::NeedsMore(unknown));
         }
         for (index, seen) in seeing {
-            begin(transition, &plan, index, seen);
+            start_step(transition, &plan, index, seen);
             if transition.run.is_final() {
                 return Ok(());
             }
         }
     }
-    complete_if_all_ended(transition);
+    complete_if_ended(transition);
     Ok(())
 }
 
 /// Ends the run if nothing of it is left to be done, and nobody owns it who has still to say so.
-pub(super) fn complete_if_all_ended(transition: &mut RunTransition<'_>) {
+pub(crate) fn complete_if_ended(transition: &mut RunTransition<'_>) {
     if transition.run.moves()
         && transition
             .run
@@ -83,7 +88,7 @@ pub(super) fn complete_if_all_ended(transition: &mut RunTransition<'_>) {
             .iter()
             .all(|step| step.phase.is_settled())
     {
-        complete(transition);
+        complete_run(transition);
     }
 }
 
@@ -109,7 +114,11 @@ fn ready_steps(transition: &RunTransition<'_>, plan: &PlanFact) -> Vec<usize> {
 
 /// The steps whose turn comes in this very decision if those that are ready are skipped: what they
 /// lack is asked for with the rest, so that a chain of conditions costs one question.
-fn may_follow(transition: &RunTransition<'_>, plan: &PlanFact, ready: Vec<usize>) -> Vec<usize> {
+fn unblocked_by_skips(
+    transition: &RunTransition<'_>,
+    plan: &PlanFact,
+    ready: Vec<usize>,
+) -> Vec<usize> {
     let mut skipped: BTreeSet<usize> = ready.into_iter().collect();
     let mut following = Vec::new();
     loop {
@@ -146,19 +155,8 @@ fn may_follow(transition: &RunTransition<'_>, plan: &PlanFact, ready: Vec<usize>
     }
 }
 
-/// The tool that a step calls, where it may be a registered one.
-pub(super) fn tool_need(transition: &RunTransition<'_>, planned: &PlannedStep) -> Option<Need> {
-    match &planned.action {
-        Action::Tool { tool, .. } if !is_built_in(tool) => {
-            let name = tool.parse().ok()?;
-            Some(Need::Tool(transition.run.workspace.clone(), name))
-        }
-        Action::Tool { .. } | Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => None,
-    }
-}
-
 /// Looks up what a step refers to; what nobody has looked up yet is added to `unknown`.
-fn see(
+fn load_step_inputs(
     transition: &RunTransition<'_>,
     plan: &PlanFact,
     index: usize,
@@ -185,7 +183,7 @@ fn see(
     for reference in plan.references.get(index).into_iter().flatten() {
         match reference {
             Reference::Input => {
-                seeing.input = lookup(Need::Value(transition.run.id, INPUT.to_owned()))
+                seeing.input = lookup(Need::Value(transition.run.id, INPUT.to_owned()));
             }
             Reference::Contact => {
                 let contact = transition.run.contact.clone();
@@ -217,16 +215,16 @@ fn see(
     for need in transition
         .step(index)
         .into_iter()
-        .flat_map(|step| asking::needs(transition.run.id, step))
+        .flat_map(|step| answer_needs(transition.run.id, step))
     {
         lookup(need);
     }
-    seeing.story = opening::story(transition, plan, index, unknown);
+    seeing.story = load_step_briefing(transition, plan, index, unknown);
     seeing
 }
 
 /// Begins one step, skips it, or fails it.
-fn begin(
+fn start_step(
     transition: &mut RunTransition<'_>,
     plan: &PlanFact,
     index: usize,
@@ -239,7 +237,7 @@ fn begin(
         "id": transition.run.id,
         "agent": transition.run.agent,
         "started_at": instant::write(transition.run.created_at),
-        "intervention": handing::intervention(seeing.intervention.as_deref()),
+        "intervention": intervention_or_empty(seeing.intervention.as_deref()),
     });
     let null = Value::Null;
     let seen = Seen {
@@ -252,9 +250,9 @@ fn begin(
     if let Some(when) = &planned.when {
         match expression::evaluate(when, &scope) {
             Ok(condition) => {
-                remember(transition, plan, (&planned.id, when), &condition);
+                record_condition(transition, plan, (&planned.id, when), &condition);
                 if !condition.holds {
-                    return skip(transition, index, when, &condition);
+                    return skip_step(transition, index, when, &condition);
                 }
             }
             Err(error) => {
@@ -273,54 +271,19 @@ fn begin(
         }
     };
     match &planned.action {
-        Action::Wait { duration_ms } => wait(transition, index, *duration_ms),
-        Action::Tool { .. } => step_dispatch(transition, index, resolved, planned),
-        Action::Ask(ask) => opening::ask(transition, index, ask, &resolved),
+        Action::Wait { duration_ms } => start_wait(transition, index, *duration_ms),
+        Action::Tool { .. } => dispatch_step(transition, index, resolved, planned),
+        Action::Ask(ask) => ask_person(transition, index, ask, &resolved),
         Action::Handoff(handoff) => {
             let story = seeing.story.take().unwrap_or_default();
             let known = (&resolved, seeing.contact.as_ref(), story);
-            opening::handoff(transition, index, handoff, known);
+            start_handoff(transition, index, handoff, known);
         }
     }
 }
 
-/// Keeps what a condition was decided on, where somebody may be told of it later (S0-T2).
-fn remember(
-    transition: &mut RunTransition<'_>,
-    plan: &PlanFact,
-    (id, when): (&str, &str),
-    found: &Condition,
-) {
-    let is_handoff = |step: &PlannedStep| matches!(step.action, Action::Handoff(_));
-    if plan.plan.steps.iter().any(is_handoff) {
-        let value = json!({ "expression": when, "values": found.values, "outcome": found.holds });
-        transition.value(condition_name(id), value);
-    }
-}
-
-fn skip(transition: &mut RunTransition<'_>, index: usize, when: &str, condition: &Condition) {
-    let now = transition.now;
-    let Some(step) = transition.step_mut(index) else {
-        return;
-    };
-    step.phase = StepPhase::Skipped { at: now };
-    let id = step.id.clone();
-    let message = format!("Skipped: `{when}` does not hold.");
-    let data = RowData {
-        why: Some(message.clone()),
-        ..RowData::default()
-    };
-    transition.row(index, data);
-    transition.event(
-        EventType::StepSkipped,
-        Some(&id),
-        message,
-        json!({ "condition": when, "values": condition.values }),
-    );
-}
-
 /// Opens a timer hold (S0-AC1). Its timer is the waker.
-fn wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) {
+fn start_wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) {
     let (now, rev) = (transition.now, transition.run.version);
     transition.run.holds += 1;
     let id = HoldId {
@@ -368,168 +331,14 @@ fn wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) {
 }
 
 /// The literal text of S0-AC1.
-pub(super) fn will_resume(ms: u64) -> String {
+pub(crate) fn will_resume(ms: u64) -> String {
     format!(
         "Agent paused. Will resume in {}.",
         describe(Duration::from_millis(ms))
     )
 }
 
-/// Largest arguments of a dispatch, in bytes of JSON: what the bus and every worker takes.
-pub(super) const ARGS_BYTES_MAX: usize = 256 * 1024;
-
-/// Hands a step out: the one place where that happens. What may not run fails here, closed.
-pub(super) fn step_dispatch(
-    transition: &mut RunTransition<'_>,
-    index: usize,
-    args: Value,
-    planned: &PlannedStep,
-) {
-    let Action::Tool { tool, .. } = &planned.action else {
-        return;
-    };
-    let bytes = json_bytes(&args);
-    if bytes > ARGS_BYTES_MAX {
-        let message =
-            format!("the arguments are {bytes} bytes of JSON; {ARGS_BYTES_MAX} is the most");
-        return fail_step(transition, index, "arguments_too_large", &message, None);
-    }
-    let Ok(tool_name) = tool.parse() else {
-        return fail_step(
-            transition,
-            index,
-            "invalid_tool",
-            &format!("`{tool}` is no tool's name"),
-            None,
-        );
-    };
-    let registered = tool_need(transition, planned).map(|need| transition.lookup(&need));
-    let registered = match registered {
-        Some(Lookup::Found(Fact::Tool(tool))) => Some(tool),
-        Some(Lookup::NotLoaded | Lookup::Missing | Lookup::Found(_)) | None => None,
-    };
-    if let Some((code, message)) = registered
-        .as_deref()
-        .and_then(|it| blocked_reason(it, tool))
-    {
-        return fail_step(transition, index, code, &message, None);
-    }
-    let handed = Dispatched {
-        at: transition.now,
-        idempotent: match &registered {
-            Some(tool) => tool.spec.idempotent,
-            None => is_idempotent(tool, &args),
-        },
-        lease_ms: planned.claim_timeout_ms.unwrap_or(LEASE_DEFAULT_MS),
-    };
-    let Some(step) = transition.step_mut(index) else {
-        return;
-    };
-    step.dispatch += 1;
-    step.attempts += 1;
-    step.phase = StepPhase::Queued(handed);
-    step.questions.blocked_ms = 0;
-    let (dispatch, attempt) = (step.dispatch, step.attempts);
-    let data = RowData {
-        tool: Some(tool.to_owned()),
-        request: Some(args.clone()),
-        ..RowData::default()
-    };
-    transition.row(index, data);
-    transition.event(
-        EventType::StepCalled,
-        Some(&planned.id),
-        planned.action.describe(),
-        json!({ "tool": tool, "dispatch": dispatch, "attempt": attempt }),
-    );
-    let called = ToolInvocation {
-        tool: tool_name,
-        args,
-        http: registered.map(|tool| tool.spec.http.clone()),
-        answers: asking::answers(transition, index),
-    };
-    if let Some(step) = transition.step(index)
-        && let Some(step_dispatch) = transition.run.step_dispatch(step, called)
-    {
-        transition.effect(Effect::StepDispatch(Box::new(step_dispatch)));
-    }
-}
-
-/// Why a registered tool may not be called: code and text.
-fn blocked_reason(registered: &Tool, tool: &str) -> Option<(&'static str, String)> {
-    if registered.deleted {
-        let message = format!("the tool `{tool}` was deleted");
-        return Some(("tool_deleted", message));
-    }
-    match registered.spec.risk {
-        Risk::Low | Risk::Medium => None,
-        Risk::High => Some((
-            "approval_required",
-            format!(
-                "the tool `{tool}` has risk `high`: it never runs without an approval, and this \
-                 release cannot ask for one"
-            ),
-        )),
-    }
-}
-
-/// Whether doing a step twice does no harm: `log` never does, others where the author says so.
-fn is_idempotent(tool: &str, args: &Value) -> bool {
-    tool == "log"
-        || args
-            .get("idempotent")
-            .and_then(Value::as_bool)
-            .unwrap_or(false)
-}
-
-/// Whose doing a failure is.
-fn class_of(code: &str) -> FailureClass {
-    match code {
-        "approval_required" | ASSIGNEE_INACTIVE | "withdrawn" => FailureClass::Policy,
-        HUMAN_TIMEOUT => FailureClass::HumanTimeout,
-        // Its worker was lost; a person only says that nobody knows more.
-        "given_up" => FailureClass::Infra,
-        _ => FailureClass::Agent,
-    }
-}
-
-/// A step failed for good: so does the run.
-pub(super) fn fail_step(
-    transition: &mut RunTransition<'_>,
-    index: usize,
-    code: &str,
-    message: &str,
-    told: Option<ToolError>,
-) {
-    let now = transition.now;
-    let Some(step) = transition.step_mut(index) else {
-        return;
-    };
-    step.phase = StepPhase::Failed { at: now };
-    let id = step.id.clone();
-    let (raw_error, response) = told.map(|told| (told.raw, told.response)).unzip();
-    let data = RowData {
-        response,
-        raw_error,
-        error_code: Some(code.to_owned()),
-        why: Some(message.to_owned()),
-        ..RowData::default()
-    };
-    transition.row(index, data);
-    let data = json!({ "code": code });
-    transition.event(EventType::StepFailed, Some(&id), message.to_owned(), data);
-    transition.fail(Failure {
-        class: class_of(code),
-        code: code.to_owned(),
-        // Its words are fixed (S0-R1).
-        message: match code {
-            ASSIGNEE_INACTIVE => message.to_owned(),
-            _ => format!("{id}: {message}"),
-        },
-    });
-}
-
-fn complete(transition: &mut RunTransition<'_>) {
+fn complete_run(transition: &mut RunTransition<'_>) {
     let count = |is: fn(&StepPhase) -> bool| {
         transition
             .run
@@ -551,4 +360,32 @@ fn complete(transition: &mut RunTransition<'_>) {
     });
     let data = json!({ "done": done, "skipped": skipped });
     transition.event(EventType::RunCompleted, None, summary, data);
+}
+
+/// `run.intervention` of an expression: its fields are there also where nobody took the run over, so that
+/// what names them needs no condition.
+pub(crate) fn intervention_or_empty(kept: Option<&Value>) -> Value {
+    let nobody = || json!({ "notes": "", "outcome_type": "none", "by": "", "at": "" });
+    kept.cloned().unwrap_or_else(nobody)
+}
+
+/// Hands a step out again, with the arguments that it had; the higher number fences the old one off.
+pub(crate) fn redispatch_step(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+) -> Result<(), Undecided> {
+    let Some(id) = transition.step(index).map(|step| step.id.clone()) else {
+        return Ok(());
+    };
+    let plan = transition.plan()?;
+    let found = transition.lookup(&Need::Request(transition.run.id, id));
+    if let (Lookup::Found(Fact::Value(args)), Some(planned)) = (found, plan.plan.steps.get(index)) {
+        dispatch_step(transition, index, (*args).clone(), planned);
+        return Ok(());
+    }
+    // Its row is not there yet, or has gone: as if its turn came now.
+    if let Some(step) = transition.step_mut(index) {
+        step.phase = StepPhase::Planned;
+    }
+    start_next_steps(transition)
 }

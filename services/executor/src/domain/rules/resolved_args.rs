@@ -1,20 +1,20 @@
-//! What a step asks once its placeholders are filled in: whom, in which words, and what counts when nobody
-//! answers. What cannot be asked fails the step, with what is wrong.
-
-use serde_json::Value;
+//! The recipients, text and default answer of a person step after its placeholders are filled in.
+//! Invalid ones fail the step.
 
 use holdpoint_contracts::hold::OnTimeout;
+use serde_json::Value;
 
-use super::super::super::advance;
-use super::super::super::transition::RunTransition;
 use crate::domain::definition::people::{TO_MAX, default_complaint, is_whom};
-use crate::domain::plan::people::Ask;
+use crate::domain::model::plan::person_steps::Ask;
+use crate::domain::rules::end_person_step::answer_text;
+use crate::domain::rules::fail_step::fail_step;
+use crate::domain::transition::RunTransition;
 
 /// Longest question and message once their placeholders are filled in, in characters.
 const TEXT_CHARS_MAX: usize = 10_000;
 
 /// People and roles as they were resolved.
-pub(super) fn people(
+pub(crate) fn resolve_recipients(
     transition: &mut RunTransition<'_>,
     index: usize,
     to: Option<&Value>,
@@ -35,13 +35,13 @@ pub(super) fn people(
     let nobody = flat
         .iter()
         .find(|one| !one.as_str().is_some_and(is_whom))
-        .map(|wrong| super::super::in_words(wrong))
+        .map(|wrong| answer_text(wrong))
         .map(|wrong| format!("`{wrong}` is nobody; write `@user.<name>` or `@role.<name>`"));
     let many = flat.len();
     let too_many = (many > TO_MAX)
         .then(|| format!("it is put to {many} people and roles; {TO_MAX} is the most"));
     if let Some(message) = nobody.or(too_many) {
-        advance::fail_step(transition, index, "invalid_assignee", &message, None);
+        fail_step(transition, index, "invalid_assignee", &message, None);
         return None;
     }
     let texts = flat.iter().filter_map(|one| one.as_str());
@@ -49,7 +49,7 @@ pub(super) fn people(
 }
 
 /// A text with its placeholders filled in: one that is a placeholder alone may be anything.
-pub(super) fn text(
+pub(crate) fn resolve_text(
     transition: &mut RunTransition<'_>,
     index: usize,
     value: Option<&Value>,
@@ -71,7 +71,7 @@ pub(super) fn text(
         None
     };
     if let Some(wrong) = wrong {
-        advance::fail_step(transition, index, "invalid_question", &wrong, None);
+        fail_step(transition, index, "invalid_question", &wrong, None);
         return None;
     }
     Some(said)
@@ -79,7 +79,7 @@ pub(super) fn text(
 
 /// The answer that counts when nobody gives one, with its placeholders filled in. Refused: the step
 /// has failed for it.
-pub(super) fn default_of(
+pub(crate) fn resolve_default(
     transition: &mut RunTransition<'_>,
     index: usize,
     ask: &Ask,
@@ -95,7 +95,7 @@ pub(super) fn default_of(
     };
     match wrong {
         Some(wrong) => {
-            advance::fail_step(transition, index, "invalid_default", &wrong, None);
+            fail_step(transition, index, "invalid_default", &wrong, None);
             Err(())
         }
         None => Ok(default.cloned()),

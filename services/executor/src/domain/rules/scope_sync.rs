@@ -1,38 +1,29 @@
-//! A run follows what was commanded for its agent or its workspace, before anything else happens
-//! to it: whether its page has come makes no difference to anybody.
+//! A run applies what was commanded for its agent or workspace before it handles any other input. So it
+//! makes no difference whether the sweep has reached the run yet.
 
-use std::sync::Arc;
-
-use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
-use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{Failure, FailureClass, PauseScope, ResumeMode, RunStatus};
-use holdpoint_ids::{AgentName, Workspace};
-use serde_json::json;
-
-use crate::domain::agent::Agent;
-use crate::domain::effect::{Effect, Reply};
-use crate::domain::need::{Aggregate, Fact, Need};
-use crate::domain::plan::OnPause;
-use crate::domain::refusal::Refusal;
-use crate::domain::run::{Phase, Run, StepPhase};
-use crate::domain::scope::{Change, Scope, ScopeChange, WorkspaceScope};
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{Failure, FailureClass, PauseScope, ResumeMode};
 
-use super::transition::RunTransition;
-use super::{advance, control, people, uncertain};
 use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
-
-/// The scopes that a run stands in; none: nothing was ever commanded.
-#[derive(Debug, Clone, Default)]
-pub struct Scopes {
-    /// Its agent, of whatever version.
-    pub agent: Option<Arc<Agent>>,
-    pub workspace: Option<Arc<WorkspaceScope>>,
-}
-
-/// The kinds of scope, the greater first.
-const KINDS: [PauseScope; 2] = [PauseScope::Workspace, PauseScope::Agent];
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::model::plan::OnPause;
+use crate::domain::model::run::Run;
+use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::scope::{Change, Scope, ScopeChange};
+use crate::domain::need::{Aggregate, Fact, Need};
+use crate::domain::refusal::Refusal;
+use crate::domain::rules::derived_effects::decided_with_effects;
+use crate::domain::rules::dispatch_step::answer_needs;
+use crate::domain::rules::kept_answers::apply_kept_answers;
+use crate::domain::rules::next_steps::start_next_steps;
+use crate::domain::rules::open_hold_needs::{load_open_hold_needs, person_hold_needs};
+use crate::domain::rules::pauses::{
+    add_pause, cancel_by_pause, is_waiting, remove_pause, requeue_steps,
+};
+use crate::domain::rules::scopes::{KINDS, Scopes};
+use crate::domain::transition::RunTransition;
 
 /// A run on its way through the changes that it has not followed.
 struct SyncedRun {
@@ -46,7 +37,7 @@ struct SyncedRun {
 /// Brings a run up to its scopes, and decides the input on what it is then. A refusal leaves the
 /// catching up to the next input or to its page. What the input may lack in any case is asked for with the
 /// scopes: both may have conditions to look at, and rounds are few.
-pub(super) fn then(
+pub(crate) fn with_scopes_applied(
     run: &Run,
     also: impl FnOnce() -> Vec<Need>,
     lookup: LookupFn<'_>,
@@ -58,18 +49,18 @@ pub(super) fn then(
     }
     let scopes = match Scopes::look_up(&run.workspace, &run.agent, lookup) {
         Err(Undecided::NeedsMore(mut needs)) => {
-            needs.extend(of_questions(run, lookup));
+            needs.extend(open_question_needs(run, lookup));
             needs.extend(also());
             return Err(Undecided::NeedsMore(needs));
         }
         other => other?,
     };
-    let Some(mut caught) = follow(run, &scopes, Some(lookup))? else {
+    let Some(mut caught) = apply_scopes(run, &scopes, Some(lookup))? else {
         return decide(run, lookup);
     };
     // A person who owns the run may have said something while it stood.
     if !caught.run.is_final() && caught.run.pauses.is_empty() {
-        go_on(&mut caught, !run.pauses.is_empty(), lookup, now)?;
+        continue_run(&mut caught, !run.pauses.is_empty(), lookup, now)?;
     }
     let see = caught.sees(lookup);
     Ok(match decide(&caught.run, &see)? {
@@ -87,7 +78,7 @@ pub(super) fn then(
 
 /// What the questions of a run lack to begin, freeze, thaw or end: asked for with its scopes, so that
 /// it costs no round of its own.
-fn of_questions(run: &Run, lookup: LookupFn<'_>) -> Vec<Need> {
+fn open_question_needs(run: &Run, lookup: LookupFn<'_>) -> Vec<Need> {
     let mut needs: Vec<_> = run
         .questions()
         .map(|(step, _)| Need::Request(run.id, step.id.clone()))
@@ -95,10 +86,10 @@ fn of_questions(run: &Run, lookup: LookupFn<'_>) -> Vec<Need> {
     for step in &run.steps {
         if matches!(step.phase, StepPhase::Parked(_)) {
             needs.push(Need::Request(run.id, step.id.clone()));
-            needs.extend(people::asking::needs(run.id, step));
+            needs.extend(answer_needs(run.id, step));
         }
     }
-    needs.extend(people::needs(run));
+    needs.extend(person_hold_needs(run));
     if !needs.is_empty() {
         needs.push(Need::Plan(
             run.workspace.clone(),
@@ -117,14 +108,14 @@ pub fn overlay(run: Run, scopes: &Scopes) -> Run {
     if run.is_final() {
         return run;
     }
-    match follow(&run, scopes, None) {
+    match apply_scopes(&run, scopes, None) {
         Ok(Some(caught)) => caught.run,
         Ok(None) | Err(_) => run,
     }
 }
 
 /// What a new run begins under: refuses where its agent or workspace takes none.
-pub(super) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undecided> {
+pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undecided> {
     for kind in KINDS {
         let Some(scope) = scopes.of(kind) else {
             continue;
@@ -139,65 +130,9 @@ pub(super) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undec
             }));
         }
         run.pauses.extend(scope.paused_by(kind));
-        set_followed(run, kind, scope.epoch);
+        set_applied_epoch(run, kind, scope.epoch);
     }
     Ok(())
-}
-
-impl Scopes {
-    /// What must be looked up.
-    pub(super) fn needs(workspace: &Workspace, agent: &AgentName) -> [Need; 2] {
-        [
-            Need::Agent(workspace.clone(), agent.clone()),
-            Need::Workspace(workspace.clone()),
-        ]
-    }
-
-    /// Looks them up.
-    pub(super) fn look_up(
-        workspace: &Workspace,
-        agent: &AgentName,
-        lookup: LookupFn<'_>,
-    ) -> Result<Self, Undecided> {
-        let mut scopes = Self::default();
-        let mut unknown = Vec::new();
-        for need in Self::needs(workspace, agent) {
-            match lookup(&need) {
-                Lookup::Found(Fact::Agent(agent)) => scopes.agent = Some(agent),
-                Lookup::Found(Fact::Workspace(workspace)) => scopes.workspace = Some(workspace),
-                Lookup::NotLoaded => unknown.push(need),
-                Lookup::Missing
-                | Lookup::Found(
-                    Fact::Contact(_)
-                    | Fact::Plan(_)
-                    | Fact::Value(_)
-                    | Fact::Run(_)
-                    | Fact::Tool(_)
-                    | Fact::User(_)
-                    | Fact::Nothing,
-                ) => {}
-            }
-        }
-        if unknown.is_empty() {
-            return Ok(scopes);
-        }
-        Err(Undecided::NeedsMore(unknown))
-    }
-
-    fn of(&self, kind: PauseScope) -> Option<&Scope> {
-        match kind {
-            PauseScope::Run => None,
-            PauseScope::Agent => self.agent.as_ref().map(|agent| &agent.scope),
-            PauseScope::Workspace => self.workspace.as_ref().map(|it| &it.scope),
-        }
-    }
-
-    /// Whether any run in them may read differently from its row.
-    #[must_use]
-    pub fn are_followed(&self) -> bool {
-        let mut scopes = KINDS.iter().filter_map(|kind| self.of(*kind));
-        scopes.all(Scope::is_followed)
-    }
 }
 
 impl SyncedRun {
@@ -213,7 +148,7 @@ impl SyncedRun {
     /// Keeps what one turn came to.
     fn take(&mut self, transition: RunTransition<'_>) -> Result<(), Undecided> {
         let run = transition.run.clone();
-        if let Outcome::Decided(decided) = transition.decided(Reply::Nothing(()))? {
+        if let Outcome::Decided(decided) = decided_with_effects(transition, Reply::Nothing(()))? {
             self.effects.extend(decided.effects);
             self.facts.extend(decided.facts);
         }
@@ -234,14 +169,17 @@ impl SyncedRun {
 /// Takes the run through every change that it has not followed, each a turn at its own instant:
 /// a desired state of a later one has a higher number. None: it has followed them all. Without a look-up
 /// only the state is wanted, and what follows from it is left to the page.
-fn follow(
+fn apply_scopes(
     run: &Run,
     scopes: &Scopes,
     lookup: Option<LookupFn<'_>>,
 ) -> Result<Option<SyncedRun>, Undecided> {
-    let later = pending(run, scopes);
-    let is_passed_by =
-        |kind: &PauseScope| scopes.of(*kind).is_some_and(|it| differs(run, *kind, it));
+    let later = pending_changes(run, scopes);
+    let is_passed_by = |kind: &PauseScope| {
+        scopes
+            .of(*kind)
+            .is_some_and(|it| differs_from_scope(run, *kind, it))
+    };
     // As nearly always: not even a copy of the run is made.
     if later.is_empty() && !KINDS.iter().any(is_passed_by) {
         return Ok(None);
@@ -260,8 +198,8 @@ fn follow(
         }
         let before = caught.run.clone();
         let mut transition = RunTransition::new(&before, see, change.at);
-        apply(&mut transition, kind, change);
-        set_followed(&mut transition.run, kind, change.epoch);
+        apply_change(&mut transition, kind, change);
+        set_applied_epoch(&mut transition.run, kind, change.epoch);
         caught.resume_mode = transition.resume_mode;
         match lookup {
             Some(_) => caught.take(transition)?,
@@ -269,12 +207,15 @@ fn follow(
         }
     }
     for kind in KINDS {
-        if let Some(scope) = scopes.of(kind).filter(|it| differs(&caught.run, kind, it)) {
+        if let Some(scope) = scopes
+            .of(kind)
+            .filter(|it| differs_from_scope(&caught.run, kind, it))
+        {
             let at = scope.changed_at.unwrap_or(run.created_at);
             let before = caught.run.clone();
             let mut transition = RunTransition::new(&before, see, at);
-            reconcile(&mut transition, kind, scope);
-            set_followed(&mut transition.run, kind, scope.epoch);
+            reconcile_scope(&mut transition, kind, scope);
+            set_applied_epoch(&mut transition.run, kind, scope.epoch);
             match lookup {
                 Some(_) => caught.take(transition)?,
                 None => caught.run = transition.run,
@@ -285,18 +226,18 @@ fn follow(
 }
 
 /// Later changes of both scopes, in the order in which they happened.
-fn pending<'s>(run: &Run, scopes: &'s Scopes) -> Vec<(PauseScope, &'s Change)> {
+fn pending_changes<'s>(run: &Run, scopes: &'s Scopes) -> Vec<(PauseScope, &'s Change)> {
     let mut pending = Vec::new();
     for kind in KINDS {
         let changes = scopes.of(kind).into_iter().flat_map(|it| &it.changes);
-        let later = changes.filter(|change| change.epoch > followed(run, kind));
+        let later = changes.filter(|change| change.epoch > applied_epoch(run, kind));
         pending.extend(later.map(|change| (kind, change)));
     }
     pending.sort_by_key(|(_, change)| change.at);
     pending
 }
 
-const fn followed(run: &Run, kind: PauseScope) -> u64 {
+const fn applied_epoch(run: &Run, kind: PauseScope) -> u64 {
     match kind {
         PauseScope::Run => 0,
         PauseScope::Agent => run.followed.agent,
@@ -304,7 +245,7 @@ const fn followed(run: &Run, kind: PauseScope) -> u64 {
     }
 }
 
-const fn set_followed(run: &mut Run, kind: PauseScope, epoch: u64) {
+const fn set_applied_epoch(run: &mut Run, kind: PauseScope, epoch: u64) {
     match kind {
         PauseScope::Run => {}
         PauseScope::Agent => run.followed.agent = epoch,
@@ -312,27 +253,27 @@ const fn set_followed(run: &mut Run, kind: PauseScope, epoch: u64) {
     }
 }
 
-fn stands(run: &Run, kind: PauseScope) -> bool {
+fn has_pause(run: &Run, kind: PauseScope) -> bool {
     run.pauses.iter().any(|pause| pause.scope == kind)
 }
 
 /// Whether a live run is not what its scope wants although it has followed all changes: it was
 /// passed by (its page could not be decided), and the scope has forgotten them since.
-fn differs(run: &Run, kind: PauseScope, scope: &Scope) -> bool {
+fn differs_from_scope(run: &Run, kind: PauseScope, scope: &Scope) -> bool {
     let is_dead = kind == PauseScope::Agent && run.plan <= scope.dead_up_to;
-    !run.is_final() && (is_dead || stands(run, kind) != scope.paused.is_some())
+    !run.is_final() && (is_dead || has_pause(run, kind) != scope.paused.is_some())
 }
 
-fn reconcile(transition: &mut RunTransition<'_>, kind: PauseScope, scope: &Scope) {
+fn reconcile_scope(transition: &mut RunTransition<'_>, kind: PauseScope, scope: &Scope) {
     if kind == PauseScope::Agent && transition.run.plan <= scope.dead_up_to {
-        return delete(transition);
+        return fail_deleted(transition);
     }
     match &scope.paused {
         Some(pause) => {
             transition.now = pause.at;
-            control::stand(transition, kind, &pause.by);
+            add_pause(transition, kind, &pause.by);
         }
-        None => lift(
+        None => remove_pause(
             transition,
             kind,
             &Actor("holdpoint".to_owned()),
@@ -341,75 +282,34 @@ fn reconcile(transition: &mut RunTransition<'_>, kind: PauseScope, scope: &Scope
     }
 }
 
-fn apply(transition: &mut RunTransition<'_>, kind: PauseScope, change: &Change) {
+fn apply_change(transition: &mut RunTransition<'_>, kind: PauseScope, change: &Change) {
     match &change.what {
         ScopeChange::Paused { waiting } => {
             let by_agent = kind == PauseScope::Agent && transition.run.on_pause == OnPause::Cancel;
             let cancels = *waiting == PauseWaiting::Cancel || by_agent;
-            if cancels && waits(transition.run.status()) {
-                cancel(transition, kind, &change.by);
-            } else if !stands(&transition.run, kind) {
-                control::stand(transition, kind, &change.by);
+            if cancels && is_waiting(transition.run.status()) {
+                cancel_by_pause(transition, kind, &change.by);
+            } else if !has_pause(&transition.run, kind) {
+                add_pause(transition, kind, &change.by);
             }
         }
         ScopeChange::Resumed { mode } => {
-            if stands(&transition.run, kind) {
-                lift(transition, kind, &change.by, *mode);
+            if has_pause(&transition.run, kind) {
+                remove_pause(transition, kind, &change.by, *mode);
             }
         }
         ScopeChange::Deleted { up_to } => {
             if transition.run.plan <= *up_to {
                 transition.ended_by = Some(change.by.to_string());
-                delete(transition);
+                fail_deleted(transition);
             }
         }
     }
 }
 
-/// Takes one pause away; once none is left, the waits go on.
-fn lift(transition: &mut RunTransition<'_>, kind: PauseScope, by: &Actor, mode: ResumeMode) {
-    transition.run.pauses.retain(|pause| pause.scope != kind);
-    if transition.run.pauses.is_empty() {
-        control::thaw_holds(transition, by, mode);
-        advance::complete_if_all_ended(transition);
-    }
-}
-
-/// Whether a run of that status stands because of a hold or a person.
-pub(super) const fn waits(status: RunStatus) -> bool {
-    match status {
-        RunStatus::Waiting
-        | RunStatus::AwaitingApproval
-        | RunStatus::AwaitingInput
-        | RunStatus::PausedForIntervention => true,
-        RunStatus::Queued
-        | RunStatus::Running
-        | RunStatus::Completed
-        | RunStatus::Failed
-        | RunStatus::Cancelled => false,
-    }
-}
-
-/// S0-T6.3: the words are fixed.
-pub(super) fn cancel(transition: &mut RunTransition<'_>, kind: PauseScope, by: &Actor) {
-    let message = "Agent paused manually".to_owned();
-    let failure = Failure {
-        class: FailureClass::Cancelled,
-        code: "agent_paused".to_owned(),
-        message: message.clone(),
-    };
-    transition.ended_by = Some(by.to_string());
-    transition.end(Phase::Cancelled {
-        at: transition.now,
-        failure,
-    });
-    let data = json!({ "by": by, "reason": message, "scope": kind });
-    transition.event(EventType::RunCancelled, None, message, data);
-}
-
 /// S0-AC9: the words are fixed.
-fn delete(transition: &mut RunTransition<'_>) {
-    let message = if waits(transition.run.status()) {
+fn fail_deleted(transition: &mut RunTransition<'_>) {
+    let message = if is_waiting(transition.run.status()) {
         "Agent deleted during wait period"
     } else {
         "Agent deleted"
@@ -422,7 +322,7 @@ fn delete(transition: &mut RunTransition<'_>) {
 }
 
 /// What a run that stands still no more begins, now.
-fn go_on(
+fn continue_run(
     caught: &mut SyncedRun,
     stood: bool,
     lookup: LookupFn<'_>,
@@ -433,10 +333,10 @@ fn go_on(
     let mut transition = RunTransition::new(&before, &see, now);
     transition.resume_mode = caught.resume_mode;
     if stood {
-        uncertain::prepare(&transition, &[])?;
-        control::requeue(&mut transition);
-        uncertain::apply_answers(&mut transition)?;
+        load_open_hold_needs(&transition, &[])?;
+        requeue_steps(&mut transition);
+        apply_kept_answers(&mut transition)?;
     }
-    advance::advance(&mut transition)?;
+    start_next_steps(&mut transition)?;
     caught.take(transition)
 }

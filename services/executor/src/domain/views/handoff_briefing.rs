@@ -3,19 +3,17 @@
 //! Pure: from what is known of the run's steps and its contact to one JSON for all channels, at
 //! most 128 KiB, which says what it left out. It must never look anything up.
 
-pub mod warm;
-
-#[cfg(test)]
-mod tests;
-
 use serde_json::{Map, Value, json};
 
 /// Largest context, in bytes of JSON.
 pub const CONTEXT_BYTES_MAX: usize = 128 * 1024;
+
 /// Most entries of one list; the newest are kept.
 const ENTRIES_MAX: usize = 50;
+
 /// Longest text of an entry, in characters.
 const TEXT_CHARS_MAX: usize = 2_000;
+
 /// Lists in the order in which they are cut when the whole is too large.
 const CUT_ORDER: [&str; 7] = [
     "actions",
@@ -254,3 +252,6 @@ pub fn called(contact: &Value, id: Option<&str>) -> String {
         .take(200)
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

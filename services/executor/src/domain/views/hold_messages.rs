@@ -1,4 +1,4 @@
-//! What is said of holds on people: why they ended, that they stand, and what comes then.
+//! Sentences about holds on people: what they wait for, how they end, and what follows.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::run::HoldKind;
 
-use crate::domain::plan::people::whom;
-use crate::domain::run::Step;
-use crate::domain::run::people::PersonHold;
+use crate::domain::model::plan::person_steps::whom;
+use crate::domain::model::run::person_hold::PersonHold;
+use crate::domain::model::run::step::Step;
 
 /// Why time being up changed something, in words.
-pub(super) fn nobody(on: &PersonHold) -> String {
+pub(crate) fn timeout_message(on: &PersonHold) -> String {
     let length = on
         .length_ms
         .map(|ms| format!(" within {}", describe(Duration::from_millis(ms))))
@@ -27,7 +27,7 @@ pub(super) fn nobody(on: &PersonHold) -> String {
 }
 
 /// What is said of a hold in the run's message.
-pub(in crate::domain) fn sentence(step: Option<&Step>, on: &PersonHold) -> String {
+pub(crate) fn hold_message(step: Option<&Step>, on: &PersonHold) -> String {
     let who = whom(&on.to);
     if let Some(taken) = &on.taken {
         return format!("{} has taken over.", taken.by);
@@ -44,7 +44,7 @@ pub(in crate::domain) fn sentence(step: Option<&Step>, on: &PersonHold) -> Strin
 }
 
 /// What happens when time is up, or a person decides.
-pub(in crate::domain) fn then(step: Option<&Step>, on: &PersonHold) -> String {
+pub(crate) fn hold_outcome_message(step: Option<&Step>, on: &PersonHold) -> String {
     if on.closing.is_some() {
         return "It has been decided, and takes effect when the run moves.".to_owned();
     }

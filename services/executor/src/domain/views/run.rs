@@ -10,10 +10,13 @@ use holdpoint_contracts::run::{
 };
 use serde_json::{Value, json};
 
-use super::decide::people::words;
-use super::effect::StepRow;
-use super::plan::{Action, Plan};
-use super::run::{Phase, Run, StepPhase, Timer, millis_between};
+use crate::domain::model::plan::{Action, Plan};
+use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::run::timer_hold::Timer;
+use crate::domain::model::run::{Phase, Run};
+use crate::domain::model::step_row::StepRow;
+use crate::domain::model::time::millis_between;
+use crate::domain::views::hold_messages::{hold_message, hold_outcome_message};
 
 /// Name of the node that is the executor itself (S2-R7).
 pub const INLINE_NODE: &str = "executor-inline";
@@ -26,7 +29,9 @@ const INPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// Units that the time left is told in, in milliseconds.
 const SECOND_MS: u64 = 1_000;
+
 const MINUTE_MS: u64 = 60_000;
+
 const DAY_MS: u64 = 86_400_000;
 
 /// The input of a run as its view shows it.
@@ -161,7 +166,7 @@ impl Run {
             return format!("{} has taken over.", taken.by);
         }
         let asked = self.people().next();
-        let asked = asked.map(|(step, on)| words::sentence(step, on));
+        let asked = asked.map(|(step, on)| hold_message(step, on));
         match (at_work.or(asked), next) {
             (Some(message), _) => message,
             (None, Some(ms)) => {
@@ -199,7 +204,7 @@ impl Run {
             since: on.since,
             until: on.deadline(),
             remaining_ms: on.remaining_ms(),
-            then: words::then(step, on),
+            then: hold_outcome_message(step, on),
         });
         self.holds()
             .map(|(step, hold)| {
@@ -295,7 +300,6 @@ impl Run {
             .collect()
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

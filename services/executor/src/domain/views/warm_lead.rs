@@ -2,14 +2,16 @@
 
 use serde_json::Value;
 
-use super::Told;
+use crate::domain::views::handoff_briefing::Told;
 
 /// Words that say so.
 const WARM: [&str; 2] = ["warm", "interested"];
+
 /// Words that say the opposite of what follows within the same part of the sentence.
 const NEGATIONS: [&str; 9] = [
     "not", "no", "never", "without", "isn't", "wasn't", "aren't", "don't", "doesn't",
 ];
+
 /// How many words before may negate.
 const REACH: usize = 3;
 

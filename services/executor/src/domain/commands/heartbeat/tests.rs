@@ -44,7 +44,7 @@ impl Mesh {
             Some(run) => Lookup::Found(Fact::Run(Arc::new(run.clone()))),
             None => Lookup::Missing,
         };
-        match decide(self.node.as_ref(), &name(), input, &lookup, at(now)) {
+        match change_node(self.node.as_ref(), &name(), input, &lookup, at(now)) {
             Ok(Outcome::Decided(decision)) => {
                 let Aggregate::Node(next) = decision.state else {
                     panic!("a node became something else")

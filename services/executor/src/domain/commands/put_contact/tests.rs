@@ -4,7 +4,7 @@
     reason = "a test names what it looks for, and fails on anything else"
 )]
 
-use holdpoint_contracts::contact::ActivityKind;
+use holdpoint_contracts::contact::{Activity, ActivityKind};
 use serde_json::json;
 
 use super::*;
@@ -19,7 +19,7 @@ fn fields(value: Value) -> Map<String, Value> {
 
 fn give(contact: Option<&Contact>, input: &ContactInput) -> Decision {
     let (workspace, id) = ("acme".parse().unwrap(), "ada".parse().unwrap());
-    decide(contact, &workspace, &id, input)
+    change_contact(contact, &workspace, &id, input)
 }
 
 fn decided(contact: Option<&Contact>, input: &ContactInput) -> Contact {

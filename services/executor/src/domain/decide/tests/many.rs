@@ -10,13 +10,13 @@ use holdpoint_contracts::steps::{Grant, ResultReply};
 use serde_json::json;
 
 use super::world::{Heard, World, acme, done, owner, run_id, start_input};
-use crate::domain::decide::{Scopes, overlay};
 use crate::domain::decision::{Lookup, Outcome, Undecided};
 use crate::domain::run::StepPhase;
 use crate::domain::scope::{CHANGES_MAX, Cursor, Scope, WorkspaceScope};
 use crate::domain::{
     Aggregate, Fact, Input, Need, Refusal, Reply, Run, RunInput, ScopeInput, decide,
 };
+use crate::domain::{Scopes, overlay};
 
 const AGENT: PauseScope = PauseScope::Agent;
 const WORKSPACE: PauseScope = PauseScope::Workspace;

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
 use crate::domain::plan::Plan;
-use crate::domain::run::people::HoldClosure;
+use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::run::{Choice, Run, Step, StepPhase};
 use crate::domain::scope::EndsWatch;
 use crate::domain::scope::{Scope, WorkspaceScope};

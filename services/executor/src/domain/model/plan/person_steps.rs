@@ -77,7 +77,7 @@ pub struct Handoff {
 impl Ask {
     /// The step in one sentence, with the question as written or as resolved.
     #[must_use]
-    pub(super) fn describe(&self, question: &str) -> String {
+    pub(crate) fn describe(&self, question: &str) -> String {
         format!("Ask {}: {question}", written(&self.to))
     }
 

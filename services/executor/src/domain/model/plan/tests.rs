@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-const OUTREACH: &str = include_str!("../../../../../examples/outreach.yaml");
+const OUTREACH: &str = include_str!("../../../../../../examples/outreach.yaml");
 
 fn outreach() -> Plan {
     Plan::compile(OUTREACH).unwrap()

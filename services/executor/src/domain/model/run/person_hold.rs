@@ -10,11 +10,12 @@ use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Run, Step, after, millis_between};
+use crate::domain::model::time::{after, millis_between};
 use crate::domain::size::json_bytes;
 
 /// Most characters of a question that the run's row keeps, for its message.
 const ASKS_CHARS_MAX: usize = 300;
+
 /// Largest form that it keeps, in bytes of JSON.
 const FORM_BYTES_MAX: usize = 4 * 1024;
 
@@ -256,31 +257,5 @@ impl PersonHold {
             };
             self.drop_kept_timeout();
         }
-    }
-}
-
-impl Run {
-    /// The open holds on people, each with its step if it is one's.
-    pub fn people(&self) -> impl Iterator<Item = (Option<&Step>, &PersonHold)> {
-        let steps = self.steps.iter();
-        let steps = steps.filter_map(|step| Some((Some(step), step.on_people()?)));
-        let whole = self.missing_inputs_hold.iter().chain(&self.takeover_hold);
-        steps.chain(whole.map(|on| (None, on.as_ref())))
-    }
-
-    /// The open holds on people, to be changed.
-    pub fn people_mut(&mut self) -> impl Iterator<Item = &mut PersonHold> {
-        let steps = self.steps.iter_mut().filter_map(Step::on_people_mut);
-        let whole = self
-            .missing_inputs_hold
-            .iter_mut()
-            .chain(&mut self.takeover_hold);
-        steps.chain(whole.map(Box::as_mut))
-    }
-
-    /// Who owns the run, if a person does.
-    #[must_use]
-    pub fn taken(&self) -> Option<&Taken> {
-        self.people().find_map(|(_, on)| on.taken.as_ref())
     }
 }

@@ -9,8 +9,7 @@ use holdpoint_contracts::asking::{ANSWERS_BYTES_MAX, Answers, AskMode, GivenAnsw
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::people::PersonHold;
-use super::{Step, StepPhase};
+use crate::domain::model::run::person_hold::PersonHold;
 use crate::domain::size::json_bytes;
 
 /// Most questions that the tool of one step may ask.
@@ -99,82 +98,5 @@ impl Questions {
             }
         }
         answers
-    }
-}
-
-impl Step {
-    /// What its tool asks people, if it still does: what has ended asks nothing.
-    #[must_use]
-    pub fn open_question(&self) -> Option<&OpenQuestion> {
-        match &self.phase {
-            StepPhase::Parked(open) => Some(open),
-            phase if phase.is_settled() => None,
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Working(_)
-            | StepPhase::Waiting(_)
-            | StepPhase::Asked(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => self.questions.open.as_deref(),
-        }
-    }
-
-    /// The hold on people that keeps it, or that its tool waits for.
-    #[must_use]
-    pub fn on_people(&self) -> Option<&PersonHold> {
-        match &self.phase {
-            StepPhase::Asked(on) => Some(on),
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Working(_)
-            | StepPhase::Waiting(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::Parked(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => self.open_question().map(|open| &open.on),
-        }
-    }
-
-    /// The same, to be changed.
-    pub fn on_people_mut(&mut self) -> Option<&mut PersonHold> {
-        let is_settled = self.phase.is_settled();
-        match &mut self.phase {
-            StepPhase::Asked(on) => Some(on),
-            StepPhase::Parked(open) => Some(&mut open.on),
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Working(_)
-            | StepPhase::Waiting(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => {
-                let open = self.questions.open.as_mut().filter(|_| !is_settled);
-                open.map(|open| &mut open.on)
-            }
-        }
-    }
-
-    /// Whether its current dispatch has said that it parks: it ends by itself, and nothing of it is
-    /// lost with its worker.
-    #[must_use]
-    pub fn is_parking(&self) -> bool {
-        let asked = self.open_question().map(|open| open.mode);
-        let answered = self.questions.answered.last();
-        let answered = answered.filter(|one| one.dispatch == self.dispatch);
-        asked.or(answered.map(|one| one.mode)) == Some(AskMode::Park)
-    }
-
-    /// Whether its tool has been given an answer that the current dispatch did not bring.
-    #[must_use]
-    pub fn is_answered(&self) -> bool {
-        let mut answered = self.questions.answered.iter();
-        answered.any(|one| one.dispatch == self.dispatch)
     }
 }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
 
-use super::Working;
+use crate::domain::model::run::grant::Working;
 
 /// A step that may have happened, and the question whether it has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

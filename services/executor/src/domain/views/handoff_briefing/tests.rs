@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::warm::is_warm_lead;
 use super::{CONTEXT_BYTES_MAX, Known, Told, build, called};
+use crate::domain::views::warm_lead::is_warm_lead;
 
 fn mail(step: &str, subject: &str) -> Told {
     Told {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::super::super::world::{Heard, World, closing, handoff_event};
 use super::super::hold;
 use super::{handled, offered, told};
-use crate::domain::run::people::HoldClosure;
+use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{RunInput, ScopeInput};
 
 /// A run that was taken over and given away is whoever's it was given to; of a group, whoever's takes it.

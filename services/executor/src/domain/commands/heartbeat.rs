@@ -1,0 +1,163 @@
+//! `executor.heartbeat`, `deregister`: a node renews its leases or leaves; the sweep reports its silence.
+//!
+//! A silent node is asked before it is given up, so that a moved clock never takes work from a live node.
+//! The leases are decided run by run, never here.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::TimerReply;
+use holdpoint_contracts::steps::{HeartbeatReply, LEASE_MIN_MS, NodeStatus, StepRef};
+use holdpoint_ids::NodeName;
+
+use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::input::NodeInput;
+use crate::domain::model::node::Node;
+use crate::domain::model::time::after;
+use crate::domain::need::{Aggregate, Fact, Need};
+
+/// Longest lease: 90 days, as the longest wait.
+const LEASE_MAX_MS: u64 = 90 * 24 * 60 * 60 * 1_000;
+
+/// Versions of a node that is new begin with the time in milliseconds. A node of that name may have been
+/// forgotten, and its timers are still compared with the last number that it had.
+fn version_before(known: Option<&Node>, now: DateTime<Utc>) -> u64 {
+    let begin = || u64::try_from(now.timestamp_millis()).unwrap_or(0);
+    known.map_or_else(begin, |node| node.version)
+}
+
+/// Decides what an input does to a node.
+pub(crate) fn change_node(
+    known: Option<&Node>,
+    name: &NodeName,
+    input: &NodeInput,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    match (known, input) {
+        (
+            _,
+            NodeInput::Heartbeat {
+                tools,
+                working,
+                queue_depth,
+                lease_ms,
+            },
+        ) => {
+            let fresh = Node {
+                name: name.clone(),
+                version: version_before(known, now) + 1,
+                status: NodeStatus::Up,
+                last_seen: now,
+                changed_at: known
+                    .filter(|node| node.status == NodeStatus::Up)
+                    .map_or(now, |node| node.changed_at),
+                tools: tools.clone(),
+                queue_depth: *queue_depth,
+                lease_ms: (*lease_ms).clamp(LEASE_MIN_MS, LEASE_MAX_MS),
+                forgotten: false,
+            };
+            renew_leases(fresh, working, lookup)
+        }
+        (Some(node), NodeInput::Deregister) => match node.status {
+            NodeStatus::Up | NodeStatus::Suspect | NodeStatus::Draining => {
+                let next = with_status(node, NodeStatus::Down, now);
+                let timer = Effect::NodeTimer {
+                    node: name.clone(),
+                    rev: next.version,
+                    due: None,
+                };
+                changed_node(next, vec![timer], Reply::Nothing(()))
+            }
+            NodeStatus::Down => Ok(Outcome::Unchanged(Reply::Nothing(()))),
+        },
+        (Some(node), NodeInput::Silent { rev }) => match node.status {
+            NodeStatus::Up | NodeStatus::Draining if node.version == *rev => {
+                let ask = Effect::AskToBeat { node: name.clone() };
+                let next = with_status(node, NodeStatus::Suspect, now);
+                changed_node(next, vec![ask], Reply::Timer(TimerReply::Applied))
+            }
+            NodeStatus::Up | NodeStatus::Draining | NodeStatus::Suspect | NodeStatus::Down => {
+                Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale)))
+            }
+        },
+        (Some(node), NodeInput::Unheard { rev }) => match node.status {
+            NodeStatus::Suspect if node.version == *rev => {
+                let next = with_status(node, NodeStatus::Down, now);
+                changed_node(next, Vec::new(), Reply::Nothing(()))
+            }
+            NodeStatus::Up | NodeStatus::Draining | NodeStatus::Suspect | NodeStatus::Down => {
+                Ok(Outcome::Unchanged(Reply::Nothing(())))
+            }
+        },
+        (Some(node), NodeInput::Forget { rev }) => forget_node(node, *rev, now),
+        (None, NodeInput::Silent { .. }) => Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale))),
+        (None, NodeInput::Deregister | NodeInput::Unheard { .. } | NodeInput::Forget { .. }) => {
+            Ok(Outcome::Unchanged(Reply::Nothing(())))
+        }
+    }
+}
+
+/// Has the row of a node removed that is down and was not seen since.
+fn forget_node(node: &Node, rev: u64, now: DateTime<Utc>) -> Decision {
+    if node.status != NodeStatus::Down || node.version != rev || node.forgotten {
+        return Ok(Outcome::Unchanged(Reply::Nothing(())));
+    }
+    let next = Node {
+        forgotten: true,
+        ..with_status(node, NodeStatus::Down, now)
+    };
+    changed_node(next, Vec::new(), Reply::Nothing(()))
+}
+
+/// Takes a beat in, and tells the node what is not its own any more.
+fn renew_leases(node: Node, working: &[StepRef], lookup: LookupFn<'_>) -> Decision {
+    let mut needs = Vec::new();
+    let (mut own, mut stop) = (Vec::new(), Vec::new());
+    for claimed in working {
+        let need = Need::Run(claimed.run);
+        match lookup(&need) {
+            Lookup::NotLoaded => needs.push(need),
+            Lookup::Found(Fact::Run(run)) if run.lets(&node.name, claimed) => {
+                own.push(claimed.clone());
+            }
+            Lookup::Missing | Lookup::Found(_) => stop.push(claimed.clone()),
+        }
+    }
+    if !needs.is_empty() {
+        needs.sort();
+        needs.dedup();
+        return Err(Undecided::NeedsMore(needs));
+    }
+    let timer = Effect::NodeTimer {
+        node: node.name.clone(),
+        rev: node.version,
+        due: Some(after(node.last_seen, node.lease_ms)),
+    };
+    let beaten = Effect::Beaten { working: own };
+    let answer = HeartbeatReply {
+        stop,
+        again_ms: node.lease_ms / 3,
+    };
+    changed_node(node, vec![timer, beaten], Reply::Heartbeat(answer))
+}
+
+fn with_status(node: &Node, status: NodeStatus, now: DateTime<Utc>) -> Node {
+    Node {
+        version: node.version + 1,
+        status,
+        changed_at: now,
+        ..node.clone()
+    }
+}
+
+fn changed_node(node: Node, effects: Vec<Effect>, answer: Reply) -> Decision {
+    Ok(Outcome::Decided(Box::new(Decided {
+        state: Aggregate::Node(node),
+        effects,
+        facts: Vec::new(),
+        reply: answer,
+    })))
+}
+
+#[cfg(test)]
+mod tests;

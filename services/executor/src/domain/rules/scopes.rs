@@ -1,0 +1,78 @@
+//! The agent and the workspace whose commands a run must apply.
+
+use std::sync::Arc;
+
+use holdpoint_contracts::run::PauseScope;
+use holdpoint_ids::{AgentName, Workspace};
+
+use crate::domain::decision::{Lookup, LookupFn, Undecided};
+use crate::domain::model::agent::Agent;
+use crate::domain::model::scope::{Scope, WorkspaceScope};
+use crate::domain::need::{Fact, Need};
+
+/// The scopes that a run stands in; none: nothing was ever commanded.
+#[derive(Debug, Clone, Default)]
+pub struct Scopes {
+    /// Its agent, of whatever version.
+    pub agent: Option<Arc<Agent>>,
+    pub workspace: Option<Arc<WorkspaceScope>>,
+}
+
+/// The kinds of scope, the greater first.
+pub(crate) const KINDS: [PauseScope; 2] = [PauseScope::Workspace, PauseScope::Agent];
+
+impl Scopes {
+    /// What must be looked up.
+    pub(crate) fn needs(workspace: &Workspace, agent: &AgentName) -> [Need; 2] {
+        [
+            Need::Agent(workspace.clone(), agent.clone()),
+            Need::Workspace(workspace.clone()),
+        ]
+    }
+
+    /// Looks them up.
+    pub(crate) fn look_up(
+        workspace: &Workspace,
+        agent: &AgentName,
+        lookup: LookupFn<'_>,
+    ) -> Result<Self, Undecided> {
+        let mut scopes = Self::default();
+        let mut unknown = Vec::new();
+        for need in Self::needs(workspace, agent) {
+            match lookup(&need) {
+                Lookup::Found(Fact::Agent(agent)) => scopes.agent = Some(agent),
+                Lookup::Found(Fact::Workspace(workspace)) => scopes.workspace = Some(workspace),
+                Lookup::NotLoaded => unknown.push(need),
+                Lookup::Missing
+                | Lookup::Found(
+                    Fact::Contact(_)
+                    | Fact::Plan(_)
+                    | Fact::Value(_)
+                    | Fact::Run(_)
+                    | Fact::Tool(_)
+                    | Fact::User(_)
+                    | Fact::Nothing,
+                ) => {}
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(scopes);
+        }
+        Err(Undecided::NeedsMore(unknown))
+    }
+
+    pub(crate) fn of(&self, kind: PauseScope) -> Option<&Scope> {
+        match kind {
+            PauseScope::Run => None,
+            PauseScope::Agent => self.agent.as_ref().map(|agent| &agent.scope),
+            PauseScope::Workspace => self.workspace.as_ref().map(|it| &it.scope),
+        }
+    }
+
+    /// Whether any run in them may read differently from its row.
+    #[must_use]
+    pub fn are_followed(&self) -> bool {
+        let mut scopes = KINDS.iter().filter_map(|kind| self.of(*kind));
+        scopes.all(Scope::is_followed)
+    }
+}

@@ -1,0 +1,78 @@
+//! A person becomes the owner of a run: its live steps are revoked.
+
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::instant;
+use serde_json::json;
+
+use crate::domain::decision::Undecided;
+use crate::domain::model::run::person_hold::{HoldClosure, PersonHold};
+use crate::domain::model::run::step::StepPhase;
+use crate::domain::rules::end_person_step::step_of_hold;
+use crate::domain::rules::open_hold_needs::load_open_hold_needs;
+use crate::domain::rules::uncertain_steps::ask_about_step;
+use crate::domain::transition::{RowData, RunTransition};
+
+pub(crate) fn record_takeover(
+    transition: &mut RunTransition<'_>,
+    on: &PersonHold,
+    closing: &HoldClosure,
+) {
+    let step = step_of_hold(transition, on.id);
+    transition.event(
+        EventType::HandoffTakenOver,
+        step.as_deref(),
+        format!("{} has taken over.", closing.by),
+        json!({ "request": on.id, "by": closing.by, "at": instant::write(closing.at) }),
+    );
+}
+
+/// Revokes every step that is out: its number rises, so that whatever its worker still says is
+/// evidence. What may be done twice has its turn again when the run is handed back; about the rest
+/// people are asked.
+pub(crate) fn revoke_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
+    load_running_step_needs(transition)?;
+    for index in 0..transition.run.steps.len() {
+        let Some(step) = transition.step_mut(index) else {
+            continue;
+        };
+        step.questions.open = None;
+        let lost = match &step.phase {
+            StepPhase::Queued(_) | StepPhase::Parked(_) => None,
+            StepPhase::Working(working) => Some(working.clone()),
+            StepPhase::Planned
+            | StepPhase::Waiting(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::Asked(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => continue,
+        };
+        step.dispatch += 1;
+        let id = step.id.clone();
+        transition.retract_hand_out(&id);
+        match lost.filter(|working| !working.handed.idempotent) {
+            Some(working) => ask_about_step(transition, index, working),
+            None => {
+                if let Some(step) = transition.step_mut(index) {
+                    step.phase = StepPhase::Planned;
+                }
+                transition.row(index, RowData::default());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the steps that are out lack to be asked about.
+pub(crate) fn load_running_step_needs(transition: &RunTransition<'_>) -> Result<(), Undecided> {
+    let out: Vec<usize> = transition
+        .run
+        .steps
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| matches!(step.phase, StepPhase::Working(_)))
+        .map(|(index, _)| index)
+        .collect();
+    load_open_hold_needs(transition, &out)
+}
