@@ -90,14 +90,14 @@ impl Tables for Executor {
                     let key = (lease.run, lease.step.clone());
                     rows.leases.insert(key, (**lease).clone());
                 }
-                Effect::LeaseOver { run, step } => {
+                Effect::LeaseEnded { run, step } => {
                     rows.leases.remove(&(*run, step.clone()));
                 }
                 _ => {}
             }
         }
         for effect in effects {
-            let Effect::Beaten { working } = effect else {
+            let Effect::LeasesRenewed { working } = effect else {
                 continue;
             };
             for claimed in working {

@@ -266,7 +266,7 @@ fn timer(workspace: &Workspace, fired: TimerFired) -> Input {
     match node {
         Some(Ok(node)) if workspace.as_str() == subject::SYSTEM_WORKSPACE => Input::Node {
             node,
-            input: NodeInput::Silent { rev },
+            input: NodeInput::HeartbeatMissed { rev },
         },
         Some(_) | None => Input::UnknownTimer { id },
     }

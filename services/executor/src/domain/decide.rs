@@ -30,7 +30,7 @@ use crate::domain::commands::watch_run_ends::{
     unwatch_agent, unwatch_workspace, watch_agent, watch_run, watch_workspace,
 };
 use crate::domain::decision::{
-    Decided, Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided,
+    Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided, decided,
 };
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::{Input, RunInput};
@@ -203,12 +203,11 @@ pub fn decide(
             let need = Need::User(workspace.clone(), user.clone());
             require_active_user(state, (need, user), input, lookup, now)
         }
-        Input::Users(facts) => Ok(Outcome::Decided(Box::new(Decided {
-            state: Aggregate::Users,
-            effects: vec![Effect::Users(facts.clone())],
-            facts: Vec::new(),
-            reply: Reply::Nothing(()),
-        }))),
+        Input::Users(facts) => decided(
+            Aggregate::Users,
+            vec![Effect::Users(facts.clone())],
+            Reply::Nothing(()),
+        ),
         Input::UnknownTimer { id } => Err(Undecided::Refused(Refusal::UnknownTimer(id.clone()))),
         Input::Run {
             workspace,
@@ -284,7 +283,7 @@ fn decide_run<'a>(
         RunInput::Resume { by, mode } => resume_run(transition, by, *mode),
         RunInput::Cancel { by, reason } => cancel_run(transition, by, reason.as_deref()),
         // Whoever gives an input has it brought up to its scopes; this one is only for that.
-        RunInput::Follow => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
+        RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
         RunInput::Watch => watch_run(transition),
         RunInput::TimerFired { hold, rev } => fire_timer(transition, *hold, *rev),
         RunInput::StartStep {

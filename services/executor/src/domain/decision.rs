@@ -2,7 +2,8 @@
 
 use holdpoint_decision as decision;
 
-use crate::domain::need::{Fact, Need};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::need::{Aggregate, Fact, Need};
 
 /// The executor's rules; [`decide`](super::decide) implements them.
 #[derive(Debug)]
@@ -25,3 +26,13 @@ pub type Lookup = decision::Lookup<Fact>;
 
 /// How a decision looks up what it needs.
 pub type LookupFn<'a> = &'a dyn Fn(&Need) -> Lookup;
+
+/// A decision that changes one aggregate.
+pub(crate) fn decided(state: Aggregate, effects: Vec<Effect>, reply: Reply) -> Decision {
+    Ok(Outcome::Decided(Box::new(Decided {
+        state,
+        effects,
+        facts: Vec::new(),
+        reply,
+    })))
+}

@@ -69,16 +69,16 @@ pub enum Effect {
         desired_state: Box<DesiredHold>,
     },
     /// Tell the notification service how a run ended. A person watches it, or a webhook asks for all ends.
-    Ended {
+    RunEnded {
         workspace: Workspace,
         end: Box<RunEnded>,
     },
     /// Store a lease: a step was granted.
     Lease(Box<Lease>),
     /// Forget a lease: the step is not with a worker any more.
-    LeaseOver { run: RunId, step: String },
+    LeaseEnded { run: RunId, step: String },
     /// Append to the history of a step's claims (S4-R7).
-    Claim {
+    LeaseEvent {
         run: RunId,
         step: String,
         entry: LeaseEvent,
@@ -92,12 +92,12 @@ pub enum Effect {
         due: Option<DateTime<Utc>>,
     },
     /// A node works on these: their leases begin anew.
-    Beaten {
+    LeasesRenewed {
         /// What is its own of what it says that it works on.
         working: Vec<StepRef>,
     },
     /// Ask a node to beat at once; it has a real second.
-    AskToBeat { node: NodeName },
+    ProbeNode { node: NodeName },
     /// Runs are to follow what was commanded: the sweep that brings their pages is woken.
     ScopeSyncPending,
     /// Store what has changed of users.

@@ -117,9 +117,10 @@ pub(crate) fn sanitised(raw: &str) -> String {
         .filter(|word| !word.is_empty())
         .collect();
     let text: String = words.join(" ").chars().take(ERROR_CHARS_MAX).collect();
-    match text.is_empty() && !raw.is_empty() {
-        true => NOTHING_LEFT.to_owned(),
-        false => text,
+    if text.is_empty() && !raw.is_empty() {
+        NOTHING_LEFT.to_owned()
+    } else {
+        text
     }
 }
 
@@ -175,9 +176,10 @@ fn masked(word: &Captures<'_>) -> String {
         && has(char::is_ascii_uppercase)
         && has(char::is_ascii_lowercase)
         && has(char::is_ascii_digit);
-    match looks_secret {
-        true => "[secret]".to_owned(),
-        false => word.to_owned(),
+    if looks_secret {
+        "[secret]".to_owned()
+    } else {
+        word.to_owned()
     }
 }
 

@@ -167,7 +167,7 @@ pub enum RunInput {
     /// Somebody watches it: its end is to be told.
     Watch,
     /// The sweep brings it up to what was commanded for its agent or workspace.
-    Follow,
+    ApplyScopes,
     /// The scheduler says that a timer is due.
     TimerFired {
         /// The hold it was set for.
@@ -252,18 +252,18 @@ pub enum NodeInput {
     /// It leaves.
     Deregister,
     /// Its timer is due, or a lease of it has run out: it is asked to beat at once.
-    Silent {
+    HeartbeatMissed {
         /// Version of the node that this speaks of: a beat since then makes it void.
         rev: u64,
     },
     /// It was asked, had a real second, and did not answer.
-    Unheard {
-        /// As for [`NodeInput::Silent`].
+    ProbeTimedOut {
+        /// As for [`NodeInput::HeartbeatMissed`].
         rev: u64,
     },
     /// It has been down for a day and holds no lease: its row goes.
     Forget {
-        /// As for [`NodeInput::Silent`].
+        /// As for [`NodeInput::HeartbeatMissed`].
         rev: u64,
     },
 }

@@ -13,7 +13,6 @@ use crate::domain::model::contact::Contact;
 use crate::domain::model::node::Node;
 use crate::domain::model::plan::Plan;
 use crate::domain::model::run::Run;
-use crate::domain::model::run::step::StepPhase;
 use crate::domain::model::scope::WorkspaceScope;
 use crate::domain::model::tool::Tool;
 
@@ -203,19 +202,10 @@ impl RunFact {
     #[must_use]
     pub fn of(run: &Run) -> Self {
         let out = run.steps.iter().filter_map(|step| {
-            let node = match &step.phase {
-                StepPhase::Queued(_) => None,
-                StepPhase::Working(working) => Some(working.node.clone()),
-                StepPhase::Uncertain(asked) => Some(asked.working.node.clone()),
-                StepPhase::Planned
-                | StepPhase::Waiting(_)
-                | StepPhase::Asked(_)
-                | StepPhase::Parked(_)
-                | StepPhase::Completed { .. }
-                | StepPhase::Failed { .. }
-                | StepPhase::Skipped { .. }
-                | StepPhase::Cancelled { .. } => return None,
-            };
+            let node = step.phase.grant().map(|grant| grant.node.clone());
+            if node.is_none() {
+                step.phase.as_queued()?;
+            }
             Some(OutFact {
                 step: step.id.clone(),
                 dispatch: step.dispatch,
@@ -230,7 +220,7 @@ impl RunFact {
 
     /// Whether a node may go on with a step: it is its own, or nobody's yet (started early).
     #[must_use]
-    pub fn lets(&self, node: &NodeName, claimed: &StepRef) -> bool {
+    pub fn may_continue(&self, node: &NodeName, claimed: &StepRef) -> bool {
         self.workspace == claimed.workspace
             && self.out.iter().any(|out| {
                 out.step == claimed.step

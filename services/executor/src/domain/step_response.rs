@@ -6,15 +6,17 @@ use holdpoint_contracts::run::{ActionResult, HoldKind};
 use serde_json::{Value, json};
 
 use crate::domain::error_text::ERROR_CHARS_MAX;
-use crate::domain::model::run::person_hold::{Clock, PersonHold};
+use crate::domain::model::run::person_hold::{Deadline, PersonHold};
 use crate::domain::model::run::step::StepPhase;
 use crate::domain::model::time::millis_between;
 
 /// What a handoff step knows of itself from the beginning (S0-T1).
 pub(crate) fn handoff_data(on: &PersonHold) -> Value {
     let resume_at = match on.clock {
-        Clock::Set { due } | Clock::Frozen { due, .. } if on.continues_on_timeout() => Some(due),
-        Clock::Set { .. } | Clock::Frozen { .. } | Clock::None => None,
+        Deadline::Set { due } | Deadline::Frozen { due, .. } if on.continues_on_timeout() => {
+            Some(due)
+        }
+        Deadline::Set { .. } | Deadline::Frozen { .. } | Deadline::None => None,
     };
     json!({
         "scheduled": resume_at.is_some(),
@@ -22,6 +24,17 @@ pub(crate) fn handoff_data(on: &PersonHold) -> Value {
         "task_id": on.id,
         "is_warm_lead": on.warm_lead,
     })
+}
+
+/// The response of a step that began to wait, or that succeeded.
+pub(crate) const fn success(description: String, data: Value, duration_ms: u64) -> ActionResult {
+    ActionResult {
+        success: true,
+        description,
+        error: None,
+        data,
+        duration_ms,
+    }
 }
 
 /// The response of a step that failed, was skipped or was cancelled. The phase before this decision says
@@ -41,19 +54,16 @@ pub(crate) fn ended_result(was: Option<&StepPhase>, why: &str, now: DateTime<Utc
 
 /// The fields that the response of opening had: a client finds them at the end, too.
 fn opening_data(was: &StepPhase) -> Value {
-    match was {
-        StepPhase::Asked(on) if on.kind == HoldKind::Handoff => handoff_data(on),
-        StepPhase::Asked(on) => question_data(on),
-        StepPhase::Waiting(_) => json!({ "scheduled": false, "resume_at": null }),
-        StepPhase::Planned
-        | StepPhase::Queued(_)
-        | StepPhase::Working(_)
-        | StepPhase::Parked(_)
-        | StepPhase::Uncertain(_)
-        | StepPhase::Completed { .. }
-        | StepPhase::Failed { .. }
-        | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => Value::Null,
+    if let Some(on) = was.as_asked() {
+        return if on.kind == HoldKind::Handoff {
+            handoff_data(on)
+        } else {
+            question_data(on)
+        };
+    }
+    match was.as_waiting() {
+        Some(_) => json!({ "scheduled": false, "resume_at": null }),
+        None => Value::Null,
     }
 }
 
@@ -63,18 +73,11 @@ pub(crate) fn question_data(on: &PersonHold) -> Value {
 }
 
 /// Since when a step waited or worked; none: it had not begun.
-const fn began_at(was: &StepPhase) -> Option<DateTime<Utc>> {
-    match was {
-        StepPhase::Waiting(hold) => Some(hold.since),
-        StepPhase::Asked(on) => Some(on.since),
-        StepPhase::Parked(open) => Some(open.on.since),
-        StepPhase::Working(working) => Some(working.since),
-        StepPhase::Uncertain(asked) => Some(asked.working.since),
-        StepPhase::Planned
-        | StepPhase::Queued(_)
-        | StepPhase::Completed { .. }
-        | StepPhase::Failed { .. }
-        | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => None,
-    }
+fn began_at(was: &StepPhase) -> Option<DateTime<Utc>> {
+    let asked = was
+        .as_asked()
+        .or_else(|| was.as_parked().map(|open| &open.on));
+    (asked.map(|on| on.since))
+        .or_else(|| was.as_waiting().map(|hold| hold.since))
+        .or_else(|| was.grant().map(|grant| grant.since))
 }

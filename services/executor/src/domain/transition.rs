@@ -182,32 +182,11 @@ impl<'a> RunTransition<'a> {
         let Some(step) = self.run.steps.get(index) else {
             return;
         };
-        let working = match &step.phase {
-            StepPhase::Working(working) => Some(working),
-            StepPhase::Uncertain(asked) => Some(&asked.working),
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Waiting(_)
-            | StepPhase::Asked(_)
-            | StepPhase::Parked(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => None,
-        };
-        let started_at = match &step.phase {
-            StepPhase::Waiting(hold) => Some(hold.since),
-            StepPhase::Asked(on) => Some(on.since),
-            StepPhase::Queued(handed) => Some(handed.at),
-            StepPhase::Planned
-            | StepPhase::Working(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::Parked(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => None,
-        };
+        let working = step.phase.grant();
+        let phase = &step.phase;
+        let started_at = (phase.as_waiting().map(|hold| hold.since))
+            .or_else(|| phase.as_asked().map(|on| on.since))
+            .or_else(|| phase.as_queued().map(|dispatch| dispatch.at));
         // What failed, was skipped or was cancelled says so: the row keeps no response of its opening.
         let was = self.before.steps.get(index).map(|step| &step.phase);
         let ended = || Some(ended_result(was, data.why.as_deref()?, self.now));
@@ -264,7 +243,7 @@ impl<'a> RunTransition<'a> {
     }
 
     /// Takes a dispatch of this very decision back.
-    pub(crate) fn retract_hand_out(&mut self, step: &str) {
+    pub(crate) fn retract_dispatch(&mut self, step: &str) {
         self.retract(step, None);
     }
 
@@ -283,19 +262,7 @@ impl<'a> RunTransition<'a> {
         // One that was queued before a pause has a row, though its turn is to come again.
         let is_skipped = matches!(ended, StepPhase::Skipped { .. });
         let has_row = is_skipped || !matches!(step.phase, StepPhase::Planned) || step.dispatch > 0;
-        let hold = match &step.phase {
-            StepPhase::Waiting(hold) => Some(hold.id),
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Working(_)
-            | StepPhase::Asked(_)
-            | StepPhase::Parked(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => None,
-        };
+        let hold = step.phase.as_waiting().map(|hold| hold.id);
         step.dispatch += 1;
         step.phase = ended.clone();
         let id = step.id.clone();
@@ -324,9 +291,9 @@ impl<'a> RunTransition<'a> {
         let is_timer = |effect: &Effect| matches!(effect, Effect::Timer { hold: set, .. } if Some(*set) == hold);
         self.effects.retain(|effect| !is_timer(effect));
         let is_new = self.effects.len() < before;
-        let is_hand_out =
+        let is_dispatch =
             |effect: &Effect| matches!(effect, Effect::StepDispatch(out) if out.step == step);
-        self.effects.retain(|effect| !is_hand_out(effect));
+        self.effects.retain(|effect| !is_dispatch(effect));
         is_new
     }
 

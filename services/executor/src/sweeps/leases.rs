@@ -69,7 +69,7 @@ impl Leases {
             if now.duration_since(since) >= ANSWER_WITHIN {
                 inputs.push(Input::Node {
                     node: node.name.clone(),
-                    input: NodeInput::Unheard { rev: node.version },
+                    input: NodeInput::ProbeTimedOut { rev: node.version },
                 });
             }
             self.asked.insert(node.name.clone(), (node.version, since));
@@ -133,8 +133,8 @@ impl Leases {
         let mut silent = BTreeSet::new();
         for lease in &leases {
             match lease_status(lease, nodes.get(&lease.node).copied(), now) {
-                LeaseStatus::Stands => {}
-                LeaseStatus::Ask(rev) => {
+                LeaseStatus::Valid => {}
+                LeaseStatus::ProbeNode(rev) => {
                     silent.insert((lease.node.clone(), rev));
                 }
                 LeaseStatus::Ended => inputs.push(ended(lease)),
@@ -142,7 +142,7 @@ impl Leases {
         }
         inputs.extend(silent.into_iter().map(|(node, rev)| Input::Node {
             node,
-            input: NodeInput::Silent { rev },
+            input: NodeInput::HeartbeatMissed { rev },
         }));
         let more = leases.len() >= usize::try_from(PAGE).unwrap_or(usize::MAX);
         self.after = match leases.last() {

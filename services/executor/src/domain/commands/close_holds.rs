@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::domain::decision::Undecided;
 use crate::domain::effect::Reply;
-use crate::domain::model::run::person_hold::{HoldClosure, PersonHold, Taken};
+use crate::domain::model::run::person_hold::{HoldClosure, Ownership, PersonHold};
 use crate::domain::model::run::step::StepPhase;
 use crate::domain::model::run::uncertain::{Answered, Choice, Uncertain};
 use crate::domain::refusal::Refusal;
@@ -150,9 +150,10 @@ pub(crate) fn close_hold<'a>(
     if transition.run.closed.contains(&hold.number) {
         let is_late = closing.outcome != HoldOutcome::Timeout
             && transition.run.timed_out.contains(&hold.number);
-        return Ok(RunOutcome::Unchanged(Reply::Closed(match is_late {
-            true => CloseReply::RunEnded,
-            false => CloseReply::Applied,
+        return Ok(RunOutcome::Unchanged(Reply::Closed(if is_late {
+            CloseReply::RunEnded
+        } else {
+            CloseReply::Applied
         })));
     }
     let Some(on) = open_person_hold(&transition, hold) else {
@@ -262,7 +263,7 @@ pub(crate) fn take_over_handoff<'a>(
 ) -> RunDecision<'a> {
     revoke_steps(&mut transition)?;
     freeze_timers(&mut transition);
-    let taken = Taken {
+    let taken = Ownership {
         by: closing.by.clone(),
         at: closing.at,
     };

@@ -20,8 +20,9 @@ pub(crate) fn update_handoff<'a>(
         )));
     };
     let answer = Reply::Handled(HandoffUpdateReply::EventRecorded);
-    match record_events(&mut transition, &on, handoff_events.iter()) {
-        true => transition.decided(answer),
-        false => Ok(RunOutcome::Unchanged(answer)),
+    if record_events(&mut transition, &on, handoff_events.iter()) {
+        transition.decided(answer)
+    } else {
+        Ok(RunOutcome::Unchanged(answer))
     }
 }

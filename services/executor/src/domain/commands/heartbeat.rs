@@ -8,7 +8,7 @@ use holdpoint_contracts::executor::TimerReply;
 use holdpoint_contracts::steps::{HeartbeatReply, LEASE_MIN_MS, NodeStatus, StepRef};
 use holdpoint_ids::NodeName;
 
-use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
+use crate::domain::decision::{Decision, Lookup, LookupFn, Outcome, Undecided, decided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::NodeInput;
 use crate::domain::model::node::Node;
@@ -66,34 +66,41 @@ pub(crate) fn change_node(
                     rev: next.version,
                     due: None,
                 };
-                changed_node(next, vec![timer], Reply::Nothing(()))
+                decided(Aggregate::Node(next), vec![timer], Reply::Nothing(()))
             }
             NodeStatus::Down => Ok(Outcome::Unchanged(Reply::Nothing(()))),
         },
-        (Some(node), NodeInput::Silent { rev }) => match node.status {
+        (Some(node), NodeInput::HeartbeatMissed { rev }) => match node.status {
             NodeStatus::Up | NodeStatus::Draining if node.version == *rev => {
-                let ask = Effect::AskToBeat { node: name.clone() };
+                let ask = Effect::ProbeNode { node: name.clone() };
                 let next = with_status(node, NodeStatus::Suspect, now);
-                changed_node(next, vec![ask], Reply::Timer(TimerReply::Applied))
+                decided(
+                    Aggregate::Node(next),
+                    vec![ask],
+                    Reply::Timer(TimerReply::Applied),
+                )
             }
             NodeStatus::Up | NodeStatus::Draining | NodeStatus::Suspect | NodeStatus::Down => {
                 Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale)))
             }
         },
-        (Some(node), NodeInput::Unheard { rev }) => match node.status {
+        (Some(node), NodeInput::ProbeTimedOut { rev }) => match node.status {
             NodeStatus::Suspect if node.version == *rev => {
                 let next = with_status(node, NodeStatus::Down, now);
-                changed_node(next, Vec::new(), Reply::Nothing(()))
+                decided(Aggregate::Node(next), Vec::new(), Reply::Nothing(()))
             }
             NodeStatus::Up | NodeStatus::Draining | NodeStatus::Suspect | NodeStatus::Down => {
                 Ok(Outcome::Unchanged(Reply::Nothing(())))
             }
         },
         (Some(node), NodeInput::Forget { rev }) => forget_node(node, *rev, now),
-        (None, NodeInput::Silent { .. }) => Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale))),
-        (None, NodeInput::Deregister | NodeInput::Unheard { .. } | NodeInput::Forget { .. }) => {
-            Ok(Outcome::Unchanged(Reply::Nothing(())))
+        (None, NodeInput::HeartbeatMissed { .. }) => {
+            Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale)))
         }
+        (
+            None,
+            NodeInput::Deregister | NodeInput::ProbeTimedOut { .. } | NodeInput::Forget { .. },
+        ) => Ok(Outcome::Unchanged(Reply::Nothing(()))),
     }
 }
 
@@ -106,7 +113,7 @@ fn forget_node(node: &Node, rev: u64, now: DateTime<Utc>) -> Decision {
         forgotten: true,
         ..with_status(node, NodeStatus::Down, now)
     };
-    changed_node(next, Vec::new(), Reply::Nothing(()))
+    decided(Aggregate::Node(next), Vec::new(), Reply::Nothing(()))
 }
 
 /// Takes a beat in, and tells the node what is not its own any more.
@@ -117,7 +124,7 @@ fn renew_leases(node: Node, working: &[StepRef], lookup: LookupFn<'_>) -> Decisi
         let need = Need::Run(claimed.run);
         match lookup(&need) {
             Lookup::NotLoaded => needs.push(need),
-            Lookup::Found(Fact::Run(run)) if run.lets(&node.name, claimed) => {
+            Lookup::Found(Fact::Run(run)) if run.may_continue(&node.name, claimed) => {
                 own.push(claimed.clone());
             }
             Lookup::Missing | Lookup::Found(_) => stop.push(claimed.clone()),
@@ -133,12 +140,16 @@ fn renew_leases(node: Node, working: &[StepRef], lookup: LookupFn<'_>) -> Decisi
         rev: node.version,
         due: Some(after(node.last_seen, node.lease_ms)),
     };
-    let beaten = Effect::Beaten { working: own };
+    let beaten = Effect::LeasesRenewed { working: own };
     let answer = HeartbeatReply {
         stop,
         again_ms: node.lease_ms / 3,
     };
-    changed_node(node, vec![timer, beaten], Reply::Heartbeat(answer))
+    decided(
+        Aggregate::Node(node),
+        vec![timer, beaten],
+        Reply::Heartbeat(answer),
+    )
 }
 
 fn with_status(node: &Node, status: NodeStatus, now: DateTime<Utc>) -> Node {
@@ -148,15 +159,6 @@ fn with_status(node: &Node, status: NodeStatus, now: DateTime<Utc>) -> Node {
         changed_at: now,
         ..node.clone()
     }
-}
-
-fn changed_node(node: Node, effects: Vec<Effect>, answer: Reply) -> Decision {
-    Ok(Outcome::Decided(Box::new(Decided {
-        state: Aggregate::Node(node),
-        effects,
-        facts: Vec::new(),
-        reply: answer,
-    })))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::PauseScope;
 use holdpoint_ids::{AgentName, Workspace};
 
-use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
+use crate::domain::decision::{Decision, Outcome, Undecided, decided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::ScopeInput;
 use crate::domain::model::agent::Agent;
@@ -128,7 +128,11 @@ fn change_agent_scope(known: &Agent, input: &ScopeInput, now: DateTime<Utc>) -> 
         ..known.clone()
     };
     let answer = answer(&next, true);
-    changed_scope(Aggregate::Agent(next), answer)
+    decided(
+        Aggregate::Agent(next),
+        vec![Effect::ScopeSyncPending],
+        answer,
+    )
 }
 
 fn change_workspace_scope(
@@ -160,21 +164,13 @@ fn change_workspace_scope(
         return Err(Undecided::Refused(Refusal::ScopeBusy));
     }
     let answer = answer(&scope, true);
-    changed_scope(
+    decided(
         Aggregate::Workspace(WorkspaceScope {
             version: known.version + 1,
             scope,
             ..known
         }),
+        vec![Effect::ScopeSyncPending],
         answer,
     )
-}
-
-fn changed_scope(state: Aggregate, answer: Reply) -> Decision {
-    Ok(Outcome::Decided(Box::new(Decided {
-        state,
-        effects: vec![Effect::ScopeSyncPending],
-        facts: Vec::new(),
-        reply: answer,
-    })))
 }

@@ -4,7 +4,7 @@
 use holdpoint_ids::{ContactId, Workspace};
 use serde_json::{Map, Value};
 
-use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
+use crate::domain::decision::{Decision, Outcome, Undecided, decided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::ContactInput;
 use crate::domain::model::contact::{
@@ -70,12 +70,7 @@ pub(crate) fn change_contact(
     if known.is_some_and(|known| known.fields == next.fields) && !deleted && effects.is_empty() {
         return Ok(Outcome::Unchanged(answer));
     }
-    Ok(Outcome::Decided(Box::new(Decided {
-        state: Aggregate::Contact(next),
-        effects,
-        facts: Vec::new(),
-        reply: answer,
-    })))
+    decided(Aggregate::Contact(next), effects, answer)
 }
 
 fn contact_effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{ToolName, Workspace};
 
-use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
+use crate::domain::decision::{Decision, Outcome, Undecided, decided};
 use crate::domain::effect::Reply;
 use crate::domain::input::ToolInput;
 use crate::domain::model::tool::{Tool, is_built_in};
@@ -42,7 +42,7 @@ pub(crate) fn change_tool(
                 deleted: false,
             };
             let answer = Reply::Tool(Box::new(tool.view(true)));
-            changed_tool(tool, answer)
+            decided(Aggregate::Tool(tool), Vec::new(), answer)
         }
         ToolInput::Delete => match live {
             None => Err(Undecided::Refused(Refusal::ToolNotFound(name.clone()))),
@@ -52,19 +52,10 @@ pub(crate) fn change_tool(
                     deleted: true,
                     ..tool.clone()
                 };
-                changed_tool(gone, Reply::Nothing(()))
+                decided(Aggregate::Tool(gone), Vec::new(), Reply::Nothing(()))
             }
         },
     }
-}
-
-fn changed_tool(tool: Tool, answer: Reply) -> Decision {
-    Ok(Outcome::Decided(Box::new(Decided {
-        state: Aggregate::Tool(tool),
-        effects: Vec::new(),
-        facts: Vec::new(),
-        reply: answer,
-    })))
 }
 
 /// What is wrong with a tool, if anything.

@@ -243,9 +243,10 @@ fn record_late_result<'a>(
         return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late)));
     }
     step.late.push(report.dispatch);
-    let result = match report.result.success {
-        true => report.result.clone(),
-        false => sanitised_result(report.result),
+    let result = if report.result.success {
+        report.result.clone()
+    } else {
+        sanitised_result(report.result)
     };
     transition.event(
         EventType::StepLateResult,

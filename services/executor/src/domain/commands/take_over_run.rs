@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::definition::people::is_whom;
 use crate::domain::model::plan::person_steps::Handoff;
-use crate::domain::model::run::person_hold::{NewPersonHold, PersonHold, Taken};
+use crate::domain::model::run::person_hold::{NewPersonHold, Ownership, PersonHold};
 use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::handoff_spec::{handoff_spec, load_briefing};
@@ -92,15 +92,16 @@ pub(crate) fn take_over_run<'a>(mut transition: RunTransition<'a>, by: &Actor) -
     }
     if let Some(taken) = transition.run.taken() {
         let (run, who) = (transition.run.id, taken.by.clone());
-        return match who == by.0 {
-            true => Ok(unchanged_run(&transition)),
-            false => Err(Undecided::Refused(Refusal::AlreadyTaken(run, who))),
+        return if who == by.0 {
+            Ok(unchanged_run(&transition))
+        } else {
+            Err(Undecided::Refused(Refusal::AlreadyTaken(run, who)))
         };
     }
     let mut on = open_takeover_hold(&mut transition, &by.0)?;
     revoke_steps(&mut transition)?;
     freeze_timers(&mut transition);
-    on.taken = Some(Taken {
+    on.taken = Some(Ownership {
         by: by.0.clone(),
         at: transition.now,
     });

@@ -4,7 +4,7 @@
 use holdpoint_contracts::executor::RunEndWatched;
 use holdpoint_ids::{AgentName, Workspace};
 
-use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
+use crate::domain::decision::{Decision, Outcome, Undecided, decided};
 use crate::domain::effect::Reply;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::scope::{EndsWatch, WorkspaceScope};
@@ -43,12 +43,7 @@ fn changed_agent(next: Agent, answer: Reply) -> Decision {
         version: next.version + 1,
         ..next
     };
-    Ok(Outcome::Decided(Box::new(Decided {
-        state: Aggregate::Agent(next),
-        effects: Vec::new(),
-        facts: Vec::new(),
-        reply: answer,
-    })))
+    decided(Aggregate::Agent(next), Vec::new(), answer)
 }
 
 /// A webhook wants the ends of all runs: from this commit on they are told.
@@ -74,12 +69,7 @@ fn changed_workspace(known: WorkspaceScope, watch: EndsWatch, answer: Reply) -> 
         watch,
         ..known
     };
-    Ok(Outcome::Decided(Box::new(Decided {
-        state: Aggregate::Workspace(next),
-        effects: Vec::new(),
-        facts: Vec::new(),
-        reply: answer,
-    })))
+    decided(Aggregate::Workspace(next), Vec::new(), answer)
 }
 
 /// Somebody watches the run. One that has ended is left as it is: how, is the answer.

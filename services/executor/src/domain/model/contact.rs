@@ -17,7 +17,7 @@ pub const ACTIVITIES_TOLD: u64 = 50;
 
 /// What was said to and by a contact, as a decision is given it.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Said {
+pub struct ContactActivity {
     /// At most [`ACTIVITIES_TOLD`], oldest first.
     pub newest: Vec<Value>,
     /// How many are kept that are older.

@@ -100,6 +100,16 @@ impl Action {
         }
     }
 
+    /// The tool that it calls.
+    #[must_use]
+    pub fn tool(&self) -> Option<&str> {
+        if let Self::Tool { tool, .. } = self {
+            Some(tool)
+        } else {
+            None
+        }
+    }
+
     /// One line for people.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -158,9 +168,12 @@ impl Plan {
 
     /// The forms that people fill in, as the author wrote them.
     fn forms(&self) -> impl Iterator<Item = &Value> {
-        let asked = self.steps.iter().filter_map(|step| match &step.action {
-            Action::Ask(ask) => ask.schema.as_ref(),
-            Action::Tool { .. } | Action::Wait { .. } | Action::Handoff(_) => None,
+        let asked = self.steps.iter().filter_map(|step| {
+            if let Action::Ask(ask) = &step.action {
+                ask.schema.as_ref()
+            } else {
+                None
+            }
         });
         let inputs = self.inputs.iter().map(|inputs| &inputs.schema);
         inputs.chain(asked)

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::model::plan::OnPause;
-use crate::domain::model::run::person_hold::{PersonHold, Taken};
+use crate::domain::model::run::person_hold::{Ownership, PersonHold};
 use crate::domain::model::scope::AppliedScopes;
 
 impl Run {
@@ -52,7 +52,7 @@ impl Run {
 
     /// Who owns the run, if a person does.
     #[must_use]
-    pub fn taken(&self) -> Option<&Taken> {
+    pub fn taken(&self) -> Option<&Ownership> {
         self.people().find_map(|(_, on)| on.taken.as_ref())
     }
 }
@@ -275,35 +275,13 @@ impl Run {
 
     /// The open questions about uncertain steps, each with its step.
     pub fn questions(&self) -> impl Iterator<Item = (&Step, &Uncertain)> {
-        self.steps.iter().filter_map(|step| match &step.phase {
-            StepPhase::Uncertain(asked) => Some((step, asked)),
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Working(_)
-            | StepPhase::Waiting(_)
-            | StepPhase::Asked(_)
-            | StepPhase::Parked(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => None,
-        })
+        let steps = self.steps.iter();
+        steps.filter_map(|step| Some((step, step.phase.as_uncertain()?)))
     }
 
     /// The open holds on time, each with its step.
     pub fn holds(&self) -> impl Iterator<Item = (&Step, &Hold)> {
-        self.steps.iter().filter_map(|step| match &step.phase {
-            StepPhase::Waiting(hold) => Some((step, hold)),
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Working(_)
-            | StepPhase::Asked(_)
-            | StepPhase::Parked(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => None,
-        })
+        let steps = self.steps.iter();
+        steps.filter_map(|step| Some((step, step.phase.as_waiting()?)))
     }
 }

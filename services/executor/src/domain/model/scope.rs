@@ -119,10 +119,7 @@ impl EndsWatch {
     /// The number of the last time; 0: nobody wants them.
     #[must_use]
     pub const fn number(self) -> u64 {
-        match self.stands {
-            true => self.begun,
-            false => 0,
-        }
+        if self.stands { self.begun } else { 0 }
     }
 
     /// Somebody wants them from now on.

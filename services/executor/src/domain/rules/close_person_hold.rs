@@ -24,13 +24,13 @@ use crate::domain::transition::RunTransition;
 
 /// Where a hold on people stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum HoldPlace {
     /// In a step of the plan, or of its tool.
     Step(usize),
     /// Before all steps.
-    Gate,
+    MissingInputs,
     /// Beside them: an operator owns the run.
-    Barge,
+    Takeover,
 }
 
 pub(crate) fn apply_closure(
@@ -47,10 +47,10 @@ pub(crate) fn apply_closure(
         transition.run.timed_out.push(on.id.number);
     }
     match (place, on.kind) {
-        (Place::Barge, _) => end_takeover(transition, closing),
-        (Place::Gate, _) => end_missing_inputs(transition, on, closing)?,
-        (Place::Step(index), HoldKind::Handoff) => end_handoff(transition, index, on, closing)?,
-        (Place::Step(index), HoldKind::Input | HoldKind::Approval | HoldKind::Timer) => {
+        (HoldPlace::Takeover, _) => end_takeover(transition, closing),
+        (HoldPlace::MissingInputs, _) => end_missing_inputs(transition, on, closing)?,
+        (HoldPlace::Step(index), HoldKind::Handoff) => end_handoff(transition, index, on, closing)?,
+        (HoldPlace::Step(index), HoldKind::Input | HoldKind::Approval | HoldKind::Timer) => {
             close_question(transition, index, on, closing)?;
         }
     }
@@ -60,7 +60,7 @@ pub(crate) fn apply_closure(
     Ok(())
 }
 
-fn place_of(transition: &RunTransition<'_>, hold: HoldId) -> Option<Place> {
+fn place_of(transition: &RunTransition<'_>, hold: HoldId) -> Option<HoldPlace> {
     let is_it = |on: &PersonHold| on.id == hold;
     if transition
         .run
@@ -68,14 +68,14 @@ fn place_of(transition: &RunTransition<'_>, hold: HoldId) -> Option<Place> {
         .as_deref()
         .is_some_and(is_it)
     {
-        return Some(Place::Gate);
+        return Some(HoldPlace::MissingInputs);
     }
     if transition.run.takeover_hold.as_deref().is_some_and(is_it) {
-        return Some(Place::Barge);
+        return Some(HoldPlace::Takeover);
     }
     let mut steps = transition.run.steps.iter();
     let index = steps.position(|step| step.on_people().is_some_and(is_it));
-    index.map(Place::Step)
+    index.map(HoldPlace::Step)
 }
 
 /// A step's question has ended (S3-R3, S3-R5).

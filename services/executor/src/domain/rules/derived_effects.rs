@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use crate::domain::decision::{Decided, Decision, Lookup, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::lease::Lease;
-use crate::domain::model::plan::Action;
 use crate::domain::model::run::Run;
 use crate::domain::model::run::grant::Working;
 use crate::domain::model::run::person_hold::PersonHold;
@@ -44,7 +43,7 @@ pub(crate) fn lease_effects(before: &Run, after: &Run, now: DateTime<Utc>) -> Ve
             continue;
         }
         if let Some((dispatch, old)) = old {
-            effects.push(Effect::LeaseOver {
+            effects.push(Effect::LeaseEnded {
                 run: after.id,
                 step: step.id.clone(),
             });
@@ -77,20 +76,8 @@ pub(crate) fn lease_effects(before: &Run, after: &Run, now: DateTime<Utc>) -> Ve
     effects
 }
 
-const fn current_grant(step: &Step) -> Option<(u64, &Working)> {
-    match &step.phase {
-        StepPhase::Working(working) => Some((step.dispatch, working)),
-        StepPhase::Planned
-        | StepPhase::Queued(_)
-        | StepPhase::Waiting(_)
-        | StepPhase::Asked(_)
-        | StepPhase::Parked(_)
-        | StepPhase::Uncertain(_)
-        | StepPhase::Completed { .. }
-        | StepPhase::Failed { .. }
-        | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => None,
-    }
+fn current_grant(step: &Step) -> Option<(u64, &Working)> {
+    Some((step.dispatch, step.phase.as_working()?))
 }
 
 fn lease_effect(run: &Run, step: &Step, working: &Working) -> Effect {
@@ -107,7 +94,7 @@ fn lease_effect(run: &Run, step: &Step, working: &Working) -> Effect {
 }
 
 fn lease_event(run: &Run, step: &Step, entry: LeaseEvent) -> Effect {
-    Effect::Claim {
+    Effect::LeaseEvent {
         run: run.id,
         step: step.id.clone(),
         entry,
@@ -157,9 +144,10 @@ pub(crate) fn question_effects(transition: &RunTransition<'_>) -> Result<Vec<Eff
         !after.contains_key(&asked.hold) && !transition.run.steps.iter().any(is_answered)
     });
     for (_, asked) in over {
-        let reason = match has_reported(transition, asked) {
-            true => "The worker has reported after all.",
-            false => "The run has ended.",
+        let reason = if has_reported(transition, asked) {
+            "The worker has reported after all."
+        } else {
+            "The run has ended."
         };
         let state = HoldState::Withdrawn {
             reason: reason.to_owned(),
@@ -230,9 +218,10 @@ pub(crate) fn person_hold_effects(
         if same(&transition.run, on.id) || transition.run.closed.contains(&on.id.number) {
             continue;
         }
-        let reason = match transition.run.is_final() {
-            true => "The run has ended.",
-            false => "It is not asked any more.",
+        let reason = if transition.run.is_final() {
+            "The run has ended."
+        } else {
+            "It is not asked any more."
         };
         let state = HoldState::Withdrawn {
             reason: reason.to_owned(),
@@ -281,15 +270,12 @@ fn question_spec(
     };
     let plan = transition.plan()?;
     let planned = plan.plan.steps.iter().find(|planned| planned.id == step.id);
-    let tool = planned.and_then(|planned| match &planned.action {
-        Action::Tool { tool, .. } => Some(tool.clone()),
-        Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => None,
-    });
+    let tool = planned.and_then(|planned| planned.action.tool());
     let Working { node, since, .. } = &asked.working;
     let question = format!(
         "Did {} ({}) happen? {node} was granted the start at {} and never reported.",
         step.id,
-        tool.as_deref().unwrap_or("no tool"),
+        tool.unwrap_or("no tool"),
         instant::write(*since)
     );
     Ok(HoldSpec {
@@ -308,9 +294,10 @@ fn question_spec(
 
 fn shown_args(args: &Value) -> Value {
     let bytes = serde_json::to_string(args).map_or(0, |text| text.len());
-    match bytes > ARGS_SHOWN_MAX {
-        true => json!({ "omitted": true, "bytes": bytes }),
-        false => args.clone(),
+    if bytes > ARGS_SHOWN_MAX {
+        json!({ "omitted": true, "bytes": bytes })
+    } else {
+        args.clone()
     }
 }
 

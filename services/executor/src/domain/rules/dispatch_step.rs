@@ -21,13 +21,9 @@ use crate::domain::transition::{RowData, RunTransition};
 
 /// The tool that a step calls, where it may be a registered one.
 pub(crate) fn tool_need(transition: &RunTransition<'_>, planned: &PlannedStep) -> Option<Need> {
-    match &planned.action {
-        Action::Tool { tool, .. } if !is_built_in(tool) => {
-            let name = tool.parse().ok()?;
-            Some(Need::Tool(transition.run.workspace.clone(), name))
-        }
-        Action::Tool { .. } | Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => None,
-    }
+    let tool = planned.action.tool().filter(|tool| !is_built_in(tool))?;
+    let name = tool.parse().ok()?;
+    Some(Need::Tool(transition.run.workspace.clone(), name))
 }
 
 /// Largest arguments of a dispatch, in bytes of JSON: what the bus and every worker takes.

@@ -2,13 +2,14 @@
 
 use holdpoint_contracts::handoff::Completion;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::run::ActionResult;
+
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use crate::domain::model::run::person_hold::{HoldClosure, PersonHold};
 use crate::domain::model::run::step::StepPhase;
 use crate::domain::rules::fail_step::{HUMAN_TIMEOUT, fail_step};
+use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 use crate::domain::views::hold_messages::timeout_message;
 
@@ -36,13 +37,7 @@ pub(crate) fn complete_person_step(
     };
     step.phase = StepPhase::Completed { at: now };
     let id = step.id.clone();
-    let response = ActionResult {
-        success: true,
-        description: description.clone(),
-        error: None,
-        data: data.clone(),
-        duration_ms: waited_ms,
-    };
+    let response = success(description.clone(), data.clone(), waited_ms);
     let row = RowData {
         response: Some(response),
         ..RowData::default()

@@ -11,7 +11,7 @@ use holdpoint_ids::HoldId;
 use serde_json::json;
 
 use crate::domain::model::plan::person_steps::whom;
-use crate::domain::model::run::person_hold::{HoldClosure, PersonHold, Taken};
+use crate::domain::model::run::person_hold::{HoldClosure, Ownership, PersonHold};
 use crate::domain::rules::end_person_step::step_of_hold;
 use crate::domain::transition::RunTransition;
 
@@ -106,7 +106,7 @@ pub(crate) fn pass_ownership(
         return false;
     }
     let by = by.to_owned();
-    *taken = Taken { by, at };
+    *taken = Ownership { by, at };
     true
 }
 
@@ -116,7 +116,7 @@ fn set_policy_timeout(transition: &mut RunTransition<'_>, on: &PersonHold, withi
     let (Some(open), Some(ms)) = (open, within_ms) else {
         return;
     };
-    if !open.within(ms) {
+    if !open.set_timeout(ms) {
         return;
     }
     let deadline = open.deadline().map(instant::write);

@@ -8,7 +8,7 @@ use holdpoint_ids::HoldId;
 use serde_json::Value;
 
 use crate::domain::decision::Lookup;
-use crate::domain::model::contact::Said;
+use crate::domain::model::contact::ContactActivity;
 use crate::domain::model::plan::person_steps::Handoff;
 use crate::domain::model::plan::{Action, PlannedStep};
 use crate::domain::model::run::person_hold::condition_name;
@@ -16,19 +16,19 @@ use crate::domain::model::run::step::{Step, StepPhase};
 use crate::domain::need::{Fact, Need, PlanFact};
 use crate::domain::rules::open_hold::steps_left;
 use crate::domain::transition::RunTransition;
-use crate::domain::views::handoff_briefing::{Known, Told, build, called};
+use crate::domain::views::handoff_briefing::{HandoffFacts, StepSummary, build, called};
 use crate::domain::views::warm_lead::is_warm_lead;
 
 /// Steps before a handoff that its context looks at; the newest.
-const STEPS_TOLD_MAX: usize = 200;
+const STEPS_MAX: usize = 200;
 
-/// What is known of the run when a handoff is opened.
+/// What is facts of the run when a handoff is opened.
 #[derive(Debug, Default)]
 pub(crate) struct HandoffBriefing {
     activities: Vec<Value>,
     older_activities: u64,
-    steps: Vec<Told>,
-    older_steps: Vec<Told>,
+    steps: Vec<StepSummary>,
+    older_steps: Vec<StepSummary>,
 }
 
 /// Looks up what a handoff tells; what nobody has looked up yet is added to `unknown`.
@@ -60,14 +60,14 @@ pub(crate) fn load_briefing(
     let contact = run.contact.clone();
     let activities = contact.map(|id| lookup(Need::Activities(run.workspace.clone(), id)));
     let said = activities.and_then(|some| serde_json::from_value(some).ok());
-    let Said { newest, older } = said.unwrap_or_default();
+    let ContactActivity { newest, older } = said.unwrap_or_default();
     let begun = plan.plan.steps.iter().zip(&run.steps);
     let begun: Vec<_> = begun
         .filter(|(_, step)| !matches!(step.phase, StepPhase::Planned))
         .collect();
-    let over = begun.len().saturating_sub(STEPS_TOLD_MAX);
+    let over = begun.len().saturating_sub(STEPS_MAX);
     let older_steps = begun.iter().take(over);
-    let older_steps = older_steps.map(|(planned, step)| Told {
+    let older_steps = older_steps.map(|(planned, step)| StepSummary {
         condition: planned.when.clone().map_or(Value::Null, Value::String),
         ..step_summary(planned, step)
     });
@@ -75,12 +75,10 @@ pub(crate) fn load_briefing(
     let steps = steps.map(|(planned, step)| {
         let id = step.id.clone();
         let is_done = matches!(step.phase, StepPhase::Completed { .. });
-        let mut value = |is_there: bool, need: Need| match is_there {
-            true => lookup(need),
-            false => Value::Null,
-        };
+        let mut value =
+            |is_there: bool, need: Need| if is_there { lookup(need) } else { Value::Null };
         let has_request = !matches!(planned.action, Action::Wait { .. });
-        Told {
+        StepSummary {
             request: value(is_done && has_request, Need::Request(run.id, id.clone())),
             result: value(is_done, Need::Value(run.id, id.clone())),
             condition: value(
@@ -98,17 +96,14 @@ pub(crate) fn load_briefing(
     }
 }
 
-/// What is known of a step without a look at what went in and came out.
-fn step_summary(planned: &PlannedStep, step: &Step) -> Told {
-    Told {
+/// What is facts of a step without a look at what went in and came out.
+fn step_summary(planned: &PlannedStep, step: &Step) -> StepSummary {
+    StepSummary {
         step: step.id.clone(),
         kind: planned.action.kind(),
         status: step.phase.status().as_str(),
-        tool: match &planned.action {
-            Action::Tool { tool, .. } => Some(tool.clone()),
-            Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => None,
-        },
-        ..Told::default()
+        tool: planned.action.tool().map(str::to_owned),
+        ..StepSummary::default()
     }
 }
 
@@ -126,30 +121,32 @@ pub(crate) fn handoff_spec(
     id: HoldId,
     said: Offer<'_>,
 ) -> HoldSpec {
-    let (handoff, to, message, contact, mut story) = said;
+    let (handoff, to, message, contact, mut briefing) = said;
     let null = Value::Null;
     let contact = contact.map_or(&null, |contact| contact.as_ref());
     let own = transition.step(index).map(|step| step.id.clone());
-    add_own_condition(transition, own.as_deref(), &mut story.steps);
-    let warm_lead = is_warm_lead(handoff.warm_lead, message, contact, &story.steps);
+    add_own_condition(transition, own.as_deref(), &mut briefing.steps);
+    let warm_lead = is_warm_lead(handoff.warm_lead, message, contact, &briefing.steps);
     let agent = &transition.run.agent;
     let called = called(
         contact,
         transition.run.contact.as_ref().map(|id| id.as_str()),
     );
-    let (sentence, title) = match warm_lead {
-        true => (
+    let (sentence, title) = if warm_lead {
+        (
             format!("Warm lead from agent {agent}: {called} is interested"),
             format!("[Warm Lead] Agent handoff: {called}"),
-        ),
-        false => (
+        )
+    } else {
+        (
             format!("Agent {agent} needs your attention for {called}"),
             format!("Agent handoff: {called}"),
-        ),
+        )
     };
-    let priority = match warm_lead {
-        true => handoff.priority.max(Priority::High),
-        false => handoff.priority,
+    let priority = if warm_lead {
+        handoff.priority.max(Priority::High)
+    } else {
+        handoff.priority
     };
     let mut tags = vec!["agent-handoff".to_owned(), "requires-review".to_owned()];
     tags.extend(warm_lead.then(|| "warm-lead".to_owned()));
@@ -160,12 +157,12 @@ pub(crate) fn handoff_spec(
         tags,
         priority,
     };
-    let known = Known {
+    let facts = HandoffFacts {
         contact: contact.clone(),
-        activities: story.activities,
-        older_activities: story.older_activities,
-        steps: story.steps,
-        older_steps: story.older_steps,
+        activities: briefing.activities,
+        older_activities: briefing.older_activities,
+        steps: briefing.steps,
+        older_steps: briefing.older_steps,
         recommended: message.to_owned(),
     };
     HoldSpec {
@@ -173,7 +170,7 @@ pub(crate) fn handoff_spec(
         agent: Some(agent.clone()),
         to: to.to_vec(),
         on_timeout: handoff.on_timeout,
-        context: build(&known),
+        context: build(&facts),
         priority,
         assign: handoff.assign,
         title: Some(title),
@@ -188,16 +185,20 @@ pub(crate) fn handoff_spec(
 }
 
 /// The condition by which the handoff itself came about.
-fn add_own_condition(transition: &RunTransition<'_>, own: Option<&str>, steps: &mut Vec<Told>) {
+fn add_own_condition(
+    transition: &RunTransition<'_>,
+    own: Option<&str>,
+    steps: &mut Vec<StepSummary>,
+) {
     let Some(own) = own else { return };
     let need = Need::Value(transition.run.id, condition_name(own));
     if let Lookup::Found(Fact::Value(condition)) = transition.lookup(&need) {
-        steps.push(Told {
+        steps.push(StepSummary {
             step: own.to_owned(),
             kind: "handoff",
             status: "planned",
             condition: (*condition).clone(),
-            ..Told::default()
+            ..StepSummary::default()
         });
     }
 }

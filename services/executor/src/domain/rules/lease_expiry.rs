@@ -11,9 +11,9 @@ use crate::domain::model::time::after;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseStatus {
     /// It is valid.
-    Stands,
+    Valid,
     /// Its node must send a heartbeat at once. The version is the node's.
-    Ask(u64),
+    ProbeNode(u64),
     /// It has ended.
     Ended,
 }
@@ -27,7 +27,7 @@ pub fn lease_status(lease: &Lease, node: Option<&Node>, now: DateTime<Utc>) -> L
         return if has_run_out {
             LeaseStatus::Ended
         } else {
-            LeaseStatus::Stands
+            LeaseStatus::Valid
         };
     };
     match node.status {
@@ -35,14 +35,14 @@ pub fn lease_status(lease: &Lease, node: Option<&Node>, now: DateTime<Utc>) -> L
         NodeStatus::Down if has_run_out || lease.heartbeat_at <= node.changed_at => {
             LeaseStatus::Ended
         }
-        NodeStatus::Down | NodeStatus::Suspect => LeaseStatus::Stands,
-        NodeStatus::Up | NodeStatus::Draining if !has_run_out => LeaseStatus::Stands,
+        NodeStatus::Down | NodeStatus::Suspect => LeaseStatus::Valid,
+        NodeStatus::Up | NodeStatus::Draining if !has_run_out => LeaseStatus::Valid,
         // The node lives, and has not named the step for half a lease or longer: it has forgotten it.
         NodeStatus::Up | NodeStatus::Draining
             if node.last_seen >= after(lease.heartbeat_at, lease.lease_ms / 2) =>
         {
             LeaseStatus::Ended
         }
-        NodeStatus::Up | NodeStatus::Draining => LeaseStatus::Ask(node.version),
+        NodeStatus::Up | NodeStatus::Draining => LeaseStatus::ProbeNode(node.version),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
-use holdpoint_contracts::run::ActionResult;
+
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
@@ -27,6 +27,7 @@ use crate::domain::rules::dispatch_step::{answer_needs, dispatch_step, tool_need
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::handoff_spec::{HandoffBriefing, load_step_briefing};
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
+use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
 /// What one step can see.
@@ -38,7 +39,7 @@ struct StepInputs {
     /// What whoever took the run over by themselves handed back.
     intervention: Option<Arc<Value>>,
     /// For a handoff: what there is to tell.
-    story: Option<HandoffBriefing>,
+    briefing: Option<HandoffBriefing>,
 }
 
 /// Begins every step whose turn has come, until none is left that could begin; ends the run when
@@ -54,10 +55,10 @@ pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(),
             break;
         }
         // All that the ready steps lack is asked for at once.
-        let mut seeing = Vec::with_capacity(ready.len());
+        let mut inputs = Vec::with_capacity(ready.len());
         let mut unknown = Vec::new();
         for &index in &ready {
-            seeing.push((
+            inputs.push((
                 index,
                 load_step_inputs(transition, &plan, index, &mut unknown),
             ));
@@ -68,7 +69,7 @@ pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(),
             }
             return Err(Undecided::NeedsMore(unknown));
         }
-        for (index, seen) in seeing {
+        for (index, seen) in inputs {
             start_step(transition, &plan, index, seen);
             if transition.run.is_final() {
                 return Ok(());
@@ -162,19 +163,10 @@ fn load_step_inputs(
     index: usize,
     unknown: &mut Vec<Need>,
 ) -> StepInputs {
-    let mut seeing = StepInputs::default();
+    let mut inputs = StepInputs::default();
     let mut lookup = |need: Need| match transition.lookup(&need) {
         Lookup::Found(Fact::Value(value) | Fact::Contact(value)) => Some(value),
-        Lookup::Missing
-        | Lookup::Found(
-            Fact::Agent(_)
-            | Fact::Workspace(_)
-            | Fact::Plan(_)
-            | Fact::Run(_)
-            | Fact::Tool(_)
-            | Fact::User(_)
-            | Fact::Nothing,
-        ) => None,
+        Lookup::Missing | Lookup::Found(_) => None,
         Lookup::NotLoaded => {
             unknown.push(need);
             None
@@ -183,12 +175,12 @@ fn load_step_inputs(
     for reference in plan.references.get(index).into_iter().flatten() {
         match reference {
             Reference::Input => {
-                seeing.input = lookup(Need::Value(transition.run.id, INPUT.to_owned()));
+                inputs.input = lookup(Need::Value(transition.run.id, INPUT.to_owned()));
             }
             Reference::Contact => {
                 let contact = transition.run.contact.clone();
                 let need = contact.map(|id| Need::Contact(transition.run.workspace.clone(), id));
-                seeing.contact = need.and_then(&mut lookup);
+                inputs.contact = need.and_then(&mut lookup);
             }
             Reference::Step(other) => {
                 let Some(step) = transition.step(*other) else {
@@ -200,11 +192,11 @@ fn load_step_inputs(
                 }
                 let value = lookup(Need::Value(transition.run.id, step.id.clone()));
                 let value = value.map_or(Value::Null, |value| (*value).clone());
-                seeing.results.insert(step.id.clone(), value);
+                inputs.results.insert(step.id.clone(), value);
             }
             Reference::Run => {
                 let name = INTERVENTION.to_owned();
-                seeing.intervention = lookup(Need::Value(transition.run.id, name));
+                inputs.intervention = lookup(Need::Value(transition.run.id, name));
             }
         }
     }
@@ -219,8 +211,8 @@ fn load_step_inputs(
     {
         lookup(need);
     }
-    seeing.story = load_step_briefing(transition, plan, index, unknown);
-    seeing
+    inputs.briefing = load_step_briefing(transition, plan, index, unknown);
+    inputs
 }
 
 /// Begins one step, skips it, or fails it.
@@ -228,7 +220,7 @@ fn start_step(
     transition: &mut RunTransition<'_>,
     plan: &PlanFact,
     index: usize,
-    mut seeing: StepInputs,
+    mut inputs: StepInputs,
 ) {
     let Some(planned) = plan.plan.steps.get(index) else {
         return;
@@ -237,14 +229,14 @@ fn start_step(
         "id": transition.run.id,
         "agent": transition.run.agent,
         "started_at": instant::write(transition.run.created_at),
-        "intervention": intervention_or_empty(seeing.intervention.as_deref()),
+        "intervention": intervention_or_empty(inputs.intervention.as_deref()),
     });
     let null = Value::Null;
     let seen = Seen {
-        input: seeing.input.as_deref().unwrap_or(&null),
-        contact: seeing.contact.as_deref(),
+        input: inputs.input.as_deref().unwrap_or(&null),
+        contact: inputs.contact.as_deref(),
         run: &run_value,
-        results: seeing.results.clone(),
+        results: inputs.results.clone(),
     };
     let scope = plan.plan.scope(index, seen);
     if let Some(when) = &planned.when {
@@ -275,8 +267,8 @@ fn start_step(
         Action::Tool { .. } => dispatch_step(transition, index, resolved, planned),
         Action::Ask(ask) => ask_person(transition, index, ask, &resolved),
         Action::Handoff(handoff) => {
-            let story = seeing.story.take().unwrap_or_default();
-            let known = (&resolved, seeing.contact.as_ref(), story);
+            let briefing = inputs.briefing.take().unwrap_or_default();
+            let known = (&resolved, inputs.contact.as_ref(), briefing);
             start_handoff(transition, index, handoff, known);
         }
     }
@@ -303,13 +295,11 @@ fn start_wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) 
     });
     let step = step.id.clone();
     // What every action returns (S0-R5): a wait says at once when it will end.
-    let response = ActionResult {
-        success: true,
-        description: format!("Waiting {}.", describe(Duration::from_millis(length_ms))),
-        error: None,
-        data: json!({ "scheduled": true, "resume_at": instant::write(due) }),
-        duration_ms: 0,
-    };
+    let response = success(
+        format!("Waiting {}.", describe(Duration::from_millis(length_ms))),
+        json!({ "scheduled": true, "resume_at": instant::write(due) }),
+        0,
+    );
     let data = RowData {
         response: Some(response),
         ..RowData::default()

@@ -48,9 +48,10 @@ pub(crate) fn load_open_hold_needs(
     }
     needs.extend(holds);
     needs.retain(|need| matches!(transition.lookup(need), Lookup::NotLoaded));
-    match needs.is_empty() {
-        true => Ok(()),
-        false => Err(Undecided::NeedsMore(needs)),
+    if needs.is_empty() {
+        Ok(())
+    } else {
+        Err(Undecided::NeedsMore(needs))
     }
 }
 
@@ -87,7 +88,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::Resume { .. }
         | RunInput::Cancel { .. }
         | RunInput::Watch
-        | RunInput::Follow
+        | RunInput::ApplyScopes
         | RunInput::TimerFired { .. }
         | RunInput::StartStep { .. }
         | RunInput::AskPeople { .. }

@@ -12,7 +12,7 @@ use holdpoint_contracts::run::{
 use serde_json::json;
 
 use crate::domain::model::run::Phase;
-use crate::domain::model::run::person_hold::Clock;
+use crate::domain::model::run::person_hold::Deadline;
 use crate::domain::model::run::step::StepPhase;
 use crate::domain::model::time::{after, millis_between};
 use crate::domain::rules::next_steps::complete_if_ended;
@@ -55,7 +55,7 @@ pub(crate) fn resume_holds(transition: &mut RunTransition<'_>, by: &Actor, mode:
     };
     let now = transition.now;
     for on in transition.run.people_mut() {
-        if let Clock::Frozen { remaining_ms, due } = on.clock {
+        if let Deadline::Frozen { remaining_ms, due } = on.clock {
             let due = match mode {
                 // Only time ends by `now`: people keep what was left to them.
                 ResumeMode::Continue | ResumeMode::Now => after(now, remaining_ms),

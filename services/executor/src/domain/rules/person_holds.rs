@@ -14,7 +14,7 @@ use crate::domain::model::run::step::StepPhase;
 use crate::domain::rules::handoff_spec::{HandoffBriefing, handoff_spec};
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
 use crate::domain::rules::resolved_args::{resolve_default, resolve_recipients, resolve_text};
-use crate::domain::step_response::{handoff_data, question_data};
+use crate::domain::step_response::{handoff_data, question_data, success};
 use crate::domain::transition::{RowData, RunTransition};
 
 /// Begins an `ask` (S3-R1).
@@ -69,13 +69,7 @@ pub(crate) fn ask_person(
         "request": id, "deadline": on.deadline().map(instant::write), "on_timeout": ask.on_timeout,
         "to": to, "questions": [{ "id": id, "question": question, "schema": answer_form(&spec) }],
     });
-    let response = ActionResult {
-        success: true,
-        description: description.clone(),
-        error: None,
-        data: question_data(&on),
-        duration_ms: 0,
-    };
+    let response = success(description.clone(), question_data(&on), 0);
     put_on_hold(transition, index, on, (request, response));
     let step = spec.step.as_deref();
     transition.event(EventType::RunAwaitingInput, step, description, data);
@@ -136,13 +130,7 @@ pub(crate) fn start_handoff(
     });
     let data = handoff_data(&on);
     let description = format!("Handed off to {}.", whom(&to));
-    let response = ActionResult {
-        success: true,
-        description: description.clone(),
-        error: None,
-        data: data.clone(),
-        duration_ms: 0,
-    };
+    let response = success(description.clone(), data.clone(), 0);
     let deadline = on.deadline().map(instant::write);
     put_on_hold(transition, index, on, (request, response));
     let step = spec.step.as_deref();

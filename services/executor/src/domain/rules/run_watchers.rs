@@ -25,7 +25,7 @@ pub(crate) fn notify_run_end(transition: &RunTransition<'_>) -> Result<Option<Ef
         return Ok(None);
     }
     let end = run_end(run, transition.ended_by.clone(), (of_agent, of_all));
-    Ok(end.map(|end| Effect::Ended {
+    Ok(end.map(|end| Effect::RunEnded {
         workspace: run.workspace.clone(),
         end: Box::new(end),
     }))

@@ -55,23 +55,23 @@ pub(crate) fn with_scopes_applied(
         }
         other => other?,
     };
-    let Some(mut caught) = apply_scopes(run, &scopes, Some(lookup))? else {
+    let Some(mut synced) = apply_scopes(run, &scopes, Some(lookup))? else {
         return decide(run, lookup);
     };
     // A person who owns the run may have said something while it stood.
-    if !caught.run.is_final() && caught.run.pauses.is_empty() {
-        continue_run(&mut caught, !run.pauses.is_empty(), lookup, now)?;
+    if !synced.run.is_final() && synced.run.pauses.is_empty() {
+        continue_run(&mut synced, !run.pauses.is_empty(), lookup, now)?;
     }
-    let see = caught.sees(lookup);
-    Ok(match decide(&caught.run, &see)? {
+    let lookup_synced = synced.lookup(lookup);
+    Ok(match decide(&synced.run, &lookup_synced)? {
         Outcome::Decided(decision) => {
-            caught.effects.extend(decision.effects);
-            caught.facts.extend(decision.facts);
-            caught.decided(decision.state, decision.reply)
+            synced.effects.extend(decision.effects);
+            synced.facts.extend(decision.facts);
+            synced.decided(decision.state, decision.reply)
         }
         Outcome::Unchanged(answer) => {
-            let state = Aggregate::Run(caught.run.clone());
-            caught.decided(state, answer)
+            let state = Aggregate::Run(synced.run.clone());
+            synced.decided(state, answer)
         }
     })
 }
@@ -109,7 +109,7 @@ pub fn overlay(run: Run, scopes: &Scopes) -> Run {
         return run;
     }
     match apply_scopes(&run, scopes, None) {
-        Ok(Some(caught)) => caught.run,
+        Ok(Some(synced)) => synced.run,
         Ok(None) | Err(_) => run,
     }
 }
@@ -137,7 +137,7 @@ pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undec
 
 impl SyncedRun {
     /// A look that finds what the catching up has come to before what is stored.
-    fn sees<'l>(&self, lookup: LookupFn<'l>) -> impl Fn(&Need) -> Lookup + use<'l> {
+    fn lookup<'l>(&self, lookup: LookupFn<'l>) -> impl Fn(&Need) -> Lookup + use<'l> {
         let facts = self.facts.clone();
         move |need| {
             let fresh = facts.iter().find(|(known, _)| known == need);
@@ -185,44 +185,44 @@ fn apply_scopes(
         return Ok(None);
     }
     let nothing = |_: &Need| Lookup::NotLoaded;
-    let see: LookupFn<'_> = lookup.unwrap_or(&nothing);
-    let mut caught = SyncedRun {
+    let lookup_synced: LookupFn<'_> = lookup.unwrap_or(&nothing);
+    let mut synced = SyncedRun {
         run: run.clone(),
         effects: Vec::new(),
         facts: Vec::new(),
         resume_mode: ResumeMode::Continue,
     };
     for (kind, change) in later {
-        if caught.run.is_final() {
+        if synced.run.is_final() {
             break;
         }
-        let before = caught.run.clone();
-        let mut transition = RunTransition::new(&before, see, change.at);
+        let before = synced.run.clone();
+        let mut transition = RunTransition::new(&before, lookup_synced, change.at);
         apply_change(&mut transition, kind, change);
         set_applied_epoch(&mut transition.run, kind, change.epoch);
-        caught.resume_mode = transition.resume_mode;
+        synced.resume_mode = transition.resume_mode;
         match lookup {
-            Some(_) => caught.take(transition)?,
-            None => caught.run = transition.run,
+            Some(_) => synced.take(transition)?,
+            None => synced.run = transition.run,
         }
     }
     for kind in KINDS {
         if let Some(scope) = scopes
             .of(kind)
-            .filter(|it| differs_from_scope(&caught.run, kind, it))
+            .filter(|it| differs_from_scope(&synced.run, kind, it))
         {
             let at = scope.changed_at.unwrap_or(run.created_at);
-            let before = caught.run.clone();
-            let mut transition = RunTransition::new(&before, see, at);
+            let before = synced.run.clone();
+            let mut transition = RunTransition::new(&before, lookup_synced, at);
             reconcile_scope(&mut transition, kind, scope);
             set_applied_epoch(&mut transition.run, kind, scope.epoch);
             match lookup {
-                Some(_) => caught.take(transition)?,
-                None => caught.run = transition.run,
+                Some(_) => synced.take(transition)?,
+                None => synced.run = transition.run,
             }
         }
     }
-    Ok((caught.run.version > run.version).then_some(caught))
+    Ok((synced.run.version > run.version).then_some(synced))
 }
 
 /// Later changes of both scopes, in the order in which they happened.
@@ -323,20 +323,20 @@ fn fail_deleted(transition: &mut RunTransition<'_>) {
 
 /// What a run that stands still no more begins, now.
 fn continue_run(
-    caught: &mut SyncedRun,
+    synced: &mut SyncedRun,
     stood: bool,
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Result<(), Undecided> {
-    let see = caught.sees(lookup);
-    let before = caught.run.clone();
-    let mut transition = RunTransition::new(&before, &see, now);
-    transition.resume_mode = caught.resume_mode;
+    let lookup_synced = synced.lookup(lookup);
+    let before = synced.run.clone();
+    let mut transition = RunTransition::new(&before, &lookup_synced, now);
+    transition.resume_mode = synced.resume_mode;
     if stood {
         load_open_hold_needs(&transition, &[])?;
         requeue_steps(&mut transition);
         apply_kept_answers(&mut transition)?;
     }
     start_next_steps(&mut transition)?;
-    caught.take(transition)
+    synced.take(transition)
 }

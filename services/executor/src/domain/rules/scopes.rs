@@ -43,16 +43,7 @@ impl Scopes {
                 Lookup::Found(Fact::Agent(agent)) => scopes.agent = Some(agent),
                 Lookup::Found(Fact::Workspace(workspace)) => scopes.workspace = Some(workspace),
                 Lookup::NotLoaded => unknown.push(need),
-                Lookup::Missing
-                | Lookup::Found(
-                    Fact::Contact(_)
-                    | Fact::Plan(_)
-                    | Fact::Value(_)
-                    | Fact::Run(_)
-                    | Fact::Tool(_)
-                    | Fact::User(_)
-                    | Fact::Nothing,
-                ) => {}
+                Lookup::Missing | Lookup::Found(_) => {}
             }
         }
         if unknown.is_empty() {

@@ -50,7 +50,7 @@ pub(crate) fn revoke_steps(transition: &mut RunTransition<'_>) -> Result<(), Und
         };
         step.dispatch += 1;
         let id = step.id.clone();
-        transition.retract_hand_out(&id);
+        transition.retract_dispatch(&id);
         match lost.filter(|working| !working.handed.idempotent) {
             Some(working) => ask_about_step(transition, index, working),
             None => {

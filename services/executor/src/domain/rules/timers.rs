@@ -5,13 +5,14 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::instant;
-use holdpoint_contracts::run::{ActionResult, ResumeMode};
+use holdpoint_contracts::run::ResumeMode;
 use serde_json::json;
 
 use crate::domain::effect::Effect;
 use crate::domain::model::run::step::StepPhase;
 use crate::domain::model::run::timer_hold::{Hold, Timer};
 use crate::domain::model::time::{after, millis_between};
+use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
 /// Stops the timers of all waits; what is left of them is kept.
@@ -144,13 +145,11 @@ pub(crate) fn end_wait(transition: &mut RunTransition<'_>, index: usize) {
     step.phase = StepPhase::Completed { at: now };
     let id = step.id.clone();
     let data = json!({ "waited_ms": waited_ms, "resumed_at": instant::write(now) });
-    let response = ActionResult {
-        success: true,
-        description: format!("Waited {}.", describe(Duration::from_millis(waited_ms))),
-        error: None,
-        data: data.clone(),
-        duration_ms: waited_ms,
-    };
+    let response = success(
+        format!("Waited {}.", describe(Duration::from_millis(waited_ms))),
+        data.clone(),
+        waited_ms,
+    );
     let row = RowData {
         response: Some(response),
         ..RowData::default()

@@ -65,19 +65,9 @@ pub(crate) fn answer_tool_question(
         return Ok(());
     };
     // Time before this dispatch is not this one's.
-    let handed_at = match &step.phase {
-        StepPhase::Queued(handed) => Some(handed.at),
-        StepPhase::Working(working) => Some(working.handed.at),
-        StepPhase::Uncertain(asked) => Some(asked.working.handed.at),
-        StepPhase::Planned
-        | StepPhase::Waiting(_)
-        | StepPhase::Asked(_)
-        | StepPhase::Parked(_)
-        | StepPhase::Completed { .. }
-        | StepPhase::Failed { .. }
-        | StepPhase::Skipped { .. }
-        | StepPhase::Cancelled { .. } => None,
-    };
+    let dispatch_of = step.phase.grant().map(|grant| &grant.handed);
+    let dispatched = step.phase.as_queued().or(dispatch_of);
+    let handed_at = dispatched.map(|dispatched| dispatched.at);
     if let Some(at) = handed_at {
         step.questions.blocked_ms += millis_between(at.max(open.on.since), now);
     }

@@ -1,7 +1,7 @@
 //! Steps that may have had their effect: the question about them, and what its answer does.
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::run::ActionResult;
+
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ use crate::domain::model::run::uncertain::{Answered, Choice, Uncertain};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::{redispatch_step, start_next_steps};
+use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
 pub(crate) fn ask_about_step(transition: &mut RunTransition<'_>, index: usize, working: Working) {
@@ -70,13 +71,7 @@ pub(crate) fn apply_choice(
                 step.phase = StepPhase::Completed { at: now };
             }
             let description = format!("{} says that it happened.", answer.by);
-            let response = ActionResult {
-                success: true,
-                description: description.clone(),
-                error: None,
-                data: Value::Null,
-                duration_ms: 0,
-            };
+            let response = success(description.clone(), Value::Null, 0);
             transition.row(
                 index,
                 RowData {

@@ -1,6 +1,6 @@
-//! What a person who takes a run over is told of it (S0-T2).
+//! What a person who takes a run over is step of it (S0-T2).
 //!
-//! Pure: from what is known of the run's steps and its contact to one JSON for all channels, at
+//! Pure: from what is facts of the run's steps and its contact to one JSON for all channels, at
 //! most 128 KiB, which says what it left out. It must never look anything up.
 
 use serde_json::{Map, Value, json};
@@ -25,9 +25,9 @@ const CUT_ORDER: [&str; 7] = [
     "deals",
 ];
 
-/// What is known when a handoff is opened.
+/// What is facts when a handoff is opened.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct HandoffFacts {
     /// The contact as it is now; null: the run is about nobody.
     pub contact: Value,
     /// Its last activities, oldest first.
@@ -35,16 +35,16 @@ pub struct Known {
     /// Activities before those: they are counted only.
     pub older_activities: u64,
     /// The steps before, in the order of the plan.
-    pub steps: Vec<Told>,
+    pub steps: Vec<StepSummary>,
     /// Steps before those, without what went in and came out: they are counted only.
-    pub older_steps: Vec<Told>,
+    pub older_steps: Vec<StepSummary>,
     /// What the agent says is to be done.
     pub recommended: String,
 }
 
-/// What is known of one step.
+/// What is facts of one step.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct StepSummary {
     pub step: String,
     /// `tool`, `wait`, `ask`, `handoff`.
     pub kind: &'static str,
@@ -60,27 +60,27 @@ pub struct Told {
 /// recommended_action, omitted}`; `omitted` says how many entries of which list are left out, and how
 /// many `steps` were not looked at, so that nobody knows what they found.
 #[must_use]
-pub fn build(known: &Known) -> Value {
-    let steps = || known.steps.iter();
-    let done = || steps().filter(|told| told.status == "completed");
-    let conditions = steps().filter(|told| !told.condition.is_null());
+pub fn build(facts: &HandoffFacts) -> Value {
+    let steps = || facts.steps.iter();
+    let done = || steps().filter(|step| step.status == "completed");
+    let conditions = steps().filter(|step| !step.condition.is_null());
     let lists = [
-        ("activities", known.activities.clone()),
-        ("deals", deals(&known.contact)),
+        ("activities", facts.activities.clone()),
+        ("deals", deals(&facts.contact)),
         ("emails", done().filter_map(email).collect()),
         ("searches", done().filter_map(search).collect()),
         (
             "conditions",
             conditions
-                .map(|told| with_step(told, &told.condition))
+                .map(|step| with_step(step, &step.condition))
                 .collect(),
         ),
         ("actions", steps().filter_map(action).collect()),
         ("findings", done().flat_map(findings).collect()),
     ];
-    let mut omitted = not_looked_at(known);
+    let mut omitted = not_looked_at(facts);
     let mut context = Map::new();
-    context.insert("contact".to_owned(), shortened(known.contact.clone()));
+    context.insert("contact".to_owned(), shortened(facts.contact.clone()));
     for (name, mut entries) in lists {
         let over = entries.len().saturating_sub(ENTRIES_MAX);
         entries.drain(..over);
@@ -90,23 +90,23 @@ pub fn build(known: &Known) -> Value {
     }
     context.insert(
         "recommended_action".to_owned(),
-        shortened(Value::from(known.recommended.as_str())),
+        shortened(Value::from(facts.recommended.as_str())),
     );
     fit(context, omitted)
 }
 
 /// What was left out before there was anything to cut.
-fn not_looked_at(known: &Known) -> Map<String, Value> {
-    let older = || known.older_steps.iter();
-    let done = || older().filter(|told| told.status == "completed");
+fn not_looked_at(facts: &HandoffFacts) -> Map<String, Value> {
+    let older = || facts.older_steps.iter();
+    let done = || older().filter(|step| step.status == "completed");
     let mut omitted = Map::new();
     for (name, over) in [
-        ("activities", known.older_activities),
+        ("activities", facts.older_activities),
         ("emails", count(done().filter_map(email).count())),
         ("searches", count(done().filter_map(search).count())),
         (
             "conditions",
-            count(older().filter(|told| !told.condition.is_null()).count()),
+            count(older().filter(|step| !step.condition.is_null()).count()),
         ),
         ("actions", count(older().filter_map(action).count())),
         ("steps", count(older().count())),
@@ -126,60 +126,60 @@ fn deals(contact: &Value) -> Vec<Value> {
     deals.cloned().unwrap_or_default()
 }
 
-fn with_step(told: &Told, value: &Value) -> Value {
+fn with_step(step: &StepSummary, value: &Value) -> Value {
     let mut entry = value.as_object().cloned().unwrap_or_default();
-    entry.insert("step".to_owned(), Value::from(told.step.as_str()));
+    entry.insert("step".to_owned(), Value::from(step.step.as_str()));
     Value::Object(entry)
 }
 
-fn email(told: &Told) -> Option<Value> {
-    (told.tool.as_deref() == Some("send_email")).then(|| {
+fn email(step: &StepSummary) -> Option<Value> {
+    (step.tool.as_deref() == Some("send_email")).then(|| {
         json!({
-            "step": told.step,
-            "to": told.request.get("to"),
-            "subject": told.request.get("subject"),
+            "step": step.step,
+            "to": step.request.get("to"),
+            "subject": step.request.get("subject"),
         })
     })
 }
 
 /// A tool whose name says that it looks something up.
-fn search(told: &Told) -> Option<Value> {
-    let tool = told.tool.as_deref()?;
+fn search(step: &StepSummary) -> Option<Value> {
+    let tool = step.tool.as_deref()?;
     let words = ["search", "find", "lookup", "query"];
     let is_search = tool
         .split(|c: char| !c.is_ascii_alphanumeric())
         .any(|part| words.contains(&part.to_ascii_lowercase().as_str()));
     is_search.then(
-        || json!({ "step": told.step, "tool": tool, "args": told.request, "result": told.result }),
+        || json!({ "step": step.step, "tool": tool, "args": step.request, "result": step.result }),
     )
 }
 
-fn action(told: &Told) -> Option<Value> {
-    (told.status != "planned").then(|| {
-        json!({ "step": told.step, "kind": told.kind, "tool": told.tool, "status": told.status })
+fn action(step: &StepSummary) -> Option<Value> {
+    (step.status != "planned").then(|| {
+        json!({ "step": step.step, "kind": step.kind, "tool": step.tool, "status": step.status })
     })
 }
 
 /// What the agent found out and thought: what its tools call so, what it logged, what people said.
-fn findings(told: &Told) -> Vec<Value> {
+fn findings(step: &StepSummary) -> Vec<Value> {
     let mut found = Vec::new();
     for name in ["findings", "finding", "reasoning", "summary"] {
-        match told.result.get(name) {
+        match step.result.get(name) {
             Some(Value::Array(many)) => found.extend(many.iter().cloned()),
             Some(one @ (Value::String(_) | Value::Object(_))) => found.push(one.clone()),
             Some(Value::Null | Value::Bool(_) | Value::Number(_)) | None => {}
         }
     }
-    if told.tool.as_deref() == Some("log") {
-        found.extend(told.request.get("message").cloned());
+    if step.tool.as_deref() == Some("log") {
+        found.extend(step.request.get("message").cloned());
     }
-    if told.kind == "ask" {
-        let question = told.request.get("question").cloned().unwrap_or_default();
-        found.push(json!({ "question": question, "answer": told.result.get("answer") }));
+    if step.kind == "ask" {
+        let question = step.request.get("question").cloned().unwrap_or_default();
+        found.push(json!({ "question": question, "answer": step.result.get("answer") }));
     }
     found
         .into_iter()
-        .map(|finding| json!({ "step": told.step, "finding": finding }))
+        .map(|finding| json!({ "step": step.step, "finding": finding }))
         .collect()
 }
 
@@ -240,12 +240,12 @@ fn bytes(fields: &Map<String, Value>) -> usize {
 #[must_use]
 pub fn called(contact: &Value, id: Option<&str>) -> String {
     let text = |name| contact.get(name).and_then(Value::as_str);
-    let known = [text("name"), text("email"), id];
-    let mut known = known
+    let facts = [text("name"), text("email"), id];
+    let mut facts = facts
         .into_iter()
         .flatten()
         .filter(|it| !it.trim().is_empty());
-    let called = known.next().unwrap_or("an unknown contact");
+    let called = facts.next().unwrap_or("an unknown contact");
     called
         .chars()
         .filter(|c| !c.is_control())

@@ -10,7 +10,7 @@ use holdpoint_contracts::run::{
 };
 use serde_json::{Value, json};
 
-use crate::domain::model::plan::{Action, Plan};
+use crate::domain::model::plan::Plan;
 use crate::domain::model::run::step::StepPhase;
 use crate::domain::model::run::timer_hold::Timer;
 use crate::domain::model::run::{Phase, Run};
@@ -65,10 +65,7 @@ fn within(left: &mut usize, mut row: StepRow) -> StepRow {
 /// What is left of a wait, as it is told: to the minute where it is a day or more, else to the second. Up,
 /// so that a wait of five days is told as five days right after it began (S0-AC1).
 fn time_left(ms: u64) -> Duration {
-    let unit_ms = match ms >= DAY_MS {
-        true => MINUTE_MS,
-        false => SECOND_MS,
-    };
+    let unit_ms = if ms >= DAY_MS { MINUTE_MS } else { SECOND_MS };
     Duration::from_millis(ms.div_ceil(unit_ms).saturating_mul(unit_ms))
 }
 
@@ -268,10 +265,7 @@ impl Run {
                 let row = rows.iter().position(|row| row.step == step.id);
                 let row = row.map(|place| rows.swap_remove(place));
                 let row = row.map(|row| within(&mut left, row));
-                let tool = match &planned.action {
-                    Action::Tool { tool, .. } => tool.parse().ok(),
-                    Action::Wait { .. } | Action::Ask(_) | Action::Handoff(_) => None,
-                };
+                let tool = planned.action.tool().and_then(|tool| tool.parse().ok());
                 StepView {
                     id: step.id.clone(),
                     kind: planned.action.kind().to_owned(),

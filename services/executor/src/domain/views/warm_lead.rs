@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::views::handoff_briefing::Told;
+use crate::domain::views::handoff_briefing::StepSummary;
 
 /// Words that say so.
 const WARM: [&str; 2] = ["warm", "interested"];
@@ -18,7 +18,12 @@ const REACH: usize = 3;
 /// `warm` or `interested` as a word that is not negated, or a true condition on `replied`, or
 /// `sentiment: positive`; what the author says outright counts alone.
 #[must_use]
-pub fn is_warm_lead(said: Option<bool>, message: &str, contact: &Value, steps: &[Told]) -> bool {
+pub fn is_warm_lead(
+    said: Option<bool>,
+    message: &str,
+    contact: &Value,
+    steps: &[StepSummary],
+) -> bool {
     said.unwrap_or_else(|| {
         let is_positive = contact.get("sentiment").and_then(Value::as_str) == Some("positive");
         is_positive || says_warm(message) || steps.iter().any(has_replied)
@@ -26,9 +31,9 @@ pub fn is_warm_lead(said: Option<bool>, message: &str, contact: &Value, steps: &
 }
 
 /// A condition that held because of a reply.
-fn has_replied(told: &Told) -> bool {
-    let held = told.condition.get("outcome") == Some(&Value::Bool(true));
-    let values = told.condition.get("values");
+fn has_replied(step: &StepSummary) -> bool {
+    let held = step.condition.get("outcome") == Some(&Value::Bool(true));
+    let values = step.condition.get("values");
     let replied = values.and_then(|values| values.get("contact.replied"));
     held && replied == Some(&Value::Bool(true))
 }

@@ -150,22 +150,22 @@ fn a_beat_is_told_what_is_not_its_own_any_more() {
 fn a_silent_node_is_asked_before_it_is_given_up() {
     let mut mesh = Mesh::new();
     mesh.heartbeat(Vec::new(), 30_000, 0);
-    let stale = mesh.give(&NodeInput::Silent { rev: 0 }, 30);
+    let stale = mesh.give(&NodeInput::HeartbeatMissed { rev: 0 }, 30);
     assert!(matches!(stale, Reply::Timer(TimerReply::Stale)));
-    mesh.give(&NodeInput::Silent { rev: 1 }, 30);
+    mesh.give(&NodeInput::HeartbeatMissed { rev: 1 }, 30);
     assert_eq!(mesh.status(), NodeStatus::Suspect);
-    assert!(matches!(mesh.effects[..], [Effect::AskToBeat { .. }]));
+    assert!(matches!(mesh.effects[..], [Effect::ProbeNode { .. }]));
     let asked = mesh.version();
 
     mesh.heartbeat(Vec::new(), 30_000, 31);
     assert_eq!(mesh.status(), NodeStatus::Up);
-    mesh.give(&NodeInput::Unheard { rev: asked }, 32);
+    mesh.give(&NodeInput::ProbeTimedOut { rev: asked }, 32);
     assert_eq!(mesh.status(), NodeStatus::Up, "it has answered");
 
     let rev = mesh.version();
-    mesh.give(&NodeInput::Silent { rev }, 61);
+    mesh.give(&NodeInput::HeartbeatMissed { rev }, 61);
     let rev = mesh.version();
-    mesh.give(&NodeInput::Unheard { rev }, 62);
+    mesh.give(&NodeInput::ProbeTimedOut { rev }, 62);
     assert_eq!(mesh.status(), NodeStatus::Down);
     mesh.heartbeat(Vec::new(), 30_000, 70);
     assert_eq!(mesh.status(), NodeStatus::Up, "it is back");

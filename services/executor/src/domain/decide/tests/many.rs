@@ -94,7 +94,7 @@ impl World {
     fn pages(&mut self, kind: PauseScope) {
         let epoch = self.scope(kind).epoch;
         if self.run.as_ref().is_some_and(|run| !run.is_final()) {
-            self.give(RunInput::Follow);
+            self.give(RunInput::ApplyScopes);
             let agent = "outreach".parse().unwrap();
             let upto = Some(Cursor {
                 agent,
@@ -441,7 +441,7 @@ fn a_run_that_every_page_passed_by_still_follows_what_stands() {
         world.shown().waiting_on[0].remaining_ms,
         Some(ms(TimeDelta::days(5)))
     );
-    world.give(RunInput::Follow);
+    world.give(RunInput::ApplyScopes);
     world.command(AGENT, resume(ResumeMode::Continue));
     let epoch = world.agent_scope.epoch;
     world.command(AGENT, ScopeInput::Paged { epoch, upto: None });

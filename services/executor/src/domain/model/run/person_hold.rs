@@ -42,13 +42,13 @@ pub struct PersonHold {
     /// How long it was given, in milliseconds; none: no deadline.
     pub length_ms: Option<u64>,
     /// When time is up.
-    pub clock: Clock,
+    pub clock: Deadline,
     /// How it was closed while the run stood still: takes effect when it moves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<HoldClosure>,
     /// Who owns the run by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taken: Option<Taken>,
+    pub taken: Option<Ownership>,
     /// The newest deed of its owner's row that the run's history has.
     #[serde(default, skip_serializing_if = "is_none_told")]
     pub told: u64,
@@ -65,7 +65,7 @@ const fn is_none_told(told: &u64) -> bool {
 /// The deadline of a hold on people; its owner sets the timer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum Clock {
+pub enum Deadline {
     /// There is no deadline.
     None,
     /// Its owner says when it has passed.
@@ -101,7 +101,7 @@ pub struct HoldClosure {
 
 /// Who owns a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct Ownership {
     pub by: String,
     pub at: DateTime<Utc>,
 }
@@ -158,7 +158,7 @@ impl PersonHold {
             asks: asks.chars().take(ASKS_CHARS_MAX).collect(),
             on_timeout,
             length_ms,
-            clock: length_ms.map_or(Clock::None, |ms| Clock::Set {
+            clock: length_ms.map_or(Deadline::None, |ms| Deadline::Set {
                 due: after(now, ms),
             }),
             closing: None,
@@ -172,8 +172,8 @@ impl PersonHold {
     #[must_use]
     pub const fn deadline(&self) -> Option<DateTime<Utc>> {
         match (&self.clock, &self.taken) {
-            (Clock::Set { due }, None) => Some(*due),
-            (Clock::Set { .. } | Clock::None | Clock::Frozen { .. }, _) => None,
+            (Deadline::Set { due }, None) => Some(*due),
+            (Deadline::Set { .. } | Deadline::None | Deadline::Frozen { .. }, _) => None,
         }
     }
 
@@ -181,8 +181,8 @@ impl PersonHold {
     #[must_use]
     pub const fn remaining_ms(&self) -> Option<u64> {
         match (&self.clock, &self.taken) {
-            (Clock::Frozen { remaining_ms, .. }, None) => Some(*remaining_ms),
-            (Clock::Frozen { .. } | Clock::Set { .. } | Clock::None, _) => None,
+            (Deadline::Frozen { remaining_ms, .. }, None) => Some(*remaining_ms),
+            (Deadline::Frozen { .. } | Deadline::Set { .. } | Deadline::None, _) => None,
         }
     }
 
@@ -197,8 +197,8 @@ impl PersonHold {
 
     /// Lets the clock run again, until `due`.
     pub fn thaw(&mut self, due: DateTime<Utc>) {
-        if let Clock::Frozen { .. } = self.clock {
-            self.clock = Clock::Set { due };
+        if let Deadline::Frozen { .. } = self.clock {
+            self.clock = Deadline::Set { due };
             self.drop_kept_timeout();
         }
     }
@@ -220,14 +220,16 @@ impl PersonHold {
             None => true,
         };
         match &self.clock {
-            Clock::None => false,
+            Deadline::None => false,
             // At or after the deadline that counts, time is up whatever was known.
-            Clock::Set { due } | Clock::Frozen { due, .. } => closing.at < *due && knew_older(*due),
+            Deadline::Set { due } | Deadline::Frozen { due, .. } => {
+                closing.at < *due && knew_older(*due)
+            }
         }
     }
 
     /// Has this much time from its beginning on, pauses not counted. Whether that is news.
-    pub fn within(&mut self, ms: u64) -> bool {
+    pub fn set_timeout(&mut self, ms: u64) -> bool {
         let Some(before) = self.length_ms.filter(|before| *before != ms) else {
             return false;
         };
@@ -237,9 +239,9 @@ impl PersonHold {
         };
         self.length_ms = Some(ms);
         match &mut self.clock {
-            Clock::None => return false,
-            Clock::Set { due } => *due = moved(*due),
-            Clock::Frozen { remaining_ms, due } => {
+            Deadline::None => return false,
+            Deadline::Set { due } => *due = moved(*due),
+            Deadline::Frozen { remaining_ms, due } => {
                 *due = moved(*due);
                 *remaining_ms = (*remaining_ms + ms).saturating_sub(before);
             }
@@ -250,8 +252,8 @@ impl PersonHold {
 
     /// Stops the clock.
     pub fn freeze(&mut self, now: DateTime<Utc>) {
-        if let Clock::Set { due } = self.clock {
-            self.clock = Clock::Frozen {
+        if let Deadline::Set { due } = self.clock {
+            self.clock = Deadline::Frozen {
                 remaining_ms: millis_between(now.max(self.since), due),
                 due,
             };

@@ -77,6 +77,73 @@ pub enum StepPhase {
 }
 
 impl StepPhase {
+    /// The dispatch, while it is queued.
+    #[must_use]
+    pub const fn as_queued(&self) -> Option<&Dispatched> {
+        if let Self::Queued(it) = self {
+            Some(it)
+        } else {
+            None
+        }
+    }
+
+    /// The grant, while it is with a worker.
+    #[must_use]
+    pub const fn as_working(&self) -> Option<&Working> {
+        if let Self::Working(it) = self {
+            Some(it)
+        } else {
+            None
+        }
+    }
+
+    /// The hold on time that keeps it.
+    #[must_use]
+    pub const fn as_waiting(&self) -> Option<&Hold> {
+        if let Self::Waiting(it) = self {
+            Some(it)
+        } else {
+            None
+        }
+    }
+
+    /// The hold on people that keeps it, if its own and not its tool's.
+    #[must_use]
+    pub fn as_asked(&self) -> Option<&PersonHold> {
+        if let Self::Asked(on) = self {
+            Some(on)
+        } else {
+            None
+        }
+    }
+
+    /// The question that its parked tool has asked.
+    #[must_use]
+    pub fn as_parked(&self) -> Option<&OpenQuestion> {
+        if let Self::Parked(open) = self {
+            Some(open)
+        } else {
+            None
+        }
+    }
+
+    /// The question whether it has happened.
+    #[must_use]
+    pub const fn as_uncertain(&self) -> Option<&Uncertain> {
+        if let Self::Uncertain(it) = self {
+            Some(it)
+        } else {
+            None
+        }
+    }
+
+    /// The grant that is not answered yet, also while nobody knows whether the step has happened.
+    #[must_use]
+    pub fn grant(&self) -> Option<&Working> {
+        self.as_working()
+            .or_else(|| self.as_uncertain().map(|asked| &asked.working))
+    }
+
     /// Whether nothing more happens to the step.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
@@ -116,38 +183,16 @@ impl Step {
     /// What its tool asks people, if it still does: what has ended asks nothing.
     #[must_use]
     pub fn open_question(&self) -> Option<&OpenQuestion> {
-        match &self.phase {
-            StepPhase::Parked(open) => Some(open),
-            phase if phase.is_settled() => None,
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Working(_)
-            | StepPhase::Waiting(_)
-            | StepPhase::Asked(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => self.questions.open.as_deref(),
-        }
+        let is_open = !self.phase.is_settled();
+        let blocking = self.questions.open.as_deref().filter(|_| is_open);
+        self.phase.as_parked().or(blocking)
     }
 
     /// The hold on people that keeps it, or that its tool waits for.
     #[must_use]
     pub fn on_people(&self) -> Option<&PersonHold> {
-        match &self.phase {
-            StepPhase::Asked(on) => Some(on),
-            StepPhase::Planned
-            | StepPhase::Queued(_)
-            | StepPhase::Working(_)
-            | StepPhase::Waiting(_)
-            | StepPhase::Uncertain(_)
-            | StepPhase::Parked(_)
-            | StepPhase::Completed { .. }
-            | StepPhase::Failed { .. }
-            | StepPhase::Skipped { .. }
-            | StepPhase::Cancelled { .. } => self.open_question().map(|open| &open.on),
-        }
+        let of_tool = || self.open_question().map(|open| &open.on);
+        self.phase.as_asked().or_else(of_tool)
     }
 
     /// The same, to be changed.

@@ -1,23 +1,23 @@
-//! What a person is told, and what is left out of it.
+//! What a person is step, and what is left out of it.
 
 use serde_json::{Value, json};
 
-use super::{CONTEXT_BYTES_MAX, Known, Told, build, called};
+use super::{CONTEXT_BYTES_MAX, HandoffFacts, StepSummary, build, called};
 use crate::domain::views::warm_lead::is_warm_lead;
 
-fn mail(step: &str, subject: &str) -> Told {
-    Told {
+fn mail(step: &str, subject: &str) -> StepSummary {
+    StepSummary {
         step: step.to_owned(),
         kind: "tool",
         status: "completed",
         tool: Some("send_email".to_owned()),
         request: json!({ "to": "ada@x.example", "subject": subject, "body": "Hello" }),
-        ..Told::default()
+        ..StepSummary::default()
     }
 }
 
-fn condition(held: bool, replied: bool) -> Told {
-    Told {
+fn condition(held: bool, replied: bool) -> StepSummary {
+    StepSummary {
         step: "step-02".to_owned(),
         kind: "tool",
         status: "completed",
@@ -26,26 +26,26 @@ fn condition(held: bool, replied: bool) -> Told {
             "values": { "contact.replied": replied },
             "outcome": held,
         }),
-        ..Told::default()
+        ..StepSummary::default()
     }
 }
 
 /// S0-T2
 #[test]
 fn the_context_tells_what_was_sent_searched_decided_and_found() {
-    let search = Told {
+    let search = StepSummary {
         step: "lookup".to_owned(),
         tool: Some("crm.search".to_owned()),
         request: json!({ "q": "ada" }),
         result: json!({ "hits": 2, "findings": ["likes tea"] }),
         ..mail("lookup", "")
     };
-    let log = Told {
+    let log = StepSummary {
         tool: Some("log".to_owned()),
         request: json!({ "message": "budget is approved" }),
         ..mail("log", "")
     };
-    let context = build(&Known {
+    let context = build(&HandoffFacts {
         contact: json!({ "id": "ada", "deals": [{ "value": 5000, "stage": "demo", "probability": 0.4 }] }),
         activities: vec![json!({ "kind": "email_in", "text": "Tell me more" })],
         steps: vec![
@@ -76,7 +76,7 @@ fn what_does_not_fit_is_left_out_and_counted() {
     let steps = (0..400).map(|n| mail(&format!("step-{n}"), &"long ".repeat(4_000)));
     let activities = (0..90).map(|n| json!({ "n": n, "text": "x".repeat(5_000) }));
     let older = (0..30).map(|n| mail(&format!("older-{n}"), ""));
-    let context = build(&Known {
+    let context = build(&HandoffFacts {
         contact: json!({ "id": "ada", "notes": "n".repeat(60_000) }),
         activities: activities.collect(),
         older_activities: 10,
@@ -102,9 +102,9 @@ fn a_contact_that_alone_is_too_large_is_named() {
         .map(|n| (format!("f{n}"), Value::from("x".repeat(1_000))))
         .chain([("id".to_owned(), Value::from("ada"))])
         .collect();
-    let context = build(&Known {
+    let context = build(&HandoffFacts {
         contact: Value::Object(fields),
-        ..Known::default()
+        ..HandoffFacts::default()
     });
     assert_eq!(context["contact"], json!({ "id": "ada", "omitted": true }));
     assert_eq!(context["omitted"]["contact"], 1);

@@ -190,7 +190,7 @@ fn a_resume_keeps_its_mode_for_the_waits_of_a_run_that_was_handed_back() {
             world.pass(TimeDelta::hours(1));
             if is_agent {
                 world.command(PauseScope::Agent, ScopeInput::Resume { by, mode });
-                world.give(RunInput::Follow);
+                world.give(RunInput::ApplyScopes);
             } else {
                 world.resume(mode);
             }
