@@ -1,4 +1,4 @@
-//! Decides what an input does: which aggregate it is for, and which rule answers it.
+//! Selects the command for an input, then adds the derived effects.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Decider for ExecutorDomain {
     fn fact(state: &Aggregate) -> Option<Fact> {
         match state {
             Aggregate::Agent(agent) => Some(Fact::Agent(Arc::new(agent.clone()))),
-            // A deleted contact is as if it had never existed.
+            // A deleted contact does not exist for others.
             Aggregate::Contact(contact) => (!contact.deleted).then(|| Fact::of_contact(contact)),
             Aggregate::Workspace(scope) => Some(Fact::Workspace(Arc::new(scope.clone()))),
             Aggregate::Run(run) => Some(Fact::Run(Arc::new(RunFact::of(run)))),
@@ -117,15 +117,15 @@ impl Decider for ExecutorDomain {
             | Aggregate::Node(_)
             | Aggregate::Tool(_) => true,
             Aggregate::Contact(_) | Aggregate::Users => false,
-            // A waiting run is left alone for long; the next thing that happens loads it.
+            // A waiting run gets no input for long. The next one loads it.
             Aggregate::Run(run) => matches!(run.status(), RunStatus::Queued | RunStatus::Running),
         }
     }
 
     fn caches_absence(key: &Key) -> bool {
         match key {
-            // Every decision on a run looks whether its workspace is paused, every dispatch for its
-            // tool; most workspaces were never paused, and most tools came with their nodes.
+            // Every decision on a run checks whether its workspace is paused, and every dispatch loads its
+            // tool. Most workspaces were never paused, and most tools come with their nodes.
             Key::Workspace(_) | Key::Tool(..) => true,
             Key::Agent(..)
             | Key::Contact(..)
@@ -220,7 +220,7 @@ pub fn decide(
     }
 }
 
-/// What is meant for a run: it starts one, or is for one of this workspace.
+/// An input for a run starts it, or is for an existing run of this workspace.
 fn of_run(
     known: Option<&Run>,
     (workspace, run): (&Workspace, RunId),
@@ -241,8 +241,8 @@ fn of_run(
     }
 }
 
-/// A command counts while whoever gave it is active: it may have waited since. Whoever the copy does not know
-/// yet, the gateway does.
+/// A command counts while its user is active: it may have waited. The gateway knows users that this copy does
+/// not have yet.
 fn require_active_user(
     state: Option<&Aggregate>,
     (need, user): (Need, &UserName),
@@ -255,7 +255,7 @@ fn require_active_user(
             Err(Undecided::Refused(Refusal::Disabled(user.clone())))
         }
         Lookup::Found(_) | Lookup::Missing => decide(state, input, lookup, now),
-        // Asked for at once with what the command itself needs.
+        // Loaded together with the needs of the command.
         Lookup::NotLoaded => match decide(state, input, lookup, now) {
             Err(Undecided::NeedsMore(mut needs)) => {
                 needs.push(need);
@@ -268,7 +268,7 @@ fn require_active_user(
     }
 }
 
-/// One arm an input: what it does to a run that is there.
+/// Selects the command for an existing run.
 fn decide_run<'a>(
     run: &'a Run,
     input: &RunInput,
@@ -277,12 +277,12 @@ fn decide_run<'a>(
 ) -> RunDecision<'a> {
     let transition = RunTransition::new(run, lookup, now);
     match input {
-        // The caller asks again under the same id: it is told what there is.
+        // The caller repeats the start under the same id and gets the run.
         RunInput::Start { .. } => Ok(RunOutcome::Unchanged(Reply::Run(Box::new(run.view(now))))),
         RunInput::Pause { by, waiting } => pause_run(transition, by, *waiting),
         RunInput::Resume { by, mode } => resume_run(transition, by, *mode),
         RunInput::Cancel { by, reason } => cancel_run(transition, by, reason.as_deref()),
-        // Whoever gives an input has it brought up to its scopes; this one is only for that.
+        // Scopes are applied before every input. This input only triggers that.
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
         RunInput::Watch => watch_run(transition),
         RunInput::TimerFired { hold, rev } => fire_timer(transition, *hold, *rev),

@@ -1,4 +1,4 @@
-//! What a decision asks the shell to store or send, and what it tells the caller.
+//! What a decision stores and sends, and its replies.
 
 use std::sync::Arc;
 
@@ -31,78 +31,78 @@ pub enum Effect {
         version: u32,
         plan: Plan,
     },
-    /// Store what a run was started with, or what a step returned.
+    /// Store the input of a run, or the result of a step.
     Value {
         run: RunId,
         /// Name of the value.
         name: String,
         value: Arc<Value>,
     },
-    /// Store what was said to or by a contact, once an id.
+    /// Store an activity of a contact. An id is stored once.
     Activity {
         workspace: Workspace,
         contact: ContactId,
         id: String,
         activity: Activity,
     },
-    /// Forget all that was said to and by a contact.
+    /// Delete all activities of a contact.
     ForgetActivities {
         workspace: Workspace,
         contact: ContactId,
     },
-    /// Store where a step stands. Unset fields keep what the row has.
+    /// Store the row of a step. Unset fields keep their value.
     Step(Box<StepRow>),
     /// Publish a dispatch to the step's queue.
     StepDispatch(Box<StepDispatch>),
-    /// Tell the scheduler which timer is wanted.
+    /// Send the desired timer to the scheduler.
     Timer {
         workspace: Workspace,
         hold: HoldId,
-        /// Version of the run that wants it.
+        /// Version of the run that sets it.
         rev: u64,
         /// When; none: not at all.
         due: Option<DateTime<Utc>>,
     },
-    /// Tell the handoff service which hold on people is wanted.
+    /// Send the desired hold on people to the handoff service.
     Hold {
         workspace: Workspace,
         desired_state: Box<DesiredHold>,
     },
-    /// Tell the notification service how a run ended. A person watches it, or a webhook asks for all ends.
+    /// Send the end of a run to the notification service, because a user or a webhook watches it.
     RunEnded {
         workspace: Workspace,
         end: Box<RunEnded>,
     },
     /// Store a lease: a step was granted.
     Lease(Box<Lease>),
-    /// Forget a lease: the step is not with a worker any more.
+    /// Delete a lease: the step is no longer with a worker.
     LeaseEnded { run: RunId, step: String },
-    /// Append to the history of a step's claims (S4-R7).
+    /// Append to the lease history of a step (S4-R7).
     LeaseEvent {
         run: RunId,
         step: String,
         entry: LeaseEvent,
     },
-    /// Tell the scheduler when a node counts as silent.
+    /// Send the timer of a node to the scheduler.
     NodeTimer {
         node: NodeName,
-        /// Version of the node that wants it.
+        /// Version of the node that sets it.
         rev: u64,
         /// When; none: not at all.
         due: Option<DateTime<Utc>>,
     },
-    /// A node works on these: their leases begin anew.
+    /// Renew the leases of the steps that a node works on.
     LeasesRenewed {
-        /// What is its own of what it says that it works on.
+        /// Those of its steps that are its own.
         working: Vec<StepRef>,
     },
-    /// Ask a node to beat at once; it has a real second.
+    /// Ask a node for a heartbeat within a real second.
     ProbeNode { node: NodeName },
-    /// Runs are to follow what was commanded: the sweep that brings their pages is woken.
+    /// Wake the sweep that makes runs apply their scopes.
     ScopeSyncPending,
-    /// Store what has changed of users.
+    /// Store changes of users.
     Users(Vec<UserChange>),
-    /// Append to a run's history; whoever watches is nudged.
+    /// Append to a run's history, and nudge its subscribers.
     History {
         workspace: Workspace,
         run: RunId,
@@ -111,7 +111,7 @@ pub enum Effect {
     },
 }
 
-/// What the caller is told after the commit.
+/// The reply to the caller, after the commit.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Reply {
@@ -135,14 +135,14 @@ pub enum Reply {
     Asked(Box<RequestedInput>),
     /// To a closed hold.
     Closed(CloseReply),
-    /// To what was done with a handoff.
+    /// To users' actions on a handoff.
     Handled(HandoffUpdateReply),
-    /// To a node that beats.
+    /// To a heartbeat.
     Heartbeat(HeartbeatReply),
-    /// To whoever watches.
+    /// To a subscriber.
     Watched(RunEndWatched),
     /// To putting a tool.
     Tool(Box<ToolView>),
-    /// Done, and there is nothing to say.
+    /// To any other command: it is done.
     Nothing(()),
 }

@@ -1,6 +1,6 @@
-//! What may be shown of an error text that came from outside: no secret, path, SQL or stack (S0-R5).
+//! Removes secrets, paths, SQL and stacks from error texts of tools (S0-R5).
 //!
-//! The text as the tool said it is kept beside it, bounded, for operators only.
+//! The original text is stored beside it, bounded, for operators only.
 
 mod secret_value;
 
@@ -11,13 +11,13 @@ use regex::{Captures, Regex};
 /// Longest error text that a response or a failure keeps, in characters; the rest is cut.
 pub(crate) const ERROR_CHARS_MAX: usize = 2_000;
 
-/// Longest text that operators are shown as the tool said it, in characters; the rest is cut.
+/// Longest original text that operators see, in characters; the rest is cut.
 pub(crate) const RAW_ERROR_CHARS_MAX: usize = 8_000;
 
-/// What is shown where nothing of the text may be.
+/// The text that is shown if nothing of the original may be.
 const NOTHING_LEFT: &str = "The tool failed. Operators see what it said.";
 
-/// Shortest word that is taken for a secret by its look: letters of both cases and digits, mixed.
+/// Shortest word that is taken for a secret: upper and lower case letters and digits, mixed.
 const SECRET_LOOK_CHARS: usize = 24;
 
 /// Replaced before named secrets, in this order.
@@ -124,7 +124,7 @@ pub(crate) fn sanitised(raw: &str) -> String {
     }
 }
 
-/// What operators are shown: the text as it came, bounded.
+/// The original text, bounded, for operators.
 pub(crate) fn raw(text: &str) -> String {
     text.chars().take(RAW_ERROR_CHARS_MAX).collect()
 }

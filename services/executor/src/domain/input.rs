@@ -25,7 +25,7 @@ pub enum ContactInput {
     Put(Map<String, Value>),
     /// Changes some of it; `null` removes.
     Patch(Map<String, Value>),
-    /// Adds what was said, and changes some of what is known.
+    /// Adds an activity and changes some fields.
     Say {
         id: String,
         activity: Activity,
@@ -44,7 +44,7 @@ pub enum ScopeInput {
         by: Actor,
         /// What becomes of runs that wait.
         waiting: PauseWaiting,
-        /// What becomes of runs that are started meanwhile.
+        /// What happens to runs that are started during the pause.
         new: PauseNew,
     },
     /// A person lets everything in it go on.
@@ -67,34 +67,34 @@ pub enum ScopeInput {
 /// One input for one aggregate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// Somebody brings an agent's text.
+    /// A user applies an agent's text.
     ApplyAgent {
         workspace: Workspace,
         agent: AgentName,
         /// YAML or JSON.
         text: String,
     },
-    /// Somebody, or a tool, says something of a contact.
+    /// A user or a tool changes a contact.
     Contact {
         workspace: Workspace,
         contact: ContactId,
         input: ContactInput,
     },
-    /// Something is commanded for all runs of an agent, or of the whole workspace.
+    /// An operator commands something for all runs of an agent or of the whole workspace.
     Scope {
         workspace: Workspace,
         /// Which agent; none: everything in the workspace.
         agent: Option<AgentName>,
         input: ScopeInput,
     },
-    /// The notification service asks to be told the ends of all runs of an agent or workspace. The gateway
-    /// asks ahead of it.
+    /// The notification service subscribes to the ends of all runs of an agent or workspace. The gateway asks
+    /// ahead of it.
     WatchRunEnds {
         workspace: Workspace,
         /// Which agent; none: everything in the workspace.
         agent: Option<AgentName>,
     },
-    /// The notification service does not need these ends any more.
+    /// The notification service no longer needs these ends.
     UnwatchedEnds {
         workspace: Workspace,
         /// Which agent; none: everything in the workspace.
@@ -102,25 +102,25 @@ pub enum Input {
         /// The number of watches that it knows of.
         watch: u64,
     },
-    /// A request was named as what is watched: its end is not the executor's. Refused by itself, so that
-    /// its neighbours in the message count.
+    /// A request was named instead of a run. It is refused by itself, so that its neighbours in the message
+    /// count.
     WatchRequest(HoldId),
-    /// A worker process says that it lives or leaves, or time says that it is silent.
+    /// A node sends a heartbeat or leaves, or a sweep reports its silence.
     Node { node: NodeName, input: NodeInput },
-    /// Somebody registers a tool or forgets one.
+    /// An operator registers or deletes a tool.
     Tool {
         workspace: Workspace,
         name: ToolName,
         input: ToolInput,
     },
-    /// Somebody whom the gateway vouched for commands something: it counts while they are active.
+    /// A user commands something. It counts only while the user is active.
     OnBehalfOf {
-        /// Where they are who they are.
+        /// The workspace of the user.
         workspace: Workspace,
         user: UserName,
         input: Box<Self>,
     },
-    /// The owner of users says what has changed.
+    /// The handoff service reports changes of users.
     Users(Vec<UserChange>),
     /// The scheduler names a timer that the executor never sets: refused by itself, so that its
     /// neighbours in the message count.
@@ -154,7 +154,7 @@ pub enum RunInput {
         /// Whether it is cancelled instead if it waits.
         waiting: PauseWaiting,
     },
-    /// A person lets it go on.
+    /// An operator resumes it.
     Resume {
         by: Actor,
         /// How its waits go on.
@@ -164,9 +164,9 @@ pub enum RunInput {
     Cancel { by: Actor, reason: Option<String> },
     /// An operator becomes the owner of the run.
     TakeOver { by: Actor },
-    /// Somebody watches it: its end is to be told.
+    /// The notification service subscribes to its end.
     Watch,
-    /// The sweep brings it up to what was commanded for its agent or workspace.
+    /// The sweep makes the run apply what was commanded for its agent or workspace.
     ApplyScopes,
     /// The scheduler says that a timer is due.
     TimerFired {
@@ -190,7 +190,7 @@ pub enum RunInput {
         by: Actor,
         /// Which step; none: the one that is in progress.
         step: Option<String>,
-        /// Of which dispatch; none: the current one.
+        /// Its dispatch; none: the current one.
         dispatch: Option<u64>,
         question: Box<ToolQuestion>,
     },
@@ -211,8 +211,8 @@ pub enum RunInput {
         /// Stable code of a failure.
         error_code: Option<String>,
     },
-    /// The sweep says that a grant has ended without a result: its node is down, has left, or does
-    /// not claim the step any more.
+    /// The sweep reports a grant that ended without a result. Its node is down, has left, or no longer names
+    /// the step.
     LeaseEnded {
         step: String,
         /// The dispatch that was granted.
@@ -222,46 +222,46 @@ pub enum RunInput {
     /// The handoff service says that a hold on people was closed.
     HoldClosed {
         hold: HoldId,
-        /// How, by whom, with what.
+        /// The outcome, the actor and the data.
         closing: HoldClosure,
     },
-    /// The handoff service says what was done with a handoff that stands.
+    /// The handoff service reports users' actions on an open handoff.
     HandoffUpdate {
         hold: HoldId,
         /// In order.
         handoff_events: Vec<HandoffEvent>,
     },
-    /// The kernel says that a message about the run had to be buried.
+    /// The kernel reports a dead letter that concerns the run.
     Incident { reason: String },
 }
 
 /// What can happen to a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeInput {
-    /// It beats.
+    /// It sends a heartbeat.
     Heartbeat {
-        /// What it can do.
+        /// The tools that it offers.
         tools: Vec<ToolName>,
         /// What it works on.
         working: Vec<StepRef>,
-        /// Steps that wait at the node for a place.
+        /// Steps that wait at the node for a free slot.
         queue_depth: u64,
         /// The shortest lease among `working`, in milliseconds.
         lease_ms: u64,
     },
     /// It leaves.
     Deregister,
-    /// Its timer is due, or a lease of it has run out: it is asked to beat at once.
+    /// Its timer is due, or a lease of it has expired. It is probed at once.
     HeartbeatMissed {
-        /// Version of the node that this speaks of: a beat since then makes it void.
+        /// Version of the node. A later heartbeat makes this void.
         rev: u64,
     },
-    /// It was asked, had a real second, and did not answer.
+    /// It was probed, and did not answer within a real second.
     ProbeTimedOut {
         /// As for [`NodeInput::HeartbeatMissed`].
         rev: u64,
     },
-    /// It has been down for a day and holds no lease: its row goes.
+    /// It has been down for a day and holds no lease: its row is deleted.
     Forget {
         /// As for [`NodeInput::HeartbeatMissed`].
         rev: u64,
@@ -273,7 +273,7 @@ pub enum NodeInput {
 pub enum ToolInput {
     /// It is registered, or changed.
     Put(Box<ToolSpec>),
-    /// It is forgotten.
+    /// It is deleted.
     Delete,
 }
 

@@ -1,4 +1,4 @@
-//! What a decision may ask for, and the aggregates there are.
+//! The aggregates, and what a decision may need from them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,15 +35,15 @@ pub enum Key {
     Contact(Workspace, ContactId),
     /// A run.
     Run(RunId),
-    /// What was commanded for a whole workspace.
+    /// The commands for a whole workspace.
     Workspace(Workspace),
     /// A worker process.
     Node(NodeName),
     /// A registered tool.
     Tool(Workspace, ToolName),
-    /// The read copy of users, as a whole: it has no state of its own here.
+    /// The user directory as a whole. It has no state here.
     Users,
-    /// What a timer names that the executor never sets; there is never any.
+    /// Named by a timer that the executor never sets. It never exists.
     Unknown(String),
 }
 
@@ -52,17 +52,17 @@ pub enum Key {
 pub enum Aggregate {
     /// An agent: which version is the newest.
     Agent(Agent),
-    /// A contact: what is known of it.
+    /// A contact and its fields.
     Contact(Contact),
-    /// A run: where its steps stand.
+    /// A run and its steps.
     Run(Run),
     /// What was commanded for a whole workspace.
     Workspace(WorkspaceScope),
-    /// A worker process: whether it is there.
+    /// A node and its status.
     Node(Node),
     /// A registered tool.
     Tool(Tool),
-    /// The read copy of users: its rows are written beside.
+    /// The user directory. Its rows are written by an effect.
     Users,
 }
 
@@ -128,35 +128,35 @@ impl Aggregate {
     }
 }
 
-/// Something a decision lacks.
+/// Data that a decision lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
     /// The agent as it is now.
     Agent(Workspace, AgentName),
-    /// What was commanded for the whole workspace.
+    /// The commands for the whole workspace.
     Workspace(Workspace),
     /// The contact as it is now.
     Contact(Workspace, ContactId),
     /// One version of an agent; never changes.
     Plan(Workspace, AgentName, u32),
-    /// What a run was started with ([`INPUT`]), or what one of its steps returned.
+    /// The input of a run ([`INPUT`]), or the result of one of its steps.
     Value(RunId, String),
-    /// Who works on what in a run.
+    /// The dispatched steps of a run, with their nodes.
     Run(RunId),
-    /// What a step was last asked to do: its resolved arguments.
+    /// The resolved arguments of a step's newest dispatch.
     Request(RunId, String),
     /// The last activities of a contact, oldest first.
     Activities(Workspace, ContactId),
     /// The tool as it is registered now, if it is.
     Tool(Workspace, ToolName),
-    /// A user, as the read copy has them.
+    /// A user in the user directory.
     User(Workspace, UserName),
 }
 
-/// Name of the value that a run was started with; no step can be called so.
+/// Name of the value with the input of a run. No step can have this name.
 pub const INPUT: &str = "$input";
 
-/// What is found for a need.
+/// The loaded value of a need.
 #[derive(Debug, Clone)]
 pub enum Fact {
     /// For [`Need::Agent`].
@@ -171,11 +171,11 @@ pub enum Fact {
     Value(Arc<Value>),
     /// For [`Need::Run`].
     Run(Arc<RunFact>),
-    /// For [`Need::Tool`]; a forgotten one too.
+    /// For [`Need::Tool`], also if it was deleted.
     Tool(Arc<Tool>),
     /// For [`Need::User`]: whether they are active.
     User(bool),
-    /// What other aggregates may know of a node, or of the copy of users: nothing.
+    /// Other aggregates read nothing of a node or of the user directory.
     Nothing,
 }
 
@@ -183,7 +183,7 @@ pub enum Fact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFact {
     pub workspace: Workspace,
-    /// The steps that are out.
+    /// The steps that are dispatched or granted.
     pub out: Vec<OutFact>,
 }
 
@@ -193,12 +193,12 @@ pub struct OutFact {
     pub step: String,
     /// Number of the dispatch.
     pub dispatch: u64,
-    /// To whom it was granted; none: to nobody yet.
+    /// The node that it was granted to, if any.
     pub node: Option<NodeName>,
 }
 
 impl RunFact {
-    /// What is to be known of a run.
+    /// The dispatched steps of a run.
     #[must_use]
     pub fn of(run: &Run) -> Self {
         let out = run.steps.iter().filter_map(|step| {
@@ -218,7 +218,7 @@ impl RunFact {
         }
     }
 
-    /// Whether a node may go on with a step: it is its own, or nobody's yet (started early).
+    /// Whether a node may continue a step: it has the grant, or nobody has (it started early).
     #[must_use]
     pub fn may_continue(&self, node: &NodeName, claimed: &StepRef) -> bool {
         self.workspace == claimed.workspace
@@ -230,7 +230,7 @@ impl RunFact {
     }
 }
 
-/// A plan, and what each of its steps refers to.
+/// A plan, and the references of each of its steps.
 #[derive(Debug)]
 pub struct PlanFact {
     pub plan: Plan,
@@ -239,7 +239,7 @@ pub struct PlanFact {
 }
 
 impl PlanFact {
-    /// Looks the references up once, for every run of the plan.
+    /// Collects the references once, for every run of the plan.
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         let references = (0..plan.steps.len())

@@ -18,7 +18,7 @@ use crate::domain::refusal::Refusal;
 use crate::domain::step_response::ended_result;
 
 pub(crate) fn unchanged_run<'a>(transition: &RunTransition<'a>) -> RunOutcome<'a> {
-    // The version rose only in the making; nothing of this turn is kept.
+    // The version was raised for this decision, and nothing of it is kept.
     let mut run = transition.run.clone();
     run.version -= 1;
     RunOutcome::Unchanged(Reply::Changed(Box::new(run.changed(false, transition.now))))
@@ -34,24 +34,24 @@ pub(crate) fn refuse_ended_run(transition: &RunTransition<'_>) -> Result<(), Und
     Ok(())
 }
 
-/// What a step's row gets besides where the step stands.
+/// Columns of a step's row besides its state.
 #[derive(Debug, Default)]
 pub(crate) struct RowData {
     pub(crate) tool: Option<String>,
     pub(crate) request: Option<Value>,
     pub(crate) response: Option<ActionResult>,
     pub(crate) error_code: Option<String>,
-    /// What the tool said of its failure, for operators only.
+    /// The tool's original error text, for operators only.
     pub(crate) raw_error: Option<String>,
     /// Why the step ended without a result; its response says so.
     pub(crate) why: Option<String>,
 }
 
-/// What a tool said of a failed call.
+/// The error of a failed call.
 pub(crate) struct ToolError {
-    /// As it came, bounded.
+    /// The original text, bounded.
     pub(crate) raw: String,
-    /// With texts that may be shown.
+    /// With sanitised texts.
     pub(crate) response: ActionResult,
 }
 
@@ -69,12 +69,12 @@ pub(crate) type RunDecision<'a> = Result<RunOutcome<'a>, Undecided>;
 /// A run during one decision.
 pub(crate) struct RunTransition<'a> {
     pub(crate) before: &'a Run,
-    /// As it is to be.
+    /// The next state.
     pub(crate) run: Run,
     pub(crate) now: DateTime<Utc>,
-    /// Whoever ends the run by a word of their own.
+    /// The user who ends the run.
     pub(crate) ended_by: Option<String>,
-    /// How waits go on that a person's hold still keeps frozen when this decision resumes the run.
+    /// How waits continue that a person's hold still freezes when this decision resumes the run.
     pub(crate) resume_mode: ResumeMode,
     lookup: LookupFn<'a>,
     pub(crate) effects: Vec<Effect>,
@@ -101,7 +101,7 @@ impl<'a> RunTransition<'a> {
         }
     }
 
-    /// Looks something up: a value of this very decision first.
+    /// The value of a need. Values of this decision come first.
     pub(crate) fn lookup(&self, need: &Need) -> Lookup {
         if let Need::Value(_, name) = need
             && let Some((_, value)) = self.values.iter().rev().find(|(known, _)| known == name)
@@ -125,7 +125,7 @@ impl<'a> RunTransition<'a> {
         }
     }
 
-    /// Where a step of that id is in the plan.
+    /// Index of a step in the plan.
     pub(crate) fn position(&self, step: &str) -> Result<usize, Undecided> {
         self.run
             .steps
@@ -177,7 +177,7 @@ impl<'a> RunTransition<'a> {
         });
     }
 
-    /// Stores where a step stands.
+    /// Stores the row of a step.
     pub(crate) fn row(&mut self, index: usize, data: RowData) {
         let Some(step) = self.run.steps.get(index) else {
             return;
@@ -187,7 +187,8 @@ impl<'a> RunTransition<'a> {
         let started_at = (phase.as_waiting().map(|hold| hold.since))
             .or_else(|| phase.as_asked().map(|on| on.since))
             .or_else(|| phase.as_queued().map(|dispatch| dispatch.at));
-        // What failed, was skipped or was cancelled says so: the row keeps no response of its opening.
+        // The response of a step that failed, was skipped or was cancelled replaces the response of its
+        // opening.
         let was = self.before.steps.get(index).map(|step| &step.phase);
         let ended = || Some(ended_result(was, data.why.as_deref()?, self.now));
         let response = data.response.or_else(ended);
@@ -210,7 +211,7 @@ impl<'a> RunTransition<'a> {
         self.effects.push(Effect::Step(Box::new(row)));
     }
 
-    /// Ends the run: everything that is left of it is revoked, its holds are closed.
+    /// Ends the run. Its open steps are revoked, and its holds are closed.
     pub(crate) fn end(&mut self, phase: Phase) {
         let cancelled = StepPhase::Cancelled { at: self.now };
         let why = match &phase {
@@ -227,7 +228,7 @@ impl<'a> RunTransition<'a> {
         self.run.takeover_hold = None;
     }
 
-    /// A person has ended the run: what is left of its steps is skipped (S0-T3).
+    /// A person has ended the run: its open steps are skipped (S0-T3).
     pub(crate) fn skip_rest(&mut self, message: &str, by: &str) {
         self.ended_by = Some(by.to_owned());
         let skipped = StepPhase::Skipped { at: self.now };
@@ -242,12 +243,12 @@ impl<'a> RunTransition<'a> {
         }
     }
 
-    /// Takes a dispatch of this very decision back.
+    /// Retracts a dispatch of this decision.
     pub(crate) fn retract_dispatch(&mut self, step: &str) {
         self.retract(step, None);
     }
 
-    /// A step that has not ended ends so; its dispatch is fenced off.
+    /// Ends a step that has not ended yet, and fences its dispatch.
     fn revoke(&mut self, index: usize, ended: &StepPhase, why: &str) {
         let rev = self.run.version;
         let workspace = self.run.workspace.clone();
@@ -259,7 +260,7 @@ impl<'a> RunTransition<'a> {
         else {
             return;
         };
-        // One that was queued before a pause has a row, though its turn is to come again.
+        // A step that was queued before a pause has a row, although it will start again.
         let is_skipped = matches!(ended, StepPhase::Skipped { .. });
         let has_row = is_skipped || !matches!(step.phase, StepPhase::Planned) || step.dispatch > 0;
         let hold = step.phase.as_waiting().map(|hold| hold.id);
@@ -284,8 +285,8 @@ impl<'a> RunTransition<'a> {
         }
     }
 
-    /// Takes back what this very decision has begun of a step: nobody was told yet, and a second
-    /// desired state of the same number would be ignored. Returns whether its hold was among that.
+    /// Retracts what this decision has begun for a step. It is not sent yet, and a second desired state with
+    /// the same number would be ignored. Returns whether the hold was among that.
     fn retract(&mut self, step: &str, hold: Option<HoldId>) -> bool {
         let before = self.effects.len();
         let is_timer = |effect: &Effect| matches!(effect, Effect::Timer { hold: set, .. } if Some(*set) == hold);
@@ -297,7 +298,7 @@ impl<'a> RunTransition<'a> {
         is_new
     }
 
-    /// Ends the run as failed, with everything that was still moving.
+    /// Ends the run as failed, with all open steps.
     pub(crate) fn fail(&mut self, failure: Failure) {
         let message = failure.message.clone();
         let data = serde_json::json!({ "class": failure.class, "code": failure.code });
@@ -308,7 +309,7 @@ impl<'a> RunTransition<'a> {
         self.event(EventType::RunFailed, None, message, data);
     }
 
-    /// The run as the caller of a command is shown it.
+    /// Replies with the run.
     pub(crate) fn changed(self) -> RunDecision<'a> {
         let answer = Reply::Changed(Box::new(self.run.changed(true, self.now)));
         self.decided(answer)

@@ -74,8 +74,8 @@ fn ask_again_or_give_up<'a>(
     transition.decided(Reply::Closed(reply))
 }
 
-/// A person has answered. While the run is paused the answer is kept and takes effect on resume; a
-/// second one changes nothing.
+/// A person has answered. A paused run keeps the answer until its resume, and a second answer changes
+/// nothing.
 pub(crate) fn close_uncertain_hold<'a>(
     mut transition: RunTransition<'a>,
     hold: HoldId,
@@ -160,7 +160,7 @@ pub(crate) fn close_hold<'a>(
         return close_uncertain_hold(transition, hold, choice_of(closing), closing);
     };
     let is_news = record_events_before_close(&mut transition, &on, closing);
-    // What was told with it may have moved its deadline, or passed it on.
+    // The events may have moved its deadline or its owner.
     let mut on = open_person_hold(&transition, hold).unwrap_or(on);
     let told = |transition: RunTransition<'a>, answer| {
         let answer = Reply::Closed(answer);
@@ -170,7 +170,7 @@ pub(crate) fn close_hold<'a>(
             Ok(RunOutcome::Unchanged(answer))
         }
     };
-    // A kept timeout does not bind: its owner may have undone it, and then a person has answered.
+    // A kept timeout does not bind. Its owner may have undone it, and then a person has answered.
     let is_kept = |kept: &HoldClosure| {
         kept.outcome != HoldOutcome::Timeout || closing.outcome == HoldOutcome::Timeout
     };
@@ -182,14 +182,14 @@ pub(crate) fn close_hold<'a>(
     }
     load_open_hold_needs(&transition, &[])?;
     match closing.outcome {
-        // The person's word stops the timer, and whatever it had said before.
+        // The take-over stopped the timer, so an earlier timeout is void.
         HoldOutcome::Timeout if on.taken.is_some() => return told(transition, CloseReply::Applied),
         HoldOutcome::TakenOver if on.taken.is_some() => {
             return take_over_again(transition, &on, closing, is_news);
         }
         HoldOutcome::TakenOver => return take_over_handoff(transition, &on, closing),
-        // Time only proposes: what the pause leaves of it is asked for again on resume, and its owner,
-        // who may have undone it by then, says it again.
+        // A timeout only proposes. Remaining time is desired again on resume, and the owner of the hold, who
+        // may have undone the timeout, reports it again.
         HoldOutcome::Timeout
             if on.has_time_left_after(closing) || !transition.run.pauses.is_empty() =>
         {
@@ -203,7 +203,7 @@ pub(crate) fn close_hold<'a>(
         | HoldOutcome::Cancelled
         | HoldOutcome::Fired => {}
     }
-    // What is said of its end names the time that it had.
+    // The message about its end names its time.
     on.length_ms = closing
         .by_rung
         .map_or(on.length_ms, |end| Some(end.after_ms));
@@ -223,15 +223,15 @@ pub(crate) fn close_hold<'a>(
     transition.decided(Reply::Closed(CloseReply::Applied))
 }
 
-/// A hold on people as it stands; none: there is none.
+/// An open hold on people.
 fn open_person_hold(transition: &RunTransition<'_>, hold: HoldId) -> Option<PersonHold> {
     let mut people = transition.run.people();
     let (_, on) = people.find(|(_, on)| on.id == hold)?;
     Some(on.clone())
 }
 
-/// The option that was chosen about an uncertain step; none: not one of them. The answer itself, or
-/// an object around it.
+/// The chosen option about an uncertain step, as the answer itself or in an object; none: it is not an
+/// option.
 fn choice_of(closing: &HoldClosure) -> Option<Choice> {
     let is_answer = closing.outcome == HoldOutcome::Answered;
     let answer = closing.data.get("answer").unwrap_or(&closing.data);
@@ -240,7 +240,7 @@ fn choice_of(closing: &HoldClosure) -> Option<Choice> {
         .flatten()
 }
 
-/// What is recorded at once, whenever it takes effect.
+/// Recorded at once, whenever it takes effect.
 fn record_answer(transition: &mut RunTransition<'_>, on: &PersonHold, closing: &HoldClosure) {
     if closing.outcome != HoldOutcome::Answered {
         return;
@@ -274,7 +274,7 @@ pub(crate) fn take_over_handoff<'a>(
     transition.decided(Reply::Closed(CloseReply::Applied))
 }
 
-/// A person has taken over what somebody else had given away.
+/// A person takes over what was reassigned.
 pub(crate) fn take_over_again<'a>(
     mut transition: RunTransition<'a>,
     on: &PersonHold,

@@ -7,7 +7,7 @@ use crate::domain::effect::Reply;
 use crate::domain::rules::handoff_events::record_events;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
-/// Something was done with a handoff that stands. Twice is once.
+/// Records users' actions on an open handoff. A repetition changes nothing.
 pub(crate) fn update_handoff<'a>(
     mut transition: RunTransition<'a>,
     hold: HoldId,

@@ -18,8 +18,8 @@ use crate::domain::need::{Aggregate, Fact, Need};
 /// Longest lease: 90 days, as the longest wait.
 const LEASE_MAX_MS: u64 = 90 * 24 * 60 * 60 * 1_000;
 
-/// Versions of a node that is new begin with the time in milliseconds. A node of that name may have been
-/// forgotten, and its timers are still compared with the last number that it had.
+/// Versions of a new node begin with the time in milliseconds. A node of that name may have been deleted, and
+/// its timers are still compared with its last number.
 fn version_before(known: Option<&Node>, now: DateTime<Utc>) -> u64 {
     let begin = || u64::try_from(now.timestamp_millis()).unwrap_or(0);
     known.map_or_else(begin, |node| node.version)
@@ -104,7 +104,7 @@ pub(crate) fn change_node(
     }
 }
 
-/// Has the row of a node removed that is down and was not seen since.
+/// Deletes the row of a node that is down and sent no heartbeat since.
 fn forget_node(node: &Node, rev: u64, now: DateTime<Utc>) -> Decision {
     if node.status != NodeStatus::Down || node.version != rev || node.forgotten {
         return Ok(Outcome::Unchanged(Reply::Nothing(())));
@@ -116,7 +116,7 @@ fn forget_node(node: &Node, rev: u64, now: DateTime<Utc>) -> Decision {
     decided(Aggregate::Node(next), Vec::new(), Reply::Nothing(()))
 }
 
-/// Takes a beat in, and tells the node what is not its own any more.
+/// Renews the leases of a node, and tells it which steps are no longer its own.
 fn renew_leases(node: Node, working: &[StepRef], lookup: LookupFn<'_>) -> Decision {
     let mut needs = Vec::new();
     let (mut own, mut stop) = (Vec::new(), Vec::new());

@@ -38,7 +38,7 @@ impl Scope {
                 paused: None,
                 ..self.with(ScopeChange::Resumed { mode: *mode }, by, at)
             }),
-            // Whoever takes the name next begins without the pause.
+            // A new agent of that name begins without the pause.
             ScopeInput::Delete { by } => (newest > self.dead_up_to).then(|| Self {
                 paused: None,
                 dead_up_to: newest,

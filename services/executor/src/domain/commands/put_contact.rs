@@ -87,7 +87,7 @@ fn contact_effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {
     }
 }
 
-/// The id stands in the route; one in the body says the same or is wrong.
+/// The id is part of the route. In the body it is the same or wrong.
 fn without_id(mut fields: Map<String, Value>) -> Map<String, Value> {
     // The other fields stay in their order.
     fields.shift_remove("id");

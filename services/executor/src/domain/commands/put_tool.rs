@@ -67,7 +67,7 @@ fn tool_refusal(spec: &ToolSpec) -> Option<Refusal> {
     let bytes = serde_json::to_string(spec).map_or(usize::MAX, |text| text.len());
     if bytes > TOOL_BYTES_MAX {
         return said(format!(
-            "the tool is {bytes} bytes of JSON; {TOOL_BYTES_MAX} is the most"
+            "the tool is {bytes} bytes of JSON; at most {TOOL_BYTES_MAX} are allowed"
         ));
     }
     let call = &spec.http;
@@ -114,9 +114,10 @@ fn header_error(headers: &BTreeMap<String, String>) -> Option<String> {
     let is_text = |c: char| c == '\t' || (' '..='~').contains(&c);
     headers.iter().find_map(|(name, value)| {
         if name.is_empty() || !name.chars().all(is_token) {
-            return Some(format!("`{name}` is no name of an HTTP header"));
+            return Some(format!("`{name}` is not a valid HTTP header name"));
         }
-        (!value.chars().all(is_text))
-            .then(|| format!("the value of header `{name}` has characters that HTTP does not take"))
+        (!value.chars().all(is_text)).then(|| {
+            format!("the value of header `{name}` has characters that HTTP does not allow")
+        })
     })
 }

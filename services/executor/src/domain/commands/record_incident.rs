@@ -7,7 +7,7 @@ use crate::domain::effect::Reply;
 use crate::domain::rules::incidents::add_incident;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
-/// A message about the run lies among the dead letters: its history says so, once a reason.
+/// A message about the run is a dead letter. The history records each reason once.
 pub(crate) fn record_incident<'a>(
     mut transition: RunTransition<'a>,
     reason: &str,
@@ -16,7 +16,7 @@ pub(crate) fn record_incident<'a>(
         return Ok(RunOutcome::Unchanged(Reply::Nothing(())));
     }
     let reason = transition.run.incidents.last();
-    let message = "A message about this run could not be handled and lies among the dead letters.";
+    let message = "A message about this run could not be handled and is a dead letter.";
     let data = json!({ "reason": reason });
     transition.event(EventType::RunIncident, None, message.to_owned(), data);
     transition.decided(Reply::Nothing(()))

@@ -28,7 +28,7 @@ use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 /// Letters of a key that is made from the question's text.
 const KEY_DIGITS: usize = 16;
 
-/// A tool asks. The same key again asks nothing new.
+/// A tool asks. A repeated key asks nothing new.
 pub(crate) fn request_input<'a>(
     mut transition: RunTransition<'a>,
     by: &Actor,
@@ -53,7 +53,7 @@ pub(crate) fn request_input<'a>(
     transition.decided(Reply::Asked(Box::new(answer)))
 }
 
-/// Which step asks. A dispatch that is not the current one asks nothing.
+/// The step that asks. An outdated dispatch cannot ask.
 fn asking_step(
     transition: &RunTransition<'_>,
     (step, dispatch): (Option<&str>, Option<u64>),
@@ -87,8 +87,8 @@ fn asking_step(
     }
 }
 
-/// Whether the step is in progress, and has nothing open. Whoever names its dispatch has it: it may
-/// have begun before it was granted, or be slow and not dead.
+/// Refuses unless the step is in progress and has no open question. A caller that names the dispatch has the
+/// step: it may have begun before its grant, or be slow.
 fn check_may_ask(
     transition: &RunTransition<'_>,
     index: usize,
@@ -131,7 +131,7 @@ fn question_key(asked: &ToolQuestion) -> String {
     })
 }
 
-/// The question of that key as it now stands, if it was asked.
+/// The question with that key, if it was asked.
 fn known_question(
     transition: &RunTransition<'_>,
     index: usize,

@@ -92,7 +92,7 @@ pub(crate) fn start_run(
     decided_with_effects(transition, answer)
 }
 
-/// What the history begins with.
+/// Records the start in the history.
 fn record_start(transition: &mut RunTransition<'_>) {
     let run = &transition.run;
     let (agent, version, contact, by) = (&run.agent, run.plan, &run.contact, &run.started_by);
@@ -110,7 +110,7 @@ fn record_start(transition: &mut RunTransition<'_>) {
     }
 }
 
-/// The agent as it is now, and all scopes of the run; refuses when it or the contact is not there.
+/// Loads the agent and all scopes of the run. Refuses if the agent or the contact does not exist.
 fn load_agent(
     workspace: &Workspace,
     agent: &AgentName,
@@ -159,7 +159,7 @@ fn planned_step(id: &str) -> Step {
 fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Undecided> {
     let too_long = |text: &String| text.chars().count() > LABEL_CHARS_MAX;
     let wrong = if labels.len() > LABELS_MAX {
-        format!("{} labels; {LABELS_MAX} is the most", labels.len())
+        format!("{} labels; at most {LABELS_MAX} are allowed", labels.len())
     } else if labels
         .iter()
         .any(|(name, value)| too_long(name) || too_long(value))

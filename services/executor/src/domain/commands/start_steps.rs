@@ -34,19 +34,21 @@ pub(crate) fn start_delivered_step<'a>(
     let handed = match &current.phase {
         // Paused: it is dispatched anew on resume.
         StepPhase::Queued(_) if !transition.run.moves() => return Ok(granted(Grant::Drop)),
-        // Called twice it would do no harm, and it is not too late to say no: all that a row is for.
+        // An idempotent step on its first delivery needs no row: a repetition does no harm, and it can still
+        // be refused.
         StepPhase::Queued(handed)
             if delivery.without_lease && handed.idempotent && delivery.count <= 1 =>
         {
             return Ok(granted(Grant::GoWithoutLease));
         }
         StepPhase::Queued(handed) => handed.clone(),
-        // The answer to its first request was lost on the way; a pause since then lets it finish.
+        // The reply to its first request was lost. A pause since then lets it finish.
         StepPhase::Working(held) if held.node == *node && held.delivery == delivery.count => {
             return Ok(granted(Grant::Go));
         }
         StepPhase::Uncertain(_) => return Ok(granted(Grant::Uncertain)),
-        // The lease decides whose it is, not the bus: when it ends, the step is given out anew.
+        // The lease decides which worker has it, not the bus. When the lease ends, the step is dispatched
+        // again.
         StepPhase::Working(_)
         | StepPhase::Planned
         | StepPhase::Waiting(_)

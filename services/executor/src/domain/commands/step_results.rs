@@ -39,7 +39,7 @@ pub(crate) struct Report<'r> {
     pub(crate) error_code: &'r Option<String>,
 }
 
-/// Applies a result once; one that comes too late is kept as evidence.
+/// Applies a result once. A late result is kept as evidence.
 pub(crate) fn report_result<'a>(
     mut transition: RunTransition<'a>,
     report: &Report<'_>,
@@ -53,7 +53,7 @@ pub(crate) fn report_result<'a>(
     let queued = match &step.phase {
         StepPhase::Queued(handed) => Some(handed.at),
         StepPhase::Working(_) => None,
-        // The worker was slow and not dead: what it says is true, and the question is void.
+        // The worker was slow and not dead: its report is true, and the question is void.
         StepPhase::Uncertain(open) => {
             asked = Some(open.since);
             None
@@ -73,7 +73,7 @@ pub(crate) fn report_result<'a>(
     if !is_current || transition.run.is_final() {
         return record_late_result(transition, index, report);
     }
-    // It had begun before the pause could stop it: it counts as running at that time.
+    // It had begun before the pause could stop it, so it counts as running at that time.
     if queued.is_some() {
         for pause in &mut transition.run.pauses {
             if !pause.in_flight.iter().any(|step| step == report.step) {
@@ -93,9 +93,9 @@ pub(crate) fn report_result<'a>(
     transition.decided(Reply::Result(ResultReply::Applied))
 }
 
-/// The tool has asked people and ended (S3-R2): the lease is released, and its step waits for the
-/// answer without any claim, or goes out again with the one that came meanwhile. Twice is once: there
-/// is no result that could come too late.
+/// The tool has asked people and ended (S3-R2). Its lease is released, and its step waits for the answer, or
+/// is dispatched again with an answer that has come. A repetition changes nothing, because no result can come
+/// too late.
 pub(crate) fn park_step<'a>(
     mut transition: RunTransition<'a>,
     step: &str,
@@ -108,7 +108,7 @@ pub(crate) fn park_step<'a>(
         .filter(|step| step.dispatch == dispatch);
     let since = match current.map(|step| &step.phase) {
         Some(StepPhase::Queued(_) | StepPhase::Working(_)) => transition.now,
-        // The worker was slow and not dead: nothing of it is uncertain.
+        // The worker was slow and not dead: nothing is uncertain.
         Some(StepPhase::Uncertain(asked)) => asked.since,
         Some(StepPhase::Parked(_) | StepPhase::Completed { .. } | StepPhase::Failed { .. }) => {
             return Ok(known_result());
@@ -196,7 +196,7 @@ fn sanitised_result(result: &ActionResult) -> ActionResult {
     }
 }
 
-/// A mail that was sent is part of what is known of the contact: once a step (S0-AC7).
+/// A sent mail becomes an activity of the contact, once a step (S0-AC7).
 fn record_mail(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -230,7 +230,7 @@ fn record_mail(
     Ok(())
 }
 
-/// Keeps what a fenced-off worker reports, once a dispatch, and changes nothing else.
+/// Keeps the report of a fenced worker, once a dispatch, and changes nothing else.
 fn record_late_result<'a>(
     mut transition: RunTransition<'a>,
     index: usize,

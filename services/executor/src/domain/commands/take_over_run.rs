@@ -19,7 +19,7 @@ use crate::domain::rules::take_over::{load_running_step_needs, revoke_steps};
 use crate::domain::rules::timers::freeze_timers;
 use crate::domain::transition::{RunDecision, RunTransition, unchanged_run};
 
-/// Opens a handoff to an operator who takes the run over by themselves.
+/// Opens a handoff to an operator who takes the run over.
 pub(crate) fn open_takeover_hold(
     transition: &mut RunTransition<'_>,
     by: &str,
@@ -27,7 +27,7 @@ pub(crate) fn open_takeover_hold(
     let plan = transition.plan()?;
     let mut unknown = Vec::new();
     let story = load_briefing(transition, &plan, &mut unknown);
-    // What the steps that are revoked lack is asked for with it.
+    // The needs of the revoked steps are loaded with it.
     if let Err(Undecided::NeedsMore(more)) = load_running_step_needs(transition) {
         unknown.extend(more);
     }
@@ -65,7 +65,7 @@ pub(crate) fn open_takeover_hold(
         contact.as_ref(),
         story,
     );
-    // No step of the plan is behind it: none is this one.
+    // It belongs to no step of the plan.
     let spec = HoldSpec {
         reason: Some(OPERATOR_TAKEOVER.to_owned()),
         ..handoff_spec(transition, usize::MAX, id, said)
@@ -81,7 +81,7 @@ pub(crate) fn open_takeover_hold(
     Ok(open_hold(transition, opened, &spec, id))
 }
 
-/// An operator becomes the owner of a live run, as if it had been handed to them.
+/// An operator becomes the owner of a live run, as through a handoff.
 pub(crate) fn take_over_run<'a>(mut transition: RunTransition<'a>, by: &Actor) -> RunDecision<'a> {
     if transition.run.is_final() {
         let (run, status) = (transition.run.id, transition.run.status());

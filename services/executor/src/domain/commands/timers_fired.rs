@@ -11,8 +11,8 @@ use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::timers::end_wait;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
-/// A timer is due (S0-AC2). One that was moved, frozen or cleared meanwhile changes nothing: the
-/// due time in the database decides, the bus is the wake-up.
+/// A timer is due (S0-AC2). A timer that was moved, frozen or cleared changes nothing: the due time in the
+/// database decides, and the bus only wakes.
 pub(crate) fn fire_timer<'a>(
     mut transition: RunTransition<'a>,
     hold: HoldId,
@@ -36,7 +36,7 @@ pub(crate) fn fire_timer<'a>(
     transition.event(
         EventType::RunResumed,
         step.as_deref(),
-        "The wait is over; going on.".to_owned(),
+        "The wait is over; the run continues.".to_owned(),
         json!({ "hold": hold, "by": "timer" }),
     );
     end_wait(&mut transition, index);

@@ -13,7 +13,7 @@ use crate::domain::refusal::Refusal;
 use crate::domain::rules::run_watchers::run_end;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
-/// Somebody watches it: from this commit on the ends of its runs are told.
+/// Subscribes to the ends of all runs of an agent, from this commit on.
 pub(crate) fn watch_agent(agent: Option<&Agent>, name: &AgentName) -> Decision {
     let Some(known) = agent.filter(|agent| !agent.is_deleted()) else {
         return Err(Undecided::Refused(Refusal::AgentNotFound(name.clone())));
@@ -25,7 +25,7 @@ pub(crate) fn watch_agent(agent: Option<&Agent>, name: &AgentName) -> Decision {
     changed_agent(next, Reply::Watched(RunEndWatched::default()))
 }
 
-/// The notification service answered the end of a run: nobody watches the agent any more.
+/// The notification service needs the ends of the agent's runs no longer.
 pub(crate) fn unwatch_agent(agent: Option<&Agent>, watch: u64) -> Decision {
     let over = agent.and_then(|known| Some((known, known.watch.over(watch)?)));
     let Some((known, over)) = over else {
@@ -46,7 +46,7 @@ fn changed_agent(next: Agent, answer: Reply) -> Decision {
     decided(Aggregate::Agent(next), Vec::new(), answer)
 }
 
-/// A webhook wants the ends of all runs: from this commit on they are told.
+/// Subscribes to the ends of all runs of a workspace, from this commit on.
 pub(crate) fn watch_workspace(known: Option<&WorkspaceScope>, workspace: &Workspace) -> Decision {
     let fresh = || WorkspaceScope::fresh(workspace);
     let known = known.cloned().unwrap_or_else(fresh);
@@ -54,7 +54,7 @@ pub(crate) fn watch_workspace(known: Option<&WorkspaceScope>, workspace: &Worksp
     changed_workspace(known, watch, Reply::Watched(RunEndWatched::default()))
 }
 
-/// An end was told, and no webhook wanted any.
+/// The notification service needs the ends of the workspace's runs no longer.
 pub(crate) fn unwatch_workspace(known: Option<&WorkspaceScope>, watch: u64) -> Decision {
     let over = known.and_then(|known| Some((known.clone(), known.watch.over(watch)?)));
     match over {
@@ -72,7 +72,7 @@ fn changed_workspace(known: WorkspaceScope, watch: EndsWatch, answer: Reply) -> 
     decided(Aggregate::Workspace(next), Vec::new(), answer)
 }
 
-/// Somebody watches the run. One that has ended is left as it is: how, is the answer.
+/// Subscribes to the end of a run. A run that has ended does not change, and the reply is its end.
 pub(crate) fn watch_run<'a>(mut transition: RunTransition<'a>) -> RunDecision<'a> {
     let ended = run_end(&transition.run, None, (0, 0)).map(Box::new);
     let is_known = ended.is_some() || transition.run.watched;

@@ -63,7 +63,7 @@ impl Review<'_> {
                 step: None,
                 text: String::new(),
                 message: format!(
-                    "The agent has more faults. Only the first {MAX_FAULTS} are listed."
+                    "The agent has more errors. Only the first {MAX_FAULTS} are listed."
                 ),
                 nearest: Vec::new(),
             });

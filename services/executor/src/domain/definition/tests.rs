@@ -303,7 +303,7 @@ fn the_number_of_steps_and_of_faults_is_limited() {
         (many.len(), many[100].message.as_str()),
         (
             101,
-            "The agent has more faults. Only the first 100 are listed."
+            "The agent has more errors. Only the first 100 are listed."
         )
     );
 }

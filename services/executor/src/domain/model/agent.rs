@@ -1,4 +1,4 @@
-//! An agent: a name whose newest version new runs take.
+//! An agent: a name whose newest version applies to new runs.
 
 use std::borrow::Cow;
 
@@ -19,16 +19,16 @@ pub struct Agent {
     pub version: u64,
     /// The newest version of its plan, from 1.
     pub newest: u32,
-    /// Digest of that plan: the same text again is no new version.
+    /// Digest of that plan. An unchanged text makes no new version.
     pub digest: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: Option<String>,
     /// When the newest version came.
     pub updated_at: DateTime<Utc>,
-    /// What was commanded for all its runs.
+    /// The commands for all its runs.
     #[serde(default)]
     pub scope: Scope,
-    /// Whether somebody watches it.
+    /// Whether the notification service wants the ends of its runs.
     #[serde(default, skip_serializing_if = "EndsWatch::is_none")]
     pub watch: EndsWatch,
 }

@@ -1,4 +1,4 @@
-//! A contact: whom a run is about. Conditions see it as it is when they are evaluated.
+//! A contact: the person or company that a run is about. Conditions see its current fields.
 
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::form::plain;
@@ -6,21 +6,21 @@ use holdpoint_ids::{ContactId, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Most that may be known of one contact, in bytes of JSON.
+/// Largest contact, in bytes of JSON.
 pub const CONTACT_BYTES_MAX: usize = 64 * 1024;
 
-/// Activities of one contact that are kept; the oldest go.
+/// Activities of one contact that are kept. Older ones are deleted.
 pub const ACTIVITIES_KEPT: u64 = 200;
 
-/// Activities that whoever takes a run over is told of.
+/// Activities in the context of a handoff.
 pub const ACTIVITIES_TOLD: u64 = 50;
 
-/// What was said to and by a contact, as a decision is given it.
+/// The activities of a contact, as a decision loads them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ContactActivity {
     /// At most [`ACTIVITIES_TOLD`], oldest first.
     pub newest: Vec<Value>,
-    /// How many are kept that are older.
+    /// Number of older activities that are kept.
     pub older: u64,
 }
 
@@ -30,7 +30,7 @@ pub const ACTIVITY_CHARS_MAX: usize = 20_000;
 /// Longest subject of an activity, in characters.
 pub const SUBJECT_CHARS_MAX: usize = 1_000;
 
-/// What is known of a contact.
+/// The control state of a contact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contact {
     pub workspace: Workspace,
@@ -39,7 +39,7 @@ pub struct Contact {
     pub version: u64,
     /// Everything but the id.
     pub fields: Map<String, Value>,
-    /// Forgotten: as if it were not there, until it is put again.
+    /// Deleted: as if it did not exist, until it is put again.
     pub deleted: bool,
 }
 
@@ -54,7 +54,7 @@ impl Contact {
     }
 }
 
-/// The same with texts that every database takes and people may see.
+/// The activity with texts that every database accepts and people may see.
 pub(crate) fn cleaned(activity: &Activity) -> Activity {
     Activity {
         subject: activity.subject.as_deref().map(plain),

@@ -13,7 +13,7 @@ pub struct Lease {
     pub dispatch: u64,
     pub node: NodeName,
     pub claimed_at: DateTime<Utc>,
-    /// When its node last said that it works on it.
+    /// When its node last named the step in a heartbeat.
     pub heartbeat_at: DateTime<Utc>,
     /// How long it lasts without that, in milliseconds.
     pub lease_ms: u64,

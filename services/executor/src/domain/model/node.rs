@@ -16,7 +16,7 @@ pub struct Node {
     pub version: u64,
     /// Whether it is there.
     pub status: NodeStatus,
-    /// When it last beat.
+    /// When its last heartbeat came.
     pub last_seen: DateTime<Utc>,
     /// When its status last changed.
     pub changed_at: DateTime<Utc>,
@@ -24,7 +24,7 @@ pub struct Node {
     pub tools: Vec<ToolName>,
     /// Steps that wait at it for a place.
     pub queue_depth: u64,
-    /// How long it may be silent: the shortest of its leases, in milliseconds.
+    /// How long it may be silent, in milliseconds: its shortest lease.
     pub lease_ms: u64,
     /// Whether its row is to be removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

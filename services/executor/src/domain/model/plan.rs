@@ -1,4 +1,4 @@
-//! A compiled agent: what runs go by.
+//! A compiled agent, which its runs execute.
 //!
 //! Owns the stored form of a plan: once made it never changes, and its JSON is stable, so that a
 //! run goes on with the plan that it started with. It must never hold anything that is not
@@ -22,7 +22,7 @@ use crate::domain::expression;
 use crate::domain::expression::{Names, Reference, Scope};
 use crate::domain::model::plan::person_steps::{Ask, Handoff, written};
 
-/// An agent that was found to be right.
+/// A valid agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the agent.
@@ -33,7 +33,7 @@ pub struct Plan {
     /// What a pause does to runs that wait.
     #[serde(default)]
     pub on_pause: OnPause,
-    /// What a run must be told at its start.
+    /// The inputs that a run needs at its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Inputs>,
     /// The steps in the order they were written; at least one.
@@ -200,7 +200,7 @@ impl Plan {
             Some(template) => expression::check_args(&template, names).references,
             None => BTreeSet::new(),
         };
-        // Whoever takes over is told about whom it is (S0-T2).
+        // The context of a handoff contains the contact (S0-T2).
         if matches!(step.action, Action::Handoff(_)) {
             found.insert(Reference::Contact);
         }

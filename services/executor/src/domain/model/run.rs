@@ -1,4 +1,4 @@
-//! A run: where its steps stand, what keeps it, who stopped it.
+//! A run: its steps, its holds, and its pauses.
 //!
 //! A phase carries its data, so that "waiting without a hold" cannot be written. A pause is an
 //! overlay beside the phase: resuming needs no memory of what was before.
@@ -63,7 +63,7 @@ pub const LABELS_MAX: usize = 32;
 /// See [`LABELS_MAX`].
 pub const LABEL_CHARS_MAX: usize = 200;
 
-/// Incidents that a run remembers; of more, only the log and the dead letters tell.
+/// Incidents that a run keeps. Further ones are only in the log and among the dead letters.
 pub const INCIDENTS_MAX: usize = 16;
 
 /// Control state only: results and context are rows of their own.
@@ -92,13 +92,13 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Who stopped it; it moves only while this is empty.
     pub pauses: Vec<PausedBy>,
-    /// Which changes of its agent and workspace it has followed.
+    /// The changes of its agent and workspace that it has applied.
     #[serde(default)]
     pub followed: AppliedScopes,
-    /// What a pause of its agent does to it while it waits; as its plan says.
+    /// What a pause of its agent does while it waits, as its plan says.
     #[serde(default)]
     pub on_pause: OnPause,
-    /// Whether somebody watches it: its end is told.
+    /// Whether the notification service wants its end.
     #[serde(default, skip_serializing_if = "is_not")]
     pub watched: bool,
     /// Where its time went.
@@ -109,13 +109,13 @@ pub struct Run {
     /// An operator's handoff to themselves: they own the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub takeover_hold: Option<Box<PersonHold>>,
-    /// Numbers of its holds on people whose close took effect: the same one again changes nothing.
+    /// Numbers of its holds on people that were closed. A repeated close changes nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<u32>,
-    /// Those of them that time ended: an answer that still comes did not count.
+    /// Those of them that timed out: a later answer does not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timed_out: Vec<u32>,
-    /// Why messages about it were buried: each reason once.
+    /// Reasons of its dead letters, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<String>,
 }
@@ -135,22 +135,22 @@ pub enum Phase {
     Completed { at: DateTime<Utc>, summary: String },
     /// A step failed for good.
     Failed { at: DateTime<Utc>, failure: Failure },
-    /// Somebody ended it.
+    /// A user or a scope ended it.
     Cancelled {
         at: DateTime<Utc>,
-        /// By whom and why.
+        /// The actor and the reason.
         failure: Failure,
     },
 }
 
-/// What a dispatch calls, and with what.
+/// The tool of a dispatch, with its arguments.
 #[derive(Debug)]
 pub struct ToolInvocation {
     pub tool: ToolName,
     pub args: Value,
-    /// For a registered tool: whom.
+    /// The call of a registered tool.
     pub http: Option<HttpCall>,
-    /// What people have answered to it so far.
+    /// The answers of people to this tool so far.
     pub answers: Answers,
 }
 
@@ -164,8 +164,8 @@ impl Run {
         }
     }
 
-    /// Whether steps may start: live, nobody has stopped it, no person owns it, and nothing is asked
-    /// of it as a whole.
+    /// Whether steps may start: the run is live, not paused, not owned by a person, and not waiting for
+    /// missing inputs.
     #[must_use]
     pub fn moves(&self) -> bool {
         !self.is_final()
@@ -174,7 +174,7 @@ impl Run {
             && self.taken().is_none()
     }
 
-    /// Where it stands; a pause leaves it as it is.
+    /// Its status. A pause does not change it.
     #[must_use]
     pub fn status(&self) -> RunStatus {
         match self.phase {
@@ -214,7 +214,7 @@ impl Run {
         }
     }
 
-    /// When it goes on by itself; none while paused, or while no timer is set.
+    /// When it continues by itself; none while paused, or while no timer is set.
     #[must_use]
     pub fn resume_at(&self) -> Option<DateTime<Utc>> {
         let waits = self.holds().filter_map(|(_, hold)| match hold.timer {
@@ -230,8 +230,7 @@ impl Run {
         }
     }
 
-    /// The dispatch of a step that is queued, the same however often it is made: what it calls,
-    /// with which arguments, and for a registered tool whom. None for a step that is not queued.
+    /// The dispatch of a queued step, the same however often it is made; none for other steps.
     #[must_use]
     pub fn step_dispatch(&self, step: &Step, called: ToolInvocation) -> Option<StepDispatch> {
         let StepPhase::Queued(handed) = &step.phase else {
@@ -264,8 +263,8 @@ impl Run {
         })
     }
 
-    /// W3C trace context of a dispatch: the run is the trace, so that all its steps are found
-    /// together; the span is told apart by the version of the run and the dispatch.
+    /// W3C trace context of a dispatch. The run is the trace, so that all its steps are found together. The
+    /// version of the run and the dispatch identify the span.
     #[must_use]
     pub fn traceparent(&self, dispatch: u64) -> String {
         let trace = self.id.uuid().simple();

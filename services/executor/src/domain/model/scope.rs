@@ -1,9 +1,9 @@
 //! A scope: an agent or a whole workspace, with what was commanded for all runs in it.
 //!
-//! A command for many is one row, which every decision and every read of a run consults from that
-//! commit on. The row numbers its changes; a run remembers which number of each scope it has
-//! followed, and follows the later ones, each from its own instant, before anything else happens
-//! to it. The pages only bring that to runs to which nothing else happens.
+//! A command for many is one row, which every decision and every read of a run consults from that commit on.
+//! The row numbers its changes. A run stores the number of the newest change that it has applied, and applies
+//! later ones before any other input, each from its own instant. The sweep only does this for runs without
+//! other inputs.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
@@ -12,8 +12,8 @@ use holdpoint_contracts::run::{PauseScope, PausedBy, ResumeMode};
 use holdpoint_ids::{AgentName, RunId, Workspace};
 use serde::{Deserialize, Serialize};
 
-/// Most changes of one scope that not all runs have followed yet; more are refused until the
-/// pages have caught up.
+/// Most changes of one scope that not all runs have applied. Further changes are refused until the sweep has
+/// caught up.
 pub const CHANGES_MAX: usize = 100;
 
 /// What was commanded for all runs of an agent or a workspace.
@@ -22,23 +22,23 @@ pub struct Scope {
     /// Number of the newest change; only ever rises.
     pub epoch: u64,
     pub changed_at: Option<DateTime<Utc>>,
-    /// The pause that stands.
+    /// The current pause.
     pub paused: Option<ScopePause>,
     /// Versions of the agent up to this one are deleted; always 0 for a workspace.
     pub dead_up_to: u32,
-    /// What not every run has followed yet, oldest first.
+    /// Changes that not every run has applied, oldest first.
     pub changes: Vec<Change>,
-    /// How far the pages for the newest change have come; none: nowhere yet.
+    /// The last run of the newest page; none: no page was read yet.
     pub cursor: Option<Cursor>,
 }
 
-/// A pause that stands.
+/// A current pause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopePause {
     pub by: Actor,
-    /// When; all clocks stand since then.
+    /// When it began. All clocks stop at this instant.
     pub at: DateTime<Utc>,
-    /// What becomes of runs that are started meanwhile.
+    /// What happens to runs that are started during the pause.
     pub new: PauseNew,
 }
 
@@ -56,12 +56,12 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum ScopeChange {
-    /// It stands still.
+    /// The run is frozen.
     Paused {
-        /// What becomes of it if it waits.
+        /// What happens to a run that waits.
         waiting: PauseWaiting,
     },
-    /// It goes on, if nothing else stops it.
+    /// The run continues, unless another pause stops it.
     Resumed {
         /// How its waits go on.
         mode: ResumeMode,
@@ -80,7 +80,7 @@ pub struct Cursor {
     pub run: RunId,
 }
 
-/// The newest changes that a run has followed; each kind of scope counts for itself.
+/// The newest changes that a run has applied, for each kind of scope.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedScopes {
     pub agent: u64,
@@ -94,35 +94,35 @@ pub struct WorkspaceScope {
     /// Rises with every decision.
     pub version: u64,
     pub scope: Scope,
-    /// Whether the ends of all its runs are told (Mend C-10).
+    /// Whether the notification service wants the ends of all its runs (Mend C-10).
     #[serde(default, skip_serializing_if = "EndsWatch::is_none")]
     pub watch: EndsWatch,
 }
 
-/// Whether the notification service is told the ends of all runs of an agent or workspace. It is, until it
-/// answers that no person and no webhook needs them.
+/// Whether the notification service wants the ends of all runs of an agent or workspace. It gets them until
+/// it answers that no user and no webhook needs them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndsWatch {
-    /// How often somebody has asked for them. Only ever rises: what was known before the last time is void.
+    /// Number of subscriptions. It only rises, so that an older answer is void.
     pub begun: u64,
-    /// False: nobody wants them any more.
+    /// False: they are not wanted.
     pub stands: bool,
 }
 
 impl EndsWatch {
-    /// Whether nobody ever wanted them.
+    /// Whether they were never wanted.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.begun == 0
     }
 
-    /// The number of the last time; 0: nobody wants them.
+    /// The number of the newest subscription; 0: there is none.
     #[must_use]
     pub const fn number(self) -> u64 {
         if self.stands { self.begun } else { 0 }
     }
 
-    /// Somebody wants them from now on.
+    /// Adds a subscription.
     #[must_use]
     pub const fn begin(self) -> Self {
         Self {
@@ -131,7 +131,7 @@ impl EndsWatch {
         }
     }
 
-    /// Nobody wanted them any more when an end was told. Counts only if nobody has asked since.
+    /// Ends the subscription, unless a newer one has begun.
     #[must_use]
     pub const fn over(self, watch: u64) -> Option<Self> {
         if watch == 0 || self.number() != watch {
@@ -158,7 +158,7 @@ impl WorkspaceScope {
 }
 
 impl Scope {
-    /// Whether pages are still to come.
+    /// Whether every run has applied all changes.
     #[must_use]
     pub const fn is_followed(&self) -> bool {
         self.changes.is_empty()

@@ -16,7 +16,7 @@ pub struct StepRow {
     pub response: Option<ActionResult>,
     /// Code of a failure.
     pub error_code: Option<String>,
-    /// What the tool said of its failure, bounded, for operators only (S0-R5).
+    /// The tool's own error text, bounded, for operators only (S0-R5).
     pub raw_error: Option<String>,
     /// The worker that was granted the start.
     pub claimed_by: Option<NodeName>,

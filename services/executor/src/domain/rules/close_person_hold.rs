@@ -22,7 +22,7 @@ use crate::domain::rules::timers::continue_waits;
 use crate::domain::rules::tool_questions::answer_tool_question;
 use crate::domain::transition::RunTransition;
 
-/// Where a hold on people stands.
+/// The place of a hold on people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HoldPlace {
     /// In a step of the plan, or of its tool.
@@ -98,8 +98,10 @@ fn close_question(
                     let by = "timeout";
                     let data =
                         json!({ "hold": on.id, "question": on.asks, "answer": answer, "by": by });
-                    let message =
-                        format!("Nobody answered in time; {} counts.", answer_text(&answer));
+                    let message = format!(
+                        "No answer came in time; the default {} counts.",
+                        answer_text(&answer)
+                    );
                     let step = transition.step(index).map(|step| step.id.clone());
                     transition.event(EventType::InputAnswered, step.as_deref(), message, data);
                     answer_question(transition, index, on, (&answer, by))?;
@@ -117,7 +119,7 @@ fn close_question(
     Ok(())
 }
 
-/// The answer is the step's result, or goes to its tool; the agent reads it as what the user said
+/// The answer becomes the step's result, or is given to its tool. The agent reads it as the user's words
 /// (S3-R4).
 fn answer_question(
     transition: &mut RunTransition<'_>,

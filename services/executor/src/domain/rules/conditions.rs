@@ -10,7 +10,7 @@ use crate::domain::model::run::step::StepPhase;
 use crate::domain::need::PlanFact;
 use crate::domain::transition::{RowData, RunTransition};
 
-/// Keeps what a condition was decided on, where somebody may be told of it later (S0-T2).
+/// Stores the values of a condition, if the plan has a handoff whose context shows them (S0-T2).
 pub(crate) fn record_condition(
     transition: &mut RunTransition<'_>,
     plan: &PlanFact,

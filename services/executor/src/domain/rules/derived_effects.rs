@@ -33,7 +33,7 @@ const ARGS_SHOWN_MAX: usize = 64 * 1024;
 const MINIMAL_QUESTION: &str =
     "Did this step happen? Its worker was granted the start and never reported.";
 
-/// Leases and claims that begin or end with the step from `before` to `after`.
+/// Leases that begin or end between the states.
 pub(crate) fn lease_effects(before: &Run, after: &Run, now: DateTime<Utc>) -> Vec<Effect> {
     let mut effects = Vec::new();
     for (index, step) in after.steps.iter().enumerate() {
@@ -47,7 +47,7 @@ pub(crate) fn lease_effects(before: &Run, after: &Run, now: DateTime<Utc>) -> Ve
                 run: after.id,
                 step: step.id.clone(),
             });
-            // With a result, or with the end of the run, there is nothing left to change hands.
+            // After a result, or after the end of the run, no other node takes the step over.
             if !step.phase.is_settled() {
                 let entry = LeaseEvent {
                     action: LeaseAction::Released,
@@ -101,7 +101,7 @@ fn lease_event(run: &Run, step: &Step, entry: LeaseEvent) -> Effect {
     }
 }
 
-/// What is wanted of a question: since when it is frozen, if it is.
+/// Since when a question is frozen, if it is.
 type Frozen = Option<DateTime<Utc>>;
 
 fn wanted_questions(run: &Run) -> BTreeMap<HoldId, Frozen> {
@@ -111,7 +111,7 @@ fn wanted_questions(run: &Run) -> BTreeMap<HoldId, Frozen> {
         .collect()
 }
 
-/// Desired states of questions that begin, freeze, thaw or end between the states of a turn.
+/// Desired states of questions about uncertain steps that begin, freeze, thaw or end with the transition.
 pub(crate) fn question_effects(transition: &RunTransition<'_>) -> Result<Vec<Effect>, Undecided> {
     let (before, after) = (
         wanted_questions(transition.before),
@@ -145,7 +145,7 @@ pub(crate) fn question_effects(transition: &RunTransition<'_>) -> Result<Vec<Eff
     });
     for (_, asked) in over {
         let reason = if has_reported(transition, asked) {
-            "The worker has reported after all."
+            "The worker has reported."
         } else {
             "The run has ended."
         };
@@ -158,7 +158,7 @@ pub(crate) fn question_effects(transition: &RunTransition<'_>) -> Result<Vec<Eff
     Ok(desired_states)
 }
 
-/// Whether the step of a question has ended by what its worker said.
+/// Whether the step of a question has ended by a report of its worker.
 fn has_reported(transition: &RunTransition<'_>, asked: &Uncertain) -> bool {
     let steps = transition.before.steps.iter().zip(&transition.run.steps);
     let mut ended = steps.filter(
@@ -172,26 +172,26 @@ fn has_reported(transition: &RunTransition<'_>, asked: &Uncertain) -> bool {
     })
 }
 
-/// Since when a hold on people is frozen, if it is, until when it stands, and what is left while frozen.
+/// Since when a hold on people is frozen, its deadline, and its remaining time.
 type Wanted = (Frozen, Option<DateTime<Utc>>, Option<u64>);
 
-/// What is wanted of a hold on people.
+/// The desired state of a hold on people.
 fn wanted_hold(run: &Run, on: &PersonHold, is_taken: bool) -> Wanted {
     let since = run.pauses.iter().map(|pause| pause.at).min();
-    // A person who owns the run has stopped the timer at its owner: nothing is wanted of it.
+    // The owner of the hold has stopped its timer, because a person owns the run.
     let deadline = on.deadline().filter(|_| !is_taken);
     let left = on.remaining_ms().filter(|_| !is_taken);
     (since, deadline, left)
 }
 
-/// Desired states of holds on people that begin, freeze, thaw or end between the states of a turn.
+/// Desired states of holds on people that begin, freeze, thaw or end with the transition.
 pub(crate) fn person_hold_effects(
     transition: &RunTransition<'_>,
 ) -> Result<Vec<Effect>, Undecided> {
     let mut desired_states = Vec::new();
     let same = |run: &'_ Run, id: HoldId| run.people().any(|(_, one)| one.id == id);
     for (_, on) in transition.run.people() {
-        // Its owner has closed it, and only the run has still to move: asked again it would have two ends.
+        // Its owner has closed it, and only the run has to move. Opened again, it would end twice.
         if on.closing.is_some() {
             continue;
         }
@@ -221,7 +221,7 @@ pub(crate) fn person_hold_effects(
         let reason = if transition.run.is_final() {
             "The run has ended."
         } else {
-            "It is not asked any more."
+            "The question is no longer needed."
         };
         let state = HoldState::Withdrawn {
             reason: reason.to_owned(),
@@ -243,7 +243,7 @@ fn desired_state(transition: &RunTransition<'_>, id: HoldId, state: HoldState) -
     }
 }
 
-/// What people are asked about an uncertain step, with the evidence.
+/// The question about an uncertain step, with the evidence.
 fn question_spec(
     transition: &RunTransition<'_>,
     step: &Step,

@@ -19,7 +19,7 @@ use crate::domain::rules::fail_step::fail_step;
 use crate::domain::size::json_bytes;
 use crate::domain::transition::{RowData, RunTransition};
 
-/// The tool that a step calls, where it may be a registered one.
+/// The need for the registered tool of a step.
 pub(crate) fn tool_need(transition: &RunTransition<'_>, planned: &PlannedStep) -> Option<Need> {
     let tool = planned.action.tool().filter(|tool| !is_built_in(tool))?;
     let name = tool.parse().ok()?;
@@ -29,7 +29,7 @@ pub(crate) fn tool_need(transition: &RunTransition<'_>, planned: &PlannedStep) -
 /// Largest arguments of a dispatch, in bytes of JSON: what the bus and every worker takes.
 pub(crate) const ARGS_BYTES_MAX: usize = 256 * 1024;
 
-/// Hands a step out: the one place where that happens. What may not run fails here, closed.
+/// Dispatches a step. A step that must not run fails here.
 pub(crate) fn dispatch_step(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -41,8 +41,9 @@ pub(crate) fn dispatch_step(
     };
     let bytes = json_bytes(&args);
     if bytes > ARGS_BYTES_MAX {
-        let message =
-            format!("the arguments are {bytes} bytes of JSON; {ARGS_BYTES_MAX} is the most");
+        let message = format!(
+            "the arguments are {bytes} bytes of JSON; at most {ARGS_BYTES_MAX} are allowed"
+        );
         return fail_step(transition, index, "arguments_too_large", &message, None);
     }
     let Ok(tool_name) = tool.parse() else {
@@ -50,7 +51,7 @@ pub(crate) fn dispatch_step(
             transition,
             index,
             "invalid_tool",
-            &format!("`{tool}` is no tool's name"),
+            &format!("`{tool}` is not a valid tool name"),
             None,
         );
     };
@@ -124,7 +125,7 @@ fn blocked_reason(registered: &Tool, tool: &str) -> Option<(&'static str, String
     }
 }
 
-/// Whether doing a step twice does no harm: `log` never does, others where the author says so.
+/// Whether a repetition does no harm: `log` always, other tools if the author says so.
 fn is_idempotent(tool: &str, args: &Value) -> bool {
     tool == "log"
         || args
@@ -133,13 +134,13 @@ fn is_idempotent(tool: &str, args: &Value) -> bool {
             .unwrap_or(false)
 }
 
-/// What the answers of a step's tool are kept as: a dispatch brings them.
+/// The needs for the answers to a step's tool.
 pub(crate) fn answer_needs(run: RunId, step: &Step) -> Vec<Need> {
     let names = step.questions.answer_names();
     names.map(|name| Need::Value(run, name)).collect()
 }
 
-/// The answers that go with a dispatch; whoever dispatches has asked for them before.
+/// The answers for a dispatch. They must be loaded before.
 pub(crate) fn given_answers(transition: &RunTransition<'_>, index: usize) -> Answers {
     let Some(step) = transition.step(index) else {
         return Answers::new();

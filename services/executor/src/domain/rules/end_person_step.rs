@@ -13,7 +13,7 @@ use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 use crate::domain::views::hold_messages::timeout_message;
 
-/// What a person did of a handoff.
+/// The completion of a handoff.
 pub(crate) fn completion(closing: &HoldClosure) -> Option<Completion> {
     serde_json::from_value(closing.data.clone()).ok()
 }
@@ -24,7 +24,7 @@ pub(crate) fn step_of_hold(transition: &RunTransition<'_>, hold: HoldId) -> Opti
     step.map(|step| step.id.clone())
 }
 
-/// A step on people is done.
+/// Completes a step that waited for people.
 pub(crate) fn complete_person_step(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -53,7 +53,7 @@ pub(crate) fn complete_person_step(
     );
 }
 
-/// Time was up, and the plan says that the step is skipped then.
+/// The deadline has passed, and the plan says that the step is skipped.
 pub(crate) fn skip_on_timeout(transition: &mut RunTransition<'_>, index: usize, on: &PersonHold) {
     let now = transition.now;
     let Some(step) = transition.step_mut(index) else {
@@ -75,12 +75,12 @@ pub(crate) fn skip_on_timeout(transition: &mut RunTransition<'_>, index: usize, 
     );
 }
 
-/// Time was up, and the plan says that the run fails then (S3-R5).
+/// The deadline has passed, and the plan says that the run fails (S3-R5).
 pub(crate) fn fail_on_timeout(transition: &mut RunTransition<'_>, index: usize, on: &PersonHold) {
     fail_step(transition, index, HUMAN_TIMEOUT, &timeout_message(on), None);
 }
 
-/// The owner does not put it to anybody (S0-R1): in its words.
+/// The handoff service refused the request (S0-R1). Its reason is the message.
 pub(crate) fn fail_refused(
     transition: &mut RunTransition<'_>,
     index: usize,

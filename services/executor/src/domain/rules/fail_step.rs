@@ -7,12 +7,12 @@ use serde_json::json;
 use crate::domain::model::run::step::StepPhase;
 use crate::domain::transition::{RowData, RunTransition, ToolError};
 
-/// Whose doing a failure is.
+/// The class of a failure.
 fn failure_class(code: &str) -> FailureClass {
     match code {
         "approval_required" | ASSIGNEE_INACTIVE | "withdrawn" => FailureClass::Policy,
         HUMAN_TIMEOUT => FailureClass::HumanTimeout,
-        // Its worker was lost; a person only says that nobody knows more.
+        // Its worker was lost. A person only says that nothing more is known.
         "given_up" => FailureClass::Infra,
         _ => FailureClass::Agent,
     }
@@ -54,8 +54,8 @@ pub(crate) fn fail_step(
     });
 }
 
-/// Code of a step whose person is not there (S0-R1).
+/// Code of a step whose assignee is inactive (S0-R1).
 pub(crate) const ASSIGNEE_INACTIVE: &str = "assignee_inactive";
 
-/// Code of a step that nobody answered in time.
+/// Code of a step that was not answered in time.
 pub(crate) const HUMAN_TIMEOUT: &str = "human_timeout";

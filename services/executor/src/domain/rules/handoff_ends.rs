@@ -17,8 +17,7 @@ use crate::domain::step_response::handoff_data;
 use crate::domain::transition::RunTransition;
 use crate::domain::views::hold_messages::timeout_message;
 
-/// Longest notes of whoever hands a run back that its steps can read, in characters; longer ones are cut
-/// for them, and stand in full in the run's history.
+/// Longest notes of an operator that the steps can read, in characters. The history has all of them.
 pub(crate) const NOTES_CHARS_MAX: usize = 10_000;
 
 /// A handoff step has ended.
@@ -57,7 +56,7 @@ pub(crate) fn end_handoff(
                         fields.insert("outcome_type".to_owned(), "timeout".into());
                         fields.insert("by".to_owned(), "timeout".into());
                     }
-                    let description = "Nobody took it in time; going on.".to_owned();
+                    let description = "It was not completed in time; the run continues.".to_owned();
                     complete_person_step(transition, index, (description, data), waited_ms);
                 }
                 OnTimeout::Skip => skip_on_timeout(transition, index, on),
@@ -81,13 +80,13 @@ pub(crate) fn end_handoff(
     Ok(())
 }
 
-/// An operator who took the run over by themselves gives it back, or ends it.
+/// An operator who took the run over gives it back, or ends it.
 pub(crate) fn end_takeover(transition: &mut RunTransition<'_>, closing: &HoldClosure) {
     let Some(on) = transition.run.takeover_hold.take() else {
         return;
     };
     let Some(done) = completion(closing) else {
-        // Nobody owns it any more: the agent goes on.
+        // No person owns it any more, so the agent continues.
         let message = timeout_message(&on);
         let data = json!({ "request": on.id, "outcome": closing.outcome });
         transition.event(EventType::HandoffWithdrawn, None, message, data);
@@ -108,7 +107,7 @@ pub(crate) fn end_takeover(transition: &mut RunTransition<'_>, closing: &HoldClo
     }
 }
 
-/// What the steps that are left can read of it.
+/// What the remaining steps can read of it.
 fn intervention_value(done: &Completion, closing: &HoldClosure) -> Value {
     let notes: String = done.notes.chars().take(NOTES_CHARS_MAX).collect();
     json!({
@@ -165,7 +164,7 @@ fn add_completion(data: &mut Value, done: &Completion, closing: &HoldClosure) {
     fields.insert("at".to_owned(), instant::write(closing.at).into());
 }
 
-/// The person has ended the run: what is left of it is skipped, and it is complete (S0-T3).
+/// The person has ended the run. Its open steps are skipped, and it is complete (S0-T3).
 fn finish_run(transition: &mut RunTransition<'_>, by: &str) {
     transition.skip_rest(&format!("Skipped: {by} has ended the run."), by);
     (

@@ -15,13 +15,13 @@ use crate::domain::model::run::person_hold::{HoldClosure, Ownership, PersonHold}
 use crate::domain::rules::end_person_step::step_of_hold;
 use crate::domain::transition::RunTransition;
 
-/// What was done before a close and has not been told: whether any of it is news.
+/// Records events before a closure that the run does not have yet. Returns whether there are any.
 pub(crate) fn record_events_before_close(
     transition: &mut RunTransition<'_>,
     on: &PersonHold,
     closing: &HoldClosure,
 ) -> bool {
-    // That one is told by the close itself.
+    // The closure itself reports this one.
     let is_close = |handoff_event: &&HandoffEvent| {
         handoff_event.kind == HandoffEventKind::TakenOver
             && closing.outcome == HoldOutcome::TakenOver
@@ -83,7 +83,7 @@ pub(crate) fn record_events<'d>(
     true
 }
 
-/// Who owns a run that was given away: whoever it was given to, or all of them until somebody takes it.
+/// The owner of a reassigned run: its new recipient, or all of them until one takes it over.
 fn owner_name(to: &[String]) -> String {
     match to {
         [one] => one.strip_prefix("@user.").unwrap_or(one).to_owned(),
@@ -91,7 +91,7 @@ fn owner_name(to: &[String]) -> String {
     }
 }
 
-/// Somebody else owns the run from then on, where a person does. Whether that is news.
+/// Changes the owner of the run, if a person owns it. Returns whether the owner has changed.
 pub(crate) fn pass_ownership(
     transition: &mut RunTransition<'_>,
     hold: HoldId,
@@ -110,7 +110,7 @@ pub(crate) fn pass_ownership(
     true
 }
 
-/// A policy says how long it waits, and its step does not.
+/// A policy sets the time that its step leaves open.
 fn set_policy_timeout(transition: &mut RunTransition<'_>, on: &PersonHold, within_ms: Option<u64>) {
     let open = transition.run.people_mut().find(|one| one.id == on.id);
     let (Some(open), Some(ms)) = (open, within_ms) else {
@@ -122,7 +122,7 @@ fn set_policy_timeout(transition: &mut RunTransition<'_>, on: &PersonHold, withi
     let deadline = open.deadline().map(instant::write);
     let step = step_of_hold(transition, on.id);
     let length = describe(Duration::from_millis(ms));
-    let message = format!("It is to be decided within {length}, as its policy says.");
+    let message = format!("It must be decided within {length}, as its policy says.");
     let data = json!({ "hold": on.id, "kind": on.kind, "deadline": deadline });
     transition.event(EventType::RunWaiting, step.as_deref(), message, data);
 }

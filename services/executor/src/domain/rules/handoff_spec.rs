@@ -1,4 +1,4 @@
-//! What a handoff tells the person who takes the run over (S0-T2).
+//! The specification of a handoff for the person who takes the run over (S0-T2).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::domain::views::warm_lead::is_warm_lead;
 /// Steps before a handoff that its context looks at; the newest.
 const STEPS_MAX: usize = 200;
 
-/// What is facts of the run when a handoff is opened.
+/// The facts about the run when a handoff is opened.
 #[derive(Debug, Default)]
 pub(crate) struct HandoffBriefing {
     activities: Vec<Value>,
@@ -31,7 +31,7 @@ pub(crate) struct HandoffBriefing {
     older_steps: Vec<StepSummary>,
 }
 
-/// Looks up what a handoff tells; what nobody has looked up yet is added to `unknown`.
+/// Loads the briefing of a handoff step. Needs that are not loaded are added to `unknown`.
 pub(crate) fn load_step_briefing(
     transition: &RunTransition<'_>,
     plan: &PlanFact,
@@ -42,7 +42,7 @@ pub(crate) fn load_step_briefing(
     matches!(planned.action, Action::Handoff(_)).then(|| load_briefing(transition, plan, unknown))
 }
 
-/// What the steps so far came to, and what was said to and by the contact.
+/// Loads the results of the steps so far, and the activities of the contact.
 pub(crate) fn load_briefing(
     transition: &RunTransition<'_>,
     plan: &PlanFact,
@@ -96,7 +96,7 @@ pub(crate) fn load_briefing(
     }
 }
 
-/// What is facts of a step without a look at what went in and came out.
+/// The facts about a step without its request and result.
 fn step_summary(planned: &PlannedStep, step: &Step) -> StepSummary {
     StepSummary {
         step: step.id.clone(),
@@ -184,7 +184,7 @@ pub(crate) fn handoff_spec(
     }
 }
 
-/// The condition by which the handoff itself came about.
+/// Adds the condition of the handoff step itself.
 fn add_own_condition(
     transition: &RunTransition<'_>,
     own: Option<&str>,

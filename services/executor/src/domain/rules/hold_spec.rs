@@ -9,7 +9,7 @@ use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::transition::RunTransition;
 
-/// What a hold asks, as its owner was told.
+/// The stored specification of a hold.
 pub(crate) fn load_spec(
     transition: &RunTransition<'_>,
     hold: HoldId,

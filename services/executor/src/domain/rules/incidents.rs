@@ -4,7 +4,7 @@ use crate::domain::model::run::INCIDENTS_MAX;
 use crate::domain::refusal::REASON_CHARS_MAX;
 use crate::domain::transition::RunTransition;
 
-/// Whether an incident is news: once a reason.
+/// Adds an incident, each reason once. Returns whether it is new.
 pub(crate) fn add_incident(transition: &mut RunTransition<'_>, reason: &str) -> bool {
     let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
     let is_known = transition.run.incidents.contains(&reason);

@@ -10,7 +10,7 @@ use crate::domain::rules::end_person_step::completion;
 use crate::domain::rules::uncertain_steps::apply_choice;
 use crate::domain::transition::RunTransition;
 
-/// Lets the answers that were given take effect.
+/// Applies the kept answers.
 pub(crate) fn apply_kept_answers(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     apply_kept_closures(transition)?;
     if !transition.run.moves() {
@@ -31,7 +31,7 @@ pub(crate) fn apply_kept_answers(transition: &mut RunTransition<'_>) -> Result<(
     Ok(())
 }
 
-/// Whether a hold of that kind can be closed so.
+/// Whether a hold of that kind can end that way.
 pub(crate) fn fits_kind(kind: HoldKind, closing: &HoldClosure) -> bool {
     match (kind, closing.outcome) {
         (HoldKind::Input | HoldKind::Handoff, HoldOutcome::Timeout | HoldOutcome::Cancelled)
@@ -52,8 +52,8 @@ pub(crate) fn fits_kind(kind: HoldKind, closing: &HoldClosure) -> bool {
     }
 }
 
-/// Whether a close may take effect now: while a person owns the run only theirs does, and before the
-/// first question is answered only its own.
+/// Whether a closure may take effect now. While a person owns the run, only that person's closure may. Before
+/// the missing inputs are given, only their closure may.
 pub(crate) fn takes_effect(transition: &RunTransition<'_>, on: &PersonHold) -> bool {
     let run = &transition.run;
     let is_first = run
@@ -64,7 +64,7 @@ pub(crate) fn takes_effect(transition: &RunTransition<'_>, on: &PersonHold) -> b
     run.pauses.is_empty() && is_owners && (is_first || on.taken.is_some())
 }
 
-/// Lets the closes that were kept take effect.
+/// Applies the kept closures.
 pub(crate) fn apply_kept_closures(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     loop {
         let kept = transition.run.people().find_map(|(_, on)| {
@@ -77,7 +77,7 @@ pub(crate) fn apply_kept_closures(transition: &mut RunTransition<'_>) -> Result<
         let Some((on, closing)) = kept else {
             return Ok(());
         };
-        // Each has its turn once, whatever comes of it.
+        // Each closure is applied once, whatever its result.
         if let Some(it) = transition.run.people_mut().find(|it| it.id == on.id) {
             it.closing = None;
         }

@@ -21,8 +21,7 @@ use crate::domain::views::hold_messages::timeout_message;
 /// How long people have to say what is missing: 7 days, in milliseconds.
 const MISSING_MS: u64 = 7 * 86_400_000;
 
-/// Refuses what is no input of the agent. Asks for what is missing, or refuses that too where the
-/// agent says so.
+/// Refuses invalid inputs. Missing ones are asked for, or refused if the agent says so.
 pub(crate) fn check_inputs(
     transition: &mut RunTransition<'_>,
     inputs: &Inputs,
@@ -115,11 +114,11 @@ pub(crate) fn end_missing_inputs(
 fn store_input(transition: &mut RunTransition<'_>, given: Value, (on, by): (&PersonHold, &str)) {
     transition.value(INPUT.to_owned(), given);
     let data = json!({ "by": by, "hold": on.id });
-    let message = format!("{by} said what was missing; going on.");
+    let message = format!("{by} gave the missing inputs; the run continues.");
     transition.event(EventType::RunResumed, None, message, data);
 }
 
-/// The input of the run with what was said since.
+/// The input of the run with the new answers.
 fn merge_answers(
     transition: &RunTransition<'_>,
     answers: &Map<String, Value>,

@@ -30,20 +30,20 @@ use crate::domain::rules::person_holds::{ask_person, start_handoff};
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
-/// What one step can see.
+/// The values that one step can see.
 #[derive(Default)]
 struct StepInputs {
     input: Option<Arc<Value>>,
     contact: Option<Arc<Value>>,
     results: BTreeMap<String, Value>,
-    /// What whoever took the run over by themselves handed back.
+    /// The notes of an operator who took the run over and handed it back.
     intervention: Option<Arc<Value>>,
-    /// For a handoff: what there is to tell.
+    /// The briefing of a handoff.
     briefing: Option<HandoffBriefing>,
 }
 
-/// Begins every step whose turn has come, until none is left that could begin; ends the run when
-/// all its steps have ended. Does nothing while the run is paused or over.
+/// Starts every step that can start, and completes the run when all its steps have ended. Does nothing while
+/// the run cannot move.
 pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     if !transition.run.moves() {
         return Ok(());
@@ -54,7 +54,7 @@ pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(),
         if ready.is_empty() {
             break;
         }
-        // All that the ready steps lack is asked for at once.
+        // All needs of the ready steps are loaded at once.
         let mut inputs = Vec::with_capacity(ready.len());
         let mut unknown = Vec::new();
         for &index in &ready {
@@ -80,7 +80,7 @@ pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(),
     Ok(())
 }
 
-/// Ends the run if nothing of it is left to be done, and nobody owns it who has still to say so.
+/// Completes the run if all its steps have ended and no person owns it.
 pub(crate) fn complete_if_ended(transition: &mut RunTransition<'_>) {
     if transition.run.moves()
         && transition
@@ -113,8 +113,8 @@ fn ready_steps(transition: &RunTransition<'_>, plan: &PlanFact) -> Vec<usize> {
         .collect()
 }
 
-/// The steps whose turn comes in this very decision if those that are ready are skipped: what they
-/// lack is asked for with the rest, so that a chain of conditions costs one question.
+/// Steps that this decision would start if the ready ones were skipped. Their needs are loaded with the
+/// others, so that a chain of conditions costs one round.
 fn unblocked_by_skips(
     transition: &RunTransition<'_>,
     plan: &PlanFact,
@@ -156,7 +156,7 @@ fn unblocked_by_skips(
     }
 }
 
-/// Looks up what a step refers to; what nobody has looked up yet is added to `unknown`.
+/// Loads the references of a step. Needs that are not loaded are added to `unknown`.
 fn load_step_inputs(
     transition: &RunTransition<'_>,
     plan: &PlanFact,
@@ -186,7 +186,7 @@ fn load_step_inputs(
                 let Some(step) = transition.step(*other) else {
                     continue;
                 };
-                // Only what has completed has a result; anything else stays unresolved.
+                // Only a completed step has a result. Other references stay unresolved.
                 if !matches!(step.phase, StepPhase::Completed { .. }) {
                     continue;
                 }
@@ -203,7 +203,7 @@ fn load_step_inputs(
     if let Some(planned) = plan.plan.steps.get(index) {
         tool_need(transition, planned).and_then(&mut lookup);
     }
-    // What people have answered to its tool goes with the dispatch.
+    // The answers to its tool are part of the dispatch.
     for need in transition
         .step(index)
         .into_iter()
@@ -294,7 +294,7 @@ fn start_wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) 
         timer,
     });
     let step = step.id.clone();
-    // What every action returns (S0-R5): a wait says at once when it will end.
+    // The response that every action returns (S0-R5): a wait says when it will end.
     let response = success(
         format!("Waiting {}.", describe(Duration::from_millis(length_ms))),
         json!({ "scheduled": true, "resume_at": instant::write(due) }),
@@ -352,14 +352,14 @@ fn complete_run(transition: &mut RunTransition<'_>) {
     transition.event(EventType::RunCompleted, None, summary, data);
 }
 
-/// `run.intervention` of an expression: its fields are there also where nobody took the run over, so that
-/// what names them needs no condition.
+/// `run.intervention` of an expression. Its fields exist also if nobody took the run over, so that an
+/// expression needs no condition.
 pub(crate) fn intervention_or_empty(kept: Option<&Value>) -> Value {
     let nobody = || json!({ "notes": "", "outcome_type": "none", "by": "", "at": "" });
     kept.cloned().unwrap_or_else(nobody)
 }
 
-/// Hands a step out again, with the arguments that it had; the higher number fences the old one off.
+/// Dispatches a step again with the same arguments. The higher number fences the old dispatch.
 pub(crate) fn redispatch_step(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -373,7 +373,7 @@ pub(crate) fn redispatch_step(
         dispatch_step(transition, index, (*args).clone(), planned);
         return Ok(());
     }
-    // Its row is not there yet, or has gone: as if its turn came now.
+    // Its row does not exist, so it starts as if for the first time.
     if let Some(step) = transition.step_mut(index) {
         step.phase = StepPhase::Planned;
     }

@@ -11,8 +11,7 @@ use crate::domain::need::{INPUT, Need};
 use crate::domain::rules::dispatch_step::{answer_needs, tool_need};
 use crate::domain::transition::RunTransition;
 
-/// Asks for all that the holds on people, the uncertain steps and those at `also` may lack: in one
-/// question.
+/// Loads all that the holds on people, the uncertain steps and the steps at `also` need, at once.
 pub(crate) fn load_open_hold_needs(
     transition: &RunTransition<'_>,
     also: &[usize],
@@ -55,7 +54,7 @@ pub(crate) fn load_open_hold_needs(
     }
 }
 
-/// What the open holds on people of a run asked: for their desired states and their ends.
+/// What the open holds on people need for their desired states and their ends.
 pub(crate) fn person_hold_needs(run: &Run) -> Vec<Need> {
     let mut needs: Vec<_> = run
         .people()
@@ -67,13 +66,13 @@ pub(crate) fn person_hold_needs(run: &Run) -> Vec<Need> {
     needs
 }
 
-/// What an input may lack whatever became of the run meanwhile.
+/// What an input needs, whatever has become of the run.
 pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
     let (workspace, agent) = (run.workspace.clone(), run.agent.clone());
-    // Nearly everything may begin the next step.
+    // Nearly every input may start the next step.
     let mut needs = vec![Need::Plan(workspace.clone(), agent, run.plan)];
     match input {
-        // The step may be dispatched again, with the arguments that it had.
+        // The step may be dispatched again with the same arguments.
         RunInput::LeaseEnded { step, .. } | RunInput::StepParks { step, .. } => {
             needs.push(Need::Request(run.id, step.clone()));
         }

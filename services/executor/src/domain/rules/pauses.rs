@@ -19,7 +19,7 @@ use crate::domain::rules::next_steps::complete_if_ended;
 use crate::domain::rules::timers::{end_wait, freeze_timers, thaw_timers};
 use crate::domain::transition::RunTransition;
 
-/// One pause more: clocks stop at the turn's instant.
+/// Adds a pause. Clocks stop at the instant of the transition.
 pub(crate) fn add_pause(transition: &mut RunTransition<'_>, scope: PauseScope, by: &Actor) {
     let in_flight = transition
         .run
@@ -43,11 +43,11 @@ pub(crate) fn add_pause(transition: &mut RunTransition<'_>, scope: PauseScope, b
     transition.event(EventType::RunPaused, None, message, data);
 }
 
-/// Sets the timers of frozen waits again, counted from the turn's instant, and ends the waits of
-/// which nothing is left.
+/// Sets the timers of frozen waits from the instant of the transition on, and ends waits that have no time
+/// left.
 pub(crate) fn resume_holds(transition: &mut RunTransition<'_>, by: &Actor, mode: ResumeMode) {
-    // While a person owns the run its waits stand, whatever is resumed. If that person has handed it back
-    // during the pause, this decision goes on to apply that, and the waits still go on by `mode`.
+    // The waits of a run that a person owns stay frozen. If that person has handed the run back during the
+    // pause, this decision applies that, too, and the waits then continue by `mode`.
     transition.resume_mode = mode;
     let elapsed = match transition.run.taken() {
         Some(_) => Vec::new(),
@@ -57,7 +57,7 @@ pub(crate) fn resume_holds(transition: &mut RunTransition<'_>, by: &Actor, mode:
     for on in transition.run.people_mut() {
         if let Deadline::Frozen { remaining_ms, due } = on.clock {
             let due = match mode {
-                // Only time ends by `now`: people keep what was left to them.
+                // `now` only ends waits: people keep their remaining time.
                 ResumeMode::Continue | ResumeMode::Now => after(now, remaining_ms),
                 ResumeMode::KeepDeadline => due,
                 ResumeMode::Restart => after(now, on.length_ms.unwrap_or(remaining_ms)),
@@ -83,9 +83,8 @@ pub(crate) fn resume_holds(transition: &mut RunTransition<'_>, by: &Actor, mode:
     }
 }
 
-/// The dispatches of a run that stood still may have been dropped meanwhile. As if their turn came
-/// now: the higher number fences the old dispatch off, and condition and arguments see the world
-/// as it is after the pause.
+/// Dispatches of a paused run may have been dropped. So their steps start again: a higher number fences the
+/// old dispatch, and condition and arguments see the state after the pause.
 pub(crate) fn requeue_steps(transition: &mut RunTransition<'_>) {
     for step in &mut transition.run.steps {
         if matches!(step.phase, StepPhase::Queued(_)) {
@@ -94,7 +93,7 @@ pub(crate) fn requeue_steps(transition: &mut RunTransition<'_>) {
     }
 }
 
-/// Takes one pause away; once none is left, the waits go on.
+/// Removes a pause. Without any other pause the waits continue.
 pub(crate) fn remove_pause(
     transition: &mut RunTransition<'_>,
     kind: PauseScope,
@@ -108,7 +107,7 @@ pub(crate) fn remove_pause(
     }
 }
 
-/// Whether a run of that status stands because of a hold or a person.
+/// Whether a run with that status waits for a hold or a person.
 pub(crate) const fn is_waiting(status: RunStatus) -> bool {
     match status {
         RunStatus::Waiting

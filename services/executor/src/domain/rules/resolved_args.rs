@@ -13,7 +13,7 @@ use crate::domain::transition::RunTransition;
 /// Longest question and message once their placeholders are filled in, in characters.
 const TEXT_CHARS_MAX: usize = 10_000;
 
-/// People and roles as they were resolved.
+/// The resolved recipients.
 pub(crate) fn resolve_recipients(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -36,10 +36,12 @@ pub(crate) fn resolve_recipients(
         .iter()
         .find(|one| !one.as_str().is_some_and(is_whom))
         .map(|wrong| answer_text(wrong))
-        .map(|wrong| format!("`{wrong}` is nobody; write `@user.<name>` or `@role.<name>`"));
+        .map(|wrong| {
+            format!("`{wrong}` is not a recipient; expected `@user.<name>` or `@role.<name>`")
+        });
     let many = flat.len();
     let too_many = (many > TO_MAX)
-        .then(|| format!("it is put to {many} people and roles; {TO_MAX} is the most"));
+        .then(|| format!("the request has {many} recipients; at most {TO_MAX} are allowed"));
     if let Some(message) = nobody.or(too_many) {
         fail_step(transition, index, "invalid_assignee", &message, None);
         return None;
@@ -62,7 +64,7 @@ pub(crate) fn resolve_text(
         Some(Value::Null) | None => String::new(),
     };
     let wrong = if said.trim().is_empty() {
-        Some("there is nothing to ask: the text is empty".to_owned())
+        Some("the text is empty".to_owned())
     } else if said.chars().count() > TEXT_CHARS_MAX {
         Some(format!(
             "the text has more than {TEXT_CHARS_MAX} characters"
@@ -77,8 +79,7 @@ pub(crate) fn resolve_text(
     Some(said)
 }
 
-/// The answer that counts when nobody gives one, with its placeholders filled in. Refused: the step
-/// has failed for it.
+/// The resolved default answer. An error means that the step has failed.
 pub(crate) fn resolve_default(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -89,7 +90,7 @@ pub(crate) fn resolve_default(
     let wrong = match default {
         Some(default) => default_complaint(default, &ask.options, ask.schema.as_ref()),
         None if ask.on_timeout == OnTimeout::Default => {
-            Some("`default`: there is no answer, its placeholder is null.".to_owned())
+            Some("`default` has no answer, because its placeholder is null.".to_owned())
         }
         None => None,
     };

@@ -8,10 +8,10 @@ use crate::domain::model::run::Run;
 use crate::domain::rules::scopes::Scopes;
 use crate::domain::transition::RunTransition;
 
-/// Longest sentence of an end that is told, in characters; all of it is at the run.
+/// Longest message in the report of an end, in characters. The run has all of it.
 const MESSAGE_CHARS_MAX: usize = 1_000;
 
-/// The end of the run, if this decision ends it and a person or a webhook asked for it.
+/// The report of the end, if this decision ends the run and a user or a webhook watches it.
 pub(crate) fn notify_run_end(transition: &RunTransition<'_>) -> Result<Option<Effect>, Undecided> {
     let run = &transition.run;
     if transition.before.is_final() || !run.is_final() {
@@ -31,7 +31,7 @@ pub(crate) fn notify_run_end(transition: &RunTransition<'_>) -> Result<Option<Ef
     }))
 }
 
-/// How a run ended; none: it has not.
+/// The end of a run; none: it has not ended.
 pub(crate) fn run_end(
     run: &Run,
     by: Option<String>,

@@ -25,18 +25,18 @@ use crate::domain::rules::pauses::{
 use crate::domain::rules::scopes::{KINDS, Scopes};
 use crate::domain::transition::RunTransition;
 
-/// A run on its way through the changes that it has not followed.
+/// A run that applies changes of its scopes.
 struct SyncedRun {
     run: Run,
     effects: Vec<Effect>,
     facts: Vec<(Need, Fact)>,
-    /// How the last change that resumed it lets its waits go on.
+    /// How waits continue after the last change that resumed the run.
     resume_mode: ResumeMode,
 }
 
-/// Brings a run up to its scopes, and decides the input on what it is then. A refusal leaves the
-/// catching up to the next input or to its page. What the input may lack in any case is asked for with the
-/// scopes: both may have conditions to look at, and rounds are few.
+/// Applies the scopes of a run, and decides the input on the result. A refusal leaves the changes to the next
+/// input or to the sweep. The needs of the input are loaded together with the scopes, because the kernel
+/// loads needs at most four times.
 pub(crate) fn with_scopes_applied(
     run: &Run,
     also: impl FnOnce() -> Vec<Need>,
@@ -58,7 +58,7 @@ pub(crate) fn with_scopes_applied(
     let Some(mut synced) = apply_scopes(run, &scopes, Some(lookup))? else {
         return decide(run, lookup);
     };
-    // A person who owns the run may have said something while it stood.
+    // A person who owns the run may have answered while it was paused.
     if !synced.run.is_final() && synced.run.pauses.is_empty() {
         continue_run(&mut synced, !run.pauses.is_empty(), lookup, now)?;
     }
@@ -76,8 +76,8 @@ pub(crate) fn with_scopes_applied(
     })
 }
 
-/// What the questions of a run lack to begin, freeze, thaw or end: asked for with its scopes, so that
-/// it costs no round of its own.
+/// What the holds of a run need to be opened, frozen or closed. It is loaded with the scopes, so that it
+/// costs no round.
 fn open_question_needs(run: &Run, lookup: LookupFn<'_>) -> Vec<Need> {
     let mut needs: Vec<_> = run
         .questions()
@@ -101,8 +101,7 @@ fn open_question_needs(run: &Run, lookup: LookupFn<'_>) -> Vec<Need> {
     needs
 }
 
-/// The run as it is to be read: as if its page had come. What follows from a resume beyond its
-/// holds (the next step) is left to the page.
+/// The run as callers read it, with its scopes applied. Steps that a resume starts are left to the sweep.
 #[must_use]
 pub fn overlay(run: Run, scopes: &Scopes) -> Run {
     if run.is_final() {
@@ -114,7 +113,7 @@ pub fn overlay(run: Run, scopes: &Scopes) -> Run {
     }
 }
 
-/// What a new run begins under: refuses where its agent or workspace takes none.
+/// Adds the pauses of its scopes to a new run. Refuses the run if a paused scope accepts none.
 pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undecided> {
     for kind in KINDS {
         let Some(scope) = scopes.of(kind) else {
@@ -136,7 +135,7 @@ pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undec
 }
 
 impl SyncedRun {
-    /// A look that finds what the catching up has come to before what is stored.
+    /// Looks up facts of the applied changes before stored ones.
     fn lookup<'l>(&self, lookup: LookupFn<'l>) -> impl Fn(&Need) -> Lookup + use<'l> {
         let facts = self.facts.clone();
         move |need| {
@@ -145,7 +144,7 @@ impl SyncedRun {
         }
     }
 
-    /// Keeps what one turn came to.
+    /// Adds the result of one transition.
     fn take(&mut self, transition: RunTransition<'_>) -> Result<(), Undecided> {
         let run = transition.run.clone();
         if let Outcome::Decided(decided) = decided_with_effects(transition, Reply::Nothing(()))? {
@@ -166,9 +165,9 @@ impl SyncedRun {
     }
 }
 
-/// Takes the run through every change that it has not followed, each a turn at its own instant:
-/// a desired state of a later one has a higher number. None: it has followed them all. Without a look-up
-/// only the state is wanted, and what follows from it is left to the page.
+/// Applies every change that the run has not applied, each in a transition at its own instant, so that a
+/// later desired state has a higher number. Returns none if there was no change. Without a lookup only the
+/// state is changed, and its consequences are left to the sweep.
 fn apply_scopes(
     run: &Run,
     scopes: &Scopes,
@@ -180,7 +179,7 @@ fn apply_scopes(
             .of(*kind)
             .is_some_and(|it| differs_from_scope(run, *kind, it))
     };
-    // As nearly always: not even a copy of the run is made.
+    // The usual case: the run is not even copied.
     if later.is_empty() && !KINDS.iter().any(is_passed_by) {
         return Ok(None);
     }
@@ -257,8 +256,8 @@ fn has_pause(run: &Run, kind: PauseScope) -> bool {
     run.pauses.iter().any(|pause| pause.scope == kind)
 }
 
-/// Whether a live run is not what its scope wants although it has followed all changes: it was
-/// passed by (its page could not be decided), and the scope has forgotten them since.
+/// Whether a live run differs from its scope although it has applied all changes. The sweep could not decide
+/// its page, and the scope has deleted those changes since.
 fn differs_from_scope(run: &Run, kind: PauseScope, scope: &Scope) -> bool {
     let is_dead = kind == PauseScope::Agent && run.plan <= scope.dead_up_to;
     !run.is_final() && (is_dead || has_pause(run, kind) != scope.paused.is_some())
@@ -321,7 +320,7 @@ fn fail_deleted(transition: &mut RunTransition<'_>) {
     });
 }
 
-/// What a run that stands still no more begins, now.
+/// Starts the next steps of a run that is no longer paused.
 fn continue_run(
     synced: &mut SyncedRun,
     stood: bool,

@@ -10,10 +10,10 @@ use crate::domain::model::agent::Agent;
 use crate::domain::model::scope::{Scope, WorkspaceScope};
 use crate::domain::need::{Fact, Need};
 
-/// The scopes that a run stands in; none: nothing was ever commanded.
+/// The scopes of a run; none: nothing was ever commanded for it.
 #[derive(Debug, Clone, Default)]
 pub struct Scopes {
-    /// Its agent, of whatever version.
+    /// Its agent.
     pub agent: Option<Arc<Agent>>,
     pub workspace: Option<Arc<WorkspaceScope>>,
 }
@@ -22,7 +22,7 @@ pub struct Scopes {
 pub(crate) const KINDS: [PauseScope; 2] = [PauseScope::Workspace, PauseScope::Agent];
 
 impl Scopes {
-    /// What must be looked up.
+    /// What must be loaded.
     pub(crate) fn needs(workspace: &Workspace, agent: &AgentName) -> [Need; 2] {
         [
             Need::Agent(workspace.clone(), agent.clone()),
@@ -30,7 +30,7 @@ impl Scopes {
         ]
     }
 
-    /// Looks them up.
+    /// Loads them.
     pub(crate) fn look_up(
         workspace: &Workspace,
         agent: &AgentName,

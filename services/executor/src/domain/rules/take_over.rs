@@ -26,9 +26,8 @@ pub(crate) fn record_takeover(
     );
 }
 
-/// Revokes every step that is out: its number rises, so that whatever its worker still says is
-/// evidence. What may be done twice has its turn again when the run is handed back; about the rest
-/// people are asked.
+/// Revokes every dispatched step. Its number rises, so that later reports of its worker are only evidence.
+/// Idempotent steps start again when the run is handed back. People are asked about the others.
 pub(crate) fn revoke_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
     load_running_step_needs(transition)?;
     for index in 0..transition.run.steps.len() {
@@ -64,7 +63,7 @@ pub(crate) fn revoke_steps(transition: &mut RunTransition<'_>) -> Result<(), Und
     Ok(())
 }
 
-/// What the steps that are out lack to be asked about.
+/// Loads what the questions about running steps need.
 pub(crate) fn load_running_step_needs(transition: &RunTransition<'_>) -> Result<(), Undecided> {
     let out: Vec<usize> = transition
         .run

@@ -15,15 +15,15 @@ use crate::domain::model::time::{after, millis_between};
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
-/// Stops the timers of all waits; what is left of them is kept.
+/// Stops the timers of all waits and keeps their remaining time.
 pub(crate) fn freeze_timers(transition: &mut RunTransition<'_>) {
     for index in 0..transition.run.steps.len() {
         freeze_timer(transition, index);
     }
 }
 
-/// Lets the waits go on that stood while a person owned the run, each with what was left of it. A pause
-/// still holds them (C-13).
+/// Continues the waits that were frozen while a person owned the run, with their remaining time. A pause
+/// keeps them frozen (C-13).
 pub(crate) fn continue_waits(transition: &mut RunTransition<'_>) {
     if transition.run.is_final()
         || transition.run.taken().is_some()
@@ -36,7 +36,7 @@ pub(crate) fn continue_waits(transition: &mut RunTransition<'_>) {
     }
 }
 
-/// Sets the timers of frozen waits again; those of which nothing is left are returned.
+/// Sets the timers of frozen waits, and returns the waits that have no time left.
 pub(crate) fn thaw_timers(transition: &mut RunTransition<'_>, mode: ResumeMode) -> Vec<usize> {
     let mut elapsed = Vec::new();
     for index in 0..transition.run.steps.len() {
@@ -66,7 +66,7 @@ fn freeze_timer(transition: &mut RunTransition<'_>, index: usize) {
         return;
     };
     hold.timer = Timer::Frozen {
-        // A pause of many may be older than a timer that another replica set meanwhile.
+        // A pause of many may be older than a timer that another replica has set.
         remaining_ms: millis_between(now.max(at), due),
         due,
     };
@@ -79,7 +79,7 @@ fn freeze_timer(transition: &mut RunTransition<'_>, index: usize) {
     });
 }
 
-/// Sets a frozen hold's timer again; false if nothing of the wait is left.
+/// Sets the timer of a frozen hold; false if it has no time left.
 fn thaw_timer(
     transition: &mut RunTransition<'_>,
     index: usize,

@@ -15,8 +15,8 @@ use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::redispatch_step;
 use crate::domain::transition::{RowData, RunTransition};
 
-/// The tool has ended, and waits for people without holding anything. Where the answer has come
-/// meanwhile its step goes out again at once; where nothing was asked it would wait for ever.
+/// The tool has ended, and its step waits without a lease. If the answer has already come, the step is
+/// dispatched again at once. A tool that has asked nothing would wait forever, so its step fails.
 pub(crate) fn park_tool(transition: &mut RunTransition<'_>, index: usize) -> Result<(), Undecided> {
     let moves = transition.run.moves();
     let Some(step) = transition.step_mut(index) else {
@@ -33,7 +33,7 @@ pub(crate) fn park_tool(transition: &mut RunTransition<'_>, index: usize) -> Res
         return Ok(());
     }
     if !step.is_answered() {
-        let message = "its tool parked without having asked anybody; ask first (`request-input`), \
+        let message = "its tool parked without a question; ask first (`request-input`), \
                        then park";
         fail_step(transition, index, "parked_without_question", message, None);
         return Ok(());
@@ -42,13 +42,13 @@ pub(crate) fn park_tool(transition: &mut RunTransition<'_>, index: usize) -> Res
     if moves {
         return redispatch_step(transition, index);
     }
-    // Nothing starts while paused: its turn comes again on resume.
+    // A paused run starts nothing: the step starts again on resume.
     transition.row(index, RowData::default());
     Ok(())
 }
 
-/// Keeps the answer for the tool: it is told when it asks again, and by the next dispatch. One that
-/// has parked is dispatched again with it.
+/// Stores the answer for the tool. It gets it when it asks again, and with the next dispatch. A parked tool
+/// is dispatched again with it.
 pub(crate) fn answer_tool_question(
     transition: &mut RunTransition<'_>,
     index: usize,
@@ -64,7 +64,7 @@ pub(crate) fn answer_tool_question(
     let Some(open) = take_question(step) else {
         return Ok(());
     };
-    // Time before this dispatch is not this one's.
+    // Time before this dispatch does not count for it.
     let dispatch_of = step.phase.grant().map(|grant| &grant.handed);
     let dispatched = step.phase.as_queued().or(dispatch_of);
     let handed_at = dispatched.map(|dispatched| dispatched.at);
@@ -90,7 +90,7 @@ pub(crate) fn answer_tool_question(
     Ok(())
 }
 
-/// Takes the open question out of its step; one that was parked has its turn again.
+/// Removes the open question from its step. A parked step starts again.
 fn take_question(step: &mut Step) -> Option<Box<OpenQuestion>> {
     if let StepPhase::Parked(open) = &step.phase {
         let open = open.clone();

@@ -86,7 +86,7 @@ pub(crate) fn apply_choice(
         }
         Choice::RunAgain => redispatch_step(transition, index),
         Choice::GiveUp => {
-            let message = format!("{} gave it up: nobody knows whether it happened", answer.by);
+            let message = format!("{} gave up: it is not known whether it happened", answer.by);
             fail_step(transition, index, "given_up", &message, None);
             Ok(())
         }

@@ -1,7 +1,7 @@
-//! What a person who takes a run over is step of it (S0-T2).
+//! The context for a person who takes a run over (S0-T2).
 //!
-//! Pure: from what is facts of the run's steps and its contact to one JSON for all channels, at
-//! most 128 KiB, which says what it left out. It must never look anything up.
+//! Turns the facts about the run's steps and its contact into one JSON of at most 128 KiB for all channels.
+//! The JSON says what it left out. This module must never load anything.
 
 use serde_json::{Map, Value, json};
 
@@ -25,10 +25,10 @@ const CUT_ORDER: [&str; 7] = [
     "deals",
 ];
 
-/// What is facts when a handoff is opened.
+/// The facts when a handoff is opened.
 #[derive(Debug, Default)]
 pub struct HandoffFacts {
-    /// The contact as it is now; null: the run is about nobody.
+    /// The current contact; null: the run has none.
     pub contact: Value,
     /// Its last activities, oldest first.
     pub activities: Vec<Value>,
@@ -42,7 +42,7 @@ pub struct HandoffFacts {
     pub recommended: String,
 }
 
-/// What is facts of one step.
+/// The facts about one step.
 #[derive(Debug, Clone, Default)]
 pub struct StepSummary {
     pub step: String,
@@ -52,13 +52,13 @@ pub struct StepSummary {
     pub tool: Option<String>,
     pub request: Value,
     pub result: Value,
-    /// Its condition `{expression, values, outcome}`; null: it has none, or its turn has not come.
+    /// Its condition `{expression, values, outcome}`; null: it has none, or it was not evaluated yet.
     pub condition: Value,
 }
 
-/// `{contact, activities, deals, emails, searches, conditions, actions, findings,
-/// recommended_action, omitted}`; `omitted` says how many entries of which list are left out, and how
-/// many `steps` were not looked at, so that nobody knows what they found.
+/// `{contact, activities, deals, emails, searches, conditions, actions, findings, recommended_action,
+/// omitted}`. `omitted` counts the entries that are left out of each list, and the `steps` that were not
+/// loaded.
 #[must_use]
 pub fn build(facts: &HandoffFacts) -> Value {
     let steps = || facts.steps.iter();
@@ -95,7 +95,7 @@ pub fn build(facts: &HandoffFacts) -> Value {
     fit(context, omitted)
 }
 
-/// What was left out before there was anything to cut.
+/// Counts what was left out before the lists were cut.
 fn not_looked_at(facts: &HandoffFacts) -> Map<String, Value> {
     let older = || facts.older_steps.iter();
     let done = || older().filter(|step| step.status == "completed");
@@ -160,7 +160,7 @@ fn action(step: &StepSummary) -> Option<Value> {
     })
 }
 
-/// What the agent found out and thought: what its tools call so, what it logged, what people said.
+/// Findings: what tools return under these names, what the agent logged, and what people answered.
 fn findings(step: &StepSummary) -> Vec<Value> {
     let mut found = Vec::new();
     for name in ["findings", "finding", "reasoning", "summary"] {
@@ -236,7 +236,7 @@ fn bytes(fields: &Map<String, Value>) -> usize {
     serde_json::to_string(fields).map_or(usize::MAX / 4, |text| text.len())
 }
 
-/// What people call a contact: its name, else its address, else its id.
+/// The name of a contact, else its address, else its id.
 #[must_use]
 pub fn called(contact: &Value, id: Option<&str>) -> String {
     let text = |name| contact.get(name).and_then(Value::as_str);

@@ -11,7 +11,7 @@ use crate::domain::model::plan::person_steps::whom;
 use crate::domain::model::run::person_hold::PersonHold;
 use crate::domain::model::run::step::Step;
 
-/// Why time being up changed something, in words.
+/// Why a passed deadline changed something.
 pub(crate) fn timeout_message(on: &PersonHold) -> String {
     let length = on
         .length_ms
@@ -19,14 +19,14 @@ pub(crate) fn timeout_message(on: &PersonHold) -> String {
         .unwrap_or_default();
     let who = whom(&on.to);
     match on.kind {
-        HoldKind::Handoff => format!("nobody of {who} completed the handoff{length}"),
+        HoldKind::Handoff => format!("{who} did not complete the handoff{length}"),
         HoldKind::Input | HoldKind::Approval | HoldKind::Timer => {
-            format!("nobody of {who} answered{length}: {}", on.asks)
+            format!("{who} did not answer{length}: {}", on.asks)
         }
     }
 }
 
-/// What is said of a hold in the run's message.
+/// The message of a run about a hold.
 pub(crate) fn hold_message(step: Option<&Step>, on: &PersonHold) -> String {
     let who = whom(&on.to);
     if let Some(taken) = &on.taken {
@@ -43,7 +43,7 @@ pub(crate) fn hold_message(step: Option<&Step>, on: &PersonHold) -> String {
     }
 }
 
-/// What happens when time is up, or a person decides.
+/// What follows from an answer, and from the deadline.
 pub(crate) fn hold_outcome_message(step: Option<&Step>, on: &PersonHold) -> String {
     if on.closing.is_some() {
         return "It has been decided, and takes effect when the run moves.".to_owned();
@@ -63,12 +63,14 @@ pub(crate) fn hold_outcome_message(step: Option<&Step>, on: &PersonHold) -> Stri
         }
     };
     let late = match (on.length_ms, on.on_timeout) {
-        (None, _) => "It waits for as long as that takes.",
-        (_, OnTimeout::Fail) => "When time is up the run fails.",
-        (_, OnTimeout::Skip) => "When time is up the step is skipped.",
-        (_, OnTimeout::Default) => "When time is up the default answer counts.",
-        (_, OnTimeout::Continue) => "When time is up the remaining steps run.",
-        (_, OnTimeout::Escalate) => "When time is up others are told; an answer still counts.",
+        (None, _) => "It has no deadline.",
+        (_, OnTimeout::Fail) => "After the deadline the run fails.",
+        (_, OnTimeout::Skip) => "After the deadline the step is skipped.",
+        (_, OnTimeout::Default) => "After the deadline the default answer counts.",
+        (_, OnTimeout::Continue) => "After the deadline the remaining steps run.",
+        (_, OnTimeout::Escalate) => {
+            "After the deadline others are notified; an answer still counts."
+        }
     };
     format!("{decided} {late}")
 }

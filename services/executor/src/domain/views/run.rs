@@ -27,7 +27,7 @@ const VIEW_BYTES_MAX: usize = 512 * 1024;
 /// Most bytes of the input in the view of one run.
 const INPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// Units that the time left is told in, in milliseconds.
+/// Units of the remaining time, in milliseconds.
 const SECOND_MS: u64 = 1_000;
 
 const MINUTE_MS: u64 = 60_000;
@@ -62,15 +62,15 @@ fn within(left: &mut usize, mut row: StepRow) -> StepRow {
     row
 }
 
-/// What is left of a wait, as it is told: to the minute where it is a day or more, else to the second. Up,
-/// so that a wait of five days is told as five days right after it began (S0-AC1).
+/// The remaining time of a wait, rounded up: to minutes from one day on, else to seconds. A wait of five days
+/// shows as five days right after it began (S0-AC1).
 fn time_left(ms: u64) -> Duration {
     let unit_ms = if ms >= DAY_MS { MINUTE_MS } else { SECOND_MS };
     Duration::from_millis(ms.div_ceil(unit_ms).saturating_mul(unit_ms))
 }
 
 impl Run {
-    /// The run without its steps, as it is told at this instant.
+    /// The run without its steps, at this instant.
     #[must_use]
     pub fn view(&self, now: DateTime<Utc>) -> RunView {
         RunView {
@@ -106,7 +106,7 @@ impl Run {
         }
     }
 
-    /// One sentence: what is going on at this instant (S0-AC1, S0-AC4).
+    /// The current state in one sentence (S0-AC1, S0-AC4).
     #[must_use]
     pub fn message(&self, now: DateTime<Utc>) -> String {
         match &self.phase {
@@ -225,7 +225,7 @@ impl Run {
             .collect()
     }
 
-    /// What people are to answer.
+    /// The open questions to people.
     fn asked(&self) -> Vec<Question> {
         let inputs = self.people().filter(|(_, on)| on.kind == HoldKind::Input);
         let inputs = inputs.map(|(_, on)| Question {
@@ -250,7 +250,7 @@ impl Run {
         }
     }
 
-    /// The run's steps: the plan says what they do, the rows what came of them.
+    /// The steps of the run. The plan describes them, and the rows have their results.
     #[must_use]
     pub fn step_views(
         &self,

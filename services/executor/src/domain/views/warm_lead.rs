@@ -1,4 +1,4 @@
-//! Whether a handoff is about somebody who is interested (S0-T2).
+//! Whether a handoff is about an interested contact (S0-T2).
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What a run of an agent must be told at its start (S2-R12).
+//! The inputs that a run of an agent needs at its start (S2-R12).
 
 use holdpoint_contracts::form::Form;
 use holdpoint_contracts::problem::FieldError;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 pub struct Inputs {
     /// The flat form: `type: object`, `properties`, `required`.
     pub schema: Value,
-    /// Whether what is missing is asked for; else such a run is refused (S2-R16).
+    /// Whether missing inputs are asked for. Otherwise such a run is refused (S2-R16).
     #[serde(default = "yes")]
     pub ask: bool,
 }
@@ -20,7 +20,7 @@ const fn yes() -> bool {
 }
 
 impl Inputs {
-    /// The required fields that are not there, in the order of the form.
+    /// The missing required fields, in the order of the form.
     #[must_use]
     pub fn missing(&self, given: &Value) -> Vec<String> {
         let required = self.schema.get("required").and_then(Value::as_array);
@@ -48,8 +48,8 @@ impl Inputs {
         json!({ "type": "object", "properties": fields, "required": missing })
     }
 
-    /// What is wrong with what was given, of which some may be missing; pointers are into it. Fields
-    /// that the form does not name are the author's own.
+    /// The errors of the given inputs, some of which may be missing. Pointers are into the inputs. Fields
+    /// that the form does not name belong to the author and are not checked.
     #[must_use]
     pub fn faults(&self, given: &Value) -> Vec<FieldError> {
         // A plan is only made with a form that can be read.

@@ -1,4 +1,4 @@
-//! What a plan asks of people: questions and handoffs, as they were written.
+//! The steps of a plan that wait for people, as the author wrote them.
 
 use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
 use holdpoint_contracts::link::Link;
@@ -23,7 +23,7 @@ pub struct Ask {
     /// The form of an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// Where a person enters what is asked for, instead of options and a schema.
+    /// A link to the page where a person enters the answer, instead of options and a schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
     /// How long, in milliseconds: from 1 s to 90 days.
@@ -97,7 +97,7 @@ impl Handoff {
     }
 }
 
-/// Whom, in words.
+/// The recipients in words.
 #[must_use]
 pub fn whom(to: &[String]) -> String {
     match to {
@@ -106,7 +106,7 @@ pub fn whom(to: &[String]) -> String {
     }
 }
 
-/// Whom, in words, before placeholders are resolved.
+/// The recipients in words, before placeholders are resolved.
 #[must_use]
 pub fn written(to: &Value) -> String {
     let some = to.as_array().map(Vec::as_slice).unwrap_or_default();

@@ -1,7 +1,8 @@
-//! What a run asks of people: holds whose owner is the handoff service.
+//! Holds on people: the handoff service owns them.
 //!
-//! A hold stands in the phase of a step, in the questions of its tool, or beside the steps where it concerns the run as a whole.
-//! What is asked, in full, is a value of the run ([`spec_name`]): the desired state can be made again from it.
+//! A hold is in the phase of a step, in the questions of its tool, or beside the steps if it concerns the
+//! whole run. The full specification is a value of the run ([`spec_name`]), so that the desired state can be
+//! made again.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::hold::{EndedByRung, HandoffEvent, HoldOutcome, OnTimeout};
@@ -43,13 +44,13 @@ pub struct PersonHold {
     pub length_ms: Option<u64>,
     /// When time is up.
     pub clock: Deadline,
-    /// How it was closed while the run stood still: takes effect when it moves.
+    /// The closure that came while the run could not move. It takes effect when the run moves again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<HoldClosure>,
-    /// Who owns the run by it.
+    /// The person who owns the run through it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<Ownership>,
-    /// The newest deed of its owner's row that the run's history has.
+    /// The newest handoff event that the history of the run has.
     #[serde(default, skip_serializing_if = "is_none_told")]
     pub told: u64,
 }
@@ -91,7 +92,7 @@ pub struct HoldClosure {
     pub data: Value,
     pub by: String,
     pub at: DateTime<Utc>,
-    /// What was done with it before.
+    /// Users' actions before the closure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handoff_events: Vec<HandoffEvent>,
     /// A rung of its ladder ended it.
@@ -99,14 +100,14 @@ pub struct HoldClosure {
     pub by_rung: Option<EndedByRung>,
 }
 
-/// Who owns a run.
+/// The person who owns a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ownership {
     pub by: String,
     pub at: DateTime<Utc>,
 }
 
-/// What is new of a hold on people.
+/// A hold that is opened.
 #[derive(Debug)]
 pub struct NewPersonHold {
     /// `input` or `handoff`.
@@ -127,8 +128,8 @@ pub fn spec_name(hold: HoldId) -> String {
     format!("?hold-{}", hold.number)
 }
 
-/// Name of the value that holds what whoever took the run over by themselves handed back; of several, the
-/// newest. No step can be called so.
+/// Name of the value with the newest notes of an operator who handed the run back. No step can have this
+/// name.
 pub const INTERVENTION: &str = "?intervention";
 
 /// Name of the value that holds a step's condition with the values that were seen.
@@ -168,7 +169,7 @@ impl PersonHold {
         }
     }
 
-    /// When time is up; none while frozen, owned by a person, or without a deadline.
+    /// The deadline; none while frozen, owned by a person, or without a deadline.
     #[must_use]
     pub const fn deadline(&self) -> Option<DateTime<Utc>> {
         match (&self.clock, &self.taken) {
@@ -186,7 +187,7 @@ impl PersonHold {
         }
     }
 
-    /// Whether the run goes on by itself when time is up.
+    /// Whether the run continues when the deadline passes.
     #[must_use]
     pub const fn continues_on_timeout(&self) -> bool {
         match self.on_timeout {
@@ -195,7 +196,7 @@ impl PersonHold {
         }
     }
 
-    /// Lets the clock run again, until `due`.
+    /// Starts the clock again, until `due`.
     pub fn thaw(&mut self, due: DateTime<Utc>) {
         if let Deadline::Frozen { .. } = self.clock {
             self.clock = Deadline::Set { due };
@@ -203,16 +204,16 @@ impl PersonHold {
         }
     }
 
-    /// Forgets a timeout that was kept, because the clock that it was about has changed. The owner may have
-    /// undone it by then; it says so again if not.
+    /// Deletes a kept timeout, because its clock has changed. The owner may have undone it, and reports it
+    /// again otherwise.
     fn drop_kept_timeout(&mut self) {
         self.closing
             .take_if(|closing| closing.outcome == HoldOutcome::Timeout);
     }
 
-    /// Whether there was time left when it ended without a person: its owner had not heard yet of a
-    /// deadline that was moved, and asks again when it does, as `holdpoint_handoff`'s table has it.
-    /// A rung may end it before its deadline, if that is the deadline that counts.
+    /// Whether there was time left when the hold ended without a person. Its owner had not received a moved
+    /// deadline yet, and asks again when it does. A rung may end the hold before its deadline, if the rung
+    /// knew the current deadline.
     #[must_use]
     pub fn has_time_left_after(&self, closing: &HoldClosure) -> bool {
         let knew_older = |due: DateTime<Utc>| match &closing.by_rung {
@@ -221,14 +222,14 @@ impl PersonHold {
         };
         match &self.clock {
             Deadline::None => false,
-            // At or after the deadline that counts, time is up whatever was known.
+            // At or after the current deadline the hold has timed out, whichever deadline its owner knew.
             Deadline::Set { due } | Deadline::Frozen { due, .. } => {
                 closing.at < *due && knew_older(*due)
             }
         }
     }
 
-    /// Has this much time from its beginning on, pauses not counted. Whether that is news.
+    /// Sets the time from its beginning, without pauses. Returns whether it has changed.
     pub fn set_timeout(&mut self, ms: u64) -> bool {
         let Some(before) = self.length_ms.filter(|before| *before != ms) else {
             return false;

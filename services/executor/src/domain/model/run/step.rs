@@ -11,7 +11,7 @@ use crate::domain::model::run::timer_hold::Hold;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
 use crate::domain::model::run::uncertain::Uncertain;
 
-/// Late results of one step that are kept as evidence; of more, the worker is only told.
+/// Late results of one step that are kept as evidence. Further ones are only answered.
 pub const LATE_RESULTS_MAX: usize = 16;
 
 /// A step of a run.
@@ -24,7 +24,7 @@ pub struct Step {
     pub dispatch: u64,
     /// Tries of the tool so far.
     pub attempts: u32,
-    /// Hand-outs whose results came too late and were kept as evidence: each once.
+    /// Dispatches whose late results were kept as evidence, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<u64>,
     /// Leases of it that ended without a result: the next grant is a takeover (S4-R7).
@@ -33,7 +33,7 @@ pub struct Step {
     /// Numbers of its questions whose answers took effect: the same one again changes nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<u32>,
-    /// What its tool asks people while it runs, and what they said.
+    /// The questions that its tool asks people.
     #[serde(default, skip_serializing_if = "Questions::is_empty")]
     pub questions: Questions,
 }
@@ -46,25 +46,23 @@ const fn is_none_lost(lost: &u32) -> bool {
     *lost == 0
 }
 
-/// Where a step stands.
+/// The state of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum StepPhase {
-    /// Its turn has not come.
+    /// It has not started.
     Planned,
-    /// Handed out. A worker may have started it without asking, if it is idempotent.
+    /// Dispatched. A worker may have started an idempotent step without asking.
     Queued(Dispatched),
     /// Granted to a worker.
     Working(Working),
     /// A hold keeps it.
     Waiting(Hold),
-    /// A worker was granted it and never reported, and doing it twice would do harm: a person is
-    /// asked.
+    /// A worker was granted it and never reported, and a repetition would do harm. A person is asked.
     Uncertain(Uncertain),
     /// People are asked: a hold on them keeps it.
     Asked(Box<PersonHold>),
-    /// Its tool has asked people and ended: nobody holds it, and it is dispatched again with the
-    /// answer.
+    /// Its tool has asked people and ended. It has no lease, and is dispatched again with the answer.
     Parked(Box<OpenQuestion>),
     /// Done.
     Completed { at: DateTime<Utc> },
@@ -137,7 +135,7 @@ impl StepPhase {
         }
     }
 
-    /// The grant that is not answered yet, also while nobody knows whether the step has happened.
+    /// The unanswered grant, also of an uncertain step.
     #[must_use]
     pub fn grant(&self) -> Option<&Working> {
         self.as_working()
@@ -162,7 +160,7 @@ impl StepPhase {
         }
     }
 
-    /// The word for it.
+    /// Its status on the wire.
     #[must_use]
     pub const fn status(&self) -> StepStatus {
         match self {
@@ -216,8 +214,7 @@ impl Step {
         }
     }
 
-    /// Whether its current dispatch has said that it parks: it ends by itself, and nothing of it is
-    /// lost with its worker.
+    /// Whether its current dispatch has asked to park. It ends by itself, so nothing is lost with its worker.
     #[must_use]
     pub fn is_parking(&self) -> bool {
         let asked = self.open_question().map(|open| open.mode);

@@ -1,7 +1,7 @@
-//! What the tool of a step asks people while it runs (S3-R2), and what they said.
+//! The questions that the tool of a step asks people while it runs (S3-R2), and their answers.
 //!
-//! It stands beside the phase: a question outlives the dispatch that asked it, so that the next one,
-//! asking by the same key, finds it.
+//! They are beside the phase, because a question outlives its dispatch. The next dispatch asks by the same
+//! key and finds it.
 
 use std::sync::Arc;
 
@@ -18,13 +18,14 @@ pub const QUESTIONS_MAX: usize = 16;
 /// The questions of a step's tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Questions {
-    /// The one that nobody has answered, of a tool that has not parked: one at a time.
+    /// The open question of a tool that has not parked. A tool asks one question at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Box<OpenQuestion>>,
     /// Those that are answered, oldest first; each answer is a value of the run ([`answer_name`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<AnsweredQuestion>,
-    /// How long the current dispatch has waited for people, in milliseconds: no working time.
+    /// How long the current dispatch has waited for people, in milliseconds. It does not count as working
+    /// time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub blocked_ms: u64,
 }
@@ -37,7 +38,7 @@ const fn is_zero(ms: &u64) -> bool {
     *ms == 0
 }
 
-/// A question that nobody has answered.
+/// An open question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenQuestion {
     /// Its name within the step.
@@ -68,7 +69,7 @@ pub fn answer_name(hold: u32) -> String {
 }
 
 impl Questions {
-    /// Whether nothing was ever asked.
+    /// Whether there was never a question.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.open.is_none() && self.answered.is_empty() && self.blocked_ms == 0

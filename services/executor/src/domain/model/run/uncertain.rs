@@ -15,7 +15,7 @@ pub struct Uncertain {
     pub hold: HoldId,
     /// Since when it is asked.
     pub since: DateTime<Utc>,
-    /// What a person said while the run was paused: takes effect on resume.
+    /// The answer that came while the run was paused. It takes effect on resume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answered>,
     /// Whether the handoff service has refused a first question: this one has a fixed text and no context.
@@ -23,7 +23,7 @@ pub struct Uncertain {
     pub is_minimal: bool,
 }
 
-/// What a person said of an uncertain step.
+/// A person's answer about an uncertain step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
     /// Which of the options.
@@ -31,15 +31,15 @@ pub struct Answered {
     pub by: String,
 }
 
-/// What there is to say of an uncertain step.
+/// The possible answers about an uncertain step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
-    /// It happened: the step is complete, without a result.
+    /// It happened. The step is complete, without a result.
     ItHappened,
-    /// It did not, or twice does no harm: it is dispatched anew.
+    /// It did not happen, or a repetition does no harm. The step is dispatched again.
     RunAgain,
-    /// Nobody can tell: the step fails.
+    /// It is not known: the step fails.
     GiveUp,
 }
 
@@ -47,7 +47,7 @@ impl Choice {
     /// Every option, in the order in which people are shown them.
     pub const ALL: [Self; 3] = [Self::ItHappened, Self::RunAgain, Self::GiveUp];
 
-    /// The word in questions and answers.
+    /// The option in questions and answers.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
