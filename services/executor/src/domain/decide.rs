@@ -6,7 +6,6 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_decision::Decider;
-use holdpoint_ids::{RunId, UserName, Workspace};
 
 use crate::domain::commands::apply_agent::apply_agent;
 use crate::domain::commands::cancel_run::cancel_run;
@@ -165,10 +164,7 @@ pub fn decide(
             workspace,
             contact: id,
             input,
-        } => {
-            let known = state.and_then(Aggregate::as_contact);
-            change_contact(known, workspace, id, input)
-        }
+        } => change_contact(state.and_then(Aggregate::as_contact), workspace, id, input),
         Input::Scope {
             workspace,
             agent,
@@ -191,17 +187,14 @@ pub fn decide(
             workspace,
             name,
             input,
-        } => {
-            let known = state.and_then(Aggregate::as_tool);
-            change_tool(known, workspace, name, input)
-        }
+        } => change_tool(state.and_then(Aggregate::as_tool), workspace, name, input),
         Input::OnBehalfOf {
             workspace,
             user,
             input,
         } => {
             let need = Need::User(workspace.clone(), user.clone());
-            require_active_user(state, (need, user), input, lookup, now)
+            require_active_user(state, need, input, lookup, now)
         }
         Input::Users(facts) => decided(
             Aggregate::Users,
@@ -213,50 +206,41 @@ pub fn decide(
             workspace,
             run,
             input,
-        } => {
-            let known = state.and_then(Aggregate::as_run);
-            of_run(known, (workspace, *run), input, lookup, now)
-        }
+        } => match state.and_then(Aggregate::as_run) {
+            Some(known) if known.workspace == *workspace => {
+                let also = || input_needs(known, input);
+                with_scopes_applied(known, also, lookup, now, |run, lookup| {
+                    finish(decide_run(run, input, lookup, now))
+                })
+            }
+            None if is_start(input) => start_run(workspace, *run, input, lookup, now),
+            // A run of another workspace does not exist for this one, but its id is taken.
+            Some(_) if is_start(input) => Err(Undecided::Refused(Refusal::RunIdTaken(*run))),
+            Some(_) | None => Err(Undecided::Refused(Refusal::RunNotFound(*run))),
+        },
     }
 }
 
-/// An input for a run starts it, or is for an existing run of this workspace.
-fn of_run(
-    known: Option<&Run>,
-    (workspace, run): (&Workspace, RunId),
-    input: &RunInput,
-    lookup: LookupFn<'_>,
-    now: DateTime<Utc>,
-) -> Decision {
-    match (known, input) {
-        (None, RunInput::Start { .. }) => start_run(workspace, run, input, lookup, now),
-        (Some(known), _) if known.workspace == *workspace => {
-            let also = || input_needs(known, input);
-            with_scopes_applied(known, also, lookup, now, |run, lookup| {
-                finish(decide_run(run, input, lookup, now))
-            })
-        }
-        (Some(_), RunInput::Start { .. }) => Err(Undecided::Refused(Refusal::RunIdTaken(run))),
-        (Some(_) | None, _) => Err(Undecided::Refused(Refusal::RunNotFound(run))),
-    }
+const fn is_start(input: &RunInput) -> bool {
+    matches!(input, RunInput::Start { .. })
 }
 
 /// A command counts while its user is active: it may have waited. The gateway knows users that this copy does
 /// not have yet.
 fn require_active_user(
     state: Option<&Aggregate>,
-    (need, user): (Need, &UserName),
+    need: Need,
     input: &Input,
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
-    match lookup(&need) {
-        Lookup::Found(Fact::User(false)) => {
+    match (lookup(&need), &need) {
+        (Lookup::Found(Fact::User(false)), Need::User(_, user)) => {
             Err(Undecided::Refused(Refusal::Disabled(user.clone())))
         }
-        Lookup::Found(_) | Lookup::Missing => decide(state, input, lookup, now),
+        (Lookup::Found(_) | Lookup::Missing, _) => decide(state, input, lookup, now),
         // Loaded together with the needs of the command.
-        Lookup::NotLoaded => match decide(state, input, lookup, now) {
+        (Lookup::NotLoaded, _) => match decide(state, input, lookup, now) {
             Err(Undecided::NeedsMore(mut needs)) => {
                 needs.push(need);
                 Err(Undecided::NeedsMore(needs))
@@ -305,10 +289,7 @@ fn decide_run<'a>(
             step,
             dispatch,
             question,
-        } => {
-            let from = (step.as_deref(), *dispatch);
-            request_input(transition, by, from, question)
-        }
+        } => request_input(transition, by, step.as_deref(), *dispatch, question),
         RunInput::StepParks {
             step,
             dispatch,

@@ -14,7 +14,7 @@ use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::{Map, Value};
 
-use crate::domain::model::run::person_hold::HoldClosure;
+use crate::domain::model::run::HoldClosure;
 use crate::domain::model::scope::Cursor;
 use crate::domain::need::Key;
 

@@ -7,7 +7,7 @@ use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName, UserName};
 
 use crate::domain::definition::Fault;
 use crate::domain::model::contact::CONTACT_BYTES_MAX;
-use crate::domain::model::run::tool_questions::QUESTIONS_MAX;
+use crate::domain::model::run::QUESTIONS_MAX;
 use crate::domain::model::scope::CHANGES_MAX;
 
 /// Longest reason of a cancellation, in characters.

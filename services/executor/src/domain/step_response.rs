@@ -6,8 +6,7 @@ use holdpoint_contracts::run::{ActionResult, HoldKind};
 use serde_json::{Value, json};
 
 use crate::domain::error_text::ERROR_CHARS_MAX;
-use crate::domain::model::run::person_hold::{Deadline, PersonHold};
-use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::run::{Deadline, PersonHold, StepPhase};
 use crate::domain::model::time::millis_between;
 
 /// What a handoff step knows of itself from the beginning (S0-T1).

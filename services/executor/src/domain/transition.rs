@@ -10,8 +10,7 @@ use serde_json::Value;
 
 use crate::domain::decision::{Lookup, LookupFn, Undecided};
 use crate::domain::effect::{Effect, Reply};
-use crate::domain::model::run::step::{Step, StepPhase};
-use crate::domain::model::run::{Phase, Run};
+use crate::domain::model::run::{Phase, Run, Step, StepPhase};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::need::{Fact, Need, PlanFact};
 use crate::domain::refusal::Refusal;

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::domain::decision::Undecided;
 use crate::domain::effect::Reply;
-use crate::domain::model::run::person_hold::{HoldClosure, Ownership, PersonHold};
-use crate::domain::model::run::step::StepPhase;
-use crate::domain::model::run::uncertain::{Answered, Choice, Uncertain};
+use crate::domain::model::run::{
+    Answered, Choice, HoldClosure, Ownership, PersonHold, StepPhase, Uncertain,
+};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::close_person_hold::apply_closure;
 use crate::domain::rules::end_person_step::{answer_text, step_of_hold};

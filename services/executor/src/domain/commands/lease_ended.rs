@@ -3,7 +3,7 @@
 use holdpoint_ids::NodeName;
 
 use crate::domain::effect::Reply;
-use crate::domain::model::run::step::{Step, StepPhase};
+use crate::domain::model::run::{Step, StepPhase};
 use crate::domain::rules::next_steps::redispatch_step;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::tool_questions::park_tool;

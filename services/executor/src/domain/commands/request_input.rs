@@ -17,9 +17,9 @@ use sha2::{Digest, Sha256};
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::model::plan::person_steps::whom;
-use crate::domain::model::run::person_hold::NewPersonHold;
-use crate::domain::model::run::step::StepPhase;
-use crate::domain::model::run::tool_questions::{OpenQuestion, QUESTIONS_MAX, answer_name};
+use crate::domain::model::run::{
+    NewPersonHold, OpenQuestion, QUESTIONS_MAX, StepPhase, answer_name,
+};
 use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
@@ -32,20 +32,21 @@ const KEY_DIGITS: usize = 16;
 pub(crate) fn request_input<'a>(
     mut transition: RunTransition<'a>,
     by: &Actor,
-    from: (Option<&str>, Option<u64>),
+    step: Option<&str>,
+    dispatch: Option<u64>,
     asked: &ToolQuestion,
 ) -> RunDecision<'a> {
     let wrong = faults::faults(asked);
     if !wrong.is_empty() {
         return Err(Undecided::Refused(Refusal::InvalidQuestion(wrong)));
     }
-    let index = asking_step(&transition, from)?;
+    let index = asking_step(&transition, step, dispatch)?;
     let key = question_key(asked);
     if let Some(known) = known_question(&transition, index, &key)? {
         return Ok(RunOutcome::Unchanged(Reply::Asked(Box::new(known))));
     }
-    check_may_ask(&transition, index, from.1.is_some())?;
-    let id = open_question(&mut transition, index, by, (&key, asked))?;
+    check_may_ask(&transition, index, dispatch.is_some())?;
+    let id = open_question(&mut transition, index, by, &key, asked)?;
     let answer = match known_question(&transition, index, &key)? {
         Some(asked) => asked,
         None => return Err(Undecided::Refused(Refusal::SpecMissing(id))),
@@ -56,12 +57,13 @@ pub(crate) fn request_input<'a>(
 /// The step that asks. An outdated dispatch cannot ask.
 fn asking_step(
     transition: &RunTransition<'_>,
-    (step, dispatch): (Option<&str>, Option<u64>),
+    step: Option<&str>,
+    dispatch: Option<u64>,
 ) -> Result<usize, Undecided> {
     let run = &transition.run;
-    let nobody = |why: String| Err(Undecided::Refused(Refusal::NoStepRunning(run.id, why)));
+    let refused = |why: String| Err(Undecided::Refused(Refusal::NoStepRunning(run.id, why)));
     if run.is_final() {
-        return nobody(format!("it is {}", run.status()));
+        return refused(format!("it is {}", run.status()));
     }
     let Some(id) = step else {
         let steps = run.steps.iter().enumerate();
@@ -69,7 +71,7 @@ fn asking_step(
             .filter(|(_, step)| matches!(step.phase, StepPhase::Working(_)))
             .collect();
         return match working.as_slice() {
-            [] => nobody("nothing of it is with a worker".to_owned()),
+            [] => refused("nothing of it is with a worker".to_owned()),
             [(index, _)] => Ok(*index),
             many => {
                 let ids = many.iter().map(|(_, step)| step.id.clone());
@@ -80,7 +82,7 @@ fn asking_step(
     let index = transition.position(id)?;
     let current = transition.step(index).map(|step| step.dispatch);
     match dispatch {
-        Some(asks) if current != Some(asks) => nobody(format!(
+        Some(asks) if current != Some(asks) => refused(format!(
             "dispatch {asks} of `{id}` counts no more, it was taken over or has ended"
         )),
         Some(_) | None => Ok(index),
@@ -184,7 +186,8 @@ fn open_question(
     transition: &mut RunTransition<'_>,
     index: usize,
     by: &Actor,
-    (key, asked): (&str, &ToolQuestion),
+    key: &str,
+    asked: &ToolQuestion,
 ) -> Result<HoldId, Undecided> {
     let plan = transition.plan()?;
     let tool = plan.plan.steps.get(index).map(|it| it.action.describe());

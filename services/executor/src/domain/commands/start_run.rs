@@ -14,9 +14,9 @@ use crate::domain::effect::Reply;
 use crate::domain::input::RunInput;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::plan::OnPause;
-use crate::domain::model::run::step::{Step, StepPhase};
-use crate::domain::model::run::tool_questions::Questions;
-use crate::domain::model::run::{LABEL_CHARS_MAX, LABELS_MAX, Phase, Run};
+use crate::domain::model::run::{
+    LABEL_CHARS_MAX, LABELS_MAX, Phase, Questions, Run, Step, StepPhase,
+};
 use crate::domain::model::scope::AppliedScopes;
 use crate::domain::need::{INPUT, Need};
 use crate::domain::refusal::Refusal;

@@ -4,8 +4,7 @@ use holdpoint_contracts::steps::Grant;
 use holdpoint_ids::NodeName;
 
 use crate::domain::effect::Reply;
-use crate::domain::model::run::grant::Working;
-use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::run::{StepPhase, Working};
 use crate::domain::model::time::millis_between;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition};
 

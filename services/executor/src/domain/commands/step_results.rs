@@ -13,7 +13,7 @@ use crate::domain::effect::{Effect, Reply};
 use crate::domain::error_text::{raw, sanitised};
 use crate::domain::model::contact::{SUBJECT_CHARS_MAX, cleaned};
 use crate::domain::model::plan::Action;
-use crate::domain::model::run::step::{LATE_RESULTS_MAX, StepPhase};
+use crate::domain::model::run::{LATE_RESULTS_MAX, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::start_next_steps;

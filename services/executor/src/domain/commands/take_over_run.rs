@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::definition::people::is_whom;
 use crate::domain::model::plan::person_steps::Handoff;
-use crate::domain::model::run::person_hold::{NewPersonHold, Ownership, PersonHold};
+use crate::domain::model::run::{NewPersonHold, Ownership, PersonHold};
 use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
-use crate::domain::rules::handoff_spec::{handoff_spec, load_briefing};
+use crate::domain::rules::handoff_spec::{Offer, handoff_spec, load_briefing};
 use crate::domain::rules::open_hold::{next_hold_id, open_hold};
 use crate::domain::rules::take_over::{load_running_step_needs, revoke_steps};
 use crate::domain::rules::timers::freeze_timers;
@@ -26,7 +26,7 @@ pub(crate) fn open_takeover_hold(
 ) -> Result<PersonHold, Undecided> {
     let plan = transition.plan()?;
     let mut unknown = Vec::new();
-    let story = load_briefing(transition, &plan, &mut unknown);
+    let briefing = load_briefing(transition, &plan, &mut unknown);
     // The needs of the revoked steps are loaded with it.
     if let Err(Undecided::NeedsMore(more)) = load_running_step_needs(transition) {
         unknown.extend(more);
@@ -58,17 +58,17 @@ pub(crate) fn open_takeover_hold(
         policies: Vec::new(),
     };
     let id = next_hold_id(&mut transition.run);
-    let said = (
-        &handoff,
-        to.as_slice(),
-        message.as_str(),
-        contact.as_ref(),
-        story,
-    );
+    let offer = Offer {
+        id,
+        to: &to,
+        message: &message,
+        contact: contact.as_deref(),
+        briefing,
+    };
     // It belongs to no step of the plan.
     let spec = HoldSpec {
         reason: Some(OPERATOR_TAKEOVER.to_owned()),
-        ..handoff_spec(transition, usize::MAX, id, said)
+        ..handoff_spec(transition, usize::MAX, &handoff, offer)
     };
     let opened = NewPersonHold {
         kind: HoldKind::Handoff,

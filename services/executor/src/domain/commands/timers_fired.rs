@@ -6,7 +6,7 @@ use holdpoint_ids::HoldId;
 use serde_json::json;
 
 use crate::domain::effect::Reply;
-use crate::domain::model::run::timer_hold::Timer;
+use crate::domain::model::run::Timer;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::timers::end_wait;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};

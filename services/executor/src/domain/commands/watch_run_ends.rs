@@ -74,7 +74,7 @@ fn changed_workspace(known: WorkspaceScope, watch: EndsWatch, answer: Reply) -> 
 
 /// Subscribes to the end of a run. A run that has ended does not change, and the reply is its end.
 pub(crate) fn watch_run<'a>(mut transition: RunTransition<'a>) -> RunDecision<'a> {
-    let ended = run_end(&transition.run, None, (0, 0)).map(Box::new);
+    let ended = run_end(&transition.run, None, 0, 0).map(Box::new);
     let is_known = ended.is_some() || transition.run.watched;
     let answer = Reply::Watched(RunEndWatched { ended });
     if is_known {

@@ -11,8 +11,13 @@ pub mod tool_questions;
 pub mod uncertain;
 
 pub use grant::{Dispatched, Working};
-pub use step::{Step, StepPhase};
+pub use person_hold::{
+    Deadline, HoldClosure, INTERVENTION, NewPersonHold, Ownership, PersonHold, condition_name,
+    spec_name,
+};
+pub use step::{LATE_RESULTS_MAX, Step, StepPhase};
 pub use timer_hold::{Hold, Timer};
+pub use tool_questions::{AnsweredQuestion, OpenQuestion, QUESTIONS_MAX, Questions, answer_name};
 pub use uncertain::{Answered, Choice, Uncertain};
 
 use std::collections::BTreeMap;
@@ -28,7 +33,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::model::plan::OnPause;
-use crate::domain::model::run::person_hold::{Ownership, PersonHold};
 use crate::domain::model::scope::AppliedScopes;
 
 impl Run {

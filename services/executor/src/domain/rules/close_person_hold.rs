@@ -10,7 +10,7 @@ use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::run::person_hold::{HoldClosure, PersonHold};
+use crate::domain::model::run::{HoldClosure, PersonHold};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::end_person_step::{
     answer_text, complete_person_step, fail_on_timeout, fail_refused, skip_on_timeout,
@@ -87,7 +87,7 @@ fn close_question(
 ) -> Result<(), Undecided> {
     match closing.outcome {
         HoldOutcome::Answered => {
-            answer_question(transition, index, on, (&closing.data, &closing.by))?;
+            answer_question(transition, index, on, &closing.data, &closing.by)?;
         }
         HoldOutcome::Timeout => {
             let spec = load_spec(transition, on.id)?;
@@ -104,7 +104,7 @@ fn close_question(
                     );
                     let step = transition.step(index).map(|step| step.id.clone());
                     transition.event(EventType::InputAnswered, step.as_deref(), message, data);
-                    answer_question(transition, index, on, (&answer, by))?;
+                    answer_question(transition, index, on, &answer, by)?;
                 }
                 OnTimeout::Fail | OnTimeout::Escalate => fail_on_timeout(transition, index, on),
             }
@@ -125,7 +125,8 @@ fn answer_question(
     transition: &mut RunTransition<'_>,
     index: usize,
     on: &PersonHold,
-    (answer, by): (&Value, &str),
+    answer: &Value,
+    by: &str,
 ) -> Result<(), Undecided> {
     let said = answer_text(answer);
     let given = GivenAnswer {
@@ -143,6 +144,6 @@ fn answer_question(
     }
     let data = json!(given);
     let waited_ms = millis_between(on.since, transition.now);
-    complete_person_step(transition, index, (description, data), waited_ms);
+    complete_person_step(transition, index, description, data, waited_ms);
     Ok(())
 }

@@ -5,8 +5,7 @@ use serde_json::json;
 
 use crate::domain::expression::Condition;
 use crate::domain::model::plan::{Action, PlannedStep};
-use crate::domain::model::run::person_hold::condition_name;
-use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::run::{StepPhase, condition_name};
 use crate::domain::need::PlanFact;
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -14,7 +13,8 @@ use crate::domain::transition::{RowData, RunTransition};
 pub(crate) fn record_condition(
     transition: &mut RunTransition<'_>,
     plan: &PlanFact,
-    (id, when): (&str, &str),
+    id: &str,
+    when: &str,
     found: &Condition,
 ) {
     let is_handoff = |step: &PlannedStep| matches!(step.action, Action::Handoff(_));

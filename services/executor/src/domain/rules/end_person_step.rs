@@ -6,8 +6,7 @@ use holdpoint_contracts::history::EventType;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use crate::domain::model::run::person_hold::{HoldClosure, PersonHold};
-use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::run::{HoldClosure, PersonHold, StepPhase};
 use crate::domain::rules::fail_step::{HUMAN_TIMEOUT, fail_step};
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
@@ -28,7 +27,8 @@ pub(crate) fn step_of_hold(transition: &RunTransition<'_>, hold: HoldId) -> Opti
 pub(crate) fn complete_person_step(
     transition: &mut RunTransition<'_>,
     index: usize,
-    (description, data): (String, Value),
+    description: String,
+    data: Value,
     waited_ms: u64,
 ) {
     let now = transition.now;

@@ -4,7 +4,7 @@ use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::{Failure, FailureClass};
 use serde_json::json;
 
-use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::run::StepPhase;
 use crate::domain::transition::{RowData, RunTransition, ToolError};
 
 /// The class of a failure.

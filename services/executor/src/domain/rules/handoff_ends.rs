@@ -7,7 +7,7 @@ use holdpoint_contracts::instant;
 use serde_json::{Value, json};
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::run::person_hold::{HoldClosure, INTERVENTION, PersonHold};
+use crate::domain::model::run::{HoldClosure, INTERVENTION, PersonHold};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::end_person_step::{
     complete_person_step, completion, fail_on_timeout, fail_refused, skip_on_timeout, step_of_hold,
@@ -37,7 +37,7 @@ pub(crate) fn end_handoff(
             record_completion(transition, on, closing, &done);
             add_completion(&mut data, &done, closing);
             let description = completion_text(&done, &closing.by);
-            complete_person_step(transition, index, (description, data), waited_ms);
+            complete_person_step(transition, index, description, data, waited_ms);
             if done.disposition == Disposition::Finish {
                 finish_run(transition, &closing.by);
             }
@@ -57,7 +57,7 @@ pub(crate) fn end_handoff(
                         fields.insert("by".to_owned(), "timeout".into());
                     }
                     let description = "It was not completed in time; the run continues.".to_owned();
-                    complete_person_step(transition, index, (description, data), waited_ms);
+                    complete_person_step(transition, index, description, data, waited_ms);
                 }
                 OnTimeout::Skip => skip_on_timeout(transition, index, on),
                 OnTimeout::Fail | OnTimeout::Escalate => fail_on_timeout(transition, index, on),

@@ -11,7 +11,7 @@ use holdpoint_ids::HoldId;
 use serde_json::json;
 
 use crate::domain::model::plan::person_steps::whom;
-use crate::domain::model::run::person_hold::{HoldClosure, Ownership, PersonHold};
+use crate::domain::model::run::{HoldClosure, Ownership, PersonHold};
 use crate::domain::rules::end_person_step::step_of_hold;
 use crate::domain::transition::RunTransition;
 

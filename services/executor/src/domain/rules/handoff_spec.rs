@@ -1,7 +1,5 @@
 //! The specification of a handoff for the person who takes the run over (S0-T2).
 
-use std::sync::Arc;
-
 use holdpoint_contracts::hold::{HoldSpec, Priority, Task};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
@@ -11,8 +9,7 @@ use crate::domain::decision::Lookup;
 use crate::domain::model::contact::ContactActivity;
 use crate::domain::model::plan::person_steps::Handoff;
 use crate::domain::model::plan::{Action, PlannedStep};
-use crate::domain::model::run::person_hold::condition_name;
-use crate::domain::model::run::step::{Step, StepPhase};
+use crate::domain::model::run::{Step, StepPhase, condition_name};
 use crate::domain::need::{Fact, Need, PlanFact};
 use crate::domain::rules::open_hold::steps_left;
 use crate::domain::transition::RunTransition;
@@ -107,23 +104,30 @@ fn step_summary(planned: &PlannedStep, step: &Step) -> StepSummary {
     }
 }
 
-type Offer<'s> = (
-    &'s Handoff,
-    &'s [String],
-    &'s str,
-    Option<&'s Arc<Value>>,
-    HandoffBriefing,
-);
+/// What a handoff offers to its recipients.
+pub(crate) struct Offer<'s> {
+    pub(crate) id: HoldId,
+    pub(crate) to: &'s [String],
+    pub(crate) message: &'s str,
+    pub(crate) contact: Option<&'s Value>,
+    pub(crate) briefing: HandoffBriefing,
+}
 
 pub(crate) fn handoff_spec(
     transition: &RunTransition<'_>,
     index: usize,
-    id: HoldId,
-    said: Offer<'_>,
+    handoff: &Handoff,
+    offer: Offer<'_>,
 ) -> HoldSpec {
-    let (handoff, to, message, contact, mut briefing) = said;
+    let Offer {
+        id,
+        to,
+        message,
+        contact,
+        mut briefing,
+    } = offer;
     let null = Value::Null;
-    let contact = contact.map_or(&null, |contact| contact.as_ref());
+    let contact = contact.unwrap_or(&null);
     let own = transition.step(index).map(|step| step.id.clone());
     add_own_condition(transition, own.as_deref(), &mut briefing.steps);
     let warm_lead = is_warm_lead(handoff.warm_lead, message, contact, &briefing.steps);

@@ -4,7 +4,7 @@ use holdpoint_contracts::hold::HoldSpec;
 use holdpoint_ids::HoldId;
 
 use crate::domain::decision::{Lookup, Undecided};
-use crate::domain::model::run::person_hold::spec_name;
+use crate::domain::model::run::spec_name;
 use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::transition::RunTransition;

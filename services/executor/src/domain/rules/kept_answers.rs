@@ -4,7 +4,7 @@ use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::HoldKind;
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::run::person_hold::{HoldClosure, PersonHold};
+use crate::domain::model::run::{HoldClosure, PersonHold};
 use crate::domain::rules::close_person_hold::apply_closure;
 use crate::domain::rules::end_person_step::completion;
 use crate::domain::rules::uncertain_steps::apply_choice;

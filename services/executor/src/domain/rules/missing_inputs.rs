@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::model::plan::inputs::Inputs;
-use crate::domain::model::run::person_hold::{HoldClosure, NewPersonHold, PersonHold};
+use crate::domain::model::run::{HoldClosure, NewPersonHold, PersonHold};
 use crate::domain::need::{Fact, INPUT, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::fail_step::HUMAN_TIMEOUT;
@@ -102,7 +102,7 @@ pub(crate) fn end_missing_inputs(
         .inputs
         .as_ref()
         .map(|inputs| inputs.missing(&given));
-    store_input(transition, given, (on, closing.by.as_str()));
+    store_input(transition, given, on, &closing.by);
     if let (Some(inputs), Some(missing)) = (&plan.plan.inputs, missing)
         && !missing.is_empty()
     {
@@ -111,7 +111,7 @@ pub(crate) fn end_missing_inputs(
     Ok(())
 }
 
-fn store_input(transition: &mut RunTransition<'_>, given: Value, (on, by): (&PersonHold, &str)) {
+fn store_input(transition: &mut RunTransition<'_>, given: Value, on: &PersonHold, by: &str) {
     transition.value(INPUT.to_owned(), given);
     let data = json!({ "by": by, "hold": on.id });
     let message = format!("{by} gave the missing inputs; the run continues.");

@@ -16,17 +16,14 @@ use crate::domain::effect::Effect;
 use crate::domain::expression;
 use crate::domain::expression::Reference;
 use crate::domain::model::plan::{Action, Seen};
-use crate::domain::model::run::Phase;
-use crate::domain::model::run::person_hold::INTERVENTION;
-use crate::domain::model::run::step::StepPhase;
-use crate::domain::model::run::timer_hold::{Hold, Timer};
+use crate::domain::model::run::{Hold, INTERVENTION, Phase, StepPhase, Timer};
 use crate::domain::model::time::after;
 use crate::domain::need::{Fact, INPUT, Need, PlanFact};
 use crate::domain::rules::conditions::{record_condition, skip_step};
 use crate::domain::rules::dispatch_step::{answer_needs, dispatch_step, tool_need};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::handoff_spec::{HandoffBriefing, load_step_briefing};
-use crate::domain::rules::person_holds::{ask_person, start_handoff};
+use crate::domain::rules::person_holds::{HandoffInputs, ask_person, start_handoff};
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -242,7 +239,7 @@ fn start_step(
     if let Some(when) = &planned.when {
         match expression::evaluate(when, &scope) {
             Ok(condition) => {
-                record_condition(transition, plan, (&planned.id, when), &condition);
+                record_condition(transition, plan, &planned.id, when, &condition);
                 if !condition.holds {
                     return skip_step(transition, index, when, &condition);
                 }
@@ -268,8 +265,12 @@ fn start_step(
         Action::Ask(ask) => ask_person(transition, index, ask, &resolved),
         Action::Handoff(handoff) => {
             let briefing = inputs.briefing.take().unwrap_or_default();
-            let known = (&resolved, inputs.contact.as_ref(), briefing);
-            start_handoff(transition, index, handoff, known);
+            let inputs = HandoffInputs {
+                resolved: &resolved,
+                contact: inputs.contact.as_deref(),
+                briefing,
+            };
+            start_handoff(transition, index, handoff, inputs);
         }
     }
 }

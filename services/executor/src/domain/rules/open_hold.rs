@@ -4,8 +4,7 @@ use holdpoint_contracts::hold::HoldSpec;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use crate::domain::model::run::Run;
-use crate::domain::model::run::person_hold::{NewPersonHold, PersonHold, spec_name};
+use crate::domain::model::run::{NewPersonHold, PersonHold, Run, spec_name};
 use crate::domain::transition::RunTransition;
 
 /// Opens a hold: what it asks is kept as a value, so that every desired state of it says the same.

@@ -4,9 +4,7 @@
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::input::RunInput;
-use crate::domain::model::run::Run;
-use crate::domain::model::run::person_hold::spec_name;
-use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::run::{Run, StepPhase, spec_name};
 use crate::domain::need::{INPUT, Need};
 use crate::domain::rules::dispatch_step::{answer_needs, tool_need};
 use crate::domain::transition::RunTransition;

@@ -11,9 +11,7 @@ use holdpoint_contracts::run::{
 };
 use serde_json::json;
 
-use crate::domain::model::run::Phase;
-use crate::domain::model::run::person_hold::Deadline;
-use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::run::{Deadline, Phase, StepPhase};
 use crate::domain::model::time::{after, millis_between};
 use crate::domain::rules::next_steps::complete_if_ended;
 use crate::domain::rules::timers::{end_wait, freeze_timers, thaw_timers};

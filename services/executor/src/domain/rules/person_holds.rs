@@ -1,7 +1,5 @@
 //! Opens the holds of `ask` and `handoff` steps (S3-R1, S0-AC6).
 
-use std::sync::Arc;
-
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::HoldSpec;
 use holdpoint_contracts::instant;
@@ -9,9 +7,8 @@ use holdpoint_contracts::run::{ActionResult, HoldKind};
 use serde_json::{Value, json};
 
 use crate::domain::model::plan::person_steps::{Ask, Handoff, whom};
-use crate::domain::model::run::person_hold::{NewPersonHold, PersonHold};
-use crate::domain::model::run::step::StepPhase;
-use crate::domain::rules::handoff_spec::{HandoffBriefing, handoff_spec};
+use crate::domain::model::run::{NewPersonHold, PersonHold, StepPhase};
+use crate::domain::rules::handoff_spec::{HandoffBriefing, Offer, handoff_spec};
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
 use crate::domain::rules::resolved_args::{resolve_default, resolve_recipients, resolve_text};
 use crate::domain::step_response::{handoff_data, question_data, success};
@@ -70,9 +67,17 @@ pub(crate) fn ask_person(
         "to": to, "questions": [{ "id": id, "question": question, "schema": answer_form(&spec) }],
     });
     let response = success(description.clone(), question_data(&on), 0);
-    put_on_hold(transition, index, on, (request, response));
+    put_on_hold(transition, index, on, request, response);
     let step = spec.step.as_deref();
     transition.event(EventType::RunAwaitingInput, step, description, data);
+}
+
+/// What a handoff step was resolved to.
+pub(crate) struct HandoffInputs<'s> {
+    /// Recipients and message.
+    pub(crate) resolved: &'s Value,
+    pub(crate) contact: Option<&'s Value>,
+    pub(crate) briefing: HandoffBriefing,
 }
 
 /// Puts a step into its hold.
@@ -80,7 +85,8 @@ fn put_on_hold(
     transition: &mut RunTransition<'_>,
     index: usize,
     on: PersonHold,
-    (request, response): (Value, ActionResult),
+    request: Value,
+    response: ActionResult,
 ) {
     let Some(step) = transition.step_mut(index) else {
         return;
@@ -99,21 +105,23 @@ pub(crate) fn start_handoff(
     transition: &mut RunTransition<'_>,
     index: usize,
     handoff: &Handoff,
-    (resolved, contact, story): (&Value, Option<&Arc<Value>>, HandoffBriefing),
+    inputs: HandoffInputs<'_>,
 ) {
-    let Some(to) = resolve_recipients(transition, index, resolved.get("to")) else {
+    let Some(to) = resolve_recipients(transition, index, inputs.resolved.get("to")) else {
         return;
     };
-    let Some(message) = resolve_text(transition, index, resolved.get("message")) else {
+    let Some(message) = resolve_text(transition, index, inputs.resolved.get("message")) else {
         return;
     };
     let id = next_hold_id(&mut transition.run);
-    let spec = handoff_spec(
-        transition,
-        index,
+    let offer = Offer {
         id,
-        (handoff, &to, &message, contact, story),
-    );
+        to: &to,
+        message: &message,
+        contact: inputs.contact,
+        briefing: inputs.briefing,
+    };
+    let spec = handoff_spec(transition, index, handoff, offer);
     let length_ms = Some(handoff.timeout_ms).filter(|ms| *ms > 0);
     let opened = NewPersonHold {
         kind: HoldKind::Handoff,
@@ -132,7 +140,7 @@ pub(crate) fn start_handoff(
     let description = format!("Handed off to {}.", whom(&to));
     let response = success(description.clone(), data.clone(), 0);
     let deadline = on.deadline().map(instant::write);
-    put_on_hold(transition, index, on, (request, response));
+    put_on_hold(transition, index, on, request, response);
     let step = spec.step.as_deref();
     transition.event(
         EventType::HandoffOffered,

@@ -24,7 +24,7 @@ pub(crate) fn notify_run_end(transition: &RunTransition<'_>) -> Result<Option<Ef
     if of_agent == 0 && of_all == 0 && !run.watched {
         return Ok(None);
     }
-    let end = run_end(run, transition.ended_by.clone(), (of_agent, of_all));
+    let end = run_end(run, transition.ended_by.clone(), of_agent, of_all);
     Ok(end.map(|end| Effect::RunEnded {
         workspace: run.workspace.clone(),
         end: Box::new(end),
@@ -35,7 +35,8 @@ pub(crate) fn notify_run_end(transition: &RunTransition<'_>) -> Result<Option<Ef
 pub(crate) fn run_end(
     run: &Run,
     by: Option<String>,
-    (watch, workspace_watch): (u64, u64),
+    watch: u64,
+    workspace_watch: u64,
 ) -> Option<RunEnded> {
     let ended_at = run.ended_at()?;
     Some(RunEnded {

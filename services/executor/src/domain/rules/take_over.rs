@@ -5,8 +5,7 @@ use holdpoint_contracts::instant;
 use serde_json::json;
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::run::person_hold::{HoldClosure, PersonHold};
-use crate::domain::model::run::step::StepPhase;
+use crate::domain::model::run::{HoldClosure, PersonHold, StepPhase};
 use crate::domain::rules::end_person_step::step_of_hold;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::uncertain_steps::ask_about_step;

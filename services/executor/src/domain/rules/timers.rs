@@ -9,8 +9,7 @@ use holdpoint_contracts::run::ResumeMode;
 use serde_json::json;
 
 use crate::domain::effect::Effect;
-use crate::domain::model::run::step::StepPhase;
-use crate::domain::model::run::timer_hold::{Hold, Timer};
+use crate::domain::model::run::{Hold, StepPhase, Timer};
 use crate::domain::model::time::{after, millis_between};
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};

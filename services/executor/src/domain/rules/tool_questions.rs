@@ -8,8 +8,7 @@ use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::run::step::{Step, StepPhase};
-use crate::domain::model::run::tool_questions::{AnsweredQuestion, OpenQuestion, answer_name};
+use crate::domain::model::run::{AnsweredQuestion, OpenQuestion, Step, StepPhase, answer_name};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::redispatch_step;

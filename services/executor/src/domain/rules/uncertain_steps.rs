@@ -6,9 +6,7 @@ use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::run::grant::Working;
-use crate::domain::model::run::step::StepPhase;
-use crate::domain::model::run::uncertain::{Answered, Choice, Uncertain};
+use crate::domain::model::run::{Answered, Choice, StepPhase, Uncertain, Working};
 use crate::domain::model::time::millis_between;
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::next_steps::{redispatch_step, start_next_steps};

@@ -8,8 +8,7 @@ use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::run::HoldKind;
 
 use crate::domain::model::plan::person_steps::whom;
-use crate::domain::model::run::person_hold::PersonHold;
-use crate::domain::model::run::step::Step;
+use crate::domain::model::run::{PersonHold, Step};
 
 /// Why a passed deadline changed something.
 pub(crate) fn timeout_message(on: &PersonHold) -> String {

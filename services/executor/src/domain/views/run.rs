@@ -11,9 +11,7 @@ use holdpoint_contracts::run::{
 use serde_json::{Value, json};
 
 use crate::domain::model::plan::Plan;
-use crate::domain::model::run::step::StepPhase;
-use crate::domain::model::run::timer_hold::Timer;
-use crate::domain::model::run::{Phase, Run};
+use crate::domain::model::run::{Phase, Run, StepPhase, Timer};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::model::time::millis_between;
 use crate::domain::views::hold_messages::{hold_message, hold_outcome_message};
