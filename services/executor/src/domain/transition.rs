@@ -110,6 +110,15 @@ impl<'a> RunTransition<'a> {
         (self.lookup)(need)
     }
 
+    /// The value of a need; none: it does not exist.
+    pub(crate) fn load_value(&self, need: Need) -> Result<Option<Arc<Value>>, Undecided> {
+        match self.lookup(&need) {
+            Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+            Lookup::Found(Fact::Value(value)) => Ok(Some(value)),
+            Lookup::Missing | Lookup::Found(_) => Ok(None),
+        }
+    }
+
     /// The plan of the run.
     pub(crate) fn plan(&self) -> Result<Arc<PlanFact>, Undecided> {
         let run = &self.run;

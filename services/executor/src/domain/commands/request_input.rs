@@ -14,13 +14,13 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::decision::Undecided;
 use crate::domain::effect::Reply;
 use crate::domain::model::plan::person_steps::whom;
 use crate::domain::model::run::{
     NewPersonHold, OpenQuestion, QUESTIONS_MAX, StepPhase, answer_name,
 };
-use crate::domain::need::{Fact, Need};
+use crate::domain::need::Need;
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
@@ -173,12 +173,10 @@ fn known_question(
 
 fn given_answer(transition: &RunTransition<'_>, hold: HoldId) -> Result<GivenAnswer, Undecided> {
     let need = Need::Value(transition.run.id, answer_name(hold.number));
-    match transition.lookup(&need) {
-        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
-        Lookup::Found(Fact::Value(answer)) => GivenAnswer::deserialize(answer.as_ref())
-            .map_err(|_unreadable| Undecided::Refused(Refusal::SpecMissing(hold))),
-        Lookup::Missing | Lookup::Found(_) => Err(Undecided::Refused(Refusal::SpecMissing(hold))),
-    }
+    let answer = transition.load_value(need)?;
+    answer
+        .and_then(|answer| GivenAnswer::deserialize(answer.as_ref()).ok())
+        .ok_or(Undecided::Refused(Refusal::SpecMissing(hold)))
 }
 
 /// Opens the question beside the phase of its step.

@@ -13,7 +13,7 @@ use holdpoint_contracts::run::{HoldKind, LeaseAction, LeaseEvent};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use crate::domain::decision::{Decided, Decision, Lookup, Outcome, Undecided};
+use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::lease::Lease;
 use crate::domain::model::run::{Choice, PersonHold, Run, Step, StepPhase, Uncertain, Working};
@@ -259,11 +259,8 @@ fn question_spec(
         return Ok(minimal);
     }
     let need = Need::Request(transition.run.id, step.id.clone());
-    let args = match transition.lookup(&need) {
-        Lookup::NotLoaded => return Err(Undecided::NeedsMore(vec![need])),
-        Lookup::Found(Fact::Value(args)) => shown_args(&args),
-        Lookup::Missing | Lookup::Found(_) => Value::Null,
-    };
+    let args = transition.load_value(need)?;
+    let args = args.map_or(Value::Null, |args| shown_args(&args));
     let plan = transition.plan()?;
     let planned = plan.plan.steps.iter().find(|planned| planned.id == step.id);
     let tool = planned.and_then(|planned| planned.action.tool());

@@ -1,17 +1,15 @@
 //! What a run must know before its first step (S2-R12, S2-R16).
 
-use std::sync::Arc;
-
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{Failure, FailureClass, HoldKind};
 use serde_json::{Map, Value, json};
 
-use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::decision::Undecided;
 use crate::domain::model::plan::inputs::Inputs;
 use crate::domain::model::run::{HoldClosure, NewPersonHold, PersonHold};
-use crate::domain::need::{Fact, INPUT, Need};
+use crate::domain::need::{INPUT, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::fail_step::HUMAN_TIMEOUT;
 use crate::domain::rules::open_hold::{next_hold_id, open_hold};
@@ -124,12 +122,9 @@ fn merge_answers(
     answers: &Map<String, Value>,
 ) -> Result<Value, Undecided> {
     let need = Need::Value(transition.run.id, INPUT.to_owned());
-    let given = match transition.lookup(&need) {
-        Lookup::NotLoaded => return Err(Undecided::NeedsMore(vec![need])),
-        Lookup::Found(Fact::Value(given)) => given,
-        Lookup::Missing | Lookup::Found(_) => Arc::new(Value::Null),
-    };
-    let mut fields = given.as_object().cloned().unwrap_or_default();
+    let given = transition.load_value(need)?;
+    let given = given.as_ref().and_then(|given| given.as_object());
+    let mut fields = given.cloned().unwrap_or_default();
     fields.extend(answers.clone());
     Ok(Value::Object(fields))
 }

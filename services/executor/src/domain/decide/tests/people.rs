@@ -115,7 +115,7 @@ fn time_up_fails_skips_or_takes_the_default() {
     assert!(
         failure
             .message
-            .contains("@user.owner answered within 5 minutes"),
+            .contains("@user.owner did not answer within 5 minutes"),
         "S3-R1, the default time: {}",
         failure.message
     );
