@@ -29,17 +29,17 @@ use crate::domain::model::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
 use lines::Lines;
 use step::Draft;
 
-use diagnostics::{Place, Review, is_name, plain, shown};
+use diagnostics::{AgentChecker, Place, is_name, plain, shown};
 
 pub(crate) use crate::domain::nearest_names::nearest;
-pub use diagnostics::{Fault, MAX_NAME, MAX_STEPS, MAX_TEXT};
+pub use diagnostics::{AgentDiagnostic, MAX_NAME, MAX_STEPS, MAX_TEXT};
 
 impl Plan {
     /// Reads an agent, YAML or JSON, and compiles it.
     ///
     /// # Errors
-    /// Every [`Fault`] that was found (422 `invalid_agent`).
-    pub fn compile(text: &str) -> Result<Self, Vec<Fault>> {
+    /// Every [`AgentDiagnostic`] that was found (422 `invalid_agent`).
+    pub fn compile(text: &str) -> Result<Self, Vec<AgentDiagnostic>> {
         compile(text)
     }
 }
@@ -52,11 +52,11 @@ const MAX_AGENT_PLACEHOLDERS: usize = 5_000;
 /// Reads an agent, YAML or JSON, and compiles it.
 ///
 /// # Errors
-/// Every [`Fault`] that was found, in the order of the text; at most 100 and one that counts the
+/// Every [`AgentDiagnostic`] that was found, in the order of the text; at most 100 and one that counts the
 /// rest.
-pub(super) fn compile(text: &str) -> Result<Plan, Vec<Fault>> {
+pub(super) fn compile(text: &str) -> Result<Plan, Vec<AgentDiagnostic>> {
     let fields = read::agent(text).map_err(|fault| vec![fault])?;
-    let mut review = Review {
+    let mut review = AgentChecker {
         lines: Lines::of(text),
         faults: Vec::new(),
         has_more: false,
@@ -69,7 +69,7 @@ pub(super) fn compile(text: &str) -> Result<Plan, Vec<Fault>> {
     }
 }
 
-impl Review<'_> {
+impl AgentChecker<'_> {
     fn agent(&mut self, fields: &Map<String, Value>) -> Option<Plan> {
         for name in fields.keys() {
             if self.is_full() {

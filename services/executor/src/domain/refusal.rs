@@ -5,7 +5,7 @@ use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName, UserName};
 
-use crate::domain::definition::Fault;
+use crate::domain::definition::AgentDiagnostic;
 use crate::domain::model::contact::CONTACT_BYTES_MAX;
 use crate::domain::model::run::QUESTIONS_MAX;
 use crate::domain::model::scope::CHANGES_MAX;
@@ -16,8 +16,8 @@ pub const REASON_CHARS_MAX: usize = 2_000;
 /// Why an input changes nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Refusal {
-    /// The agent's text is wrong; every fault that was found.
-    InvalidAgent(Vec<Fault>),
+    /// The agent's text is wrong; every error that was found.
+    InvalidAgent(Vec<AgentDiagnostic>),
     /// The text names another agent than the command.
     OtherAgent { asked: AgentName, said: String },
     /// The user of the command was disabled before it was decided.
@@ -97,7 +97,7 @@ impl Refusal {
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::InvalidAgent(faults) => invalid_agent(faults),
+            Self::InvalidAgent(errors) => invalid_agent(errors),
             Self::OtherAgent { asked, said } => Problem::invalid_body(format!(
                 "the text defines agent `{said}`, and the command names agent `{asked}`"
             )),
@@ -143,10 +143,10 @@ impl Refusal {
             Self::MissingInput(names) => missing_input(names),
             Self::NoStepRunning(run, why) => no_step_running(*run, why),
             Self::WhichStep(steps) => which_step(steps),
-            Self::InvalidQuestion(faults) => invalid_question(faults),
+            Self::InvalidQuestion(errors) => invalid_question(errors),
             Self::QuestionOpen(hold, key) => question_open(*hold, key),
             Self::TooManyQuestions(step) => too_many_questions(step),
-            Self::InvalidInput(faults) => invalid_input(faults),
+            Self::InvalidInput(errors) => invalid_input(errors),
             Self::Disabled(user) => disabled(user),
             Self::AlreadyTaken(run, by) => already_taken(*run, by),
             Self::NoPerson(actor) => no_person(actor),
@@ -240,13 +240,13 @@ fn which_step(steps: &[String]) -> Problem {
     .with_errors(vec![field_error("step", "say which step asks")])
 }
 
-fn invalid_question(faults: &[FieldError]) -> Problem {
-    let said = faults.iter().map(|fault| {
-        let pointer = fault.pointer.as_deref().unwrap_or_default();
-        format!("{pointer}: {}", fault.message)
+fn invalid_question(errors: &[FieldError]) -> Problem {
+    let said = errors.iter().map(|error| {
+        let pointer = error.pointer.as_deref().unwrap_or_default();
+        format!("{pointer}: {}", error.message)
     });
     let said: Vec<_> = said.collect();
-    Problem::invalid_body(said.join("; ")).with_errors(faults.to_vec())
+    Problem::invalid_body(said.join("; ")).with_errors(errors.to_vec())
 }
 
 fn question_open(hold: HoldId, key: &str) -> Problem {
@@ -302,8 +302,8 @@ fn missing_input(names: &[String]) -> Problem {
     .with_errors(names.iter().map(said).collect())
 }
 
-fn invalid_input(faults: &[FieldError]) -> Problem {
-    let errors = faults.iter().map(|fault| fault.clone().under("/input"));
+fn invalid_input(errors: &[FieldError]) -> Problem {
+    let errors = errors.iter().map(|error| error.clone().under("/input"));
     Problem::new(
         422,
         "invalid_input",
@@ -329,22 +329,22 @@ fn contact_too_large(id: &ContactId, bytes: usize) -> Problem {
     )
 }
 
-/// 422 `invalid_agent`: says what, where and what was perhaps meant, for each fault.
+/// 422 `invalid_agent`: says what, where and what was perhaps meant, for each error.
 #[must_use]
-pub fn invalid_agent(faults: &[Fault]) -> Problem {
-    let detail = match faults {
+pub fn invalid_agent(errors: &[AgentDiagnostic]) -> Problem {
+    let detail = match errors {
         [only] => only.message.clone(),
-        _ => format!("the agent has {} errors", faults.len()),
+        _ => format!("the agent has {} errors", errors.len()),
     };
-    let errors = faults
+    let errors = errors
         .iter()
-        .map(|fault| FieldError {
-            line: fault.line,
-            step: fault.step.clone(),
+        .map(|error| FieldError {
+            line: error.line,
+            step: error.step.clone(),
             pointer: None,
-            text: fault.text.clone(),
-            message: fault.message.clone(),
-            nearest: fault.nearest.clone(),
+            text: error.text.clone(),
+            message: error.message.clone(),
+            nearest: error.nearest.clone(),
         })
         .collect();
     Problem::new(422, "invalid_agent", detail).with_errors(errors)

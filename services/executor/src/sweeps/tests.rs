@@ -9,9 +9,9 @@ use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::RunId;
 use holdpoint_testkit::{NatsProcess, until};
 
-use super::leases::{HEARD_AGAIN_WITHIN, LeaseStatus, Leases, lease_status};
+use super::leases::{HEARD_AGAIN_WITHIN, Leases};
 use super::redispatch::is_turn;
-use crate::domain::{Lease, Node};
+use crate::domain::{Lease, LeaseStatus, Node, lease_status};
 
 fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)

@@ -20,7 +20,7 @@ const MAX_FAULTS: usize = 100;
 
 /// One thing that is wrong with an agent: an entry of `errors` in the 422.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Fault {
+pub struct AgentDiagnostic {
     /// Line in the text, from 1, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
@@ -45,20 +45,20 @@ pub(super) enum Place<'a> {
 }
 
 /// One pass over an agent that collects faults.
-pub(super) struct Review<'t> {
+pub(super) struct AgentChecker<'t> {
     pub(super) lines: Lines<'t>,
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<AgentDiagnostic>,
     /// There are more faults than are answered.
     pub(super) has_more: bool,
     /// Placeholders of the steps so far.
     pub(super) placeholders: usize,
 }
 
-impl Review<'_> {
+impl AgentChecker<'_> {
     /// All faults, and a last one if the review ended early.
-    pub(super) fn answer(mut self) -> Vec<Fault> {
+    pub(super) fn answer(mut self) -> Vec<AgentDiagnostic> {
         if self.has_more {
-            self.faults.push(Fault {
+            self.faults.push(AgentDiagnostic {
                 line: None,
                 step: None,
                 text: String::new(),
@@ -91,7 +91,7 @@ impl Review<'_> {
             message,
             nearest,
         } = complaint;
-        self.faults.push(Fault {
+        self.faults.push(AgentDiagnostic {
             line,
             step,
             text,

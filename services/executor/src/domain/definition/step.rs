@@ -8,7 +8,7 @@ use std::time::Duration;
 use holdpoint_contracts::duration::{self, MAX_WAIT};
 use serde_json::{Map, Value};
 
-use super::diagnostics::{MAX_STEPS, Place, Review, is_name, plain, shown};
+use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, plain, shown};
 use super::fields;
 use crate::domain::expression::Diagnostic;
 use crate::domain::model::plan::Action;
@@ -36,7 +36,7 @@ pub(super) fn default_id(at: usize) -> String {
     format!("step-{:02}", at + 1)
 }
 
-impl Review<'_> {
+impl AgentChecker<'_> {
     /// Reads the step at a position, from 0.
     pub(super) fn draft(&mut self, at: usize, step: &Value) -> Draft {
         let Value::Object(step) = step else {
@@ -119,7 +119,7 @@ fn id_complaint(id: &str, at: usize) -> Option<String> {
 
 /// A step while its fields are read.
 pub(super) struct One<'r, 't> {
-    review: &'r mut Review<'t>,
+    review: &'r mut AgentChecker<'t>,
     at: usize,
     id: &'r str,
 }

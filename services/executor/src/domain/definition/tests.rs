@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::*;
 
-fn faults(text: &str) -> Vec<Fault> {
+fn faults(text: &str) -> Vec<AgentDiagnostic> {
     compile(text).unwrap_err()
 }
 
 /// Each fault as `line step text | message | nearest`, which is what an author reads.
 fn told(text: &str) -> Vec<String> {
-    let show = |fault: Fault| {
+    let show = |fault: AgentDiagnostic| {
         let line = fault
             .line
             .map_or_else(|| "-".to_owned(), |line| line.to_string());

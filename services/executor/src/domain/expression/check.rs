@@ -55,7 +55,7 @@ pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, D
 /// together with all that is wrong.
 #[must_use]
 pub fn check_args(args: &Value, names: Names<'_>) -> CheckedArgs {
-    let mut review = Review {
+    let mut review = PlaceholderChecker {
         names,
         found: BTreeSet::new(),
         complaints: Vec::new(),
@@ -145,14 +145,14 @@ fn later_item() -> Diagnostic {
 }
 
 /// One pass over the arguments of a step when the plan is made.
-struct Review<'a> {
+struct PlaceholderChecker<'a> {
     names: Names<'a>,
     found: BTreeSet<Reference>,
     complaints: Vec<Diagnostic>,
     placeholders: usize,
 }
 
-impl Review<'_> {
+impl PlaceholderChecker<'_> {
     fn value(&mut self, value: &Value) {
         match value {
             Value::String(text) => self.text(text),
