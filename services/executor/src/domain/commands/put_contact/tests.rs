@@ -17,8 +17,12 @@ fn fields(value: Value) -> Map<String, Value> {
     }
 }
 
+fn ada() -> (Workspace, ContactId) {
+    ("acme".parse().unwrap(), "ada".parse().unwrap())
+}
+
 fn give(contact: Option<&Contact>, input: &ContactInput) -> Decision {
-    let (workspace, id) = ("acme".parse().unwrap(), "ada".parse().unwrap());
+    let (workspace, id) = ada();
     change_contact(contact, &workspace, &id, input)
 }
 
