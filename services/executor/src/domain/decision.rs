@@ -5,7 +5,7 @@ use holdpoint_decision as decision;
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::need::{Aggregate, Fact, Need};
 
-/// The executor's rules; [`decide`](super::decide) implements them.
+/// The executor's rules; [`decide`](fn@super::decide) implements them.
 #[derive(Debug)]
 pub struct ExecutorDomain;
 
