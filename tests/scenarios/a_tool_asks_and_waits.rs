@@ -115,7 +115,7 @@ async fn time_up_fails_the_run_and_a_late_answer_is_told_so() {
     assert_eq!(shown["failure"]["class"], "human_timeout", "{shown}");
     assert_eq!(
         shown["failure"]["message"],
-        "step-01: nobody of the workspace's owners answered within 1 hour: Refund 120 EUR?"
+        "step-01: the workspace's owners did not answer within 1 hour: Refund 120 EUR?"
     );
     let (status, late) = respond(&world, &request, "yes").await;
     assert_eq!(

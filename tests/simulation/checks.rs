@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_executor::domain::run::people::Clock;
+use holdpoint_executor::domain::run::person_hold::Deadline;
 use holdpoint_executor::domain::run::{Run, StepPhase};
 use holdpoint_executor::domain::{Aggregate, Effect, Key};
 use holdpoint_ids::RunId;
@@ -165,8 +165,8 @@ impl Checks {
 fn is_due(before: &Run, after: &Run, now: DateTime<Utc>, slow: TimeDelta) {
     for (_, on) in before.people() {
         let due = match on.clock {
-            Clock::Set { due } | Clock::Frozen { due, .. } => due,
-            Clock::None => continue,
+            Deadline::Set { due } | Deadline::Frozen { due, .. } => due,
+            Deadline::None => continue,
         };
         let is_over = after.timed_out.contains(&on.id.number);
         // Its owner counts from its own clock.

@@ -59,7 +59,7 @@ pub(crate) fn leases(
         if before.get(&node.name) == Some(&node.version) {
             inputs.push(Input::Node {
                 node: node.name.clone(),
-                input: NodeInput::Unheard { rev: node.version },
+                input: NodeInput::ProbeTimedOut { rev: node.version },
             });
         }
     }
@@ -70,8 +70,8 @@ pub(crate) fn leases(
     let mut silent = BTreeSet::new();
     for lease in executor.rows.due(now, is_down) {
         match lease_status(lease, nodes.get(&lease.node).copied(), now) {
-            LeaseStatus::Stands => {}
-            LeaseStatus::Ask(rev) => {
+            LeaseStatus::Valid => {}
+            LeaseStatus::ProbeNode(rev) => {
                 silent.insert((lease.node.clone(), rev));
             }
             LeaseStatus::Ended => inputs.push(Input::Run {
@@ -87,7 +87,7 @@ pub(crate) fn leases(
     }
     inputs.extend(silent.into_iter().map(|(node, rev)| Input::Node {
         node,
-        input: NodeInput::Silent { rev },
+        input: NodeInput::HeartbeatMissed { rev },
     }));
     inputs
 }
@@ -121,7 +121,7 @@ pub(crate) fn following(executor: &SimService<Executor>) -> Vec<Input> {
         inputs.extend(places.iter().map(|place| Input::Run {
             workspace: workspace.clone(),
             run: place.run,
-            input: RunInput::Follow,
+            input: RunInput::ApplyScopes,
         }));
         inputs.push(Input::Scope {
             workspace: workspace.clone(),

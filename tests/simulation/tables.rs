@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_executor::Executor;
-use holdpoint_executor::domain::run::after;
+use holdpoint_executor::domain::time::after;
 use holdpoint_executor::domain::{Aggregate, Effect, Fact, Key, Lease, Need};
 use holdpoint_handoff::Handoff;
 use holdpoint_handoff::domain::Aggregate as Asked;
@@ -90,14 +90,14 @@ impl Tables for Executor {
                     let key = (lease.run, lease.step.clone());
                     rows.leases.insert(key, (**lease).clone());
                 }
-                Effect::LeaseOver { run, step } => {
+                Effect::LeaseEnded { run, step } => {
                     rows.leases.remove(&(*run, step.clone()));
                 }
                 _ => {}
             }
         }
         for effect in effects {
-            let Effect::Beaten { working } = effect else {
+            let Effect::LeasesRenewed { working } = effect else {
                 continue;
             };
             for claimed in working {

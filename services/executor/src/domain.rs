@@ -1,11 +1,10 @@
-//! The executor's core: what is true of agents, contacts and runs, and what may become of it.
+//! The executor's core: the state of agents, contacts and runs, and how it may change.
 //!
-//! Pure and total: no clock, no database, no bus. `decide` says what an input does; what it lacks
-//! it names as a [`Need`] and is asked again.
+//! Pure and total: no clock, no database, no bus. `decide` says what an input does. It names the data that
+//! it lacks as a [`Need`] and is called again. Imports point only downward: `decide`, `commands`, `rules`,
+//! then the types of a decision, `views`, and `model`.
 
-pub mod agent;
-pub mod contact;
-pub mod context;
+mod commands;
 pub mod decide;
 pub mod decision;
 pub mod definition;
@@ -13,25 +12,32 @@ pub mod effect;
 mod error_text;
 pub mod expression;
 pub mod input;
+pub mod model;
+mod nearest_names;
 pub mod need;
-pub mod node;
-pub mod plan;
 pub mod refusal;
-pub mod run;
-pub mod scope;
+mod rules;
 mod size;
-pub mod tool;
-pub mod view;
+mod step_response;
+mod transition;
+pub mod views;
 
-pub use agent::Agent;
-pub use contact::Contact;
-pub use decide::{Scopes, decide, overlay};
+pub use decide::decide;
 pub use decision::{Decided, Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided};
-pub use effect::{Effect, Lease, Reply, StepRow};
-pub use input::{Input, NodeInput, RunInput, ToolInput};
+pub use effect::{Effect, Reply};
+pub use input::{ContactInput, Input, NodeInput, RunInput, ScopeInput, ToolInput};
+pub use model::agent::Agent;
+pub use model::contact::Contact;
+pub use model::lease::Lease;
+pub use model::node::Node;
+pub use model::run::Run;
+pub use model::scope::WorkspaceScope;
+pub use model::step_row::StepRow;
+pub use model::tool::Tool;
+pub use model::{agent, contact, plan, run, scope, time, tool};
 pub use need::{Aggregate, Fact, Key, Need, PlanFact, RunFact};
-pub use node::Node;
 pub use refusal::Refusal;
-pub use run::Run;
-pub use scope::{ScopeInput, WorkspaceScope};
-pub use tool::Tool;
+pub use rules::lease_expiry::{LeaseStatus, lease_status};
+pub use rules::scope_sync::overlay;
+pub use rules::scopes::Scopes;
+pub use views::run as view;

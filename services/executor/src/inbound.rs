@@ -27,8 +27,8 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use holdpoint_kernel::DecodedCommand;
 use serde_json::Value;
 
-use crate::domain::contact::ContactInput;
-use crate::domain::run::people::HoldClosure;
+use crate::domain::ContactInput;
+use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{Input, NodeInput, RunInput, ToolInput};
 use crate::outbound::NODE_TIMER;
 
@@ -266,7 +266,7 @@ fn timer(workspace: &Workspace, fired: TimerFired) -> Input {
     match node {
         Some(Ok(node)) if workspace.as_str() == subject::SYSTEM_WORKSPACE => Input::Node {
             node,
-            input: NodeInput::Silent { rev },
+            input: NodeInput::HeartbeatMissed { rev },
         },
         Some(_) | None => Input::UnknownTimer { id },
     }

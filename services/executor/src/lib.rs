@@ -25,9 +25,9 @@ use holdpoint_store::{StoreError, migrate, open_readers};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use domain::{LeaseStatus, lease_status};
 pub use inline::InlineTools;
 pub use service::Executor;
-pub use sweeps::{LeaseStatus, lease_status};
 
 /// Connections that answer queries.
 const READERS: u32 = 4;

@@ -25,7 +25,7 @@ use holdpoint_kernel::{
 use serde::Serialize;
 use serde_json::json;
 
-use crate::domain::run::people::HoldClosure;
+use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{Effect, Input, RunInput};
 
 /// How long a step may speak for itself: longer than any tool runs.
@@ -52,13 +52,13 @@ pub(crate) fn messages(effects: &[Effect], key: &StepKey) -> Vec<Outgoing> {
             | Effect::Step(_)
             | Effect::Timer { .. }
             | Effect::Hold { .. }
-            | Effect::Ended { .. }
+            | Effect::RunEnded { .. }
             | Effect::Lease(_)
-            | Effect::LeaseOver { .. }
-            | Effect::Claim { .. }
+            | Effect::LeaseEnded { .. }
+            | Effect::LeaseEvent { .. }
             | Effect::NodeTimer { .. }
-            | Effect::Beaten { .. }
-            | Effect::AskToBeat { .. }
+            | Effect::LeasesRenewed { .. }
+            | Effect::ProbeNode { .. }
             | Effect::ScopeSyncPending
             | Effect::Users(_)
             | Effect::History { .. } => None,
@@ -124,7 +124,7 @@ pub(crate) fn desired_states(effects: &[Effect]) -> Vec<DesiredState> {
                 rev: desired_state.rev,
                 body: write(desired_state)?,
             }),
-            Effect::Ended { workspace, end } => Some(DesiredState {
+            Effect::RunEnded { workspace, end } => Some(DesiredState {
                 kind: ENDED,
                 workspace: workspace.clone(),
                 id: end.run.to_string(),
@@ -138,10 +138,10 @@ pub(crate) fn desired_states(effects: &[Effect]) -> Vec<DesiredState> {
             | Effect::Step(_)
             | Effect::StepDispatch(_)
             | Effect::Lease(_)
-            | Effect::LeaseOver { .. }
-            | Effect::Claim { .. }
-            | Effect::Beaten { .. }
-            | Effect::AskToBeat { .. }
+            | Effect::LeaseEnded { .. }
+            | Effect::LeaseEvent { .. }
+            | Effect::LeasesRenewed { .. }
+            | Effect::ProbeNode { .. }
             | Effect::ScopeSyncPending
             | Effect::Users(_)
             | Effect::History { .. } => None,
@@ -260,7 +260,7 @@ pub(crate) fn refused(desired_state: &RefusedState<'_>, now: DateTime<Utc>) -> A
 /// One nudge a workspace: whose history has grown, and up to which number. And who is to beat.
 pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
     let asked = effects.iter().filter_map(|effect| match effect {
-        Effect::AskToBeat { node } => Some((subject::node(node), Bytes::from_static(b"null"))),
+        Effect::ProbeNode { node } => Some((subject::node(node), Bytes::from_static(b"null"))),
         Effect::AgentVersion { .. }
         | Effect::Value { .. }
         | Effect::Activity { .. }
@@ -269,12 +269,12 @@ pub(crate) fn nudges(effects: &[Effect]) -> Vec<(String, Bytes)> {
         | Effect::StepDispatch(_)
         | Effect::Timer { .. }
         | Effect::Hold { .. }
-        | Effect::Ended { .. }
+        | Effect::RunEnded { .. }
         | Effect::Lease(_)
-        | Effect::LeaseOver { .. }
-        | Effect::Claim { .. }
+        | Effect::LeaseEnded { .. }
+        | Effect::LeaseEvent { .. }
         | Effect::NodeTimer { .. }
-        | Effect::Beaten { .. }
+        | Effect::LeasesRenewed { .. }
         | Effect::ScopeSyncPending
         | Effect::Users(_)
         | Effect::History { .. } => None,

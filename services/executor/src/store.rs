@@ -226,13 +226,13 @@ pub(crate) async fn record(
             Effect::Lease(lease) => {
                 leases.insert(lease_row::id(lease.run, &lease.step), Some(lease));
             }
-            Effect::LeaseOver { run, step } => {
+            Effect::LeaseEnded { run, step } => {
                 leases.insert(lease_row::id(*run, step), None);
             }
-            Effect::Claim { run, step, entry } => {
+            Effect::LeaseEvent { run, step, entry } => {
                 lease_events.push(lease_event_row::active(*run, step, entry)?);
             }
-            Effect::Beaten { working } => {
+            Effect::LeasesRenewed { working } => {
                 let ids = working.iter();
                 heartbeats.extend(ids.map(|claimed| lease_row::id(claimed.run, &claimed.step)));
             }
@@ -251,9 +251,9 @@ pub(crate) async fn record(
             | Effect::ScopeSyncPending
             | Effect::Timer { .. }
             | Effect::Hold { .. }
-            | Effect::Ended { .. }
+            | Effect::RunEnded { .. }
             | Effect::NodeTimer { .. }
-            | Effect::AskToBeat { .. } => {}
+            | Effect::ProbeNode { .. } => {}
         }
     }
     write_leases(db, leases).await?;

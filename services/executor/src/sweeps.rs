@@ -18,7 +18,6 @@ use tokio_util::task::TaskTracker;
 use crate::Executor;
 
 pub(crate) use following::ScopeSyncPending;
-pub use leases::{LeaseStatus, lease_status};
 pub(crate) use redispatch::step_dispatches;
 
 /// What sweeps are started with.

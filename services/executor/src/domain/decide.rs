@@ -1,41 +1,45 @@
-//! Decides what an input does: which aggregate it is for, and which rule answers it.
-
-mod advance;
-mod control;
-mod ended_result;
-mod ending;
-mod follow;
-mod outside;
-pub(in crate::domain) mod people;
-mod start;
-mod transition;
-mod uncertain;
-mod work;
-
-#[cfg(test)]
-mod tests;
+//! Selects the command for an input, then adds the derived effects.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::executor::TimerReply;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::RunStatus;
-use holdpoint_contracts::steps::{Grant, ResultReply};
 use holdpoint_decision::Decider;
-use holdpoint_ids::{RunId, UserName, Workspace};
 
-use super::effect::{Effect, Reply};
-use super::input::{Input, RunInput};
-use super::need::{Aggregate, Fact, Key, Need, RunFact};
-use super::refusal::Refusal;
-use super::run::Run;
-use super::{agent, contact, node, scope, tool};
-use crate::domain::decision::{
-    Decided, Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided,
+use crate::domain::commands::apply_agent::apply_agent;
+use crate::domain::commands::cancel_run::cancel_run;
+use crate::domain::commands::close_holds::close_hold;
+use crate::domain::commands::handoffs_updated::update_handoff;
+use crate::domain::commands::heartbeat::change_node;
+use crate::domain::commands::lease_ended::end_lease;
+use crate::domain::commands::pause_run::pause_run;
+use crate::domain::commands::pause_scope::change_scope;
+use crate::domain::commands::put_contact::change_contact;
+use crate::domain::commands::put_tool::change_tool;
+use crate::domain::commands::record_incident::record_incident;
+use crate::domain::commands::request_input::request_input;
+use crate::domain::commands::resume_run::resume_run;
+use crate::domain::commands::start_run::start_run;
+use crate::domain::commands::start_steps::{Delivery, start_delivered_step};
+use crate::domain::commands::step_results::{Report, park_step, report_result};
+use crate::domain::commands::take_over_run::take_over_run;
+use crate::domain::commands::timers_fired::fire_timer;
+use crate::domain::commands::watch_run_ends::{
+    unwatch_agent, unwatch_workspace, watch_agent, watch_run, watch_workspace,
 };
-pub use follow::{Scopes, overlay};
-use transition::RunTransition;
+use crate::domain::decision::{
+    Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided, decided,
+};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::input::{Input, RunInput};
+use crate::domain::model::run::Run;
+use crate::domain::need::{Aggregate, Fact, Key, Need, RunFact};
+use crate::domain::refusal::Refusal;
+use crate::domain::rules::derived_effects::finish;
+use crate::domain::rules::open_hold_needs::input_needs;
+use crate::domain::rules::scope_sync::with_scopes_applied;
+use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
 impl Decider for ExecutorDomain {
     type Key = Key;
@@ -80,8 +84,8 @@ impl Decider for ExecutorDomain {
     fn fact(state: &Aggregate) -> Option<Fact> {
         match state {
             Aggregate::Agent(agent) => Some(Fact::Agent(Arc::new(agent.clone()))),
-            // A deleted contact is as if it had never existed.
-            Aggregate::Contact(contact) => (!contact.deleted).then(|| contact.fact()),
+            // A deleted contact does not exist for others.
+            Aggregate::Contact(contact) => (!contact.deleted).then(|| Fact::of_contact(contact)),
             Aggregate::Workspace(scope) => Some(Fact::Workspace(Arc::new(scope.clone()))),
             Aggregate::Run(run) => Some(Fact::Run(Arc::new(RunFact::of(run)))),
             Aggregate::Tool(tool) => Some(Fact::Tool(Arc::new(tool.clone()))),
@@ -112,15 +116,15 @@ impl Decider for ExecutorDomain {
             | Aggregate::Node(_)
             | Aggregate::Tool(_) => true,
             Aggregate::Contact(_) | Aggregate::Users => false,
-            // A waiting run is left alone for long; the next thing that happens loads it.
+            // A waiting run gets no input for long. The next one loads it.
             Aggregate::Run(run) => matches!(run.status(), RunStatus::Queued | RunStatus::Running),
         }
     }
 
     fn caches_absence(key: &Key) -> bool {
         match key {
-            // Every decision on a run looks whether its workspace is paused, every dispatch for its
-            // tool; most workspaces were never paused, and most tools came with their nodes.
+            // Every decision on a run checks whether its workspace is paused, and every dispatch loads its
+            // tool. Most workspaces were never paused, and most tools come with their nodes.
             Key::Workspace(_) | Key::Tool(..) => true,
             Key::Agent(..)
             | Key::Contact(..)
@@ -154,105 +158,89 @@ pub fn decide(
             text,
         } => {
             let known = state.and_then(Aggregate::as_agent);
-            agent::apply(known, workspace, name, text, now)
+            apply_agent(known, workspace, name, text, now)
         }
         Input::Contact {
             workspace,
             contact: id,
             input,
-        } => {
-            let known = state.and_then(Aggregate::as_contact);
-            contact::decide(known, workspace, id, input)
-        }
+        } => change_contact(state.and_then(Aggregate::as_contact), workspace, id, input),
         Input::Scope {
             workspace,
             agent,
             input,
-        } => scope::decide(state, workspace, agent.as_ref(), input, now),
+        } => change_scope(state, workspace, agent.as_ref(), input, now),
         Input::WatchRunEnds { workspace, agent } => match agent {
-            Some(name) => agent::watch(state.and_then(Aggregate::as_agent), name),
-            None => scope::watch(state.and_then(Aggregate::as_workspace), workspace),
+            Some(name) => watch_agent(state.and_then(Aggregate::as_agent), name),
+            None => watch_workspace(state.and_then(Aggregate::as_workspace), workspace),
         },
         Input::UnwatchedEnds { agent, watch, .. } => match agent {
-            Some(_) => agent::unwatched(state.and_then(Aggregate::as_agent), *watch),
-            None => scope::unwatched(state.and_then(Aggregate::as_workspace), *watch),
+            Some(_) => unwatch_agent(state.and_then(Aggregate::as_agent), *watch),
+            None => unwatch_workspace(state.and_then(Aggregate::as_workspace), *watch),
         },
         Input::WatchRequest(id) => Err(Undecided::Refused(Refusal::RequestWatched(*id))),
         Input::Node { node: name, input } => {
             let known = state.and_then(Aggregate::as_node);
-            node::decide(known, name, input, lookup, now)
+            change_node(known, name, input, lookup, now)
         }
         Input::Tool {
             workspace,
             name,
             input,
-        } => {
-            let known = state.and_then(Aggregate::as_tool);
-            tool::decide(known, workspace, name, input)
-        }
+        } => change_tool(state.and_then(Aggregate::as_tool), workspace, name, input),
         Input::OnBehalfOf {
             workspace,
             user,
             input,
         } => {
             let need = Need::User(workspace.clone(), user.clone());
-            require_active_user(state, (need, user), input, lookup, now)
+            require_active_user(state, need, input, lookup, now)
         }
-        Input::Users(facts) => Ok(Outcome::Decided(Box::new(Decided {
-            state: Aggregate::Users,
-            effects: vec![Effect::Users(facts.clone())],
-            facts: Vec::new(),
-            reply: Reply::Nothing(()),
-        }))),
+        Input::Users(facts) => decided(
+            Aggregate::Users,
+            vec![Effect::Users(facts.clone())],
+            Reply::Nothing(()),
+        ),
         Input::UnknownTimer { id } => Err(Undecided::Refused(Refusal::UnknownTimer(id.clone()))),
         Input::Run {
             workspace,
             run,
             input,
-        } => {
-            let known = state.and_then(Aggregate::as_run);
-            of_run(known, (workspace, *run), input, lookup, now)
-        }
+        } => match state.and_then(Aggregate::as_run) {
+            Some(known) if known.workspace == *workspace => {
+                let also = || input_needs(known, input);
+                with_scopes_applied(known, also, lookup, now, |run, lookup| {
+                    finish(decide_run(run, input, lookup, now))
+                })
+            }
+            None if is_start(input) => start_run(workspace, *run, input, lookup, now),
+            // A run of another workspace does not exist for this one, but its id is taken.
+            Some(_) if is_start(input) => Err(Undecided::Refused(Refusal::RunIdTaken(*run))),
+            Some(_) | None => Err(Undecided::Refused(Refusal::RunNotFound(*run))),
+        },
     }
 }
 
-/// What is meant for a run: it starts one, or is for one of this workspace.
-fn of_run(
-    known: Option<&Run>,
-    (workspace, run): (&Workspace, RunId),
-    input: &RunInput,
-    lookup: LookupFn<'_>,
-    now: DateTime<Utc>,
-) -> Decision {
-    match (known, input) {
-        (None, RunInput::Start { .. }) => start::start(workspace, run, input, lookup, now),
-        (Some(known), _) if known.workspace == *workspace => {
-            let also = || people::needs_of(known, input);
-            follow::then(known, also, lookup, now, |run, lookup| {
-                decide_run(run, input, lookup, now)
-            })
-        }
-        (Some(_), RunInput::Start { .. }) => Err(Undecided::Refused(Refusal::RunIdTaken(run))),
-        (Some(_) | None, _) => Err(Undecided::Refused(Refusal::RunNotFound(run))),
-    }
+const fn is_start(input: &RunInput) -> bool {
+    matches!(input, RunInput::Start { .. })
 }
 
-/// A command counts while whoever gave it is active: it may have waited since. Whoever the copy does not know
-/// yet, the gateway does.
+/// A command counts while its user is active: it may have waited. The gateway knows users that this copy does
+/// not have yet.
 fn require_active_user(
     state: Option<&Aggregate>,
-    (need, user): (Need, &UserName),
+    need: Need,
     input: &Input,
     lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
-    match lookup(&need) {
-        Lookup::Found(Fact::User(false)) => {
+    match (lookup(&need), &need) {
+        (Lookup::Found(Fact::User(false)), Need::User(_, user)) => {
             Err(Undecided::Refused(Refusal::Disabled(user.clone())))
         }
-        Lookup::Found(_) | Lookup::Missing => decide(state, input, lookup, now),
-        // Asked for at once with what the command itself needs.
-        Lookup::NotLoaded => match decide(state, input, lookup, now) {
+        (Lookup::Found(_) | Lookup::Missing, _) => decide(state, input, lookup, now),
+        // Loaded together with the needs of the command.
+        (Lookup::NotLoaded, _) => match decide(state, input, lookup, now) {
             Err(Undecided::NeedsMore(mut needs)) => {
                 needs.push(need);
                 Err(Undecided::NeedsMore(needs))
@@ -264,19 +252,24 @@ fn require_active_user(
     }
 }
 
-/// One arm an input: what it does to a run that is there.
-fn decide_run(run: &Run, input: &RunInput, lookup: LookupFn<'_>, now: DateTime<Utc>) -> Decision {
+/// Selects the command for an existing run.
+fn decide_run<'a>(
+    run: &'a Run,
+    input: &RunInput,
+    lookup: LookupFn<'a>,
+    now: DateTime<Utc>,
+) -> RunDecision<'a> {
     let transition = RunTransition::new(run, lookup, now);
     match input {
-        // The caller asks again under the same id: it is told what there is.
-        RunInput::Start { .. } => Ok(Outcome::Unchanged(Reply::Run(Box::new(run.view(now))))),
-        RunInput::Pause { by, waiting } => control::pause(transition, by, *waiting),
-        RunInput::Resume { by, mode } => control::resume(transition, by, *mode),
-        RunInput::Cancel { by, reason } => control::cancel(transition, by, reason.as_deref()),
-        // Whoever gives an input has it brought up to its scopes; this one is only for that.
-        RunInput::Follow => Ok(Outcome::Unchanged(Reply::Nothing(()))),
-        RunInput::Watch => ending::watch(transition),
-        RunInput::TimerFired { hold, rev } => control::timer_fired(transition, *hold, *rev),
+        // The caller repeats the start under the same id and gets the run.
+        RunInput::Start { .. } => Ok(RunOutcome::Unchanged(Reply::Run(Box::new(run.view(now))))),
+        RunInput::Pause { by, waiting } => pause_run(transition, by, *waiting),
+        RunInput::Resume { by, mode } => resume_run(transition, by, *mode),
+        RunInput::Cancel { by, reason } => cancel_run(transition, by, reason.as_deref()),
+        // Scopes are applied before every input. This input only triggers that.
+        RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
+        RunInput::Watch => watch_run(transition),
+        RunInput::TimerFired { hold, rev } => fire_timer(transition, *hold, *rev),
         RunInput::StartStep {
             node,
             step,
@@ -284,27 +277,24 @@ fn decide_run(run: &Run, input: &RunInput, lookup: LookupFn<'_>, now: DateTime<U
             delivery,
             without_lease,
         } => {
-            let delivery = work::Delivery {
+            let delivery = Delivery {
                 dispatch: *dispatch,
                 count: *delivery,
                 without_lease: *without_lease,
             };
-            work::start(transition, node, step, &delivery)
+            start_delivered_step(transition, node, step, &delivery)
         }
         RunInput::AskPeople {
             by,
             step,
             dispatch,
             question,
-        } => {
-            let from = (step.as_deref(), *dispatch);
-            people::asking::ask(transition, by, from, question)
-        }
+        } => request_input(transition, by, step.as_deref(), *dispatch, question),
         RunInput::StepParks {
             step,
             dispatch,
             duration_ms,
-        } => work::parks(transition, step, *dispatch, *duration_ms),
+        } => park_step(transition, step, *dispatch, *duration_ms),
         RunInput::StepResult {
             node,
             step,
@@ -312,39 +302,29 @@ fn decide_run(run: &Run, input: &RunInput, lookup: LookupFn<'_>, now: DateTime<U
             result,
             error_code,
         } => {
-            let report = work::Report {
+            let report = Report {
                 node,
                 step,
                 dispatch: *dispatch,
                 result,
                 error_code,
             };
-            work::report(transition, &report)
+            report_result(transition, &report)
         }
         RunInput::LeaseEnded {
             step,
             dispatch,
             node,
-        } => uncertain::lease_ended(transition, step, *dispatch, node),
-        RunInput::HoldClosed { hold, closing } => people::closed(transition, *hold, closing),
+        } => end_lease(transition, step, *dispatch, node),
+        RunInput::HoldClosed { hold, closing } => close_hold(transition, *hold, closing),
         RunInput::HandoffUpdate {
             hold,
             handoff_events,
-        } => people::handoff_events::handled(transition, *hold, handoff_events),
-        RunInput::TakeOver { by } => people::handing::take_over(transition, by),
-        RunInput::Incident { reason } => control::incident(transition, reason),
+        } => update_handoff(transition, *hold, handoff_events),
+        RunInput::TakeOver { by } => take_over_run(transition, by),
+        RunInput::Incident { reason } => record_incident(transition, reason),
     }
 }
 
-/// Answers that change nothing.
-const fn stale_timer() -> Outcome {
-    Outcome::Unchanged(Reply::Timer(TimerReply::Stale))
-}
-
-const fn granted(grant: Grant) -> Outcome {
-    Outcome::Unchanged(Reply::Grant(grant))
-}
-
-const fn known_result() -> Outcome {
-    Outcome::Unchanged(Reply::Result(ResultReply::Known))
-}
+#[cfg(test)]
+mod tests;

@@ -2,21 +2,37 @@
 
 use holdpoint_decision as decision;
 
-use super::need::{Fact, Need};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::need::{Aggregate, Fact, Need};
 
-/// The executor's rules; [`decide`](super::decide) implements them.
+/// The executor's rules; [`decide`](fn@super::decide) implements them.
 #[derive(Debug)]
 pub struct ExecutorDomain;
 
 /// What a decision returns.
 pub type Decision = decision::Decision<ExecutorDomain>;
+
 /// A finished decision.
 pub type Outcome = decision::Outcome<ExecutorDomain>;
+
 /// The next state of an aggregate, with its effects.
 pub type Decided = decision::Decided<ExecutorDomain>;
+
 /// Why there is no decision.
 pub type Undecided = decision::Undecided<ExecutorDomain>;
+
 /// The value of a need.
 pub type Lookup = decision::Lookup<Fact>;
+
 /// How a decision looks up what it needs.
 pub type LookupFn<'a> = &'a dyn Fn(&Need) -> Lookup;
+
+/// A decision that changes one aggregate.
+pub(crate) fn decided(state: Aggregate, effects: Vec<Effect>, reply: Reply) -> Decision {
+    Ok(Outcome::Decided(Box::new(Decided {
+        state,
+        effects,
+        facts: Vec::new(),
+        reply,
+    })))
+}

@@ -9,6 +9,7 @@
     reason = "JSON and CEL values are not ours: what is not named here is refused or kept as it is"
 )]
 
+mod diagnostics;
 mod fields;
 mod graph;
 mod lines;
@@ -21,54 +22,41 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::domain::expression::{self, Diagnostic, Names};
-use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
+use crate::domain::model::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
 use lines::Lines;
 use step::Draft;
 
-pub(crate) use fields::nearest;
+use diagnostics::{AgentChecker, Place, is_name, plain, shown};
 
-/// Longest agent text, in bytes.
-pub const MAX_TEXT: usize = 1_048_576;
-/// Most steps of an agent.
-pub const MAX_STEPS: usize = 1_000;
-/// Longest name of an agent, a tool or a step, in characters.
-pub const MAX_NAME: usize = 100;
+pub(crate) use crate::domain::nearest_names::nearest;
+pub use diagnostics::{AgentDiagnostic, MAX_NAME, MAX_STEPS, MAX_TEXT};
+
+impl Plan {
+    /// Reads an agent, YAML or JSON, and compiles it.
+    ///
+    /// # Errors
+    /// Every [`AgentDiagnostic`] that was found (422 `invalid_agent`).
+    pub fn compile(text: &str) -> Result<Self, Vec<AgentDiagnostic>> {
+        compile(text)
+    }
+}
+
 /// Longest description, in characters.
 const MAX_DESCRIPTION: usize = 2_000;
 /// Most placeholders of an agent: each is compiled when the agent is applied, which all others wait for.
 const MAX_AGENT_PLACEHOLDERS: usize = 5_000;
-/// Most faults that are answered; one more says that there are others.
-const MAX_FAULTS: usize = 100;
-
-/// One thing that is wrong with an agent: an entry of `errors` in the 422.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Fault {
-    /// Line in the text, from 1, where it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
-    /// Id of the step it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step: Option<String>,
-    /// The offending bit as it was written.
-    pub text: String,
-    /// What is wrong and what to write instead.
-    pub message: String,
-    /// Known names that look like the one that was written, best first.
-    pub nearest: Vec<String>,
-}
 
 /// Reads an agent, YAML or JSON, and compiles it.
 ///
 /// # Errors
-/// Every [`Fault`] that was found, in the order of the text; at most 100 and one that counts the
+/// Every [`AgentDiagnostic`] that was found, in the order of the text; at most 100 and one that counts the
 /// rest.
-pub(super) fn compile(text: &str) -> Result<Plan, Vec<Fault>> {
+pub(super) fn compile(text: &str) -> Result<Plan, Vec<AgentDiagnostic>> {
     let fields = read::agent(text).map_err(|fault| vec![fault])?;
-    let mut review = Review {
+    let mut review = AgentChecker {
         lines: Lines::of(text),
         faults: Vec::new(),
         has_more: false,
@@ -81,71 +69,7 @@ pub(super) fn compile(text: &str) -> Result<Plan, Vec<Fault>> {
     }
 }
 
-/// Where a fault is.
-#[derive(Debug, Clone, Copy)]
-enum Place<'a> {
-    /// A field of the agent itself, or the agent as a whole.
-    Agent(Option<&'a str>),
-    /// A step by position and id, and its field if it is about one.
-    Step(usize, &'a str, Option<&'a str>),
-}
-
-/// One pass over an agent that collects faults.
-struct Review<'t> {
-    lines: Lines<'t>,
-    faults: Vec<Fault>,
-    /// There are more faults than are answered.
-    has_more: bool,
-    /// Placeholders of the steps so far.
-    placeholders: usize,
-}
-
-impl Review<'_> {
-    /// All faults, and a last one if the review ended early.
-    fn answer(mut self) -> Vec<Fault> {
-        if self.has_more {
-            self.faults.push(Fault {
-                line: None,
-                step: None,
-                text: String::new(),
-                message: format!(
-                    "The agent has more faults. Only the first {MAX_FAULTS} are listed."
-                ),
-                nearest: Vec::new(),
-            });
-        }
-        self.faults
-    }
-
-    /// Whether further faults are not answered. Looking for them would cost time: each is compared with
-    /// all known names, and its line is searched.
-    fn is_full(&mut self) -> bool {
-        self.has_more |= self.faults.len() >= MAX_FAULTS;
-        self.has_more
-    }
-
-    fn fault(&mut self, place: Place<'_>, complaint: Diagnostic) {
-        if self.is_full() {
-            return;
-        }
-        let (line, step) = match place {
-            Place::Agent(field) => (field.and_then(|field| self.lines.field(field)), None),
-            Place::Step(at, id, field) => (self.lines.step(at, field), Some(id.to_owned())),
-        };
-        let Diagnostic {
-            text,
-            message,
-            nearest,
-        } = complaint;
-        self.faults.push(Fault {
-            line,
-            step,
-            text,
-            message,
-            nearest,
-        });
-    }
-
+impl AgentChecker<'_> {
     fn agent(&mut self, fields: &Map<String, Value>) -> Option<Plan> {
         for name in fields.keys() {
             if self.is_full() {
@@ -436,40 +360,5 @@ impl Review<'_> {
             self.fault(Place::Step(at, &draft.id, Some(field)), plain("", &said));
             self.has_more = true;
         }
-    }
-}
-
-/// Whether a text is a name of an agent, a tool or a step:
-/// `[A-Za-z0-9][A-Za-z0-9._-]{0,99}`.
-fn is_name(text: &str) -> bool {
-    text.len() <= MAX_NAME
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
-}
-
-fn plain(text: &str, message: &str) -> Diagnostic {
-    Diagnostic {
-        text: text.to_owned(),
-        message: message.to_owned(),
-        nearest: Vec::new(),
-    }
-}
-
-/// A value as it is quoted in a fault: texts without quotes, the rest as JSON, both cut.
-fn shown(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    cut(&text, 80)
-}
-
-/// A text of at most so many characters, with `…` for the rest.
-fn cut(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }

@@ -1,4 +1,6 @@
-//! What a decision asks the shell to store or send, and what it tells the caller.
+//! What a decision stores and sends, and its replies.
+
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::RequestedInput;
@@ -8,15 +10,16 @@ use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::hold::{CloseReply, DesiredHold, HandoffUpdateReply};
 use holdpoint_contracts::notification::RunEnded;
-use holdpoint_contracts::run::{ActionResult, ChangedRun, LeaseEvent, RunView, StepStatus};
+use holdpoint_contracts::run::{ChangedRun, LeaseEvent, RunView};
 use holdpoint_contracts::steps::{Grant, HeartbeatReply, ResultReply, StepDispatch, StepRef};
 use holdpoint_contracts::tool::ToolView;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
 use serde::Serialize;
 use serde_json::Value;
-use std::sync::Arc;
 
-use super::plan::Plan;
+use crate::domain::model::lease::Lease;
+use crate::domain::model::plan::Plan;
+use crate::domain::model::step_row::StepRow;
 
 /// Something to store beside the state, to send, or both.
 #[derive(Debug, Clone)]
@@ -28,78 +31,78 @@ pub enum Effect {
         version: u32,
         plan: Plan,
     },
-    /// Store what a run was started with, or what a step returned.
+    /// Store the input of a run, or the result of a step.
     Value {
         run: RunId,
         /// Name of the value.
         name: String,
         value: Arc<Value>,
     },
-    /// Store what was said to or by a contact, once an id.
+    /// Store an activity of a contact. An id is stored once.
     Activity {
         workspace: Workspace,
         contact: ContactId,
         id: String,
         activity: Activity,
     },
-    /// Forget all that was said to and by a contact.
+    /// Delete all activities of a contact.
     ForgetActivities {
         workspace: Workspace,
         contact: ContactId,
     },
-    /// Store where a step stands. Unset fields keep what the row has.
+    /// Store the row of a step. Unset fields keep their value.
     Step(Box<StepRow>),
     /// Publish a dispatch to the step's queue.
     StepDispatch(Box<StepDispatch>),
-    /// Tell the scheduler which timer is wanted.
+    /// Send the desired timer to the scheduler.
     Timer {
         workspace: Workspace,
         hold: HoldId,
-        /// Version of the run that wants it.
+        /// Version of the run that sets it.
         rev: u64,
         /// When; none: not at all.
         due: Option<DateTime<Utc>>,
     },
-    /// Tell the handoff service which hold on people is wanted.
+    /// Send the desired hold on people to the handoff service.
     Hold {
         workspace: Workspace,
         desired_state: Box<DesiredHold>,
     },
-    /// Tell the notification service how a run ended. A person watches it, or a webhook asks for all ends.
-    Ended {
+    /// Send the end of a run to the notification service, because a user or a webhook watches it.
+    RunEnded {
         workspace: Workspace,
         end: Box<RunEnded>,
     },
     /// Store a lease: a step was granted.
     Lease(Box<Lease>),
-    /// Forget a lease: the step is not with a worker any more.
-    LeaseOver { run: RunId, step: String },
-    /// Append to the history of a step's claims (S4-R7).
-    Claim {
+    /// Delete a lease: the step is no longer with a worker.
+    LeaseEnded { run: RunId, step: String },
+    /// Append to the lease history of a step (S4-R7).
+    LeaseEvent {
         run: RunId,
         step: String,
         entry: LeaseEvent,
     },
-    /// Tell the scheduler when a node counts as silent.
+    /// Send the timer of a node to the scheduler.
     NodeTimer {
         node: NodeName,
-        /// Version of the node that wants it.
+        /// Version of the node that sets it.
         rev: u64,
         /// When; none: not at all.
         due: Option<DateTime<Utc>>,
     },
-    /// A node works on these: their leases begin anew.
-    Beaten {
-        /// What is its own of what it says that it works on.
+    /// Renew the leases of the steps that a node works on.
+    LeasesRenewed {
+        /// Those of its steps that are its own.
         working: Vec<StepRef>,
     },
-    /// Ask a node to beat at once; it has a real second.
-    AskToBeat { node: NodeName },
-    /// Runs are to follow what was commanded: the sweep that brings their pages is woken.
+    /// Ask a node for a heartbeat within a real second.
+    ProbeNode { node: NodeName },
+    /// Wake the sweep that makes runs apply their scopes.
     ScopeSyncPending,
-    /// Store what has changed of users.
+    /// Store changes of users.
     Users(Vec<UserChange>),
-    /// Append to a run's history; whoever watches is nudged.
+    /// Append to a run's history, and nudge its subscribers.
     History {
         workspace: Workspace,
         run: RunId,
@@ -108,47 +111,7 @@ pub enum Effect {
     },
 }
 
-/// A node's time-limited right to a started step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lease {
-    pub workspace: Workspace,
-    pub run: RunId,
-    pub step: String,
-    /// Number of the dispatch.
-    pub dispatch: u64,
-    pub node: NodeName,
-    pub claimed_at: DateTime<Utc>,
-    /// When its node last said that it works on it.
-    pub heartbeat_at: DateTime<Utc>,
-    /// How long it lasts without that, in milliseconds.
-    pub lease_ms: u64,
-}
-
-/// A step's row (S2-R15).
-#[derive(Debug, Clone, PartialEq)]
-pub struct StepRow {
-    pub run: RunId,
-    pub step: String,
-    pub status: StepStatus,
-    pub tool: Option<String>,
-    pub request: Option<Value>,
-    pub response: Option<ActionResult>,
-    /// Code of a failure.
-    pub error_code: Option<String>,
-    /// What the tool said of its failure, bounded, for operators only (S0-R5).
-    pub raw_error: Option<String>,
-    /// The worker that was granted the start.
-    pub claimed_by: Option<NodeName>,
-    pub claimed_at: Option<DateTime<Utc>>,
-    pub started_at: Option<DateTime<Utc>>,
-    pub ended_at: Option<DateTime<Utc>>,
-    /// Tries of the tool so far.
-    pub attempts: u32,
-    /// Number of the current dispatch.
-    pub dispatch: u64,
-}
-
-/// What the caller is told after the commit.
+/// The reply to the caller, after the commit.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Reply {
@@ -172,14 +135,14 @@ pub enum Reply {
     Asked(Box<RequestedInput>),
     /// To a closed hold.
     Closed(CloseReply),
-    /// To what was done with a handoff.
+    /// To users' actions on a handoff.
     Handled(HandoffUpdateReply),
-    /// To a node that beats.
+    /// To a heartbeat.
     Heartbeat(HeartbeatReply),
-    /// To whoever watches.
+    /// To a subscriber.
     Watched(RunEndWatched),
     /// To putting a tool.
     Tool(Box<ToolView>),
-    /// Done, and there is nothing to say.
+    /// To any other command: it is done.
     Nothing(()),
 }

@@ -15,7 +15,9 @@
 
 mod check;
 mod cost;
+mod diagnostic;
 mod program;
+mod scope;
 mod syntax;
 mod template;
 mod value;
@@ -24,7 +26,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use holdpoint_contracts::value_limits::{self, LimitExceeded};
 use serde_json::Value;
@@ -33,44 +35,13 @@ use cost::Spent;
 use program::{EvalFailure, Program};
 use template::{Piece, Text};
 
-pub use check::{CheckedArgs, Diagnostic, MAX_PLACEHOLDERS, Names, check, check_args};
+pub use check::{CheckedArgs, MAX_PLACEHOLDERS, Names, check, check_args};
+pub use diagnostic::Diagnostic;
+pub use scope::{MAX_DEPTH, MAX_LENGTH, Reference, Scope};
 
-/// Longest condition or `{{ }}`, in characters. Longer is refused when the plan is made.
-pub const MAX_LENGTH: usize = 2_048;
-/// Deepest nesting of brackets in a condition or `{{ }}`; counted before the parser sees it.
-pub const MAX_DEPTH: usize = 16;
 /// Largest resolved arguments, in bytes of text. Beyond it the step fails with
 /// `arguments_too_large`, so that a short template cannot fill the memory.
 pub const MAX_RESOLVED: usize = 256 * 1024;
-
-/// What an expression needs to be loaded before it can be evaluated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reference {
-    /// The result of the step with this index in the plan.
-    Step(usize),
-    /// The input of the run.
-    Input,
-    /// The contact of the run, as it is now.
-    Contact,
-    /// The run itself: `id`, `agent`, `started_at`, and what an operator handed back, `intervention`.
-    Run,
-}
-
-/// What a run knows at the moment an expression is evaluated.
-#[derive(Debug, Clone)]
-pub struct Scope<'a> {
-    /// `input`: what the run was started with.
-    pub input: &'a Value,
-    /// `contact`, if the run has one; looked up when the step starts, never remembered.
-    pub contact: Option<&'a Value>,
-    /// `run`: `{id, agent, started_at, intervention}`.
-    pub run: &'a Value,
-    /// Result data of the steps that have some, by step id.
-    pub steps: BTreeMap<String, Value>,
-    /// Step ids that exist in the plan, with or without a result: what tells the placeholder
-    /// `$find.x` of a skipped step from plain text. `Plan::scope` fills it in.
-    pub ids: BTreeSet<String>,
-}
 
 /// Why arguments could not be resolved (S2-R8). The step fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -202,21 +173,6 @@ struct Budget {
     bytes: usize,
     /// What their expressions have cost, all together.
     spent: Spent,
-}
-
-impl Scope<'_> {
-    fn knows(&self, id: &str) -> bool {
-        self.ids.contains(id) || self.steps.contains_key(id)
-    }
-
-    fn root(&self, name: &str) -> Option<&Value> {
-        match name {
-            "input" => Some(self.input),
-            "contact" => self.contact,
-            "run" => Some(self.run),
-            step => self.steps.get(step),
-        }
-    }
 }
 
 fn resolve_within(

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::asking::ToolQuestion;
-use holdpoint_contracts::executor::PauseWaiting;
+use holdpoint_contracts::contact::Activity;
+use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::HandoffEvent;
 use holdpoint_contracts::message::Actor;
@@ -11,44 +12,89 @@ use holdpoint_contracts::run::{ActionResult, ResumeMode};
 use holdpoint_contracts::steps::StepRef;
 use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, ToolName, UserName, Workspace};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::contact::ContactInput;
-use super::need::Key;
-use super::run::people::HoldClosure;
-use super::scope::ScopeInput;
+use crate::domain::model::run::HoldClosure;
+use crate::domain::model::scope::Cursor;
+use crate::domain::need::Key;
+
+/// What can happen to a contact.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ContactInput {
+    /// Replaces all that is known.
+    Put(Map<String, Value>),
+    /// Changes some of it; `null` removes.
+    Patch(Map<String, Value>),
+    /// Adds an activity and changes some fields.
+    Say {
+        id: String,
+        activity: Activity,
+        /// As for a patch.
+        patch: Map<String, Value>,
+    },
+    /// Forgets it.
+    Delete,
+}
+
+/// What can happen to a scope.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScopeInput {
+    /// A person stops everything in it (S0-AC4, S0-T6).
+    Pause {
+        by: Actor,
+        /// What becomes of runs that wait.
+        waiting: PauseWaiting,
+        /// What happens to runs that are started during the pause.
+        new: PauseNew,
+    },
+    /// A person lets everything in it go on.
+    Resume {
+        by: Actor,
+        /// How waits go on.
+        mode: ResumeMode,
+    },
+    /// A person deletes the agent (S0-AC9); a workspace is left as it is.
+    Delete { by: Actor },
+    /// The sweep has brought one page of runs up to a change; in the same batch as that page.
+    Paged {
+        /// The newest change when the page was read: a newer one begins again.
+        epoch: u64,
+        /// The last run of the page; none: there was no run after the one before.
+        upto: Option<Cursor>,
+    },
+}
 
 /// One input for one aggregate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// Somebody brings an agent's text.
+    /// A user applies an agent's text.
     ApplyAgent {
         workspace: Workspace,
         agent: AgentName,
         /// YAML or JSON.
         text: String,
     },
-    /// Somebody, or a tool, says something of a contact.
+    /// A user or a tool changes a contact.
     Contact {
         workspace: Workspace,
         contact: ContactId,
         input: ContactInput,
     },
-    /// Something is commanded for all runs of an agent, or of the whole workspace.
+    /// An operator commands something for all runs of an agent or of the whole workspace.
     Scope {
         workspace: Workspace,
         /// Which agent; none: everything in the workspace.
         agent: Option<AgentName>,
         input: ScopeInput,
     },
-    /// The notification service asks to be told the ends of all runs of an agent or workspace. The gateway
-    /// asks ahead of it.
+    /// The notification service subscribes to the ends of all runs of an agent or workspace. The gateway asks
+    /// ahead of it.
     WatchRunEnds {
         workspace: Workspace,
         /// Which agent; none: everything in the workspace.
         agent: Option<AgentName>,
     },
-    /// The notification service does not need these ends any more.
+    /// The notification service no longer needs these ends.
     UnwatchedEnds {
         workspace: Workspace,
         /// Which agent; none: everything in the workspace.
@@ -56,25 +102,25 @@ pub enum Input {
         /// The number of watches that it knows of.
         watch: u64,
     },
-    /// A request was named as what is watched: its end is not the executor's. Refused by itself, so that
-    /// its neighbours in the message count.
+    /// A request was named instead of a run. It is refused by itself, so that its neighbours in the message
+    /// count.
     WatchRequest(HoldId),
-    /// A worker process says that it lives or leaves, or time says that it is silent.
+    /// A node sends a heartbeat or leaves, or a sweep reports its silence.
     Node { node: NodeName, input: NodeInput },
-    /// Somebody registers a tool or forgets one.
+    /// An operator registers or deletes a tool.
     Tool {
         workspace: Workspace,
         name: ToolName,
         input: ToolInput,
     },
-    /// Somebody whom the gateway vouched for commands something: it counts while they are active.
+    /// A user commands something. It counts only while the user is active.
     OnBehalfOf {
-        /// Where they are who they are.
+        /// The workspace of the user.
         workspace: Workspace,
         user: UserName,
         input: Box<Self>,
     },
-    /// The owner of users says what has changed.
+    /// The handoff service reports changes of users.
     Users(Vec<UserChange>),
     /// The scheduler names a timer that the executor never sets: refused by itself, so that its
     /// neighbours in the message count.
@@ -108,7 +154,7 @@ pub enum RunInput {
         /// Whether it is cancelled instead if it waits.
         waiting: PauseWaiting,
     },
-    /// A person lets it go on.
+    /// An operator resumes it.
     Resume {
         by: Actor,
         /// How its waits go on.
@@ -118,10 +164,10 @@ pub enum RunInput {
     Cancel { by: Actor, reason: Option<String> },
     /// An operator becomes the owner of the run.
     TakeOver { by: Actor },
-    /// Somebody watches it: its end is to be told.
+    /// The notification service subscribes to its end.
     Watch,
-    /// The sweep brings it up to what was commanded for its agent or workspace.
-    Follow,
+    /// The sweep makes the run apply what was commanded for its agent or workspace.
+    ApplyScopes,
     /// The scheduler says that a timer is due.
     TimerFired {
         /// The hold it was set for.
@@ -144,7 +190,7 @@ pub enum RunInput {
         by: Actor,
         /// Which step; none: the one that is in progress.
         step: Option<String>,
-        /// Of which dispatch; none: the current one.
+        /// Its dispatch; none: the current one.
         dispatch: Option<u64>,
         question: Box<ToolQuestion>,
     },
@@ -165,8 +211,8 @@ pub enum RunInput {
         /// Stable code of a failure.
         error_code: Option<String>,
     },
-    /// The sweep says that a grant has ended without a result: its node is down, has left, or does
-    /// not claim the step any more.
+    /// The sweep reports a grant that ended without a result. Its node is down, has left, or no longer names
+    /// the step.
     LeaseEnded {
         step: String,
         /// The dispatch that was granted.
@@ -176,48 +222,48 @@ pub enum RunInput {
     /// The handoff service says that a hold on people was closed.
     HoldClosed {
         hold: HoldId,
-        /// How, by whom, with what.
+        /// The outcome, the actor and the data.
         closing: HoldClosure,
     },
-    /// The handoff service says what was done with a handoff that stands.
+    /// The handoff service reports users' actions on an open handoff.
     HandoffUpdate {
         hold: HoldId,
         /// In order.
         handoff_events: Vec<HandoffEvent>,
     },
-    /// The kernel says that a message about the run had to be buried.
+    /// The kernel reports a dead letter that concerns the run.
     Incident { reason: String },
 }
 
 /// What can happen to a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeInput {
-    /// It beats.
+    /// It sends a heartbeat.
     Heartbeat {
-        /// What it can do.
+        /// The tools that it offers.
         tools: Vec<ToolName>,
         /// What it works on.
         working: Vec<StepRef>,
-        /// Steps that wait at the node for a place.
+        /// Steps that wait at the node for a free slot.
         queue_depth: u64,
         /// The shortest lease among `working`, in milliseconds.
         lease_ms: u64,
     },
     /// It leaves.
     Deregister,
-    /// Its timer is due, or a lease of it has run out: it is asked to beat at once.
-    Silent {
-        /// Version of the node that this speaks of: a beat since then makes it void.
+    /// Its timer is due, or a lease of it has expired. It is probed at once.
+    HeartbeatMissed {
+        /// Version of the node. A later heartbeat makes this void.
         rev: u64,
     },
-    /// It was asked, had a real second, and did not answer.
-    Unheard {
-        /// As for [`NodeInput::Silent`].
+    /// It was probed, and did not answer within a real second.
+    ProbeTimedOut {
+        /// As for [`NodeInput::HeartbeatMissed`].
         rev: u64,
     },
-    /// It has been down for a day and holds no lease: its row goes.
+    /// It has been down for a day and holds no lease: its row is deleted.
     Forget {
-        /// As for [`NodeInput::Silent`].
+        /// As for [`NodeInput::HeartbeatMissed`].
         rev: u64,
     },
 }
@@ -227,7 +273,7 @@ pub enum NodeInput {
 pub enum ToolInput {
     /// It is registered, or changed.
     Put(Box<ToolSpec>),
-    /// It is forgotten.
+    /// It is deleted.
     Delete,
 }
 

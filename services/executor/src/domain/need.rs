@@ -1,4 +1,4 @@
-//! What a decision may ask for, and the aggregates there are.
+//! The aggregates, and what a decision may need from them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,14 +7,24 @@ use holdpoint_contracts::steps::StepRef;
 use holdpoint_ids::{AgentName, ContactId, NodeName, RunId, ToolName, UserName, Workspace};
 use serde_json::Value;
 
-use super::agent::Agent;
-use super::contact::Contact;
-use super::expression::Reference;
-use super::node::Node;
-use super::plan::Plan;
-use super::run::{Run, StepPhase};
-use super::scope::WorkspaceScope;
-use super::tool::Tool;
+use crate::domain::expression::Reference;
+use crate::domain::model::agent::Agent;
+use crate::domain::model::contact::Contact;
+use crate::domain::model::node::Node;
+use crate::domain::model::plan::Plan;
+use crate::domain::model::run::Run;
+use crate::domain::model::scope::WorkspaceScope;
+use crate::domain::model::tool::Tool;
+
+impl Fact {
+    /// The contact as expressions see it.
+    #[must_use]
+    pub fn of_contact(contact: &Contact) -> Self {
+        let mut fields = contact.fields.clone();
+        fields.insert("id".to_owned(), Value::String(contact.id.to_string()));
+        Self::Contact(Arc::new(Value::Object(fields)))
+    }
+}
 
 /// Names one aggregate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,15 +35,15 @@ pub enum Key {
     Contact(Workspace, ContactId),
     /// A run.
     Run(RunId),
-    /// What was commanded for a whole workspace.
+    /// The commands for a whole workspace.
     Workspace(Workspace),
     /// A worker process.
     Node(NodeName),
     /// A registered tool.
     Tool(Workspace, ToolName),
-    /// The read copy of users, as a whole: it has no state of its own here.
+    /// The user directory as a whole. It has no state here.
     Users,
-    /// What a timer names that the executor never sets; there is never any.
+    /// Named by a timer that the executor never sets. It never exists.
     Unknown(String),
 }
 
@@ -42,17 +52,17 @@ pub enum Key {
 pub enum Aggregate {
     /// An agent: which version is the newest.
     Agent(Agent),
-    /// A contact: what is known of it.
+    /// A contact and its fields.
     Contact(Contact),
-    /// A run: where its steps stand.
+    /// A run and its steps.
     Run(Run),
     /// What was commanded for a whole workspace.
     Workspace(WorkspaceScope),
-    /// A worker process: whether it is there.
+    /// A node and its status.
     Node(Node),
     /// A registered tool.
     Tool(Tool),
-    /// The read copy of users: its rows are written beside.
+    /// The user directory. Its rows are written by an effect.
     Users,
 }
 
@@ -118,35 +128,35 @@ impl Aggregate {
     }
 }
 
-/// Something a decision lacks.
+/// Data that a decision lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
     /// The agent as it is now.
     Agent(Workspace, AgentName),
-    /// What was commanded for the whole workspace.
+    /// The commands for the whole workspace.
     Workspace(Workspace),
     /// The contact as it is now.
     Contact(Workspace, ContactId),
     /// One version of an agent; never changes.
     Plan(Workspace, AgentName, u32),
-    /// What a run was started with ([`INPUT`]), or what one of its steps returned.
+    /// The input of a run ([`INPUT`]), or the result of one of its steps.
     Value(RunId, String),
-    /// Who works on what in a run.
+    /// The dispatched steps of a run, with their nodes.
     Run(RunId),
-    /// What a step was last asked to do: its resolved arguments.
+    /// The resolved arguments of a step's newest dispatch.
     Request(RunId, String),
     /// The last activities of a contact, oldest first.
     Activities(Workspace, ContactId),
     /// The tool as it is registered now, if it is.
     Tool(Workspace, ToolName),
-    /// A user, as the read copy has them.
+    /// A user in the user directory.
     User(Workspace, UserName),
 }
 
-/// Name of the value that a run was started with; no step can be called so.
+/// Name of the value with the input of a run. No step can have this name.
 pub const INPUT: &str = "$input";
 
-/// What is found for a need.
+/// The loaded value of a need.
 #[derive(Debug, Clone)]
 pub enum Fact {
     /// For [`Need::Agent`].
@@ -161,11 +171,11 @@ pub enum Fact {
     Value(Arc<Value>),
     /// For [`Need::Run`].
     Run(Arc<RunFact>),
-    /// For [`Need::Tool`]; a forgotten one too.
+    /// For [`Need::Tool`], also if it was deleted.
     Tool(Arc<Tool>),
     /// For [`Need::User`]: whether they are active.
     User(bool),
-    /// What other aggregates may know of a node, or of the copy of users: nothing.
+    /// Other aggregates read nothing of a node or of the user directory.
     Nothing,
 }
 
@@ -173,7 +183,7 @@ pub enum Fact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFact {
     pub workspace: Workspace,
-    /// The steps that are out.
+    /// The steps that are dispatched or granted.
     pub out: Vec<OutFact>,
 }
 
@@ -183,28 +193,19 @@ pub struct OutFact {
     pub step: String,
     /// Number of the dispatch.
     pub dispatch: u64,
-    /// To whom it was granted; none: to nobody yet.
+    /// The node that it was granted to, if any.
     pub node: Option<NodeName>,
 }
 
 impl RunFact {
-    /// What is to be known of a run.
+    /// The dispatched steps of a run.
     #[must_use]
     pub fn of(run: &Run) -> Self {
         let out = run.steps.iter().filter_map(|step| {
-            let node = match &step.phase {
-                StepPhase::Queued(_) => None,
-                StepPhase::Working(working) => Some(working.node.clone()),
-                StepPhase::Uncertain(asked) => Some(asked.working.node.clone()),
-                StepPhase::Planned
-                | StepPhase::Waiting(_)
-                | StepPhase::Asked(_)
-                | StepPhase::Parked(_)
-                | StepPhase::Completed { .. }
-                | StepPhase::Failed { .. }
-                | StepPhase::Skipped { .. }
-                | StepPhase::Cancelled { .. } => return None,
-            };
+            let node = step.phase.grant().map(|grant| grant.node.clone());
+            if node.is_none() {
+                step.phase.as_queued()?;
+            }
             Some(OutFact {
                 step: step.id.clone(),
                 dispatch: step.dispatch,
@@ -217,9 +218,9 @@ impl RunFact {
         }
     }
 
-    /// Whether a node may go on with a step: it is its own, or nobody's yet (started early).
+    /// Whether a node may continue a step: it has the grant, or nobody has (it started early).
     #[must_use]
-    pub fn lets(&self, node: &NodeName, claimed: &StepRef) -> bool {
+    pub fn may_continue(&self, node: &NodeName, claimed: &StepRef) -> bool {
         self.workspace == claimed.workspace
             && self.out.iter().any(|out| {
                 out.step == claimed.step
@@ -229,7 +230,7 @@ impl RunFact {
     }
 }
 
-/// A plan, and what each of its steps refers to.
+/// A plan, and the references of each of its steps.
 #[derive(Debug)]
 pub struct PlanFact {
     pub plan: Plan,
@@ -238,7 +239,7 @@ pub struct PlanFact {
 }
 
 impl PlanFact {
-    /// Looks the references up once, for every run of the plan.
+    /// Collects the references once, for every run of the plan.
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         let references = (0..plan.steps.len())

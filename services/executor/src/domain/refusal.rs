@@ -1,14 +1,14 @@
-//! Every way the executor says no. The codes are stable; the words may change.
+//! Why the executor refuses an input. Codes are stable; texts may change.
 
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{AgentName, ContactId, HoldId, RunId, ToolName, UserName};
 
-use super::contact::CONTACT_BYTES_MAX;
-use super::definition::Fault;
-use super::run::questions::QUESTIONS_MAX;
-use super::scope::CHANGES_MAX;
+use crate::domain::definition::AgentDiagnostic;
+use crate::domain::model::contact::CONTACT_BYTES_MAX;
+use crate::domain::model::run::QUESTIONS_MAX;
+use crate::domain::model::scope::CHANGES_MAX;
 
 /// Longest reason of a cancellation, in characters.
 pub const REASON_CHARS_MAX: usize = 2_000;
@@ -16,13 +16,13 @@ pub const REASON_CHARS_MAX: usize = 2_000;
 /// Why an input changes nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Refusal {
-    /// The agent's text is wrong; every fault that was found.
-    InvalidAgent(Vec<Fault>),
-    /// The text speaks of another agent than the command.
+    /// The agent's text is wrong; every error that was found.
+    InvalidAgent(Vec<AgentDiagnostic>),
+    /// The text names another agent than the command.
     OtherAgent { asked: AgentName, said: String },
-    /// Whoever commands it was disabled meanwhile.
+    /// The user of the command was disabled before it was decided.
     Disabled(UserName),
-    /// There is no such agent.
+    /// The agent does not exist.
     AgentNotFound(AgentName),
     /// The agent, or the workspace, is paused and takes no new runs.
     AgentPaused {
@@ -30,13 +30,13 @@ pub enum Refusal {
         agent: Option<AgentName>,
         by: Actor,
     },
-    /// More changes of one agent or workspace than its runs have followed yet.
+    /// An agent or workspace has too many changes that its runs have not applied.
     ScopeBusy,
-    /// There is no such contact (asked for by itself).
+    /// The contact does not exist.
     ContactNotFound(ContactId),
-    /// A run was to be started about a contact that is not known.
+    /// The contact of a new run does not exist.
     UnknownContact(ContactId),
-    /// More than a contact may hold.
+    /// A contact would be too large.
     ContactTooLarge {
         id: ContactId,
         /// How much it would be.
@@ -44,11 +44,11 @@ pub enum Refusal {
     },
     /// A text of an activity, by its name, is longer than so many characters.
     ActivityTooLong(&'static str, usize),
-    /// There is no such run in this workspace.
+    /// The run does not exist in this workspace.
     RunNotFound(RunId),
     /// The run's id is taken, by another workspace.
     RunIdTaken(RunId),
-    /// Nothing can happen to the run any more.
+    /// The run has ended.
     RunFinal(RunId, RunStatus),
     /// The labels break a limit.
     Labels(String),
@@ -58,48 +58,48 @@ pub enum Refusal {
     StepNotFound(RunId, String),
     /// A timer has fired that the executor never sets.
     UnknownTimer(String),
-    /// A request is no run: how it ends is the handoff service's to tell.
+    /// A request was named instead of a run.
     RequestWatched(HoldId),
-    /// A hold was closed with an answer that is none of its options.
+    /// A hold was closed with an answer that is not one of its options.
     UnknownAnswer(HoldId),
-    /// What a hold asked is gone: a broken invariant.
+    /// The specification of a hold is missing: a broken invariant.
     SpecMissing(HoldId),
     /// A run lacks inputs, and its agent does not ask for them.
     MissingInput(Vec<String>),
-    /// No tool is running that could ask people; why.
+    /// No running tool could ask, with the reason.
     NoStepRunning(RunId, String),
-    /// Several steps are in progress, and it was not said which asks.
+    /// Several steps are in progress, and the caller named none.
     WhichStep(Vec<String>),
-    /// A question that cannot be asked so; pointers are into it.
+    /// An invalid question. Pointers are into it.
     InvalidQuestion(Vec<FieldError>),
     /// The tool of a step asks one question at a time, and this one is open.
     QuestionOpen(HoldId, String),
     /// The tool of the step has asked [`QUESTIONS_MAX`] questions.
     TooManyQuestions(String),
-    /// Inputs that the agent's form does not take; pointers are into them.
+    /// Invalid inputs. Pointers are into them.
     InvalidInput(Vec<FieldError>),
     /// Another person owns the run.
     AlreadyTaken(RunId, String),
-    /// Only a person can own a run, and nobody vouches for this name.
+    /// Only a user can own a run, and this actor is not one.
     NoPerson(Actor),
-    /// A tool cannot be registered so.
+    /// The specification of a tool is invalid.
     InvalidTool(String),
     /// The name is a built-in tool's.
     ToolReserved(ToolName),
-    /// There is no such registered tool.
+    /// The registered tool does not exist.
     ToolNotFound(ToolName),
-    /// The version of the plan that a run was started with is gone: a broken invariant.
+    /// The plan of a run is missing: a broken invariant.
     PlanMissing(AgentName, u32),
 }
 
 impl Refusal {
-    /// How it is told to whoever asked.
+    /// The problem for the caller.
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::InvalidAgent(faults) => invalid_agent(faults),
+            Self::InvalidAgent(errors) => invalid_agent(errors),
             Self::OtherAgent { asked, said } => Problem::invalid_body(format!(
-                "the text is of agent `{said}`, the command of agent `{asked}`"
+                "the text defines agent `{said}`, and the command names agent `{asked}`"
             )),
             Self::AgentNotFound(agent) => {
                 Problem::not_found(format!("there is no agent `{agent}` in this workspace"))
@@ -123,7 +123,7 @@ impl Refusal {
             Self::RunFinal(run, status) => Problem::new(
                 409,
                 "run_final",
-                format!("run `{run}` is {status}; nothing can happen to it any more"),
+                format!("run `{run}` is {status} and cannot change any more"),
             ),
             Self::Labels(what) => Problem::invalid_body(what.clone()),
             Self::ReasonTooLong => Problem::invalid_body(format!(
@@ -133,20 +133,20 @@ impl Refusal {
                 Problem::not_found(format!("run `{run}` has no step `{step}`"))
             }
             Self::UnknownTimer(id) => {
-                Problem::invalid_body(format!("`{id}` is no timer of the executor"))
+                Problem::invalid_body(format!("`{id}` is not a timer of the executor"))
             }
-            Self::RequestWatched(id) => Problem::invalid_body(format!(
-                "`{id}` is a request; the executor tells of the ends of runs"
-            )),
+            Self::RequestWatched(id) => {
+                Problem::invalid_body(format!("`{id}` is a request; expected the id of a run"))
+            }
             Self::UnknownAnswer(hold) => unknown_answer(*hold),
             Self::SpecMissing(hold) => spec_missing(*hold),
             Self::MissingInput(names) => missing_input(names),
             Self::NoStepRunning(run, why) => no_step_running(*run, why),
             Self::WhichStep(steps) => which_step(steps),
-            Self::InvalidQuestion(faults) => invalid_question(faults),
+            Self::InvalidQuestion(errors) => invalid_question(errors),
             Self::QuestionOpen(hold, key) => question_open(*hold, key),
             Self::TooManyQuestions(step) => too_many_questions(step),
-            Self::InvalidInput(faults) => invalid_input(faults),
+            Self::InvalidInput(errors) => invalid_input(errors),
             Self::Disabled(user) => disabled(user),
             Self::AlreadyTaken(run, by) => already_taken(*run, by),
             Self::NoPerson(actor) => no_person(actor),
@@ -158,7 +158,7 @@ impl Refusal {
             Self::PlanMissing(agent, version) => Problem::new(
                 500,
                 "plan_missing",
-                format!("version {version} of `{agent}` is gone"),
+                format!("version {version} of `{agent}` is missing"),
             ),
         }
     }
@@ -168,7 +168,7 @@ fn disabled(user: &UserName) -> Problem {
     Problem::new(
         403,
         "forbidden",
-        format!("`{user}` was disabled before this could be done: nothing of it is"),
+        format!("`{user}` was disabled before the command was decided; nothing was changed"),
     )
 }
 
@@ -217,7 +217,11 @@ fn activity_too_long(name: &str, most: usize) -> Problem {
 }
 
 fn spec_missing(hold: HoldId) -> Problem {
-    Problem::new(500, "hold_missing", format!("what `{hold}` asked is gone"))
+    Problem::new(
+        500,
+        "hold_missing",
+        format!("the specification of `{hold}` is missing"),
+    )
 }
 
 fn no_step_running(run: RunId, why: &str) -> Problem {
@@ -230,19 +234,19 @@ fn no_step_running(run: RunId, why: &str) -> Problem {
 
 fn which_step(steps: &[String]) -> Problem {
     Problem::invalid_body(format!(
-        "`step`: these are in progress, say which of them asks: {}",
+        "`step` is required, because several steps are in progress: {}",
         steps.join(", ")
     ))
     .with_errors(vec![field_error("step", "say which step asks")])
 }
 
-fn invalid_question(faults: &[FieldError]) -> Problem {
-    let said = faults.iter().map(|fault| {
-        let pointer = fault.pointer.as_deref().unwrap_or_default();
-        format!("{pointer}: {}", fault.message)
+fn invalid_question(errors: &[FieldError]) -> Problem {
+    let said = errors.iter().map(|error| {
+        let pointer = error.pointer.as_deref().unwrap_or_default();
+        format!("{pointer}: {}", error.message)
     });
     let said: Vec<_> = said.collect();
-    Problem::invalid_body(said.join("; ")).with_errors(faults.to_vec())
+    Problem::invalid_body(said.join("; ")).with_errors(errors.to_vec())
 }
 
 fn question_open(hold: HoldId, key: &str) -> Problem {
@@ -268,7 +272,7 @@ fn already_taken(run: RunId, by: &str) -> Problem {
     Problem::new(
         409,
         "already_taken",
-        format!("{by} has taken run `{run}` over; ask them to hand it back"),
+        format!("run `{run}` was taken over by {by}; only that user can hand it back"),
     )
 }
 
@@ -276,7 +280,7 @@ fn no_person(actor: &Actor) -> Problem {
     Problem::new(
         403,
         "forbidden",
-        format!("only a user can take a run over, and `{actor}` is none"),
+        format!("only a user can take a run over, and `{actor}` is not a user"),
     )
 }
 
@@ -284,7 +288,7 @@ fn unknown_answer(hold: HoldId) -> Problem {
     Problem::new(
         422,
         "invalid_answer",
-        format!("the answer to `{hold}` is none of its options"),
+        format!("the answer to `{hold}` is not one of its options"),
     )
 }
 
@@ -298,12 +302,12 @@ fn missing_input(names: &[String]) -> Problem {
     .with_errors(names.iter().map(said).collect())
 }
 
-fn invalid_input(faults: &[FieldError]) -> Problem {
-    let errors = faults.iter().map(|fault| fault.clone().under("/input"));
+fn invalid_input(errors: &[FieldError]) -> Problem {
+    let errors = errors.iter().map(|error| error.clone().under("/input"));
     Problem::new(
         422,
         "invalid_input",
-        "the inputs are not what the agent takes: see its `inputs`",
+        "the inputs do not match the agent's `inputs`",
     )
     .with_errors(errors.collect())
 }
@@ -319,26 +323,28 @@ fn contact_too_large(id: &ContactId, bytes: usize) -> Problem {
     Problem::new(
         413,
         "too_large",
-        format!("contact `{id}` would be {bytes} bytes of JSON; {CONTACT_BYTES_MAX} is the most"),
+        format!(
+            "contact `{id}` would be {bytes} bytes of JSON; at most {CONTACT_BYTES_MAX} are allowed"
+        ),
     )
 }
 
-/// 422 `invalid_agent`: says what, where and what was perhaps meant, for each fault.
+/// 422 `invalid_agent`: says what, where and what was perhaps meant, for each error.
 #[must_use]
-pub fn invalid_agent(faults: &[Fault]) -> Problem {
-    let detail = match faults {
+pub fn invalid_agent(errors: &[AgentDiagnostic]) -> Problem {
+    let detail = match errors {
         [only] => only.message.clone(),
-        _ => format!("the agent has {} faults", faults.len()),
+        _ => format!("the agent has {} errors", errors.len()),
     };
-    let errors = faults
+    let errors = errors
         .iter()
-        .map(|fault| FieldError {
-            line: fault.line,
-            step: fault.step.clone(),
+        .map(|error| FieldError {
+            line: error.line,
+            step: error.step.clone(),
             pointer: None,
-            text: fault.text.clone(),
-            message: fault.message.clone(),
-            nearest: fault.nearest.clone(),
+            text: error.text.clone(),
+            message: error.message.clone(),
+            nearest: error.nearest.clone(),
         })
         .collect();
     Problem::new(422, "invalid_agent", detail).with_errors(errors)

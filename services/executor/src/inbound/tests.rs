@@ -191,7 +191,7 @@ fn every_timer_of_a_message_is_taken_by_itself() {
         [
             Input::Run { .. },
             Input::Node {
-                input: NodeInput::Silent { rev: 3 },
+                input: NodeInput::HeartbeatMissed { rev: 3 },
                 ..
             },
             Input::UnknownTimer { .. },

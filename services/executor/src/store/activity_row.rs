@@ -17,7 +17,7 @@ use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait};
 
 use super::contact_row;
-use crate::domain::contact::{ACTIVITIES_KEPT, ACTIVITIES_TOLD, Said};
+use crate::domain::contact::{ACTIVITIES_KEPT, ACTIVITIES_TOLD, ContactActivity};
 use crate::domain::{Fact, Need};
 
 #[sea_orm::model]
@@ -233,7 +233,7 @@ pub(crate) async fn find(
             true => 0,
             false => count(db, workspace, contact).await?.saturating_sub(told),
         };
-        let value = serde_json::to_value(Said { newest, older }).map_err(broken)?;
+        let value = serde_json::to_value(ContactActivity { newest, older }).map_err(broken)?;
         let need = Need::Activities((*workspace).clone(), (*contact).clone());
         found.push((need, Fact::Value(Arc::new(value))));
     }

@@ -121,7 +121,7 @@ pub(crate) async fn page(db: &DatabaseConnection) -> Result<Vec<Input>, StoreErr
         inputs.extend(page.into_iter().map(|place| Input::Run {
             workspace: workspace.clone(),
             run: place.run,
-            input: RunInput::Follow,
+            input: RunInput::ApplyScopes,
         }));
         inputs.push(Input::Scope {
             workspace,

@@ -8,15 +8,13 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::NodeName;
 use holdpoint_kernel::{Sweep, SweepPage};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
 use crate::Executor;
-use crate::domain::run::after;
-use crate::domain::{Input, Lease, Node, NodeInput, RunInput};
+use crate::domain::{Input, Lease, LeaseStatus, Node, NodeInput, RunInput, lease_status};
 use crate::store;
 
 /// Leases of one page.
@@ -71,7 +69,7 @@ impl Leases {
             if now.duration_since(since) >= ANSWER_WITHIN {
                 inputs.push(Input::Node {
                     node: node.name.clone(),
-                    input: NodeInput::Unheard { rev: node.version },
+                    input: NodeInput::ProbeTimedOut { rev: node.version },
                 });
             }
             self.asked.insert(node.name.clone(), (node.version, since));
@@ -135,8 +133,8 @@ impl Leases {
         let mut silent = BTreeSet::new();
         for lease in &leases {
             match lease_status(lease, nodes.get(&lease.node).copied(), now) {
-                LeaseStatus::Stands => {}
-                LeaseStatus::Ask(rev) => {
+                LeaseStatus::Valid => {}
+                LeaseStatus::ProbeNode(rev) => {
                     silent.insert((lease.node.clone(), rev));
                 }
                 LeaseStatus::Ended => inputs.push(ended(lease)),
@@ -144,7 +142,7 @@ impl Leases {
         }
         inputs.extend(silent.into_iter().map(|(node, rev)| Input::Node {
             node,
-            input: NodeInput::Silent { rev },
+            input: NodeInput::HeartbeatMissed { rev },
         }));
         let more = leases.len() >= usize::try_from(PAGE).unwrap_or(usize::MAX);
         self.after = match leases.last() {
@@ -168,45 +166,6 @@ impl Sweep<Executor> for Leases {
         db: &'a DatabaseConnection,
     ) -> BoxFuture<'a, Result<SweepPage<Executor>, StoreError>> {
         self.lookup(db).boxed()
-    }
-}
-
-/// What is to become of a lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeaseStatus {
-    /// Nothing.
-    Stands,
-    /// Its node is asked to beat; the version is the node's.
-    Ask(u64),
-    /// It is over.
-    Ended,
-}
-
-/// Judges a lease by what its node has said.
-#[must_use]
-pub fn lease_status(lease: &Lease, node: Option<&Node>, now: DateTime<Utc>) -> LeaseStatus {
-    let has_run_out = after(lease.heartbeat_at, lease.lease_ms) <= now;
-    let Some(node) = node else {
-        // A node that never beat: there is nobody to ask.
-        return match has_run_out {
-            true => LeaseStatus::Ended,
-            false => LeaseStatus::Stands,
-        };
-    };
-    match node.status {
-        // What it was granted after it had been given up stands by itself.
-        NodeStatus::Down if has_run_out || lease.heartbeat_at <= node.changed_at => {
-            LeaseStatus::Ended
-        }
-        NodeStatus::Down | NodeStatus::Suspect => LeaseStatus::Stands,
-        NodeStatus::Up | NodeStatus::Draining if !has_run_out => LeaseStatus::Stands,
-        // It lives, and has not named the step for half a lease and longer: it has forgotten it.
-        NodeStatus::Up | NodeStatus::Draining
-            if node.last_seen >= after(lease.heartbeat_at, lease.lease_ms / 2) =>
-        {
-            LeaseStatus::Ended
-        }
-        NodeStatus::Up | NodeStatus::Draining => LeaseStatus::Ask(node.version),
     }
 }
 

@@ -9,9 +9,9 @@ use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_ids::RunId;
 use holdpoint_testkit::{NatsProcess, until};
 
-use super::leases::{HEARD_AGAIN_WITHIN, LeaseStatus, Leases, lease_status};
+use super::leases::{HEARD_AGAIN_WITHIN, Leases};
 use super::redispatch::is_turn;
-use crate::domain::{Lease, Node};
+use crate::domain::{Lease, LeaseStatus, Node, lease_status};
 
 fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
@@ -49,33 +49,33 @@ fn node(status: NodeStatus, last_seen: i64, changed_at: i64) -> Node {
 fn a_lease_ends_only_when_its_node_is_gone_or_has_forgotten_it() {
     use NodeStatus::{Down, Suspect, Up};
     let cases = [
-        ("a node that never beat", None, 29, LeaseStatus::Stands),
+        ("a node that never beat", None, 29, LeaseStatus::Valid),
         ("and its time is up", None, 30, LeaseStatus::Ended),
-        ("it lives", Some(node(Up, 0, 0)), 29, LeaseStatus::Stands),
+        ("it lives", Some(node(Up, 0, 0)), 29, LeaseStatus::Valid),
         (
             "silent: asked",
             Some(node(Up, 0, 0)),
             30,
-            LeaseStatus::Ask(7),
+            LeaseStatus::ProbeNode(7),
         ),
         (
             "five days on",
             Some(node(Up, 5, 0)),
             432_000,
-            LeaseStatus::Ask(7),
+            LeaseStatus::ProbeNode(7),
         ),
         (
             "being asked",
             Some(node(Suspect, 0, 30)),
             31,
-            LeaseStatus::Stands,
+            LeaseStatus::Valid,
         ),
         ("given up", Some(node(Down, 0, 2)), 3, LeaseStatus::Ended),
         (
             "granted since",
             Some(node(Down, 0, -1)),
             3,
-            LeaseStatus::Stands,
+            LeaseStatus::Valid,
         ),
         (
             "granted since",

@@ -13,11 +13,13 @@ use holdpoint_ids::PolicyName;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::diagnostics::{plain, shown};
+use super::fields;
 use super::step::One;
-use super::{fields, nearest, plain, shown};
 use crate::domain::expression::Diagnostic;
-use crate::domain::plan::Action;
-use crate::domain::plan::people::{Ask, Handoff};
+use crate::domain::model::plan::Action;
+use crate::domain::model::plan::person_steps::{Ask, Handoff};
+use crate::domain::nearest_names::nearest;
 
 /// An input's time unless said (S3-R1), in milliseconds.
 const ASK_MS: u64 = 300_000;

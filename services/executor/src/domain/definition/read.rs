@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::{Fault, MAX_TEXT, shown};
+use super::diagnostics::{AgentDiagnostic, MAX_TEXT, cut, shown};
 
 /// Most values in one text, counted with every alias followed.
 const MAX_VALUES: usize = 100_000;
@@ -22,7 +22,7 @@ const MAX_NESTING: usize = 32;
 const MAX_ALIASES: usize = 1_000;
 
 /// Reads an agent text to its fields.
-pub(super) fn agent(text: &str) -> Result<Map<String, Value>, Fault> {
+pub(super) fn agent(text: &str) -> Result<Map<String, Value>, AgentDiagnostic> {
     if text.len() > MAX_TEXT {
         let said = format!(
             "An agent has at most {MAX_TEXT} bytes; this one has {}.",
@@ -40,7 +40,7 @@ pub(super) fn agent(text: &str) -> Result<Map<String, Value>, Fault> {
     }
 }
 
-fn value(text: &str) -> Result<Value, Fault> {
+fn value(text: &str) -> Result<Value, AgentDiagnostic> {
     let json = is_json(text).then(|| from_json(text));
     match json {
         Some(Ok(value)) => return Ok(value),
@@ -59,7 +59,7 @@ fn value(text: &str) -> Result<Value, Fault> {
     from_yaml(text)
 }
 
-fn from_yaml(text: &str) -> Result<Value, Fault> {
+fn from_yaml(text: &str) -> Result<Value, AgentDiagnostic> {
     let used = Used::default();
     let seed = Seed {
         used: &used,
@@ -111,14 +111,14 @@ fn yaml_error(error: &serde_saphyr::Error) -> String {
     }
     let said = said.lines().next().unwrap_or_default();
     let said = said.split(" at line ").next().unwrap_or_default();
-    super::cut(said, 200).trim_end_matches('.').to_owned()
+    cut(said, 200).trim_end_matches('.').to_owned()
 }
 
 fn is_json(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-fn from_json(text: &str) -> Result<Value, Fault> {
+fn from_json(text: &str) -> Result<Value, AgentDiagnostic> {
     let used = Used::default();
     let mut reader = serde_json::Deserializer::from_str(text);
     let seed = Seed {
@@ -131,7 +131,7 @@ fn from_json(text: &str) -> Result<Value, Fault> {
     read.map_err(|error| syntax_fault(text, Some(error.line()), "JSON", &error.to_string()))
 }
 
-fn syntax_fault(text: &str, line: Option<usize>, language: &str, error: &str) -> Fault {
+fn syntax_fault(text: &str, line: Option<usize>, language: &str, error: &str) -> AgentDiagnostic {
     let bit = line
         .and_then(|line| text.lines().nth(line.saturating_sub(1)))
         .unwrap_or_default();
@@ -144,8 +144,8 @@ fn syntax_fault(text: &str, line: Option<usize>, language: &str, error: &str) ->
     )
 }
 
-fn fault(line: Option<usize>, text: String, message: String) -> Fault {
-    Fault {
+fn fault(line: Option<usize>, text: String, message: String) -> AgentDiagnostic {
+    AgentDiagnostic {
         line,
         step: None,
         text,

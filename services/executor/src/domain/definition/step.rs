@@ -8,9 +8,10 @@ use std::time::Duration;
 use holdpoint_contracts::duration::{self, MAX_WAIT};
 use serde_json::{Map, Value};
 
-use super::{MAX_STEPS, Place, Review, fields, is_name, plain, shown};
+use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, plain, shown};
+use super::fields;
 use crate::domain::expression::Diagnostic;
-use crate::domain::plan::Action;
+use crate::domain::model::plan::Action;
 
 /// Shortest wait and claim timeout (S3-R7).
 const MIN_WAIT: Duration = Duration::from_secs(1);
@@ -35,7 +36,7 @@ pub(super) fn default_id(at: usize) -> String {
     format!("step-{:02}", at + 1)
 }
 
-impl Review<'_> {
+impl AgentChecker<'_> {
     /// Reads the step at a position, from 0.
     pub(super) fn draft(&mut self, at: usize, step: &Value) -> Draft {
         let Value::Object(step) = step else {
@@ -118,7 +119,7 @@ fn id_complaint(id: &str, at: usize) -> Option<String> {
 
 /// A step while its fields are read.
 pub(super) struct One<'r, 't> {
-    review: &'r mut Review<'t>,
+    review: &'r mut AgentChecker<'t>,
     at: usize,
     id: &'r str,
 }

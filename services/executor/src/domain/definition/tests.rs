@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::*;
 
-fn faults(text: &str) -> Vec<Fault> {
+fn faults(text: &str) -> Vec<AgentDiagnostic> {
     compile(text).unwrap_err()
 }
 
 /// Each fault as `line step text | message | nearest`, which is what an author reads.
 fn told(text: &str) -> Vec<String> {
-    let show = |fault: Fault| {
+    let show = |fault: AgentDiagnostic| {
         let line = fault
             .line
             .map_or_else(|| "-".to_owned(), |line| line.to_string());
@@ -303,7 +303,7 @@ fn the_number_of_steps_and_of_faults_is_limited() {
         (many.len(), many[100].message.as_str()),
         (
             101,
-            "The agent has more faults. Only the first 100 are listed."
+            "The agent has more errors. Only the first 100 are listed."
         )
     );
 }

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::diagnostic::Diagnostic;
 use super::program::Program;
+use super::scope::Reference;
 use super::template::{self, Piece, Text};
-use super::{Reference, syntax, value};
-use crate::domain::definition::nearest;
+use super::{syntax, value};
+use crate::domain::nearest_names::nearest;
 
 /// What was found in the arguments of one step.
 #[derive(Debug)]
@@ -38,17 +40,6 @@ pub struct Names<'a> {
     pub before: Option<&'a [bool]>,
 }
 
-/// What an expression cannot be accepted for, when the plan is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Diagnostic {
-    /// The offending bit as it was written.
-    pub text: String,
-    /// What is wrong and what to write instead.
-    pub message: String,
-    /// Known names that look like the one that was written, best first.
-    pub nearest: Vec<String>,
-}
-
 /// Checks a condition when the plan is made: limits, syntax, and that all it names exists and is
 /// done before. Returns what it refers to.
 ///
@@ -64,7 +55,7 @@ pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, D
 /// together with all that is wrong.
 #[must_use]
 pub fn check_args(args: &Value, names: Names<'_>) -> CheckedArgs {
-    let mut review = Review {
+    let mut review = PlaceholderChecker {
         names,
         found: BTreeSet::new(),
         complaints: Vec::new(),
@@ -154,14 +145,14 @@ fn later_item() -> Diagnostic {
 }
 
 /// One pass over the arguments of a step when the plan is made.
-struct Review<'a> {
+struct PlaceholderChecker<'a> {
     names: Names<'a>,
     found: BTreeSet<Reference>,
     complaints: Vec<Diagnostic>,
     placeholders: usize,
 }
 
-impl Review<'_> {
+impl PlaceholderChecker<'_> {
     fn value(&mut self, value: &Value) {
         match value {
             Value::String(text) => self.text(text),

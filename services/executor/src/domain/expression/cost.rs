@@ -12,7 +12,8 @@ use cel::common::ast::{
 };
 use serde_json::Value;
 
-use super::{Scope, walk};
+use super::scope::Scope;
+use super::walk;
 
 /// Most parts of an expression that are evaluated, loops counted as often as they go round.
 pub(super) const STEPS_MAX: u64 = 200_000;

@@ -11,10 +11,12 @@ use cel::{Context, ExecutionError};
 use serde_json::Value;
 
 use super::cost::{Spent, TooCostly};
+use super::diagnostic::{Diagnostic, complaint};
+use super::scope::{MAX_DEPTH, MAX_LENGTH, Scope};
 use super::syntax::{self, Known};
 use super::template::{Path, PathError, Segment};
 use super::walk::{self, Named, ReferenceCollector};
-use super::{Diagnostic, MAX_DEPTH, MAX_LENGTH, Scope, cost, value};
+use super::{cost, value};
 
 /// Most compiled texts that are remembered; when it is full all are forgotten.
 const MAX_REMEMBERED: usize = 4_096;
@@ -250,12 +252,4 @@ fn guard(text: &str) -> Result<(), Diagnostic> {
         return Err(complaint(text, "The expression is empty.".to_owned()));
     }
     Ok(())
-}
-
-pub(super) fn complaint(text: &str, message: String) -> Diagnostic {
-    Diagnostic {
-        text: value::cut(text, 200),
-        message,
-        nearest: Vec::new(),
-    }
 }

@@ -7,9 +7,11 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::diagnostic::Diagnostic;
+use super::scope::Scope;
 use super::syntax::{self, Known};
-use super::{Diagnostic, Scope, value};
-use crate::domain::definition::nearest;
+use super::value;
+use crate::domain::nearest_names::nearest;
 
 /// How a whole text is to be understood.
 pub(super) enum Text<'t> {

@@ -5,10 +5,10 @@
 
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-use super::program::complaint;
+use super::diagnostic::{Diagnostic, complaint};
+use super::syntax;
 use super::template::{Path, Segment};
-use super::{Diagnostic, syntax};
-use crate::domain::definition::nearest;
+use crate::domain::nearest_names::nearest;
 
 /// Longest chain of operators and selections.
 const MAX_CHAIN: usize = 200;

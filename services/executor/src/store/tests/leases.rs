@@ -89,12 +89,12 @@ pub(super) async fn stand_and_end(db: &DatabaseConnection) {
     record_all(
         db,
         &[
-            Effect::LeaseOver {
+            Effect::LeaseEnded {
                 run,
                 step: "step-01".to_owned(),
             },
             stand(&handed),
-            Effect::LeaseOver {
+            Effect::LeaseEnded {
                 run,
                 step: "step-02".to_owned(),
             },
@@ -113,7 +113,7 @@ pub(super) async fn stand_and_end(db: &DatabaseConnection) {
     };
     record_all(
         db,
-        &[Effect::Beaten {
+        &[Effect::LeasesRenewed {
             working: vec![claimed],
         }],
     )
@@ -137,7 +137,7 @@ pub(super) async fn handed_over(db: &DatabaseConnection) {
         entry(LeaseAction::TakenOver, 2),
     ];
     for entry in &wanted {
-        let claim = Effect::Claim {
+        let claim = Effect::LeaseEvent {
             run,
             step: "step-01".to_owned(),
             entry: entry.clone(),

@@ -12,7 +12,7 @@ use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::json;
 
 use crate::domain::plan::{OnPause, Plan};
-use crate::domain::run::questions::Questions;
+use crate::domain::run::tool_questions::Questions;
 use crate::domain::run::{Hold, Phase, Step, StepPhase, Timer};
 use crate::domain::scope::EndsWatch;
 use crate::domain::scope::{AppliedScopes, Scope, ScopePause, WorkspaceScope};

@@ -10,13 +10,13 @@ use holdpoint_contracts::steps::{Grant, ResultReply};
 use serde_json::json;
 
 use super::world::{Heard, World, acme, done, owner, run_id, start_input};
-use crate::domain::decide::{Scopes, overlay};
 use crate::domain::decision::{Lookup, Outcome, Undecided};
 use crate::domain::run::StepPhase;
 use crate::domain::scope::{CHANGES_MAX, Cursor, Scope, WorkspaceScope};
 use crate::domain::{
     Aggregate, Fact, Input, Need, Refusal, Reply, Run, RunInput, ScopeInput, decide,
 };
+use crate::domain::{Scopes, overlay};
 
 const AGENT: PauseScope = PauseScope::Agent;
 const WORKSPACE: PauseScope = PauseScope::Workspace;
@@ -41,7 +41,7 @@ fn delete() -> ScopeInput {
 
 impl World {
     /// Gives an input to the agent or to the workspace, and keeps what comes of it.
-    fn command(&mut self, kind: PauseScope, input: ScopeInput) -> Heard {
+    pub(super) fn command(&mut self, kind: PauseScope, input: ScopeInput) -> Heard {
         let agent = (kind == AGENT).then(|| "outreach".parse().unwrap());
         let state = match (
             kind,
@@ -94,7 +94,7 @@ impl World {
     fn pages(&mut self, kind: PauseScope) {
         let epoch = self.scope(kind).epoch;
         if self.run.as_ref().is_some_and(|run| !run.is_final()) {
-            self.give(RunInput::Follow);
+            self.give(RunInput::ApplyScopes);
             let agent = "outreach".parse().unwrap();
             let upto = Some(Cursor {
                 agent,
@@ -441,7 +441,7 @@ fn a_run_that_every_page_passed_by_still_follows_what_stands() {
         world.shown().waiting_on[0].remaining_ms,
         Some(ms(TimeDelta::days(5)))
     );
-    world.give(RunInput::Follow);
+    world.give(RunInput::ApplyScopes);
     world.command(AGENT, resume(ResumeMode::Continue));
     let epoch = world.agent_scope.epoch;
     world.command(AGENT, ScopeInput::Paged { epoch, upto: None });

@@ -62,7 +62,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::TakeOver { .. }
         | RunInput::Watch
         | RunInput::Cancel { .. } => "What people do",
-        RunInput::TimerFired { .. } | RunInput::Follow => "What time does",
+        RunInput::TimerFired { .. } | RunInput::ApplyScopes => "What time does",
         RunInput::LeaseEnded { .. }
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }

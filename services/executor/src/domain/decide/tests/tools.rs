@@ -72,7 +72,7 @@ fn put(change: impl FnOnce(&mut ToolSpec)) -> Option<Refusal> {
     change(&mut spec);
     let name = spec.name.clone();
     let input = ToolInput::Put(Box::new(spec));
-    match crate::domain::tool::decide(None, &acme(), &name, &input) {
+    match crate::domain::commands::put_tool::change_tool(None, &acme(), &name, &input) {
         Err(Undecided::Refused(refusal)) => Some(refusal),
         Ok(Outcome::Decided(_)) => None,
         other => panic!("{other:?}"),

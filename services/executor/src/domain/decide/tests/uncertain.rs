@@ -188,25 +188,71 @@ fn an_answer_that_is_no_option_is_refused() {
     assert!(matches!(heard, Heard::Refused(Refusal::UnknownAnswer(_))));
 }
 
-/// Mend B-3: a question that is refused is an incident of its run, once. The simulation found a run that
-/// waited for ever.
-#[test]
-fn a_refused_question_is_an_incident() {
-    let mut world = lost();
-    let refused = || RunInput::HoldClosed {
-        hold: hold(&world),
+fn refused(world: &World) -> RunInput {
+    RunInput::HoldClosed {
+        hold: hold(world),
         closing: closing(
             HoldOutcome::Cancelled,
             json!({ "message": "it is too long" }),
             world.now,
         ),
-    };
-    let (once, again) = (refused(), refused());
-    assert!(matches!(world.give(once), Heard::Decided(_)));
-    assert!(matches!(world.give(again), Heard::Unchanged(_)));
+    }
+}
+
+fn incidents(world: &World) -> usize {
+    let is_incident = |kind: &EventType| *kind == EventType::RunIncident;
+    world
+        .events()
+        .iter()
+        .filter(|kind| is_incident(kind))
+        .count()
+}
+
+/// Mend B-3, B-13: a question that is refused is an incident of its run, once, and the run has a waker: a
+/// second question without anything to refuse. The simulation found a run that waited for ever.
+#[test]
+fn a_refused_question_is_an_incident() {
+    let mut world = lost();
+    let first = hold(&world);
+    let once = refused(&world);
+    assert!(matches!(world.give(once.clone()), Heard::Decided(_)));
+    assert!(matches!(world.give(once), Heard::Unchanged(_)));
     let incident = world.event(EventType::RunIncident);
     assert!(incident.message.contains("it is too long"), "{incident:?}");
+    assert_eq!(incidents(&world), 1);
     assert_eq!(world.status(), RunStatus::AwaitingInput);
+    let second = hold(&world);
+    assert_ne!(first, second, "a hold is closed for good");
+    let Some((_, HoldState::Open { spec, .. })) = world.holds.get(&second) else {
+        panic!("nobody is asked: {:?}", world.holds)
+    };
+    assert_eq!((&spec.context, spec.to.len()), (&Value::Null, 0));
+    assert!(spec.question.len() < 100, "{}", spec.question);
+    assert_eq!(
+        world.answer("send", Choice::ItHappened),
+        CloseReply::Applied
+    );
+    assert_eq!(world.handed[1].step, "after");
+}
+
+/// Mend B-13: if the second question is refused too, the step is given up. A pause keeps that.
+#[test]
+fn a_question_that_is_refused_twice_gives_the_step_up() {
+    for is_paused in [false, true] {
+        let mut world = lost();
+        if is_paused {
+            world.pause();
+        }
+        world.give(refused(&world));
+        world.give(refused(&world));
+        if is_paused {
+            assert_eq!(world.status(), RunStatus::AwaitingInput);
+            world.resume(ResumeMode::Continue);
+        }
+        assert_eq!(world.status(), RunStatus::Failed);
+        assert_eq!(world.view().failure.unwrap().code, "given_up");
+        assert_eq!(incidents(&world), 2);
+    }
 }
 
 /// DESIGN, "The tables are enough": a dead letter that concerns a run puts an incident on it, once.

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
 use crate::domain::plan::Plan;
-use crate::domain::run::people::HoldClosure;
+use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::run::{Choice, Run, Step, StepPhase};
 use crate::domain::scope::EndsWatch;
 use crate::domain::scope::{Scope, WorkspaceScope};
@@ -304,7 +304,8 @@ impl World {
                 };
                 self.check_step(&next, &decision.effects);
                 // What its owner has closed is over for the owner too.
-                if let (Some(hold), Reply::Closed(CloseReply::Applied)) = (closing, &decision.reply)
+                if let (Some(hold), Reply::Closed(CloseReply::Applied | CloseReply::RunEnded)) =
+                    (closing, &decision.reply)
                     && !next.people().any(|(_, on)| on.id == hold)
                 {
                     self.holds.remove(&hold);

@@ -4,7 +4,7 @@ use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::domain::plan::people::{Ask, Handoff};
+use crate::domain::plan::person_steps::{Ask, Handoff};
 use crate::domain::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
 
 fn on_people() -> impl Strategy<Value = Action> {

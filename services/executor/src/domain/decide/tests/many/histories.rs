@@ -86,7 +86,7 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
 fn happen(world: &mut World, event: &Event) {
     match event {
         Event::Command(kind, input) => drop(world.command(*kind, input.clone())),
-        Event::Page => drop(world.give(RunInput::Follow)),
+        Event::Page => drop(world.give(RunInput::ApplyScopes)),
         Event::Pages(kind) => world.pages(*kind),
         Event::Run(next) => {
             if let Some(input) = runs::input(world, next) {

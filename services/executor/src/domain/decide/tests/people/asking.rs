@@ -281,7 +281,7 @@ fn time_up_fails_skips_or_takes_the_default() {
         assert_eq!(failure.class, FailureClass::HumanTimeout);
         assert_eq!(
             failure.message,
-            "pay: nobody of the workspace's owners answered within 5 minutes: Refund 120 EUR?"
+            "pay: the workspace's owners did not answer within 5 minutes: Refund 120 EUR?"
         );
         let world = asked(OnTimeout::Skip, None);
         assert_eq!(world.rows["pay"].status, StepStatus::Skipped);

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::super::world::{Heard, World, closing, done, handoff_event};
 use super::{hold, spec, state};
 use crate::domain::run::Choice;
-use crate::domain::run::people::HoldClosure;
+use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{Refusal, Reply, RunInput};
 use holdpoint_contracts::hold::HoldState;
 

@@ -37,7 +37,7 @@ fn a_question_that_timed_out_has_no_response_of_success() {
         let (is, response) = ended(&world, "q");
         assert_eq!(is, status);
         let error = response.error.unwrap();
-        assert!(error.contains("answered within 1 hour"), "{error}");
+        assert!(error.contains("did not answer within 1 hour"), "{error}");
         assert_eq!(response.data["question_id"], json!(id));
         assert_eq!(response.duration_ms, 3_600_000);
     }

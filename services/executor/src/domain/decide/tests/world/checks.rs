@@ -230,7 +230,12 @@ impl World {
                     wakers += 1;
                     false
                 }
-                StepPhase::Uncertain(_) => {
+                StepPhase::Uncertain(asked) => {
+                    assert!(
+                        self.holds.contains_key(&asked.hold),
+                        "nobody is asked about {}",
+                        step.id
+                    );
                     wakers += 1;
                     false
                 }

@@ -32,14 +32,14 @@ impl World {
                 Effect::Lease(lease) => {
                     self.leases.insert(lease.step.clone(), *lease);
                 }
-                Effect::LeaseOver { step, .. } => {
+                Effect::LeaseEnded { step, .. } => {
                     let lease = self.leases.remove(&step);
                     assert!(lease.is_some(), "{step} had no lease to end");
                 }
-                Effect::Claim { step, entry, .. } => self.claims.push((step, entry)),
+                Effect::LeaseEvent { step, entry, .. } => self.claims.push((step, entry)),
                 Effect::NodeTimer { .. }
-                | Effect::Beaten { .. }
-                | Effect::AskToBeat { .. }
+                | Effect::LeasesRenewed { .. }
+                | Effect::ProbeNode { .. }
                 | Effect::Users(_)
                 | Effect::ScopeSyncPending => {
                     panic!("a run knows no nodes, no users and no pages")
@@ -50,7 +50,7 @@ impl World {
                     assert!(newest, "the scheduler would ignore rev {rev} of {hold}");
                     self.timers.insert(hold, (rev, due));
                 }
-                Effect::Ended { end, .. } => self.ended.push(*end),
+                Effect::RunEnded { end, .. } => self.ended.push(*end),
                 Effect::History { items, .. } => self.history.extend(items),
             }
         }

@@ -1,19 +1,20 @@
 //! Whose a run is that was given away, and how its policies end a handoff.
 
 use chrono::TimeDelta;
+use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{
     CloseReply, EndedByRung, HandoffEvent, HandoffEventKind, HoldOutcome,
 };
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
+use holdpoint_contracts::run::{HoldKind, PauseScope, ResumeMode, RunStatus};
 use serde_json::Value;
 
 use super::super::super::world::{Heard, World, closing, handoff_event};
 use super::super::hold;
 use super::{handled, offered, told};
-use crate::domain::RunInput;
-use crate::domain::run::people::HoldClosure;
+use crate::domain::run::person_hold::HoldClosure;
+use crate::domain::{RunInput, ScopeInput};
 
 /// A run that was taken over and given away is whoever's it was given to; of a group, whoever's takes it.
 #[test]
@@ -150,6 +151,54 @@ fn the_clock_of_a_wait_stops_while_an_operator_owns_the_run() {
     assert_eq!(world.view().resume_at, Some(due));
     world.fire_next();
     assert_eq!((world.status(), world.now), (RunStatus::Completed, due));
+}
+
+/// The mode of a resume counts for the waits of a run that an operator has handed back during the pause,
+/// whether the pause was of the run or of its agent.
+#[test]
+fn a_resume_keeps_its_mode_for_the_waits_of_a_run_that_was_handed_back() {
+    let day = TimeDelta::days(1);
+    let modes = [
+        (ResumeMode::Continue, TimeDelta::hours(18)),
+        (ResumeMode::Restart, day),
+        (ResumeMode::KeepDeadline, TimeDelta::hours(16)),
+        (ResumeMode::Now, TimeDelta::zero()),
+    ];
+    for (mode, left) in modes {
+        for is_agent in [false, true] {
+            let mut world = World::started("  - id: wait\n    wait: 1 day\n");
+            world.pass(TimeDelta::hours(6));
+            let by = Actor("bob".to_owned());
+            world.give(RunInput::TakeOver { by: by.clone() });
+            world.pass(TimeDelta::hours(1));
+            if is_agent {
+                world.command(
+                    PauseScope::Agent,
+                    ScopeInput::Pause {
+                        by: by.clone(),
+                        waiting: PauseWaiting::Hold,
+                        new: PauseNew::Accept,
+                    },
+                );
+            } else {
+                world.pause();
+            }
+            let own = world.run().takeover_hold.as_ref().unwrap().id;
+            let returned = super::completion("return_to_agent");
+            let reply = world.close_as(own, HoldOutcome::Completed, returned);
+            assert_eq!(reply, CloseReply::OnResume);
+            world.pass(TimeDelta::hours(1));
+            if is_agent {
+                world.command(PauseScope::Agent, ScopeInput::Resume { by, mode });
+                world.give(RunInput::ApplyScopes);
+            } else {
+                world.resume(mode);
+            }
+            let due = (left > TimeDelta::zero()).then(|| world.now + left);
+            assert_eq!(world.view().resume_at, due, "{mode:?}, {is_agent}");
+            assert_eq!(world.run().is_final(), due.is_none());
+        }
+    }
 }
 
 /// Mend C-13: a timeout that is kept while an operator owns the run only proposes. An answer replaces it,

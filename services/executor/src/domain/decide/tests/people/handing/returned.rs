@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::super::world::World;
 use super::super::state;
 use super::takeover_hold;
-use crate::domain::decide::people::handing::NOTES_CHARS_MAX;
+use crate::domain::rules::handoff_ends::NOTES_CHARS_MAX;
 use holdpoint_contracts::hold::HoldState;
 
 const LEFT: &str = "  - id: first

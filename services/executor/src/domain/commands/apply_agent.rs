@@ -1,0 +1,77 @@
+//! `executor.apply_agent`: an author brings an agent's text, which becomes a new version unless it is unchanged.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::agent::AgentView;
+use holdpoint_contracts::executor::AppliedAgent;
+use holdpoint_ids::{AgentName, Workspace};
+
+use crate::domain::decision::{Decided, Decision, Outcome, Undecided};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::model::agent::{Agent, planned_steps};
+use crate::domain::model::plan::Plan;
+use crate::domain::need::{Aggregate, Fact, Need, PlanFact};
+use crate::domain::refusal::Refusal;
+
+/// Makes an agent or a new version of it.
+pub(crate) fn apply_agent(
+    agent: Option<&Agent>,
+    workspace: &Workspace,
+    name: &AgentName,
+    text: &str,
+    now: DateTime<Utc>,
+) -> Decision {
+    let plan = match Plan::compile(text) {
+        Ok(plan) if plan.agent == name.as_str() => plan,
+        Ok(plan) => {
+            let said = plan.agent;
+            return Err(Undecided::Refused(Refusal::OtherAgent {
+                asked: name.clone(),
+                said,
+            }));
+        }
+        Err(faults) => return Err(Undecided::Refused(Refusal::InvalidAgent(faults))),
+    };
+    let digest = plan.digest();
+    // The same text after a deletion is a new version: those up to it stay dead.
+    if let Some(agent) = agent.filter(|agent| agent.digest == digest && !agent.is_deleted()) {
+        return Ok(Outcome::Unchanged(Reply::Agent(applied_agent(
+            agent, &plan, false,
+        ))));
+    }
+    let next = Agent {
+        workspace: workspace.clone(),
+        name: name.clone(),
+        version: agent.map_or(0, |agent| agent.version) + 1,
+        newest: agent.map_or(0, |agent| agent.newest) + 1,
+        digest,
+        description: plan.description.clone(),
+        updated_at: now,
+        scope: agent.map(|agent| agent.scope.clone()).unwrap_or_default(),
+        watch: agent.map(|agent| agent.watch).unwrap_or_default(),
+    };
+    let answer = Reply::Agent(applied_agent(&next, &plan, true));
+    let need = Need::Plan(workspace.clone(), name.clone(), next.newest);
+    let fact = Fact::Plan(std::sync::Arc::new(PlanFact::new(plan.clone())));
+    let effect = Effect::AgentVersion {
+        workspace: workspace.clone(),
+        agent: name.clone(),
+        version: next.newest,
+        plan,
+    };
+    Ok(Outcome::Decided(Box::new(Decided {
+        state: Aggregate::Agent(next),
+        effects: vec![effect],
+        facts: vec![(need, fact)],
+        reply: answer,
+    })))
+}
+
+fn applied_agent(agent: &Agent, plan: &Plan, changed: bool) -> AppliedAgent {
+    AppliedAgent {
+        agent: AgentView {
+            steps: planned_steps(plan),
+            ..agent.view()
+        },
+        changed,
+    }
+}

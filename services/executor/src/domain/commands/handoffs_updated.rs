@@ -1,0 +1,28 @@
+//! `executor.handoffs_updated`: the handoff service reports what users did with an open handoff.
+
+use holdpoint_contracts::hold::{HandoffEvent, HandoffUpdateReply};
+use holdpoint_ids::HoldId;
+
+use crate::domain::effect::Reply;
+use crate::domain::rules::handoff_events::record_events;
+use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
+
+/// Records users' actions on an open handoff. A repetition changes nothing.
+pub(crate) fn update_handoff<'a>(
+    mut transition: RunTransition<'a>,
+    hold: HoldId,
+    handoff_events: &[HandoffEvent],
+) -> RunDecision<'a> {
+    let open = transition.run.people().find(|(_, on)| on.id == hold);
+    let Some(on) = open.map(|(_, on)| on.clone()) else {
+        return Ok(RunOutcome::Unchanged(Reply::Handled(
+            HandoffUpdateReply::Stale,
+        )));
+    };
+    let answer = Reply::Handled(HandoffUpdateReply::EventRecorded);
+    if record_events(&mut transition, &on, handoff_events.iter()) {
+        transition.decided(answer)
+    } else {
+        Ok(RunOutcome::Unchanged(answer))
+    }
+}

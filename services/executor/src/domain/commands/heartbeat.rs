@@ -1,0 +1,165 @@
+//! `executor.heartbeat`, `deregister`: a node renews its leases or leaves; the sweep reports its silence.
+//!
+//! A silent node is asked before it is given up, so that a moved clock never takes work from a live node.
+//! The leases are decided run by run, never here.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::TimerReply;
+use holdpoint_contracts::steps::{HeartbeatReply, LEASE_MIN_MS, NodeStatus, StepRef};
+use holdpoint_ids::NodeName;
+
+use crate::domain::decision::{Decision, Lookup, LookupFn, Outcome, Undecided, decided};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::input::NodeInput;
+use crate::domain::model::node::Node;
+use crate::domain::model::time::after;
+use crate::domain::need::{Aggregate, Fact, Need};
+
+/// Longest lease: 90 days, as the longest wait.
+const LEASE_MAX_MS: u64 = 90 * 24 * 60 * 60 * 1_000;
+
+/// Versions of a new node begin with the time in milliseconds. A node of that name may have been deleted, and
+/// its timers are still compared with its last number.
+fn version_before(known: Option<&Node>, now: DateTime<Utc>) -> u64 {
+    let begin = || u64::try_from(now.timestamp_millis()).unwrap_or(0);
+    known.map_or_else(begin, |node| node.version)
+}
+
+/// Decides what an input does to a node.
+pub(crate) fn change_node(
+    known: Option<&Node>,
+    name: &NodeName,
+    input: &NodeInput,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    match (known, input) {
+        (
+            _,
+            NodeInput::Heartbeat {
+                tools,
+                working,
+                queue_depth,
+                lease_ms,
+            },
+        ) => {
+            let fresh = Node {
+                name: name.clone(),
+                version: version_before(known, now) + 1,
+                status: NodeStatus::Up,
+                last_seen: now,
+                changed_at: known
+                    .filter(|node| node.status == NodeStatus::Up)
+                    .map_or(now, |node| node.changed_at),
+                tools: tools.clone(),
+                queue_depth: *queue_depth,
+                lease_ms: (*lease_ms).clamp(LEASE_MIN_MS, LEASE_MAX_MS),
+                forgotten: false,
+            };
+            renew_leases(fresh, working, lookup)
+        }
+        (Some(node), NodeInput::Deregister) => match node.status {
+            NodeStatus::Up | NodeStatus::Suspect | NodeStatus::Draining => {
+                let next = with_status(node, NodeStatus::Down, now);
+                let timer = Effect::NodeTimer {
+                    node: name.clone(),
+                    rev: next.version,
+                    due: None,
+                };
+                decided(Aggregate::Node(next), vec![timer], Reply::Nothing(()))
+            }
+            NodeStatus::Down => Ok(Outcome::Unchanged(Reply::Nothing(()))),
+        },
+        (Some(node), NodeInput::HeartbeatMissed { rev }) => match node.status {
+            NodeStatus::Up | NodeStatus::Draining if node.version == *rev => {
+                let ask = Effect::ProbeNode { node: name.clone() };
+                let next = with_status(node, NodeStatus::Suspect, now);
+                decided(
+                    Aggregate::Node(next),
+                    vec![ask],
+                    Reply::Timer(TimerReply::Applied),
+                )
+            }
+            NodeStatus::Up | NodeStatus::Draining | NodeStatus::Suspect | NodeStatus::Down => {
+                Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale)))
+            }
+        },
+        (Some(node), NodeInput::ProbeTimedOut { rev }) => match node.status {
+            NodeStatus::Suspect if node.version == *rev => {
+                let next = with_status(node, NodeStatus::Down, now);
+                decided(Aggregate::Node(next), Vec::new(), Reply::Nothing(()))
+            }
+            NodeStatus::Up | NodeStatus::Draining | NodeStatus::Suspect | NodeStatus::Down => {
+                Ok(Outcome::Unchanged(Reply::Nothing(())))
+            }
+        },
+        (Some(node), NodeInput::Forget { rev }) => forget_node(node, *rev, now),
+        (None, NodeInput::HeartbeatMissed { .. }) => {
+            Ok(Outcome::Unchanged(Reply::Timer(TimerReply::Stale)))
+        }
+        (
+            None,
+            NodeInput::Deregister | NodeInput::ProbeTimedOut { .. } | NodeInput::Forget { .. },
+        ) => Ok(Outcome::Unchanged(Reply::Nothing(()))),
+    }
+}
+
+/// Deletes the row of a node that is down and sent no heartbeat since.
+fn forget_node(node: &Node, rev: u64, now: DateTime<Utc>) -> Decision {
+    if node.status != NodeStatus::Down || node.version != rev || node.forgotten {
+        return Ok(Outcome::Unchanged(Reply::Nothing(())));
+    }
+    let next = Node {
+        forgotten: true,
+        ..with_status(node, NodeStatus::Down, now)
+    };
+    decided(Aggregate::Node(next), Vec::new(), Reply::Nothing(()))
+}
+
+/// Renews the leases of a node, and tells it which steps are no longer its own.
+fn renew_leases(node: Node, working: &[StepRef], lookup: LookupFn<'_>) -> Decision {
+    let mut needs = Vec::new();
+    let (mut own, mut stop) = (Vec::new(), Vec::new());
+    for claimed in working {
+        let need = Need::Run(claimed.run);
+        match lookup(&need) {
+            Lookup::NotLoaded => needs.push(need),
+            Lookup::Found(Fact::Run(run)) if run.may_continue(&node.name, claimed) => {
+                own.push(claimed.clone());
+            }
+            Lookup::Missing | Lookup::Found(_) => stop.push(claimed.clone()),
+        }
+    }
+    if !needs.is_empty() {
+        needs.sort();
+        needs.dedup();
+        return Err(Undecided::NeedsMore(needs));
+    }
+    let timer = Effect::NodeTimer {
+        node: node.name.clone(),
+        rev: node.version,
+        due: Some(after(node.last_seen, node.lease_ms)),
+    };
+    let beaten = Effect::LeasesRenewed { working: own };
+    let answer = HeartbeatReply {
+        stop,
+        again_ms: node.lease_ms / 3,
+    };
+    decided(
+        Aggregate::Node(node),
+        vec![timer, beaten],
+        Reply::Heartbeat(answer),
+    )
+}
+
+fn with_status(node: &Node, status: NodeStatus, now: DateTime<Utc>) -> Node {
+    Node {
+        version: node.version + 1,
+        status,
+        changed_at: now,
+        ..node.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests;

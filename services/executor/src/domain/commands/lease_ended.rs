@@ -1,0 +1,62 @@
+//! The sweep of leases reports a grant that ended without a result (S4-R4, S4-R12).
+
+use holdpoint_ids::NodeName;
+
+use crate::domain::effect::Reply;
+use crate::domain::model::run::{Step, StepPhase};
+use crate::domain::rules::next_steps::redispatch_step;
+use crate::domain::rules::open_hold_needs::load_open_hold_needs;
+use crate::domain::rules::tool_questions::park_tool;
+use crate::domain::rules::uncertain_steps::ask_about_step;
+use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition};
+
+/// A grant has ended without a result (S4-R4, S4-R12): what does no harm twice is dispatched again,
+/// about anything else people are asked.
+pub(crate) fn end_lease<'a>(
+    mut transition: RunTransition<'a>,
+    step: &str,
+    dispatch: u64,
+    node: &NodeName,
+) -> RunDecision<'a> {
+    let index = transition.position(step)?;
+    let current = transition
+        .step(index)
+        .filter(|step| step.dispatch == dispatch);
+    let lost = match current.map(|step| &step.phase) {
+        Some(StepPhase::Working(working)) if working.node == *node => working.clone(),
+        Some(
+            StepPhase::Planned
+            | StepPhase::Queued(_)
+            | StepPhase::Working(_)
+            | StepPhase::Waiting(_)
+            | StepPhase::Asked(_)
+            | StepPhase::Parked(_)
+            | StepPhase::Uncertain(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. },
+        )
+        | None => return Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
+    };
+    load_open_hold_needs(&transition, &[index])?;
+    if transition.step(index).is_some_and(Step::is_parking) {
+        park_tool(&mut transition, index)?;
+        return transition.decided(Reply::Nothing(()));
+    }
+    if let Some(step) = transition.step_mut(index) {
+        step.lost += 1;
+    }
+    if !lost.handed.idempotent {
+        ask_about_step(&mut transition, index, lost);
+    } else if transition.run.moves() {
+        redispatch_step(&mut transition, index)?;
+    } else {
+        // Nothing starts while paused: queued, so that resume hands it out.
+        if let Some(step) = transition.step_mut(index) {
+            step.phase = StepPhase::Queued(lost.handed);
+        }
+        transition.row(index, RowData::default());
+    }
+    transition.decided(Reply::Nothing(()))
+}

@@ -1,0 +1,123 @@
+//! `executor.put_contact`, `patch_contact`, `add_activity`, `delete_contact`: what is known about a contact
+//! changes.
+
+use holdpoint_ids::{ContactId, Workspace};
+use serde_json::{Map, Value};
+
+use crate::domain::decision::{Decision, Outcome, Undecided, decided};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::input::ContactInput;
+use crate::domain::model::contact::{
+    ACTIVITY_CHARS_MAX, CONTACT_BYTES_MAX, Contact, SUBJECT_CHARS_MAX, cleaned,
+};
+use crate::domain::need::Aggregate;
+use crate::domain::refusal::Refusal;
+use crate::domain::size::json_bytes;
+
+/// Decides what an input does to a contact.
+pub(crate) fn change_contact(
+    contact: Option<&Contact>,
+    workspace: &Workspace,
+    id: &ContactId,
+    input: &ContactInput,
+) -> Decision {
+    let known = contact.filter(|contact| !contact.deleted);
+    let (fields, deleted) = match (known, input) {
+        (_, ContactInput::Put(fields)) => (fields.clone(), false),
+        (Some(known), ContactInput::Patch(patch)) => (merge_patch(&known.fields, patch), false),
+        (
+            Some(known),
+            ContactInput::Say {
+                activity, patch, ..
+            },
+        ) => {
+            let subject = activity.subject.as_deref().unwrap_or_default();
+            for (name, text, most) in [
+                ("text", activity.text.as_str(), ACTIVITY_CHARS_MAX),
+                ("subject", subject, SUBJECT_CHARS_MAX),
+            ] {
+                if text.chars().count() > most {
+                    return Err(Undecided::Refused(Refusal::ActivityTooLong(name, most)));
+                }
+            }
+            (merge_patch(&known.fields, patch), false)
+        }
+        (Some(_), ContactInput::Delete) => (Map::new(), true),
+        (None, ContactInput::Patch(_) | ContactInput::Say { .. } | ContactInput::Delete) => {
+            return Err(Undecided::Refused(Refusal::ContactNotFound(id.clone())));
+        }
+    };
+    let next = Contact {
+        workspace: workspace.clone(),
+        id: id.clone(),
+        version: contact.map_or(0, |contact| contact.version) + 1,
+        fields: without_id(fields),
+        deleted,
+    };
+    let bytes = json_bytes(&next.fields);
+    if bytes > CONTACT_BYTES_MAX {
+        return Err(Undecided::Refused(Refusal::ContactTooLarge {
+            id: id.clone(),
+            bytes,
+        }));
+    }
+    let answer = if deleted {
+        Reply::Nothing(())
+    } else {
+        Reply::Contact(next.view())
+    };
+    let effects = contact_effects(&next, input);
+    if known.is_some_and(|known| known.fields == next.fields) && !deleted && effects.is_empty() {
+        return Ok(Outcome::Unchanged(answer));
+    }
+    decided(Aggregate::Contact(next), effects, answer)
+}
+
+fn contact_effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {
+    let (workspace, contact) = (next.workspace.clone(), next.id.clone());
+    match input {
+        ContactInput::Say { id, activity, .. } => vec![Effect::Activity {
+            workspace,
+            contact,
+            id: id.clone(),
+            activity: cleaned(activity),
+        }],
+        ContactInput::Delete => vec![Effect::ForgetActivities { workspace, contact }],
+        ContactInput::Put(_) | ContactInput::Patch(_) => Vec::new(),
+    }
+}
+
+/// The id is part of the route. In the body it is the same or wrong.
+fn without_id(mut fields: Map<String, Value>) -> Map<String, Value> {
+    // The other fields stay in their order.
+    fields.shift_remove("id");
+    fields
+}
+
+/// RFC 7386.
+fn merge_patch(fields: &Map<String, Value>, patch: &Map<String, Value>) -> Map<String, Value> {
+    let mut fields = fields.clone();
+    for (name, value) in patch {
+        match value {
+            Value::Null => {
+                fields.shift_remove(name);
+            }
+            Value::Object(inner) => {
+                let empty = Map::new();
+                let old = fields
+                    .get(name)
+                    .and_then(Value::as_object)
+                    .unwrap_or(&empty);
+                let merged = merge_patch(old, inner);
+                fields.insert(name.clone(), Value::Object(merged));
+            }
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                fields.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests;

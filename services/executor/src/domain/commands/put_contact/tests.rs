@@ -1,0 +1,148 @@
+//! What can become of a contact.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test names what it looks for, and fails on anything else"
+)]
+
+use holdpoint_contracts::contact::{Activity, ActivityKind};
+use serde_json::json;
+
+use super::*;
+use crate::domain::decision::{Decision, Outcome, Undecided};
+
+fn fields(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        other => panic!("{other}"),
+    }
+}
+
+fn ada() -> (Workspace, ContactId) {
+    ("acme".parse().unwrap(), "ada".parse().unwrap())
+}
+
+fn give(contact: Option<&Contact>, input: &ContactInput) -> Decision {
+    let (workspace, id) = ada();
+    change_contact(contact, &workspace, &id, input)
+}
+
+fn decided(contact: Option<&Contact>, input: &ContactInput) -> Contact {
+    match give(contact, input) {
+        Ok(Outcome::Decided(decision)) => match decision.state {
+            Aggregate::Contact(contact) => contact,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn put(value: Value) -> Contact {
+    decided(None, &ContactInput::Put(fields(value)))
+}
+
+/// Texts from outside have a limit, and nothing in them that a database refuses.
+#[test]
+fn what_was_said_is_bounded_and_plain() {
+    let known = put(json!({}));
+    let say = |subject: &str, text: &str| {
+        let input = ContactInput::Say {
+            id: "call-1".to_owned(),
+            activity: Activity {
+                kind: ActivityKind::EmailIn,
+                subject: Some(subject.to_owned()),
+                text: text.to_owned(),
+                at: "2026-03-02T09:00:00Z".parse().unwrap(),
+            },
+            patch: Map::new(),
+        };
+        give(Some(&known), &input)
+    };
+    let Ok(Outcome::Decided(decision)) = say("a\0b", "c\0\nd\u{7}") else {
+        panic!("refused");
+    };
+    let [Effect::Activity { activity, .. }] = decision.effects.as_slice() else {
+        panic!("{:?}", decision.effects);
+    };
+    assert_eq!(activity.subject.as_deref(), Some("ab"));
+    assert_eq!(activity.text, "c\nd");
+    let long = "x".repeat(SUBJECT_CHARS_MAX + 1);
+    let Err(Undecided::Refused(refusal)) = say(&long, "") else {
+        panic!("accepted");
+    };
+    assert_eq!(refusal.problem().status, 413);
+    assert!(refusal.problem().detail.starts_with("`subject`"));
+}
+
+/// API: the id stands in the route; it is no field.
+#[test]
+fn what_was_put_is_all_that_is_known() {
+    let first = put(json!({ "id": "ada", "email": "ada@x.example" }));
+    assert_eq!((first.version, first.deleted), (1, false));
+    assert_eq!(first.fields, fields(json!({ "email": "ada@x.example" })));
+    let second = decided(Some(&first), &ContactInput::Put(fields(json!({ "n": 1 }))));
+    assert_eq!(second.version, 2);
+    assert_eq!(second.fields, fields(json!({ "n": 1 })));
+}
+
+/// API: merge patch (RFC 7386).
+#[test]
+fn a_patch_changes_what_it_names_and_null_removes() {
+    let known = put(json!({ "a": 1, "b": { "x": 1, "y": 2 }, "c": 3 }));
+    let patch =
+        json!({ "a": null, "b": { "x": null, "z": 4 }, "c": { "n": null, "m": 1 }, "d": [null] });
+    let next = decided(Some(&known), &ContactInput::Patch(fields(patch)));
+    let expected = json!({ "b": { "y": 2, "z": 4 }, "c": { "m": 1 }, "d": [null] });
+    assert_eq!(next.fields, fields(expected));
+}
+
+/// Twice is once.
+#[test]
+fn the_same_again_changes_nothing() {
+    let known = put(json!({ "replied": false }));
+    for input in [
+        ContactInput::Put(known.fields.clone()),
+        ContactInput::Patch(known.fields.clone()),
+        ContactInput::Patch(Map::new()),
+    ] {
+        let verdict = give(Some(&known), &input);
+        assert!(
+            matches!(verdict, Ok(Outcome::Unchanged(Reply::Contact(_)))),
+            "{verdict:?}"
+        );
+    }
+}
+
+/// API: what is forgotten is as if it had never been, until it is put again.
+#[test]
+fn a_forgotten_contact_is_not_found_and_can_come_back() {
+    let known = put(json!({ "email": "ada@x.example" }));
+    let gone = decided(Some(&known), &ContactInput::Delete);
+    assert!(gone.deleted && gone.fields.is_empty());
+    for input in [ContactInput::Delete, ContactInput::Patch(Map::new())] {
+        for state in [None, Some(&gone)] {
+            let verdict = give(state, &input);
+            let not_found = matches!(
+                verdict,
+                Err(Undecided::Refused(Refusal::ContactNotFound(_)))
+            );
+            assert!(not_found, "{verdict:?}");
+        }
+    }
+    let back = decided(Some(&gone), &ContactInput::Put(Map::new()));
+    assert_eq!((back.deleted, back.version), (false, 3));
+}
+
+/// STYLE 12: a contact has a limit, and a patch cannot get round it.
+#[test]
+fn more_than_a_contact_may_hold_is_refused() {
+    let half = "x".repeat(CONTACT_BYTES_MAX / 2);
+    let known = put(json!({ "one": half }));
+    let verdict = give(
+        Some(&known),
+        &ContactInput::Patch(fields(json!({ "two": half }))),
+    );
+    let Err(Undecided::Refused(refusal @ Refusal::ContactTooLarge { .. })) = verdict else {
+        panic!("{verdict:?}");
+    };
+    assert_eq!(refusal.problem().status, 413);
+}

@@ -1,0 +1,177 @@
+//! `executor.start_run`: a caller starts a run of an agent's newest version.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::run::Clocks;
+use holdpoint_ids::{AgentName, ContactId, RunId, Workspace};
+use serde_json::json;
+
+use crate::domain::decision::{Decision, Lookup, LookupFn, Undecided};
+use crate::domain::effect::Reply;
+use crate::domain::input::RunInput;
+use crate::domain::model::agent::Agent;
+use crate::domain::model::plan::OnPause;
+use crate::domain::model::run::{
+    LABEL_CHARS_MAX, LABELS_MAX, Phase, Questions, Run, Step, StepPhase,
+};
+use crate::domain::model::scope::AppliedScopes;
+use crate::domain::need::{INPUT, Need};
+use crate::domain::refusal::Refusal;
+use crate::domain::rules::derived_effects::decided_with_effects;
+use crate::domain::rules::missing_inputs::check_inputs;
+use crate::domain::rules::next_steps::start_next_steps;
+use crate::domain::rules::scope_sync::inherit_pauses;
+use crate::domain::rules::scopes::Scopes;
+use crate::domain::transition::RunTransition;
+
+/// Accepts a run of the agent's newest version and takes its first steps.
+pub(crate) fn start_run(
+    workspace: &Workspace,
+    id: RunId,
+    input: &RunInput,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Decision {
+    let RunInput::Start {
+        agent,
+        input,
+        contact,
+        labels,
+        by,
+    } = input
+    else {
+        return Err(Undecided::Refused(Refusal::RunNotFound(id)));
+    };
+    check_labels(labels)?;
+    let (known, scopes) = load_agent(workspace, agent, contact.as_ref(), lookup)?;
+    let mut fresh = Run {
+        id,
+        workspace: workspace.clone(),
+        agent: agent.clone(),
+        plan: known.newest,
+        contact: contact.clone(),
+        labels: labels.clone(),
+        started_by: by.clone(),
+        created_at: now,
+        version: 0,
+        seq: 0,
+        holds: 0,
+        phase: Phase::Live,
+        steps: Vec::new(),
+        pauses: Vec::new(),
+        followed: AppliedScopes::default(),
+        on_pause: OnPause::default(),
+        watched: false,
+        clocks: Clocks::default(),
+        missing_inputs_hold: None,
+        takeover_hold: None,
+        closed: Vec::new(),
+        timed_out: Vec::new(),
+        incidents: Vec::new(),
+    };
+    inherit_pauses(&mut fresh, &scopes)?;
+    let mut transition = RunTransition::new(&fresh, lookup, now);
+    let plan = transition.plan()?;
+    transition.run.steps = plan
+        .plan
+        .steps
+        .iter()
+        .map(|step| planned_step(&step.id))
+        .collect();
+    transition.run.on_pause = plan.plan.on_pause;
+    transition.value(INPUT.to_owned(), input.clone());
+    record_start(&mut transition);
+    if let Some(inputs) = &plan.plan.inputs {
+        check_inputs(&mut transition, inputs, input)?;
+    }
+    start_next_steps(&mut transition)?;
+    let answer = Reply::Run(Box::new(transition.run.view(transition.now)));
+    decided_with_effects(transition, answer)
+}
+
+/// Records the start in the history.
+fn record_start(transition: &mut RunTransition<'_>) {
+    let run = &transition.run;
+    let (agent, version, contact, by) = (&run.agent, run.plan, &run.contact, &run.started_by);
+    let about = contact
+        .as_ref()
+        .map(|contact| format!(" for {contact}"))
+        .unwrap_or_default();
+    let message = format!("Run of {agent} (version {version}){about} started by {by}.");
+    let data = json!({ "agent": agent, "version": version, "contact": contact, "by": by });
+    transition.event(EventType::RunStarted, None, message, data);
+    if !transition.run.pauses.is_empty() {
+        let message = transition.run.message(transition.now);
+        let data = json!({ "paused_by": transition.run.pauses });
+        transition.event(EventType::RunPaused, None, message, data);
+    }
+}
+
+/// Loads the agent and all scopes of the run. Refuses if the agent or the contact does not exist.
+fn load_agent(
+    workspace: &Workspace,
+    agent: &AgentName,
+    contact: Option<&ContactId>,
+    lookup: LookupFn<'_>,
+) -> Result<(Arc<Agent>, Scopes), Undecided> {
+    let mut needs = Scopes::needs(workspace, agent).to_vec();
+    needs.extend(
+        contact
+            .into_iter()
+            .map(|contact| Need::Contact(workspace.clone(), contact.clone())),
+    );
+    let unknown: Vec<_> = needs
+        .iter()
+        .filter(|need| matches!(lookup(need), Lookup::NotLoaded))
+        .cloned()
+        .collect();
+    if !unknown.is_empty() {
+        return Err(Undecided::NeedsMore(unknown));
+    }
+    if let Some(contact) = contact
+        && let Lookup::Missing = lookup(&Need::Contact(workspace.clone(), contact.clone()))
+    {
+        return Err(Undecided::Refused(Refusal::UnknownContact(contact.clone())));
+    }
+    let scopes = Scopes::look_up(workspace, agent, lookup)?;
+    match scopes.agent.clone().filter(|known| !known.is_deleted()) {
+        Some(known) => Ok((known, scopes)),
+        None => Err(Undecided::Refused(Refusal::AgentNotFound(agent.clone()))),
+    }
+}
+
+fn planned_step(id: &str) -> Step {
+    Step {
+        id: id.to_owned(),
+        phase: StepPhase::Planned,
+        dispatch: 0,
+        attempts: 0,
+        late: Vec::new(),
+        lost: 0,
+        answered: Vec::new(),
+        questions: Questions::default(),
+    }
+}
+
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Undecided> {
+    let too_long = |text: &String| text.chars().count() > LABEL_CHARS_MAX;
+    let wrong = if labels.len() > LABELS_MAX {
+        format!("{} labels; at most {LABELS_MAX} are allowed", labels.len())
+    } else if labels
+        .iter()
+        .any(|(name, value)| too_long(name) || too_long(value))
+    {
+        format!("a label's name or value has more than {LABEL_CHARS_MAX} characters")
+    } else if labels
+        .keys()
+        .any(|name| name.is_empty() || name.contains('='))
+    {
+        "a label's name is empty or contains `=`".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Undecided::Refused(Refusal::Labels(wrong)))
+}

@@ -1,0 +1,270 @@
+//! `executor.step_results`: a worker reports the result of a step, or that its tool parks. The number of the
+//! dispatch fences every report.
+
+use holdpoint_contracts::contact::{Activity, ActivityKind};
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::run::ActionResult;
+use holdpoint_contracts::steps::ResultReply;
+use holdpoint_ids::NodeName;
+use serde_json::{Value, json};
+
+use crate::domain::decision::Undecided;
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::error_text::{raw, sanitised};
+use crate::domain::model::contact::{SUBJECT_CHARS_MAX, cleaned};
+use crate::domain::model::plan::Action;
+use crate::domain::model::run::{LATE_RESULTS_MAX, StepPhase};
+use crate::domain::model::time::millis_between;
+use crate::domain::rules::fail_step::fail_step;
+use crate::domain::rules::next_steps::start_next_steps;
+use crate::domain::rules::open_hold_needs::load_open_hold_needs;
+use crate::domain::rules::tool_questions::park_tool;
+use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition, ToolError};
+
+/// Longest address that is kept of what a worker says of a mail, in characters.
+const TO_CHARS_MAX: usize = 1_000;
+
+/// Most of a mail's text that its activity keeps, in characters.
+const MAIL_TEXT_CHARS_MAX: usize = 10_000;
+
+/// The tool whose results are mails.
+const SEND_EMAIL: &str = "send_email";
+
+/// What a worker reports.
+pub(crate) struct Report<'r> {
+    pub(crate) node: &'r NodeName,
+    pub(crate) step: &'r str,
+    pub(crate) dispatch: u64,
+    pub(crate) result: &'r ActionResult,
+    pub(crate) error_code: &'r Option<String>,
+}
+
+/// Applies a result once. A late result is kept as evidence.
+pub(crate) fn report_result<'a>(
+    mut transition: RunTransition<'a>,
+    report: &Report<'_>,
+) -> RunDecision<'a> {
+    let index = transition.position(report.step)?;
+    let Some(step) = transition.step(index) else {
+        return Ok(known_result());
+    };
+    let is_current = step.dispatch == report.dispatch;
+    let mut asked = None;
+    let queued = match &step.phase {
+        StepPhase::Queued(handed) => Some(handed.at),
+        StepPhase::Working(_) => None,
+        // The worker was slow and not dead: its report is true, and the question is void.
+        StepPhase::Uncertain(open) => {
+            asked = Some(open.since);
+            None
+        }
+        StepPhase::Completed { .. } | StepPhase::Failed { .. } if is_current => {
+            return Ok(known_result());
+        }
+        StepPhase::Planned
+        | StepPhase::Waiting(_)
+        | StepPhase::Asked(_)
+        | StepPhase::Parked(_)
+        | StepPhase::Completed { .. }
+        | StepPhase::Failed { .. }
+        | StepPhase::Skipped { .. }
+        | StepPhase::Cancelled { .. } => return record_late_result(transition, index, report),
+    };
+    if !is_current || transition.run.is_final() {
+        return record_late_result(transition, index, report);
+    }
+    // It had begun before the pause could stop it, so it counts as running at that time.
+    if queued.is_some() {
+        for pause in &mut transition.run.pauses {
+            if !pause.in_flight.iter().any(|step| step == report.step) {
+                pause.in_flight.push(report.step.to_owned());
+            }
+        }
+    }
+    let took = report.result.duration_ms;
+    transition.run.clocks.active_ms += working_time(&transition, index, took);
+    if let Some(at) = queued {
+        transition.run.clocks.queued_ms += millis_between(at, transition.now).saturating_sub(took);
+    }
+    if let Some(since) = asked {
+        transition.run.clocks.human_ms += millis_between(since, transition.now);
+    }
+    apply_result(&mut transition, index, report)?;
+    transition.decided(Reply::Result(ResultReply::Applied))
+}
+
+/// The tool has asked people and ended (S3-R2). Its lease is released, and its step waits for the answer, or
+/// is dispatched again with an answer that has come. A repetition changes nothing, because no result can come
+/// too late.
+pub(crate) fn park_step<'a>(
+    mut transition: RunTransition<'a>,
+    step: &str,
+    dispatch: u64,
+    duration_ms: u64,
+) -> RunDecision<'a> {
+    let index = transition.position(step)?;
+    let current = transition
+        .step(index)
+        .filter(|step| step.dispatch == dispatch);
+    let since = match current.map(|step| &step.phase) {
+        Some(StepPhase::Queued(_) | StepPhase::Working(_)) => transition.now,
+        // The worker was slow and not dead: nothing is uncertain.
+        Some(StepPhase::Uncertain(asked)) => asked.since,
+        Some(StepPhase::Parked(_) | StepPhase::Completed { .. } | StepPhase::Failed { .. }) => {
+            return Ok(known_result());
+        }
+        Some(
+            StepPhase::Planned
+            | StepPhase::Waiting(_)
+            | StepPhase::Asked(_)
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. },
+        )
+        | None => return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late))),
+    };
+    load_open_hold_needs(&transition, &[index])?;
+    transition.run.clocks.active_ms += working_time(&transition, index, duration_ms);
+    transition.run.clocks.human_ms += millis_between(since, transition.now);
+    park_tool(&mut transition, index)?;
+    transition.decided(Reply::Result(ResultReply::Applied))
+}
+
+/// The time of a tool without that in which it waited for people.
+fn working_time(transition: &RunTransition<'_>, index: usize, took_ms: u64) -> u64 {
+    let blocked_ms = transition
+        .step(index)
+        .map_or(0, |step| step.questions.blocked_ms);
+    took_ms.saturating_sub(blocked_ms)
+}
+
+fn apply_result(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    report: &Report<'_>,
+) -> Result<(), Undecided> {
+    let result = report.result;
+    if !result.success {
+        let code = report.error_code.as_deref().unwrap_or("failed");
+        let said = result.error.as_deref().unwrap_or(&result.description);
+        let mut response = sanitised_result(result);
+        let shown = response.description.clone();
+        let shown = response.error.get_or_insert(shown).clone();
+        let told = ToolError {
+            raw: raw(said),
+            response,
+        };
+        fail_step(transition, index, code, &shown, Some(told));
+        return Ok(());
+    }
+    let now = transition.now;
+    if let Some(step) = transition.step_mut(index) {
+        step.phase = StepPhase::Completed { at: now };
+    }
+    transition.row(
+        index,
+        RowData {
+            response: Some(result.clone()),
+            ..RowData::default()
+        },
+    );
+    transition.value(report.step.to_owned(), result.data.clone());
+    record_mail(transition, index, report)?;
+    transition.event(
+        EventType::StepSucceeded,
+        Some(report.step),
+        result.description.clone(),
+        json!({ "duration_ms": result.duration_ms, "node": report.node }),
+    );
+    start_next_steps(transition)
+}
+
+/// The result of a failed call with texts that may be shown (S0-R5).
+fn sanitised_result(result: &ActionResult) -> ActionResult {
+    // Each text is sanitised once: it may be long, and all runs wait for this thread.
+    let description = sanitised(&result.description);
+    let error = result.error.as_deref().map(|error| {
+        if error == result.description {
+            description.clone()
+        } else {
+            sanitised(error)
+        }
+    });
+    ActionResult {
+        description,
+        error,
+        ..result.clone()
+    }
+}
+
+/// A sent mail becomes an activity of the contact, once a step (S0-AC7).
+fn record_mail(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    report: &Report<'_>,
+) -> Result<(), Undecided> {
+    let Some(contact) = transition.run.contact.clone() else {
+        return Ok(());
+    };
+    let plan = transition.plan()?;
+    let action = plan.plan.steps.get(index).map(|planned| &planned.action);
+    if !matches!(action, Some(Action::Tool { tool, .. }) if tool == SEND_EMAIL) {
+        return Ok(());
+    }
+    let text = |name: &str| report.result.data.get(name).and_then(Value::as_str);
+    let subject = text("subject").map(|subject| subject.chars().take(SUBJECT_CHARS_MAX).collect());
+    let to = text("to").map(|to| to.chars().take(TO_CHARS_MAX).collect::<String>());
+    let to = to.map(|to| format!("To {to}."));
+    let body = text("text").map(|body| body.chars().take(MAIL_TEXT_CHARS_MAX).collect::<String>());
+    let said: Vec<String> = [to, body].into_iter().flatten().collect();
+    transition.effect(Effect::Activity {
+        workspace: transition.run.workspace.clone(),
+        contact,
+        id: format!("{}/{}", transition.run.id, report.step),
+        activity: cleaned(&Activity {
+            kind: ActivityKind::EmailOut,
+            subject,
+            text: said.join("\n\n"),
+            at: transition.now,
+        }),
+    });
+    Ok(())
+}
+
+/// Keeps the report of a fenced worker, once a dispatch, and changes nothing else.
+fn record_late_result<'a>(
+    mut transition: RunTransition<'a>,
+    index: usize,
+    report: &Report<'_>,
+) -> RunDecision<'a> {
+    let Some(step) = transition.step_mut(index) else {
+        return Ok(known_result());
+    };
+    if step.late.contains(&report.dispatch) || step.late.len() >= LATE_RESULTS_MAX {
+        return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late)));
+    }
+    step.late.push(report.dispatch);
+    let result = if report.result.success {
+        report.result.clone()
+    } else {
+        sanitised_result(report.result)
+    };
+    transition.event(
+        EventType::StepLateResult,
+        Some(report.step),
+        format!(
+            "A result of dispatch {} came too late and is not applied.",
+            report.dispatch
+        ),
+        json!({
+            "dispatch": report.dispatch,
+            "node": report.node,
+            "result": result,
+            "error_code": report.error_code,
+        }),
+    );
+    transition.decided(Reply::Result(ResultReply::Late))
+}
+
+const fn known_result<'a>() -> RunOutcome<'a> {
+    RunOutcome::Unchanged(Reply::Result(ResultReply::Known))
+}

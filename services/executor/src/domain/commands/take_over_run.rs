@@ -1,0 +1,117 @@
+//! `executor.take_over_run`: an operator becomes the owner of a live run.
+
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::{Assign, HoldSpec, OPERATOR_TAKEOVER, OnTimeout, Priority};
+use holdpoint_contracts::instant;
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::HoldKind;
+use serde_json::{Value, json};
+
+use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::definition::people::is_whom;
+use crate::domain::model::plan::person_steps::Handoff;
+use crate::domain::model::run::{NewPersonHold, Ownership, PersonHold};
+use crate::domain::need::{Fact, Need};
+use crate::domain::refusal::Refusal;
+use crate::domain::rules::handoff_spec::{Offer, handoff_spec, load_briefing};
+use crate::domain::rules::open_hold::{next_hold_id, open_hold};
+use crate::domain::rules::take_over::{load_running_step_needs, revoke_steps};
+use crate::domain::rules::timers::freeze_timers;
+use crate::domain::transition::{RunDecision, RunTransition, unchanged_run};
+
+/// Opens a handoff to an operator who takes the run over.
+pub(crate) fn open_takeover_hold(
+    transition: &mut RunTransition<'_>,
+    by: &str,
+) -> Result<PersonHold, Undecided> {
+    let plan = transition.plan()?;
+    let mut unknown = Vec::new();
+    let briefing = load_briefing(transition, &plan, &mut unknown);
+    // The needs of the revoked steps are loaded with it.
+    if let Err(Undecided::NeedsMore(more)) = load_running_step_needs(transition) {
+        unknown.extend(more);
+    }
+    let contact = transition.run.contact.clone();
+    let need = contact.map(|id| Need::Contact(transition.run.workspace.clone(), id));
+    let contact = match need.as_ref().map(|need| transition.lookup(need)) {
+        Some(Lookup::Found(Fact::Contact(contact))) => Some(contact),
+        Some(Lookup::NotLoaded) => {
+            unknown.extend(need);
+            None
+        }
+        Some(Lookup::Missing | Lookup::Found(_)) | None => None,
+    };
+    if !unknown.is_empty() {
+        return Err(Undecided::NeedsMore(unknown));
+    }
+    let to = vec![format!("@user.{by}")];
+    let message = format!("{by} took the run over.");
+    let handoff = Handoff {
+        to: Value::Null,
+        message: None,
+        priority: Priority::default(),
+        assign: Assign::default(),
+        timeout_ms: 0,
+        time_by_policy: false,
+        on_timeout: OnTimeout::Escalate,
+        warm_lead: None,
+        policies: Vec::new(),
+    };
+    let id = next_hold_id(&mut transition.run);
+    let offer = Offer {
+        id,
+        to: &to,
+        message: &message,
+        contact: contact.as_deref(),
+        briefing,
+    };
+    // It belongs to no step of the plan.
+    let spec = HoldSpec {
+        reason: Some(OPERATOR_TAKEOVER.to_owned()),
+        ..handoff_spec(transition, usize::MAX, &handoff, offer)
+    };
+    let opened = NewPersonHold {
+        kind: HoldKind::Handoff,
+        to,
+        asks: spec.question.clone(),
+        form: None,
+        on_timeout: OnTimeout::Escalate,
+        length_ms: None,
+    };
+    Ok(open_hold(transition, opened, &spec, id))
+}
+
+/// An operator becomes the owner of a live run, as through a handoff.
+pub(crate) fn take_over_run<'a>(mut transition: RunTransition<'a>, by: &Actor) -> RunDecision<'a> {
+    if transition.run.is_final() {
+        let (run, status) = (transition.run.id, transition.run.status());
+        return Err(Undecided::Refused(Refusal::RunFinal(run, status)));
+    }
+    if !is_whom(&format!("@user.{by}")) {
+        return Err(Undecided::Refused(Refusal::NoPerson(by.clone())));
+    }
+    if let Some(taken) = transition.run.taken() {
+        let (run, who) = (transition.run.id, taken.by.clone());
+        return if who == by.0 {
+            Ok(unchanged_run(&transition))
+        } else {
+            Err(Undecided::Refused(Refusal::AlreadyTaken(run, who)))
+        };
+    }
+    let mut on = open_takeover_hold(&mut transition, &by.0)?;
+    revoke_steps(&mut transition)?;
+    freeze_timers(&mut transition);
+    on.taken = Some(Ownership {
+        by: by.0.clone(),
+        at: transition.now,
+    });
+    let id = on.id;
+    transition.run.takeover_hold = Some(Box::new(on));
+    transition.event(
+        EventType::HandoffTakenOver,
+        None,
+        format!("{by} has taken over."),
+        json!({ "request": id, "by": by, "at": instant::write(transition.now), "operator_takeover": true }),
+    );
+    transition.changed()
+}

@@ -1,0 +1,45 @@
+//! `executor.timers_fired`: the scheduler reports a due timer (S0-AC2).
+
+use holdpoint_contracts::executor::TimerReply;
+use holdpoint_contracts::history::EventType;
+use holdpoint_ids::HoldId;
+use serde_json::json;
+
+use crate::domain::effect::Reply;
+use crate::domain::model::run::Timer;
+use crate::domain::rules::next_steps::start_next_steps;
+use crate::domain::rules::timers::end_wait;
+use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
+
+/// A timer is due (S0-AC2). A timer that was moved, frozen or cleared changes nothing: the due time in the
+/// database decides, and the bus only wakes.
+pub(crate) fn fire_timer<'a>(
+    mut transition: RunTransition<'a>,
+    hold: HoldId,
+    rev: u64,
+) -> RunDecision<'a> {
+    let waiting = transition.run.holds().find(|(_, open)| open.id == hold);
+    let is_current = waiting.is_some_and(|(_, open)| match open.timer {
+        Timer::Set { rev: set, .. } => set == rev,
+        Timer::Frozen { .. } => false,
+    });
+    let Some(index) = waiting.filter(|_| is_current).and_then(|(step, _)| {
+        transition
+            .run
+            .steps
+            .iter()
+            .position(|one| one.id == step.id)
+    }) else {
+        return Ok(RunOutcome::Unchanged(Reply::Timer(TimerReply::Stale)));
+    };
+    let step = transition.step(index).map(|step| step.id.clone());
+    transition.event(
+        EventType::RunResumed,
+        step.as_deref(),
+        "The wait is over; the run continues.".to_owned(),
+        json!({ "hold": hold, "by": "timer" }),
+    );
+    end_wait(&mut transition, index);
+    start_next_steps(&mut transition)?;
+    transition.decided(Reply::Timer(TimerReply::Applied))
+}

@@ -1,0 +1,55 @@
+//! What an expression can see, and its limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+/// Longest condition or `{{ }}`, in characters. Longer is refused when the plan is made.
+pub const MAX_LENGTH: usize = 2_048;
+
+/// Deepest nesting of brackets in a condition or `{{ }}`; counted before the parser sees it.
+pub const MAX_DEPTH: usize = 16;
+
+/// What an expression needs to be loaded before it can be evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reference {
+    /// The result of the step with this index in the plan.
+    Step(usize),
+    /// The input of the run.
+    Input,
+    /// The contact of the run, as it is now.
+    Contact,
+    /// The run itself: `id`, `agent`, `started_at`, and what an operator handed back, `intervention`.
+    Run,
+}
+
+/// What a run knows at the moment an expression is evaluated.
+#[derive(Debug, Clone)]
+pub struct Scope<'a> {
+    /// `input`: what the run was started with.
+    pub input: &'a Value,
+    /// `contact`, if the run has one; looked up when the step starts, never remembered.
+    pub contact: Option<&'a Value>,
+    /// `run`: `{id, agent, started_at, intervention}`.
+    pub run: &'a Value,
+    /// Result data of the steps that have some, by step id.
+    pub steps: BTreeMap<String, Value>,
+    /// Step ids that exist in the plan, with or without a result: what tells the placeholder
+    /// `$find.x` of a skipped step from plain text. `Plan::scope` fills it in.
+    pub ids: BTreeSet<String>,
+}
+
+impl Scope<'_> {
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.ids.contains(id) || self.steps.contains_key(id)
+    }
+
+    pub(super) fn root(&self, name: &str) -> Option<&Value> {
+        match name {
+            "input" => Some(self.input),
+            "contact" => self.contact,
+            "run" => Some(self.run),
+            step => self.steps.get(step),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! An agent: a name whose newest version applies to new runs.
+
+use std::borrow::Cow;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::agent::{AgentView, PlannedStepView};
+use holdpoint_ids::{AgentName, Workspace};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::model::plan::{Action, Plan};
+use crate::domain::model::scope::{EndsWatch, Scope};
+
+/// An agent's control state; its versions are rows of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    pub workspace: Workspace,
+    pub name: AgentName,
+    /// Rises with every decision.
+    pub version: u64,
+    /// The newest version of its plan, from 1.
+    pub newest: u32,
+    /// Digest of that plan. An unchanged text makes no new version.
+    pub digest: String,
+    /// Its purpose.
+    pub description: Option<String>,
+    /// When the newest version came.
+    pub updated_at: DateTime<Utc>,
+    /// The commands for all its runs.
+    #[serde(default)]
+    pub scope: Scope,
+    /// Whether the notification service wants the ends of its runs.
+    #[serde(default, skip_serializing_if = "EndsWatch::is_none")]
+    pub watch: EndsWatch,
+}
+
+impl Agent {
+    /// Whether all its versions are deleted: as if it were not there.
+    #[must_use]
+    pub const fn is_deleted(&self) -> bool {
+        self.newest <= self.scope.dead_up_to
+    }
+
+    /// `active`, `paused` or `deleted`.
+    #[must_use]
+    pub const fn status(&self) -> &'static str {
+        if self.is_deleted() {
+            "deleted"
+        } else if self.scope.paused.is_some() {
+            "paused"
+        } else {
+            "active"
+        }
+    }
+
+    /// The agent for lists.
+    #[must_use]
+    pub fn view(&self) -> AgentView {
+        AgentView {
+            agent: self.name.clone(),
+            version: self.newest,
+            status: self.status().to_owned(),
+            description: self.description.clone(),
+            steps: Vec::new(),
+            warnings: Vec::new(),
+            updated_at: self.updated_at,
+        }
+    }
+}
+
+/// The steps of a plan as the API shows them.
+#[must_use]
+pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
+    let id_of = |index: &usize| plan.steps.get(*index).map(|step| step.id.clone());
+    plan.steps
+        .iter()
+        .map(|step| {
+            let (tool, duration_ms) = match &step.action {
+                Action::Tool { tool, .. } => (Some(tool.clone()), None),
+                Action::Wait { duration_ms } => (None, Some(*duration_ms)),
+                Action::Ask(_) | Action::Handoff(_) => (None, None),
+            };
+            PlannedStepView {
+                id: step.id.clone(),
+                kind: step.action.kind().to_owned(),
+                action: step.action.describe(),
+                needs: step.needs.iter().filter_map(id_of).collect(),
+                when: step.when.clone(),
+                tool,
+                args: step.action.template().map(Cow::into_owned),
+                duration_ms,
+            }
+        })
+        .collect()
+}

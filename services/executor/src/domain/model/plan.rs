@@ -1,0 +1,276 @@
+//! A compiled agent, which its runs execute.
+//!
+//! Owns the stored form of a plan: once made it never changes, and its JSON is stable, so that a
+//! run goes on with the plan that it started with. It must never hold anything that is not
+//! decided when the plan is made (S0-AC8: what is wrong is refused here and not at wake).
+
+pub mod inputs;
+pub mod person_steps;
+
+pub use inputs::Inputs;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use holdpoint_contracts::duration;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::domain::expression;
+use crate::domain::expression::{Names, Reference, Scope};
+use crate::domain::model::plan::person_steps::{Ask, Handoff, written};
+
+/// A valid agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Name of the agent.
+    pub agent: String,
+    /// What it is for, in its author's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What a pause does to runs that wait.
+    #[serde(default)]
+    pub on_pause: OnPause,
+    /// The inputs that a run needs at its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Inputs>,
+    /// The steps in the order they were written; at least one.
+    pub steps: Vec<PlannedStep>,
+}
+
+/// What a pause of the agent does to its runs in a wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnPause {
+    /// The wait is kept, and goes on at resume.
+    #[default]
+    Hold,
+    /// The runs that wait are cancelled.
+    Cancel,
+}
+
+/// One step of a plan. Its id is the same in plan, log, event and row (S2-R1).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedStep {
+    /// `step-01`, or the name its author gave it; unique in the plan.
+    pub id: String,
+    /// Indexes of the steps that must be final before, ascending; empty: nothing.
+    pub needs: Vec<usize>,
+    /// CEL; without it the step is always done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// How long a claim may be silent, in milliseconds; without it the tool's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_timeout_ms: Option<u64>,
+    pub action: Action,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Action {
+    /// Calls a tool.
+    Tool {
+        tool: String,
+        /// Its arguments with placeholders as they were written; always an object.
+        args: Value,
+    },
+    /// Waits.
+    Wait {
+        /// From 1 s to 90 days, in milliseconds.
+        duration_ms: u64,
+    },
+    /// Asks people a question (S3-R1).
+    Ask(Box<Ask>),
+    /// Hands the run to people for a while (S0-AC6).
+    Handoff(Box<Handoff>),
+}
+
+impl Action {
+    /// `tool`, `wait`, `ask` or `handoff`.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Tool { .. } => "tool",
+            Self::Wait { .. } => "wait",
+            Self::Ask(_) => "ask",
+            Self::Handoff(_) => "handoff",
+        }
+    }
+
+    /// The tool that it calls.
+    #[must_use]
+    pub fn tool(&self) -> Option<&str> {
+        if let Self::Tool { tool, .. } = self {
+            Some(tool)
+        } else {
+            None
+        }
+    }
+
+    /// One line for people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Tool { tool, .. } => format!("Call {tool}"),
+            Self::Wait { duration_ms } => {
+                format!(
+                    "Wait {}",
+                    duration::describe(Duration::from_millis(*duration_ms))
+                )
+            }
+            Self::Ask(ask) => ask.describe(&ask.question),
+            Self::Handoff(handoff) => format!("Hand off to {}", written(&handoff.to)),
+        }
+    }
+
+    /// The same with the values of the step's request: a template says little to a reader.
+    #[must_use]
+    pub fn describe_resolved(&self, request: Option<&Value>) -> String {
+        let question = request.and_then(|request| request.get("question")?.as_str());
+        if let (Self::Ask(ask), Some(question)) = (self, question) {
+            return ask.describe(question);
+        }
+        self.describe()
+    }
+
+    /// Everything of it that may hold placeholders; none: a wait has nothing.
+    #[must_use]
+    pub fn template(&self) -> Option<Cow<'_, Value>> {
+        match self {
+            Self::Tool { args, .. } => Some(Cow::Borrowed(args)),
+            Self::Wait { .. } => None,
+            Self::Ask(ask) => Some(Cow::Owned(ask.template())),
+            Self::Handoff(handoff) => Some(Cow::Owned(handoff.template())),
+        }
+    }
+}
+
+impl Plan {
+    /// SHA-256, as hex, of the plan's JSON with sorted keys, and of the fields of its forms in the
+    /// author's order: two plans with the same digest do the same and ask in the same order, so
+    /// applying an unchanged agent makes no new version.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let json = serde_json::to_value(self).unwrap_or_default();
+        let mut canonical = String::new();
+        write_canonical(&json, &mut canonical);
+        for form in self.forms() {
+            let properties = form.get("properties").and_then(Value::as_object);
+            let names: Vec<_> = properties.into_iter().flat_map(Map::keys).collect();
+            canonical.push_str(&json!(names).to_string());
+        }
+        let hash = Sha256::digest(canonical.as_bytes());
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The forms that people fill in, as the author wrote them.
+    fn forms(&self) -> impl Iterator<Item = &Value> {
+        let asked = self.steps.iter().filter_map(|step| {
+            if let Action::Ask(ask) = &step.action {
+                ask.schema.as_ref()
+            } else {
+                None
+            }
+        });
+        let inputs = self.inputs.iter().map(|inputs| &inputs.schema);
+        inputs.chain(asked)
+    }
+
+    /// What must be loaded to do the step at `index`: all that its condition and arguments name.
+    /// Empty for an index that the plan does not have.
+    #[must_use]
+    pub fn references(&self, index: usize) -> BTreeSet<Reference> {
+        let Some(step) = self.steps.get(index) else {
+            return BTreeSet::new();
+        };
+        let steps: BTreeMap<String, usize> = self
+            .steps
+            .iter()
+            .enumerate()
+            .map(|(at, step)| (step.id.clone(), at))
+            .collect();
+        let names = Names {
+            steps: &steps,
+            before: None,
+        };
+        let mut found = match step.action.template() {
+            Some(template) => expression::check_args(&template, names).references,
+            None => BTreeSet::new(),
+        };
+        // The context of a handoff contains the contact (S0-T2).
+        if matches!(step.action, Action::Handoff(_)) {
+            found.insert(Reference::Contact);
+        }
+        if let Some(when) = &step.when {
+            found.extend(expression::check(when, names).unwrap_or_default());
+        }
+        found
+    }
+
+    /// What the step at `index` can see, from what was loaded for its references. `results` holds
+    /// the result data of steps by id; those of the plan that have none are known as such.
+    #[must_use]
+    pub fn scope<'a>(&self, index: usize, seen: Seen<'a>) -> Scope<'a> {
+        let ids = self
+            .references(index)
+            .into_iter()
+            .filter_map(|reference| match reference {
+                Reference::Step(at) => self.steps.get(at).map(|step| step.id.clone()),
+                Reference::Input | Reference::Contact | Reference::Run => None,
+            });
+        Scope {
+            ids: ids.collect(),
+            input: seen.input,
+            contact: seen.contact,
+            run: seen.run,
+            steps: seen.results,
+        }
+    }
+}
+
+/// What was loaded for a step.
+#[derive(Debug, Clone)]
+pub struct Seen<'a> {
+    /// What the run was started with.
+    pub input: &'a Value,
+    /// The contact as it is now, if the run has one.
+    pub contact: Option<&'a Value>,
+    /// `{id, agent, started_at, intervention}`.
+    pub run: &'a Value,
+    /// Result data by step id.
+    pub results: BTreeMap<String, Value>,
+}
+
+/// JSON without spaces and with the keys of every object in order.
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            out.push('{');
+            for (at, (key, field)) in sorted.into_iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                write_canonical(field, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                write_canonical(item, out);
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push_str(&value.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

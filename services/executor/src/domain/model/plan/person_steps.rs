@@ -1,0 +1,118 @@
+//! The steps of a plan that wait for people, as the author wrote them.
+
+use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
+use holdpoint_contracts::link::Link;
+use holdpoint_ids::PolicyName;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Description of a handoff's task that says nothing itself (S0-T2).
+pub const DEFAULT_MESSAGE: &str = "Agent requires attention";
+
+/// A question to people (S3-R1).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    /// Whom, perhaps by placeholder; a list of texts, empty: the workspace's owners.
+    #[serde(default)]
+    pub to: Value,
+    /// What, perhaps with placeholders.
+    pub question: String,
+    /// The answers there are; empty: any text, or what the schema says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// The form of an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// A link to the page where a person enters the answer, instead of options and a schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
+    /// How long, in milliseconds: from 1 s to 90 days.
+    pub timeout_ms: u64,
+    /// Nobody wrote that: what its policies say counts instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub time_by_policy: bool,
+    pub on_timeout: OnTimeout,
+    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    pub priority: Priority,
+    /// Who of those that it is put to gets it.
+    #[serde(default, skip_serializing_if = "Assign::is_anyone")]
+    pub assign: Assign,
+    /// The answer for [`OnTimeout::Default`], perhaps by placeholder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// Policies that it names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyName>,
+}
+
+/// A handoff to people (S0-AC6).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Handoff {
+    /// Whom, perhaps by placeholder; a list of texts, empty: the workspace's owners.
+    #[serde(default)]
+    pub to: Value,
+    /// What is to be done, perhaps with placeholders; none: [`DEFAULT_MESSAGE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How urgent; a warm lead is at least high.
+    #[serde(default)]
+    pub priority: Priority,
+    /// Who of those that it is put to gets it.
+    #[serde(default, skip_serializing_if = "Assign::is_anyone")]
+    pub assign: Assign,
+    /// How long, in milliseconds: up to 90 days; 0: it never goes on by itself (S0-T1).
+    pub timeout_ms: u64,
+    /// Nobody wrote that: what its policies say counts instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub time_by_policy: bool,
+    pub on_timeout: OnTimeout,
+    /// Whether the contact is interested, if the author knows; none: found out (S0-T2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_lead: Option<bool>,
+    /// Policies that it names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyName>,
+}
+
+impl Ask {
+    /// The step in one sentence, with the question as written or as resolved.
+    #[must_use]
+    pub(crate) fn describe(&self, question: &str) -> String {
+        format!("Ask {}: {question}", written(&self.to))
+    }
+
+    /// Everything that may hold placeholders.
+    #[must_use]
+    pub fn template(&self) -> Value {
+        json!({ "to": self.to, "question": self.question, "default": self.default })
+    }
+}
+
+impl Handoff {
+    /// Everything that may hold placeholders.
+    #[must_use]
+    pub fn template(&self) -> Value {
+        let message = self.message.as_deref().unwrap_or(DEFAULT_MESSAGE);
+        json!({ "to": self.to, "message": message })
+    }
+}
+
+/// The recipients in words.
+#[must_use]
+pub fn whom(to: &[String]) -> String {
+    match to {
+        [] => "the workspace's owners".to_owned(),
+        some => some.join(", "),
+    }
+}
+
+/// The recipients in words, before placeholders are resolved.
+#[must_use]
+pub fn written(to: &Value) -> String {
+    let some = to.as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts: Vec<String> = some
+        .iter()
+        .filter_map(|one| one.as_str().map(str::to_owned))
+        .collect();
+    whom(&texts)
+}

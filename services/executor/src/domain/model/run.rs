@@ -1,0 +1,290 @@
+//! A run: its steps, its holds, and its pauses.
+//!
+//! A phase carries its data, so that "waiting without a hold" cannot be written. A pause is an
+//! overlay beside the phase: resuming needs no memory of what was before.
+
+pub mod grant;
+pub mod person_hold;
+pub mod step;
+pub mod timer_hold;
+pub mod tool_questions;
+pub mod uncertain;
+
+pub use grant::{Dispatched, Working};
+pub use person_hold::{
+    Deadline, HoldClosure, INTERVENTION, NewPersonHold, Ownership, PersonHold, condition_name,
+    spec_name,
+};
+pub use step::{LATE_RESULTS_MAX, Step, StepPhase};
+pub use timer_hold::{Hold, Timer};
+pub use tool_questions::{AnsweredQuestion, OpenQuestion, QUESTIONS_MAX, Questions, answer_name};
+pub use uncertain::{Answered, Choice, Uncertain};
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::asking::Answers;
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{Clocks, Failure, HoldKind, PausedBy, RunStatus};
+use holdpoint_contracts::steps::StepDispatch;
+use holdpoint_contracts::tool::HttpCall;
+use holdpoint_ids::{AgentName, ContactId, RunId, ToolName, Workspace};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::model::plan::OnPause;
+use crate::domain::model::scope::AppliedScopes;
+
+impl Run {
+    /// The open holds on people, each with its step if it is one's.
+    pub fn people(&self) -> impl Iterator<Item = (Option<&Step>, &PersonHold)> {
+        let steps = self.steps.iter();
+        let steps = steps.filter_map(|step| Some((Some(step), step.on_people()?)));
+        let whole = self.missing_inputs_hold.iter().chain(&self.takeover_hold);
+        steps.chain(whole.map(|on| (None, on.as_ref())))
+    }
+
+    /// The open holds on people, to be changed.
+    pub fn people_mut(&mut self) -> impl Iterator<Item = &mut PersonHold> {
+        let steps = self.steps.iter_mut().filter_map(Step::on_people_mut);
+        let whole = self
+            .missing_inputs_hold
+            .iter_mut()
+            .chain(&mut self.takeover_hold);
+        steps.chain(whole.map(Box::as_mut))
+    }
+
+    /// Who owns the run, if a person does.
+    #[must_use]
+    pub fn taken(&self) -> Option<&Ownership> {
+        self.people().find_map(|(_, on)| on.taken.as_ref())
+    }
+}
+
+/// Most labels of one run, and most characters of a label's name or value.
+pub const LABELS_MAX: usize = 32;
+
+/// See [`LABELS_MAX`].
+pub const LABEL_CHARS_MAX: usize = 200;
+
+/// Incidents that a run keeps. Further ones are only in the log and among the dead letters.
+pub const INCIDENTS_MAX: usize = 16;
+
+/// Control state only: results and context are rows of their own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    pub id: RunId,
+    pub workspace: Workspace,
+    pub agent: AgentName,
+    /// Which version of its plan; never changes.
+    pub plan: u32,
+    pub contact: Option<ContactId>,
+    /// Given at the start.
+    pub labels: BTreeMap<String, String>,
+    pub started_by: Actor,
+    /// When it was accepted.
+    pub created_at: DateTime<Utc>,
+    /// Rises by one with every decision that changes anything.
+    pub version: u64,
+    /// Number of the newest history item.
+    pub seq: u64,
+    /// Number of holds that were opened so far.
+    pub holds: u32,
+    /// Whether it is over, and how.
+    pub phase: Phase,
+    /// In the order of the plan.
+    pub steps: Vec<Step>,
+    /// Who stopped it; it moves only while this is empty.
+    pub pauses: Vec<PausedBy>,
+    /// The changes of its agent and workspace that it has applied.
+    #[serde(default)]
+    pub followed: AppliedScopes,
+    /// What a pause of its agent does while it waits, as its plan says.
+    #[serde(default)]
+    pub on_pause: OnPause,
+    /// Whether the notification service wants its end.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub watched: bool,
+    /// Where its time went.
+    pub clocks: Clocks,
+    /// A question that must be answered before anything starts (S2-R12).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_inputs_hold: Option<Box<PersonHold>>,
+    /// An operator's handoff to themselves: they own the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takeover_hold: Option<Box<PersonHold>>,
+    /// Numbers of its holds on people that were closed. A repeated close changes nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closed: Vec<u32>,
+    /// Those of them that timed out: a later answer does not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timed_out: Vec<u32>,
+    /// Reasons of its dead letters, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incidents: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde gives it")]
+const fn is_not(watched: &bool) -> bool {
+    !*watched
+}
+
+/// Whether a run is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Phase {
+    /// Something may still happen.
+    Live,
+    /// All steps ended.
+    Completed { at: DateTime<Utc>, summary: String },
+    /// A step failed for good.
+    Failed { at: DateTime<Utc>, failure: Failure },
+    /// A user or a scope ended it.
+    Cancelled {
+        at: DateTime<Utc>,
+        /// The actor and the reason.
+        failure: Failure,
+    },
+}
+
+/// The tool of a dispatch, with its arguments.
+#[derive(Debug)]
+pub struct ToolInvocation {
+    pub tool: ToolName,
+    pub args: Value,
+    /// The call of a registered tool.
+    pub http: Option<HttpCall>,
+    /// The answers of people to this tool so far.
+    pub answers: Answers,
+}
+
+impl Run {
+    /// Whether nothing can happen any more.
+    #[must_use]
+    pub const fn is_final(&self) -> bool {
+        match self.phase {
+            Phase::Live => false,
+            Phase::Completed { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => true,
+        }
+    }
+
+    /// Whether steps may start: the run is live, not paused, not owned by a person, and not waiting for
+    /// missing inputs.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        !self.is_final()
+            && self.pauses.is_empty()
+            && self.missing_inputs_hold.is_none()
+            && self.taken().is_none()
+    }
+
+    /// Its status. A pause does not change it.
+    #[must_use]
+    pub fn status(&self) -> RunStatus {
+        match self.phase {
+            Phase::Completed { .. } => RunStatus::Completed,
+            Phase::Failed { .. } => RunStatus::Failed,
+            Phase::Cancelled { .. } => RunStatus::Cancelled,
+            Phase::Live => self.live_status(),
+        }
+    }
+
+    fn live_status(&self) -> RunStatus {
+        let any = |is: fn(&StepPhase) -> bool| self.steps.iter().any(|step| is(&step.phase));
+        let is_asked = self.people().any(|(_, on)| on.kind == HoldKind::Input);
+        if self.taken().is_some() {
+            RunStatus::Waiting
+        } else if is_asked || any(|phase| matches!(phase, StepPhase::Uncertain(_))) {
+            RunStatus::AwaitingInput
+        } else if any(|phase| matches!(phase, StepPhase::Queued(_) | StepPhase::Working(_))) {
+            RunStatus::Running
+        } else if any(|phase| matches!(phase, StepPhase::Waiting(_) | StepPhase::Asked(_))) {
+            RunStatus::Waiting
+        } else if any(|phase| !matches!(phase, StepPhase::Planned)) {
+            RunStatus::Running
+        } else {
+            RunStatus::Queued
+        }
+    }
+
+    /// When it ended.
+    #[must_use]
+    pub const fn ended_at(&self) -> Option<DateTime<Utc>> {
+        match self.phase {
+            Phase::Live => None,
+            Phase::Completed { at, .. }
+            | Phase::Failed { at, .. }
+            | Phase::Cancelled { at, .. } => Some(at),
+        }
+    }
+
+    /// When it continues by itself; none while paused, or while no timer is set.
+    #[must_use]
+    pub fn resume_at(&self) -> Option<DateTime<Utc>> {
+        let waits = self.holds().filter_map(|(_, hold)| match hold.timer {
+            Timer::Set { due, .. } => Some(due),
+            Timer::Frozen { .. } => None,
+        });
+        let handed = self.people().filter(|(_, on)| on.continues_on_timeout());
+        let handed = handed.filter_map(|(_, on)| on.deadline());
+        match self.taken() {
+            // Nothing of the agent starts before the person hands it back.
+            Some(_) => None,
+            None => waits.chain(handed).min(),
+        }
+    }
+
+    /// The dispatch of a queued step, the same however often it is made; none for other steps.
+    #[must_use]
+    pub fn step_dispatch(&self, step: &Step, called: ToolInvocation) -> Option<StepDispatch> {
+        let StepPhase::Queued(handed) = &step.phase else {
+            return None;
+        };
+        let ToolInvocation {
+            tool,
+            args,
+            http,
+            answers,
+        } = called;
+        Some(StepDispatch {
+            workspace: self.workspace.clone(),
+            run: self.id,
+            agent: self.agent.clone(),
+            step: step.id.clone(),
+            dispatch: step.dispatch,
+            attempt: step.attempts,
+            tool,
+            args,
+            contact: self.contact.clone(),
+            idempotent: handed.idempotent,
+            claim_timeout_ms: handed.lease_ms,
+            token: None,
+            http,
+            answers,
+            user: self.started_by.clone(),
+            traceparent: self.traceparent(step.dispatch),
+            at: handed.at,
+        })
+    }
+
+    /// W3C trace context of a dispatch. The run is the trace, so that all its steps are found together. The
+    /// version of the run and the dispatch identify the span.
+    #[must_use]
+    pub fn traceparent(&self, dispatch: u64) -> String {
+        let trace = self.id.uuid().simple();
+        let version = self.version & 0xffff_ffff;
+        format!("00-{trace}-{version:08x}{:08x}-01", dispatch & 0xffff_ffff)
+    }
+
+    /// The open questions about uncertain steps, each with its step.
+    pub fn questions(&self) -> impl Iterator<Item = (&Step, &Uncertain)> {
+        let steps = self.steps.iter();
+        steps.filter_map(|step| Some((step, step.phase.as_uncertain()?)))
+    }
+
+    /// The open holds on time, each with its step.
+    pub fn holds(&self) -> impl Iterator<Item = (&Step, &Hold)> {
+        let steps = self.steps.iter();
+        steps.filter_map(|step| Some((step, step.phase.as_waiting()?)))
+    }
+}

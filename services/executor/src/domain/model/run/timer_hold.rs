@@ -1,0 +1,38 @@
+//! A hold on time, and its timer.
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::HoldId;
+use serde::{Deserialize, Serialize};
+
+/// Why a step does not go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hold {
+    pub id: HoldId,
+    pub since: DateTime<Utc>,
+    /// How long the plan has it wait, in milliseconds.
+    pub length_ms: u64,
+    /// The timer that ends it.
+    pub timer: Timer,
+}
+
+/// The timer of a hold. The desired state itself is with the scheduler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Timer {
+    /// The scheduler will say when it is due.
+    Set {
+        /// Version of the run that set it.
+        rev: u64,
+        /// When it was set.
+        at: DateTime<Utc>,
+        /// When it is due.
+        due: DateTime<Utc>,
+    },
+    /// A pause has stopped the clock.
+    Frozen {
+        /// What was left, in milliseconds.
+        remaining_ms: u64,
+        /// When it would have been due.
+        due: DateTime<Utc>,
+    },
+}

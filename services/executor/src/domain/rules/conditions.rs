@@ -1,0 +1,51 @@
+//! What a run records about the condition of a step.
+
+use holdpoint_contracts::history::EventType;
+use serde_json::json;
+
+use crate::domain::expression::Condition;
+use crate::domain::model::plan::{Action, PlannedStep};
+use crate::domain::model::run::{StepPhase, condition_name};
+use crate::domain::need::PlanFact;
+use crate::domain::transition::{RowData, RunTransition};
+
+/// Stores the values of a condition, if the plan has a handoff whose context shows them (S0-T2).
+pub(crate) fn record_condition(
+    transition: &mut RunTransition<'_>,
+    plan: &PlanFact,
+    id: &str,
+    when: &str,
+    found: &Condition,
+) {
+    let is_handoff = |step: &PlannedStep| matches!(step.action, Action::Handoff(_));
+    if plan.plan.steps.iter().any(is_handoff) {
+        let value = json!({ "expression": when, "values": found.values, "outcome": found.holds });
+        transition.value(condition_name(id), value);
+    }
+}
+
+pub(crate) fn skip_step(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    when: &str,
+    condition: &Condition,
+) {
+    let now = transition.now;
+    let Some(step) = transition.step_mut(index) else {
+        return;
+    };
+    step.phase = StepPhase::Skipped { at: now };
+    let id = step.id.clone();
+    let message = format!("Skipped: `{when}` does not hold.");
+    let data = RowData {
+        why: Some(message.clone()),
+        ..RowData::default()
+    };
+    transition.row(index, data);
+    transition.event(
+        EventType::StepSkipped,
+        Some(&id),
+        message,
+        json!({ "condition": when, "values": condition.values }),
+    );
+}

@@ -1,0 +1,61 @@
+//! A step that fails for good fails its run.
+
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::run::{Failure, FailureClass};
+use serde_json::json;
+
+use crate::domain::model::run::StepPhase;
+use crate::domain::transition::{RowData, RunTransition, ToolError};
+
+/// The class of a failure.
+fn failure_class(code: &str) -> FailureClass {
+    match code {
+        "approval_required" | ASSIGNEE_INACTIVE | "withdrawn" => FailureClass::Policy,
+        HUMAN_TIMEOUT => FailureClass::HumanTimeout,
+        // Its worker was lost. A person only says that nothing more is known.
+        "given_up" => FailureClass::Infra,
+        _ => FailureClass::Agent,
+    }
+}
+
+/// A step failed for good: so does the run.
+pub(crate) fn fail_step(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    code: &str,
+    message: &str,
+    told: Option<ToolError>,
+) {
+    let now = transition.now;
+    let Some(step) = transition.step_mut(index) else {
+        return;
+    };
+    step.phase = StepPhase::Failed { at: now };
+    let id = step.id.clone();
+    let (raw_error, response) = told.map(|told| (told.raw, told.response)).unzip();
+    let data = RowData {
+        response,
+        raw_error,
+        error_code: Some(code.to_owned()),
+        why: Some(message.to_owned()),
+        ..RowData::default()
+    };
+    transition.row(index, data);
+    let data = json!({ "code": code });
+    transition.event(EventType::StepFailed, Some(&id), message.to_owned(), data);
+    transition.fail(Failure {
+        class: failure_class(code),
+        code: code.to_owned(),
+        // Its words are fixed (S0-R1).
+        message: match code {
+            ASSIGNEE_INACTIVE => message.to_owned(),
+            _ => format!("{id}: {message}"),
+        },
+    });
+}
+
+/// Code of a step whose assignee is inactive (S0-R1).
+pub(crate) const ASSIGNEE_INACTIVE: &str = "assignee_inactive";
+
+/// Code of a step that was not answered in time.
+pub(crate) const HUMAN_TIMEOUT: &str = "human_timeout";

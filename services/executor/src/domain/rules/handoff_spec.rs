@@ -1,0 +1,208 @@
+//! The specification of a handoff for the person who takes the run over (S0-T2).
+
+use holdpoint_contracts::hold::{HoldSpec, Priority, Task};
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::HoldId;
+use serde_json::Value;
+
+use crate::domain::decision::Lookup;
+use crate::domain::model::contact::ContactActivity;
+use crate::domain::model::plan::person_steps::Handoff;
+use crate::domain::model::plan::{Action, PlannedStep};
+use crate::domain::model::run::{Step, StepPhase, condition_name};
+use crate::domain::need::{Fact, Need, PlanFact};
+use crate::domain::rules::open_hold::steps_left;
+use crate::domain::transition::RunTransition;
+use crate::domain::views::handoff_briefing::{HandoffFacts, StepSummary, build, called};
+use crate::domain::views::warm_lead::is_warm_lead;
+
+/// Steps before a handoff that its context looks at; the newest.
+const STEPS_MAX: usize = 200;
+
+/// The facts about the run when a handoff is opened.
+#[derive(Debug, Default)]
+pub(crate) struct HandoffBriefing {
+    activities: Vec<Value>,
+    older_activities: u64,
+    steps: Vec<StepSummary>,
+    older_steps: Vec<StepSummary>,
+}
+
+/// Loads the briefing of a handoff step. Needs that are not loaded are added to `unknown`.
+pub(crate) fn load_step_briefing(
+    transition: &RunTransition<'_>,
+    plan: &PlanFact,
+    index: usize,
+    unknown: &mut Vec<Need>,
+) -> Option<HandoffBriefing> {
+    let planned = plan.plan.steps.get(index)?;
+    matches!(planned.action, Action::Handoff(_)).then(|| load_briefing(transition, plan, unknown))
+}
+
+/// Loads the results of the steps so far, and the activities of the contact.
+pub(crate) fn load_briefing(
+    transition: &RunTransition<'_>,
+    plan: &PlanFact,
+    unknown: &mut Vec<Need>,
+) -> HandoffBriefing {
+    let run = &transition.run;
+    let mut lookup = |need: Need| match transition.lookup(&need) {
+        Lookup::Found(Fact::Value(value)) => (*value).clone(),
+        Lookup::NotLoaded => {
+            unknown.push(need);
+            Value::Null
+        }
+        Lookup::Missing | Lookup::Found(_) => Value::Null,
+    };
+    let contact = run.contact.clone();
+    let activities = contact.map(|id| lookup(Need::Activities(run.workspace.clone(), id)));
+    let said = activities.and_then(|some| serde_json::from_value(some).ok());
+    let ContactActivity { newest, older } = said.unwrap_or_default();
+    let begun = plan.plan.steps.iter().zip(&run.steps);
+    let begun: Vec<_> = begun
+        .filter(|(_, step)| !matches!(step.phase, StepPhase::Planned))
+        .collect();
+    let over = begun.len().saturating_sub(STEPS_MAX);
+    let older_steps = begun.iter().take(over);
+    let older_steps = older_steps.map(|(planned, step)| StepSummary {
+        condition: planned.when.clone().map_or(Value::Null, Value::String),
+        ..step_summary(planned, step)
+    });
+    let steps = begun.iter().skip(over);
+    let steps = steps.map(|(planned, step)| {
+        let id = step.id.clone();
+        let is_done = matches!(step.phase, StepPhase::Completed { .. });
+        let mut value =
+            |is_there: bool, need: Need| if is_there { lookup(need) } else { Value::Null };
+        let has_request = !matches!(planned.action, Action::Wait { .. });
+        StepSummary {
+            request: value(is_done && has_request, Need::Request(run.id, id.clone())),
+            result: value(is_done, Need::Value(run.id, id.clone())),
+            condition: value(
+                planned.when.is_some(),
+                Need::Value(run.id, condition_name(&id)),
+            ),
+            ..step_summary(planned, step)
+        }
+    });
+    HandoffBriefing {
+        activities: newest,
+        older_activities: older,
+        steps: steps.collect(),
+        older_steps: older_steps.collect(),
+    }
+}
+
+/// The facts about a step without its request and result.
+fn step_summary(planned: &PlannedStep, step: &Step) -> StepSummary {
+    StepSummary {
+        step: step.id.clone(),
+        kind: planned.action.kind(),
+        status: step.phase.status().as_str(),
+        tool: planned.action.tool().map(str::to_owned),
+        ..StepSummary::default()
+    }
+}
+
+/// What a handoff offers to its recipients.
+pub(crate) struct Offer<'s> {
+    pub(crate) id: HoldId,
+    pub(crate) to: &'s [String],
+    pub(crate) message: &'s str,
+    pub(crate) contact: Option<&'s Value>,
+    pub(crate) briefing: HandoffBriefing,
+}
+
+pub(crate) fn handoff_spec(
+    transition: &RunTransition<'_>,
+    index: usize,
+    handoff: &Handoff,
+    offer: Offer<'_>,
+) -> HoldSpec {
+    let Offer {
+        id,
+        to,
+        message,
+        contact,
+        mut briefing,
+    } = offer;
+    let null = Value::Null;
+    let contact = contact.unwrap_or(&null);
+    let own = transition.step(index).map(|step| step.id.clone());
+    add_own_condition(transition, own.as_deref(), &mut briefing.steps);
+    let warm_lead = is_warm_lead(handoff.warm_lead, message, contact, &briefing.steps);
+    let agent = &transition.run.agent;
+    let called = called(
+        contact,
+        transition.run.contact.as_ref().map(|id| id.as_str()),
+    );
+    let (sentence, title) = if warm_lead {
+        (
+            format!("Warm lead from agent {agent}: {called} is interested"),
+            format!("[Warm Lead] Agent handoff: {called}"),
+        )
+    } else {
+        (
+            format!("Agent {agent} needs your attention for {called}"),
+            format!("Agent handoff: {called}"),
+        )
+    };
+    let priority = if warm_lead {
+        handoff.priority.max(Priority::High)
+    } else {
+        handoff.priority
+    };
+    let mut tags = vec!["agent-handoff".to_owned(), "requires-review".to_owned()];
+    tags.extend(warm_lead.then(|| "warm-lead".to_owned()));
+    let task = Task {
+        id: id.to_string(),
+        title: format!("Personal outreach to {called}"),
+        description: message.to_owned(),
+        tags,
+        priority,
+    };
+    let facts = HandoffFacts {
+        contact: contact.clone(),
+        activities: briefing.activities,
+        older_activities: briefing.older_activities,
+        steps: briefing.steps,
+        older_steps: briefing.older_steps,
+        recommended: message.to_owned(),
+    };
+    HoldSpec {
+        step: own,
+        agent: Some(agent.clone()),
+        to: to.to_vec(),
+        on_timeout: handoff.on_timeout,
+        context: build(&facts),
+        priority,
+        assign: handoff.assign,
+        title: Some(title),
+        task: Some(task),
+        warm_lead,
+        requester: Some(transition.run.started_by.0.clone()),
+        steps_left: Some(steps_left(transition, index)),
+        policies: handoff.policies.clone(),
+        time_by_policy: handoff.time_by_policy,
+        ..HoldSpec::asking(HoldKind::Handoff, sentence)
+    }
+}
+
+/// Adds the condition of the handoff step itself.
+fn add_own_condition(
+    transition: &RunTransition<'_>,
+    own: Option<&str>,
+    steps: &mut Vec<StepSummary>,
+) {
+    let Some(own) = own else { return };
+    let need = Need::Value(transition.run.id, condition_name(own));
+    if let Lookup::Found(Fact::Value(condition)) = transition.lookup(&need) {
+        steps.push(StepSummary {
+            step: own.to_owned(),
+            kind: "handoff",
+            status: "planned",
+            condition: (*condition).clone(),
+            ..StepSummary::default()
+        });
+    }
+}

@@ -1,0 +1,382 @@
+//! The only place that starts steps, and that completes a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::instant;
+
+use holdpoint_ids::HoldId;
+use serde_json::{Value, json};
+
+use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::effect::Effect;
+use crate::domain::expression;
+use crate::domain::expression::Reference;
+use crate::domain::model::plan::{Action, Seen};
+use crate::domain::model::run::{Hold, INTERVENTION, Phase, StepPhase, Timer};
+use crate::domain::model::time::after;
+use crate::domain::need::{Fact, INPUT, Need, PlanFact};
+use crate::domain::rules::conditions::{record_condition, skip_step};
+use crate::domain::rules::dispatch_step::{answer_needs, dispatch_step, tool_need};
+use crate::domain::rules::fail_step::fail_step;
+use crate::domain::rules::handoff_spec::{HandoffBriefing, load_step_briefing};
+use crate::domain::rules::person_holds::{HandoffInputs, ask_person, start_handoff};
+use crate::domain::step_response::success;
+use crate::domain::transition::{RowData, RunTransition};
+
+/// The values that one step can see.
+#[derive(Default)]
+struct StepInputs {
+    input: Option<Arc<Value>>,
+    contact: Option<Arc<Value>>,
+    results: BTreeMap<String, Value>,
+    /// The notes of an operator who took the run over and handed it back.
+    intervention: Option<Arc<Value>>,
+    /// The briefing of a handoff.
+    briefing: Option<HandoffBriefing>,
+}
+
+/// Starts every step that can start, and completes the run when all its steps have ended. Does nothing while
+/// the run cannot move.
+pub(crate) fn start_next_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided> {
+    if !transition.run.moves() {
+        return Ok(());
+    }
+    let plan = transition.plan()?;
+    loop {
+        let ready = ready_steps(transition, &plan);
+        if ready.is_empty() {
+            break;
+        }
+        // All needs of the ready steps are loaded at once.
+        let mut inputs = Vec::with_capacity(ready.len());
+        let mut unknown = Vec::new();
+        for &index in &ready {
+            inputs.push((
+                index,
+                load_step_inputs(transition, &plan, index, &mut unknown),
+            ));
+        }
+        if !unknown.is_empty() {
+            for index in unblocked_by_skips(transition, &plan, ready) {
+                load_step_inputs(transition, &plan, index, &mut unknown);
+            }
+            return Err(Undecided::NeedsMore(unknown));
+        }
+        for (index, seen) in inputs {
+            start_step(transition, &plan, index, seen);
+            if transition.run.is_final() {
+                return Ok(());
+            }
+        }
+    }
+    complete_if_ended(transition);
+    Ok(())
+}
+
+/// Completes the run if all its steps have ended and no person owns it.
+pub(crate) fn complete_if_ended(transition: &mut RunTransition<'_>) {
+    if transition.run.moves()
+        && transition
+            .run
+            .steps
+            .iter()
+            .all(|step| step.phase.is_settled())
+    {
+        complete_run(transition);
+    }
+}
+
+fn ready_steps(transition: &RunTransition<'_>, plan: &PlanFact) -> Vec<usize> {
+    let settled = |need: &usize| {
+        transition
+            .step(*need)
+            .is_some_and(|step| step.phase.is_settled())
+    };
+    let steps = plan
+        .plan
+        .steps
+        .iter()
+        .zip(&transition.run.steps)
+        .enumerate();
+    steps
+        .filter(|(_, (planned, step))| {
+            matches!(step.phase, StepPhase::Planned) && planned.needs.iter().all(settled)
+        })
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// Steps that this decision would start if the ready ones were skipped. Their needs are loaded with the
+/// others, so that a chain of conditions costs one round.
+fn unblocked_by_skips(
+    transition: &RunTransition<'_>,
+    plan: &PlanFact,
+    ready: Vec<usize>,
+) -> Vec<usize> {
+    let mut skipped: BTreeSet<usize> = ready.into_iter().collect();
+    let mut following = Vec::new();
+    loop {
+        let steps = plan
+            .plan
+            .steps
+            .iter()
+            .zip(&transition.run.steps)
+            .enumerate();
+        let fresh: Vec<usize> = steps
+            .filter(|(index, (planned, step))| {
+                let ends = |need: &usize| {
+                    let has_condition = plan
+                        .plan
+                        .steps
+                        .get(*need)
+                        .is_some_and(|it| it.when.is_some());
+                    transition
+                        .step(*need)
+                        .is_some_and(|step| step.phase.is_settled())
+                        || (has_condition && skipped.contains(need))
+                };
+                matches!(step.phase, StepPhase::Planned)
+                    && !skipped.contains(index)
+                    && planned.needs.iter().all(ends)
+            })
+            .map(|(index, _)| index)
+            .collect();
+        if fresh.is_empty() {
+            return following;
+        }
+        skipped.extend(&fresh);
+        following.extend(fresh);
+    }
+}
+
+/// Loads the references of a step. Needs that are not loaded are added to `unknown`.
+fn load_step_inputs(
+    transition: &RunTransition<'_>,
+    plan: &PlanFact,
+    index: usize,
+    unknown: &mut Vec<Need>,
+) -> StepInputs {
+    let mut inputs = StepInputs::default();
+    let mut lookup = |need: Need| match transition.lookup(&need) {
+        Lookup::Found(Fact::Value(value) | Fact::Contact(value)) => Some(value),
+        Lookup::Missing | Lookup::Found(_) => None,
+        Lookup::NotLoaded => {
+            unknown.push(need);
+            None
+        }
+    };
+    for reference in plan.references.get(index).into_iter().flatten() {
+        match reference {
+            Reference::Input => {
+                inputs.input = lookup(Need::Value(transition.run.id, INPUT.to_owned()));
+            }
+            Reference::Contact => {
+                let contact = transition.run.contact.clone();
+                let need = contact.map(|id| Need::Contact(transition.run.workspace.clone(), id));
+                inputs.contact = need.and_then(&mut lookup);
+            }
+            Reference::Step(other) => {
+                let Some(step) = transition.step(*other) else {
+                    continue;
+                };
+                // Only a completed step has a result. Other references stay unresolved.
+                if !matches!(step.phase, StepPhase::Completed { .. }) {
+                    continue;
+                }
+                let value = lookup(Need::Value(transition.run.id, step.id.clone()));
+                let value = value.map_or(Value::Null, |value| (*value).clone());
+                inputs.results.insert(step.id.clone(), value);
+            }
+            Reference::Run => {
+                let name = INTERVENTION.to_owned();
+                inputs.intervention = lookup(Need::Value(transition.run.id, name));
+            }
+        }
+    }
+    if let Some(planned) = plan.plan.steps.get(index) {
+        tool_need(transition, planned).and_then(&mut lookup);
+    }
+    // The answers to its tool are part of the dispatch.
+    for need in transition
+        .step(index)
+        .into_iter()
+        .flat_map(|step| answer_needs(transition.run.id, step))
+    {
+        lookup(need);
+    }
+    inputs.briefing = load_step_briefing(transition, plan, index, unknown);
+    inputs
+}
+
+/// Begins one step, skips it, or fails it.
+fn start_step(
+    transition: &mut RunTransition<'_>,
+    plan: &PlanFact,
+    index: usize,
+    mut inputs: StepInputs,
+) {
+    let Some(planned) = plan.plan.steps.get(index) else {
+        return;
+    };
+    let run_value = json!({
+        "id": transition.run.id,
+        "agent": transition.run.agent,
+        "started_at": instant::write(transition.run.created_at),
+        "intervention": intervention_or_empty(inputs.intervention.as_deref()),
+    });
+    let null = Value::Null;
+    let seen = Seen {
+        input: inputs.input.as_deref().unwrap_or(&null),
+        contact: inputs.contact.as_deref(),
+        run: &run_value,
+        results: inputs.results.clone(),
+    };
+    let scope = plan.plan.scope(index, seen);
+    if let Some(when) = &planned.when {
+        match expression::evaluate(when, &scope) {
+            Ok(condition) => {
+                record_condition(transition, plan, &planned.id, when, &condition);
+                if !condition.holds {
+                    return skip_step(transition, index, when, &condition);
+                }
+            }
+            Err(error) => {
+                return fail_step(transition, index, error.code(), &error.to_string(), None);
+            }
+        }
+    }
+    let resolved = match planned.action.template() {
+        Some(template) => expression::resolve(&template, &scope),
+        None => Ok(Value::Null),
+    };
+    let resolved = match resolved {
+        Ok(resolved) => resolved,
+        Err(error) => {
+            return fail_step(transition, index, error.code(), &error.to_string(), None);
+        }
+    };
+    match &planned.action {
+        Action::Wait { duration_ms } => start_wait(transition, index, *duration_ms),
+        Action::Tool { .. } => dispatch_step(transition, index, resolved, planned),
+        Action::Ask(ask) => ask_person(transition, index, ask, &resolved),
+        Action::Handoff(handoff) => {
+            let briefing = inputs.briefing.take().unwrap_or_default();
+            let inputs = HandoffInputs {
+                resolved: &resolved,
+                contact: inputs.contact.as_deref(),
+                briefing,
+            };
+            start_handoff(transition, index, handoff, inputs);
+        }
+    }
+}
+
+/// Opens a timer hold (S0-AC1). Its timer is the waker.
+fn start_wait(transition: &mut RunTransition<'_>, index: usize, length_ms: u64) {
+    let (now, rev) = (transition.now, transition.run.version);
+    transition.run.holds += 1;
+    let id = HoldId {
+        run: transition.run.id,
+        number: transition.run.holds,
+    };
+    let due = after(now, length_ms);
+    let Some(step) = transition.step_mut(index) else {
+        return;
+    };
+    let timer = Timer::Set { rev, at: now, due };
+    step.phase = StepPhase::Waiting(Hold {
+        id,
+        since: now,
+        length_ms,
+        timer,
+    });
+    let step = step.id.clone();
+    // The response that every action returns (S0-R5): a wait says when it will end.
+    let response = success(
+        format!("Waiting {}.", describe(Duration::from_millis(length_ms))),
+        json!({ "scheduled": true, "resume_at": instant::write(due) }),
+        0,
+    );
+    let data = RowData {
+        response: Some(response),
+        ..RowData::default()
+    };
+    transition.row(index, data);
+    let workspace = transition.run.workspace.clone();
+    transition.effect(Effect::Timer {
+        workspace,
+        hold: id,
+        rev,
+        due: Some(due),
+    });
+    transition.event(
+        EventType::RunWaiting,
+        Some(&step),
+        will_resume(length_ms),
+        json!({ "hold": id, "kind": "timer", "resume_at": instant::write(due), "duration_ms": length_ms }),
+    );
+}
+
+/// The literal text of S0-AC1.
+pub(crate) fn will_resume(ms: u64) -> String {
+    format!(
+        "Agent paused. Will resume in {}.",
+        describe(Duration::from_millis(ms))
+    )
+}
+
+fn complete_run(transition: &mut RunTransition<'_>) {
+    let count = |is: fn(&StepPhase) -> bool| {
+        transition
+            .run
+            .steps
+            .iter()
+            .filter(|step| is(&step.phase))
+            .count()
+    };
+    let done = count(|phase| matches!(phase, StepPhase::Completed { .. }));
+    let skipped = count(|phase| matches!(phase, StepPhase::Skipped { .. }));
+    let steps = if done == 1 { "step" } else { "steps" };
+    let summary = match skipped {
+        0 => format!("{done} {steps} done."),
+        _ => format!("{done} {steps} done, {skipped} skipped."),
+    };
+    transition.end(Phase::Completed {
+        at: transition.now,
+        summary: summary.clone(),
+    });
+    let data = json!({ "done": done, "skipped": skipped });
+    transition.event(EventType::RunCompleted, None, summary, data);
+}
+
+/// `run.intervention` of an expression. Its fields exist also if nobody took the run over, so that an
+/// expression needs no condition.
+pub(crate) fn intervention_or_empty(kept: Option<&Value>) -> Value {
+    let nobody = || json!({ "notes": "", "outcome_type": "none", "by": "", "at": "" });
+    kept.cloned().unwrap_or_else(nobody)
+}
+
+/// Dispatches a step again with the same arguments. The higher number fences the old dispatch.
+pub(crate) fn redispatch_step(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+) -> Result<(), Undecided> {
+    let Some(id) = transition.step(index).map(|step| step.id.clone()) else {
+        return Ok(());
+    };
+    let plan = transition.plan()?;
+    let found = transition.lookup(&Need::Request(transition.run.id, id));
+    if let (Lookup::Found(Fact::Value(args)), Some(planned)) = (found, plan.plan.steps.get(index)) {
+        dispatch_step(transition, index, (*args).clone(), planned);
+        return Ok(());
+    }
+    // Its row does not exist, so it starts as if for the first time.
+    if let Some(step) = transition.step_mut(index) {
+        step.phase = StepPhase::Planned;
+    }
+    start_next_steps(transition)
+}

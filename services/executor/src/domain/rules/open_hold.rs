@@ -1,0 +1,49 @@
+//! Opens a hold on people.
+
+use holdpoint_contracts::hold::HoldSpec;
+use holdpoint_ids::HoldId;
+use serde_json::{Value, json};
+
+use crate::domain::model::run::{NewPersonHold, PersonHold, Run, spec_name};
+use crate::domain::transition::RunTransition;
+
+/// Opens a hold: what it asks is kept as a value, so that every desired state of it says the same.
+pub(crate) fn open_hold(
+    transition: &mut RunTransition<'_>,
+    opened: NewPersonHold,
+    spec: &HoldSpec,
+    id: HoldId,
+) -> PersonHold {
+    let mut on = PersonHold::new(id, opened, transition.now);
+    on.warm_lead = spec.warm_lead;
+    if !transition.run.pauses.is_empty() {
+        on.freeze(transition.now);
+    }
+    let spec = serde_json::to_value(spec).unwrap_or_default();
+    transition.value(spec_name(id), spec);
+    on
+}
+
+pub(crate) fn next_hold_id(run: &mut Run) -> HoldId {
+    run.holds += 1;
+    HoldId {
+        run: run.id,
+        number: run.holds,
+    }
+}
+
+/// The form of an answer, as questions in the history have it.
+pub(crate) fn answer_form(spec: &HoldSpec) -> Value {
+    match (&spec.schema, spec.answers().as_slice()) {
+        (Some(schema), _) => schema.clone(),
+        (None, []) => json!({ "type": "string" }),
+        (None, options) => json!({ "type": "string", "enum": options }),
+    }
+}
+
+/// Steps besides this one that would still run.
+pub(crate) fn steps_left(transition: &RunTransition<'_>, index: usize) -> u32 {
+    let steps = transition.run.steps.iter().enumerate();
+    let left = steps.filter(|(at, step)| *at != index && !step.phase.is_settled());
+    u32::try_from(left.count()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,98 @@
+//! What a decision needs to open, freeze or close the holds of a run.
+//!
+//! All of it is requested at once, because the kernel loads needs at most four times.
+
+use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::input::RunInput;
+use crate::domain::model::run::{Run, StepPhase, spec_name};
+use crate::domain::need::{INPUT, Need};
+use crate::domain::rules::dispatch_step::{answer_needs, tool_need};
+use crate::domain::transition::RunTransition;
+
+/// Loads all that the holds on people, the uncertain steps and the steps at `also` need, at once.
+pub(crate) fn load_open_hold_needs(
+    transition: &RunTransition<'_>,
+    also: &[usize],
+) -> Result<(), Undecided> {
+    let asked = transition.run.questions().map(|(step, _)| step.id.clone());
+    let parked = transition.run.steps.iter();
+    let parked = parked.filter(|step| matches!(step.phase, StepPhase::Parked(_)));
+    let asked = asked.chain(parked.map(|step| step.id.clone()));
+    let also = also.iter().filter_map(|index| transition.step(*index));
+    let also = also.map(|step| step.id.clone());
+    let steps: Vec<_> = asked.chain(also).collect();
+    let mut holds = person_hold_needs(&transition.run);
+    for step in transition
+        .run
+        .steps
+        .iter()
+        .filter(|it| steps.contains(&it.id))
+    {
+        holds.extend(answer_needs(transition.run.id, step));
+    }
+    if steps.is_empty() && holds.is_empty() {
+        return Ok(());
+    }
+    let plan = transition.plan()?;
+    let mut needs: Vec<_> = steps
+        .iter()
+        .map(|step| Need::Request(transition.run.id, step.clone()))
+        .collect();
+    for planned in &plan.plan.steps {
+        if steps.contains(&planned.id) {
+            needs.extend(tool_need(transition, planned));
+        }
+    }
+    needs.extend(holds);
+    needs.retain(|need| matches!(transition.lookup(need), Lookup::NotLoaded));
+    if needs.is_empty() {
+        Ok(())
+    } else {
+        Err(Undecided::NeedsMore(needs))
+    }
+}
+
+/// What the open holds on people need for their desired states and their ends.
+pub(crate) fn person_hold_needs(run: &Run) -> Vec<Need> {
+    let mut needs: Vec<_> = run
+        .people()
+        .map(|(_, on)| Need::Value(run.id, spec_name(on.id)))
+        .collect();
+    if run.missing_inputs_hold.is_some() {
+        needs.push(Need::Value(run.id, INPUT.to_owned()));
+    }
+    needs
+}
+
+/// What an input needs, whatever has become of the run.
+pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
+    let (workspace, agent) = (run.workspace.clone(), run.agent.clone());
+    // Nearly every input may start the next step.
+    let mut needs = vec![Need::Plan(workspace.clone(), agent, run.plan)];
+    match input {
+        // The step may be dispatched again with the same arguments.
+        RunInput::LeaseEnded { step, .. } | RunInput::StepParks { step, .. } => {
+            needs.push(Need::Request(run.id, step.clone()));
+        }
+        RunInput::TakeOver { .. } => {
+            if let Some(contact) = &run.contact {
+                needs.push(Need::Activities(workspace.clone(), contact.clone()));
+                needs.push(Need::Contact(workspace, contact.clone()));
+            }
+        }
+        RunInput::Start { .. }
+        | RunInput::Pause { .. }
+        | RunInput::Resume { .. }
+        | RunInput::Cancel { .. }
+        | RunInput::Watch
+        | RunInput::ApplyScopes
+        | RunInput::TimerFired { .. }
+        | RunInput::StartStep { .. }
+        | RunInput::AskPeople { .. }
+        | RunInput::StepResult { .. }
+        | RunInput::HoldClosed { .. }
+        | RunInput::HandoffUpdate { .. }
+        | RunInput::Incident { .. } => {}
+    }
+    needs
+}

@@ -1,0 +1,160 @@
+//! Opens the holds of `ask` and `handoff` steps (S3-R1, S0-AC6).
+
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::HoldSpec;
+use holdpoint_contracts::instant;
+use holdpoint_contracts::run::{ActionResult, HoldKind};
+use serde_json::{Value, json};
+
+use crate::domain::model::plan::person_steps::{Ask, Handoff, whom};
+use crate::domain::model::run::{NewPersonHold, PersonHold, StepPhase};
+use crate::domain::rules::handoff_spec::{HandoffBriefing, Offer, handoff_spec};
+use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold, steps_left};
+use crate::domain::rules::resolved_args::{resolve_default, resolve_recipients, resolve_text};
+use crate::domain::step_response::{handoff_data, question_data, success};
+use crate::domain::transition::{RowData, RunTransition};
+
+/// Begins an `ask` (S3-R1).
+pub(crate) fn ask_person(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    ask: &Ask,
+    resolved: &Value,
+) {
+    let Some(to) = resolve_recipients(transition, index, resolved.get("to")) else {
+        return;
+    };
+    let Some(question) = resolve_text(transition, index, resolved.get("question")) else {
+        return;
+    };
+    let Ok(default) = resolve_default(transition, index, ask, resolved) else {
+        return;
+    };
+    let id = next_hold_id(&mut transition.run);
+    let spec = HoldSpec {
+        step: transition.step(index).map(|step| step.id.clone()),
+        agent: Some(transition.run.agent.clone()),
+        options: ask.options.clone(),
+        schema: ask.schema.clone(),
+        link: ask.link.clone(),
+        priority: ask.priority,
+        assign: ask.assign,
+        to: to.clone(),
+        on_timeout: ask.on_timeout,
+        default,
+        requester: Some(transition.run.started_by.0.clone()),
+        steps_left: Some(steps_left(transition, index)),
+        policies: ask.policies.clone(),
+        time_by_policy: ask.time_by_policy,
+        ..HoldSpec::asking(HoldKind::Input, question.clone())
+    };
+    let opened = NewPersonHold {
+        kind: HoldKind::Input,
+        to: to.clone(),
+        asks: question.clone(),
+        form: Some(answer_form(&spec)),
+        on_timeout: ask.on_timeout,
+        length_ms: Some(ask.timeout_ms),
+    };
+    let on = open_hold(transition, opened, &spec, id);
+    let request = json!({
+        "to": to, "question": question, "options": ask.options, "schema": ask.schema, "link": ask.link,
+        "timeout_ms": ask.timeout_ms, "on_timeout": ask.on_timeout, "default": spec.default,
+    });
+    let description = format!("Asked {}: {question}", whom(&to));
+    let data = json!({
+        "request": id, "deadline": on.deadline().map(instant::write), "on_timeout": ask.on_timeout,
+        "to": to, "questions": [{ "id": id, "question": question, "schema": answer_form(&spec) }],
+    });
+    let response = success(description.clone(), question_data(&on), 0);
+    put_on_hold(transition, index, on, request, response);
+    let step = spec.step.as_deref();
+    transition.event(EventType::RunAwaitingInput, step, description, data);
+}
+
+/// What a handoff step was resolved to.
+pub(crate) struct HandoffInputs<'s> {
+    /// Recipients and message.
+    pub(crate) resolved: &'s Value,
+    pub(crate) contact: Option<&'s Value>,
+    pub(crate) briefing: HandoffBriefing,
+}
+
+/// Puts a step into its hold.
+fn put_on_hold(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    on: PersonHold,
+    request: Value,
+    response: ActionResult,
+) {
+    let Some(step) = transition.step_mut(index) else {
+        return;
+    };
+    step.phase = StepPhase::Asked(Box::new(on));
+    let row = RowData {
+        request: Some(request),
+        response: Some(response),
+        ..RowData::default()
+    };
+    transition.row(index, row);
+}
+
+/// Begins a `handoff` (S0-AC6, S0-AC7).
+pub(crate) fn start_handoff(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    handoff: &Handoff,
+    inputs: HandoffInputs<'_>,
+) {
+    let Some(to) = resolve_recipients(transition, index, inputs.resolved.get("to")) else {
+        return;
+    };
+    let Some(message) = resolve_text(transition, index, inputs.resolved.get("message")) else {
+        return;
+    };
+    let id = next_hold_id(&mut transition.run);
+    let offer = Offer {
+        id,
+        to: &to,
+        message: &message,
+        contact: inputs.contact,
+        briefing: inputs.briefing,
+    };
+    let spec = handoff_spec(transition, index, handoff, offer);
+    let length_ms = Some(handoff.timeout_ms).filter(|ms| *ms > 0);
+    let opened = NewPersonHold {
+        kind: HoldKind::Handoff,
+        to: to.clone(),
+        asks: spec.question.clone(),
+        form: None,
+        on_timeout: handoff.on_timeout,
+        length_ms,
+    };
+    let on = open_hold(transition, opened, &spec, id);
+    let request = json!({
+        "to": to, "message": message, "priority": spec.priority, "warm_lead": spec.warm_lead,
+        "timeout_ms": handoff.timeout_ms, "on_timeout": handoff.on_timeout,
+    });
+    let data = handoff_data(&on);
+    let description = format!("Handed off to {}.", whom(&to));
+    let response = success(description.clone(), data.clone(), 0);
+    let deadline = on.deadline().map(instant::write);
+    put_on_hold(transition, index, on, request, response);
+    let step = spec.step.as_deref();
+    transition.event(
+        EventType::HandoffOffered,
+        step,
+        spec.question.clone(),
+        json!({
+            "request": id, "to": to, "priority": spec.priority, "is_warm_lead": spec.warm_lead,
+            "task_id": id, "deadline": deadline, "on_timeout": handoff.on_timeout,
+        }),
+    );
+    let mut data = data;
+    if let Some(fields) = data.as_object_mut() {
+        fields.insert("hold".to_owned(), json!(id));
+        fields.insert("kind".to_owned(), json!(HoldKind::Handoff));
+    }
+    transition.event(EventType::RunWaiting, step, description, data);
+}

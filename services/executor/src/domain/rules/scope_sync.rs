@@ -1,0 +1,340 @@
+//! A run applies what was commanded for its agent or workspace before it handles any other input. So it
+//! makes no difference whether the sweep has reached the run yet.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
+use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::run::{Failure, FailureClass, PauseScope, ResumeMode};
+
+use crate::domain::decision::{Decided, Decision, Lookup, LookupFn, Outcome, Undecided};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::model::plan::OnPause;
+use crate::domain::model::run::{Run, StepPhase};
+use crate::domain::model::scope::{Change, Scope, ScopeChange};
+use crate::domain::need::{Aggregate, Fact, Need};
+use crate::domain::refusal::Refusal;
+use crate::domain::rules::derived_effects::decided_with_effects;
+use crate::domain::rules::dispatch_step::answer_needs;
+use crate::domain::rules::kept_answers::apply_kept_answers;
+use crate::domain::rules::next_steps::start_next_steps;
+use crate::domain::rules::open_hold_needs::{load_open_hold_needs, person_hold_needs};
+use crate::domain::rules::pauses::{
+    add_pause, cancel_by_pause, is_waiting, remove_pause, requeue_steps,
+};
+use crate::domain::rules::scopes::{KINDS, Scopes};
+use crate::domain::transition::RunTransition;
+
+/// A run that applies changes of its scopes.
+struct SyncedRun {
+    run: Run,
+    effects: Vec<Effect>,
+    facts: Vec<(Need, Fact)>,
+    /// How waits continue after the last change that resumed the run.
+    resume_mode: ResumeMode,
+}
+
+/// Applies the scopes of a run, and decides the input on the result. A refusal leaves the changes to the next
+/// input or to the sweep. The needs of the input are loaded together with the scopes, because the kernel
+/// loads needs at most four times.
+pub(crate) fn with_scopes_applied(
+    run: &Run,
+    also: impl FnOnce() -> Vec<Need>,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+    decide: impl FnOnce(&Run, LookupFn<'_>) -> Decision,
+) -> Decision {
+    if run.is_final() {
+        return decide(run, lookup);
+    }
+    let scopes = match Scopes::look_up(&run.workspace, &run.agent, lookup) {
+        Err(Undecided::NeedsMore(mut needs)) => {
+            needs.extend(open_question_needs(run, lookup));
+            needs.extend(also());
+            return Err(Undecided::NeedsMore(needs));
+        }
+        other => other?,
+    };
+    let Some(mut synced) = apply_scopes(run, &scopes, Some(lookup))? else {
+        return decide(run, lookup);
+    };
+    // A person who owns the run may have answered while it was paused.
+    if !synced.run.is_final() && synced.run.pauses.is_empty() {
+        continue_run(&mut synced, !run.pauses.is_empty(), lookup, now)?;
+    }
+    let lookup_synced = synced.lookup(lookup);
+    Ok(match decide(&synced.run, &lookup_synced)? {
+        Outcome::Decided(decision) => {
+            synced.effects.extend(decision.effects);
+            synced.facts.extend(decision.facts);
+            synced.decided(decision.state, decision.reply)
+        }
+        Outcome::Unchanged(answer) => {
+            let state = Aggregate::Run(synced.run.clone());
+            synced.decided(state, answer)
+        }
+    })
+}
+
+/// What the holds of a run need to be opened, frozen or closed. It is loaded with the scopes, so that it
+/// costs no round.
+fn open_question_needs(run: &Run, lookup: LookupFn<'_>) -> Vec<Need> {
+    let mut needs: Vec<_> = run
+        .questions()
+        .map(|(step, _)| Need::Request(run.id, step.id.clone()))
+        .collect();
+    for step in &run.steps {
+        if matches!(step.phase, StepPhase::Parked(_)) {
+            needs.push(Need::Request(run.id, step.id.clone()));
+            needs.extend(answer_needs(run.id, step));
+        }
+    }
+    needs.extend(person_hold_needs(run));
+    if !needs.is_empty() {
+        needs.push(Need::Plan(
+            run.workspace.clone(),
+            run.agent.clone(),
+            run.plan,
+        ));
+    }
+    needs.retain(|need| matches!(lookup(need), Lookup::NotLoaded));
+    needs
+}
+
+/// The run as callers read it, with its scopes applied. Steps that a resume starts are left to the sweep.
+#[must_use]
+pub fn overlay(run: Run, scopes: &Scopes) -> Run {
+    if run.is_final() {
+        return run;
+    }
+    match apply_scopes(&run, scopes, None) {
+        Ok(Some(synced)) => synced.run,
+        Ok(None) | Err(_) => run,
+    }
+}
+
+/// Adds the pauses of its scopes to a new run. Refuses the run if a paused scope accepts none.
+pub(crate) fn inherit_pauses(run: &mut Run, scopes: &Scopes) -> Result<(), Undecided> {
+    for kind in KINDS {
+        let Some(scope) = scopes.of(kind) else {
+            continue;
+        };
+        if let Some(pause) = &scope.paused
+            && pause.new == PauseNew::Refuse
+        {
+            let agent = (kind == PauseScope::Agent).then(|| run.agent.clone());
+            return Err(Undecided::Refused(Refusal::AgentPaused {
+                agent,
+                by: pause.by.clone(),
+            }));
+        }
+        run.pauses.extend(scope.paused_by(kind));
+        set_applied_epoch(run, kind, scope.epoch);
+    }
+    Ok(())
+}
+
+impl SyncedRun {
+    /// Looks up facts of the applied changes before stored ones.
+    fn lookup<'l>(&self, lookup: LookupFn<'l>) -> impl Fn(&Need) -> Lookup + use<'l> {
+        let facts = self.facts.clone();
+        move |need| {
+            let fresh = facts.iter().find(|(known, _)| known == need);
+            fresh.map_or_else(|| lookup(need), |(_, fact)| Lookup::Found(fact.clone()))
+        }
+    }
+
+    /// Adds the result of one transition.
+    fn take(&mut self, transition: RunTransition<'_>) -> Result<(), Undecided> {
+        let run = transition.run.clone();
+        if let Outcome::Decided(decided) = decided_with_effects(transition, Reply::Nothing(()))? {
+            self.effects.extend(decided.effects);
+            self.facts.extend(decided.facts);
+        }
+        self.run = run;
+        Ok(())
+    }
+
+    fn decided(self, state: Aggregate, answer: Reply) -> Outcome {
+        Outcome::Decided(Box::new(Decided {
+            state,
+            effects: self.effects,
+            facts: self.facts,
+            reply: answer,
+        }))
+    }
+}
+
+/// Applies every change that the run has not applied, each in a transition at its own instant, so that a
+/// later desired state has a higher number. Returns none if there was no change. Without a lookup only the
+/// state is changed, and its consequences are left to the sweep.
+fn apply_scopes(
+    run: &Run,
+    scopes: &Scopes,
+    lookup: Option<LookupFn<'_>>,
+) -> Result<Option<SyncedRun>, Undecided> {
+    let later = pending_changes(run, scopes);
+    let is_passed_by = |kind: &PauseScope| {
+        scopes
+            .of(*kind)
+            .is_some_and(|it| differs_from_scope(run, *kind, it))
+    };
+    // The usual case: the run is not even copied.
+    if later.is_empty() && !KINDS.iter().any(is_passed_by) {
+        return Ok(None);
+    }
+    let nothing = |_: &Need| Lookup::NotLoaded;
+    let lookup_synced: LookupFn<'_> = lookup.unwrap_or(&nothing);
+    let mut synced = SyncedRun {
+        run: run.clone(),
+        effects: Vec::new(),
+        facts: Vec::new(),
+        resume_mode: ResumeMode::Continue,
+    };
+    for (kind, change) in later {
+        if synced.run.is_final() {
+            break;
+        }
+        let before = synced.run.clone();
+        let mut transition = RunTransition::new(&before, lookup_synced, change.at);
+        apply_change(&mut transition, kind, change);
+        set_applied_epoch(&mut transition.run, kind, change.epoch);
+        synced.resume_mode = transition.resume_mode;
+        match lookup {
+            Some(_) => synced.take(transition)?,
+            None => synced.run = transition.run,
+        }
+    }
+    for kind in KINDS {
+        if let Some(scope) = scopes
+            .of(kind)
+            .filter(|it| differs_from_scope(&synced.run, kind, it))
+        {
+            let at = scope.changed_at.unwrap_or(run.created_at);
+            let before = synced.run.clone();
+            let mut transition = RunTransition::new(&before, lookup_synced, at);
+            reconcile_scope(&mut transition, kind, scope);
+            set_applied_epoch(&mut transition.run, kind, scope.epoch);
+            match lookup {
+                Some(_) => synced.take(transition)?,
+                None => synced.run = transition.run,
+            }
+        }
+    }
+    Ok((synced.run.version > run.version).then_some(synced))
+}
+
+/// Later changes of both scopes, in the order in which they happened.
+fn pending_changes<'s>(run: &Run, scopes: &'s Scopes) -> Vec<(PauseScope, &'s Change)> {
+    let mut pending = Vec::new();
+    for kind in KINDS {
+        let changes = scopes.of(kind).into_iter().flat_map(|it| &it.changes);
+        let later = changes.filter(|change| change.epoch > applied_epoch(run, kind));
+        pending.extend(later.map(|change| (kind, change)));
+    }
+    pending.sort_by_key(|(_, change)| change.at);
+    pending
+}
+
+const fn applied_epoch(run: &Run, kind: PauseScope) -> u64 {
+    match kind {
+        PauseScope::Run => 0,
+        PauseScope::Agent => run.followed.agent,
+        PauseScope::Workspace => run.followed.workspace,
+    }
+}
+
+const fn set_applied_epoch(run: &mut Run, kind: PauseScope, epoch: u64) {
+    match kind {
+        PauseScope::Run => {}
+        PauseScope::Agent => run.followed.agent = epoch,
+        PauseScope::Workspace => run.followed.workspace = epoch,
+    }
+}
+
+fn has_pause(run: &Run, kind: PauseScope) -> bool {
+    run.pauses.iter().any(|pause| pause.scope == kind)
+}
+
+/// Whether a live run differs from its scope although it has applied all changes. The sweep could not decide
+/// its page, and the scope has deleted those changes since.
+fn differs_from_scope(run: &Run, kind: PauseScope, scope: &Scope) -> bool {
+    let is_dead = kind == PauseScope::Agent && run.plan <= scope.dead_up_to;
+    !run.is_final() && (is_dead || has_pause(run, kind) != scope.paused.is_some())
+}
+
+fn reconcile_scope(transition: &mut RunTransition<'_>, kind: PauseScope, scope: &Scope) {
+    if kind == PauseScope::Agent && transition.run.plan <= scope.dead_up_to {
+        return fail_deleted(transition);
+    }
+    match &scope.paused {
+        Some(pause) => {
+            transition.now = pause.at;
+            add_pause(transition, kind, &pause.by);
+        }
+        None => remove_pause(
+            transition,
+            kind,
+            &Actor("holdpoint".to_owned()),
+            ResumeMode::Continue,
+        ),
+    }
+}
+
+fn apply_change(transition: &mut RunTransition<'_>, kind: PauseScope, change: &Change) {
+    match &change.what {
+        ScopeChange::Paused { waiting } => {
+            let by_agent = kind == PauseScope::Agent && transition.run.on_pause == OnPause::Cancel;
+            let cancels = *waiting == PauseWaiting::Cancel || by_agent;
+            if cancels && is_waiting(transition.run.status()) {
+                cancel_by_pause(transition, kind, &change.by);
+            } else if !has_pause(&transition.run, kind) {
+                add_pause(transition, kind, &change.by);
+            }
+        }
+        ScopeChange::Resumed { mode } => {
+            if has_pause(&transition.run, kind) {
+                remove_pause(transition, kind, &change.by, *mode);
+            }
+        }
+        ScopeChange::Deleted { up_to } => {
+            if transition.run.plan <= *up_to {
+                transition.ended_by = Some(change.by.to_string());
+                fail_deleted(transition);
+            }
+        }
+    }
+}
+
+/// S0-AC9: the words are fixed.
+fn fail_deleted(transition: &mut RunTransition<'_>) {
+    let message = if is_waiting(transition.run.status()) {
+        "Agent deleted during wait period"
+    } else {
+        "Agent deleted"
+    };
+    transition.fail(Failure {
+        class: FailureClass::Policy,
+        code: "agent_deleted".to_owned(),
+        message: message.to_owned(),
+    });
+}
+
+/// Starts the next steps of a run that is no longer paused.
+fn continue_run(
+    synced: &mut SyncedRun,
+    stood: bool,
+    lookup: LookupFn<'_>,
+    now: DateTime<Utc>,
+) -> Result<(), Undecided> {
+    let lookup_synced = synced.lookup(lookup);
+    let before = synced.run.clone();
+    let mut transition = RunTransition::new(&before, &lookup_synced, now);
+    transition.resume_mode = synced.resume_mode;
+    if stood {
+        load_open_hold_needs(&transition, &[])?;
+        requeue_steps(&mut transition);
+        apply_kept_answers(&mut transition)?;
+    }
+    start_next_steps(&mut transition)?;
+    synced.take(transition)
+}

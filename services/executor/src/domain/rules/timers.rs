@@ -1,0 +1,158 @@
+//! The timers of waits: how they stop, run again, and end.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::instant;
+use holdpoint_contracts::run::ResumeMode;
+use serde_json::json;
+
+use crate::domain::effect::Effect;
+use crate::domain::model::run::{Hold, StepPhase, Timer};
+use crate::domain::model::time::{after, millis_between};
+use crate::domain::step_response::success;
+use crate::domain::transition::{RowData, RunTransition};
+
+/// Stops the timers of all waits and keeps their remaining time.
+pub(crate) fn freeze_timers(transition: &mut RunTransition<'_>) {
+    for index in 0..transition.run.steps.len() {
+        freeze_timer(transition, index);
+    }
+}
+
+/// Continues the waits that were frozen while a person owned the run, with their remaining time. A pause
+/// keeps them frozen (C-13).
+pub(crate) fn continue_waits(transition: &mut RunTransition<'_>) {
+    if transition.run.is_final()
+        || transition.run.taken().is_some()
+        || !transition.run.pauses.is_empty()
+    {
+        return;
+    }
+    for index in thaw_timers(transition, transition.resume_mode) {
+        end_wait(transition, index);
+    }
+}
+
+/// Sets the timers of frozen waits, and returns the waits that have no time left.
+pub(crate) fn thaw_timers(transition: &mut RunTransition<'_>, mode: ResumeMode) -> Vec<usize> {
+    let mut elapsed = Vec::new();
+    for index in 0..transition.run.steps.len() {
+        if let Some(StepPhase::Waiting(hold)) =
+            transition.step(index).map(|step| step.phase.clone())
+            && !thaw_timer(transition, index, &hold, mode)
+        {
+            elapsed.push(index);
+        }
+    }
+    elapsed
+}
+
+fn freeze_timer(transition: &mut RunTransition<'_>, index: usize) {
+    let (now, rev, workspace) = (
+        transition.now,
+        transition.run.version,
+        transition.run.workspace.clone(),
+    );
+    let Some(step) = transition.step_mut(index) else {
+        return;
+    };
+    let StepPhase::Waiting(hold) = &mut step.phase else {
+        return;
+    };
+    let Timer::Set { at, due, .. } = hold.timer else {
+        return;
+    };
+    hold.timer = Timer::Frozen {
+        // A pause of many may be older than a timer that another replica has set.
+        remaining_ms: millis_between(now.max(at), due),
+        due,
+    };
+    let hold = hold.id;
+    transition.effect(Effect::Timer {
+        workspace,
+        hold,
+        rev,
+        due: None,
+    });
+}
+
+/// Sets the timer of a frozen hold; false if it has no time left.
+fn thaw_timer(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    hold: &Hold,
+    mode: ResumeMode,
+) -> bool {
+    let Timer::Frozen {
+        remaining_ms,
+        due: before,
+    } = hold.timer
+    else {
+        return true;
+    };
+    let due = match mode {
+        ResumeMode::Continue => after(transition.now, remaining_ms),
+        ResumeMode::KeepDeadline => before,
+        ResumeMode::Restart => after(transition.now, hold.length_ms),
+        ResumeMode::Now => transition.now,
+    };
+    if due <= transition.now {
+        return false;
+    }
+    let timer = Timer::Set {
+        rev: transition.run.version,
+        at: transition.now,
+        due,
+    };
+    set_timer(transition, index, hold, timer, due);
+    true
+}
+
+fn set_timer(
+    transition: &mut RunTransition<'_>,
+    index: usize,
+    hold: &Hold,
+    timer: Timer,
+    due: DateTime<Utc>,
+) {
+    let (rev, workspace) = (transition.run.version, transition.run.workspace.clone());
+    if let Some(step) = transition.step_mut(index) {
+        step.phase = StepPhase::Waiting(Hold {
+            timer,
+            ..hold.clone()
+        });
+    }
+    transition.effect(Effect::Timer {
+        workspace,
+        hold: hold.id,
+        rev,
+        due: Some(due),
+    });
+}
+
+pub(crate) fn end_wait(transition: &mut RunTransition<'_>, index: usize) {
+    let now = transition.now;
+    let Some(step) = transition.step_mut(index) else {
+        return;
+    };
+    let StepPhase::Waiting(hold) = &step.phase else {
+        return;
+    };
+    let waited_ms = millis_between(hold.since, now);
+    step.phase = StepPhase::Completed { at: now };
+    let id = step.id.clone();
+    let data = json!({ "waited_ms": waited_ms, "resumed_at": instant::write(now) });
+    let response = success(
+        format!("Waited {}.", describe(Duration::from_millis(waited_ms))),
+        data.clone(),
+        waited_ms,
+    );
+    let row = RowData {
+        response: Some(response),
+        ..RowData::default()
+    };
+    transition.row(index, row);
+    transition.value(id, data);
+}

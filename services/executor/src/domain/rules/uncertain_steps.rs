@@ -1,0 +1,92 @@
+//! Steps that may have had their effect: the question about them, and what its answer does.
+
+use holdpoint_contracts::history::EventType;
+
+use holdpoint_ids::HoldId;
+use serde_json::{Value, json};
+
+use crate::domain::decision::Undecided;
+use crate::domain::model::run::{Answered, Choice, StepPhase, Uncertain, Working};
+use crate::domain::model::time::millis_between;
+use crate::domain::rules::fail_step::fail_step;
+use crate::domain::rules::next_steps::{redispatch_step, start_next_steps};
+use crate::domain::step_response::success;
+use crate::domain::transition::{RowData, RunTransition};
+
+pub(crate) fn ask_about_step(transition: &mut RunTransition<'_>, index: usize, working: Working) {
+    transition.run.holds += 1;
+    let hold = HoldId {
+        run: transition.run.id,
+        number: transition.run.holds,
+    };
+    let since = transition.now;
+    let Some(step) = transition.step_mut(index) else {
+        return;
+    };
+    let (id, dispatch) = (step.id.clone(), step.dispatch);
+    step.phase = StepPhase::Uncertain(Uncertain {
+        working,
+        hold,
+        since,
+        answer: None,
+        is_minimal: false,
+    });
+    transition.row(index, RowData::default());
+    let message =
+        format!("{id} may have happened: its worker was granted the start and never reported.");
+    let options = Choice::ALL.map(Choice::as_str);
+    transition.event(
+        EventType::RunAwaitingInput,
+        Some(&id),
+        message.clone(),
+        json!({
+            "reason": "uncertain",
+            "dispatch": dispatch,
+            "questions": [{
+                "id": hold,
+                "question": message,
+                "schema": { "type": "string", "enum": options },
+            }],
+        }),
+    );
+}
+
+pub(crate) fn apply_choice(
+    transition: &mut RunTransition<'_>,
+    id: &str,
+    asked: &Uncertain,
+    answer: &Answered,
+) -> Result<(), Undecided> {
+    let index = transition.position(id)?;
+    let now = transition.now;
+    transition.run.clocks.human_ms += millis_between(asked.since, now);
+    if let Some(step) = transition.step_mut(index) {
+        step.answered.push(asked.hold.number);
+    }
+    match answer.choice {
+        Choice::ItHappened => {
+            if let Some(step) = transition.step_mut(index) {
+                step.phase = StepPhase::Completed { at: now };
+            }
+            let description = format!("{} says that it happened.", answer.by);
+            let response = success(description.clone(), Value::Null, 0);
+            transition.row(
+                index,
+                RowData {
+                    response: Some(response),
+                    ..RowData::default()
+                },
+            );
+            transition.value(id.to_owned(), Value::Null);
+            let data = json!({ "by": answer.by, "hold": asked.hold });
+            transition.event(EventType::StepSucceeded, Some(id), description, data);
+            start_next_steps(transition)
+        }
+        Choice::RunAgain => redispatch_step(transition, index),
+        Choice::GiveUp => {
+            let message = format!("{} gave up: it is not known whether it happened", answer.by);
+            fail_step(transition, index, "given_up", &message, None);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! A run during one decision: its next state, and the effects so far.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::history::{EventType, HistoryItem};
+use holdpoint_contracts::run::{ActionResult, Failure, ResumeMode};
+use holdpoint_ids::HoldId;
+use serde_json::Value;
+
+use crate::domain::decision::{Lookup, LookupFn, Undecided};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::model::run::{Phase, Run, Step, StepPhase};
+use crate::domain::model::step_row::StepRow;
+use crate::domain::need::{Fact, Need, PlanFact};
+use crate::domain::refusal::Refusal;
+use crate::domain::step_response::ended_result;
+
+pub(crate) fn unchanged_run<'a>(transition: &RunTransition<'a>) -> RunOutcome<'a> {
+    // The version was raised for this decision, and nothing of it is kept.
+    let mut run = transition.run.clone();
+    run.version -= 1;
+    RunOutcome::Unchanged(Reply::Changed(Box::new(run.changed(false, transition.now))))
+}
+
+pub(crate) fn refuse_ended_run(transition: &RunTransition<'_>) -> Result<(), Undecided> {
+    if transition.run.is_final() {
+        return Err(Undecided::Refused(Refusal::RunFinal(
+            transition.run.id,
+            transition.run.status(),
+        )));
+    }
+    Ok(())
+}
+
+/// Columns of a step's row besides its state.
+#[derive(Debug, Default)]
+pub(crate) struct RowData {
+    pub(crate) tool: Option<String>,
+    pub(crate) request: Option<Value>,
+    pub(crate) response: Option<ActionResult>,
+    pub(crate) error_code: Option<String>,
+    /// The tool's original error text, for operators only.
+    pub(crate) raw_error: Option<String>,
+    /// Why the step ended without a result; its response says so.
+    pub(crate) why: Option<String>,
+}
+
+/// The error of a failed call.
+pub(crate) struct ToolError {
+    /// The original text, bounded.
+    pub(crate) raw: String,
+    /// With sanitised texts.
+    pub(crate) response: ActionResult,
+}
+
+/// What a command did to its run.
+pub(crate) enum RunOutcome<'a> {
+    /// It changed the run.
+    Changed(Box<RunTransition<'a>>, Reply),
+    /// It changed nothing: a repetition, or nothing to do.
+    Unchanged(Reply),
+}
+
+/// What a command on a run returns.
+pub(crate) type RunDecision<'a> = Result<RunOutcome<'a>, Undecided>;
+
+/// A run during one decision.
+pub(crate) struct RunTransition<'a> {
+    pub(crate) before: &'a Run,
+    /// The next state.
+    pub(crate) run: Run,
+    pub(crate) now: DateTime<Utc>,
+    /// The user who ends the run.
+    pub(crate) ended_by: Option<String>,
+    /// How waits continue that a person's hold still freezes when this decision resumes the run.
+    pub(crate) resume_mode: ResumeMode,
+    lookup: LookupFn<'a>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) items: Vec<HistoryItem>,
+    pub(crate) values: Vec<(String, Arc<Value>)>,
+}
+
+impl<'a> RunTransition<'a> {
+    pub(crate) fn new(before: &'a Run, lookup: LookupFn<'a>, now: DateTime<Utc>) -> Self {
+        let run = Run {
+            version: before.version + 1,
+            ..before.clone()
+        };
+        Self {
+            before,
+            run,
+            now,
+            ended_by: None,
+            resume_mode: ResumeMode::Continue,
+            lookup,
+            effects: Vec::new(),
+            items: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// The value of a need. Values of this decision come first.
+    pub(crate) fn lookup(&self, need: &Need) -> Lookup {
+        if let Need::Value(_, name) = need
+            && let Some((_, value)) = self.values.iter().rev().find(|(known, _)| known == name)
+        {
+            return Lookup::Found(Fact::Value(Arc::clone(value)));
+        }
+        (self.lookup)(need)
+    }
+
+    /// The value of a need; none: it does not exist.
+    pub(crate) fn load_value(&self, need: Need) -> Result<Option<Arc<Value>>, Undecided> {
+        match self.lookup(&need) {
+            Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+            Lookup::Found(Fact::Value(value)) => Ok(Some(value)),
+            Lookup::Missing | Lookup::Found(_) => Ok(None),
+        }
+    }
+
+    /// The plan of the run.
+    pub(crate) fn plan(&self) -> Result<Arc<PlanFact>, Undecided> {
+        let run = &self.run;
+        let need = Need::Plan(run.workspace.clone(), run.agent.clone(), run.plan);
+        match self.lookup(&need) {
+            Lookup::Found(Fact::Plan(plan)) => Ok(plan),
+            Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+            Lookup::Missing | Lookup::Found(_) => Err(Undecided::Refused(Refusal::PlanMissing(
+                run.agent.clone(),
+                run.plan,
+            ))),
+        }
+    }
+
+    /// Index of a step in the plan.
+    pub(crate) fn position(&self, step: &str) -> Result<usize, Undecided> {
+        self.run
+            .steps
+            .iter()
+            .position(|one| one.id == step)
+            .ok_or_else(|| Undecided::Refused(Refusal::StepNotFound(self.run.id, step.to_owned())))
+    }
+
+    pub(crate) fn step(&self, index: usize) -> Option<&Step> {
+        self.run.steps.get(index)
+    }
+
+    pub(crate) fn step_mut(&mut self, index: usize) -> Option<&mut Step> {
+        self.run.steps.get_mut(index)
+    }
+
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Adds an item to the run's history.
+    pub(crate) fn event(
+        &mut self,
+        kind: EventType,
+        step: Option<&str>,
+        message: String,
+        data: Value,
+    ) {
+        self.run.seq += 1;
+        self.items.push(HistoryItem {
+            seq: self.run.seq,
+            kind,
+            at: self.now,
+            run: self.run.id,
+            step: step.map(str::to_owned),
+            message,
+            data,
+        });
+    }
+
+    /// Keeps a value for later steps.
+    pub(crate) fn value(&mut self, name: String, value: Value) {
+        let value = Arc::new(value);
+        self.values.push((name.clone(), Arc::clone(&value)));
+        self.effects.push(Effect::Value {
+            run: self.run.id,
+            name,
+            value,
+        });
+    }
+
+    /// Stores the row of a step.
+    pub(crate) fn row(&mut self, index: usize, data: RowData) {
+        let Some(step) = self.run.steps.get(index) else {
+            return;
+        };
+        let working = step.phase.grant();
+        let phase = &step.phase;
+        let started_at = (phase.as_waiting().map(|hold| hold.since))
+            .or_else(|| phase.as_asked().map(|on| on.since))
+            .or_else(|| phase.as_queued().map(|dispatch| dispatch.at));
+        // The response of a step that failed, was skipped or was cancelled replaces the response of its
+        // opening.
+        let was = self.before.steps.get(index).map(|step| &step.phase);
+        let ended = || Some(ended_result(was, data.why.as_deref()?, self.now));
+        let response = data.response.or_else(ended);
+        let row = StepRow {
+            run: self.run.id,
+            step: step.id.clone(),
+            status: step.phase.status(),
+            tool: data.tool,
+            request: data.request,
+            response,
+            error_code: data.error_code,
+            raw_error: data.raw_error,
+            claimed_by: working.map(|working| working.node.clone()),
+            claimed_at: working.map(|working| working.since),
+            started_at,
+            ended_at: step.phase.is_settled().then_some(self.now),
+            attempts: step.attempts,
+            dispatch: step.dispatch,
+        };
+        self.effects.push(Effect::Step(Box::new(row)));
+    }
+
+    /// Ends the run. Its open steps are revoked, and its holds are closed.
+    pub(crate) fn end(&mut self, phase: Phase) {
+        let cancelled = StepPhase::Cancelled { at: self.now };
+        let why = match &phase {
+            Phase::Failed { failure, .. } | Phase::Cancelled { failure, .. } => &failure.message,
+            Phase::Completed { summary, .. } => summary,
+            Phase::Live => "",
+        };
+        for index in 0..self.run.steps.len() {
+            self.revoke(index, &cancelled, why);
+        }
+        self.run.phase = phase;
+        self.run.pauses.clear();
+        self.run.missing_inputs_hold = None;
+        self.run.takeover_hold = None;
+    }
+
+    /// A person has ended the run: its open steps are skipped (S0-T3).
+    pub(crate) fn skip_rest(&mut self, message: &str, by: &str) {
+        self.ended_by = Some(by.to_owned());
+        let skipped = StepPhase::Skipped { at: self.now };
+        for index in 0..self.run.steps.len() {
+            let left = self.step(index).filter(|step| !step.phase.is_settled());
+            let Some(id) = left.map(|step| step.id.clone()) else {
+                continue;
+            };
+            self.revoke(index, &skipped, message);
+            let data = serde_json::json!({ "reason": "handoff_completed", "by": by });
+            self.event(EventType::StepSkipped, Some(&id), message.to_owned(), data);
+        }
+    }
+
+    /// Retracts a dispatch of this decision.
+    pub(crate) fn retract_dispatch(&mut self, step: &str) {
+        self.retract(step, None);
+    }
+
+    /// Ends a step that has not ended yet, and fences its dispatch.
+    fn revoke(&mut self, index: usize, ended: &StepPhase, why: &str) {
+        let rev = self.run.version;
+        let workspace = self.run.workspace.clone();
+        let Some(step) = self
+            .run
+            .steps
+            .get_mut(index)
+            .filter(|step| !step.phase.is_settled())
+        else {
+            return;
+        };
+        // A step that was queued before a pause has a row, although it will start again.
+        let is_skipped = matches!(ended, StepPhase::Skipped { .. });
+        let has_row = is_skipped || !matches!(step.phase, StepPhase::Planned) || step.dispatch > 0;
+        let hold = step.phase.as_waiting().map(|hold| hold.id);
+        step.dispatch += 1;
+        step.phase = ended.clone();
+        let id = step.id.clone();
+        let is_new = self.retract(&id, hold);
+        if let Some(hold) = hold.filter(|_| !is_new) {
+            self.effects.push(Effect::Timer {
+                workspace,
+                hold,
+                rev,
+                due: None,
+            });
+        }
+        if has_row {
+            let data = RowData {
+                why: Some(why.to_owned()),
+                ..RowData::default()
+            };
+            self.row(index, data);
+        }
+    }
+
+    /// Retracts what this decision has begun for a step. It is not sent yet, and a second desired state with
+    /// the same number would be ignored. Returns whether the hold was among that.
+    fn retract(&mut self, step: &str, hold: Option<HoldId>) -> bool {
+        let before = self.effects.len();
+        let is_timer = |effect: &Effect| matches!(effect, Effect::Timer { hold: set, .. } if Some(*set) == hold);
+        self.effects.retain(|effect| !is_timer(effect));
+        let is_new = self.effects.len() < before;
+        let is_dispatch =
+            |effect: &Effect| matches!(effect, Effect::StepDispatch(out) if out.step == step);
+        self.effects.retain(|effect| !is_dispatch(effect));
+        is_new
+    }
+
+    /// Ends the run as failed, with all open steps.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        let message = failure.message.clone();
+        let data = serde_json::json!({ "class": failure.class, "code": failure.code });
+        self.end(Phase::Failed {
+            at: self.now,
+            failure,
+        });
+        self.event(EventType::RunFailed, None, message, data);
+    }
+
+    /// Replies with the run.
+    pub(crate) fn changed(self) -> RunDecision<'a> {
+        let answer = Reply::Changed(Box::new(self.run.changed(true, self.now)));
+        self.decided(answer)
+    }
+
+    /// The command has changed the run. The dispatcher adds the derived effects.
+    pub(crate) fn decided(self, reply: Reply) -> RunDecision<'a> {
+        Ok(RunOutcome::Changed(Box::new(self), reply))
+    }
+}

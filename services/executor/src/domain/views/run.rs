@@ -1,0 +1,327 @@
+//! A run as the API shows it: derived from its state, never stored.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::duration::describe;
+use holdpoint_contracts::run::{
+    ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StepView, WaitingOn,
+};
+use serde_json::{Value, json};
+
+use crate::domain::model::plan::Plan;
+use crate::domain::model::run::{Phase, Run, StepPhase, Timer};
+use crate::domain::model::step_row::StepRow;
+use crate::domain::model::time::millis_between;
+use crate::domain::views::hold_messages::{hold_message, hold_outcome_message};
+
+/// Name of the node that is the executor itself (S2-R7).
+pub const INLINE_NODE: &str = "executor-inline";
+
+/// Most bytes of requests and responses in the view of one run.
+const VIEW_BYTES_MAX: usize = 512 * 1024;
+
+/// Most bytes of the input in the view of one run.
+const INPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// Units of the remaining time, in milliseconds.
+const SECOND_MS: u64 = 1_000;
+
+const MINUTE_MS: u64 = 60_000;
+
+const DAY_MS: u64 = 86_400_000;
+
+/// The input of a run as its view shows it.
+#[must_use]
+pub fn shown_input(mut input: Value) -> Value {
+    keep_within(&mut { INPUT_BYTES_MAX }, &mut input);
+    input
+}
+
+/// Replaces a value that has more bytes than are left by their number.
+fn keep_within(left: &mut usize, value: &mut Value) {
+    let bytes = serde_json::to_string(value).map_or(0, |text| text.len());
+    match left.checked_sub(bytes) {
+        Some(rest) => *left = rest,
+        None => *value = json!({ "omitted": true, "bytes": bytes }),
+    }
+}
+
+/// Leaves out what does not fit the view any more, and says how much that was.
+fn within(left: &mut usize, mut row: StepRow) -> StepRow {
+    let mut keep = |value: &mut Value| keep_within(left, value);
+    if let Some(request) = &mut row.request {
+        keep(request);
+    }
+    if let Some(response) = &mut row.response {
+        keep(&mut response.data);
+    }
+    row
+}
+
+/// The remaining time of a wait, rounded up: to minutes from one day on, else to seconds. A wait of five days
+/// shows as five days right after it began (S0-AC1).
+fn time_left(ms: u64) -> Duration {
+    let unit_ms = if ms >= DAY_MS { MINUTE_MS } else { SECOND_MS };
+    Duration::from_millis(ms.div_ceil(unit_ms).saturating_mul(unit_ms))
+}
+
+impl Run {
+    /// The run without its steps, at this instant.
+    #[must_use]
+    pub fn view(&self, now: DateTime<Utc>) -> RunView {
+        RunView {
+            id: self.id,
+            agent: self.agent.clone(),
+            version: self.plan,
+            status: self.status(),
+            resume_at: self.resume_at(),
+            message: self.message(now),
+            contact: self.contact.clone(),
+            labels: self.labels.clone(),
+            waiting_on: self.waiting_on(),
+            paused_by: self.pauses.clone(),
+            questions: self.asked(),
+            taken_over_by: self.taken().map(|taken| taken.by.clone()),
+            taken_over_at: self.taken().map(|taken| taken.at),
+            input: None,
+            steps: Vec::new(),
+            result: self.result(),
+            failure: self.failure().cloned(),
+            clocks: self.clocks,
+            created_at: self.created_at,
+            ended_at: self.ended_at(),
+        }
+    }
+
+    /// The run after a command.
+    #[must_use]
+    pub fn changed(&self, changed: bool, now: DateTime<Utc>) -> ChangedRun {
+        ChangedRun {
+            run: self.view(now),
+            changed,
+        }
+    }
+
+    /// The current state in one sentence (S0-AC1, S0-AC4).
+    #[must_use]
+    pub fn message(&self, now: DateTime<Utc>) -> String {
+        match &self.phase {
+            Phase::Completed { summary, .. } => return summary.clone(),
+            Phase::Failed { failure, .. } | Phase::Cancelled { failure, .. } => {
+                return failure.message.clone();
+            }
+            Phase::Live => {}
+        }
+        if let Some(pause) = self.pauses.last() {
+            let left = self.holds().find_map(|(_, hold)| match hold.timer {
+                Timer::Frozen { remaining_ms, .. } => Some(remaining_ms),
+                Timer::Set { .. } => None,
+            });
+            let left = left.map(|ms| (HoldKind::Timer, ms));
+            let asked = || {
+                self.people()
+                    .find_map(|(_, on)| Some((on.kind, on.remaining_ms()?)))
+            };
+            return match left.or_else(asked) {
+                Some((kind, ms)) => {
+                    let left = describe(Duration::from_millis(ms));
+                    format!("Paused by {}; {kind} hold has {left} left.", pause.by)
+                }
+                None => format!("Paused by {}.", pause.by),
+            };
+        }
+        self.live_message(now)
+    }
+
+    fn live_message(&self, now: DateTime<Utc>) -> String {
+        let next = self.holds().find_map(|(_, hold)| match hold.timer {
+            Timer::Set { due, .. } => Some(millis_between(now, due)),
+            Timer::Frozen { .. } => None,
+        });
+        let mut at_work = self.steps.iter().filter(|step| step.on_people().is_none());
+        let at_work = at_work.find_map(|step| match step.phase {
+            StepPhase::Queued(_) => Some(format!("{} waits for a worker.", step.id)),
+            StepPhase::Working(_) => Some(format!("{} is running.", step.id)),
+            StepPhase::Uncertain(_) => Some(format!(
+                "{} may have happened: its worker was granted the start and never reported.",
+                step.id
+            )),
+            StepPhase::Planned
+            | StepPhase::Waiting(_)
+            | StepPhase::Asked(_)
+            | StepPhase::Parked(_)
+            | StepPhase::Completed { .. }
+            | StepPhase::Failed { .. }
+            | StepPhase::Skipped { .. }
+            | StepPhase::Cancelled { .. } => None,
+        });
+        if let Some(taken) = self.taken() {
+            return format!("{} has taken over.", taken.by);
+        }
+        let asked = self.people().next();
+        let asked = asked.map(|(step, on)| hold_message(step, on));
+        match (at_work.or(asked), next) {
+            (Some(message), _) => message,
+            (None, Some(ms)) => {
+                format!("Agent paused. Will resume in {}.", describe(time_left(ms)))
+            }
+            (None, None) => "Accepted.".to_owned(),
+        }
+    }
+
+    /// Whether the run waits on a hold of this kind.
+    #[must_use]
+    pub fn waits_on(&self, kind: HoldKind) -> bool {
+        self.waiting_on().iter().any(|on| on.kind == kind)
+    }
+
+    fn waiting_on(&self) -> Vec<WaitingOn> {
+        let questions = self.questions().map(|(step, asked)| WaitingOn {
+            id: asked.hold,
+            kind: HoldKind::Input,
+            step: step.id.clone(),
+            asked: Vec::new(),
+            since: asked.since,
+            until: None,
+            remaining_ms: None,
+            then: match asked.answer {
+                None => "The step is complete, runs again or fails, as it is answered.".to_owned(),
+                Some(_) => "The answer takes effect on resume.".to_owned(),
+            },
+        });
+        let people = self.people().map(|(step, on)| WaitingOn {
+            id: on.id,
+            kind: on.kind,
+            step: step.map(|step| step.id.clone()).unwrap_or_default(),
+            asked: on.to.clone(),
+            since: on.since,
+            until: on.deadline(),
+            remaining_ms: on.remaining_ms(),
+            then: hold_outcome_message(step, on),
+        });
+        self.holds()
+            .map(|(step, hold)| {
+                let (until, remaining_ms) = match hold.timer {
+                    Timer::Set { due, .. } => (Some(due), None),
+                    Timer::Frozen { remaining_ms, .. } => (None, Some(remaining_ms)),
+                };
+                WaitingOn {
+                    id: hold.id,
+                    kind: HoldKind::Timer,
+                    step: step.id.clone(),
+                    asked: Vec::new(),
+                    since: hold.since,
+                    until,
+                    remaining_ms,
+                    then: "The remaining steps run.".to_owned(),
+                }
+            })
+            .chain(questions)
+            .chain(people)
+            .collect()
+    }
+
+    /// The open questions to people.
+    fn asked(&self) -> Vec<Question> {
+        let inputs = self.people().filter(|(_, on)| on.kind == HoldKind::Input);
+        let inputs = inputs.map(|(_, on)| Question {
+            id: on.id,
+            question: on.asks.clone(),
+            schema: on.form.clone(),
+        });
+        inputs.collect()
+    }
+
+    fn result(&self) -> Option<Value> {
+        match &self.phase {
+            Phase::Completed { summary, .. } => Some(json!({ "summary": summary })),
+            Phase::Live | Phase::Failed { .. } | Phase::Cancelled { .. } => None,
+        }
+    }
+
+    const fn failure(&self) -> Option<&Failure> {
+        match &self.phase {
+            Phase::Failed { failure, .. } | Phase::Cancelled { failure, .. } => Some(failure),
+            Phase::Live | Phase::Completed { .. } => None,
+        }
+    }
+
+    /// The steps of the run. The plan describes them, and the rows have their results.
+    #[must_use]
+    pub fn step_views(
+        &self,
+        plan: &Plan,
+        mut rows: Vec<StepRow>,
+        mut lease_events: BTreeMap<String, Vec<LeaseEvent>>,
+    ) -> Vec<StepView> {
+        let mut left = VIEW_BYTES_MAX;
+        let planned = plan.steps.iter().zip(&self.steps);
+        planned
+            .map(|(planned, step)| {
+                let row = rows.iter().position(|row| row.step == step.id);
+                let row = row.map(|place| rows.swap_remove(place));
+                let row = row.map(|row| within(&mut left, row));
+                let tool = planned.action.tool().and_then(|tool| tool.parse().ok());
+                StepView {
+                    id: step.id.clone(),
+                    kind: planned.action.kind().to_owned(),
+                    status: step.phase.status(),
+                    tool,
+                    action: planned
+                        .action
+                        .describe_resolved(row.as_ref().and_then(|row| row.request.as_ref())),
+                    request: row.as_ref().and_then(|row| row.request.clone()),
+                    response: row.as_ref().and_then(|row| row.response.clone()),
+                    error_code: row.as_ref().and_then(|row| row.error_code.clone()),
+                    raw_error: row.as_ref().and_then(|row| row.raw_error.clone()),
+                    dispatch: step.dispatch,
+                    attempts: step.attempts,
+                    claimed_by: row.as_ref().and_then(|row| row.claimed_by.clone()),
+                    claimed_at: row.as_ref().and_then(|row| row.claimed_at),
+                    inline: row
+                        .as_ref()
+                        .and_then(|row| row.claimed_by.as_ref())
+                        .is_some_and(|node| node.as_str().starts_with(INLINE_NODE)),
+                    handoff_history: lease_events.remove(&step.id).unwrap_or_default(),
+                    started_at: row.as_ref().and_then(|row| row.started_at),
+                    ended_at: row.as_ref().and_then(|row| row.ended_at),
+                }
+            })
+            .collect()
+    }
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D-14: the view shows what the run was started with, and of a large input its size.
+    #[test]
+    fn an_input_is_shown_unless_it_is_too_large() {
+        let small = json!({ "order": "A-17" });
+        assert_eq!(shown_input(small.clone()), small);
+        let large = json!("x".repeat(INPUT_BYTES_MAX));
+        let bytes = INPUT_BYTES_MAX + 2;
+        assert_eq!(
+            shown_input(large),
+            json!({ "omitted": true, "bytes": bytes })
+        );
+    }
+
+    /// D-14: a question with placeholders is shown as it was asked.
+    #[test]
+    fn the_title_of_an_asked_step_has_its_values() {
+        let text =
+            r#"{"agent": "a", "steps": [{"ask": {"question": "Call {{ contact.name }}?"}}]}"#;
+        let plan = Plan::compile(text).unwrap();
+        let action = &plan.steps[0].action;
+        let asked = json!({ "question": "Call Zoe?" });
+        assert!(
+            action
+                .describe_resolved(Some(&asked))
+                .ends_with(": Call Zoe?")
+        );
+        assert_eq!(action.describe_resolved(None), action.describe());
+    }
+}
