@@ -3,11 +3,11 @@
 //! One JSON line a result. What the shapes are, and what came out where: `docs/performance.md`.
 
 mod check;
+mod child;
+mod instruction;
 mod load;
 mod machine;
-mod order;
-mod part;
-mod rig;
+mod temporary_system;
 mod worker;
 
 use std::path::Path;
@@ -16,8 +16,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use self::order::Order;
-use self::rig::Rig;
+use self::instruction::Order;
+use self::temporary_system::Rig;
 use crate::cli::{BenchArgs, Shape};
 use crate::exit::Outcome;
 use crate::output;

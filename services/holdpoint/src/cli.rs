@@ -1,9 +1,9 @@
 //! What can be typed: commands, options and their help. It holds no behaviour.
 
-mod dead_letters;
-mod people;
+mod notifications;
 mod processes;
-mod telling;
+mod requests;
+mod workspace;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,21 +14,21 @@ use clap_complete::Shell;
 use holdpoint_contracts::run::RunStatus;
 use serde_json::Value;
 
+use crate::parsers;
 use crate::serve::tables::Tables;
-use crate::value;
 
-pub(crate) use dead_letters::DeadCommand;
-pub(crate) use people::{
-    ActCommand, ApproveArgs, AskAgainArgs, AskArgs, HowArgs, InboxArgs, OneArgs, PauseArgs,
-    RequestCommand, StepAskArgs, ToArgs, TokenCommand, ToolCommand, UserCommand, WhichArgs,
-    WorkspaceCommand,
-};
 pub(crate) use processes::{
     BenchArgs, BenchPartArgs, MigrateArgs, NatsConfigArgs, SecretsCommand, ServeArgs, ServerTls,
     Service, Shape, WorkerArgs,
 };
+pub(crate) use requests::{
+    ActCommand, ApproveArgs, AskAgainArgs, AskArgs, HowArgs, InboxArgs, OneArgs, PauseArgs,
+    RequestCommand, StepAskArgs, ToArgs, TokenCommand, ToolCommand, UserCommand, WhichArgs,
+    WorkspaceCommand,
+};
+pub(crate) use workspace::DeadCommand;
 
-pub(crate) use telling::{
+pub(crate) use notifications::{
     FollowCommand, NotificationsArgs, NotificationsCommand, PoliciesCommand, PreferencesCommand,
     SetPreferences, WebhooksCommand,
 };
@@ -74,7 +74,7 @@ pub(crate) struct GlobalArgs {
         global = true,
         env = "HOLDPOINT_TOKEN",
         hide_env_values = true,
-        value_parser = value::secret
+        value_parser = parsers::secret
     )]
     pub(crate) token: Option<String>,
     /// Workspace [default: default]
@@ -192,7 +192,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
     pub(crate) http: SocketAddr,
     /// A NATS server that runs already, instead of an own one; `@FILE` reads it from a file
-    #[arg(long, value_name = "URL", value_parser = value::secret)]
+    #[arg(long, value_name = "URL", value_parser = parsers::secret)]
     pub(crate) nats_url: Option<String>,
     /// Where tables are kept: `postgres://…` or `sqlite:DIR` [default: the data directory]
     #[arg(
@@ -200,7 +200,7 @@ pub(crate) struct UpArgs {
         value_name = "URL",
         env = "HOLDPOINT_DATABASE_URL",
         hide_env_values = true,
-        value_parser = value::tables
+        value_parser = parsers::tables
     )]
     pub(crate) database_url: Option<Tables>,
     /// Let time stand still until `clock advance` moves it
@@ -264,7 +264,7 @@ pub(crate) enum AgentCommand {
         /// Its name
         name: String,
         /// How waits go on: with the time left, to the old due time, from the start, or ending now
-        #[arg(long, value_parser = value::resume_mode())]
+        #[arg(long, value_parser = parsers::resume_mode())]
         mode: Option<String>,
     },
     /// Delete an agent; its open runs fail
@@ -306,7 +306,7 @@ pub(crate) enum RunCommand {
         #[command(flatten)]
         which: ManyArgs,
         /// How waits go on: with the time left, to the old due time, from the start, or ending now
-        #[arg(long, value_parser = value::resume_mode())]
+        #[arg(long, value_parser = parsers::resume_mode())]
         mode: Option<String>,
     },
     /// End runs for good
@@ -325,13 +325,13 @@ pub(crate) struct StartArgs {
     /// Which agent
     pub(crate) agent: String,
     /// What its steps see as `$input`: JSON, or a file that holds it
-    #[arg(long, value_name = "JSON", value_parser = value::json_or_file)]
+    #[arg(long, value_name = "JSON", value_parser = parsers::json_or_file)]
     pub(crate) input: Option<Value>,
     /// Whom it is about: the id of a contact, or a JSON object with `id`
-    #[arg(long, value_name = "JSON|ID", value_parser = value::contact)]
+    #[arg(long, value_name = "JSON|ID", value_parser = parsers::contact)]
     pub(crate) contact: Option<Value>,
     /// To find it again; may be repeated
-    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = value::label)]
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parsers::label)]
     pub(crate) labels: Vec<(String, String)>,
     /// One run a row: column `id` is the contact, other columns are its fields
     #[arg(long, value_name = "FILE", conflicts_with = "contact")]
@@ -354,7 +354,7 @@ pub(crate) struct FilterArgs {
     #[arg(long)]
     pub(crate) status: Option<RunStatus>,
     /// Only with this label
-    #[arg(long, value_name = "NAME=VALUE", value_parser = value::label)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parsers::label)]
     pub(crate) label: Option<(String, String)>,
 }
 
@@ -389,7 +389,7 @@ pub(crate) enum ContactCommand {
     /// Store a contact; what was known of it before is replaced
     Put {
         /// A JSON object with `id`, or a file that holds one
-        #[arg(value_name = "FILE|JSON", value_parser = value::contact_object)]
+        #[arg(value_name = "FILE|JSON", value_parser = parsers::contact_object)]
         contact: Value,
     },
     /// Show one contact
@@ -404,7 +404,7 @@ pub(crate) enum ContactCommand {
         /// Its id
         id: String,
         /// What changes
-        #[arg(required = true, value_name = "KEY=VALUE", value_parser = value::field)]
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = parsers::field)]
         fields: Vec<(String, Value)>,
     },
 }
@@ -417,7 +417,7 @@ pub(crate) enum ClockCommand {
     /// Move a test clock on; everything due until then happens in order
     Advance {
         /// How far, for example `5d` or `1d12h`
-        #[arg(value_parser = value::duration)]
+        #[arg(value_parser = parsers::duration)]
         by: String,
     },
 }

@@ -4,16 +4,16 @@ mod agent;
 mod clock;
 mod contact;
 mod dead_letters;
+mod follow;
+mod nodes;
 mod notifications;
-mod people;
-mod policy;
+mod policies;
+mod preferences;
 mod request;
 pub(crate) mod run;
 mod short_id;
-mod space;
-mod telling;
-mod watching;
-mod work;
+mod users;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ use crate::exit::Outcome;
 use crate::output;
 use crate::table::Rows;
 
-pub(crate) use work::{Claims, Nodes};
+pub(crate) use nodes::{Claims, Nodes};
 
 /// What a command works with.
 pub(crate) struct Session {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli::GlobalArgs;
 use crate::client::is_loopback;
 use crate::exit::Usage;
-use crate::private;
+use crate::file_privacy;
 
 /// Where `up` listens unless told otherwise.
 pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:7878";
@@ -122,7 +122,7 @@ impl Left {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(cannot_read),
         };
-        if !private::is_own(&file.metadata().with_context(cannot_read)?) {
+        if !file_privacy::is_own(&file.metadata().with_context(cannot_read)?) {
             anyhow::bail!(Usage(format!(
                 "{} is not used: it is not yours alone, as `holdpoint up` leaves it, and may have come with a \
                  project. Give --url and --token, or run chmod 600 on it if it is yours",

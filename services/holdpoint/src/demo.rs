@@ -5,11 +5,11 @@
 //! did not reply; then it asks people, who do what people do. It ends well only if all of that happened and the mails on
 //! disk are exactly the expected ones.
 
-mod habits;
 mod mails;
-mod people;
-mod stage;
-mod story;
+mod narrator;
+mod outreach_story;
+mod requests_story;
+mod simulated_people;
 mod timeline;
 
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ use anyhow::{Context, bail};
 
 use crate::cli::DemoArgs;
 use crate::client::Client;
-use crate::command::run::table_file;
+use crate::command::run::contacts_file;
 use crate::connection::Connection;
 use crate::exit::{Outcome, Usage};
+use crate::file_privacy;
 use crate::output;
-use crate::private;
 use crate::up::{OwnerToken, Settings, System};
 
 /// Where the example files are, seen from the project's folder.
@@ -42,13 +42,13 @@ const CONCIERGE_BUILT_IN: &str = include_str!("../../../examples/concierge.yaml"
 /// Plays the story; the folder goes with the demo unless it was named.
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Warn);
-    private::raise_file_limit();
+    file_privacy::raise_file_limit();
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let data = match &args.data {
         Some(own) => new_or_empty(own)?,
         None => temporary.path().join("data"),
     };
-    let contacts = table_file::read(&input(args.contacts.as_deref(), &temporary)?)?;
+    let contacts = contacts_file::read(&input(args.contacts.as_deref(), &temporary)?)?;
     let agent = std::fs::read_to_string(AGENT).unwrap_or_else(|_| AGENT_BUILT_IN.to_owned());
     output::line("Starting scheduler, executor, gateway, a worker and JetStream …")?;
     let settings = Settings {
@@ -122,7 +122,7 @@ async fn tell(
     system: &System,
     args: &DemoArgs,
     agent: &str,
-    contacts: &[table_file::Row],
+    contacts: &[contacts_file::Row],
     data: &Path,
 ) -> anyhow::Result<Outcome> {
     let connection = Connection {
@@ -130,22 +130,22 @@ async fn tell(
         token: Some(system.token.clone()),
         workspace: system.workspace.to_string(),
     };
-    let stage = stage::Stage {
+    let stage = narrator::Stage {
         client: Client::new(connection.clone())?,
         fast: args.fast,
     };
-    let mut story = story::Story::new(&stage, contacts)?;
+    let mut story = outreach_story::Story::new(&stage, contacts)?;
     story.tell(agent).await?;
-    let people = people::People::join(&stage, &connection).await?;
+    let people = requests_story::People::join(&stage, &connection).await?;
     let concierge =
         std::fs::read_to_string(CONCIERGE).unwrap_or_else(|_| CONCIERGE_BUILT_IN.to_owned());
     people.tell(&concierge).await?;
-    habits::Habits::join(&stage, &connection)
+    simulated_people::Habits::join(&stage, &connection)
         .await?
         .tell()
         .await?;
     let mut expected = story.expected_mails();
-    expected.extend(people::People::expected_mails());
+    expected.extend(requests_story::People::expected_mails());
     let faults = mails::check(&data.join(MAILS), &expected)?;
     if faults.is_empty() {
         let count = expected.len();

@@ -10,14 +10,14 @@ mod command;
 mod connection;
 mod demo;
 mod exit;
+mod file_privacy;
 mod migrate;
 mod nats_config;
 mod output;
-mod private;
+mod parsers;
 mod serve;
 mod table;
 mod up;
-mod value;
 mod worker;
 
 use std::io;
@@ -59,7 +59,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
 async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let Cli { global, command } = cli;
     if keeps_files(&command) {
-        private::keep_from_others();
+        file_privacy::keep_from_others();
     }
     match command {
         Command::Up(mut args) => {

@@ -27,9 +27,9 @@ use tokio_util::task::TaskTracker;
 use crate::cli::{ServeArgs, Service};
 use crate::connection::WORKSPACE_DEFAULT;
 use crate::exit::Outcome;
+use crate::file_privacy;
 use crate::output;
-use crate::private;
-use crate::up::tools::{self, Inline};
+use crate::up::builtin_tools::{self, Inline};
 
 /// Longest time for what is in its hands; what is left then comes again from the tables.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Info);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    private::raise_file_limit();
+    file_privacy::raise_file_limit();
     let name = args.service.name();
     let _lock = args.database_url.lock(name)?;
     let running = Running::default();
@@ -114,11 +114,11 @@ impl Running {
             Service::Notification => {
                 let allowed = std::env::var(targets::ALLOW_PRIVATE).ok();
                 let targets = EgressPolicy::of_serve(allowed.as_deref());
-                let url = tools::public_url();
+                let url = builtin_tools::public_url();
                 if url.is_none() {
                     tracing::warn!("HOLDPOINT_PUBLIC_URL is not set: mails have no links");
                 }
-                let outside = tools::outside(targets, &args.mails, PublicUrl::of(url))?;
+                let outside = builtin_tools::outside(targets, &args.mails, PublicUrl::of(url))?;
                 let told = holdpoint_notification::start(&deps, outside, stop, &self.tracker);
                 activity = Some(told.await?.activity());
             }

@@ -1,7 +1,7 @@
 //! `up`: everything in one process, on one folder.
 
+pub(crate) mod builtin_tools;
 mod system;
-pub(crate) mod tools;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::UpArgs;
 use crate::connection::{Connection, Left};
 use crate::exit::Outcome;
-use crate::{output, private};
+use crate::{file_privacy, output};
 
 pub(crate) use system::{OwnerToken, Settings, System};
 
@@ -23,9 +23,9 @@ pub(crate) async fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
     // Before anything is started, so that an early ctrl-c still stops what was.
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    private::raise_file_limit();
+    file_privacy::raise_file_limit();
     // Closed to others before anything in it is believed.
-    private::make_folder(&args.data)?;
+    file_privacy::make_folder(&args.data)?;
     let settings = Settings {
         data: args.data.clone(),
         http: args.http,

@@ -18,14 +18,14 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{GlobalArgs, WorkerArgs};
 use crate::connection::{FILE_NAME, Left};
 use crate::exit::{Outcome, Usage};
-use crate::up::tools;
-use crate::value::read_text;
-use crate::{output, private};
+use crate::parsers::read_text;
+use crate::up::builtin_tools;
+use crate::{file_privacy, output};
 
 /// Works until it is told to stop, then finishes what it has begun and says deregistration.
 pub(crate) async fn run(args: WorkerArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Info);
-    private::raise_file_limit();
+    file_privacy::raise_file_limit();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let allowed = std::env::var("HOLDPOINT_ALLOW_PRIVATE_TARGETS").ok();
@@ -35,9 +35,9 @@ pub(crate) async fn run(args: WorkerArgs, global: &GlobalArgs) -> anyhow::Result
     let (node, worker) = match &args.tools {
         Some(file) => of_file(bus, targets, (file, url.as_deref()))?,
         None => {
-            let node = tools::node()?;
+            let node = builtin_tools::node()?;
             let clock = Clock::system();
-            let worker = tools::worker(bus, clock, node.clone(), targets, &args.mails)?;
+            let worker = builtin_tools::worker(bus, clock, node.clone(), targets, &args.mails)?;
             (node, worker)
         }
     };

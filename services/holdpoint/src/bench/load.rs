@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use holdpoint_bus::Bus;
 use serde_json::{Value, json};
 
-use super::order::{Order, Orders, answer};
+use super::instruction::{Order, Orders, answer};
 use crate::cli::BenchPartArgs;
 use crate::exit::Outcome;
 

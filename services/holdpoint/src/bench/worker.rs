@@ -11,7 +11,7 @@ use holdpoint_worker::worker::{Worker, WorkerOptions};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::order::{Orders, answer};
+use super::instruction::{Orders, answer};
 use super::{STEPS, TOOL};
 use crate::cli::BenchPartArgs;
 use crate::exit::Outcome;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use holdpoint_bus::{Access, Bus, BusError};
 
+use crate::parsers;
 use crate::serve::tables::Tables;
-use crate::value;
 
 /// A service that can be a process of its own.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) struct NatsAccess {
         value_name = "SEED",
         env = "HOLDPOINT_NATS_SEED",
         hide_env_values = true,
-        value_parser = value::secret
+        value_parser = parsers::secret
     )]
     pub(crate) nats_seed: Option<String>,
     /// Credentials of a server in operator mode, instead of a seed
@@ -116,7 +116,7 @@ pub(crate) struct ServeArgs {
         value_name = "URL",
         env = "HOLDPOINT_NATS_URL",
         hide_env_values = true,
-        value_parser = value::secret
+        value_parser = parsers::secret
     )]
     pub(crate) nats_url: String,
     #[command(flatten)]
@@ -136,7 +136,7 @@ pub(crate) struct ServeArgs {
         value_name = "URL",
         env = "HOLDPOINT_DATABASE_URL",
         hide_env_values = true,
-        value_parser = value::tables
+        value_parser = parsers::tables
     )]
     pub(crate) database_url: Tables,
     /// What `holdpoint secrets new` printed; the same for all services
@@ -172,7 +172,7 @@ pub(crate) struct MigrateArgs {
         value_name = "URL",
         env = "HOLDPOINT_DATABASE_URL",
         hide_env_values = true,
-        value_parser = value::tables
+        value_parser = parsers::tables
     )]
     pub(crate) database_url: Tables,
 }
@@ -233,7 +233,7 @@ pub(crate) struct WorkerArgs {
         value_name = "URL",
         env = "HOLDPOINT_NATS_URL",
         hide_env_values = true,
-        value_parser = value::secret
+        value_parser = parsers::secret
     )]
     pub(crate) nats_url: Option<String>,
     #[command(flatten)]

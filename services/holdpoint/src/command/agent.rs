@@ -9,14 +9,14 @@ use holdpoint_contracts::run::Page;
 
 use super::{
     ClientCommand, Session, instant, note_more, page_query, refusal_line, show as show_answer,
-    space,
+    workspace,
 };
 use crate::cli::{AgentCommand, PageArgs};
 use crate::client::{Body, ClientError, segment};
 use crate::exit::Outcome;
 use crate::output;
+use crate::parsers::read_text;
 use crate::table::{Rows, one_line};
-use crate::value::read_text;
 
 impl ClientCommand for AgentCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
@@ -27,11 +27,11 @@ impl ClientCommand for AgentCommand {
             Self::Plan { file, strict } => plan(session, &file, strict).await,
             Self::Pause { name, pause } => {
                 let path = format!("agents/{}/pause", segment(&name)?);
-                space::pause(session, &path, &pause).await
+                workspace::pause(session, &path, &pause).await
             }
             Self::Resume { name, mode } => {
                 let path = format!("agents/{}/resume", segment(&name)?);
-                space::resume(session, &path, mode).await
+                workspace::resume(session, &path, mode).await
             }
             Self::Delete { name } => {
                 let path = format!("agents/{}", segment(&name)?);

@@ -9,8 +9,8 @@ use crate::cli::{ContactCommand, PageArgs};
 use crate::client::Body;
 use crate::exit::Outcome;
 use crate::output;
+use crate::parsers;
 use crate::table::{Rows, one_line};
-use crate::value;
 
 impl ClientCommand for ContactCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
@@ -19,7 +19,7 @@ impl ClientCommand for ContactCommand {
             Self::List(page) => return list(session, &page).await,
             Self::Put { contact } => {
                 client
-                    .put_contact(value::contact_id(&contact)?.as_str(), &contact)
+                    .put_contact(parsers::contact_id(&contact)?.as_str(), &contact)
                     .await?
             }
             Self::Show { id } => client.contact(&id).await?,

@@ -1,10 +1,10 @@
-//! What waits for a person: seeing it, acting on it, deciding it, and asking from a script (M-6).
+//! What waits for a person: seeing it, act_on_request on it, deciding it, and ask_as_step from a script (M-6).
 //!
 //! `holdpoint approve "Deploy 4.2?" --to @role.ops --wait && ./deploy` opens a hold that belongs to no
 //! run and stays until it is decided; the exit code says how.
 
-mod acting;
-mod asking;
+mod act_on_request;
+mod ask_as_step;
 
 use anyhow::bail;
 use chrono::{DateTime, Utc};
@@ -40,12 +40,12 @@ impl ClientCommand for RequestCommand {
         match self {
             Self::Inbox(args) => inbox(session, &args).await,
             Self::Approve(args) => approve(session, &args).await,
-            Self::Act(acted) => acting::perform(session, acted).await,
+            Self::Act(acted) => act_on_request::perform(session, acted).await,
             Self::HandOff { message, to } => {
                 let asked = json!({ "kind": "handoff", "question": message });
                 open(session, asked, &to).await
             }
-            Self::Ask(args) if session.is_step() => asking::ask(session, args).await,
+            Self::Ask(args) if session.is_step() => ask_as_step::ask(session, args).await,
             Self::Ask(AskArgs {
                 question,
                 options,
@@ -56,9 +56,9 @@ impl ClientCommand for RequestCommand {
                 default,
                 step,
             }) => {
-                asking::only_in_a_step(&step)?;
+                ask_as_step::only_in_a_step(&step)?;
                 let mut asked = json!({ "kind": "input", "question": question });
-                match (asking::link(link, link_label), schema) {
+                match (ask_as_step::link(link, link_label), schema) {
                     (Some(link), _) => set(&mut asked, "link", link),
                     (None, Some(schema)) => set(&mut asked, "schema", schema),
                     (None, None) => set(&mut asked, "options", json!(options)),
@@ -111,7 +111,7 @@ async fn approve(session: &Session, args: &ApproveArgs) -> anyhow::Result<Outcom
     match text {
         None => {
             let said = ("approve", json!({ "comment": comment }));
-            acting::decide(session, what, how, said).await
+            act_on_request::decide(session, what, how, said).await
         }
         Some(text) => {
             let asked = json!({ "kind": "approval", "question": text });

@@ -1,10 +1,10 @@
 //! `run`: starting, following and steering runs.
 
-mod batch;
-mod before;
-mod many;
+mod change_runs;
+mod contacted;
+pub(crate) mod contacts_file;
 mod show;
-pub(crate) mod table_file;
+mod start_from_csv;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use crate::cli::{FilterArgs, PageArgs, RunCommand, StartArgs};
 use crate::client::StartRun;
 use crate::exit::Outcome;
 use crate::output;
+use crate::parsers::contact_id;
 use crate::table::Rows;
-use crate::value::contact_id;
 
 impl ClientCommand for RunCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
@@ -37,12 +37,14 @@ impl ClientCommand for RunCommand {
                 let run = session.whole_id(Listed::Runs, &run).await?;
                 watch::watch(session, &run).await
             }
-            Self::Pause(which) => many::steer(session, &which, &many::Action::Pause).await,
+            Self::Pause(which) => {
+                change_runs::steer(session, &which, &change_runs::Action::Pause).await
+            }
             Self::Resume { which, mode } => {
-                many::steer(session, &which, &many::Action::Resume { mode }).await
+                change_runs::steer(session, &which, &change_runs::Action::Resume { mode }).await
             }
             Self::Cancel { which, reason } => {
-                many::steer(session, &which, &many::Action::Cancel { reason }).await
+                change_runs::steer(session, &which, &change_runs::Action::Cancel { reason }).await
             }
         }
     }
@@ -65,9 +67,9 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<Outcome> {
         labels,
     };
     if let Some(file) = csv {
-        return batch::start(
+        return start_from_csv::start(
             session,
-            &batch::Batch {
+            &start_from_csv::Batch {
                 agent,
                 start,
                 file,
@@ -78,7 +80,7 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<Outcome> {
         .await;
     }
     if once && let Some(contact) = &start.contact {
-        let known = before::contacts(session, &agent).await?;
+        let known = contacted::contacts(session, &agent).await?;
         let id = match contact.as_str() {
             Some(id) => id.parse()?,
             None => contact_id(contact)?,

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use holdpoint_auth::Secrets;
 
-use crate::private;
+use crate::file_privacy;
 
 /// Reads the file.
 ///
@@ -13,7 +13,7 @@ use crate::private;
 /// When it is not there, when others can read or change it, or when it is not what `holdpoint secrets new`
 /// prints.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Secrets> {
-    let text = private::read_secret(path)?;
+    let text = file_privacy::read_secret(path)?;
     serde_json::from_str(&text).with_context(|| format!("{} cannot be read", path.display()))
 }
 

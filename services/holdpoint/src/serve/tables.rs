@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context, bail};
 use holdpoint_store::Location;
 
-use crate::private::make_folder;
+use crate::file_privacy::make_folder;
 
 /// `postgres://…`, or `sqlite:DIR`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -24,11 +24,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::WORKSPACE_DEFAULT;
-use crate::private::make_folder;
+use crate::file_privacy::make_folder;
 use crate::serve::secrets;
 use crate::serve::tables::{Tables, take};
 
-use super::tools;
+use super::builtin_tools;
 
 /// Longest time that everything together gets to finish what it took in.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
@@ -181,11 +181,11 @@ impl System {
         let worker = Part::default();
         let bus = Bus::connect(nats_url, "worker").await?;
         let mails = settings.data.join("mails");
-        let node = tools::node()?;
+        let node = builtin_tools::node()?;
         std::fs::write(settings.data.join(NODE), node.as_str())
             .context("cannot note the name of the built-in node")?;
         let targets = EgressPolicy::AllowPrivate;
-        let builtin = tools::worker(bus, clock.clone(), node, targets, &mails)?;
+        let builtin = builtin_tools::worker(bus, clock.clone(), node, targets, &mails)?;
         settling.watch("steps with the built-in worker", builtin.busy());
         let stop = worker.stop.clone();
         worker.tracker.spawn(async move {
@@ -201,7 +201,7 @@ impl System {
             OwnerToken::Replaced => gateway.replace_owner_token(&workspace).await?,
         };
         let url = format!("http://{}", gateway.address());
-        public_url.tell(tools::public_url().or_else(|| Some(url.clone())));
+        public_url.tell(builtin_tools::public_url().or_else(|| Some(url.clone())));
         let login = format!("{url}{}", gateway.owner_login(&workspace).await?);
         let edge = Part::default();
         let stop = edge.stop.clone();
@@ -383,13 +383,13 @@ async fn start_services(
     settling.add("handoff", requests.activity());
     let notification = deps("notification").await?;
     let mails = settings.data.join("mails");
-    let outside = tools::outside(EgressPolicy::AllowPrivate, &mails, public_url.clone())?;
+    let outside = builtin_tools::outside(EgressPolicy::AllowPrivate, &mails, public_url.clone())?;
     let (stop, tracker) = (part.stop.clone(), &part.tracker);
     let notes = holdpoint_notification::start(&notification, outside, stop, tracker).await?;
     settling.add("notification", notes.activity());
     let executor = deps("executor").await?;
     let targets = EgressPolicy::AllowPrivate;
-    let inline = tools::Inline::new(executor.bus.clone(), clock.clone(), targets, &mails)?;
+    let inline = builtin_tools::Inline::new(executor.bus.clone(), clock.clone(), targets, &mails)?;
     let stop = part.stop.clone();
     let runs = holdpoint_executor::start(&executor, Some(inline), stop, &part.tracker).await?;
     settling.add("executor", runs.activity());
@@ -426,7 +426,7 @@ async fn start_gateway(
         store: settings.tables().of("gateway"),
         signer: std::sync::Arc::new(secrets.signer()?),
         keys: secrets.keys()?,
-        mails: Some(tools::mails(settings.data.join("mails"))),
+        mails: Some(builtin_tools::mails(settings.data.join("mails"))),
         not_ready: Some(std::sync::Arc::new(move || settling.not_ready())),
     };
     let config = holdpoint_gateway::Config {

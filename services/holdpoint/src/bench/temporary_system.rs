@@ -10,8 +10,8 @@ use holdpoint_ids::RunId;
 use sea_orm::{ConnectionTrait, Database};
 use serde_json::{Map, Value, json};
 
+use super::child::Part;
 use super::machine::Used;
-use super::part::Part;
 use crate::serve::secrets;
 use crate::serve::tables::Tables;
 

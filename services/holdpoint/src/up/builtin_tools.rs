@@ -20,7 +20,7 @@ use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
 use holdpoint_worker::tools::send_email::{self, MailTransport, SendEmail};
 use holdpoint_worker::worker::{BusContacts, BusTasks, Worker, WorkerOptions, call_tool};
 
-use crate::private;
+use crate::file_privacy;
 
 /// Steps that the built-in worker does at the same time.
 const CONCURRENCY: usize = 256;
@@ -64,7 +64,7 @@ fn mail_ways(mails: &Path) -> anyhow::Result<(MailTransport, Option<String>)> {
     let transport =
         MailTransport::from_env(variable("HOLDPOINT_SMTP_URL").as_deref(), mails.to_owned())?;
     if let MailTransport::Maildir(folder) = &transport {
-        private::make_folder(folder)?;
+        file_privacy::make_folder(folder)?;
     }
     Ok((transport, variable("HOLDPOINT_MAIL_FROM")))
 }

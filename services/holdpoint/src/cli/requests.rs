@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::PageArgs;
-use crate::value;
+use crate::parsers;
 
 /// As in bodies.
 pub(super) const PRIORITIES: [&str; 5] = ["low", "normal", "high", "urgent", "critical"];
@@ -30,7 +30,7 @@ pub(crate) enum RequestCommand {
     /// Be told when a time has passed, whatever is restarted meanwhile
     Wait {
         /// How long, for example `90m` or `5 days`
-        #[arg(value_parser = value::duration)]
+        #[arg(value_parser = parsers::duration)]
         duration: String,
         /// Do not wait here: print the hold's id
         #[arg(long)]
@@ -93,7 +93,7 @@ pub(crate) enum ActCommand {
         #[command(flatten)]
         which: OneArgs,
         /// For how long: 1 minute to 30 days, never beyond its deadline
-        #[arg(long = "for", value_name = "DURATION", value_parser = value::duration)]
+        #[arg(long = "for", value_name = "DURATION", value_parser = parsers::duration)]
         time: String,
     },
     /// Take back what belongs to no run: it is not asked any more
@@ -142,7 +142,7 @@ pub(crate) struct AskAgainArgs {
     #[arg(long, value_name = "WHO")]
     pub(crate) to: Vec<String>,
     /// When time is up [default: as long as the old one had]
-    #[arg(long, value_parser = value::duration)]
+    #[arg(long, value_parser = parsers::duration)]
     pub(crate) timeout: Option<String>,
     /// Stay until it is decided; exits as `approve --wait` does
     #[arg(long)]
@@ -222,7 +222,7 @@ pub(crate) struct AskArgs {
     #[arg(long = "option", value_name = "ANSWER")]
     pub(crate) options: Vec<String>,
     /// A form instead: a flat JSON Schema, or a file that holds it
-    #[arg(long, value_name = "JSON", value_parser = value::json_or_file, conflicts_with = "options")]
+    #[arg(long, value_name = "JSON", value_parser = parsers::json_or_file, conflicts_with = "options")]
     pub(crate) schema: Option<Value>,
     /// For a secret: a page where the person enters it instead; the answer is `done` or `declined`
     #[arg(long, value_name = "URL", conflicts_with_all = ["options", "schema"])]
@@ -260,7 +260,7 @@ pub(crate) struct ToArgs {
     #[arg(long, value_name = "WHO")]
     pub(crate) to: Vec<String>,
     /// When time is up [default: what its policies say, else 5m for a question and 7d for anything else]
-    #[arg(long, value_parser = value::duration)]
+    #[arg(long, value_parser = parsers::duration)]
     pub(crate) timeout: Option<String>,
     /// What happens then [default: fail with --wait and in a step; else a question fails, a handoff
     /// continues, an approval escalates]
@@ -339,7 +339,7 @@ pub(crate) enum TokenCommand {
         #[arg(long)]
         role: Option<String>,
         /// Until when it is good, for example `30d` [default: for ever]
-        #[arg(long, value_parser = value::duration)]
+        #[arg(long, value_parser = parsers::duration)]
         expires_in: Option<String>,
     },
     /// List tokens, without what opens
@@ -357,7 +357,7 @@ pub(crate) enum ToolCommand {
     /// Register a tool, or change it
     Put {
         /// A JSON object with `name` and `http`, or a file that holds one
-        #[arg(value_name = "FILE|JSON", value_parser = value::json_or_file)]
+        #[arg(value_name = "FILE|JSON", value_parser = parsers::json_or_file)]
         tool: Value,
     },
     /// List registered tools
@@ -382,7 +382,7 @@ pub(crate) enum WorkspaceCommand {
     /// Let everything go on
     Resume {
         /// How waits go on: with the time left, to the old due time, from the start, or ending now
-        #[arg(long, value_parser = value::resume_mode())]
+        #[arg(long, value_parser = parsers::resume_mode())]
         mode: Option<String>,
     },
 }

@@ -11,8 +11,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
+use super::instruction::Order;
 use super::machine::Used;
-use super::order::Order;
 
 /// Longest time until a process is ready, or has ended.
 const SOON: Duration = Duration::from_secs(30);

@@ -12,11 +12,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::client::{Client, StartRun};
-use crate::command::run::table_file::Row;
+use crate::command::run::contacts_file::Row;
 use crate::output;
 
 use super::mails::Expected;
-use super::stage::Stage;
+use super::narrator::Stage;
 use super::timeline::Timeline;
 
 /// Every third contact replies.

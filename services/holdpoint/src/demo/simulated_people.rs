@@ -12,8 +12,8 @@ use crate::client::{Client, ClientError};
 use crate::connection::Connection;
 use crate::output;
 
-use super::people::{Opened, join};
-use super::stage::Stage;
+use super::narrator::Stage;
+use super::requests_story::{Opened, join};
 
 /// Two who are asked the same.
 pub(super) struct Habits<'a> {

@@ -9,9 +9,9 @@ use holdpoint_contracts::run::{RunStatus, RunView};
 use serde_json::{Value, json};
 
 use super::super::Session;
-use super::before;
-use super::many::AT_ONCE;
-use super::table_file::{self, Row};
+use super::change_runs::AT_ONCE;
+use super::contacted;
+use super::contacts_file::{self, Row};
 use crate::client::{Body, ClientError, StartRun};
 use crate::exit::Outcome;
 use crate::output;
@@ -41,7 +41,7 @@ struct Started {
 
 /// Starts them, a few at a time, and prints what became of them.
 pub(super) async fn start(session: &Session, batch: &Batch) -> anyhow::Result<Outcome> {
-    let rows = table_file::read(&batch.file)?;
+    let rows = contacts_file::read(&batch.file)?;
     let rows = leave_out(session, batch, rows).await?;
     let mut started = start_all(session, batch, rows).await?;
     if batch.watch {
@@ -60,7 +60,7 @@ pub(super) async fn start(session: &Session, batch: &Batch) -> anyhow::Result<Ou
 /// Says, before anything is started, how many contacts have a run of the agent; with `--once` they are left
 /// out.
 async fn leave_out(session: &Session, batch: &Batch, rows: Vec<Row>) -> anyhow::Result<Vec<Row>> {
-    let known = before::contacts(session, &batch.agent).await?;
+    let known = contacted::contacts(session, &batch.agent).await?;
     let total = rows.len();
     let (again, new): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| known.contains(&row.id));
     if again.is_empty() {

@@ -17,7 +17,7 @@ use crate::connection::Connection;
 use crate::output;
 
 use super::mails::Expected;
-use super::stage::Stage;
+use super::narrator::Stage;
 
 /// Real time that anything may take which no clock has to be moved for.
 const WITHIN: Duration = Duration::from_secs(30);

@@ -12,7 +12,7 @@ use holdpoint_contracts::duration as durations;
 use holdpoint_ids::ContactId;
 use serde_json::{Map, Value};
 
-use crate::private;
+use crate::file_privacy;
 use crate::serve::tables::Tables;
 
 /// Largest whole number that every JSON reader keeps exactly.
@@ -84,7 +84,9 @@ fn pair(text: &str) -> Result<(String, &str), String> {
 /// A secret as it was typed, or from a file: `@FILE`. What is typed is in the list of processes.
 pub(crate) fn secret(text: &str) -> anyhow::Result<String> {
     match text.strip_prefix('@') {
-        Some(file) => Ok(private::read_secret(Path::new(file))?.trim().to_owned()),
+        Some(file) => Ok(file_privacy::read_secret(Path::new(file))?
+            .trim()
+            .to_owned()),
         None => Ok(text.to_owned()),
     }
 }

@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::PageArgs;
-use super::people::PRIORITIES;
-use crate::value;
+use super::requests::PRIORITIES;
+use crate::parsers;
 
 /// What you were told.
 #[derive(Args)]
@@ -56,7 +56,7 @@ pub(crate) struct SetPreferences {
     #[arg(long, value_name = "PRIORITY", value_parser = PRIORITIES)]
     pub(crate) email_from: Option<String>,
     /// Whether you are mailed at all
-    #[arg(long, value_name = "YES|NO", value_parser = value::yes_or_no)]
+    #[arg(long, value_name = "YES|NO", value_parser = parsers::yes_or_no)]
     pub(crate) email: Option<bool>,
     /// Incoming webhook of your own chat; `none` forgets it
     #[arg(long, value_name = "URL")]
@@ -71,7 +71,7 @@ pub(crate) struct SetPreferences {
     #[arg(long, value_name = "ZONE")]
     pub(crate) time_zone: Option<String>,
     /// When nothing is to reach you, every day: `22:00-07:00`; `none`: always
-    #[arg(long, value_name = "FROM-TO", value_parser = value::hours)]
+    #[arg(long, value_name = "FROM-TO", value_parser = parsers::hours)]
     pub(crate) quiet_hours: Option<Value>,
     /// When you are mailed once a day of what is open and too little urgent for more: `08:00`; `none`
     #[arg(long, value_name = "TIME")]
@@ -132,7 +132,7 @@ pub(crate) enum PoliciesCommand {
     /// Store a policy, or change it
     Put {
         /// A JSON object with `name` and `kind`, or a file that holds one
-        #[arg(value_name = "FILE|JSON", value_parser = value::json_or_file)]
+        #[arg(value_name = "FILE|JSON", value_parser = parsers::json_or_file)]
         policy: Value,
     },
     /// Forget a policy; requests that were asked by it keep what it said

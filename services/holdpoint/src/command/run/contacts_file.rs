@@ -13,7 +13,7 @@ use holdpoint_ids::ContactId;
 use serde_json::{Map, Value};
 
 use crate::exit::Usage;
-use crate::value::typed;
+use crate::parsers::typed;
 
 /// Most rows of a file.
 const ROWS_MAX: usize = 100_000;
