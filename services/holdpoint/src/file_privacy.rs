@@ -1,5 +1,4 @@
-//! What a process leaves on this machine belongs to its user alone: folders, tables, keys, mails. And how
-//! many files it may have open.
+//! Keeps tables, keys and mails private to the user of this process, and raises the limit of open files.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -10,17 +9,17 @@ use anyhow::{Context, bail};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, umask};
 
-/// Rights of others than the owner.
+/// Permissions of other users than the owner.
 const OTHERS: u32 = 0o077;
-/// The right of everybody to write.
-const EVERYBODY_WRITES: u32 = 0o002;
-/// Rights with which a file of secrets is refused; a service's group may read it.
+/// The permission of all users to write.
+const WORLD_WRITABLE: u32 = 0o002;
+/// Permissions with which a secrets file is refused; the group of a service may read it.
 const EXPOSED: u32 = 0o027;
-/// On a folder that several users share, such as `/tmp`.
+/// Marks a directory that several users share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
-/// Open files that a process asks for: a connection takes one, and 1,024 are soon gone.
+/// Open files that a process asks for. Each connection needs one, and the usual limit is 1,024.
 const FILES_MAX: u64 = 65_536;
-/// Files that show that a folder is one of Holdpoint; `new` is where a folder of mails has them.
+/// Names that occur only in a directory of Holdpoint; `new` is in a maildir.
 const MARKS: [&str; 9] = [
     "new",
     "up.lock",
@@ -32,15 +31,15 @@ const MARKS: [&str; 9] = [
     "notification.lock",
     "gateway.lock",
 ];
-/// What a new file system has in its topmost folder.
+/// Directory at the root of a new file system.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// From here on files and folders are made for this user alone.
-pub(crate) fn keep_from_others() {
+/// Makes new files and directories private to this user.
+pub(crate) fn set_private_umask() {
     umask(Mode::from_bits_truncate(OTHERS));
 }
 
-/// Raises the number of files that may be open to what the system grants.
+/// Raises the limit of open files as far as the system allows.
 pub(crate) fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.map_or(FILES_MAX, |most| most.min(FILES_MAX));
@@ -52,67 +51,65 @@ pub(crate) fn raise_file_limit() {
         maximum: limit.maximum,
     };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, wanted, "the limit of open files stays as it is");
+        tracing::warn!(%error, wanted, "cannot raise the limit of open files; many connections may fail");
     }
 }
 
-/// Makes a folder for tables, keys and mails, or closes one that is there to all but its owner.
+/// Creates a private directory for tables, keys and mails, or makes an existing one private.
 ///
 /// # Errors
-/// When it cannot be made, or when it is not for Holdpoint alone: others may write to it, or it holds other
-/// things that others may read.
-pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
-    let about = match fs::metadata(folder) {
+/// When it cannot be created, or when it is not only for Holdpoint: other users may write to it, or it
+/// contains other files that they may read.
+pub(crate) fn create_private_dir(directory: &Path) -> anyhow::Result<()> {
+    let about = match fs::metadata(directory) {
         Ok(about) => about,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let mut make = fs::DirBuilder::new();
-            return make
+            let mut builder = fs::DirBuilder::new();
+            return builder
                 .recursive(true)
                 .mode(0o700)
-                .create(folder)
-                .with_context(|| format!("cannot make the folder {}", folder.display()));
+                .create(directory)
+                .with_context(|| format!("cannot create the directory {}", directory.display()));
         }
         Err(error) => {
-            return Err(error).with_context(|| format!("cannot use {}", folder.display()));
+            return Err(error).with_context(|| format!("cannot use {}", directory.display()));
         }
     };
-    close(folder, &about).with_context(|| format!("cannot use {}", folder.display()))
+    restrict(directory, &about).with_context(|| format!("cannot use {}", directory.display()))
 }
 
-fn close(folder: &Path, about: &Metadata) -> anyhow::Result<()> {
+fn restrict(directory: &Path, about: &Metadata) -> anyhow::Result<()> {
     let mode = about.mode() & 0o7777;
     if mode & OTHERS == 0 {
         return Ok(());
     }
     let is_ours = about.uid() == geteuid().as_raw();
-    if is_ours && mode & STICKY == 0 && is_for_us_alone(folder)? {
-        let closed = fs::Permissions::from_mode(mode & !OTHERS);
-        fs::set_permissions(folder, closed)?;
-        tracing::info!(folder = %folder.display(), "closed the folder to other users of this machine");
+    if is_ours && mode & STICKY == 0 && is_for_holdpoint(directory)? {
+        let private = fs::Permissions::from_mode(mode & !OTHERS);
+        fs::set_permissions(directory, private)?;
+        tracing::info!(directory = %directory.display(), "directory is now private to this user");
         return Ok(());
     }
-    if mode & EVERYBODY_WRITES != 0 {
-        bail!(
-            "everybody on this machine may write to it (mode {mode:o}); give a folder of its own"
-        );
+    if mode & WORLD_WRITABLE != 0 {
+        bail!("all users may write to it (mode {mode:o}); give a separate directory");
     }
     if is_ours {
         bail!(
-            "it holds other things, and other users may read it (mode {mode:o}); give a folder of its own, \
-             or close it: chmod 700 {}",
-            folder.display()
+            "it contains other files, and other users may read it (mode {mode:o}); give a separate directory, \
+             or make it private: chmod 700 {}",
+            directory.display()
         );
     }
-    // A volume that belongs to another user, as containers have it: what is in it is closed.
-    tracing::warn!(folder = %folder.display(), "other users may list this folder, which is not ours to close");
-    close_files(folder)?;
+    // A volume of a container may belong to another user. Only our files in it can be made private.
+    tracing::warn!(directory = %directory.display(), "other users may list this directory, which belongs to another user");
+    restrict_files(directory)?;
     Ok(())
 }
 
-/// Whether the folder is empty, or one of an earlier start.
-fn is_for_us_alone(folder: &Path) -> io::Result<bool> {
+/// Whether the directory is empty or was used by Holdpoint before.
+fn is_for_holdpoint(directory: &Path) -> io::Result<bool> {
     let mut is_empty = true;
-    for entry in fs::read_dir(folder)? {
+    for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
         if MARKS.iter().any(|mark| name == *mark) {
             return Ok(true);
@@ -122,9 +119,9 @@ fn is_for_us_alone(folder: &Path) -> io::Result<bool> {
     Ok(is_empty)
 }
 
-/// Closes the files in a folder that are ours.
-fn close_files(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
+/// Makes the files of this user in a directory private.
+fn restrict_files(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let about = fs::symlink_metadata(&path)?;
         let mode = about.mode() & 0o7777;
@@ -136,17 +133,18 @@ fn close_files(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A file of secrets that not everybody can read or change.
+/// Reads a secrets file.
 ///
 /// # Errors
-/// When it cannot be read, or others have those rights.
+/// When it cannot be read, or when other users can read or change it.
 pub(crate) fn read_secret(path: &Path) -> anyhow::Result<String> {
     let read = || -> anyhow::Result<String> {
         let mut file = File::open(path)?;
         let mode = file.metadata()?.mode() & 0o7777;
         if mode & EXPOSED != 0 {
             bail!(
-                "other users may read or change it (mode {mode:o}); make a new one, or run chmod 600 {} if nobody has read it",
+                "other users may read or change it (mode {mode:o}); create a new one, or run chmod 600 {} if no other \
+                 user has read it",
                 path.display()
             );
         }
@@ -154,11 +152,11 @@ pub(crate) fn read_secret(path: &Path) -> anyhow::Result<String> {
         file.read_to_string(&mut text)?;
         Ok(text)
     };
-    read().with_context(|| format!("cannot use the secrets in {}", path.display()))
+    read().with_context(|| format!("cannot use the secrets file {}", path.display()))
 }
 
 /// Whether only the user of this process can read and change an open file.
-pub(crate) fn is_own(about: &Metadata) -> bool {
+pub(crate) fn is_private(about: &Metadata) -> bool {
     about.is_file() && about.uid() == geteuid().as_raw() && about.mode() & OTHERS == 0
 }
 
@@ -174,51 +172,48 @@ mod tests {
         fs::metadata(path).unwrap().mode() & 0o7777
     }
 
-    /// Mend A-M7: a folder that was there before is closed, too.
+    /// Mend A-M7: an existing directory is made private too.
     #[test]
-    fn a_folder_is_closed_or_refused() {
+    fn a_directory_is_made_private_or_refused() {
         let home = tempfile::tempdir().unwrap();
-        let folder = home.path().join("data");
-        make_folder(&folder).unwrap();
-        assert_eq!(mode(&folder), 0o700);
+        let directory = home.path().join("data");
+        create_private_dir(&directory).unwrap();
+        assert_eq!(mode(&directory), 0o700);
         for open in [0o755, 0o775, 0o777, 0o2775] {
-            set(&folder, open);
-            make_folder(&folder).unwrap();
-            assert_eq!(mode(&folder) & 0o777, 0o700, "{open:o}");
+            set(&directory, open);
+            create_private_dir(&directory).unwrap();
+            assert_eq!(mode(&directory) & 0o777, 0o700, "{open:o}");
         }
-        fs::create_dir(folder.join(LOST_AND_FOUND)).unwrap();
-        set(&folder, 0o755);
-        make_folder(&folder).unwrap();
+        fs::create_dir(directory.join(LOST_AND_FOUND)).unwrap();
+        set(&directory, 0o755);
+        create_private_dir(&directory).unwrap();
 
-        // A project's folder, or a shared one, is not ours to change.
-        fs::write(folder.join("README.md"), "").unwrap();
-        set(&folder, 0o755);
-        let told = format!("{:#}", make_folder(&folder).unwrap_err());
+        // The directory of a project, or a shared one, must not be changed.
+        fs::write(directory.join("README.md"), "").unwrap();
+        set(&directory, 0o755);
+        let error = format!("{:#}", create_private_dir(&directory).unwrap_err());
         assert!(
-            told.contains("holds other things") && told.contains("chmod 700"),
-            "{told}"
+            error.contains("contains other files") && error.contains("chmod 700"),
+            "{error}"
         );
-        fs::write(folder.join("up.lock"), "").unwrap();
-        make_folder(&folder).unwrap();
-        assert_eq!(mode(&folder), 0o700);
-        set(&folder, 0o1777);
-        let told = format!("{:#}", make_folder(&folder).unwrap_err());
-        assert!(
-            told.contains("everybody on this machine may write"),
-            "{told}"
-        );
-        assert_eq!(mode(&folder), 0o1777);
+        fs::write(directory.join("up.lock"), "").unwrap();
+        create_private_dir(&directory).unwrap();
+        assert_eq!(mode(&directory), 0o700);
+        set(&directory, 0o1777);
+        let error = format!("{:#}", create_private_dir(&directory).unwrap_err());
+        assert!(error.contains("all users may write"), "{error}");
+        assert_eq!(mode(&directory), 0o1777);
     }
 
-    /// Mend A-M7: a volume of another user stays as it is, and our files in it are closed.
+    /// Mend A-M7: a volume of another user is not changed, and our files in it are made private.
     #[test]
-    fn files_in_a_folder_of_another_user_are_closed() {
+    fn files_in_a_directory_of_another_user_are_made_private() {
         let home = tempfile::tempdir().unwrap();
         let (table, link) = (home.path().join("executor.db"), home.path().join("link"));
         fs::write(&table, "").unwrap();
         set(&table, 0o644);
         std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
-        close_files(home.path()).unwrap();
+        restrict_files(home.path()).unwrap();
         assert_eq!(mode(&table), 0o600);
     }
 
@@ -228,7 +223,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("secrets.json");
         fs::write(&path, "{}").unwrap();
-        for (mode, is_taken) in [
+        for (mode, is_accepted) in [
             (0o600, true),
             (0o400, true),
             (0o640, true),
@@ -236,9 +231,9 @@ mod tests {
             (0o660, false),
         ] {
             set(&path, mode);
-            assert_eq!(read_secret(&path).is_ok(), is_taken, "{mode:o}");
+            assert_eq!(read_secret(&path).is_ok(), is_accepted, "{mode:o}");
         }
-        let told = format!("{:#}", read_secret(&path).unwrap_err());
-        assert!(told.contains("chmod 600"), "{told}");
+        let error = format!("{:#}", read_secret(&path).unwrap_err());
+        assert!(error.contains("chmod 600"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What `bench` tells the processes that it starts, and how they answer: one JSON line each way.
+//! Instructions of `bench` to its child processes: one JSON line per instruction and per result.
 
 use std::io;
 
@@ -8,66 +8,58 @@ use tokio::sync::mpsc;
 
 use crate::output;
 
-/// What the load is to do next; it answers when that is done.
+/// Work for the load process, which prints the result when it is done.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-pub(super) enum Order {
-    /// Stores the agent and runs it a few times, so that nothing measured is the first of its kind.
-    Warm { runs: u64 },
-    /// Starts runs and waits until all have completed.
+pub(super) enum Instruction {
+    /// Store the agent and start some runs, so that caches and connections are ready.
+    WarmUp { runs: u64 },
+    /// Start runs and wait until all are completed.
     Runs {
         runs: u64,
-        /// How many may be open at once.
+        /// Maximum in flight.
         window: usize,
-        /// What is open: false, a start without an answer; true, a run that is not completed.
+        /// Whether incomplete runs count as in flight, instead of unanswered starts.
         is_closed_loop: bool,
-        /// At most so many starts a second.
+        /// Maximum of starts per second.
         rate: Option<u64>,
     },
-    /// Sets timers that are due a day later and after.
-    Far { timers: u64 },
-    /// Sets one timer that is due now, and waits for it.
-    One,
-    /// Sets timers that come due evenly, and waits for all.
-    Near {
-        timers: u64,
-        /// Over how many seconds.
-        over_s: u64,
-    },
+    /// Set timers that are due in a day or later.
+    FarTimers { timers: u64 },
+    /// Set one timer that is due now, and wait for it.
+    OneTimer,
+    /// Set timers that come due evenly over some seconds, and wait for all.
+    NearTimers { timers: u64, over_s: u64 },
 }
 
-/// The orders that come in; they end with the process that gives them.
-pub(super) struct Orders(mpsc::UnboundedReceiver<String>);
+/// Lines of stdin, which ends when the parent process ends.
+pub(super) struct Instructions(mpsc::UnboundedReceiver<String>);
 
-impl Orders {
+impl Instructions {
     pub(super) fn new() -> Self {
-        let (said, orders) = mpsc::unbounded_channel();
-        // A thread of its own, which ends with the process: reading stdin cannot be interrupted.
+        let (sender, lines) = mpsc::unbounded_channel();
+        // A thread that ends with the process, because a read of stdin cannot be cancelled.
         std::thread::spawn(move || {
             for line in io::stdin().lines().map_while(Result::ok) {
-                if said.send(line).is_err() {
+                if sender.send(line).is_err() {
                     break;
                 }
             }
         });
-        Self(orders)
+        Self(lines)
     }
 
-    /// The next order; none: it is over.
-    pub(super) async fn next(&mut self) -> anyhow::Result<Option<Order>> {
-        match self.0.recv().await {
-            Some(line) => Ok(Some(serde_json::from_str(&line)?)),
-            None => Ok(None),
-        }
+    /// The next instruction; `None` at the end.
+    pub(super) async fn next(&mut self) -> anyhow::Result<Option<Instruction>> {
+        let line = self.0.recv().await;
+        Ok(line.map(|line| serde_json::from_str(&line)).transpose()?)
     }
 
-    /// Waits for the end.
-    pub(super) async fn ended(mut self) {
+    pub(super) async fn wait_for_end(mut self) {
         while self.0.recv().await.is_some() {}
     }
 }
 
-/// Answers an order.
-pub(super) fn answer(value: &Value) -> io::Result<()> {
+pub(super) fn print_result(value: &Value) -> io::Result<()> {
     output::line(&value.to_string())
 }

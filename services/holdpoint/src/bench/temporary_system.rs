@@ -1,187 +1,164 @@
-//! The temporary system that is measured: a folder, a bus, services and a load, each a process.
+//! The temporary system of a measurement: a directory, a bus, and services and a load as processes.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
-use holdpoint_auth::Secrets;
-use holdpoint_bus::server::{self, Origin, Provided};
+use holdpoint_bus::server::{self, Provided};
 use holdpoint_ids::RunId;
 use sea_orm::{ConnectionTrait, Database};
 use serde_json::{Map, Value, json};
 
-use super::child::Part;
-use super::machine::Used;
+use super::child::BenchProcess;
+use super::machine::Usage;
 use crate::serve::secrets;
 use crate::serve::tables::Tables;
 
-/// What a measurement runs on.
-pub(super) struct Rig {
+pub(super) struct TemporarySystem {
     pub(super) tables: Tables,
-    pub(super) folder: PathBuf,
+    pub(super) directory: PathBuf,
     temporary: Option<tempfile::TempDir>,
     nats: Provided,
-    nats_before: Used,
-    parts: Vec<Part>,
-    /// The Postgres server, and the database that was made there.
-    made: Option<(String, String)>,
+    nats_before: Usage,
+    processes: Vec<BenchProcess>,
+    /// The Postgres server, and the temporary database on it.
+    database: Option<(String, String)>,
 }
 
-impl Rig {
-    /// A folder and a bus; nothing runs yet.
-    pub(super) async fn new(database: &str, keep: bool) -> anyhow::Result<Self> {
+impl TemporarySystem {
+    /// Creates the directory and starts the bus, but no other process.
+    pub(super) async fn start(database: &str, keep: bool) -> anyhow::Result<Self> {
         let temporary = tempfile::Builder::new()
             .prefix("holdpoint-bench-")
             .disable_cleanup(keep)
             .tempdir()?;
-        let folder = temporary.path().to_owned();
-        let made = if database == "sqlite" {
-            None
+        let directory = temporary.path().to_owned();
+        let (tables, database) = if database == "sqlite" {
+            (Tables::Sqlite(directory.join("tables")), None)
         } else {
-            Some(make_database(database).await?)
+            let name = create_database(database).await?;
+            let mut url: reqwest::Url = database.parse()?;
+            url.set_path(&name);
+            let tables = Tables::Postgres(url.to_string());
+            (tables, Some((database.to_owned(), name)))
         };
-        let tables = match &made {
-            Some((url, name)) => Tables::Postgres(with_database(url, name)?),
-            None => Tables::Sqlite(folder.join("tables")),
-        };
-        secrets_file(&folder)?;
-        let wanted = server::Settings {
-            data_dir: folder.join("bus"),
+        secrets::read_or_create(&directory.join("secrets.json"))?;
+        let nats = server::provide(server::Settings {
+            data_dir: directory.join("bus"),
             url: None,
-        };
-        let nats = server::provide(wanted).await?;
+        })
+        .await?;
         Ok(Self {
             tables,
-            folder,
+            directory,
             temporary: Some(temporary),
             nats,
-            nats_before: Used::default(),
-            parts: Vec::new(),
-            made,
+            nats_before: Usage::default(),
+            processes: Vec::new(),
+            database,
         })
     }
 
-    /// Starts a service, the worker (`bench-worker`) or the load (`bench-load`); says how long it
-    /// took to be ready, in milliseconds.
-    pub(super) async fn start(&mut self, name: &'static str) -> anyhow::Result<u128> {
-        let mut words: Vec<String> = if name.starts_with("bench-") {
-            vec![name.to_owned()]
-        } else {
-            let secrets = self.folder.join("secrets.json").display().to_string();
-            let mut words: Vec<_> = ["serve", name, "--secrets"].map(str::to_owned).into();
-            words.extend([secrets, "--database-url".to_owned(), self.database_url()]);
-            words
-        };
-        words.extend(["--nats-url".to_owned(), self.nats.url.clone()]);
+    /// Starts a service, `bench-worker` or `bench-load`; returns the milliseconds until it is ready.
+    pub(super) async fn start_process(&mut self, name: &'static str) -> anyhow::Result<u128> {
+        let mut args = vec![
+            name.to_owned(),
+            "--nats-url".to_owned(),
+            self.nats.url.clone(),
+        ];
+        if !name.starts_with("bench-") {
+            let secrets = self.directory.join("secrets.json").display().to_string();
+            let database_url = match &self.tables {
+                Tables::Sqlite(directory) => format!("sqlite:{}", directory.display()),
+                Tables::Postgres(url) => url.clone(),
+            };
+            args.insert(0, "serve".to_owned());
+            args.extend(["--secrets".to_owned(), secrets]);
+            args.extend(["--database-url".to_owned(), database_url]);
+        }
         let began = Instant::now();
-        let part = Part::start(name, &words, &self.folder).await?;
-        self.parts.push(part);
+        let process = BenchProcess::start(name, &args, &self.directory).await?;
+        self.processes.push(process);
         Ok(began.elapsed().as_millis())
     }
 
-    fn database_url(&self) -> String {
-        match &self.tables {
-            Tables::Sqlite(folder) => format!("sqlite:{}", folder.display()),
-            Tables::Postgres(url) => url.clone(),
+    pub(super) fn process(&mut self, name: &str) -> anyhow::Result<&mut BenchProcess> {
+        let index = self.index_of(name)?;
+        self.processes.get_mut(index).context("no process")
+    }
+
+    /// Removes a process from the system, so that the caller can end it.
+    pub(super) fn take_process(&mut self, name: &str) -> anyhow::Result<BenchProcess> {
+        let index = self.index_of(name)?;
+        Ok(self.processes.remove(index))
+    }
+
+    fn index_of(&self, name: &str) -> anyhow::Result<usize> {
+        let mut processes = self.processes.iter();
+        let index = processes.position(|process| process.name == name);
+        index.with_context(|| format!("{name} does not run"))
+    }
+
+    /// Resets the usage of all processes.
+    pub(super) fn begin_measurement(&mut self) {
+        self.nats_before = self.nats.pid().map(Usage::of).unwrap_or_default();
+        for process in &mut self.processes {
+            process.before = Usage::of(process.pid);
         }
     }
 
-    /// One of the processes.
-    pub(super) fn part(&mut self, name: &str) -> anyhow::Result<&mut Part> {
-        let part = self.parts.iter_mut().find(|part| part.name == name);
-        part.with_context(|| format!("{name} does not run"))
-    }
-
-    /// Takes one of the processes out.
-    pub(super) fn take(&mut self, name: &str) -> anyhow::Result<Part> {
-        let place = self.parts.iter().position(|part| part.name == name);
-        Ok(self
-            .parts
-            .remove(place.with_context(|| format!("{name} does not run"))?))
-    }
-
-    /// From here on counts what processes use.
-    pub(super) fn begin(&mut self) {
-        self.nats_before = self.nats_pid().map(Used::by).unwrap_or_default();
-        for part in &mut self.parts {
-            part.before = Used::by(part.pid);
-        }
-    }
-
-    /// What each process has used since, for each of `count` runs or timers.
-    pub(super) fn used(&self, count: u64) -> Value {
-        let nats = self
-            .nats_pid()
-            .map(|pid| ("nats-server", Used::by(pid).since(self.nats_before)));
-        let parts = self.parts.iter().map(|part| (part.name, part.used()));
-        let all: Vec<_> = nats.into_iter().chain(parts).collect();
-        let each: Map<_, _> = all
-            .iter()
-            .map(|(name, used)| {
-                let told = json!({
-                    "cpu_ms": per(used.cpu_ms, count),
-                    "written_bytes": per(used.written, count),
-                    "peak_mb": used.peak_kb / 1_024,
-                });
-                ((*name).to_owned(), told)
-            })
-            .collect();
+    /// Usage of each process since then, divided by a number of runs or timers.
+    pub(super) fn usage_per(&self, count: u64) -> Value {
+        let nats = self.nats.pid();
+        let nats = nats.map(|pid| ("nats-server", Usage::of(pid).since(self.nats_before)));
+        let processes = self.processes.iter();
+        let processes = processes.map(|it| (it.name, Usage::of(it.pid).since(it.before)));
+        let all: Vec<_> = nats.into_iter().chain(processes).collect();
+        let each = all.iter().map(|(name, used)| {
+            let used = json!({
+                "cpu_ms": per(used.cpu_ms, count),
+                "written_bytes": per(used.written, count),
+                "peak_mb": used.peak_kb / 1_024,
+            });
+            ((*name).to_owned(), used)
+        });
         let cpu_ms: u64 = all.iter().map(|(_, used)| used.cpu_ms).sum();
         let written: u64 = all.iter().map(|(_, used)| used.written).sum();
         json!({
             "cpu_ms_each": per(cpu_ms, count),
             "written_bytes_each": per(written, count),
-            "processes": each,
+            "processes": each.collect::<Map<_, _>>(),
         })
     }
 
-    fn nats_pid(&self) -> Option<u32> {
-        match &self.nats.origin {
-            Origin::Started { pid, .. } | Origin::Adopted { pid } => Some(*pid),
-            Origin::Given | Origin::Container { .. } => None,
-        }
-    }
-
-    /// Version of the bus.
     pub(super) fn nats_version(&self) -> String {
         self.nats.version.to_string()
     }
 
-    /// Ends all processes, and removes what was made.
-    pub(super) async fn end(mut self) -> anyhow::Result<()> {
-        while let Some(part) = self.parts.pop() {
-            part.stop().await?;
+    /// Stops all processes and removes directory and database.
+    pub(super) async fn remove(mut self) -> anyhow::Result<()> {
+        while let Some(process) = self.processes.pop() {
+            process.stop().await?;
         }
         self.nats.stop().await;
-        if let Some((url, name)) = &self.made {
+        if let Some((url, name)) = &self.database {
             let db = Database::connect(url).await?;
-            db.execute_unprepared(&format!(r#"DROP DATABASE "{name}" WITH (FORCE)"#))
-                .await?;
+            let drop = format!(r#"DROP DATABASE "{name}" WITH (FORCE)"#);
+            db.execute_unprepared(&drop).await?;
         }
         drop(self.temporary.take());
         Ok(())
     }
 }
 
-fn secrets_file(folder: &std::path::Path) -> anyhow::Result<Secrets> {
-    secrets::read_or_make(&folder.join("secrets.json"))
-}
-
-/// A database of its own, so that schemas are fresh and nothing of anybody is touched.
-async fn make_database(url: &str) -> anyhow::Result<(String, String)> {
+/// A new database, so that the schemas are empty and no data of the server is touched.
+async fn create_database(url: &str) -> anyhow::Result<String> {
     let name = format!("bench_{}", RunId::fresh().uuid().simple());
-    let db = Database::connect(url)
-        .await
-        .context("cannot connect to the Postgres server")?;
-    db.execute_unprepared(&format!(r#"CREATE DATABASE "{name}""#))
-        .await?;
-    Ok((url.to_owned(), name))
-}
-
-fn with_database(url: &str, name: &str) -> anyhow::Result<String> {
-    let mut url: reqwest::Url = url.parse()?;
-    url.set_path(name);
-    Ok(url.to_string())
+    let db = Database::connect(url).await;
+    let db = db.context("cannot connect to the Postgres server")?;
+    let create = format!(r#"CREATE DATABASE "{name}""#);
+    db.execute_unprepared(&create).await?;
+    Ok(name)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown with three places")]

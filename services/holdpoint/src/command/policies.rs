@@ -1,58 +1,45 @@
-//! `policies`: who approves, and who is told when nobody acts.
+//! `policies`: rules for approvals and escalations.
 
 use holdpoint_contracts::handoff::{PolicyRules, PolicyView};
-use holdpoint_contracts::run::Page;
-use serde_json::Value;
 
-use super::{ClientCommand, Session, list, show};
+use super::{ClientCommand, Session};
 use crate::cli::PoliciesCommand;
-use crate::client::{Body, segment};
-use crate::exit::Outcome;
+use crate::client::segment;
+use crate::exit::ExitKind;
 
 impl ClientCommand for PoliciesCommand {
-    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         match self {
             Self::List => {
-                let answer: Body<Page<PolicyView>> = session.client.get("policies", &[]).await?;
-                list(session, &answer, &["POLICY", "KIND", "VERSION"], |policy| {
-                    vec![
-                        policy.name.to_string(),
-                        kind(policy).to_owned(),
-                        version(policy),
-                    ]
-                })
+                let heading = ["POLICY", "KIND", "VERSION"];
+                session.list("policies", &[], heading, row).await
             }
-            Self::Show { name } => {
-                let path = format!("policies/{}", segment(&name)?);
-                let answer: Body<Value> = session.client.get(&path, &[]).await?;
-                show(session, &answer, |policy| format!("{policy:#}"))
+            Self::Show(policy) => {
+                let path = format!("policies/{}", segment(&policy.name)?);
+                session.show_json(&path).await
             }
             Self::Put { policy } => {
-                let answer: Body<PolicyView> = session.client.post("policies", &policy).await?;
-                show(session, &answer, |policy| {
-                    format!("{}  {}  {}", policy.name, kind(policy), version(policy))
-                })
+                let text = |policy: &PolicyView| row(policy).join("  ");
+                session.post("policies", &policy, text).await
             }
-            Self::Remove { name } => {
-                let path = format!("policies/{}", segment(&name)?);
-                let answer: Body<Value> = session.client.delete(&path).await?;
-                show(session, &answer, |_| format!("{name}  removed"))
+            Self::Remove(policy) => {
+                let path = format!("policies/{}", segment(&policy.name)?);
+                let text = format!("{}  removed", policy.name);
+                session.delete(&path, text).await
             }
         }
     }
 }
 
-const fn kind(policy: &PolicyView) -> &'static str {
-    match policy.rules {
+fn row(policy: &PolicyView) -> [String; 3] {
+    let kind = match policy.rules {
         PolicyRules::Approval(_) => "approval",
         PolicyRules::Escalation(_) => "escalation",
-    }
-}
-
-fn version(policy: &PolicyView) -> String {
-    if policy.built_in {
+    };
+    let version = if policy.built_in {
         "built in".to_owned()
     } else {
         format!("version {}", policy.version)
-    }
+    };
+    [policy.name.to_string(), kind.to_owned(), version]
 }

@@ -1,93 +1,69 @@
-//! `preferences` and `webhooks`: by which ways people and programs are told.
+//! `preferences`: how the caller is notified.
 
-use holdpoint_contracts::notification::{
-    ChannelRule, DeliveryView, Preferences, WebhookAdded, WebhookView,
-};
-use holdpoint_contracts::run::Page;
+use holdpoint_contracts::notification::{ChannelRule, Preferences};
 use serde_json::{Map, Value, json};
 
-use super::short_id::Listed;
-use super::{ClientCommand, Session, instant, list, page_query, show};
-use crate::cli::{PreferencesCommand, SetPreferences, WebhooksCommand};
-use crate::client::{Body, segment};
-use crate::exit::Outcome;
+use super::{ClientCommand, Session};
+use crate::cli::{PreferencesCommand, SetPreferences};
+use crate::client::Body;
+use crate::exit::ExitKind;
 
 impl ClientCommand for PreferencesCommand {
-    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
-        let known: Body<Preferences> = session.client.get("preferences", &[]).await?;
-        match self {
-            Self::Show => show(session, &known, told),
-            Self::Set(args) => {
-                let mut said = serde_json::to_value(&known.value)?;
-                change(&mut said, *args);
-                let answer: Body<Preferences> = session.client.put("preferences", &said).await?;
-                show(session, &answer, told)
-            }
-        }
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
+        let current: Body<Preferences> = session.client.get("preferences", &[]).await?;
+        let Self::Set(args) = self else {
+            return session.show(&current, preferences_text);
+        };
+        let mut body = serde_json::to_value(&current.value)?;
+        apply_changes(&mut body, *args);
+        let saved = session.client.put("preferences", &body).await?;
+        session.show(&saved, preferences_text)
     }
 }
 
-/// Puts what was typed into what was said before. The address of a chat is sent back as it is shown,
-/// which keeps it.
-fn change(said: &mut Value, args: SetPreferences) {
-    let SetPreferences {
-        order,
-        email_from,
-        email,
-        chat_url,
-        chat_format,
-        chat_from,
-        time_zone,
-        quiet_hours,
-        digest,
-    } = args;
-    let forgets_chat = chat_url.as_deref() == Some("none");
-    let chat_url = chat_url.filter(|_| !forgets_chat);
-    let order = (!order.is_empty()).then_some(order);
-    let digest = digest.map(|at| match at.as_str() {
+/// Applies the options to the current preferences. The URL of a chat is sent back redacted as it was
+/// received, and the API keeps the stored URL then.
+fn apply_changes(body: &mut Value, args: SetPreferences) {
+    let removes_chat = args.chat_url.as_deref() == Some("none");
+    let chat_url = args.chat_url.filter(|_| !removes_chat);
+    let order = (!args.order.is_empty()).then_some(args.order);
+    let digest = args.digest.map(|at| match at.as_str() {
         "none" => Value::Null,
         at => json!({ "at": at }),
     });
-    let (chat, mail) = (&["channels", "chat"][..], &["channels", "email"][..]);
+    let (chat, email) = (&["channels", "chat"][..], &["channels", "email"][..]);
     let channels = &["channels"][..];
     let changes = [
         (chat, "url", chat_url.map(Value::from)),
-        (chat, "format", chat_format.map(Value::from)),
-        (chat, "from", chat_from.map(Value::from)),
-        (mail, "from", email_from.map(Value::from)),
-        (mail, "enabled", email.map(Value::from)),
+        (chat, "format", args.chat_format.map(Value::from)),
+        (chat, "from", args.chat_from.map(Value::from)),
+        (email, "from", args.email_from.map(Value::from)),
+        (email, "enabled", args.email.map(Value::from)),
         (channels, "order", order.map(Value::from)),
-        (channels, "chat", forgets_chat.then_some(Value::Null)),
-        (&[], "time_zone", time_zone.map(Value::from)),
-        (&[], "quiet_hours", quiet_hours),
+        (channels, "chat", removes_chat.then_some(Value::Null)),
+        (&[], "time_zone", args.time_zone.map(Value::from)),
+        (&[], "quiet_hours", args.quiet_hours),
         (&[], "digest", digest),
     ];
     for (path, name, value) in changes {
-        put(said, path, name, value);
-    }
-}
-
-/// A field of an object inside another, which is made where it is not there.
-fn put(said: &mut Value, path: &[&str], name: &str, value: Option<Value>) {
-    let Some(value) = value else { return };
-    let mut at = said;
-    for step in path {
-        if !at.is_object() {
-            *at = Value::Object(Map::new());
+        if let Some(value) = value {
+            let parent = path.iter().fold(&mut *body, |at, step| field(at, step));
+            *field(parent, name) = value;
         }
-        let Value::Object(fields) = at else { return };
-        at = fields.entry(*step).or_insert(Value::Null);
-    }
-    if !at.is_object() {
-        *at = Value::Object(Map::new());
-    }
-    if let Value::Object(fields) = at {
-        fields.insert(name.to_owned(), value);
     }
 }
 
-fn told(said: &Preferences) -> String {
-    let channels = &said.channels;
+/// A field of an object. A value that is not an object becomes one.
+fn field<'v>(value: &'v mut Value, name: &str) -> &'v mut Value {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    // Indexing by name inserts null if the field is missing.
+    &mut value[name]
+}
+
+fn preferences_text(preferences: &Preferences) -> String {
+    let channels = &preferences.channels;
     let order: Vec<_> = channels
         .order
         .iter()
@@ -95,35 +71,33 @@ fn told(said: &Preferences) -> String {
         .collect();
     let mut lines = vec![
         format!("order        {}", order.join(", then ")),
-        format!("email        {}", rule(channels.email)),
+        format!("email        {}", rule_text(channels.email)),
     ];
     if let Some(chat) = &channels.chat {
-        let takes = rule(ChannelRule {
+        let rule = rule_text(ChannelRule {
             enabled: chat.enabled,
             from: chat.from,
         });
         let url = chat.url.as_deref().unwrap_or_default();
-        lines.push(format!(
-            "chat         {takes}, {} ({url})",
-            chat.format.as_str()
-        ));
+        let format = chat.format.as_str();
+        lines.push(format!("chat         {rule}, {format} ({url})"));
         if let Some(secret) = &chat.secret {
-            lines.push(format!("chat secret  {secret}   (shown this once)"));
+            lines.push(format!("chat secret  {secret}   (shown once)"));
         }
     }
-    lines.push(format!("time zone    {}", said.time_zone));
-    let quiet = said.quiet_hours.as_ref();
-    let quiet = quiet.map_or_else(
-        || "none".to_owned(),
-        |quiet| format!("{} to {}", quiet.from, quiet.to),
-    );
-    lines.push(format!("quiet hours  {quiet}"));
-    let digest = said.digest.as_ref().map_or("none", |digest| &digest.at);
-    lines.push(format!("digest       {digest}"));
+    let quiet = preferences.quiet_hours.as_ref();
+    let quiet = quiet.map(|quiet| format!("{} to {}", quiet.from, quiet.to));
+    let digest = preferences.digest.as_ref();
+    let digest = digest.map_or("none", |digest| &digest.at);
+    lines.extend([
+        format!("time zone    {}", preferences.time_zone),
+        format!("quiet hours  {}", quiet.as_deref().unwrap_or("none")),
+        format!("digest       {digest}"),
+    ]);
     lines.join("\n")
 }
 
-fn rule(rule: ChannelRule) -> String {
+fn rule_text(rule: ChannelRule) -> String {
     if rule.enabled {
         format!("from {}", rule.from.as_str())
     } else {
@@ -131,104 +105,11 @@ fn rule(rule: ChannelRule) -> String {
     }
 }
 
-impl ClientCommand for WebhooksCommand {
-    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
-        match self {
-            Self::List(page) => {
-                let query = page_query(&page);
-                let answer: Body<Page<WebhookView>> =
-                    session.client.get("webhooks", &query).await?;
-                let heading = ["WEBHOOK", "STATUS", "FORMAT", "EVENTS", "URL", "LAST ERROR"];
-                list(session, &answer, &heading, row)
-            }
-            Self::Add {
-                address,
-                events,
-                format,
-            } => {
-                let body = json!({ "url": address, "events": events, "format": format });
-                let answer: Body<WebhookAdded> = session.client.post("webhooks", &body).await?;
-                show(session, &answer, |added| {
-                    let id = added.webhook.id;
-                    format!(
-                        "webhook  {id}\nsecret   {}   (shown this once)",
-                        added.secret
-                    )
-                })
-            }
-            Self::Enable { id } => switch(session, &id, true).await,
-            Self::Disable { id } => switch(session, &id, false).await,
-            Self::Deliveries { id, page } => {
-                let id = session.whole_id(Listed::Webhooks, &id).await?;
-                let path = format!("webhooks/{}/deliveries", segment(&id)?);
-                let query = page_query(&page);
-                let answer: Body<Page<DeliveryView>> = session.client.get(&path, &query).await?;
-                let heading = [
-                    "SINCE",
-                    "NOTIFICATION",
-                    "STATE",
-                    "TRIES",
-                    "NEXT",
-                    "LAST ERROR",
-                ];
-                list(session, &answer, &heading, delivery)
-            }
-            Self::Remove { id } => {
-                let id = session.whole_id(Listed::Webhooks, &id).await?;
-                let path = format!("webhooks/{}", segment(&id)?);
-                let answer: Body<Value> = session.client.delete(&path).await?;
-                show(session, &answer, |_| format!("{id}  removed"))
-            }
-        }
-    }
-}
-
-/// All of a webhook is put again, but for whether it is called.
-async fn switch(session: &Session, id: &str, enabled: bool) -> anyhow::Result<Outcome> {
-    let id = session.whole_id(Listed::Webhooks, id).await?;
-    let path = format!("webhooks/{}", segment(&id)?);
-    let known: Body<WebhookView> = session.client.get(&path, &[]).await?;
-    let WebhookView {
-        url,
-        events,
-        format,
-        ..
-    } = known.value;
-    let body = json!({ "url": url, "events": events, "format": format, "enabled": enabled });
-    let answer: Body<WebhookView> = session.client.put(&path, &body).await?;
-    show(session, &answer, |one| {
-        format!("{}  {}  {}", one.id, one.status.as_str(), one.url)
-    })
-}
-
-fn row(one: &WebhookView) -> Vec<String> {
-    vec![
-        one.id.to_string(),
-        one.status.as_str().to_owned(),
-        one.format.as_str().to_owned(),
-        one.events.join(" "),
-        one.url.clone(),
-        one.last_error.clone().unwrap_or_default(),
-    ]
-}
-
-fn delivery(one: &DeliveryView) -> Vec<String> {
-    let state = serde_json::to_value(one.state).unwrap_or_default();
-    vec![
-        instant(one.at),
-        one.notification.to_string(),
-        state.as_str().unwrap_or_default().to_owned(),
-        one.attempts.to_string(),
-        one.next_at.map(instant).unwrap_or_default(),
-        one.last_error.clone().unwrap_or_default(),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn nothing() -> SetPreferences {
+    fn no_options() -> SetPreferences {
         SetPreferences {
             order: Vec::new(),
             email_from: None,
@@ -242,31 +123,31 @@ mod tests {
         }
     }
 
-    /// What is not named stays, and a chat is made where there was none.
+    /// Omitted options stay as they are, and a missing chat is created.
     #[test]
-    fn what_is_not_named_stays() {
+    fn omitted_options_stay() {
         let before = serde_json::to_value(Preferences::default()).unwrap();
-        let mut said = before.clone();
-        change(&mut said, nothing());
-        assert_eq!(said, before);
+        let mut body = before.clone();
+        apply_changes(&mut body, no_options());
+        assert_eq!(body, before);
         let args = SetPreferences {
             order: vec!["chat".to_owned(), "email".to_owned()],
             chat_url: Some("https://chat.example/x".to_owned()),
             time_zone: Some("Asia/Kolkata".to_owned()),
-            ..nothing()
+            ..no_options()
         };
-        change(&mut said, args);
-        let read: Preferences = serde_json::from_value(said.clone()).unwrap();
+        apply_changes(&mut body, args);
+        let read: Preferences = serde_json::from_value(body.clone()).unwrap();
         assert_eq!(read.time_zone, "Asia/Kolkata");
         assert_eq!(read.channels.order.len(), 2);
         assert!(read.channels.chat.is_some());
         let args = SetPreferences {
             order: vec!["email".to_owned()],
             chat_url: Some("none".to_owned()),
-            ..nothing()
+            ..no_options()
         };
-        change(&mut said, args);
-        let read: Preferences = serde_json::from_value(said).unwrap();
+        apply_changes(&mut body, args);
+        let read: Preferences = serde_json::from_value(body).unwrap();
         assert_eq!(read.channels.chat, None);
         assert_eq!(read.time_zone, "Asia/Kolkata");
     }

@@ -1,19 +1,18 @@
-//! `user` and `token`: who there is, and what opens the workspace.
+//! `user` and `token`.
 
 use holdpoint_contracts::handoff::UserView;
-use holdpoint_contracts::run::Page;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{ClientCommand, Session, list, page_query, show};
+use super::{ClientCommand, Session, page_query};
 use crate::cli::{TokenCommand, UserCommand};
-use crate::client::{Body, segment};
-use crate::exit::Outcome;
+use crate::client::segment;
+use crate::exit::ExitKind;
 
-/// A token as lists show it; what opens is there only when it was just made.
 #[derive(Debug, Deserialize)]
 struct Token {
     id: String,
+    /// The secret, only in the response to its creation.
     #[serde(default)]
     token: Option<String>,
     user: String,
@@ -22,44 +21,39 @@ struct Token {
 }
 
 impl ClientCommand for UserCommand {
-    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         match self {
             Self::Add { name, email, roles } => {
                 let body = json!({ "name": name, "email": email, "roles": roles });
-                let answer: Body<UserView> = session.client.post("users", &body).await?;
-                show(session, &answer, |user| {
-                    format!("@user.{}  {}", user.name, roles_of(user))
-                })
+                let text = |user: &UserView| format!("@user.{}  {}", user.name, roles_of(user));
+                session.post("users", &body, text).await
             }
             Self::List(page) => {
-                let query = page_query(&page);
-                let answer: Body<Page<UserView>> = session.client.get("users", &query).await?;
-                list(
-                    session,
-                    &answer,
-                    &["USER", "ROLES", "MAIL", "STATUS"],
-                    |user| {
-                        let status = if user.active { "active" } else { "disabled" };
-                        vec![
-                            user.name.to_string(),
-                            roles_of(user),
-                            user.email.clone().unwrap_or_default(),
-                            status.to_owned(),
-                        ]
-                    },
-                )
+                let heading = ["USER", "ROLES", "EMAIL", "STATUS"];
+                let row = |user: &UserView| {
+                    let status = if user.active { "active" } else { "disabled" };
+                    [
+                        user.name.to_string(),
+                        roles_of(user),
+                        user.email.clone().unwrap_or_default(),
+                        status.to_owned(),
+                    ]
+                };
+                session
+                    .list("users", &page_query(&page), heading, row)
+                    .await
             }
-            Self::Disable { name } => {
-                let path = format!("users/{}", segment(&name)?);
-                let answer: Body<Value> = session.client.delete(&path).await?;
-                show(session, &answer, |_| format!("{name}  disabled"))
+            Self::Disable(user) => {
+                let path = format!("users/{}", segment(&user.name)?);
+                let text = format!("{}  disabled", user.name);
+                session.delete(&path, text).await
             }
         }
     }
 }
 
 impl ClientCommand for TokenCommand {
-    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         match self {
             Self::Create {
                 user,
@@ -67,36 +61,31 @@ impl ClientCommand for TokenCommand {
                 expires_in,
             } => {
                 let body = json!({ "user": user, "role": role, "expires_in": expires_in });
-                let answer: Body<Token> = session.client.post("tokens", &body).await?;
-                show(session, &answer, |made| {
-                    let token = made.token.as_deref().unwrap_or_default();
-                    format!("id     {}\ntoken  {token}   (shown this once)", made.id)
-                })
+                let text = |created: &Token| {
+                    let token = created.token.as_deref().unwrap_or_default();
+                    format!("id     {}\ntoken  {token}   (shown once)", created.id)
+                };
+                session.post("tokens", &body, text).await
             }
             Self::List(page) => {
-                let query = page_query(&page);
-                let answer: Body<Page<Token>> = session.client.get("tokens", &query).await?;
-                list(
-                    session,
-                    &answer,
-                    &["ID", "USER", "ROLE", "EXPIRES"],
-                    |token| {
-                        vec![
-                            token.id.clone(),
-                            token.user.clone(),
-                            token.role.clone().unwrap_or_default(),
-                            token
-                                .expires_at
-                                .clone()
-                                .unwrap_or_else(|| "never".to_owned()),
-                        ]
-                    },
-                )
+                let heading = ["ID", "USER", "ROLE", "EXPIRES"];
+                let row = |token: &Token| {
+                    let expires_at = token.expires_at.as_deref();
+                    [
+                        token.id.clone(),
+                        token.user.clone(),
+                        token.role.clone().unwrap_or_default(),
+                        expires_at.unwrap_or("never").to_owned(),
+                    ]
+                };
+                session
+                    .list("tokens", &page_query(&page), heading, row)
+                    .await
             }
-            Self::Revoke { id } => {
-                let path = format!("tokens/{}", segment(&id)?);
-                let answer: Body<Value> = session.client.delete(&path).await?;
-                show(session, &answer, |_| format!("{id}  revoked"))
+            Self::Revoke(token) => {
+                let path = format!("tokens/{}", segment(&token.id)?);
+                let text = format!("{}  revoked", token.id);
+                session.delete(&path, text).await
             }
         }
     }

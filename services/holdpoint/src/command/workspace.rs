@@ -1,72 +1,61 @@
-//! `workspace`: making one, and stopping everything in one. A pause of an agent reads the same.
+//! `workspace`. An agent is paused and resumed in the same way.
 
 use holdpoint_contracts::executor::ChangedScope;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{ClientCommand, Session, show};
-use crate::cli::{PauseArgs, WorkspaceCommand};
-use crate::client::Body;
-use crate::exit::Outcome;
+use super::{ClientCommand, Session, set_fields};
+use crate::cli::{PauseArgs, ResumeArgs, WorkspaceCommand};
+use crate::exit::ExitKind;
 
-/// A workspace that was made, with the token that opens it.
 #[derive(Debug, Deserialize)]
-struct Created {
+struct CreatedWorkspace {
     workspace: String,
     token: String,
 }
 
 impl ClientCommand for WorkspaceCommand {
-    async fn perform(self, session: &Session) -> anyhow::Result<Outcome> {
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         match self {
-            Self::Create { name } => {
-                let body = json!({ "workspace": name });
-                let answer: Body<Created> = session.client.post("/v1/workspaces", &body).await?;
-                show(session, &answer, |made| {
-                    let Created { workspace, token } = made;
-                    format!("workspace  {workspace}\ntoken      {token}   (shown this once)")
-                })
+            Self::Create(workspace) => {
+                let body = json!({ "workspace": workspace.name });
+                let text = |created: &CreatedWorkspace| {
+                    let CreatedWorkspace { workspace, token } = created;
+                    format!("workspace  {workspace}\ntoken      {token}   (shown once)")
+                };
+                session.post("/v1/workspaces", &body, text).await
             }
             Self::Pause(args) => pause(session, "pause", &args).await,
-            Self::Resume { mode } => resume(session, "resume", mode).await,
+            Self::Resume(args) => resume(session, "resume", args).await,
         }
     }
 }
 
-/// Freezes an agent or the workspace.
 pub(super) async fn pause(
     session: &Session,
     path: &str,
     args: &PauseArgs,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<ExitKind> {
     let body = json!({ "waiting": args.waiting, "new": args.new });
-    let answer: Body<ChangedScope> = session.client.post(path, &body).await?;
-    show(session, &answer, sentence)
+    session.post(path, &body, scope_text).await
 }
 
-/// Lets an agent or the workspace go on.
 pub(super) async fn resume(
     session: &Session,
     path: &str,
-    mode: Option<String>,
-) -> anyhow::Result<Outcome> {
-    let body = mode.map_or_else(|| json!({}), |mode| json!({ "mode": mode }));
-    let answer: Body<ChangedScope> = session.client.post(path, &body).await?;
-    show(session, &answer, sentence)
+    args: ResumeArgs,
+) -> anyhow::Result<ExitKind> {
+    let mut body = json!({});
+    set_fields(&mut body, [("mode", args.mode.map(Into::into))]);
+    session.post(path, &body, scope_text).await
 }
 
-fn sentence(scope: &ChangedScope) -> String {
-    let what = scope
-        .agent
-        .as_ref()
-        .map_or_else(|| "workspace".to_owned(), ToString::to_string);
-    let news = if scope.changed {
-        ""
-    } else {
-        "  (it was so already)"
-    };
-    match &scope.paused_by {
-        Some(pause) => format!("{what}  {}  by {}{news}", scope.status, pause.by),
-        None => format!("{what}  {}{news}", scope.status),
-    }
+fn scope_text(scope: &ChangedScope) -> String {
+    let agent = scope.agent.as_ref().map(ToString::to_string);
+    let name = agent.unwrap_or_else(|| "workspace".to_owned());
+    let pause = scope.paused_by.as_ref();
+    let by = pause.map(|pause| format!("  by {}", pause.by));
+    let unchanged = if scope.changed { "" } else { "  (unchanged)" };
+    let by = by.unwrap_or_default();
+    format!("{name}  {}{by}{unchanged}", scope.status)
 }

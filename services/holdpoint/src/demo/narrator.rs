@@ -1,40 +1,95 @@
-//! What both stories stand on: scenes, and time that is moved between them.
+//! Prints the scenes of the stories, moves the clock and waits for results.
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use holdpoint_contracts::handoff::Decided;
+use holdpoint_ids::HoldId;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::client::Client;
+use crate::connection::Connection;
 use crate::output;
 
-/// Pause between scenes, for whoever reads along.
-const SCENE: Duration = Duration::from_millis(900);
+/// Pause before a scene, for the reader.
+const SCENE_PAUSE: Duration = Duration::from_millis(900);
+/// Longest real time for a result that needs no move of the clock.
+const RESULT_WITHIN: Duration = Duration::from_secs(30);
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
-/// The owner's client, and how fast the story is told.
-pub(super) struct Stage {
+pub(super) struct Narrator {
+    /// The owner's client.
     pub(super) client: Client,
+    /// Whether to omit the pauses.
     pub(super) fast: bool,
 }
 
-impl Stage {
-    /// Says what comes.
-    pub(super) async fn scene(&self, text: &str) -> anyhow::Result<()> {
+impl Narrator {
+    /// Announces the next scene.
+    pub(super) async fn announce(&self, text: &str) -> anyhow::Result<()> {
         if !self.fast {
-            tokio::time::sleep(SCENE).await;
+            tokio::time::sleep(SCENE_PAUSE).await;
         }
-        output::line(&format!("\n{text}"))?;
-        Ok(())
+        Ok(output::line(&format!("\n{text}"))?)
     }
 
-    /// Moves the clock; returns when all that it woke has settled.
+    /// Moves the clock and waits until all work that this triggers is finished.
     pub(super) async fn advance(&self, by: &str) -> anyhow::Result<()> {
-        self.scene(&format!("Moving the clock by {by} …")).await?;
-        let moved = self.client.advance_clock(by).await?.value;
+        self.announce(&format!("The clock moves forward by {by} …"))
+            .await?;
+        let advanced = self.client.advance_clock(by).await?.value;
+        let unfinished = advanced.unsettled;
         ensure!(
-            moved.settled,
-            "the clock was moved, and this has not settled: {:?}",
-            moved.unsettled
+            advanced.settled,
+            "after the advance this work did not finish: {unfinished:?}"
         );
         Ok(())
     }
+}
+
+/// Polls until there is a result; fails with `missing` if there is none in time.
+pub(super) async fn poll<T>(
+    missing: &str,
+    mut result: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<T> {
+    let deadline = Instant::now() + RESULT_WITHIN;
+    loop {
+        if let Some(result) = result().await? {
+            return Ok(result);
+        }
+        ensure!(Instant::now() < deadline, "{missing}");
+        tokio::time::sleep(POLL_EVERY).await;
+    }
+}
+
+/// Adds a user and returns a client with a token of that user.
+pub(super) async fn add_user(
+    owner: &Client,
+    connection: &Connection,
+    name: &str,
+    roles: &[&str],
+) -> anyhow::Result<Client> {
+    let user = json!({ "name": name, "email": format!("{name}@acme.example"), "roles": roles });
+    owner.post::<Value>("users", &user).await?;
+    let created: Value = owner.post("tokens", &json!({ "user": name })).await?.value;
+    let token = created.get("token").and_then(Value::as_str);
+    let connection = Connection {
+        token: Some(token.context("the response has no token")?.to_owned()),
+        ..connection.clone()
+    };
+    Ok(Client::new(connection)?)
+}
+
+/// Decides a request as a user; fails if the decision is not recorded.
+pub(super) async fn decide(
+    user: &Client,
+    request: HoldId,
+    verb: &str,
+    body: &Value,
+) -> anyhow::Result<()> {
+    let path = format!("requests/{request}/{verb}");
+    let decided: Decided = user.post(&path, body).await?.value;
+    ensure!(decided.recorded, "{verb} of {request} was not recorded");
+    Ok(())
 }

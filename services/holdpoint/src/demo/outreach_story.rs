@@ -1,12 +1,10 @@
-//! The story: outreach to the contacts of a file, five days of patience, one pause, follow-ups.
+//! The first story: outreach to the contacts of a file, five days of waiting, one pause, follow-ups.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::HistoryItem;
-use holdpoint_contracts::run::{Page, RunStatus, RunView};
+use holdpoint_contracts::run::{RunStatus, RunView};
 use holdpoint_ids::RunId;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,19 +14,12 @@ use crate::command::run::contacts_file::Row;
 use crate::output;
 
 use super::mails::Expected;
-use super::narrator::Stage;
+use super::narrator::{Narrator, poll};
 use super::timeline::Timeline;
 
 /// Every third contact replies.
 const REPLIES_EVERY: usize = 3;
 
-/// Real time that the introductions may take.
-const INTRODUCTIONS_WITHIN: Duration = Duration::from_secs(30);
-
-/// How often the runs are looked at meanwhile.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// A contact, its run, and whether it replies.
 struct Lead {
     id: String,
     email: String,
@@ -37,85 +28,85 @@ struct Lead {
     run: Option<RunId>,
 }
 
-pub(super) struct Story<'a> {
-    stage: &'a Stage,
-    client: Client,
+impl Lead {
+    fn run(&self) -> anyhow::Result<String> {
+        Ok(self.run.context("the run was not started")?.to_string())
+    }
+}
+
+pub(super) struct OutreachStory<'a> {
+    narrator: &'a Narrator,
+    client: &'a Client,
     leads: Vec<Lead>,
 }
 
-/// The newest item of a run's history.
 #[derive(Deserialize)]
-struct Items {
+struct History {
     items: Vec<HistoryItem>,
 }
 
-impl<'a> Story<'a> {
-    pub(super) fn new(stage: &'a Stage, rows: &[Row]) -> anyhow::Result<Self> {
-        ensure!(rows.len() >= 2, "the story needs at least two contacts");
-        let leads = rows.iter().enumerate().map(|(place, row)| {
+impl<'a> OutreachStory<'a> {
+    pub(super) fn new(narrator: &'a Narrator, rows: &[Row]) -> anyhow::Result<Self> {
+        ensure!(rows.len() >= 2, "the demo needs at least two contacts");
+        let leads = rows.iter().enumerate().map(|(index, row)| {
             let email = row.contact.get("email").and_then(Value::as_str);
-            let email = email.with_context(|| format!("line {}: no `email`", row.line))?;
+            let email = email.with_context(|| format!("line {}: `email` is missing", row.line))?;
             Ok(Lead {
                 id: row.id.to_string(),
                 email: email.to_owned(),
                 contact: row.contact.clone(),
-                replies: place % REPLIES_EVERY == 1,
+                replies: index % REPLIES_EVERY == 1,
                 run: None,
             })
         });
-        let leads = leads.collect::<anyhow::Result<Vec<_>>>()?;
         Ok(Self {
-            stage,
-            client: stage.client.clone(),
-            leads,
+            narrator,
+            client: &narrator.client,
+            leads: leads.collect::<anyhow::Result<Vec<_>>>()?,
         })
     }
 
-    /// One introduction each; one follow-up for who did not reply.
+    /// One introduction per contact, and one follow-up per contact who did not reply.
     pub(super) fn expected_mails(&self) -> Vec<Expected> {
         let mail = |lead: &Lead, subject: &str| (lead.email.clone(), subject.to_owned());
         let introductions = self.leads.iter().map(|lead| mail(lead, "Introduction"));
         let silent = self.leads.iter().filter(|lead| !lead.replies);
-        introductions
-            .chain(silent.map(|lead| mail(lead, "Follow-up")))
-            .collect()
+        let follow_ups = silent.map(|lead| mail(lead, "Follow-up"));
+        introductions.chain(follow_ups).collect()
     }
 
-    /// Plays everything.
-    pub(super) async fn tell(&mut self, agent: &str) -> anyhow::Result<()> {
+    pub(super) async fn play(&mut self, agent: &str) -> anyhow::Result<()> {
         let applied = self.client.apply_agent(agent).await?.value;
         let name = applied.agent.to_string();
-        self.stage
-            .scene(&format!("Agent `{name}`, {} steps:", applied.steps.len()))
-            .await?;
+        let text = format!(
+            "Story 1: outreach by mail\n\nAgent `{name}` has {} steps:",
+            applied.steps.len()
+        );
+        self.narrator.announce(&text).await?;
         for step in &applied.steps {
-            let when = step
-                .when
-                .as_ref()
-                .map(|when| format!("  when {when}"))
-                .unwrap_or_default();
+            let when = step.when.as_ref().map(|when| format!("  when {when}"));
+            let when = when.unwrap_or_default();
             output::line(&format!("  {}  {}{when}", step.id, step.action))?;
         }
         let began = self.client.clock().await?.value.now;
         let mut timeline = Timeline::new(self.client.clone(), began);
         self.start_runs(&name, &mut timeline).await?;
         self.advance("2d", &timeline).await?;
-        self.pause_first(began, &timeline).await?;
-        self.replies_arrive().await?;
+        self.pause_first(&timeline).await?;
+        let now = self.client.clock().await?.value.now;
+        ensure!((now - began).num_days() == 2, "the clock shows {now}");
+        self.set_replies().await?;
         self.advance("3d", &timeline).await?;
-        self.expect_only_paused_is_left().await?;
+        self.expect_only_first_waits().await?;
         self.resume_first(&timeline).await?;
         self.advance("3d", &timeline).await?;
         self.expect_all_completed().await
     }
 
     async fn start_runs(&mut self, agent: &str, timeline: &mut Timeline) -> anyhow::Result<()> {
-        self.stage
-            .scene(&format!(
-                "Starting a run for each of {} contacts.",
-                self.leads.len()
-            ))
-            .await?;
+        let count = self.leads.len();
+        let text = format!("Holdpoint starts one run for each of {count} contacts:");
+        self.narrator.announce(&text).await?;
         for lead in &mut self.leads {
             let start = StartRun {
                 contact: Some(lead.contact.clone()),
@@ -123,104 +114,93 @@ impl<'a> Story<'a> {
             };
             let run = self.client.start_run(agent, &start).await?.value.id;
             lead.run = Some(run);
-            timeline.follow(run, lead.id.clone())?;
+            timeline.watch(run, lead.id.clone())?;
         }
-        // The clock stands; only real work is waited for here.
-        let deadline = tokio::time::Instant::now() + INTRODUCTIONS_WITHIN;
-        let waiting = loop {
+        // The clock does not move here; only real work takes time.
+        let is_moving =
+            |run: &RunView| matches!(run.status, RunStatus::Queued | RunStatus::Running);
+        let runs = poll("not all introductions were sent", async || {
             let runs = self.runs().await?;
-            let moving =
-                |run: &RunView| matches!(run.status, RunStatus::Queued | RunStatus::Running);
-            if !runs.iter().any(moving) || tokio::time::Instant::now() > deadline {
-                break runs;
-            }
-            tokio::time::sleep(LOOK).await;
-        };
-        self.caught_up(timeline).await?;
-        for run in &waiting {
+            Ok((!runs.iter().any(is_moving)).then_some(runs))
+        })
+        .await?;
+        self.print_timeline(timeline).await?;
+        for RunView {
+            id,
+            status,
+            message,
+            ..
+        } in &runs
+        {
             ensure!(
-                run.status == RunStatus::Waiting,
-                "{} is {}, not waiting",
-                run.id,
-                run.status
+                *status == RunStatus::Waiting,
+                "{id} is {status}, not waiting"
             );
-            ensure!(
-                run.message == "Agent paused. Will resume in 5 days.",
-                "{} says `{}`",
-                run.id,
-                run.message
-            );
+            let is_expected = message == "Agent paused. Will resume in 5 days.";
+            ensure!(is_expected, "the message of {id} is `{message}`");
         }
         Ok(())
     }
 
-    async fn pause_first(&self, began: DateTime<Utc>, timeline: &Timeline) -> anyhow::Result<()> {
+    async fn pause_first(&self, timeline: &Timeline) -> anyhow::Result<()> {
         let lead = self.first()?;
-        self.stage
-            .scene(&format!("Day 2: somebody pauses the run of {}.", lead.id))
+        let text = format!(
+            "Day 2: an operator pauses the run of {}. Its timer stops.",
+            lead.id
+        );
+        self.narrator.announce(&text).await?;
+        let changed = self
+            .client
+            .change_run(&lead.run()?, "pause", &json!({}))
             .await?;
-        let run = self.client.pause(&run_of(lead)?).await?.value.run;
+        let run = changed.value.run;
         ensure!(
             run.status == RunStatus::Waiting,
             "a paused wait stays `waiting`"
         );
         ensure!(run.resume_at.is_none(), "a paused wait has no resume_at");
-        self.caught_up(timeline).await?;
-        let now = self.client.clock().await?.value.now;
-        ensure!((now - began).num_days() == 2, "the clock shows {now}");
-        Ok(())
+        self.print_timeline(timeline).await
     }
 
-    async fn replies_arrive(&self) -> anyhow::Result<()> {
+    async fn set_replies(&self) -> anyhow::Result<()> {
         let replying: Vec<_> = self.leads.iter().filter(|lead| lead.replies).collect();
         let names: Vec<_> = replying.iter().map(|lead| lead.id.as_str()).collect();
-        self.stage
-            .scene(&format!(
-                "Day 2: replies arrive from {}.",
-                names.join(" and ")
-            ))
-            .await?;
+        let text = format!("Day 2: replies arrive from {}.", names.join(" and "));
+        self.narrator.announce(&text).await?;
         for lead in replying {
-            self.client
-                .patch_contact(&lead.id, &json!({ "replied": true }))
-                .await?;
+            let path = format!("contacts/{}", lead.id);
+            let reply = json!({ "replied": true });
+            self.client.patch::<Value>(&path, &reply).await?;
         }
         Ok(())
     }
 
-    async fn expect_only_paused_is_left(&self) -> anyhow::Result<()> {
-        let paused = run_of(self.first()?)?;
-        for run in self.runs().await? {
-            let is_paused = run.id.to_string() == paused;
-            let expected = if is_paused {
+    async fn expect_only_first_waits(&self) -> anyhow::Result<()> {
+        let first = self.first()?.run;
+        for RunView { id, status, .. } in self.runs().await? {
+            let expected = if Some(id) == first {
                 RunStatus::Waiting
             } else {
                 RunStatus::Completed
             };
-            ensure!(
-                run.status == expected,
-                "{} is {}, not {expected}",
-                run.id,
-                run.status
-            );
+            ensure!(status == expected, "{id} is {status}, not {expected}");
         }
         Ok(())
     }
 
     async fn resume_first(&self, timeline: &Timeline) -> anyhow::Result<()> {
         let lead = self.first()?;
-        let shown = self.client.run(&run_of(lead)?).await?.value;
-        self.stage
-            .scene(&format!(
-                "Day 5: {} still stands: \"{}\"",
-                lead.id, shown.message
-            ))
-            .await?;
-        self.stage
-            .scene("It is resumed with the time it had left.")
-            .await?;
-        self.client.resume(&run_of(lead)?, None).await?;
-        self.caught_up(timeline).await
+        let run = self.client.run(&lead.run()?).await?.value;
+        let text = format!(
+            "Day 5: the run of {} is still paused: \"{}\"",
+            lead.id, run.message
+        );
+        self.narrator.announce(&text).await?;
+        let text = "The operator resumes it. It waits for the time that it had left.";
+        self.narrator.announce(text).await?;
+        let run = lead.run()?;
+        self.client.change_run(&run, "resume", &json!({})).await?;
+        self.print_timeline(timeline).await
     }
 
     async fn expect_all_completed(&self) -> anyhow::Result<()> {
@@ -232,40 +212,36 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    /// Moves the clock; returns when all that it woke has settled and was printed.
+    /// Moves the clock and waits until everything that this triggers is finished and printed.
     async fn advance(&self, by: &str, timeline: &Timeline) -> anyhow::Result<()> {
-        self.stage.advance(by).await?;
-        self.caught_up(timeline).await
+        self.narrator.advance(by).await?;
+        self.print_timeline(timeline).await
     }
 
-    async fn caught_up(&self, timeline: &Timeline) -> anyhow::Result<()> {
-        let mut upto = BTreeMap::new();
-        for lead in &self.leads {
-            let Some(run) = lead.run else { continue };
+    /// Waits until the timeline has printed the whole history of all runs.
+    async fn print_timeline(&self, timeline: &Timeline) -> anyhow::Result<()> {
+        let mut last_seqs = BTreeMap::new();
+        for run in self.leads.iter().filter_map(|lead| lead.run) {
             let query = [("limit", "500".to_owned())];
             let path = format!("runs/{run}/events");
-            let items: Items = self.client.get(&path, &query).await?.value;
-            upto.insert(run, items.items.last().map_or(0, |item| item.seq));
+            let history: History = self.client.get(&path, &query).await?.value;
+            last_seqs.insert(run, history.items.last().map_or(0, |item| item.seq));
         }
-        timeline.printed(&upto).await;
+        timeline.wait_until_printed(&last_seqs).await;
         Ok(())
     }
 
     async fn runs(&self) -> anyhow::Result<Vec<RunView>> {
-        let page: Page<RunView> = self
+        let page = self
             .client
-            .get("runs", &[("limit", "500".to_owned())])
+            .runs(&[("limit", "500".to_owned())])
             .await?
             .value;
-        let ours = |run: &RunView| self.leads.iter().any(|lead| lead.run == Some(run.id));
-        Ok(page.items.into_iter().filter(ours).collect())
+        let is_ours = |run: &RunView| self.leads.iter().any(|lead| lead.run == Some(run.id));
+        Ok(page.items.into_iter().filter(is_ours).collect())
     }
 
     fn first(&self) -> anyhow::Result<&Lead> {
-        self.leads.first().context("no contacts")
+        self.leads.first().context("there are no contacts")
     }
-}
-
-fn run_of(lead: &Lead) -> anyhow::Result<String> {
-    Ok(lead.run.context("the run was not started")?.to_string())
 }

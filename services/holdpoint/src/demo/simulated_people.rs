@@ -1,5 +1,5 @@
-//! The third story: people as people are. They answer after three hours, never, twice, late, with something
-//! that is no answer, and two at once; one answer counts, and everybody is told the same.
+//! The third story: two simulated users, Ada and Bob, answer as real people do. They answer after three
+//! hours, never, twice, late, with an invalid answer, and both at once. Exactly one answer counts.
 
 use anyhow::{Context, bail, ensure};
 use holdpoint_contracts::Problem;
@@ -12,124 +12,121 @@ use crate::client::{Client, ClientError};
 use crate::connection::Connection;
 use crate::output;
 
-use super::narrator::Stage;
-use super::requests_story::{Opened, join};
+use super::narrator::{Narrator, add_user};
+use super::requests_story::OpenedHold;
 
-/// Two who are asked the same.
-pub(super) struct Habits<'a> {
-    stage: &'a Stage,
-    owner: Client,
+pub(super) struct SimulatedPeople<'a> {
+    narrator: &'a Narrator,
+    owner: &'a Client,
     ada: Client,
     bob: Client,
 }
 
-/// What somebody is told of their answer.
-enum Told {
-    /// It counts.
-    Recorded,
-    /// It does not, and why.
-    Refused(Box<Problem>),
-}
+/// What Holdpoint replies to an answer.
+type Reply = Result<(), Box<Problem>>;
 
-impl<'a> Habits<'a> {
-    pub(super) async fn join(stage: &'a Stage, connection: &Connection) -> anyhow::Result<Self> {
-        let owner = stage.client.clone();
-        let ada = join(&owner, connection, "ada", &["member"]).await?;
-        let bob = join(&owner, connection, "bob", &["member"]).await?;
+impl<'a> SimulatedPeople<'a> {
+    pub(super) async fn new(
+        narrator: &'a Narrator,
+        connection: &Connection,
+    ) -> anyhow::Result<Self> {
+        let owner = &narrator.client;
         Ok(Self {
-            stage,
+            narrator,
             owner,
-            ada,
-            bob,
+            ada: add_user(owner, connection, "ada", &["member"]).await?,
+            bob: add_user(owner, connection, "bob", &["member"]).await?,
         })
     }
 
-    /// Plays all six; an end that is not as it should be is an error.
-    pub(super) async fn tell(&self) -> anyhow::Result<()> {
-        let scene = "ada and bob are asked \"Tell the customer?\" six times, for a day each.";
-        self.stage.scene(scene).await?;
-        self.two_at_once().await?;
-        self.no_answer().await?;
+    /// Plays six cases; an unexpected result is an error.
+    pub(super) async fn play(&self) -> anyhow::Result<()> {
+        let text = "Story 3: two simulated users, Ada and Bob, behave like real people\n\n\
+            Holdpoint asks both of them \"Tell the customer?\" six times. Each question has a deadline \
+            of one day.";
+        self.narrator.announce(text).await?;
+        self.both_at_once().await?;
+        self.invalid_answer().await?;
         self.twice().await?;
         let (patient, never, late) = (self.ask().await?, self.ask().await?, self.ask().await?);
-        self.stage.advance("3h").await?;
+        self.narrator.advance("3h").await?;
         self.after_three_hours(patient).await?;
-        self.stage.advance("21h").await?;
+        self.narrator.advance("21h").await?;
         self.never(never).await?;
         self.late(late).await
     }
 
-    async fn two_at_once(&self) -> anyhow::Result<()> {
+    async fn both_at_once(&self) -> anyhow::Result<()> {
         let hold = self.ask().await?;
         let (ada, bob) = tokio::join!(
-            self.says(&self.ada, hold, json!("yes")),
-            self.says(&self.bob, hold, json!("no"))
+            self.answer(&self.ada, hold, json!("yes")),
+            self.answer(&self.bob, hold, json!("no"))
         );
-        let (winner, loser, problem) = match (ada?, bob?) {
-            (Told::Recorded, Told::Refused(problem)) => ("ada", "bob", problem),
-            (Told::Refused(problem), Told::Recorded) => ("bob", "ada", problem),
-            (Told::Recorded, Told::Recorded) => bail!("two answers to {hold} count"),
-            (Told::Refused(_), Told::Refused(_)) => bail!("no answer to {hold} counts"),
+        let (winner, loser, user, problem) = match (ada?, bob?) {
+            (Ok(()), Err(problem)) => ("Ada", "Bob", "ada", problem),
+            (Err(problem), Ok(())) => ("Bob", "Ada", "bob", problem),
+            (Ok(()), Ok(())) => bail!("two answers to {hold} were recorded"),
+            (Err(_), Err(_)) => bail!("no answer to {hold} was recorded"),
         };
-        let is_told = problem.detail.contains(&format!(" by {winner} at "));
-        ensure!(is_told, "{loser} is told: {}", problem.detail);
-        line(
-            "two at once",
-            &format!("{winner} was first; {loser} reads: {}", problem.detail),
-        )
+        let detail = &problem.detail;
+        let names_winner = detail.contains(&format!(" by {user} at "));
+        ensure!(names_winner, "{loser} gets: {detail}");
+        let text = format!("{winner} is first. Holdpoint tells {loser}: {detail}");
+        print_case("both at once", &text)
     }
 
-    async fn no_answer(&self) -> anyhow::Result<()> {
+    async fn invalid_answer(&self) -> anyhow::Result<()> {
         let hold = self.ask().await?;
-        let Told::Refused(problem) = self.says(&self.ada, hold, json!(true)).await? else {
-            bail!("true is none of the answers to {hold}, and counts");
+        let Err(problem) = self.answer(&self.ada, hold, json!(true)).await? else {
+            bail!("the invalid answer `true` to {hold} was recorded");
         };
-        ensure!(problem.code == "invalid_answer", "it was {}", problem.code);
-        line(
-            "no answer",
-            &format!("ada says true, and reads: {}", problem.detail),
-        )?;
-        self.counts(&self.ada, hold, "yes").await
+        ensure!(
+            problem.code == "invalid_answer",
+            "the code is {}",
+            problem.code
+        );
+        let text = format!("Ada answers true. Holdpoint refuses it: {}", problem.detail);
+        print_case("invalid answer", &text)?;
+        self.expect_recorded(&self.ada, hold, "yes").await
     }
 
     async fn twice(&self) -> anyhow::Result<()> {
         let hold = self.ask().await?;
-        self.counts(&self.ada, hold, "no").await?;
-        self.counts(&self.ada, hold, "no").await?;
-        let shown = self.look(hold).await?;
-        let answers = shown.history.iter().filter(|one| one.action == "answered");
-        ensure!(answers.count() == 1, "{hold} was answered twice");
-        line("twice", "ada says no, and no again: it is recorded once")
+        self.expect_recorded(&self.ada, hold, "no").await?;
+        self.expect_recorded(&self.ada, hold, "no").await?;
+        let request = self.request(hold).await?;
+        let answers = request.history.iter();
+        let answers = answers.filter(|entry| entry.action == "answered").count();
+        ensure!(answers == 1, "{hold} has {answers} recorded answers");
+        print_case("twice", "Ada answers no twice. Holdpoint records it once.")
     }
 
     async fn after_three_hours(&self, hold: HoldId) -> anyhow::Result<()> {
-        self.counts(&self.bob, hold, "yes").await?;
-        line("after three hours", "bob says yes: it counts")
+        self.expect_recorded(&self.bob, hold, "yes").await?;
+        print_case(
+            "after three hours",
+            "Bob answers yes. Holdpoint records it.",
+        )
     }
 
     async fn never(&self, hold: HoldId) -> anyhow::Result<()> {
-        let shown = self.look(hold).await?;
-        ensure!(
-            shown.outcome == Some(HoldOutcome::Timeout),
-            "it is {:?}",
-            shown.outcome
-        );
-        line(
-            "never",
-            "nobody says anything: whoever asked is told that time was up",
-        )
+        let outcome = self.request(hold).await?.outcome;
+        let is_timeout = outcome == Some(HoldOutcome::Timeout);
+        ensure!(is_timeout, "the outcome is {outcome:?}");
+        let text = "Neither of them answers. Holdpoint reports a timeout to the asking program.";
+        print_case("never", text)
     }
 
     async fn late(&self, hold: HoldId) -> anyhow::Result<()> {
-        let Told::Refused(problem) = self.says(&self.bob, hold, json!("yes")).await? else {
-            bail!("an answer to {hold} counts after its time");
+        let Err(problem) = self.answer(&self.bob, hold, json!("yes")).await? else {
+            bail!("an answer to {hold} was recorded after the deadline");
         };
-        let shown = self.look(hold).await?;
-        ensure!(shown.late.len() == 1, "what came late is not kept");
-        line(
-            "late",
-            &format!("bob says yes, and reads: {}", problem.detail),
-        )
+        let request = self.request(hold).await?;
+        ensure!(request.late.len() == 1, "the late answer was not kept");
+        let detail = &problem.detail;
+        let text =
+            format!("Bob answers yes. Holdpoint keeps it as a late answer and says: {detail}");
+        print_case("late", &text)
     }
 
     async fn ask(&self) -> anyhow::Result<HoldId> {
@@ -137,38 +134,39 @@ impl<'a> Habits<'a> {
             "kind": "input", "question": "Tell the customer?", "options": ["yes", "no"],
             "to": ["@user.ada", "@user.bob"], "timeout": "1d",
         });
-        let hold: Opened = self.owner.post("holds", &ask).await?.value;
+        let hold: OpenedHold = self.owner.post("holds", &ask).await?.value;
         Ok(hold.id)
     }
 
-    async fn look(&self, hold: HoldId) -> anyhow::Result<RequestView> {
-        Ok(self
-            .owner
-            .get(&format!("requests/{hold}"), &[])
-            .await?
-            .value)
+    async fn request(&self, hold: HoldId) -> anyhow::Result<RequestView> {
+        let path = format!("requests/{hold}");
+        Ok(self.owner.get(&path, &[]).await?.value)
     }
 
-    async fn counts(&self, who: &Client, hold: HoldId, answer: &str) -> anyhow::Result<()> {
-        match self.says(who, hold, json!(answer)).await? {
-            Told::Recorded => Ok(()),
-            Told::Refused(problem) => bail!("{answer} to {hold}: {}", problem.detail),
-        }
+    async fn expect_recorded(
+        &self,
+        user: &Client,
+        hold: HoldId,
+        answer: &str,
+    ) -> anyhow::Result<()> {
+        let reply = self.answer(user, hold, json!(answer)).await?;
+        reply.map_err(|problem| anyhow::anyhow!("{answer} to {hold}: {}", problem.detail))
     }
 
-    async fn says(&self, who: &Client, hold: HoldId, answer: Value) -> anyhow::Result<Told> {
+    async fn answer(&self, user: &Client, hold: HoldId, answer: Value) -> anyhow::Result<Reply> {
         let path = format!("requests/{hold}/respond");
-        let body = json!({ "answer": answer });
-        match who.post::<Decided>(&path, &body).await {
-            Ok(decided) if decided.value.recorded => Ok(Told::Recorded),
-            Ok(_) => bail!("{hold}: taken, and not recorded"),
-            Err(ClientError::Refused { problem, .. }) => Ok(Told::Refused(problem)),
+        match user
+            .post::<Decided>(&path, &json!({ "answer": answer }))
+            .await
+        {
+            Ok(decided) if decided.value.recorded => Ok(Ok(())),
+            Ok(_) => bail!("{hold}: the answer was accepted but not recorded"),
+            Err(ClientError::Refused { problem, .. }) => Ok(Err(problem)),
             Err(other) => Err(other).context("an answer was lost"),
         }
     }
 }
 
-fn line(habit: &str, what: &str) -> anyhow::Result<()> {
-    output::line(&format!("  {habit:<18} {what}"))?;
-    Ok(())
+fn print_case(name: &str, text: &str) -> anyhow::Result<()> {
+    Ok(output::line(&format!("  {name:<18} {text}"))?)
 }

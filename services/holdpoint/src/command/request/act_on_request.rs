@@ -1,4 +1,4 @@
-//! Deciding requests and acting on them, one or several, as they were seen.
+//! Decisions and other actions on requests, one or several, with the version that the user has seen.
 
 use anyhow::bail;
 use holdpoint_contracts::Problem;
@@ -8,26 +8,34 @@ use holdpoint_ids::{HoldId, RunId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Opened, read_answer, set, show, until_closed};
-use crate::cli::{ActCommand, AskAgainArgs, HowArgs, OneArgs, WhichArgs};
+use super::{OpenedHold, opened_text, parse_answer, wait_until_closed};
+use crate::cli::{ActCommand, AskAgainArgs, DecisionOptions, RequestRef};
 use crate::client::{Body, segment};
 use crate::command::short_id::Listed;
-use crate::command::{Session, instant};
-use crate::exit::{Outcome, Usage};
+use crate::command::{Session, instant, set_fields};
+use crate::exit::{ExitKind, Usage};
 use crate::output;
 
-/// A verb of the API, and the body that goes with it.
-type Said = (&'static str, Value);
-
-/// What became of several.
-#[derive(Debug, Deserialize)]
-struct Results {
-    items: Vec<One>,
+/// A verb of the API with its body.
+pub(super) struct Action {
+    verb: &'static str,
+    body: Value,
 }
 
-/// What became of one of several.
+impl Action {
+    pub(super) const fn new(verb: &'static str, body: Value) -> Self {
+        Self { verb, body }
+    }
+}
+
 #[derive(Debug, Deserialize)]
-struct One {
+struct BatchResult {
+    items: Vec<DecisionResult>,
+}
+
+/// The result of one decision.
+#[derive(Debug, Deserialize)]
+struct DecisionResult {
     id: String,
     effect: Option<Effect>,
     #[serde(default)]
@@ -35,216 +43,213 @@ struct One {
     problem: Option<Problem>,
 }
 
-/// What somebody does with requests that are there.
-pub(super) async fn perform(session: &Session, command: ActCommand) -> anyhow::Result<Outcome> {
-    match command {
-        ActCommand::Reject { which, reason } => {
-            let WhichArgs { requests, how } = which;
-            let said = ("reject", json!({ "reason": reason }));
-            decide(session, &requests, &how, said).await
+pub(super) async fn perform(session: &Session, command: ActCommand) -> anyhow::Result<ExitKind> {
+    let (request, action) = match command {
+        ActCommand::Reject { requests, reason } => {
+            let action = Action::new("reject", json!({ "reason": reason }));
+            return decide(session, &requests.requests, &requests.options, action).await;
         }
-        ActCommand::Respond { which, answer } => {
-            let body = json!({ "answer": read_answer(answer) });
-            decide_one(session, &which, ("respond", body)).await
-        }
-        ActCommand::Accept(which) => act(session, &which, ("accept", json!({}))).await,
-        ActCommand::TakeOver { id, seen } => take_over(session, id, seen).await,
-        ActCommand::Reassign { which, to } => {
-            act(session, &which, ("reassign", json!({ "to": to }))).await
-        }
-        ActCommand::Delegate { which, to } => {
-            act(session, &which, ("delegate", json!({ "to": to }))).await
-        }
-        ActCommand::Acknowledge(which) => act(session, &which, ("acknowledge", json!({}))).await,
-        ActCommand::Snooze { which, time } => {
-            act(session, &which, ("snooze", json!({ "for": time }))).await
-        }
-        ActCommand::Withdraw(which) => act(session, &which, ("withdraw", json!({}))).await,
-        ActCommand::AskAgain(args) => ask_again(session, &args).await,
         ActCommand::Complete(args) => {
             let body = json!({
                 "notes": args.notes,
                 "outcome_type": args.outcome,
                 "disposition": args.disposition,
             });
-            let WhichArgs { requests, how } = args.which;
-            decide(session, &requests, &how, ("complete", body)).await
+            let (requests, action) = (args.requests, Action::new("complete", body));
+            return decide(session, &requests.requests, &requests.options, action).await;
         }
-    }
+        ActCommand::Respond { request, answer } => {
+            let body = json!({ "answer": parse_answer(answer) });
+            return decide_one(session, &request, Action::new("respond", body)).await;
+        }
+        ActCommand::TakeOver { id, seen } => return take_over(session, id, seen).await,
+        ActCommand::AskAgain(args) => return ask_again(session, &args).await,
+        ActCommand::Accept(request) => (request, Action::new("accept", json!({}))),
+        ActCommand::Acknowledge(request) => (request, Action::new("acknowledge", json!({}))),
+        ActCommand::Withdraw(request) => (request, Action::new("withdraw", json!({}))),
+        ActCommand::Reassign { request, to } => {
+            (request, Action::new("reassign", json!({ "to": to })))
+        }
+        ActCommand::Delegate { request, to } => {
+            (request, Action::new("delegate", json!({ "to": to })))
+        }
+        ActCommand::Snooze { request, time } => {
+            (request, Action::new("snooze", json!({ "for": time })))
+        }
+    };
+    act(session, &request, action).await
 }
 
-/// Decides one, or several alike.
+/// Gives one or several requests the same decision.
 pub(super) async fn decide(
     session: &Session,
     requests: &[String],
-    how: &HowArgs,
-    said: Said,
-) -> anyhow::Result<Outcome> {
-    let HowArgs { seen, all_or_none } = how;
+    options: &DecisionOptions,
+    action: Action,
+) -> anyhow::Result<ExitKind> {
+    let DecisionOptions { seen, all_or_none } = options;
     let requests = &session.whole_ids(Listed::Requests, requests).await?;
     if !seen.is_empty() && seen.len() != requests.len() {
         bail!(Usage(format!(
-            "--version stands once for each request: {} for {}",
+            "--version must be given once per request; there are {} versions for {} requests",
             seen.len(),
             requests.len()
         )));
     }
     if let ([request], false) = (requests.as_slice(), *all_or_none) {
-        let which = OneArgs {
+        let request = RequestRef {
             request: request.clone(),
             seen: seen.first().copied(),
         };
-        return decide_one(session, &which, said).await;
+        return decide_one(session, &request, action).await;
     }
-    let versions: Map<_, _> = requests
-        .iter()
-        .zip(seen)
+    let versions = requests.iter().zip(seen);
+    let versions: Map<_, _> = versions
         .map(|(id, version)| (id.clone(), json!(version)))
         .collect();
-    let (verb, body) = said;
     let body = json!({
-        "ids": requests, "decision": { verb: body }, "atomic": all_or_none, "versions": versions,
+        "ids": requests, "decision": { action.verb: action.body },
+        "atomic": all_or_none, "versions": versions,
     });
-    let answer: Body<Results> = session.client.post("requests:batch", &body).await?;
-    let items = answer.value.items.iter();
-    let outcome = Outcome::of_many(items.map(|one| match &one.problem {
-        Some(problem) => Outcome::of_status(problem.status),
-        None => Outcome::Ok,
-    }));
-    show(session, &answer, |results| {
-        let lines = results.items.iter().map(|one| match &one.problem {
-            Some(problem) => format!("{}  {}", one.id, problem.detail),
-            None => format!("{}  {}", one.id, one.in_words()),
-        });
-        lines.collect::<Vec<_>>().join("\n")
+    let batch: Body<BatchResult> = session.client.post("requests:batch", &body).await?;
+    session.show(&batch, |batch| {
+        let lines: Vec<_> = batch.items.iter().map(DecisionResult::line).collect();
+        lines.join("\n")
     })?;
-    Ok(outcome)
+    let problems = batch.value.items.iter().map(|item| item.problem.as_ref());
+    Ok(ExitKind::of_many(problems.map(|problem| {
+        problem.map_or(ExitKind::Ok, |problem| ExitKind::of_status(problem.status))
+    })))
 }
 
-/// Decides one.
-async fn decide_one(session: &Session, which: &OneArgs, said: Said) -> anyhow::Result<Outcome> {
-    let (path, body) = request(session, which, said).await?;
-    let answer: Body<Decided> = session.client.post(&path, &body).await?;
-    show(session, &answer, |decided| {
-        let one = One {
+async fn decide_one(
+    session: &Session,
+    request: &RequestRef,
+    action: Action,
+) -> anyhow::Result<ExitKind> {
+    let (path, body) = path_and_body(session, request, action).await?;
+    let text = |decided: &Decided| {
+        let result = DecisionResult {
             id: decided.request.id.to_string(),
             effect: Some(decided.effect),
             votes: decided.request.votes_so_far(),
             problem: None,
         };
-        format!("{}  {}", one.id, one.in_words())
-    })
+        result.line()
+    };
+    session.post(&path, &body, text).await
 }
 
-impl One {
-    /// What was recorded. A vote decides nothing yet, and behind a hold that stands alone is no run.
-    fn in_words(&self) -> String {
-        let is_runs = !self.id.parse().is_ok_and(HoldId::is_standalone);
-        match (&self.votes, self.effect) {
-            (Some(votes), _) => format!("recorded; {} of {} approvals", votes.have, votes.need),
-            (None, Some(Effect::Pending) | None) if !is_runs => {
-                "recorded; not decided yet".to_owned()
-            }
-            (None, effect) => in_words(effect).to_owned(),
+impl DecisionResult {
+    fn line(&self) -> String {
+        let text = match &self.problem {
+            Some(problem) => problem.detail.clone(),
+            None => self.effect_text(),
+        };
+        format!("{}  {text}", self.id)
+    }
+
+    /// The effect of a recorded decision. A vote decides nothing yet, and a standalone hold has no run.
+    fn effect_text(&self) -> String {
+        if let Some(votes) = &self.votes {
+            return format!("recorded; {} of {} approvals", votes.have, votes.need);
         }
+        let is_standalone = self.id.parse().is_ok_and(HoldId::is_standalone);
+        let text = match self.effect {
+            Some(Effect::Pending) | None if is_standalone => "recorded; not decided yet",
+            Some(Effect::Applied) => "recorded and applied",
+            Some(Effect::OnResume) => "recorded; it takes effect when the run is resumed",
+            Some(Effect::RunEnded) => "recorded; the run had already ended",
+            Some(Effect::Pending) | None => "recorded; it is not applied to the run yet",
+        };
+        text.to_owned()
     }
 }
 
-const fn in_words(effect: Option<Effect>) -> &'static str {
-    match effect {
-        Some(Effect::Applied) => "recorded; it goes on",
-        Some(Effect::OnResume) => "recorded; it takes effect when the run is resumed",
-        Some(Effect::RunEnded) => "recorded; the run had ended before",
-        Some(Effect::Pending) | None => "recorded; the run has not been reached yet",
-    }
-}
-
-/// Where a request is acted on, and with what.
-async fn request(
+async fn path_and_body(
     session: &Session,
-    which: &OneArgs,
-    (verb, mut body): Said,
+    request: &RequestRef,
+    action: Action,
 ) -> anyhow::Result<(String, Value)> {
-    let id = session.whole_id(Listed::Requests, &which.request).await?;
-    let path = format!("requests/{}/{verb}", segment(&id)?);
-    if let Some(seen) = which.seen {
-        set(&mut body, "version", json!(seen));
-    }
-    Ok((path, body))
+    let id = session.whole_id(Listed::Requests, &request.request).await?;
+    let Action { verb, mut body } = action;
+    set_fields(&mut body, [("version", request.seen.map(Value::from))]);
+    Ok((format!("requests/{}/{verb}", segment(&id)?), body))
 }
 
-/// Something short of deciding.
-async fn act(session: &Session, which: &OneArgs, said: Said) -> anyhow::Result<Outcome> {
-    let (path, body) = request(session, which, said).await?;
-    let answer: Body<RequestView> = session.client.post(&path, &body).await?;
-    show(session, &answer, |request| {
-        let whose = request.assignee.as_deref().unwrap_or("nobody yet");
-        let away = request
-            .snoozed_until
-            .map(|until| format!("  away until {}", instant(until)));
-        let away = away.unwrap_or_default();
-        format!("{}  {}  {whose}{away}", request.id, request.status.as_str())
-    })
+/// An action that is not a decision.
+async fn act(session: &Session, request: &RequestRef, action: Action) -> anyhow::Result<ExitKind> {
+    let (path, body) = path_and_body(session, request, action).await?;
+    let text = |request: &RequestView| {
+        let assignee = request.assignee.as_deref().unwrap_or("unassigned");
+        let snoozed = request.snoozed_until;
+        let snoozed = snoozed.map(|until| format!("  snoozed until {}", instant(until)));
+        let (status, snoozed) = (request.status.as_str(), snoozed.unwrap_or_default());
+        format!("{}  {status}  {assignee}{snoozed}", request.id)
+    };
+    session.post(&path, &body, text).await
 }
 
-/// By a request, or any live run by its own id: then what is printed says how to give it back.
-async fn take_over(session: &Session, id: String, seen: Option<u64>) -> anyhow::Result<Outcome> {
+/// Takes over the run of a handoff, or a live run by its id. In the second case the text says how to
+/// return it, because only the new hold has the id for that.
+async fn take_over(session: &Session, id: String, seen: Option<u64>) -> anyhow::Result<ExitKind> {
     let id = session.whole_id(Listed::Runs, &id).await?;
     let Ok(run) = id.parse::<RunId>() else {
-        let which = OneArgs { request: id, seen };
-        return act(session, &which, ("take-over", json!({}))).await;
+        let request = RequestRef { request: id, seen };
+        return act(session, &request, Action::new("take-over", json!({}))).await;
     };
     if seen.is_some() {
         bail!(Usage(format!(
-            "--version goes with the id of a request, and `{run}` is a run"
+            "--version needs the id of a request, but `{run}` is a run"
         )));
     }
     let path = format!("runs/{run}/take-over");
-    let answer: Body<ChangedRun> = session.client.post(&path, &json!({})).await?;
-    show(session, &answer, |taken| {
-        let own = taken.run.waiting_on.iter();
-        let mut own = own.filter(|on| on.kind == HoldKind::Handoff && on.step.is_empty());
-        let back = own.next().map(|on| {
-            let id = on.id;
+    let text = |taken: &ChangedRun| {
+        let mut holds = taken.run.waiting_on.iter();
+        let hold = holds.find(|hold| hold.kind == HoldKind::Handoff && hold.step.is_empty());
+        let give_back = hold.map(|hold| {
+            let id = hold.id;
             format!("; give it back: holdpoint complete {id} --then return_to_agent|finish")
         });
         let by = taken.run.taken_over_by.as_deref().unwrap_or("you");
-        format!("{run}  taken over by {by}{}", back.unwrap_or_default())
-    })
+        format!("{run}  taken over by {by}{}", give_back.unwrap_or_default())
+    };
+    session.post(&path, &json!({}), text).await
 }
 
-/// Asks again what ended without an answer.
-async fn ask_again(session: &Session, args: &AskAgainArgs) -> anyhow::Result<Outcome> {
+/// Opens a new request for one that ended without a decision.
+async fn ask_again(session: &Session, args: &AskAgainArgs) -> anyhow::Result<ExitKind> {
     let id = session.whole_id(Listed::Requests, &args.request).await?;
     let path = format!("requests/{}/ask-again", segment(&id)?);
     let mut body = json!({});
-    if !args.to.is_empty() {
-        set(&mut body, "to", json!(args.to));
-    }
-    if let Some(timeout) = &args.timeout {
-        set(&mut body, "timeout", json!(timeout));
-    }
-    let opened: Body<Opened> = session.client.post(&path, &body).await?;
+    let fields = [
+        ("to", (!args.to.is_empty()).then(|| json!(args.to))),
+        ("timeout", args.timeout.as_deref().map(Value::from)),
+    ];
+    set_fields(&mut body, fields);
+    let opened: Body<OpenedHold> = session.client.post(&path, &body).await?;
     if args.wait {
         output::note(&format!("{id} is asked again"));
-        return until_closed(session, &opened.value).await;
+        return wait_until_closed(session, &opened.value).await;
     }
-    show(session, &opened, super::open_until)
+    session.show(&opened, opened_text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A vote is recorded and decides nothing yet; no run is behind a hold that stands alone.
+    /// A vote decides nothing yet, and a standalone hold has no run.
     #[test]
-    fn one_of_several_votes_is_not_said_to_wait_for_a_run() {
+    fn a_vote_is_not_shown_as_waiting_for_a_run() {
         let words = |number: u32, votes: Value| {
-            let one = json!({
+            let result = json!({
                 "id": format!("hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-{number}"),
                 "effect": "pending", "votes": votes,
             });
-            serde_json::from_value::<One>(one).unwrap().in_words()
+            serde_json::from_value::<DecisionResult>(result)
+                .unwrap()
+                .effect_text()
         };
         let votes = json!({ "have": 1, "need": 2 });
         for number in [0, 1] {
@@ -252,6 +257,6 @@ mod tests {
         }
         assert_eq!(words(0, Value::Null), "recorded; not decided yet");
         let of_run = words(1, Value::Null);
-        assert_eq!(of_run, "recorded; the run has not been reached yet");
+        assert_eq!(of_run, "recorded; it is not applied to the run yet");
     }
 }

@@ -1,7 +1,7 @@
-//! `holdpoint ask` as the tool of a step: its run waits, and what is printed is the answer.
+//! `holdpoint ask` as the tool of a step: the run waits, and the output is the answer.
 //!
-//! A shell tool needs no more than `answer=$(holdpoint ask "Refund?" --option yes --option no) || exit $?`:
-//! it waits there, or parks with `--park` and is called again.
+//! `answer=$(holdpoint ask "Refund?" --option yes --option no) || exit $?` is all that a shell tool
+//! needs. It waits there, or with `--park` it ends and is called again.
 
 use std::time::Duration;
 
@@ -10,144 +10,108 @@ use holdpoint_contracts::handoff::{RequestStatus, RequestView};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{LOOK, read_answer, set};
+use super::{LONG_POLL, parse_answer};
 use crate::cli::{AskArgs, StepAskArgs};
 use crate::client::{Body, ClientError, segment};
-use crate::command::Session;
-use crate::exit::{Outcome, Usage};
+use crate::command::{Session, set_fields};
+use crate::exit::{ExitKind, Usage};
 use crate::output;
 
-/// How long Holdpoint may be away …
-const AWAY_MAX: Duration = Duration::from_secs(120);
-/// … and how often it is tried.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// Longest outage of Holdpoint that a waiting tool survives.
+const OUTAGE_MAX: Duration = Duration::from_secs(120);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Refuses what makes sense for the tool of a step only.
-pub(super) fn only_in_a_step(step: &StepAskArgs) -> anyhow::Result<()> {
-    let StepAskArgs { key, park } = step;
-    if key.is_some() || *park {
+pub(super) fn refuse_step_options(step: &StepAskArgs) -> anyhow::Result<()> {
+    if step.key.is_some() || step.park {
         anyhow::bail!(Usage(
-            "--key and --park are for the tool of a step: there HOLDPOINT_RUN is set, and \
-             HOLDPOINT_TOKEN is the step's"
+            "--key and --park need the tool of a step, where HOLDPOINT_RUN is set and \
+             HOLDPOINT_TOKEN is a step token"
                 .to_owned()
         ));
     }
     Ok(())
 }
 
-/// Asks, and stays until there is an answer; with `--park` not longer than that takes.
-pub(super) async fn ask(session: &Session, args: AskArgs) -> anyhow::Result<Outcome> {
+/// Asks and waits for the answer, or returns at once with `--park`.
+pub(super) async fn ask(session: &Session, args: AskArgs) -> anyhow::Result<ExitKind> {
     let run = std::env::var("HOLDPOINT_RUN").unwrap_or_default();
     let path = format!("runs/{}/request-input", segment(&run)?);
     let park = args.step.park;
-    let body = body(args)?;
+    let body = request_body(args)?;
     loop {
+        // Repeated with the same key, this returns the same question and its answer.
         let asked: Body<RequestedInput> =
-            until_heard(async || session.client.post(&path, &body).await).await?;
+            retry_outages(async || session.client.post(&path, &body).await).await?;
         if let Some(given) = &asked.value.given {
-            print(session, &asked.text, &given.answer)?;
-            return Ok(Outcome::Ok);
+            // A text without quotes, so that a shell can compare it; a form as JSON.
+            let text = given.answer.as_str().map(str::to_owned);
+            let text = text.unwrap_or_else(|| given.answer.to_string());
+            return session.show(&asked, |_| text);
         }
+        let id = asked.value.request_id;
         if park {
-            output::note(&format!("{} is open; parking", asked.value.request_id));
-            return Ok(Outcome::Parked);
+            output::note(&format!("{id} is open; the step parks until the answer"));
+            return Ok(ExitKind::Parked);
         }
-        let request = format!("requests/{}", asked.value.request_id);
-        let query = [("wait", LOOK.to_owned())];
+        let (path, query) = (format!("requests/{id}"), [("wait", LONG_POLL.to_owned())]);
         let request: Body<RequestView> =
-            until_heard(async || session.client.get(&request, &query).await).await?;
-        match request.value.status {
-            RequestStatus::Expired if request.value.response.is_none() => {
-                return Ok(Outcome::TimedOut);
-            }
-            RequestStatus::Withdrawn => return Ok(Outcome::Failed),
-            RequestStatus::Open
-            | RequestStatus::Offered
-            | RequestStatus::Accepted
-            | RequestStatus::TakenOver
-            | RequestStatus::Reassigned
-            | RequestStatus::Decided
-            | RequestStatus::Completed
-            | RequestStatus::Expired => {}
+            retry_outages(async || session.client.get(&path, &query).await).await?;
+        let request = request.value;
+        if request.status == RequestStatus::Expired && request.response.is_none() {
+            return Ok(ExitKind::TimedOut);
+        }
+        if request.status == RequestStatus::Withdrawn {
+            return Ok(ExitKind::Failed);
         }
     }
 }
 
-/// A tool that waits for people outlives a restart of Holdpoint.
-async fn until_heard<T>(
+/// A tool that waits for people must survive a restart of Holdpoint.
+async fn retry_outages<T>(
     mut call: impl AsyncFnMut() -> Result<Body<T>, ClientError>,
 ) -> Result<Body<T>, ClientError> {
     let since = Instant::now();
     loop {
         match call().await {
-            Err(error) if error.problem().status >= 500 && since.elapsed() < AWAY_MAX => {
-                tokio::time::sleep(TRY_AGAIN).await;
+            Err(error) if error.problem().status >= 500 && since.elapsed() < OUTAGE_MAX => {
+                tokio::time::sleep(RETRY_AFTER).await;
             }
             other => return other,
         }
     }
 }
 
-fn body(args: AskArgs) -> anyhow::Result<Value> {
-    let AskArgs {
-        question,
-        options,
-        schema,
-        link,
-        link_label,
-        default,
-        to,
-        step,
-    } = args;
-    if to.title.is_some() || to.assign.is_some() || !to.policy.is_empty() {
+fn request_body(args: AskArgs) -> anyhow::Result<Value> {
+    let AskArgs { hold, step, .. } = args;
+    if hold.title.is_some() || hold.assign.is_some() || !hold.policy.is_empty() {
         anyhow::bail!(Usage(
-            "--title, --assign and --policy are for a hold of its own; what a tool asks is its step's"
+            "--title, --assign and --policy need a standalone question; a step decides them for its tool"
                 .to_owned()
         ));
     }
-    let mode = if step.park { "park" } else { "block" };
+    let timeout = hold.timeout.as_deref();
+    let timeout = timeout.map(holdpoint_contracts::duration::parse);
+    let timeout_ms = timeout.transpose()?.map(|time| time.as_millis());
+    let timeout_ms = timeout_ms.map(u64::try_from).transpose()?;
     let mut body = json!({
-        "question": question, "options": options, "to": to.to, "priority": to.priority(), "mode": mode,
+        "question": args.question, "options": args.options, "to": hold.to,
+        "priority": hold.priority(), "mode": if step.park { "park" } else { "block" },
     });
-    if let Some(timeout) = to.timeout.as_deref() {
-        let time = holdpoint_contracts::duration::parse(timeout)?;
-        let ms = u64::try_from(time.as_millis())?;
-        set(&mut body, "timeout_ms", json!(ms));
-    }
-    let more = [
-        ("schema", schema),
-        ("link", self::link(link, link_label)),
+    let fields = [
+        ("timeout_ms", timeout_ms.map(Value::from)),
+        ("schema", args.schema),
+        ("link", link(args.link, args.link_label)),
         ("key", step.key.map(Value::String)),
-        ("on_timeout", to.on_timeout.map(Value::String)),
-        ("default", default.map(read_answer)),
+        ("on_timeout", hold.on_timeout.map(Value::String)),
+        ("default", args.default.map(parse_answer)),
     ];
-    for (name, value) in more {
-        if let Some(value) = value {
-            set(&mut body, name, value);
-        }
-    }
+    set_fields(&mut body, fields);
     Ok(body)
 }
 
-/// Where the person enters a secret.
+/// The page on which the person enters a secret.
 pub(super) fn link(url: Option<String>, label: Option<String>) -> Option<Value> {
     let mut link = json!({ "url": url? });
-    if let Some(label) = label {
-        set(&mut link, "label", json!(label));
-    }
+    set_fields(&mut link, [("label", label.map(Value::String))]);
     Some(link)
-}
-
-/// A text as it is, so that a shell can compare it; a form as JSON.
-fn print(session: &Session, text: &str, answer: &Value) -> anyhow::Result<()> {
-    if session.json {
-        return Ok(output::line(text)?);
-    }
-    let line = match answer {
-        Value::String(answer) => answer.clone(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            answer.to_string()
-        }
-    };
-    Ok(output::line(&line)?)
 }
