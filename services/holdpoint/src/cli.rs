@@ -46,7 +46,8 @@ const PRIORITIES: [&str; 5] = ["low", "normal", "high", "urgent", "critical"];
 const AFTER_HELP: &str = "\
 Connection: --url and --token, else HOLDPOINT_URL and HOLDPOINT_TOKEN, else the
 file cli.json that a running `holdpoint up` keeps in its data directory.
-A unique prefix of an id is enough. Instants are shown in UTC.
+A unique prefix is enough for ids of runs, requests, notifications and webhooks.
+Instants are shown in UTC.
 Other users of this machine can read command lines. Pass a secret in the
 environment or as @FILE.
 
@@ -187,7 +188,7 @@ pub(crate) enum Command {
 }
 
 /// Options of `up`.
-#[derive(Args, Debug, Clone)]
+#[derive(Args)]
 pub(crate) struct UpArgs {
     /// From the global options.
     #[arg(skip)]
@@ -219,7 +220,7 @@ pub(crate) struct UpArgs {
 }
 
 /// Options of `demo`.
-#[derive(Args, Debug, Clone)]
+#[derive(Args)]
 #[command(
     after_help = "The demo runs in a temporary directory. With --data DIR it keeps a new directory."
 )]

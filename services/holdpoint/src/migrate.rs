@@ -16,8 +16,9 @@ use crate::output;
 use crate::serve::tables::Tables;
 
 pub(crate) async fn run(args: MigrateArgs) -> anyhow::Result<ExitCode> {
+    let tables = &args.database.database_url;
     if args.roles {
-        let urls = roles::create_roles(&args.database_url).await?;
+        let urls = roles::create_roles(tables).await?;
         output::line(&Value::Object(urls).to_string())?;
         return Ok(ExitKind::Ok.into());
     }
@@ -25,8 +26,8 @@ pub(crate) async fn run(args: MigrateArgs) -> anyhow::Result<ExitCode> {
     for service in service.map_or(Service::VARIANTS, std::slice::from_ref) {
         let name: &str = service.into();
         // A SQLite file must not change under the service that owns it.
-        let _lock = args.database_url.lock(name)?;
-        migrate_service(*service, &args.database_url)
+        let _lock = tables.lock(name)?;
+        migrate_service(*service, tables)
             .await
             .with_context(|| format!("cannot migrate the tables of the {name} service"))?;
         output::line(&json!({ "service": name, "migrated": true }).to_string())?;

@@ -8,6 +8,7 @@ pub(crate) mod secrets;
 pub(crate) mod tables;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +16,10 @@ use std::time::Duration;
 use holdpoint_auth::Signer;
 use holdpoint_clock::Clock;
 use holdpoint_ids::Workspace;
-use holdpoint_kernel::Deps;
+use holdpoint_kernel::{Deps, KernelStatus};
 use holdpoint_notification::PublicUrl;
 use holdpoint_scheduler::Settling;
+use holdpoint_worker::targets::EgressPolicy;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,7 +38,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut signal = StopSignal::listen()?;
     file_privacy::raise_file_limit();
     let name: &str = args.service.into();
-    let _lock = args.database_url.lock(name)?;
+    let _lock = args.database.database_url.lock(name)?;
     let running = RunningService::default();
     let mut ready = tokio::select! {
         ready = Box::pin(running.start(&args)) => ready?,
@@ -58,6 +60,53 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(kind.into())
 }
 
+/// Surroundings of the services of one process.
+pub(crate) struct Environment {
+    /// Addresses that tools and notifications may reach.
+    pub(crate) targets: EgressPolicy,
+    /// Directory of mails.
+    pub(crate) mails: PathBuf,
+    pub(crate) public_url: PublicUrl,
+    /// The kernels that a test clock waits for.
+    pub(crate) kernels: Settling,
+}
+
+/// Starts a service that runs on the kernel; the gateway does not.
+pub(crate) async fn start_on_kernel(
+    service: Service,
+    deps: &Deps,
+    environment: &Environment,
+    stop: CancellationToken,
+    tracker: &TaskTracker,
+) -> anyhow::Result<Option<KernelStatus>> {
+    let (targets, mails) = (environment.targets, &environment.mails);
+    let status = match service {
+        Service::Executor => {
+            let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
+            let inline = InlineBuiltins::new(bus, clock, targets, mails)?;
+            let executor = holdpoint_executor::start(deps, Some(inline), stop, tracker);
+            executor.await?.activity()
+        }
+        Service::Scheduler => {
+            let kernels = environment.kernels.clone();
+            let scheduler = holdpoint_scheduler::start(deps, kernels, stop, tracker);
+            scheduler.await?.activity()
+        }
+        Service::Handoff => {
+            let handoff = holdpoint_handoff::start(deps, stop, tracker);
+            handoff.await?.activity()
+        }
+        Service::Notification => {
+            let url = environment.public_url.clone();
+            let outside = builtin_tools::notification_outside(targets, mails, url)?;
+            let notification = holdpoint_notification::start(deps, outside, stop, tracker);
+            notification.await?.activity()
+        }
+        Service::Gateway => return Ok(None),
+    };
+    Ok(Some(status))
+}
+
 #[derive(Default)]
 struct RunningService {
     stop: CancellationToken,
@@ -74,42 +123,28 @@ impl RunningService {
         let deps = Deps {
             bus: args.nats.connect(&args.nats_url, name, replicas).await?,
             clock: Clock::system(),
-            store: args.database_url.of(name),
+            store: args.database.database_url.of(name),
             keys: secrets.keys()?,
         };
-        let (stop, tracker) = (self.stop.clone(), &self.tracker);
-        let targets = builtin_tools::production_egress();
-        let activity = match args.service {
-            Service::Executor => {
-                let (bus, clock) = (deps.bus.clone(), deps.clock.clone());
-                let inline = InlineBuiltins::new(bus, clock, targets, &args.mails)?;
-                let executor = holdpoint_executor::start(&deps, Some(inline), stop, tracker);
-                Some(executor.await?.activity())
+        let tracker = &self.tracker;
+        let activity = if matches!(args.service, Service::Gateway) {
+            let signer = secrets.signer()?;
+            self.start_gateway(args, &deps, signer, &mut fields).await?;
+            None
+        } else {
+            let environment = Environment {
+                targets: builtin_tools::production_egress(),
+                mails: args.mails.clone(),
+                public_url: PublicUrl::of(builtin_tools::public_url()),
+                kernels: Settling::default(),
+            };
+            if matches!(args.service, Service::Notification)
+                && builtin_tools::public_url().is_none()
+            {
+                tracing::warn!("HOLDPOINT_PUBLIC_URL is not set; mails have no links");
             }
-            Service::Scheduler => {
-                let settling = Settling::default();
-                let scheduler = holdpoint_scheduler::start(&deps, settling, stop, tracker);
-                Some(scheduler.await?.activity())
-            }
-            Service::Handoff => {
-                let handoff = holdpoint_handoff::start(&deps, stop, tracker);
-                Some(handoff.await?.activity())
-            }
-            Service::Notification => {
-                let url = builtin_tools::public_url();
-                if url.is_none() {
-                    tracing::warn!("HOLDPOINT_PUBLIC_URL is not set; mails have no links");
-                }
-                let url = PublicUrl::of(url);
-                let outside = builtin_tools::notification_outside(targets, &args.mails, url)?;
-                let notification = holdpoint_notification::start(&deps, outside, stop, tracker);
-                Some(notification.await?.activity())
-            }
-            Service::Gateway => {
-                let signer = secrets.signer()?;
-                self.start_gateway(args, &deps, signer, &mut fields).await?;
-                None
-            }
+            let stop = self.stop.clone();
+            start_on_kernel(args.service, &deps, &environment, stop, tracker).await?
         };
         if let Some(address) = args.health {
             let bus = deps.bus;

@@ -26,7 +26,7 @@ pub(crate) enum Service {
 }
 
 /// Identity of a process on the bus.
-#[derive(Args, Clone)]
+#[derive(Args)]
 pub(crate) struct NatsAccess {
     /// Seed of this process's NATS key (see `nats-config`); `@FILE` reads it from a file
     #[arg(
@@ -85,14 +85,21 @@ impl NatsAccess {
     }
 }
 
-impl std::fmt::Debug for NatsAccess {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The seed is a secret.
-        f.debug_struct("NatsAccess").finish_non_exhaustive()
-    }
+#[derive(Args)]
+pub(crate) struct DatabaseArgs {
+    /// Database: `postgres://…` (one schema per service), or `sqlite:DIR` (one process per service);
+    /// `@FILE` reads it from a file
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HOLDPOINT_DATABASE_URL",
+        hide_env_values = true,
+        value_parser = parsers::tables
+    )]
+    pub(crate) database_url: Tables,
 }
 
-#[derive(Args, Debug, Clone)]
+#[derive(Args)]
 pub(crate) struct ServeArgs {
     /// Service
     pub(crate) service: Service,
@@ -115,16 +122,8 @@ pub(crate) struct ServeArgs {
         value_parser = clap::value_parser!(u8).range(1..=5)
     )]
     pub(crate) nats_replicas: Option<u8>,
-    /// Database: `postgres://…` (one schema per service), or `sqlite:DIR` (one process per service);
-    /// `@FILE` reads it from a file
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "HOLDPOINT_DATABASE_URL",
-        hide_env_values = true,
-        value_parser = parsers::tables
-    )]
-    pub(crate) database_url: Tables,
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
     /// File with the output of `holdpoint secrets new`, the same for all services
     #[arg(long, value_name = "FILE", env = "HOLDPOINT_SECRETS")]
     pub(crate) secrets: PathBuf,
@@ -142,7 +141,7 @@ pub(crate) struct ServeArgs {
     pub(crate) health: Option<SocketAddr>,
 }
 
-#[derive(Args, Debug, Clone)]
+#[derive(Args)]
 pub(crate) struct MigrateArgs {
     /// Instead create a Postgres role and schema per service and print their URLs; no role sees
     /// another service's tables
@@ -151,18 +150,11 @@ pub(crate) struct MigrateArgs {
     /// Only this service
     #[arg(long)]
     pub(crate) service: Option<Service>,
-    /// Database: `postgres://…` or `sqlite:DIR`; `@FILE` reads it from a file
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "HOLDPOINT_DATABASE_URL",
-        hide_env_values = true,
-        value_parser = parsers::tables
-    )]
-    pub(crate) database_url: Tables,
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
 }
 
-#[derive(Args, Debug, Clone)]
+#[derive(Args)]
 pub(crate) struct NatsConfigArgs {
     /// Directory for `nats.conf` and `<client>.seed` per client; existing seeds are kept
     #[arg(long, value_name = "DIR")]
@@ -183,7 +175,7 @@ pub(crate) struct NatsConfigArgs {
     pub(crate) tls: Option<ServerTls>,
 }
 
-#[derive(Args, Debug, Clone)]
+#[derive(Args)]
 pub(crate) struct ServerTls {
     /// PEM file of the server's certificate
     #[arg(long, value_name = "FILE", required = false, requires = "tls_key")]
@@ -196,7 +188,7 @@ pub(crate) struct ServerTls {
     pub(crate) tls_client_ca: Option<PathBuf>,
 }
 
-#[derive(Args, Debug, Clone)]
+#[derive(Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["tools", "builtin"])))]
 pub(crate) struct WorkerArgs {
     /// Tools file in YAML or JSON: `{node, tools: [{name, command: [..] | http: {..}, idempotent}]}`
@@ -239,7 +231,7 @@ pub(crate) enum Shape {
     P3,
 }
 
-#[derive(Args, Debug, Clone)]
+#[derive(Args)]
 pub(crate) struct BenchArgs {
     /// Measurement
     pub(crate) shape: Shape,
@@ -266,7 +258,7 @@ pub(crate) struct BenchArgs {
     pub(crate) keep: bool,
 }
 
-#[derive(Args, Debug, Clone)]
+#[derive(Args)]
 pub(crate) struct BenchChildArgs {
     /// Address of the bus
     #[arg(long)]

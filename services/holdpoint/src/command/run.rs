@@ -50,30 +50,17 @@ impl ClientCommand for RunCommand {
                 watch::watch(session, &run).await
             }
             Self::Pause(runs) => {
-                let action = Action {
-                    name: "pause",
-                    body: json!({}),
-                    done: "paused",
-                    unchanged: "was already paused",
-                };
+                let action = Action::new("pause", json!({}), "paused", "was already paused");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Resume { runs, resume } => {
-                let action = Action {
-                    name: "resume",
-                    body: optional("mode", resume.mode),
-                    done: "resumed",
-                    unchanged: "was not paused",
-                };
+                let body = optional("mode", resume.mode);
+                let action = Action::new("resume", body, "resumed", "was not paused");
                 change_runs::change_runs(session, &runs, &action).await
             }
             Self::Cancel { runs, reason } => {
-                let action = Action {
-                    name: "cancel",
-                    body: optional("reason", reason),
-                    done: "cancelled",
-                    unchanged: "was already cancelled",
-                };
+                let body = optional("reason", reason);
+                let action = Action::new("cancel", body, "cancelled", "was already cancelled");
                 change_runs::change_runs(session, &runs, &action).await
             }
         }

@@ -27,10 +27,10 @@ use tokio_util::task::TaskTracker;
 use crate::cli::Service;
 use crate::connection::{Connection, WORKSPACE_DEFAULT};
 use crate::file_privacy::create_private_dir;
-use crate::serve::secrets;
 use crate::serve::tables::{Tables, lock_file};
+use crate::serve::{Environment, secrets, start_on_kernel};
 
-use super::builtin_tools::{self, InlineBuiltins};
+use super::builtin_tools;
 
 /// Longest time in which all groups together stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
@@ -53,6 +53,8 @@ const FREE_BYTES_MIN: u64 = 4 << 20;
 
 /// File in the data directory that keeps the time of a test clock.
 const CLOCK: &str = "clock";
+/// Directory of mails in the data directory.
+const MAILS: &str = "mails";
 /// File in the data directory that names the built-in node.
 const NODE: &str = "node";
 
@@ -239,6 +241,7 @@ async fn start_on_bus(settings: &Settings, nats_url: &str) -> anyhow::Result<Run
     let services = ServiceGroup::default();
     let public_url = PublicUrl::default();
     let kernels = start_services(settings, nats_url, &clock, &services, &public_url).await?;
+    deregister_previous_node(nats_url, &settings.data).await?;
     let worker = ServiceGroup::default();
     start_worker(settings, nats_url, &clock, &kernels, &worker).await?;
     let gateway = start_gateway(settings, nats_url, clock, kernels.clone()).await?;
@@ -278,7 +281,7 @@ async fn start_worker(
     let node = builtin_tools::new_node_name()?;
     std::fs::write(settings.data.join(NODE), node.as_str())
         .context("cannot write the name of the built-in node")?;
-    let mails = settings.data.join("mails");
+    let mails = settings.data.join(MAILS);
     let targets = EgressPolicy::AllowPrivate;
     let worker = builtin_tools::worker(bus, clock.clone(), node, targets, &mails)?;
     kernels.watch("steps with the built-in worker", worker.busy());
@@ -328,7 +331,8 @@ fn refuse_test_data(settings: &Settings) -> anyhow::Result<()> {
     )
 }
 
-/// Each service has a separate connection and separate tables, as in a separate process.
+/// Each service has a separate connection and separate tables, as in a separate process. The executor
+/// is last, because it uses the others.
 async fn start_services(
     settings: &Settings,
     nats_url: &str,
@@ -337,44 +341,42 @@ async fn start_services(
     public_url: &PublicUrl,
 ) -> anyhow::Result<Settling> {
     let secrets = secrets::read_or_create(&settings.data.join("secrets.json"))?;
-    let tables = settings.tables();
-    let deps = async |name: &str| -> anyhow::Result<Deps> {
-        Ok(Deps {
+    let environment = Environment {
+        targets: EgressPolicy::AllowPrivate,
+        mails: settings.data.join(MAILS),
+        public_url: public_url.clone(),
+        kernels: Settling::default(),
+    };
+    for service in [
+        Service::Scheduler,
+        Service::Handoff,
+        Service::Notification,
+        Service::Executor,
+    ] {
+        let name: &'static str = service.into();
+        let deps = Deps {
             bus: Bus::connect(nats_url, name).await?,
             clock: clock.clone(),
-            store: tables.of(name),
+            store: settings.tables().of(name),
             keys: secrets.keys()?,
-        })
-    };
-    let mails = settings.data.join("mails");
-    let targets = EgressPolicy::AllowPrivate;
-    let (stop, tracker) = (|| group.stop.clone(), &group.tracker);
-    let kernels = Settling::default();
-    let own = deps("scheduler").await?;
-    let scheduler = holdpoint_scheduler::start(&own, kernels.clone(), stop(), tracker).await?;
-    kernels.add("scheduler", scheduler.activity());
-    let own = deps("handoff").await?;
-    let handoff = holdpoint_handoff::start(&own, stop(), tracker).await?;
-    kernels.add("handoff", handoff.activity());
-    let own = deps("notification").await?;
-    let outside = builtin_tools::notification_outside(targets, &mails, public_url.clone())?;
-    let notification = holdpoint_notification::start(&own, outside, stop(), tracker).await?;
-    kernels.add("notification", notification.activity());
-    let own = deps("executor").await?;
-    let inline = InlineBuiltins::new(own.bus.clone(), clock.clone(), targets, &mails)?;
-    let executor = holdpoint_executor::start(&own, Some(inline), stop(), tracker).await?;
-    kernels.add("executor", executor.activity());
-    deregister_previous_node(&own.bus, &settings.data).await?;
-    Ok(kernels)
+        };
+        let (stop, tracker) = (group.stop.clone(), &group.tracker);
+        let status = start_on_kernel(service, &deps, &environment, stop, tracker).await?;
+        if let Some(status) = status {
+            environment.kernels.add(name, status);
+        }
+    }
+    Ok(environment.kernels)
 }
 
 /// Ends the leases of the built-in node of the previous process now. We hold the lock of the directory,
 /// so that process has ended.
-async fn deregister_previous_node(bus: &Bus, data: &Path) -> anyhow::Result<()> {
+async fn deregister_previous_node(nats_url: &str, data: &Path) -> anyhow::Result<()> {
     let name = std::fs::read_to_string(data.join(NODE)).unwrap_or_default();
     let Ok(node) = name.trim().parse() else {
         return Ok(());
     };
+    let bus = Bus::connect(nats_url, "worker").await?;
     let deregister = Envelope::of_service("worker", Deregister { node });
     if let Err(problem) = bus.ask(&SYSTEM_WORKSPACE.parse()?, &deregister).await {
         tracing::warn!(%problem, "cannot deregister the previous node; its steps wait for their leases");
@@ -395,7 +397,7 @@ async fn start_gateway(
         store: settings.tables().of("gateway"),
         signer: std::sync::Arc::new(secrets.signer()?),
         keys: secrets.keys()?,
-        mails: Some(builtin_tools::mail_reader(settings.data.join("mails"))),
+        mails: Some(builtin_tools::mail_reader(settings.data.join(MAILS))),
         not_ready: Some(std::sync::Arc::new(move || kernels.not_ready())),
     };
     let http = settings.http;

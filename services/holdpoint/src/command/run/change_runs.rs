@@ -20,13 +20,27 @@ const RUNS_MAX: usize = 100_000;
 
 /// A change of each run, and its texts.
 pub(super) struct Action {
-    pub(super) name: &'static str,
-    pub(super) body: Value,
-    pub(super) done: &'static str,
-    pub(super) unchanged: &'static str,
+    name: &'static str,
+    body: Value,
+    done: &'static str,
+    unchanged: &'static str,
 }
 
 impl Action {
+    pub(super) const fn new(
+        name: &'static str,
+        body: Value,
+        done: &'static str,
+        unchanged: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            body,
+            done,
+            unchanged,
+        }
+    }
+
     async fn perform(&self, session: &Session, run: &str) -> Result<Body<ChangedRun>, ClientError> {
         let client = &session.client;
         client.change_run(run, self.name, &self.body).await
