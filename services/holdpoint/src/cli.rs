@@ -172,13 +172,13 @@ pub(crate) enum Command {
     Nodes,
     /// List the steps that nodes are working on
     Claims,
-    /// Inspect, replay or remove dead letters: messages that could not be handled
+    /// Manage dead letters: messages that could not be handled
     #[command(subcommand)]
     Dead(DeadCommand),
     /// Show the clock, or advance a test clock
     #[command(subcommand)]
     Clock(ClockCommand),
-    /// Write a NATS configuration with one key and its permissions per client
+    /// Write a NATS configuration with a key per client
     NatsConfig(NatsConfigArgs),
     /// Print completions for a shell
     Completions {

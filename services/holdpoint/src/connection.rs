@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_completes_what_was_not_options() {
+    fn the_file_completes_the_options() {
         let found = completed(&options(None, None), Some(written()));
         assert!(found == written());
         let found = completed(&options(Some("http://127.0.0.1:9/"), None), Some(written()));

@@ -36,7 +36,7 @@ pub(crate) enum NotificationsCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum FollowCommand {
-    /// Follow a request, a run or the runs of an agent: get notified of requests and ends
+    /// Get notified of a request, a run or the runs of an agent
     Follow {
         /// Kind of object
         #[arg(value_parser = ["request", "run", "agent"])]

