@@ -32,7 +32,7 @@ impl ClientCommand for DeadCommand {
         match self {
             Self::List(page) => {
                 let query = page_query(&page);
-                list(session, session.client.get("dead", &query).await?)
+                list(session, &session.client.get("dead", &query).await?)
             }
             Self::Show(letter) => {
                 session
@@ -58,7 +58,7 @@ impl ClientCommand for DeadCommand {
     }
 }
 
-fn list(session: &Session, body: Body<DeadLetters>) -> anyhow::Result<ExitKind> {
+fn list(session: &Session, body: &Body<DeadLetters>) -> anyhow::Result<ExitKind> {
     for service in &body.value.unavailable {
         output::note(&format!(
             "The {service} service does not respond, so its dead letters are missing."
