@@ -46,7 +46,7 @@ async fn the_demo_sends_exactly_the_expected_mails() {
         "twice              Ada answers no twice. Holdpoint records it once.",
         "after three hours  Bob answers yes. Holdpoint records it.",
         "never              Neither of them answers.",
-        "late               Bob answers yes. Holdpoint keeps it as a late answer and says: ",
+        "late               Bob answers yes. Holdpoint keeps it as a late answer and replies: ",
     ] {
         assert!(told.contains(&format!("\n  {case}")), "{case}: {told}");
     }

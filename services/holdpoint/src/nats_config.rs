@@ -189,7 +189,7 @@ mod tests {
         };
         write(&args).unwrap();
         let config = std::fs::read_to_string(args.out.join("nats.conf")).unwrap();
-        let heard: Vec<_> = config
+        let inboxes: Vec<_> = config
             .lines()
             .filter(|line| line.trim().starts_with("subscribe:"))
             .map(|line| {
@@ -198,9 +198,9 @@ mod tests {
                     .unwrap()
             })
             .collect();
-        let unlike: std::collections::BTreeSet<_> = heard.iter().collect();
-        assert_eq!((heard.len(), unlike.len()), (9, 9), "{heard:?}");
-        assert!(heard.iter().all(|inbox| inbox.starts_with("_INBOX.U")));
+        let distinct: std::collections::BTreeSet<_> = inboxes.iter().collect();
+        assert_eq!((inboxes.len(), distinct.len()), (9, 9), "{inboxes:?}");
+        assert!(inboxes.iter().all(|inbox| inbox.starts_with("_INBOX.U")));
         // Mend A-M9.
         assert!(config.contains("cert_file: \"/etc/nats/cert.pem\""));
         assert!(config.contains("verify: true"));

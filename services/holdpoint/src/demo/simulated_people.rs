@@ -71,7 +71,7 @@ impl<'a> SimulatedPeople<'a> {
         let detail = &problem.detail;
         let names_winner = detail.contains(&format!(" by {user} at "));
         ensure!(names_winner, "{loser} gets: {detail}");
-        let text = format!("{winner} is first. Holdpoint tells {loser}: {detail}");
+        let text = format!("{winner} is first. {loser} gets the reply: {detail}");
         print_case("both at once", &text)
     }
 
@@ -125,7 +125,7 @@ impl<'a> SimulatedPeople<'a> {
         ensure!(request.late.len() == 1, "the late answer was not kept");
         let detail = &problem.detail;
         let text =
-            format!("Bob answers yes. Holdpoint keeps it as a late answer and says: {detail}");
+            format!("Bob answers yes. Holdpoint keeps it as a late answer and replies: {detail}");
         print_case("late", &text)
     }
 
