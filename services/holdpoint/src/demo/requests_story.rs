@@ -87,7 +87,7 @@ impl<'a> RequestsStory<'a> {
         let (agent, message) = (&shown.agent, &shown.message);
         let text = format!(
             "Story 2: requests to people\n\n\
-             Agent `{agent}` starts a run for Zoe. It asks a question, and the run waits: {message}"
+             Holdpoint starts a run of `{agent}` for Zoe. Its first step asks a question:\n  {message}"
         );
         self.narrator.announce(&text).await?;
         let request = self.open_request(run).await?;
